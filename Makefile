@@ -1,0 +1,102 @@
+# The project's commands. Every one makes the environment first if it is missing or stale;
+# `make help` lists them. Needs Python 3.11 or newer, a C compiler, make and git.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+AUTOTUNE := $(BIN)/autotune
+CHECKED := autotune datasets benchmarks tests setup.py
+
+KERNEL_SOURCES := $(shell find kernels -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
+INSTALLED := $(VENV)/.installed
+BUILT := $(VENV)/.built
+say = @printf '\033[1m==> %s\033[0m\n' $(1)
+
+# What the demo shows: an ONNX file or the name of a shipped network, a target, a measuring budget.
+MODEL ?= light_resnet50
+TARGET ?= edge
+BUDGET ?=
+DEMO := demo
+
+.PHONY: help env demo test check bench lint format types layers tests fast-tests boundscheck wheel-test clean
+
+help: ## list these commands
+	@printf 'autotune: make one of\n\n'
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+env: $(BUILT) ## make or refresh the virtual environment and the compiled kernels
+
+demo: $(BUILT) ## calibrate, search a real network, run the plan, check it, write the report
+	$(call say,"calibrating target $(TARGET): measuring programs and training the cost model")
+	@mkdir -p $(DEMO)
+	@AUTOTUNE_HOME=$(DEMO)/home $(AUTOTUNE) calibrate --target $(TARGET) $(if $(BUDGET),--budget $(BUDGET))
+	$(call say,"searching fusion groups and schedules for $(MODEL) on $(TARGET)")
+	@AUTOTUNE_HOME=$(DEMO)/home $(AUTOTUNE) search $(MODEL) --target $(TARGET) \
+		--out $(DEMO)/$(basename $(notdir $(MODEL))).plan --report $(DEMO)/report.html
+	$(call say,"running the found plan and checking every number against the reference")
+	@AUTOTUNE_HOME=$(DEMO)/home $(AUTOTUNE) run $(DEMO)/$(basename $(notdir $(MODEL))).plan --check
+	$(call say,"done. The report is $(CURDIR)/$(DEMO)/report.html")
+
+test: lint types layers tests ## everything: format, lint, types, layering, all tests, the wheel
+	$(call say,"all passed")
+
+check: lint types layers fast-tests ## the same in under a minute: without the slow tests
+	$(call say,"all passed")
+
+bench: $(BUILT) ## figures as ratios measured in one run; JSON=file keeps them as JSON too
+	$(call say,"benchmarking")
+	@$(PY) benchmarks/bench.py $(if $(JSON),--json $(JSON))
+
+lint: $(BUILT)
+	$(call say,"checking format and lint (ruff)")
+	@$(BIN)/ruff format --check --quiet $(CHECKED) || { echo "run 'make format'" >&2; exit 1; }
+	@$(BIN)/ruff check --quiet $(CHECKED)
+
+types: $(BUILT)
+	$(call say,"checking types (mypy --strict)")
+	@$(BIN)/mypy --no-error-summary
+
+layers: $(BUILT)
+	$(call say,"checking that imports follow the flow (import-linter)")
+	@$(PY) tests/layering/lint.py
+
+tests: $(BUILT) ## all tests
+	$(call say,"running all tests")
+	@$(BIN)/pytest -n auto
+
+fast-tests: $(BUILT)
+	$(call say,"running the fast tests")
+	@$(BIN)/pytest -n auto -m 'not slow'
+
+boundscheck: $(BUILT) ## the kernel tests against a build that checks every index
+	$(call say,"building bounds-checked kernels and running their tests")
+	@$(PY) tests/packaging/boundscheck.py
+
+wheel-test: $(BUILT) ## build sdist, wheel from it, and try the wheel outside of the repository
+	$(call say,"building the wheel from the sdist and trying it")
+	@$(BIN)/pytest tests/packaging
+
+format: $(BUILT) ## rewrite the sources in the project's format
+	@$(BIN)/ruff format $(CHECKED)
+	@$(BIN)/ruff check --fix $(CHECKED)
+
+clean: ## remove the environment and everything built
+	rm -rf $(VENV) build dist $(DEMO) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find kernels autotune -name '*.so' -delete -o -name '*.c' -path 'kernels/*' -delete
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(INSTALLED): pyproject.toml setup.py
+	$(call say,"making the virtual environment $(VENV)")
+	@.ci/environment $(VENV)
+	@touch $@
+
+$(BUILT): $(INSTALLED) $(KERNEL_SOURCES)
+	$(call say,"compiling the kernels (Cython)")
+	@$(PY) setup.py --quiet build_ext --inplace
+	@touch $@

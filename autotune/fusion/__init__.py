@@ -1,0 +1,1 @@
+"""Fusion: groups, region rules, nests, legality, candidates and partitions of a graph."""

@@ -1,0 +1,212 @@
+"""Region rules: which part of each input an operator needs for a part of its output.
+
+A *footprint* gives, for every dimension of a tensor, the interval that one tile of the nest's root
+needs of it, as an affine map of the tile's position. Halos, strides and broadcasts fall out of
+composing these maps from the root backwards; nothing here depends on tile sizes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from autotune.graph.op import Family, Op
+from autotune.graph.tensor import TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class AxisMap:
+    """The interval of one tensor dimension that a root tile ``[s, s + t)`` along root dimension
+    ``dim`` needs: it starts at ``scale·s + offset`` and has ``scale·(t − 1) + window`` elements.
+    With ``dim`` None it is fixed: starts at ``offset``, ``window`` elements."""
+
+    dim: int | None
+    scale: int
+    offset: int
+    window: int
+
+    def size(self, tile: tuple[int, ...]) -> int:
+        """Elements for a root tile of the given sizes."""
+        return self.window if self.dim is None else self.scale * (tile[self.dim] - 1) + self.window
+
+    def windowed(self, stride: int, pad: int, reach: int) -> AxisMap:
+        """What a sliding window of ``reach`` elements needs below this map."""
+        return AxisMap(
+            self.dim,
+            self.scale * stride,
+            self.offset * stride - pad,
+            (self.window - 1) * stride + reach,
+        )
+
+    def is_identity(self) -> bool:
+        """Whether tiles of it partition the dimension exactly as tiles of the root do."""
+        return self.dim is not None and (self.scale, self.offset, self.window) == (1, 0, 1)
+
+
+Footprint = tuple[AxisMap, ...]
+
+
+def full(extent: int) -> AxisMap:
+    """The whole dimension, whatever the tile."""
+    return AxisMap(None, 0, 0, extent)
+
+
+def root_footprint(shape: tuple[int, ...], forced: frozenset[int]) -> Footprint:
+    """Footprint of the root itself: identity, or full where the dimension cannot be tiled."""
+    return tuple(
+        full(n) if d in forced or n == 1 else AxisMap(d, 1, 0, 1) for d, n in enumerate(shape)
+    )
+
+
+def forced_dims(op: Op, types: Mapping[str, TensorType]) -> frozenset[int]:
+    """Output dimensions that an operator can only compute whole."""
+    rank = len(types[op.output].shape)
+    match op.family:
+        case Family.SOFTMAX | Family.CONCAT:
+            return frozenset((op.int("axis"),))
+        case Family.LAYER_NORM:
+            return frozenset(range(op.int("axis"), rank))
+        case Family.RESHAPE:
+            pairs = reshape_pairs(types[op.inputs[0]].shape, types[op.output].shape)
+            return frozenset(range(rank)) - frozenset(out for _, out in pairs)
+        case Family.CONV:
+            grouped = op.int("group") > 1 and not is_depthwise(op, types)
+            return frozenset((1,)) if grouped else frozenset()
+        case (Family.MATMUL | Family.UNARY | Family.BINARY | Family.POOL | Family.REDUCE
+              | Family.TRANSPOSE):
+            return frozenset()
+        case _:
+            assert_never(op.family)
+
+
+def is_depthwise(op: Op, types: Mapping[str, TensorType]) -> bool:
+    """Whether a convolution has one input and one output channel per group."""
+    out_channels, in_per_group = types[op.inputs[1]].shape[:2]
+    return in_per_group == 1 and out_channels == op.int("group")
+
+
+def reshape_pairs(source: tuple[int, ...], result: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """Dimensions ``(in, out)`` of a reshape that stay one dimension each; extents of 1 pair with
+    nothing, since they carry no coordinate."""
+    ins = [d for d, n in enumerate(source) if n > 1]
+    outs = [d for d, n in enumerate(result) if n > 1]
+    pairs: list[tuple[int, int]] = []
+    i = o = 0
+    while i < len(ins) and o < len(outs):
+        if source[ins[i]] == result[outs[o]]:
+            pairs.append((ins[i], outs[o]))
+            i, o = i + 1, o + 1
+            continue
+        left, right = source[ins[i]], result[outs[o]]
+        i, o = i + 1, o + 1
+        while left != right:
+            if left < right:
+                left *= source[ins[i]]
+                i += 1
+            else:
+                right *= result[outs[o]]
+                o += 1
+    return tuple(pairs)
+
+
+def _broadcast(shape: tuple[int, ...], out: Footprint, out_shape: tuple[int, ...]) -> Footprint:
+    """Right-aligned broadcasting: extents of 1 under larger ones are fixed."""
+    shift = len(out_shape) - len(shape)
+    return tuple(
+        full(1) if n == 1 else out[d + shift] for d, n in enumerate(shape)
+    )
+
+
+def _conv(op: Op, index: int, out: Footprint, types: Mapping[str, TensorType]) -> Footprint:
+    weight = types[op.inputs[1]].shape
+    if index == 2:
+        return (out[1],)
+    if index == 1:
+        return (out[1], *(full(n) for n in weight[1:]))
+    channels = out[1] if is_depthwise(op, types) else full(types[op.inputs[0]].shape[1])
+    return (out[0], channels, *_window(op, out, weight[2:]))
+
+
+def _window(op: Op, out: Footprint, kernel: tuple[int, ...]) -> Footprint:
+    strides, pads, dilations = op.ints("strides"), op.ints("pads"), op.ints("dilations")
+    return tuple(
+        out[2 + d].windowed(strides[d], pads[d], (kernel[d] - 1) * dilations[d] + 1)
+        for d in range(2)
+    )
+
+
+def _matmul(op: Op, index: int, out: Footprint, types: Mapping[str, TensorType]) -> Footprint:
+    shape = types[op.inputs[index]].shape
+    out_shape = types[op.output].shape
+    k = shape[-1] if (index == 0) != bool(op.int("trans_a" if index == 0 else "trans_b")) else shape[-2]
+    batch = _broadcast(shape[:-2], out[:-2], out_shape[:-2])
+    kept = out[-2] if index == 0 else out[-1]
+    pair = (kept, full(k)) if index == 0 else (full(k), kept)
+    if op.int("trans_a" if index == 0 else "trans_b"):
+        pair = (pair[1], pair[0])
+    return (*batch, *pair)
+
+
+def input_footprint(
+    op: Op, index: int, out: Footprint, types: Mapping[str, TensorType]
+) -> Footprint:
+    """The part of input ``index`` that ``op`` needs to make the part ``out`` of its output."""
+    shape = types[op.inputs[index]].shape
+    out_shape = types[op.output].shape
+    match op.family:
+        case Family.CONV:
+            return _conv(op, index, out, types)
+        case Family.MATMUL:
+            return _matmul(op, index, out, types)
+        case Family.UNARY | Family.SOFTMAX:
+            return out
+        case Family.BINARY:
+            return _broadcast(shape, out, out_shape)
+        case Family.POOL:
+            return (*out[:2], *_window(op, out, op.ints("kernel")))
+        case Family.REDUCE:
+            axes = op.ints("axes")
+            return tuple(full(n) if d in axes else out[d] for d, n in enumerate(shape))
+        case Family.LAYER_NORM:
+            return out if index == 0 else _broadcast(shape, out, out_shape)
+        case Family.CONCAT:
+            axis = op.int("axis")
+            return tuple(full(n) if d == axis else out[d] for d, n in enumerate(shape))
+        case Family.RESHAPE:
+            source = {i: o for i, o in reshape_pairs(shape, out_shape)}
+            return tuple(
+                out[source[d]] if d in source else full(n) for d, n in enumerate(shape)
+            )
+        case Family.TRANSPOSE:
+            perm = op.ints("perm")
+            return tuple(out[perm.index(d)] for d in range(len(shape)))
+        case _:
+            assert_never(op.family)
+
+
+def hull(a: Footprint, b: Footprint, root_shape: tuple[int, ...]) -> Footprint:
+    """Smallest footprint that holds both."""
+    return tuple(_hull_axis(x, y, root_shape) for x, y in zip(a, b, strict=True))
+
+
+def _hull_axis(a: AxisMap, b: AxisMap, root_shape: tuple[int, ...]) -> AxisMap:
+    if (a.dim, a.scale) == (b.dim, b.scale):
+        low = min(a.offset, b.offset)
+        return AxisMap(a.dim, a.scale, low, max(a.offset + a.window, b.offset + b.window) - low)
+    (low_a, high_a), (low_b, high_b) = axis_range(a, root_shape), axis_range(b, root_shape)
+    low = min(low_a, low_b)
+    return AxisMap(None, 0, low, max(high_a, high_b) - low)
+
+
+def axis_range(axis: AxisMap, root_shape: tuple[int, ...]) -> tuple[int, int]:
+    """First and one-past-last coordinate over all tiles of the root."""
+    if axis.dim is None:
+        return axis.offset, axis.offset + axis.window
+    return axis.offset, axis.offset + axis.scale * (root_shape[axis.dim] - 1) + axis.window
+
+
+def elements(footprint: Footprint, tile: tuple[int, ...]) -> int:
+    """Elements of a footprint for one root tile."""
+    return math.prod(axis.size(tile) for axis in footprint)

@@ -1,0 +1,155 @@
+"""Fusion groups: convex connected subgraphs that become one program each."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import networkx as nx
+
+from autotune.errors import ScheduleError
+from autotune.graph.graph import Graph
+from autotune.graph.op import Family, Op, OpKind
+from autotune.graph.tensor import TensorType
+
+
+@dataclass(frozen=True)
+class Group:
+    """Operators in topological order with the types of every tensor they touch.
+
+    ``outputs`` are the tensors that something outside reads; ``constants`` are the inputs whose
+    values are known before run time. A group stands alone: it can be pickled, stored as JSON, and
+    two groups of equal structure and shapes have the same ``key`` whatever their tensors' names.
+    """
+
+    ops: tuple[Op, ...]
+    types: tuple[tuple[str, TensorType], ...]
+    outputs: tuple[str, ...]
+    constants: frozenset[str]
+
+    def __post_init__(self) -> None:
+        if not self.ops:
+            raise ScheduleError("a fusion group needs at least one operator")
+        made = {op.output for op in self.ops}
+        missing = [x for x in self.outputs if x not in made]
+        if missing or not self.outputs:
+            raise ScheduleError(f"group outputs {missing or '()'} are not made by its operators")
+
+    @classmethod
+    def from_graph(cls, graph: Graph, names: Iterable[str]) -> Group:
+        """The group of the named operators of ``graph``, in the graph's order."""
+        wanted = set(names)
+        ops = tuple(op for op in graph.ops if op.name in wanted)
+        outputs = tuple(
+            op.output
+            for op in ops
+            if op.output in graph.outputs
+            or any(user.name not in wanted for user in graph.consumers[op.output])
+        )
+        tensors = dict.fromkeys(x for op in ops for x in (*op.inputs, op.output))
+        return cls(
+            ops,
+            tuple((x, graph.types[x]) for x in tensors),
+            outputs,
+            frozenset(x for x in tensors if x in graph.constants),
+        )
+
+    @cached_property
+    def type_of(self) -> Mapping[str, TensorType]:
+        """Tensor name to type."""
+        return dict(self.types)
+
+    @cached_property
+    def producer(self) -> Mapping[str, Op]:
+        """Tensor name to the operator of this group that makes it."""
+        return {op.output: op for op in self.ops}
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """Tensors read but not made here (constants included), in order of first use."""
+        return tuple(
+            dict.fromkeys(x for op in self.ops for x in op.inputs if x not in self.producer)
+        )
+
+    @property
+    def is_view(self) -> bool:
+        """Whether the group only renames memory (reshapes): it needs no program."""
+        return all(op.family is Family.RESHAPE for op in self.ops)
+
+    @cached_property
+    def canonical(self) -> Group:
+        """The same group with positional names: equal for groups that cost the same."""
+        names: dict[str, str] = {}
+        for op in self.ops:
+            for x in (*op.inputs, op.output):
+                names.setdefault(x, f"t{len(names)}")
+        ops = tuple(
+            Op(f"op{i}", op.kind, tuple(names[x] for x in op.inputs), names[op.output], op.attrs)
+            for i, op in enumerate(self.ops)
+        )
+        return Group(
+            ops,
+            tuple((names[x], t) for x, t in self.types),
+            tuple(names[x] for x in self.outputs),
+            frozenset(names[x] for x in self.constants),
+        )
+
+    @cached_property
+    def key(self) -> str:
+        """SHA-256 (24 hex digits) of the canonical structure: operators, attributes, shapes."""
+        return hashlib.sha256(self.canonical._text().encode()).hexdigest()[:24]
+
+    def _text(self) -> str:
+        return json.dumps(self._plain(), sort_keys=True)
+
+    def _plain(self) -> dict[str, Any]:
+        return {
+            "ops": [[o.name, o.kind.value, o.inputs, o.output, o.attrs] for o in self.ops],
+            "types": [[x, t.shape, t.dtype.value] for x, t in self.types],
+            "outputs": self.outputs,
+            "constants": sorted(self.constants),
+        }
+
+    def to_json(self) -> str:
+        """Lossless JSON text; ``from_json`` reads it back."""
+        return self._text()
+
+    @classmethod
+    def from_json(cls, text: str) -> Group:
+        """Read what ``to_json`` wrote."""
+        plain = json.loads(text)
+        ops = tuple(
+            Op(name, OpKind(kind), tuple(inputs), output,
+               tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in attrs))
+            for name, kind, inputs, output, attrs in plain["ops"]
+        )
+        types = tuple((x, TensorType(tuple(shape))) for x, shape, _ in plain["types"])
+        return cls(ops, types, tuple(plain["outputs"]), frozenset(plain["constants"]))
+
+
+def is_convex(graph: Graph, names: set[str]) -> bool:
+    """Whether no path leaves the set and comes back: the condition to run it as one program."""
+    digraph: nx.DiGraph = graph.digraph
+    position = {op.name: i for i, op in enumerate(graph.ops)}
+    last = max(position[name] for name in names)
+    frontier = [s for name in names for s in digraph.successors(name) if s not in names]
+    seen: set[str] = set()
+    while frontier:
+        name = frontier.pop()
+        if name in seen or position[name] > last:
+            continue
+        seen.add(name)
+        for successor in digraph.successors(name):
+            if successor in names:
+                return False
+            frontier.append(successor)
+    return True
+
+
+def is_connected(graph: Graph, names: set[str]) -> bool:
+    """Whether the set hangs together through tensors made and read inside it."""
+    return bool(nx.is_weakly_connected(graph.digraph.subgraph(names)))

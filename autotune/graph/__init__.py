@@ -1,0 +1,1 @@
+"""The network: tensors, operators, import, passes and reference semantics."""

@@ -1,0 +1,125 @@
+"""The network as a directed acyclic graph of operators over networkx."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from types import MappingProxyType
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+
+from autotune.errors import ModelError
+from autotune.graph.op import Op
+from autotune.graph.tensor import TensorType
+
+Array = npt.NDArray[np.float32]
+
+
+class Graph:
+    """An immutable network: operators in a topological order, tensor types and constants.
+
+    ``inputs`` are fed at run time, ``constants`` hold weights, every other tensor is the output
+    of exactly one operator. Raises ``ModelError`` for cycles, undefined or doubly defined tensors.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        ops: Iterable[Op],
+        types: Mapping[str, TensorType],
+        inputs: tuple[str, ...],
+        outputs: tuple[str, ...],
+        constants: Mapping[str, Array],
+    ) -> None:
+        self.name = name
+        self.inputs = inputs
+        self.outputs = outputs
+        self.types = MappingProxyType(dict(types))
+        self.constants = MappingProxyType(dict(constants))
+        self.ops = self._sorted(tuple(ops))
+        self._check()
+
+    def _sorted(self, ops: tuple[Op, ...]) -> tuple[Op, ...]:
+        producer: dict[str, Op] = {}
+        for op in ops:
+            if op.output in producer or op.output in self.inputs or op.output in self.constants:
+                raise ModelError(f"{op.name}: tensor {op.output!r} is defined twice")
+            producer[op.output] = op
+        position = {op.output: index for index, op in enumerate(ops)}
+        digraph = nx.DiGraph()
+        digraph.add_nodes_from(position)
+        for op in ops:
+            digraph.add_edges_from((x, op.output) for x in op.inputs if x in producer)
+        try:
+            order = list(nx.lexicographical_topological_sort(digraph, key=position.__getitem__))
+        except nx.NetworkXUnfeasible:
+            cycle = " -> ".join(edge[0] for edge in nx.find_cycle(digraph))
+            raise ModelError(
+                f"{self.name}: the graph has a cycle through tensors {cycle}"
+            ) from None
+        return tuple(producer[output] for output in order)
+
+    def _check(self) -> None:
+        known = set(self.inputs) | set(self.constants) | {op.output for op in self.ops}
+        for op in self.ops:
+            for x in op.inputs:
+                if x not in known:
+                    raise ModelError(f"{op.name}: input tensor {x!r} is not defined")
+        for x in self.outputs:
+            if x not in known:
+                raise ModelError(f"{self.name}: output tensor {x!r} is not defined")
+        for x in known:
+            if x not in self.types:
+                raise ModelError(f"{self.name}: tensor {x!r} has no known type")
+        for x, value in self.constants.items():
+            if tuple(value.shape) != self.types[x].shape:
+                raise ModelError(
+                    f"{self.name}: constant {x!r} has shape {value.shape}, not {self.types[x].shape}"
+                )
+
+    @cached_property
+    def producer(self) -> Mapping[str, Op]:
+        """Tensor name to the operator that makes it."""
+        return {op.output: op for op in self.ops}
+
+    @cached_property
+    def consumers(self) -> Mapping[str, tuple[Op, ...]]:
+        """Tensor name to the operators that read it, in topological order, each once."""
+        found: dict[str, list[Op]] = {name: [] for name in self.types}
+        for op in self.ops:
+            for x in dict.fromkeys(op.inputs):
+                found[x].append(op)
+        return {name: tuple(ops) for name, ops in found.items()}
+
+    @cached_property
+    def digraph(self) -> nx.DiGraph:
+        """The networkx view: a node per operator name (attribute ``op``), an edge per tensor
+        between two operators (attribute ``tensor``)."""
+        digraph = nx.DiGraph()
+        for op in self.ops:
+            digraph.add_node(op.name, op=op)
+        for op in self.ops:
+            for x in op.inputs:
+                if x in self.producer:
+                    digraph.add_edge(self.producer[x].name, op.name, tensor=x)
+        return digraph
+
+    def shape(self, tensor: str) -> tuple[int, ...]:
+        """Shape of a tensor."""
+        return self.types[tensor].shape
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over structure and shapes (not over weights): the plan's network id."""
+        text = repr(
+            (
+                self.ops,
+                sorted((k, v.shape, v.dtype.value) for k, v in self.types.items()),
+                self.inputs,
+                self.outputs,
+            )
+        )
+        return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,150 @@
+"""Parses, orders, binds and checks an ONNX file, before its operators are translated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import networkx as nx
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # has no stubs
+
+from autotune.errors import ModelError
+from autotune.graph.onnx_ops import CONSTANT_ONLY, TRANSLATIONS
+from autotune.graph.onnx_ops.scope import Node
+
+OLDEST_OPSET = 9
+DEFAULT_DOMAINS = ("", "ai.onnx")
+
+
+def read_model(path: Path) -> onnx.ModelProto:
+    """Parse a file, with its external tensor data, if it is ONNX at all."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
+    try:
+        model = onnx.load_model_from_string(content)
+    except DecodeError:
+        raise ModelError(
+            f"{path}: not an ONNX file, or cut short; export or copy it again"
+        ) from None
+    if not model.HasField("graph") or not model.opset_import:
+        raise ModelError(
+            f"{path}: not an ONNX file, or cut short: it has no graph or no opset; export it again"
+        )
+    try:
+        onnx.load_external_data_for_model(model, str(path.parent))
+    except (OSError, ValueError, onnx.checker.ValidationError) as error:
+        raise ModelError(f"{path}: its external data cannot be read: {first_line(error)}") from None
+    return model
+
+
+def checked_nodes(model: onnx.ModelProto, dims: Mapping[str, int]) -> list[Node]:
+    """The nodes in execution order, after every check that needs no translation.
+
+    Binds symbolic dimensions in ``model`` on the way. Raises ``ModelError``.
+    """
+    opset = _opset(model)
+    nodes = [_node(proto, index, opset) for index, proto in enumerate(model.graph.node)]
+    if not nodes:
+        raise ModelError("the graph is empty: it has no operators")
+    if model.graph.sparse_initializer:
+        raise ModelError("sparse initializers are not supported; export dense weights")
+    for node, proto in zip(nodes, model.graph.node, strict=True):
+        _check_supported(node, proto.domain)
+    order = _order(nodes)
+    protos = list(model.graph.node)
+    del model.graph.node[:]
+    model.graph.node.extend(protos[index] for index in order)
+    bind_dims(model, dims)
+    try:
+        onnx.checker.check_model(model)
+    except onnx.checker.ValidationError as error:
+        raise ModelError(f"not valid ONNX: {first_line(error)}") from None
+    return [nodes[index] for index in order]
+
+
+def bind_dims(model: onnx.ModelProto, dims: Mapping[str, int]) -> None:
+    """Give every symbolic dimension of the run-time inputs its extent, in place."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    found: set[str] = set()
+    for value in model.graph.input:
+        if value.name in weights:
+            continue
+        if not value.type.tensor_type.HasField("shape"):
+            raise ModelError(f"input {value.name!r} has no shape; export the model with one")
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if dim.HasField("dim_value") and dim.dim_value > 0:
+                continue
+            symbol = dim.dim_param or f"{value.name}:{axis}"
+            found.add(symbol)
+            if symbol not in dims:
+                raise ModelError(
+                    f"input {value.name!r} has the dynamic dimension {symbol!r} (axis {axis}); "
+                    f"bind it with --dim {symbol}=1"
+                )
+            if dims[symbol] < 1:
+                raise ModelError(f"dimension {symbol!r} must be ≥ 1, got {dims[symbol]}")
+            dim.dim_value = dims[symbol]
+    for symbol in dims:
+        if symbol not in found:
+            raise ModelError(f"no dynamic dimension {symbol!r}; the model has {sorted(found)}")
+
+
+def first_line(error: Exception) -> str:
+    """An error of a library as one line."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    versions = [o.version for o in model.opset_import if o.domain in DEFAULT_DOMAINS]
+    if not versions:
+        raise ModelError("the model imports no standard ONNX operator set; export it again")
+    if max(versions) < OLDEST_OPSET:
+        raise ModelError(
+            f"opset {max(versions)} is older than {OLDEST_OPSET}; convert the model with "
+            "onnx.version_converter"
+        )
+    return int(max(versions))
+
+
+def _node(proto: onnx.NodeProto, index: int, opset: int) -> Node:
+    label = f"node {proto.name!r}" if proto.name else f"unnamed node #{index}"
+    if not proto.output or not proto.output[0]:
+        raise ModelError(f"{label}: {proto.op_type} has no output; the file is damaged")
+    try:
+        attrs = {a.name: onnx.helper.get_attribute_value(a) for a in proto.attribute}
+    except ValueError as error:
+        raise ModelError(f"{label}: {proto.op_type}: {first_line(error)}") from None
+    return Node(
+        proto.op_type, proto.name, label, tuple(proto.input), tuple(proto.output), attrs, opset
+    )
+
+
+def _check_supported(node: Node, domain: str) -> None:
+    standard = domain in DEFAULT_DOMAINS
+    if standard and (node.operator in TRANSLATIONS or node.operator in CONSTANT_ONLY):
+        return
+    operator = node.operator if standard else f"{domain}.{node.operator}"
+    raise ModelError(
+        f"{node.label}: operator {operator} is not supported; run 'autotune doctor --operators' to "
+        "list what is supported"
+    )
+
+
+def _order(nodes: Sequence[Node]) -> list[int]:
+    """Node positions so that producers come first; file order wherever that is free."""
+    producer = {output: i for i, node in enumerate(nodes) for output in node.outputs if output}
+    digraph = nx.DiGraph()
+    digraph.add_nodes_from(range(len(nodes)))
+    for i, node in enumerate(nodes):
+        digraph.add_edges_from((producer[x], i) for x in node.inputs if x in producer)
+    try:
+        return list(nx.lexicographical_topological_sort(digraph))
+    except nx.NetworkXUnfeasible:
+        cycle = " -> ".join(nodes[edge[0]].outputs[0] for edge in nx.find_cycle(digraph))
+        raise ModelError(
+            f"the graph has a cycle through tensors {cycle}; export it again"
+        ) from None

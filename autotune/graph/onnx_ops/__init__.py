@@ -1,0 +1,23 @@
+"""How each ONNX operator is read: one table row per operator, by family."""
+
+from __future__ import annotations
+
+from autotune.graph.onnx_ops.contraction import CONTRACTION
+from autotune.graph.onnx_ops.elementwise import ELEMENTWISE
+from autotune.graph.onnx_ops.folding import FOLDED, STATIC
+from autotune.graph.onnx_ops.movement import MOVEMENT
+from autotune.graph.onnx_ops.reduction import REDUCTION
+from autotune.graph.onnx_ops.scope import Translate
+from autotune.graph.onnx_ops.window import WINDOW
+
+TRANSLATIONS: dict[str, Translate] = {
+    **CONTRACTION,
+    **WINDOW,
+    **ELEMENTWISE,
+    **REDUCTION,
+    **MOVEMENT,
+}
+"""ONNX operators that may read run-time tensors."""
+
+CONSTANT_ONLY: frozenset[str] = (frozenset(FOLDED) | STATIC) - frozenset(TRANSLATIONS)
+"""ONNX operators that are accepted only where their value is known at import."""

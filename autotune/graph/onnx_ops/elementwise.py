@@ -1,0 +1,160 @@
+"""ONNX operators that work element by element, with broadcasting."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autotune.errors import ModelError
+from autotune.graph.onnx_ops.scope import Node, Scope, Translate
+from autotune.graph.op import OpKind
+
+FLOAT_MAX = float(np.finfo(np.float32).max)
+"""What an absent Clip limit stands for."""
+
+UNARY_KINDS: dict[str, OpKind] = {
+    "Relu": OpKind.RELU,
+    "Sigmoid": OpKind.SIGMOID,
+    "Tanh": OpKind.TANH,
+    "Erf": OpKind.ERF,
+    "Exp": OpKind.EXP,
+    "Log": OpKind.LOG,
+    "Sqrt": OpKind.SQRT,
+    "Reciprocal": OpKind.RECIPROCAL,
+    "Neg": OpKind.NEG,
+    "Abs": OpKind.ABS,
+}
+
+BINARY_KINDS: dict[str, OpKind] = {
+    "Add": OpKind.ADD,
+    "Sub": OpKind.SUB,
+    "Mul": OpKind.MUL,
+    "Div": OpKind.DIV,
+}
+
+VARIADIC_KINDS: dict[str, OpKind] = {
+    "Sum": OpKind.ADD,
+    "Max": OpKind.MAXIMUM,
+    "Min": OpKind.MINIMUM,
+}
+
+POWERS: dict[float, OpKind] = {0.5: OpKind.SQRT, -1.0: OpKind.RECIPROCAL}
+"""Constant exponents that have an operator of their own."""
+
+
+def _unary(kind: OpKind) -> Translate:
+    return lambda scope, node: scope.result(node, kind, scope.tensor(node, 0))
+
+
+def _binary(kind: OpKind) -> Translate:
+    return lambda scope, node: scope.result(
+        node, kind, scope.tensor(node, 0), scope.tensor(node, 1)
+    )
+
+
+def _chain(scope: Scope, node: Node, kind: OpKind, whole: bool) -> str:
+    """Left-to-right chain over all inputs; its end is the node's output if ``whole``."""
+    tensors = [scope.tensor(node, i) for i in range(len(node.inputs))]
+    total = tensors[0]
+    for index, tensor in enumerate(tensors[1:], 2):
+        last = whole and index == len(tensors)
+        emit = scope.result if last else scope.step
+        total = emit(node, kind, total, tensor)
+    return total
+
+
+def _variadic(kind: OpKind) -> Translate:
+    return lambda scope, node: _chain(scope, node, kind, whole=True)
+
+
+def _mean(scope: Scope, node: Node) -> str:
+    total = _chain(scope, node, OpKind.ADD, whole=False)
+    share = scope.constant(node, 1.0 / len(node.inputs), "share")
+    return scope.result(node, OpKind.MUL, total, share)
+
+
+def _leaky_relu(scope: Scope, node: Node) -> str:
+    alpha = node.float("alpha", 0.01)
+    return scope.result(node, OpKind.LEAKY_RELU, scope.tensor(node, 0), alpha=alpha)
+
+
+def _limit(scope: Scope, node: Node, index: int, name: str, default: float) -> float | None:
+    """A Clip limit as a number; None when it is only known at run time."""
+    if node.opset < 11:
+        return node.float(name, default)
+    if not node.has_input(index):
+        return default
+    if not scope.is_array(node.inputs[index]):
+        return None
+    value = scope.array(node, index)
+    if value.size != 1:
+        raise ModelError(f"{node.label}: Clip {name} must be one number, got shape {value.shape}")
+    return float(np.asarray(value, np.float64).reshape(()))
+
+
+def _clip(scope: Scope, node: Node) -> str:
+    low = _limit(scope, node, 1, "min", -FLOAT_MAX)
+    high = _limit(scope, node, 2, "max", FLOAT_MAX)
+    x = scope.tensor(node, 0)
+    if low is not None and high is not None:
+        return scope.result(node, OpKind.CLIP, x, min=low, max=high)
+    below = scope.constant(node, low, "min") if low is not None else scope.tensor(node, 1)
+    above = scope.constant(node, high, "max") if high is not None else scope.tensor(node, 2)
+    return scope.result(node, OpKind.MINIMUM, scope.step(node, OpKind.MAXIMUM, x, below), above)
+
+
+def _gelu(scope: Scope, node: Node) -> str:
+    kinds = {"none": OpKind.GELU, "tanh": OpKind.GELU_TANH}
+    mode = node.text("approximate", "none")
+    if mode not in kinds:
+        raise ModelError(f"{node.label}: Gelu approximate={mode!r}; supported are {list(kinds)}")
+    return scope.result(node, kinds[mode], scope.tensor(node, 0))
+
+
+def _pow(scope: Scope, node: Node) -> str:
+    """A constant exponent becomes the operator that computes it exactly, where there is one."""
+    if not scope.is_array(node.inputs[1]):
+        return scope.result(node, OpKind.POW, scope.tensor(node, 0), scope.tensor(node, 1))
+    exponent = np.asarray(scope.array(node, 1), np.float64)
+    x = scope.tensor(node, 0)
+    if exponent.size == 1 and exponent.ndim <= len(scope.shape(x)):
+        number = float(exponent.reshape(()))
+        if number == 1.0:
+            return x
+        if number == 2.0:
+            return scope.result(node, OpKind.MUL, x, x)
+        if number in POWERS:
+            return scope.result(node, POWERS[number], x)
+    return scope.result(node, OpKind.POW, x, scope.constant(node, exponent, "exponent"))
+
+
+def _gate(scope: Scope, node: Node, alpha: float, beta: float, last: bool) -> str:
+    """clip(alpha · x + beta, 0, 1)."""
+    scaled = scope.step(
+        node, OpKind.MUL, scope.tensor(node, 0), scope.constant(node, alpha, "alpha")
+    )
+    shifted = scope.step(node, OpKind.ADD, scaled, scope.constant(node, beta, "beta"))
+    emit = scope.result if last else scope.step
+    return emit(node, OpKind.CLIP, shifted, min=0.0, max=1.0)
+
+
+def _hard_sigmoid(scope: Scope, node: Node) -> str:
+    return _gate(scope, node, node.float("alpha", 0.2), node.float("beta", 0.5), last=True)
+
+
+def _hard_swish(scope: Scope, node: Node) -> str:
+    gate = _gate(scope, node, 1 / 6, 0.5, last=False)
+    return scope.result(node, OpKind.MUL, scope.tensor(node, 0), gate)
+
+
+ELEMENTWISE: dict[str, Translate] = {
+    **{operator: _unary(kind) for operator, kind in UNARY_KINDS.items()},
+    **{operator: _binary(kind) for operator, kind in BINARY_KINDS.items()},
+    **{operator: _variadic(kind) for operator, kind in VARIADIC_KINDS.items()},
+    "Mean": _mean,
+    "Pow": _pow,
+    "LeakyRelu": _leaky_relu,
+    "Clip": _clip,
+    "Gelu": _gelu,
+    "HardSigmoid": _hard_sigmoid,
+    "HardSwish": _hard_swish,
+}

@@ -1,0 +1,197 @@
+"""Operator kinds, as one table, and the operator node itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from autotune.errors import ModelError
+
+AttrValue = int | float | tuple[int, ...]
+Attrs = tuple[tuple[str, AttrValue], ...]
+
+
+class Family(StrEnum):
+    """What region rule and tile emitter an operator kind follows."""
+
+    CONV = "conv"
+    MATMUL = "matmul"
+    UNARY = "unary"
+    BINARY = "binary"
+    POOL = "pool"
+    REDUCE = "reduce"
+    SOFTMAX = "softmax"
+    LAYER_NORM = "layer_norm"
+    CONCAT = "concat"
+    RESHAPE = "reshape"
+    TRANSPOSE = "transpose"
+
+
+class OpKind(StrEnum):
+    """The operators the system knows after import; ONNX spellings are mapped onto these."""
+
+    CONV = "conv"
+    MATMUL = "matmul"
+    RELU = "relu"
+    LEAKY_RELU = "leaky_relu"
+    CLIP = "clip"
+    SIGMOID = "sigmoid"
+    TANH = "tanh"
+    ERF = "erf"
+    GELU = "gelu"
+    GELU_TANH = "gelu_tanh"
+    EXP = "exp"
+    LOG = "log"
+    SQRT = "sqrt"
+    RECIPROCAL = "reciprocal"
+    NEG = "neg"
+    ABS = "abs"
+    ADD = "add"
+    SUB = "sub"
+    MUL = "mul"
+    DIV = "div"
+    MAXIMUM = "maximum"
+    MINIMUM = "minimum"
+    POW = "pow"
+    MAX_POOL = "max_pool"
+    AVERAGE_POOL = "average_pool"
+    REDUCE_MEAN = "reduce_mean"
+    REDUCE_SUM = "reduce_sum"
+    REDUCE_MAX = "reduce_max"
+    SOFTMAX = "softmax"
+    LAYER_NORM = "layer_norm"
+    CONCAT = "concat"
+    RESHAPE = "reshape"
+    TRANSPOSE = "transpose"
+
+
+@dataclass(frozen=True, slots=True)
+class OpRow:
+    """One operator kind: its family, number of inputs (min, max) and required attributes."""
+
+    kind: OpKind
+    family: Family
+    arity: tuple[int, int]
+    attrs: tuple[str, ...] = ()
+    flops_per_element: int = 0
+    """Scalar operations per output element, for element-wise kinds (transcendentals count 8)."""
+
+
+def _unary(kind: OpKind, flops: int, *attrs: str) -> OpRow:
+    return OpRow(kind, Family.UNARY, (1, 1), attrs, flops)
+
+
+def _binary(kind: OpKind, flops: int = 1) -> OpRow:
+    return OpRow(kind, Family.BINARY, (2, 2), (), flops)
+
+
+_WINDOW = ("kernel", "strides", "pads", "dilations")
+
+OPERATORS: dict[OpKind, OpRow] = {
+    row.kind: row
+    for row in (
+        # x [N,C,H,W], w [M,C/group,KH,KW], optional b [M] -> [N,M,OH,OW]; pads top,left,bottom,right
+        OpRow(OpKind.CONV, Family.CONV, (2, 3), ("strides", "pads", "dilations", "group")),
+        # numpy.matmul over the last two axes after the optional transposes; batch axes broadcast
+        OpRow(OpKind.MATMUL, Family.MATMUL, (2, 2), ("trans_a", "trans_b")),
+        _unary(OpKind.RELU, 1),
+        _unary(OpKind.LEAKY_RELU, 2, "alpha"),
+        _unary(OpKind.CLIP, 2, "min", "max"),
+        _unary(OpKind.SIGMOID, 8),
+        _unary(OpKind.TANH, 8),
+        _unary(OpKind.ERF, 8),
+        _unary(OpKind.GELU, 10),
+        _unary(OpKind.GELU_TANH, 12),
+        _unary(OpKind.EXP, 8),
+        _unary(OpKind.LOG, 8),
+        _unary(OpKind.SQRT, 4),
+        _unary(OpKind.RECIPROCAL, 4),
+        _unary(OpKind.NEG, 1),
+        _unary(OpKind.ABS, 1),
+        _binary(OpKind.ADD),
+        _binary(OpKind.SUB),
+        _binary(OpKind.MUL),
+        _binary(OpKind.DIV, 4),
+        _binary(OpKind.MAXIMUM),
+        _binary(OpKind.MINIMUM),
+        _binary(OpKind.POW, 16),
+        # x [N,C,H,W]; count_include_pad 0/1 for the average
+        OpRow(OpKind.MAX_POOL, Family.POOL, (1, 1), _WINDOW),
+        OpRow(OpKind.AVERAGE_POOL, Family.POOL, (1, 1), (*_WINDOW, "count_include_pad")),
+        # axes sorted, non-negative; the reduced axes stay with extent 1
+        OpRow(OpKind.REDUCE_MEAN, Family.REDUCE, (1, 1), ("axes",)),
+        OpRow(OpKind.REDUCE_SUM, Family.REDUCE, (1, 1), ("axes",)),
+        OpRow(OpKind.REDUCE_MAX, Family.REDUCE, (1, 1), ("axes",)),
+        # axis non-negative
+        OpRow(OpKind.SOFTMAX, Family.SOFTMAX, (1, 1), ("axis",)),
+        # normalises axes axis..rank-1; x, scale, optional bias
+        OpRow(OpKind.LAYER_NORM, Family.LAYER_NORM, (2, 3), ("axis", "epsilon")),
+        OpRow(OpKind.CONCAT, Family.CONCAT, (1, 64), ("axis",)),
+        OpRow(OpKind.RESHAPE, Family.RESHAPE, (1, 1), ("shape",)),
+        OpRow(OpKind.TRANSPOSE, Family.TRANSPOSE, (1, 1), ("perm",)),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One operator: kind, tensor names in order, attributes sorted by name. Always one output."""
+
+    name: str
+    kind: OpKind
+    inputs: tuple[str, ...]
+    output: str
+    attrs: Attrs = ()
+
+    def __post_init__(self) -> None:
+        row = OPERATORS[self.kind]
+        low, high = row.arity
+        if not low <= len(self.inputs) <= high:
+            raise ModelError(
+                f"{self.name}: {self.kind} takes {low} to {high} inputs, got {len(self.inputs)}"
+            )
+        names = tuple(name for name, _ in self.attrs)
+        if names != tuple(sorted(row.attrs)):
+            raise ModelError(
+                f"{self.name}: {self.kind} needs attributes {sorted(row.attrs)}, got {list(names)}"
+            )
+
+    @classmethod
+    def make(
+        cls,
+        name: str,
+        kind: OpKind,
+        inputs: tuple[str, ...],
+        output: str,
+        attrs: Mapping[str, AttrValue] | None = None,
+    ) -> Op:
+        """Build an operator from an attribute mapping in any order."""
+        return cls(name, kind, inputs, output, tuple(sorted((attrs or {}).items())))
+
+    @property
+    def family(self) -> Family:
+        """The family of this operator's kind."""
+        return OPERATORS[self.kind].family
+
+    def attr(self, name: str) -> AttrValue:
+        """The value of one attribute; the constructor has proved that it exists."""
+        return dict(self.attrs)[name]
+
+    def ints(self, name: str) -> tuple[int, ...]:
+        """An attribute that holds a tuple of integers."""
+        value = self.attr(name)
+        assert isinstance(value, tuple)
+        return value
+
+    def int(self, name: str) -> int:
+        """An attribute that holds one integer."""
+        value = self.attr(name)
+        assert isinstance(value, int)
+        return value
+
+    def float(self, name: str) -> float:
+        """An attribute that holds one number."""
+        value = self.attr(name)
+        assert isinstance(value, (int, float))
+        return float(value)

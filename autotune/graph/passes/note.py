@@ -1,0 +1,58 @@
+"""What a simplification pass is and what it reports: the new graph and why it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from autotune.graph.graph import Array, Graph
+from autotune.graph.op import Op
+from autotune.graph.tensor import TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One change: the pass, the operator or constant that went, and the reason."""
+
+    pass_name: str
+    removed: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.pass_name}: removed {self.removed}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class PassResult:
+    """A graph that computes the same outputs, and one note per change; no notes, no change."""
+
+    graph: Graph
+    notes: tuple[Note, ...]
+
+
+class Pass(Protocol):
+    """A rewriting of the graph that keeps its inputs, outputs and what they compute."""
+
+    @property
+    def name(self) -> str:
+        """Name in notes."""
+
+    def run(self, graph: Graph) -> PassResult:
+        """Apply the pass everywhere it applies."""
+
+
+def rebuilt(
+    graph: Graph,
+    ops: Iterable[Op],
+    constants: Mapping[str, Array] | None = None,
+) -> Graph:
+    """``graph`` with other operators and further constants; unused constants and types go."""
+    kept = tuple(ops)
+    values = {**graph.constants, **(constants or {})}
+    read = {x for op in kept for x in op.inputs} | set(graph.outputs)
+    values = {name: value for name, value in values.items() if name in read}
+    types = {name: TensorType(value.shape) for name, value in values.items()}
+    for name in (*graph.inputs, *(op.output for op in kept)):
+        types[name] = graph.types[name]
+    return Graph(graph.name, kept, types, graph.inputs, graph.outputs, values)

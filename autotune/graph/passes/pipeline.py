@@ -1,0 +1,37 @@
+"""The fixed order of the simplification passes, repeated until nothing changes."""
+
+from __future__ import annotations
+
+from autotune.graph.graph import Graph
+from autotune.graph.passes.affine_folding import AffineFolding
+from autotune.graph.passes.constant_folding import ConstantFolding
+from autotune.graph.passes.dead_nodes import DeadNodes
+from autotune.graph.passes.gelu_pattern import GeluPattern
+from autotune.graph.passes.identities import Identities
+from autotune.graph.passes.layer_norm_pattern import LayerNormPattern
+from autotune.graph.passes.note import Note, Pass, PassResult
+
+PASSES: tuple[Pass, ...] = (
+    ConstantFolding(),
+    Identities(),
+    GeluPattern(),
+    LayerNormPattern(),
+    AffineFolding(),
+    DeadNodes(),
+)
+
+
+def simplify(graph: Graph) -> PassResult:
+    """Run every pass in order until a whole round changes nothing.
+
+    Each change removes an operator or a constant, so the number of rounds is bounded.
+    """
+    notes: list[Note] = []
+    while True:
+        before = len(notes)
+        for one in PASSES:
+            result = one.run(graph)
+            graph = result.graph
+            notes += result.notes
+        if len(notes) == before:
+            return PassResult(graph, tuple(notes))

@@ -1,0 +1,181 @@
+"""Reference semantics: what every operator means, in numpy float32; the oracle of every engine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from scipy import special
+
+from autotune.errors import InputError
+from autotune.graph.graph import Array, Graph
+from autotune.graph.op import Op, OpKind
+
+Inputs = Sequence[Array]
+
+
+def evaluate_op(op: Op, inputs: Inputs) -> Array:
+    """The output of one operator; inputs float32 in the operator's order."""
+    with np.errstate(all="ignore"):
+        return np.asarray(REFERENCE[op.kind](op, inputs), dtype=np.float32)
+
+
+def evaluate(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Run the whole graph; returns output name to array.
+
+    Raises ``InputError`` when an input is missing, unknown, or has another shape than declared.
+    """
+    values = dict(graph.constants)
+    values.update(check_inputs(graph, inputs))
+    readers = {name: len(ops) for name, ops in graph.consumers.items()}
+    for op in graph.ops:
+        values[op.output] = evaluate_op(op, [values[x] for x in op.inputs])
+        for x in dict.fromkeys(op.inputs):
+            readers[x] -= 1
+            if readers[x] == 0 and x not in graph.outputs:
+                del values[x]
+    return {name: np.asarray(values[name]) for name in graph.outputs}
+
+
+def check_inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """The fed arrays as float32, after checking names and shapes against the graph's inputs."""
+    for name in inputs:
+        if name not in graph.inputs:
+            raise InputError(f"{graph.name}: no input {name!r}; inputs are {list(graph.inputs)}")
+    fed: dict[str, Array] = {}
+    for name in graph.inputs:
+        if name not in inputs:
+            raise InputError(
+                f"{graph.name}: input {name!r} is missing; feed shape {graph.shape(name)}"
+            )
+        fed[name] = np.asarray(inputs[name], dtype=np.float32)
+        if fed[name].shape != graph.shape(name):
+            raise InputError(
+                f"{graph.name}: input {name!r} has shape {fed[name].shape}, not {graph.shape(name)}"
+            )
+    return fed
+
+
+def _windows(op: Op, x: Array, kernel: tuple[int, ...], fill: float) -> Array:
+    """View of shape [N, C, OH, OW, KH, KW] over the padded input."""
+    top, left, bottom, right = op.ints("pads")
+    (sh, sw), (dh, dw) = op.ints("strides"), op.ints("dilations")
+    padded = np.pad(
+        x, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=np.float32(fill)
+    )
+    span = (dh * (kernel[0] - 1) + 1, dw * (kernel[1] - 1) + 1)
+    view = sliding_window_view(padded, span, axis=(2, 3))
+    return view[:, :, ::sh, ::sw, ::dh, ::dw]
+
+
+def _conv(op: Op, inputs: Inputs) -> Array:
+    x, w = inputs[0], inputs[1]
+    group = op.int("group")
+    view = _windows(op, x, w.shape[2:], 0.0)
+    batch, _, rows, columns = view.shape[:4]
+    patches = view.transpose(0, 1, 4, 5, 2, 3).reshape(batch, group, -1, rows * columns)
+    weights = w.reshape(group, w.shape[0] // group, -1)
+    out = np.matmul(weights, patches).reshape(batch, w.shape[0], rows, columns)
+    if len(inputs) == 3:
+        out = out + inputs[2].reshape(1, -1, 1, 1)
+    return np.asarray(out)
+
+
+def _matmul(op: Op, inputs: Inputs) -> Array:
+    a, b = inputs
+    a = np.swapaxes(a, -1, -2) if op.int("trans_a") else a
+    b = np.swapaxes(b, -1, -2) if op.int("trans_b") else b
+    return np.asarray(np.matmul(a, b))
+
+
+def _max_pool(op: Op, inputs: Inputs) -> Array:
+    view = _windows(op, inputs[0], op.ints("kernel"), -np.inf)
+    return np.asarray(view.max(axis=(4, 5)))
+
+
+def _average_pool(op: Op, inputs: Inputs) -> Array:
+    x = inputs[0]
+    kernel = op.ints("kernel")
+    total = _windows(op, x, kernel, 0.0).sum(axis=(4, 5))
+    if op.int("count_include_pad"):
+        return np.asarray(total / np.float32(math.prod(kernel)))
+    ones = np.ones((1, 1, *x.shape[2:]), dtype=np.float32)
+    return np.asarray(total / _windows(op, ones, kernel, 0.0).sum(axis=(4, 5)))
+
+
+def _softmax(op: Op, inputs: Inputs) -> Array:
+    axis = op.int("axis")
+    shifted = np.exp(inputs[0] - inputs[0].max(axis=axis, keepdims=True))
+    return np.asarray(shifted / shifted.sum(axis=axis, keepdims=True))
+
+
+def _layer_norm(op: Op, inputs: Inputs) -> Array:
+    x = inputs[0]
+    axes = tuple(range(op.int("axis"), x.ndim))
+    centred = x - x.mean(axis=axes, keepdims=True)
+    variance = np.square(centred).mean(axis=axes, keepdims=True)
+    out = centred / np.sqrt(variance + np.float32(op.float("epsilon"))) * inputs[1]
+    return np.asarray(out + inputs[2] if len(inputs) == 3 else out)
+
+
+def _gelu(op: Op, inputs: Inputs) -> Array:
+    """x · Φ(x) (Hendrycks & Gimpel 2016, arXiv:1606.08415)."""
+    x = inputs[0]
+    return np.asarray(np.float32(0.5) * x * (1 + special.erf(x * np.float32(1 / math.sqrt(2)))))
+
+
+def _gelu_tanh(op: Op, inputs: Inputs) -> Array:
+    """The tanh approximation from the same paper."""
+    x = inputs[0]
+    inner = np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x * x * x)
+    return np.asarray(np.float32(0.5) * x * (1 + np.tanh(inner)))
+
+
+def _leaky_relu(op: Op, inputs: Inputs) -> Array:
+    x = inputs[0]
+    return np.where(x < 0, x * np.float32(op.float("alpha")), x)
+
+
+def _clip(op: Op, inputs: Inputs) -> Array:
+    """min(max(x, low), high): the upper limit wins when the limits cross, as ONNX says."""
+    low, high = np.float32(op.float("min")), np.float32(op.float("max"))
+    return np.asarray(np.minimum(np.maximum(inputs[0], low), high))
+
+
+REFERENCE: dict[OpKind, Callable[[Op, Inputs], Array]] = {
+    OpKind.CONV: _conv,
+    OpKind.MATMUL: _matmul,
+    OpKind.RELU: lambda op, i: np.maximum(i[0], np.float32(0)),
+    OpKind.LEAKY_RELU: _leaky_relu,
+    OpKind.CLIP: _clip,
+    OpKind.SIGMOID: lambda op, i: special.expit(i[0]),
+    OpKind.TANH: lambda op, i: np.tanh(i[0]),
+    OpKind.ERF: lambda op, i: special.erf(i[0]),
+    OpKind.GELU: _gelu,
+    OpKind.GELU_TANH: _gelu_tanh,
+    OpKind.EXP: lambda op, i: np.exp(i[0]),
+    OpKind.LOG: lambda op, i: np.log(i[0]),
+    OpKind.SQRT: lambda op, i: np.sqrt(i[0]),
+    OpKind.RECIPROCAL: lambda op, i: np.float32(1) / i[0],
+    OpKind.NEG: lambda op, i: -i[0],
+    OpKind.ABS: lambda op, i: np.abs(i[0]),
+    OpKind.ADD: lambda op, i: i[0] + i[1],
+    OpKind.SUB: lambda op, i: i[0] - i[1],
+    OpKind.MUL: lambda op, i: i[0] * i[1],
+    OpKind.DIV: lambda op, i: i[0] / i[1],
+    OpKind.MAXIMUM: lambda op, i: np.maximum(i[0], i[1]),
+    OpKind.MINIMUM: lambda op, i: np.minimum(i[0], i[1]),
+    OpKind.POW: lambda op, i: np.power(i[0], i[1]),
+    OpKind.MAX_POOL: _max_pool,
+    OpKind.AVERAGE_POOL: _average_pool,
+    OpKind.REDUCE_MEAN: lambda op, i: i[0].mean(axis=op.ints("axes"), keepdims=True),
+    OpKind.REDUCE_SUM: lambda op, i: i[0].sum(axis=op.ints("axes"), keepdims=True),
+    OpKind.REDUCE_MAX: lambda op, i: i[0].max(axis=op.ints("axes"), keepdims=True),
+    OpKind.SOFTMAX: _softmax,
+    OpKind.LAYER_NORM: _layer_norm,
+    OpKind.CONCAT: lambda op, i: np.concatenate(i, axis=op.int("axis")),
+    OpKind.RESHAPE: lambda op, i: i[0].reshape(op.ints("shape")),
+    OpKind.TRANSPOSE: lambda op, i: i[0].transpose(op.ints("perm")),
+}

@@ -1,0 +1,181 @@
+"""Shape inference: an operator and its input shapes give the output shape, or one clear error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from autotune.errors import ModelError
+from autotune.graph.op import OPERATORS, Family, Op
+
+Shape = tuple[int, ...]
+
+
+def infer_shape(op: Op, input_shapes: Sequence[Shape]) -> Shape:
+    """Output shape of ``op`` for inputs of these shapes.
+
+    Raises ``ModelError`` naming the operator, the shapes and the attribute that do not fit.
+    """
+    low, high = OPERATORS[op.kind].arity
+    if not low <= len(input_shapes) <= high:
+        raise ModelError(
+            f"{op.name}: {op.kind} takes {low} to {high} inputs, got {len(input_shapes)}"
+        )
+    return SHAPE_RULES[op.family](op, tuple(tuple(s) for s in input_shapes))
+
+
+def window_extent(
+    size: int, kernel: int, stride: int, dilation: int, before: int, after: int
+) -> int:
+    """Output positions of a sliding window along one axis: floor((size + pads − span) / stride) + 1."""
+    span = dilation * (kernel - 1) + 1
+    return (size + before + after - span) // stride + 1
+
+
+def _refuse(op: Op, shapes: Sequence[Shape], reason: str) -> ModelError:
+    text = ", ".join(str(list(shape)) for shape in shapes)
+    return ModelError(f"{op.name}: {op.kind} over shapes {text}: {reason}")
+
+
+def _tuple_of(op: Op, shapes: Sequence[Shape], name: str, length: int, least: int) -> Shape:
+    values = op.ints(name)
+    if len(values) != length or min(values) < least:
+        raise _refuse(op, shapes, f"{name} must be {length} integers ≥ {least}, got {list(values)}")
+    return values
+
+
+def _window(op: Op, shapes: Sequence[Shape], kernel: Shape) -> Shape:
+    """The two spatial output extents of a convolution or pooling."""
+    strides = _tuple_of(op, shapes, "strides", 2, 1)
+    dilations = _tuple_of(op, shapes, "dilations", 2, 1)
+    top, left, bottom, right = _tuple_of(op, shapes, "pads", 4, 0)
+    before, after = (top, left), (bottom, right)
+    extents = tuple(
+        window_extent(shapes[0][2 + i], kernel[i], strides[i], dilations[i], before[i], after[i])
+        for i in range(2)
+    )
+    if min(extents) < 1:
+        raise _refuse(op, shapes, f"kernel {list(kernel)} is larger than the padded input")
+    return extents
+
+
+def _conv(op: Op, shapes: tuple[Shape, ...]) -> Shape:
+    x, w = shapes[0], shapes[1]
+    if len(x) != 4 or len(w) != 4:
+        raise _refuse(op, shapes, "input and weight must have rank 4")
+    group = op.int("group")
+    if group < 1 or x[1] != w[1] * group or w[0] % group:
+        raise _refuse(op, shapes, f"channels do not fit group={group}")
+    if len(shapes) == 3 and shapes[2] != (w[0],):
+        raise _refuse(op, shapes, f"the bias must have shape [{w[0]}]")
+    return (x[0], w[0], *_window(op, shapes, w[2:]))
+
+
+def _pool(op: Op, shapes: tuple[Shape, ...]) -> Shape:
+    x = shapes[0]
+    if len(x) != 4:
+        raise _refuse(op, shapes, "the input must have rank 4")
+    kernel = _tuple_of(op, shapes, "kernel", 2, 1)
+    extents = _window(op, shapes, kernel)
+    if not all(_taps_reach_input(op, i, x[2 + i], extents[i]) for i in range(2)):
+        pads = list(op.ints("pads"))
+        raise _refuse(op, shapes, f"pads {pads} leave a window that holds only padding")
+    return (x[0], x[1], *extents)
+
+
+def _taps_reach_input(op: Op, axis: int, size: int, positions: int) -> bool:
+    """Whether along one axis every window has a tap inside the input, not only in padding."""
+    kernel, stride, dilation = (op.ints(name)[axis] for name in ("kernel", "strides", "dilations"))
+    starts = (position * stride - op.ints("pads")[axis] for position in range(positions))
+    return all(any(0 <= start + tap * dilation < size for tap in range(kernel)) for start in starts)
+
+
+def _matmul(op: Op, shapes: tuple[Shape, ...]) -> Shape:
+    a, b = shapes
+    if len(a) < 2 or len(b) < 2:
+        raise _refuse(op, shapes, "both operands must have rank ≥ 2")
+    rows, inner_a = (a[-1], a[-2]) if op.int("trans_a") else (a[-2], a[-1])
+    inner_b, columns = (b[-1], b[-2]) if op.int("trans_b") else (b[-2], b[-1])
+    if inner_a != inner_b:
+        raise _refuse(op, shapes, f"the inner extents {inner_a} and {inner_b} differ")
+    return (*_broadcast(op, shapes, a[:-2], b[:-2]), rows, columns)
+
+
+def _broadcast(op: Op, shapes: Sequence[Shape], a: Shape, b: Shape) -> Shape:
+    rank = max(len(a), len(b))
+    a, b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
+    if any(p != q and p != 1 and q != 1 for p, q in zip(a, b, strict=True)):
+        raise _refuse(op, shapes, "the shapes do not broadcast")
+    return tuple(max(p, q) for p, q in zip(a, b, strict=True))
+
+
+def _unary(op: Op, shapes: tuple[Shape, ...]) -> Shape:
+    return shapes[0]
+
+
+def _binary(op: Op, shapes: tuple[Shape, ...]) -> Shape:
+    return _broadcast(op, shapes, *shapes)
+
+
+def _axis(op: Op, shapes: Sequence[Shape], axis: int) -> int:
+    if not 0 <= axis < len(shapes[0]):
+        raise _refuse(op, shapes, f"axis {axis} is outside 0..{len(shapes[0]) - 1}")
+    return axis
+
+
+def _reduce(op: Op, shapes: tuple[Shape, ...]) -> Shape:
+    axes = op.ints("axes")
+    if not axes or list(axes) != sorted(set(axes)):
+        raise _refuse(op, shapes, f"axes must be sorted and distinct, got {list(axes)}")
+    dropped = {_axis(op, shapes, axis) for axis in axes}
+    return tuple(1 if i in dropped else extent for i, extent in enumerate(shapes[0]))
+
+
+def _softmax(op: Op, shapes: tuple[Shape, ...]) -> Shape:
+    _axis(op, shapes, op.int("axis"))
+    return shapes[0]
+
+
+def _layer_norm(op: Op, shapes: tuple[Shape, ...]) -> Shape:
+    normal = shapes[0][_axis(op, shapes, op.int("axis")) :]
+    if any(shape != normal for shape in shapes[1:]):
+        raise _refuse(op, shapes, f"scale and bias must have shape {list(normal)}")
+    return shapes[0]
+
+
+def _concat(op: Op, shapes: tuple[Shape, ...]) -> Shape:
+    axis = _axis(op, shapes, op.int("axis"))
+    first = shapes[0]
+    for shape in shapes[1:]:
+        if shape[:axis] != first[:axis] or shape[axis + 1 :] != first[axis + 1 :]:
+            raise _refuse(op, shapes, f"extents other than axis {axis} must be equal")
+    return (*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :])
+
+
+def _reshape(op: Op, shapes: tuple[Shape, ...]) -> Shape:
+    shape = op.ints("shape")
+    if any(extent < 1 for extent in shape) or math.prod(shape) != math.prod(shapes[0]):
+        raise _refuse(op, shapes, f"cannot be seen as {list(shape)}")
+    return shape
+
+
+def _transpose(op: Op, shapes: tuple[Shape, ...]) -> Shape:
+    perm = op.ints("perm")
+    if sorted(perm) != list(range(len(shapes[0]))):
+        raise _refuse(op, shapes, f"perm {list(perm)} is no permutation of the axes")
+    return tuple(shapes[0][axis] for axis in perm)
+
+
+SHAPE_RULES: dict[Family, Callable[[Op, tuple[Shape, ...]], Shape]] = {
+    Family.CONV: _conv,
+    Family.MATMUL: _matmul,
+    Family.UNARY: _unary,
+    Family.BINARY: _binary,
+    Family.POOL: _pool,
+    Family.REDUCE: _reduce,
+    Family.SOFTMAX: _softmax,
+    Family.LAYER_NORM: _layer_norm,
+    Family.CONCAT: _concat,
+    Family.RESHAPE: _reshape,
+    Family.TRANSPOSE: _transpose,
+}

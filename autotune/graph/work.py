@@ -1,0 +1,49 @@
+"""How much arithmetic an operator holds: the compute side of every roofline."""
+
+from __future__ import annotations
+
+import math
+
+from autotune.graph.graph import Graph
+from autotune.graph.op import OPERATORS, Family, Op
+
+
+def multiply_adds(op: Op, graph: Graph) -> int:
+    """Multiply-adds of a contraction (conv, matmul); 0 for every other operator."""
+    out_elements = math.prod(graph.shape(op.output))
+    match op.family:
+        case Family.CONV:
+            return out_elements * math.prod(graph.shape(op.inputs[1])[1:])
+        case Family.MATMUL:
+            inner = graph.shape(op.inputs[0])[-2 if op.int("trans_a") else -1]
+            return out_elements * inner
+        case _:
+            return 0
+
+
+def flops(op: Op, graph: Graph) -> int:
+    """Scalar operations: 2 per multiply-add plus what the vector unit does.
+
+    A transcendental counts 8 and a division 4, as in ``OpRow.flops_per_element``; softmax is
+    max, subtract, exp, sum, divide; layer norm is two reductions and the affine part.
+    """
+    out_elements = math.prod(graph.shape(op.output))
+    in_elements = math.prod(graph.shape(op.inputs[0]))
+    match op.family:
+        case Family.CONV:
+            bias = out_elements if len(op.inputs) == 3 else 0
+            return 2 * multiply_adds(op, graph) + bias
+        case Family.MATMUL:
+            return 2 * multiply_adds(op, graph)
+        case Family.UNARY | Family.BINARY:
+            return OPERATORS[op.kind].flops_per_element * out_elements
+        case Family.POOL:
+            return out_elements * math.prod(op.ints("kernel"))
+        case Family.REDUCE:
+            return in_elements
+        case Family.SOFTMAX:
+            return 15 * in_elements
+        case Family.LAYER_NORM:
+            return 8 * in_elements
+        case Family.CONCAT | Family.RESHAPE | Family.TRANSPOSE:
+            return 0

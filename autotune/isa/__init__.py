@@ -1,0 +1,1 @@
+"""The tile instruction set: table, programs, codec, assembler, verifier."""

@@ -1,0 +1,144 @@
+"""How an instruction's fields are grouped for people and for checks; derived from the table.
+
+The assembler, the disassembler, the verifier and the manual read these groups; none of them
+knows a field's position by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum, auto
+
+from autotune.isa.program import field_index
+from autotune.isa.table import (
+    HEADER,
+    INSTRUCTIONS,
+    MAX_RANK,
+    OPERANDS,
+    BinaryFn,
+    Field,
+    Opcode,
+    ReduceFn,
+    UnaryFn,
+    Unit,
+    When,
+)
+
+CODES: dict[Opcode, dict[str, type[IntEnum]]] = {
+    Opcode.WAIT: {"unit": Unit},
+    Opcode.SIGNAL: {"unit": Unit},
+    Opcode.MATMUL: {"accumulate": When, "epilogue": When, "fn": UnaryFn},
+    Opcode.UNARY: {"fn": UnaryFn},
+    Opcode.BINARY: {"fn": BinaryFn},
+    Opcode.REDUCE: {"fn": ReduceFn},
+}
+"""Fields that hold a code, with the enumeration that names it."""
+
+EPILOGUE_FUNCTIONS = (UnaryFn.COPY, UnaryFn.RELU, UnaryFn.LEAKY_RELU, UnaryFn.CLIP)
+"""What a MATMUL may apply on the way out of the accumulator."""
+
+ALWAYS_SHOWN: dict[Opcode, tuple[str, ...]] = {
+    Opcode.LOOP: ("level", "trips"),
+    Opcode.END: ("level",),
+    Opcode.LOAD: ("tensor",),
+    Opcode.STORE: ("tensor",),
+    Opcode.UNARY: ("fn",),
+    Opcode.BINARY: ("fn",),
+    Opcode.REDUCE: ("fn",),
+}
+"""Fields that the disassembler writes even when they hold their default."""
+
+OPERAND_PARTS = ("base", "step0", "level0", "step1", "level1", "slot", "turn")
+"""Suffixes of an operand's fields, in word order."""
+COORDINATE_PARTS = ("coord", "step", "level")
+LEVEL_FIELDS = ("level", "k_level")
+"""Fields that hold a loop level and stand for themselves."""
+
+
+class Form(Enum):
+    """How a group of fields is written."""
+
+    NUMBER = auto()  # m=32, p0=0.5
+    CODE = auto()  # fn=relu
+    LEVEL = auto()  # k_level=i2
+    LIST = auto()  # size=(32, 16)
+    ADDRESS = auto()  # dst=[64 + 8*i1 + 4096@i0]
+    POINT = auto()  # at=(32*i0, -1 + 4*i1)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One ``key=value`` of the text form: the fields that it stands for, in word order."""
+
+    key: str
+    form: Form
+    positions: tuple[int, ...]
+    fields: tuple[Field, ...]
+    codes: type[IntEnum] | None = None
+    always: bool = False
+
+
+def _single(opcode: Opcode, name: str) -> Group:
+    position = field_index(opcode)[name]
+    codes = CODES.get(opcode, {}).get(name)
+    form = Form.NUMBER
+    if codes is not None:
+        form = Form.CODE
+    elif name in LEVEL_FIELDS:
+        form = Form.LEVEL
+    field = INSTRUCTIONS[opcode].all_fields[position]
+    always = name in ALWAYS_SHOWN.get(opcode, ())
+    return Group(name, form, (position,), (field,), codes, always)
+
+
+def _several(opcode: Opcode, key: str, form: Form, names: list[str]) -> Group | None:
+    index = field_index(opcode)
+    if names[0] not in index:
+        return None
+    positions = tuple(index[name] for name in names)
+    fields = INSTRUCTIONS[opcode].all_fields
+    return Group(key, form, positions, tuple(fields[p] for p in positions))
+
+
+def _groups(opcode: Opcode) -> tuple[Group, ...]:
+    prefixes = [prefix for prefix, _ in OPERANDS.get(opcode, ())]
+    dims = range(MAX_RANK)
+    candidates = [
+        *(_several(opcode, x, Form.ADDRESS, [f"{x}_{p}" for p in OPERAND_PARTS]) for x in prefixes),
+        *(
+            _several(opcode, key, Form.LIST, [f"{key}{d}" for d in dims])
+            for key in ("size", "extent", *(f"{x}_stride" for x in prefixes))
+        ),
+        _several(opcode, "at", Form.POINT, [f"{p}{d}" for d in dims for p in COORDINATE_PARTS]),
+    ]
+    found = [group for group in candidates if group is not None]
+    taken = {position for group in found for position in group.positions}
+    for position, field in enumerate(INSTRUCTIONS[opcode].all_fields):
+        if position >= len(HEADER) and position not in taken:
+            found.append(_single(opcode, field.name))
+    return tuple(sorted(found, key=lambda group: group.positions[0]))
+
+
+GROUPS: dict[Opcode, tuple[Group, ...]] = {opcode: _groups(opcode) for opcode in INSTRUCTIONS}
+"""Every field after the header belongs to exactly one group of its instruction."""
+
+
+def _level_positions(opcode: Opcode) -> tuple[int, ...]:
+    """Positions of the fields that name a loop which must enclose the instruction."""
+    if opcode in (Opcode.LOOP, Opcode.END):
+        return ()
+    positions: list[int] = []
+    for group in GROUPS[opcode]:
+        match group.form:
+            case Form.LEVEL:
+                positions += group.positions
+            case Form.ADDRESS:
+                positions += (group.positions[i] for i in (2, 4, 6))
+            case Form.POINT:
+                positions += group.positions[2::3]
+            case _:
+                pass
+    return tuple(positions)
+
+
+LEVEL_POSITIONS: dict[Opcode, tuple[int, ...]] = {op: _level_positions(op) for op in INSTRUCTIONS}

@@ -1,0 +1,162 @@
+"""Tile programs: what lowering emits and engines run."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.errors import ProgramError
+from autotune.isa.table import (
+    INSTRUCTIONS,
+    MAX_RANK,
+    SEMAPHORES,
+    Field,
+    FieldType,
+    InstructionRow,
+    Opcode,
+)
+
+
+@cache
+def field_index(opcode: Opcode) -> dict[str, int]:
+    """Field name to position in ``Instruction.values`` for one opcode."""
+    return {field.name: i for i, field in enumerate(INSTRUCTIONS[opcode].all_fields)}
+
+
+@cache
+def _defaults(opcode: Opcode) -> tuple[int | float, ...]:
+    values: list[int | float] = [
+        float(field.default) if field.type is FieldType.FLOAT else field.default
+        for field in INSTRUCTIONS[opcode].all_fields
+    ]
+    values[0] = int(opcode)
+    return tuple(values)
+
+
+def fitted(opcode: Opcode, field: Field, value: int | float) -> int | float:
+    """``value`` as its field holds it: a Python int in range, or a float rounded to float32.
+
+    Raises ``ProgramError`` for a value that the field cannot hold.
+    """
+    if field.type is FieldType.FLOAT:
+        try:
+            return float(struct.unpack("<f", struct.pack("<f", value))[0])
+        except OverflowError:
+            raise ProgramError(
+                f"{opcode.name}.{field.name} = {value} does not fit a float32; write it as inf"
+            ) from None
+    if not field.low <= value <= field.high or int(value) != value:
+        raise ProgramError(
+            f"{opcode.name}.{field.name} = {value} does not fit {field.bits} bits "
+            f"(whole numbers, {field.low} to {field.high})"
+        )
+    return int(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction: its field values in table order, header first; floats for FLOAT fields."""
+
+    values: tuple[int | float, ...]
+
+    @classmethod
+    def make(cls, opcode: Opcode, **fields: int | float) -> Instruction:
+        """Build from named fields; the rest take their defaults. Raises ``ProgramError`` for a
+        value that does not fit its field."""
+        index = field_index(opcode)
+        values = list(_defaults(opcode))
+        row_fields = INSTRUCTIONS[opcode].all_fields
+        for name, value in fields.items():
+            position = index[name]
+            values[position] = fitted(opcode, row_fields[position], value)
+        return cls(tuple(values))
+
+    @property
+    def opcode(self) -> Opcode:
+        """Operation code."""
+        return Opcode(int(self.values[0]))
+
+    @property
+    def row(self) -> InstructionRow:
+        """The instruction's row in the table."""
+        return INSTRUCTIONS[self.opcode]
+
+    def get(self, name: str) -> int:
+        """An integer field by name."""
+        return int(self.values[field_index(self.opcode)[name]])
+
+    def scalar(self, name: str) -> float:
+        """A float field by name."""
+        return float(self.values[field_index(self.opcode)[name]])
+
+    def replace(self, **fields: int | float) -> Instruction:
+        """A copy with some fields changed."""
+        names = [field.name for field in self.row.all_fields]
+        merged = dict(zip(names, self.values, strict=True)) | fields
+        return Instruction.make(self.opcode, **merged)
+
+
+class Role(StrEnum):
+    """What a DRAM tensor is to its program."""
+
+    INPUT = "input"
+    CONSTANT = "constant"
+    OUTPUT = "output"
+
+
+@dataclass(frozen=True, slots=True)
+class DramTensor:
+    """One row of the tensor table: a dense row-major tensor of up to five dimensions."""
+
+    name: str
+    shape: tuple[int, ...]
+    role: Role
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.shape) <= MAX_RANK:
+            raise ProgramError(
+                f"tensor {self.name!r}: rank {len(self.shape)} is not in 1..{MAX_RANK}"
+            )
+        if min(self.shape) < 1:
+            raise ProgramError(f"tensor {self.name!r}: shape {self.shape} has an extent below 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A tile program: tensor table, one instruction stream per core, initial semaphore counts.
+
+    ``credits[c][s]`` is the count that semaphore ``s`` of core ``c`` starts with.
+    ``scratchpad_elements`` is what one core's streams need at most.
+    """
+
+    name: str
+    tensors: tuple[DramTensor, ...]
+    streams: tuple[tuple[Instruction, ...], ...]
+    credits: tuple[tuple[int, ...], ...]
+    scratchpad_elements: int
+
+    def __post_init__(self) -> None:
+        if not self.streams or len(self.credits) != len(self.streams):
+            raise ProgramError(f"{self.name}: needs one credit table for each of its streams")
+        if any(len(credits) > SEMAPHORES for credits in self.credits):
+            raise ProgramError(f"{self.name}: more than {SEMAPHORES} semaphores")
+
+    def table(self, core: int) -> npt.NDArray[np.int64]:
+        """The stream of one core as ``[instructions, fields]`` int64, rows padded with zeros;
+        FLOAT fields hold the bits of the float32. This is what engines decode from."""
+        stream = self.streams[core]
+        width = max(len(instruction.values) for instruction in stream)
+        out = np.zeros((len(stream), width), dtype=np.int64)
+        for row, instruction in enumerate(stream):
+            out[row, : len(instruction.values)] = [
+                value
+                if isinstance(value, int)
+                else struct.unpack("<I", struct.pack("<f", value))[0]
+                for value in instruction.values
+            ]
+        return out

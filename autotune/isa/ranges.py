@@ -1,0 +1,29 @@
+"""A set of whole numbers held as disjoint intervals; the verifier's record of what was written."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+
+class Ranges:
+    """Sorted, disjoint, closed intervals that do not touch each other."""
+
+    __slots__ = ("highs", "lows")
+
+    def __init__(self) -> None:
+        self.lows: list[int] = []
+        self.highs: list[int] = []
+
+    def add(self, low: int, high: int) -> None:
+        """Add ``low`` to ``high``, both included."""
+        first = bisect_left(self.highs, low - 1)
+        last = bisect_right(self.lows, high + 1)
+        if first < last:
+            low = min(low, self.lows[first])
+            high = max(high, self.highs[last - 1])
+        self.lows[first:last] = [low]
+        self.highs[first:last] = [high]
+
+    def __contains__(self, number: int) -> bool:
+        place = bisect_left(self.highs, number)
+        return place < len(self.lows) and self.lows[place] <= number

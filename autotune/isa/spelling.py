@@ -1,0 +1,235 @@
+"""Writes and reads one ``key=value`` of the text form; stands between notation and assembly.
+
+``write`` gives the text of a group's values, ``read`` the values of a text: for every group and
+all values that fit its fields, ``read(write(values)) == values``.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from typing import assert_never
+
+import numpy as np
+
+from autotune.isa.notation import Form, Group
+from autotune.isa.scanner import Scanner
+from autotune.isa.table import NO_LEVEL, Field, FieldType
+
+
+def write(group: Group, values: Sequence[int | float]) -> str | None:
+    """``key=value`` for the group's values, or None where all hold their defaults."""
+    if not group.always and all(map(_is_default, group.fields, values)):
+        return None
+    return f"{group.key}={_text(group, values)}"
+
+
+def _is_default(field: Field, value: int | float) -> bool:
+    if field.type is FieldType.FLOAT:
+        return value == field.default and math.copysign(1.0, value) > 0
+    return value == field.default
+
+
+def _text(group: Group, values: Sequence[int | float]) -> str:
+    match group.form:
+        case Form.NUMBER if group.fields[0].type is FieldType.FLOAT:
+            return str(np.float32(values[0]))
+        case Form.NUMBER:
+            return str(values[0])
+        case Form.CODE:
+            return _code_text(group, int(values[0]))
+        case Form.LEVEL:
+            return _level_text(int(values[0]))
+        case Form.LIST:
+            shown = [str(value) for value in values]
+            return _listed(shown, [str(field.default) for field in group.fields])
+        case Form.ADDRESS:
+            return _address_text([int(value) for value in values])
+        case Form.POINT:
+            whole = [int(value) for value in values]
+            points = [_point_text(*whole[i : i + 3]) for i in range(0, len(whole), 3)]
+            return _listed(points, ["0"] * len(points))
+    assert_never(group.form)
+
+
+def _code_text(group: Group, value: int) -> str:
+    assert group.codes is not None
+    known = value in group.codes._value2member_map_
+    return group.codes(value).name.lower() if known else str(value)
+
+
+def _level_text(level: int) -> str:
+    return "_" if level == NO_LEVEL else f"i{level}"
+
+
+def _listed(items: list[str], defaults: list[str]) -> str:
+    """Leaves out what holds its default at the end."""
+    count = len(items)
+    while count > 1 and items[count - 1] == defaults[count - 1]:
+        count -= 1
+    return f"({', '.join(items[:count])})"
+
+
+def _term(step: int, level: int) -> str:
+    return f"{'-' if step < 0 else '+'} {abs(step)}*{_level_text(level)}"
+
+
+def _point_text(coord: int, step: int, level: int) -> str:
+    if (step, level) == (0, NO_LEVEL):
+        return str(coord)
+    if coord == 0:
+        return f"{step}*{_level_text(level)}"
+    return f"{coord} {_term(step, level)}"
+
+
+def _address_text(values: list[int]) -> str:
+    base, step0, level0, step1, level1, slot, turn = values
+    parts = [str(base)]
+    has_second = (step1, level1) != (0, NO_LEVEL)
+    if has_second or (step0, level0) != (0, NO_LEVEL):
+        parts.append(_term(step0, level0))
+    if has_second:
+        parts.append(_term(step1, level1))
+    if (slot, turn) != (0, NO_LEVEL):
+        parts.append(f"+ {slot}@{_level_text(turn)}")
+    return f"[{' '.join(parts)}]"
+
+
+def read(group: Group, scan: Scanner) -> list[int | float]:
+    """The group's values from the text after ``key=``. Raises ``ProgramError`` with line and
+    column for what does not parse or does not fit its field."""
+    match group.form:
+        case Form.NUMBER if group.fields[0].type is FieldType.FLOAT:
+            return [_real(group.fields[0], scan)]
+        case Form.NUMBER:
+            return [_whole(group.fields[0], scan)]
+        case Form.CODE:
+            return [_code(group, scan)]
+        case Form.LEVEL:
+            return [_level(scan)]
+        case Form.LIST:
+            return [*_list(group, scan)]
+        case Form.ADDRESS:
+            return [*_address(group, scan)]
+        case Form.POINT:
+            return [*_points(group, scan)]
+    assert_never(group.form)
+
+
+def _fit(field: Field, value: int, scan: Scanner, column: int) -> int:
+    if not field.low <= value <= field.high:
+        raise scan.error(f"{field.name} = {value} is not in {field.low} to {field.high}", column)
+    return value
+
+
+def _whole(field: Field, scan: Scanner) -> int:
+    column = scan.next.column
+    return _fit(field, scan.integer(f"a whole number for {field.name}"), scan, column)
+
+
+def _real(field: Field, scan: Scanner) -> float:
+    column = scan.next.column
+    value = scan.real(f"a number for {field.name}")
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        raise scan.error(f"{field.name} = {value} does not fit a float32", column) from None
+
+
+def _code(group: Group, scan: Scanner) -> int:
+    assert group.codes is not None
+    if scan.next.kind == "number":
+        return _whole(group.fields[0], scan)
+    column = scan.next.column
+    names = {code.name.lower(): int(code) for code in group.codes}
+    name = scan.word(f"a name for {group.key}")
+    if name not in names:
+        raise scan.error(f"{group.key} has no {name!r}; known: {', '.join(names)}", column)
+    return names[name]
+
+
+def _level(scan: Scanner) -> int:
+    column = scan.next.column
+    name = scan.word("a loop (i0, i1, … or _)")
+    if name == "_":
+        return NO_LEVEL
+    if not (name[0] == "i" and name[1:].isdecimal() and name[1:].isascii() and len(name) <= 3):
+        raise scan.error(f"{name!r} is not a loop (i0, i1, … or _)", column)
+    level = int(name[1:])
+    if level >= NO_LEVEL:
+        raise scan.error(f"loop {name} is above i{NO_LEVEL - 1}", column)
+    return level
+
+
+def _list(group: Group, scan: Scanner) -> list[int]:
+    column = scan.next.column
+    scan.expect("(")
+    values = [_whole(group.fields[0], scan)]
+    while scan.accept(","):
+        if len(values) == len(group.fields):
+            raise scan.error(f"{group.key} has more than {len(group.fields)} values", column)
+        values.append(_whole(group.fields[len(values)], scan))
+    scan.expect(")")
+    return values + [int(field.default) for field in group.fields[len(values) :]]
+
+
+def _address(group: Group, scan: Scanner) -> list[int]:
+    base, step0, _, step1, _, slot, _ = group.fields
+    scan.expect("[")
+    values = [_whole(base, scan)]
+    terms = [step0, step1]
+    while not scan.accept("]"):
+        if scan.next.text not in ("+", "-"):
+            raise scan.error(f"expected '+', '-' or ']', found {scan.found()}")
+        column = scan.next.column
+        number = _signed(scan, f"a term of {group.key}")
+        if scan.accept("@"):
+            values += [0, NO_LEVEL] * len(terms)
+            values += [_fit(slot, number, scan, column), _level(scan)]
+            scan.expect("]")
+            return values
+        scan.expect("*")
+        if not terms:
+            raise scan.error(f"{group.key} has more than two loop terms", column)
+        values += [_fit(terms.pop(0), number, scan, column), _level(scan)]
+    return values + [0, NO_LEVEL] * (len(terms) + 1)
+
+
+def _signed(scan: Scanner, what: str) -> int:
+    """``+ 8`` or ``- 8``."""
+    if scan.accept("-"):
+        return -scan.integer(what)
+    scan.expect("+")
+    return scan.integer(what)
+
+
+def _points(group: Group, scan: Scanner) -> list[int]:
+    column = scan.next.column
+    scan.expect("(")
+    values = _point(group.fields[:3], scan)
+    while scan.accept(","):
+        place = len(values)
+        if place == len(group.fields):
+            raise scan.error(f"{group.key} has more than {place // 3} coordinates", column)
+        values += _point(group.fields[place : place + 3], scan)
+    scan.expect(")")
+    return values + [int(field.default) for field in group.fields[len(values) :]]
+
+
+def _point(fields: Sequence[Field], scan: Scanner) -> list[int]:
+    coord, step, _ = fields
+    column = scan.next.column
+    first = scan.integer("a coordinate")
+    if scan.accept("*"):
+        return [0, _fit(step, first, scan, column), _level(scan)]
+    if scan.next.text not in ("+", "-"):
+        return [_fit(coord, first, scan, column), 0, NO_LEVEL]
+    second_column = scan.next.column
+    second = _signed(scan, "a coordinate's step")
+    scan.expect("*")
+    return [
+        _fit(coord, first, scan, column),
+        _fit(step, second, scan, second_column),
+        _level(scan),
+    ]

@@ -1,0 +1,197 @@
+"""Symbolic tiles: what kernel variants emit, before semaphores and loop words are laid down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from autotune.errors import ProgramError
+from autotune.isa.program import Instruction
+from autotune.isa.table import MAX_RANK, NO_LEVEL, Opcode, Unit
+
+MAX_TERMS = 2
+"""Loop terms that an operand's address can hold."""
+
+Terms = tuple[tuple[int, int], ...]
+"""(loop level, step) pairs, levels ascending, steps non-zero."""
+
+
+def add_terms(a: Terms, b: Terms) -> Terms:
+    """Sum of two affine forms."""
+    total: dict[int, int] = {}
+    for level, step in (*a, *b):
+        total[level] = total.get(level, 0) + step
+    return tuple((level, total[level]) for level in sorted(total) if total[level])
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """A reserved piece of the scratchpad: base element, distance of its second slot, and the level
+    of the loop whose trips alternate the slots (``NO_LEVEL`` for one slot)."""
+
+    index: int
+    base: int
+    slot: int
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A strided rectangle in a storage: element ``offset + Σ termᵢ`` plus strides."""
+
+    storage: Storage
+    offset: int
+    terms: Terms
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.sizes)
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether the elements lie densely in row-major order."""
+        dense = zip(self.sizes, self.strides, row_major(self.sizes), strict=True)
+        return all(stride == wanted for n, stride, wanted in dense if n > 1)
+
+    def slice(self, dim: int, start: int, size: int, step: int = 1) -> View:
+        """Elements ``start, start + step, …`` (``size`` of them) of one dimension."""
+        sizes, strides = list(self.sizes), list(self.strides)
+        offset = self.offset + start * strides[dim]
+        sizes[dim], strides[dim] = size, strides[dim] * step
+        return replace(self, offset=offset, sizes=tuple(sizes), strides=tuple(strides))
+
+    def drop(self, dim: int) -> View:
+        """Without a dimension, at its first element."""
+        return replace(
+            self,
+            sizes=self.sizes[:dim] + self.sizes[dim + 1 :],
+            strides=self.strides[:dim] + self.strides[dim + 1 :],
+        )
+
+    def permute(self, perm: Sequence[int]) -> View:
+        """Dimensions in another order."""
+        return replace(
+            self,
+            sizes=tuple(self.sizes[d] for d in perm),
+            strides=tuple(self.strides[d] for d in perm),
+        )
+
+    def split(self, dim: int, outer: int) -> View:
+        """One dimension as ``outer`` groups of equal size."""
+        inner = self.sizes[dim] // outer
+        return replace(
+            self,
+            sizes=(*self.sizes[:dim], outer, inner, *self.sizes[dim + 1 :]),
+            strides=(
+                *self.strides[:dim], inner * self.strides[dim], self.strides[dim],
+                *self.strides[dim + 1 :],
+            ),
+        )
+
+    def broadcast(self, sizes: tuple[int, ...]) -> View:
+        """Stretched to ``sizes`` by numpy's rules: stretched dimensions get stride 0."""
+        shift = len(sizes) - self.rank
+        strides = [0] * len(sizes)
+        for d, (n, stride) in enumerate(zip(self.sizes, self.strides, strict=True)):
+            strides[d + shift] = stride if n == sizes[d + shift] and n > 1 else 0
+        return replace(self, sizes=sizes, strides=tuple(strides))
+
+    def moved(self, offset: int, terms: Terms = ()) -> View:
+        """The same rectangle elsewhere in the storage."""
+        return replace(self, offset=self.offset + offset, terms=add_terms(self.terms, terms))
+
+    def address(self, name: str) -> dict[str, int]:
+        """The address fields of operand ``name``. Raises ``ProgramError`` for too many terms."""
+        if len(self.terms) > MAX_TERMS:
+            raise ProgramError(
+                f"operand {name} depends on {len(self.terms)} loops; an address holds {MAX_TERMS}"
+            )
+        fields = {f"{name}_base": self.storage.base + self.offset}
+        for i, (level, step) in enumerate(self.terms):
+            fields[f"{name}_step{i}"] = step
+            fields[f"{name}_level{i}"] = level
+        if self.storage.turn != NO_LEVEL:
+            fields[f"{name}_slot"] = self.storage.slot
+            fields[f"{name}_turn"] = self.storage.turn
+        return fields
+
+    def operand(self, name: str) -> dict[str, int]:
+        """Address and stride fields of operand ``name``."""
+        fields = self.address(name)
+        for d, stride in enumerate(self.strides):
+            if stride:
+                fields[f"{name}_stride{d}"] = stride
+        return fields
+
+
+def row_major(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Dense strides; extents of 1 count like any other."""
+    strides = [1] * len(sizes)
+    for d in range(len(sizes) - 2, -1, -1):
+        strides[d] = strides[d + 1] * sizes[d + 1]
+    return tuple(strides)
+
+
+def sizes_of(sizes: Sequence[int]) -> dict[str, int]:
+    """The size fields of a rectangle."""
+    if len(sizes) > MAX_RANK:
+        raise ProgramError(f"rectangle of rank {len(sizes)}; an instruction holds {MAX_RANK}")
+    return {f"size{d}": n for d, n in enumerate(sizes)}
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One instruction with the storages that it reads and writes (index, turn level)."""
+
+    instruction: Instruction
+    unit: Unit
+    reads: tuple[tuple[int, int], ...]
+    writes: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A hardware loop around a body, at nesting level ``level``."""
+
+    trips: int
+    level: int
+    body: tuple[Node, ...]
+
+
+Node = Leaf | Block
+
+
+@dataclass(slots=True)
+class TileWriter:
+    """Collects nodes in order; ``depth`` is the number of hardware loops around them."""
+
+    depth: int = 0
+    nodes: list[Node] = field(default_factory=list)
+
+    def emit(
+        self,
+        opcode: Opcode,
+        unit: Unit,
+        writes: tuple[View, ...],
+        reads: tuple[View, ...],
+        **fields: int | float,
+    ) -> None:
+        """Append one instruction."""
+        self.nodes.append(Leaf(
+            Instruction.make(opcode, **fields),
+            unit,
+            tuple({(v.storage.index, v.storage.turn) for v in reads}),
+            tuple({(v.storage.index, v.storage.turn) for v in writes}),
+        ))
+
+    def inner(self) -> Self:
+        """A writer for the body of a loop at this depth."""
+        return type(self)(self.depth + 1)
+
+    def close(self, inner: TileWriter, trips: int) -> None:
+        """Append the loop whose body ``inner`` collected."""
+        self.nodes.append(Block(trips, self.depth, tuple(inner.nodes)))

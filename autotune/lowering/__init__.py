@@ -1,0 +1,1 @@
+"""Lowering: group and schedule to tile program, by tile-and-fuse."""

@@ -1,0 +1,73 @@
+"""From a group and its schedule to a verified-ready tile program."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from autotune.errors import ProgramError, ScheduleError
+from autotune.fusion.group import Group
+from autotune.fusion.nest import Nest, Rejection, analyse
+from autotune.isa.program import DramTensor, Instruction, Program, Role
+from autotune.isa.tile import Node
+from autotune.lowering.nest_emitter import NestEmitter
+from autotune.lowering.synchronise import Synchroniser
+from autotune.schedule.schedule import Schedule, check
+from autotune.targets.spec import HardwareSpec
+
+
+@lru_cache(maxsize=256)
+def nests_of(group: Group) -> tuple[Nest, ...]:
+    """The nests of a group. Raises ``ScheduleError`` when no program can be made of it."""
+    nests = analyse(group)
+    if isinstance(nests, Rejection):
+        raise ScheduleError(f"group of {', '.join(op.name for op in group.ops)}: {nests.reason}")
+    return nests
+
+
+def lower(group: Group, schedule: Schedule, spec: HardwareSpec) -> Program:
+    """The program that computes ``group`` by ``schedule`` on a machine like ``spec``.
+
+    Tensor names in its table are the group's. Raises ``ScheduleError`` with the failed constraint
+    when the schedule is not legal there.
+    """
+    nests = nests_of(group)
+    rejection = check(nests, schedule, spec.scratchpad_elements, spec.cores)
+    if rejection is not None:
+        raise ScheduleError(f"group of {', '.join(op.name for op in group.ops)}: {rejection.reason}")
+    tensors = _tensors(group)
+    index = {tensor.name: i for i, tensor in enumerate(tensors)}
+    streams, credits = [], []
+    elements = 1
+    try:
+        for core in range(max(part.cores for part in schedule.nests)):
+            stream, counts, need = _stream(group, nests, schedule, index, core)
+            streams.append(stream)
+            credits.append(counts)
+            elements = max(elements, need)
+    except ProgramError as error:
+        raise ScheduleError(f"group of {', '.join(op.name for op in group.ops)}: {error}") from None
+    name = "+".join(op.kind.value for op in group.ops)
+    return Program(name, tensors, tuple(streams), tuple(credits), elements)
+
+
+def _tensors(group: Group) -> tuple[DramTensor, ...]:
+    def row(name: str, role: Role) -> DramTensor:
+        return DramTensor(name, group.type_of[name].shape or (1,), role)
+
+    inputs = [row(x, Role.CONSTANT if x in group.constants else Role.INPUT) for x in group.inputs]
+    return (*inputs, *(row(x, Role.OUTPUT) for x in group.outputs))
+
+
+def _stream(
+    group: Group, nests: tuple[Nest, ...], schedule: Schedule, index: dict[str, int], core: int
+) -> tuple[tuple[Instruction, ...], tuple[int, ...], int]:
+    trees: list[tuple[Node, ...]] = []
+    elements = 1
+    for nest, part in zip(nests, schedule.nests, strict=True):
+        emitter = NestEmitter(nest, part, group.type_of, index, core)
+        trees.append(emitter.emit())
+        elements = max(elements, emitter.elements)
+    synchroniser = Synchroniser()
+    synchroniser.sequence(trees)
+    stream, credits = synchroniser.finish()
+    return stream, credits, elements

@@ -1,0 +1,173 @@
+"""Which kernel variant computes an operator's tile, given the views of its operands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import assert_never
+
+from autotune.graph.op import Family, Op, OpKind
+from autotune.graph.tensor import TensorType
+from autotune.isa.table import BinaryFn, ReduceFn, UnaryFn
+from autotune.isa.tile import TileWriter, View, row_major
+from autotune.kernels import contraction, elementwise, movement
+from autotune.lowering.tiles import Tile
+
+UNARY_FNS: dict[OpKind, UnaryFn] = {
+    OpKind.RELU: UnaryFn.RELU,
+    OpKind.LEAKY_RELU: UnaryFn.LEAKY_RELU,
+    OpKind.CLIP: UnaryFn.CLIP,
+    OpKind.SIGMOID: UnaryFn.SIGMOID,
+    OpKind.TANH: UnaryFn.TANH,
+    OpKind.ERF: UnaryFn.ERF,
+    OpKind.GELU: UnaryFn.GELU,
+    OpKind.GELU_TANH: UnaryFn.GELU_TANH,
+    OpKind.EXP: UnaryFn.EXP,
+    OpKind.LOG: UnaryFn.LOG,
+    OpKind.SQRT: UnaryFn.SQRT,
+    OpKind.RECIPROCAL: UnaryFn.RECIPROCAL,
+    OpKind.NEG: UnaryFn.NEG,
+    OpKind.ABS: UnaryFn.ABS,
+}
+BINARY_FNS: dict[OpKind, BinaryFn] = {
+    OpKind.ADD: BinaryFn.ADD,
+    OpKind.SUB: BinaryFn.SUB,
+    OpKind.MUL: BinaryFn.MUL,
+    OpKind.DIV: BinaryFn.DIV,
+    OpKind.MAXIMUM: BinaryFn.MAXIMUM,
+    OpKind.MINIMUM: BinaryFn.MINIMUM,
+    OpKind.POW: BinaryFn.POW,
+}
+REDUCE_FNS: dict[OpKind, ReduceFn] = {
+    OpKind.MAX_POOL: ReduceFn.MAX,
+    OpKind.AVERAGE_POOL: ReduceFn.SUM,
+    OpKind.REDUCE_MAX: ReduceFn.MAX,
+    OpKind.REDUCE_SUM: ReduceFn.SUM,
+    OpKind.REDUCE_MEAN: ReduceFn.SUM,
+}
+
+
+def scalars(op: Op) -> tuple[float, float]:
+    """The two scalars of an element-wise operator's function."""
+    match op.kind:
+        case OpKind.LEAKY_RELU:
+            return op.float("alpha"), 0.0
+        case OpKind.CLIP:
+            return op.float("min"), op.float("max")
+        case _:
+            return 0.0, 0.0
+
+
+def activation(op: Op) -> dict[str, int | float]:
+    """Epilogue fields of an activation merged into a contraction."""
+    p0, p1 = scalars(op)
+    return {"fn": int(UNARY_FNS[op.kind]), "p0": p0, "p1": p1}
+
+
+def compute_contraction(
+    writer: TileWriter,
+    op: Op,
+    types: Mapping[str, TensorType],
+    result: View,
+    operands: list[View],
+    reduction: dict[str, int],
+    epilogue: dict[str, object],
+) -> None:
+    """Emit one piece of a contraction on the matrix unit."""
+    left, right = operands
+    if op.family is Family.CONV:
+        contraction.conv(
+            writer, result, left, right, op.ints("strides"), op.ints("dilations"),
+            op.int("group"), reduction, epilogue,
+        )
+        return
+    a = _swap_last(left) if op.int("trans_a") else left
+    b = _swap_last(right) if op.int("trans_b") else right
+    contraction.matmul(writer, result, a, b, reduction, epilogue)
+
+
+def _swap_last(view: View) -> View:
+    return view.permute((*range(view.rank - 2), view.rank - 1, view.rank - 2))
+
+
+def compute(
+    writer: TileWriter,
+    op: Op,
+    types: Mapping[str, TensorType],
+    result: View,
+    operands: list[View],
+    temps: list[Tile],
+) -> None:
+    """Emit one stage that runs on the vector unit."""
+    if not result.rank:
+        result = _scalar(result)
+        operands = [_scalar(x) if not x.rank else x for x in operands]
+    match op.family:
+        case Family.UNARY:
+            elementwise.unary(writer, UNARY_FNS[op.kind], result, operands[0], *scalars(op))
+        case Family.BINARY:
+            elementwise.binary(writer, BINARY_FNS[op.kind], result, operands[0], operands[1])
+        case Family.CONV:
+            bias = operands[2] if len(operands) == 3 else None
+            contraction.depthwise(
+                writer, result, operands[0], operands[1], bias, op.ints("strides"),
+                op.ints("dilations"),
+            )
+        case Family.POOL:
+            _pool(writer, op, types, result, operands[0], temps)
+        case Family.REDUCE:
+            elementwise.reduce(writer, REDUCE_FNS[op.kind], result, operands[0])
+            if op.kind is OpKind.REDUCE_MEAN:
+                count = math.prod(operands[0].sizes) // math.prod(result.sizes)
+                elementwise.unary(writer, UnaryFn.AFFINE, result, result, 1.0 / count, 0.0)
+        case Family.SOFTMAX:
+            elementwise.softmax(writer, result, operands[0], temps[0].view)
+        case Family.LAYER_NORM:
+            bias = operands[2] if len(operands) == 3 else None
+            elementwise.layer_norm(
+                writer, result, operands[0], operands[1], bias, temps[0].view, temps[1].view,
+                op.float("epsilon"),
+            )
+        case Family.CONCAT:
+            movement.concat(writer, result, operands, op.int("axis"))
+        case Family.TRANSPOSE:
+            source = operands[0].permute(op.ints("perm"))
+            elementwise.unary(writer, UnaryFn.COPY, result, source)
+        case Family.RESHAPE:
+            _copy_reshaped(writer, op, result, operands[0])
+        case Family.MATMUL:
+            raise AssertionError("a matrix multiply runs on the matrix unit")
+        case _:
+            assert_never(op.family)
+
+
+def _scalar(view: View) -> View:
+    return View(view.storage, view.offset, view.terms, (1,), (1,))
+
+
+def _copy_reshaped(writer: TileWriter, op: Op, result: View, source: View) -> None:
+    """Gather a strided operand into a dense result of another shape: the result is written
+    through the operand's shape, which is dense there too."""
+    target = View(
+        result.storage, result.offset, result.terms, source.sizes, row_major(source.sizes)
+    )
+    elementwise.unary(writer, UnaryFn.COPY, target, source)
+
+
+def _pool(
+    writer: TileWriter, op: Op, types: Mapping[str, TensorType], result: View, x: View,
+    temps: list[Tile],
+) -> None:
+    window = op.ints("kernel"), op.ints("strides"), op.ints("dilations")
+    movement.pool(writer, REDUCE_FNS[op.kind], result, x, *window)
+    if op.kind is OpKind.MAX_POOL:
+        return
+    if not temps:
+        scale = 1.0 / math.prod(op.ints("kernel"))
+        elementwise.unary(writer, UnaryFn.AFFINE, result, result, scale, 0.0)
+        return
+    ones, counts = temps
+    shape = types[op.inputs[0]].shape
+    at = [(o.first, *(o.terms[0] if o.terms else (0, 0))) for o in ones.origin]
+    movement.window_counts(writer, counts.view, ones.view, at, (1, 1, *shape[2:]), *window)
+    elementwise.binary(writer, BinaryFn.MUL, result, result, counts.view)

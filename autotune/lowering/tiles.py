@@ -1,0 +1,113 @@
+"""Where every tensor's tile lies while a nest is emitted: storages, origins, operand views."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from autotune.fusion.footprint import AxisMap, Footprint
+from autotune.fusion.nest import Nest, buffer_sizes
+from autotune.isa.table import NO_LEVEL
+from autotune.isa.tile import Storage, Terms, View, add_terms, row_major
+from autotune.schedule.schedule import NestSchedule, slots
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The tiles of one root dimension that the code being emitted is for: ``trips`` tiles of
+    ``size`` from ``start`` on; ``level`` is the hardware loop over them, None for one tile."""
+
+    start: int
+    size: int
+    trips: int
+    level: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """First coordinate of a tile in one tensor dimension: ``first + Σ step · index[level]``."""
+
+    first: int
+    terms: Terms
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A tensor's tile: its view in the scratchpad and the coordinates it begins at."""
+
+    view: View
+    origin: tuple[Origin, ...]
+
+    def part(self, origin: tuple[Origin, ...], sizes: tuple[int, ...]) -> View:
+        """The view of the sub-rectangle that begins at ``origin``."""
+        offset, terms = 0, ()
+        for stride, own, wanted in zip(self.view.strides, self.origin, origin, strict=True):
+            offset += stride * (wanted.first - own.first)
+            minus = tuple((level, -step) for level, step in own.terms)
+            delta = add_terms(wanted.terms, minus)
+            terms = add_terms(terms, tuple((level, step * stride) for level, step in delta))
+        return replace(self.view.moved(offset, terms), sizes=sizes)
+
+
+Segments = Mapping[int, Segment]
+
+
+def axis_origin(axis: AxisMap, segments: Segments) -> Origin:
+    """Where a dimension's interval begins for the current tile."""
+    if axis.dim is None:
+        return Origin(axis.offset, ())
+    segment = segments[axis.dim]
+    terms = () if segment.level is None else ((segment.level, axis.scale * segment.size),)
+    return Origin(axis.scale * segment.start + axis.offset, terms)
+
+
+def axis_size(axis: AxisMap, segments: Segments) -> int:
+    """Elements of a dimension's interval for the current tile."""
+    if axis.dim is None:
+        return axis.window
+    return axis.scale * (segments[axis.dim].size - 1) + axis.window
+
+
+def origin_of(footprint: Footprint, segments: Segments) -> tuple[Origin, ...]:
+    """Origins of all dimensions."""
+    return tuple(axis_origin(axis, segments) for axis in footprint)
+
+
+def sizes_of(footprint: Footprint, segments: Segments) -> tuple[int, ...]:
+    """Extents of all dimensions."""
+    return tuple(axis_size(axis, segments) for axis in footprint)
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A buffer's place in the scratchpad: base element, elements of one slot, whether it has two."""
+
+    base: int
+    elements: int
+    double: bool
+
+
+def reserve(nest: Nest, schedule: NestSchedule) -> tuple[tuple[Reservation, ...], int]:
+    """Places for all buffers, one after the other, and the elements they take together."""
+    base, places = 0, []
+    sizes = buffer_sizes(nest, schedule.tile, schedule.k_tile)
+    for buffer, size in zip(nest.buffers, sizes, strict=True):
+        elements = 1
+        for n in size:
+            elements *= n
+        copies = slots(nest, schedule, buffer)
+        places.append(Reservation(base, elements, copies == 2))
+        base += copies * elements
+    return tuple(places), base
+
+
+def storage(index: int, place: Reservation, turn: int | None) -> Storage:
+    """The storage of buffer ``index``, its slots alternated by loop level ``turn`` if given."""
+    if not place.double or turn is None:
+        return Storage(index, place.base, 0, NO_LEVEL)
+    return Storage(index, place.base, place.elements, turn)
+
+
+def dense(where: Storage, sizes: tuple[int, ...]) -> View:
+    """The whole of a storage as a row-major rectangle."""
+    return View(where, 0, (), sizes, row_major(sizes))

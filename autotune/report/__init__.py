@@ -1,0 +1,1 @@
+"""Reports: what a search found, as one self-contained HTML page."""

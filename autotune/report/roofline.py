@@ -1,0 +1,62 @@
+"""The roofline plot: how close each group comes to what the machine allows.
+
+After Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009; work counted in multiply-adds.
+"""
+
+from __future__ import annotations
+
+from autotune.report.axis import Axis, short
+from autotune.report.svg import Picture
+from autotune.report.view import GroupRow
+from autotune.targets.spec import HardwareSpec
+
+WIDTH = 510
+HEIGHT = 400
+LEFT, RIGHT, TOP, BOTTOM = 62, WIDTH - 14, 14, HEIGHT - 48
+
+
+def roofline(groups: tuple[GroupRow, ...], spec: HardwareSpec) -> str:
+    """Multiply-adds per cycle over multiply-adds per DRAM byte, a disc per group whose area is its
+    share of the time, under the machine's two roofs."""
+    points = [
+        (row, row.intensity, row.multiply_adds / row.cycles)
+        for row in groups
+        if row.intensity is not None and row.cycles
+    ]
+    peak = float(spec.peak_macs_per_cycle)
+    ridge = peak / spec.dram.bytes_per_cycle
+    x = Axis(
+        min([ridge / 4, *(at / 1.5 for _, at, _ in points)]),
+        max([ridge * 8, *(at * 1.5 for _, at, _ in points)]),
+        LEFT,
+        RIGHT,
+        log=True,
+    )
+    lowest = min([peak / 8, *(rate / 1.6 for _, _, rate in points)])
+    y = Axis(lowest, peak * 1.8, BOTTOM, TOP, log=True)
+    picture = Picture(WIDTH, HEIGHT, "Roofline of the groups of the found plan")
+    picture.grid(x, y, "multiply-adds per byte of DRAM traffic", "multiply-adds per cycle")
+    _roofs(picture, x, y, spec, ridge)
+    total = sum(row.cycles for row in groups) or 1.0
+    for row, intensity, rate in sorted(points, key=lambda point: -point[0].cycles):
+        limit = min(peak, intensity * spec.dram.bytes_per_cycle)
+        tip = (
+            f"#{row.index} {row.title}\n{rate:.3g} multiply-adds per cycle, {rate / limit:.0%} of "
+            f"its roof\n{intensity:.3g} multiply-adds per byte\n{row.cycles / total:.1%} of the time"
+        )
+        picture.circle(x(intensity), y(rate), 3 + 26 * (row.cycles / total) ** 0.5, "point", tip)
+    return picture.text()
+
+
+def _roofs(picture: Picture, x: Axis, y: Axis, spec: HardwareSpec, ridge: float) -> None:
+    peak = spec.peak_macs_per_cycle
+    bandwidth = spec.dram.bytes_per_cycle
+    foot = max(x.low, y.low / bandwidth)
+    picture.polyline(
+        [(x(foot), y(foot * bandwidth)), (x(ridge), y(peak)), (x.end, y(peak))], "roof"
+    )
+    picture.label(x.end - 4, y(peak) - 7, f"{short(peak)} multiply-adds / cycle", "note", "end")
+    middle = (foot * ridge) ** 0.5
+    picture.label(
+        x(middle) - 8, y(middle * bandwidth) - 8, f"{bandwidth:g} bytes / cycle", "note", "end"
+    )

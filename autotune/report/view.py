@@ -1,0 +1,113 @@
+"""What a report shows: rows of plain numbers, taken from a search result before anything is drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autotune.targets.spec import HardwareSpec
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCosts:
+    """One figure of the three plans. None where it was not observed."""
+
+    unfused: float | None
+    greedy: float | None
+    found: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """One fusion group of the found plan, in execution order.
+
+    ``operators`` are kinds and ``names`` operator names, in order; ``reads`` are the indices of
+    groups whose results it reads. ``low_cycles`` to ``high_cycles`` is the prediction's interval.
+    """
+
+    index: int
+    operators: tuple[str, ...]
+    names: tuple[str, ...]
+    output_shape: tuple[int, ...]
+    schedule: str
+    reads: tuple[int, ...]
+    multiply_adds: int
+    bound_cycles: float
+    predicted_cycles: float
+    low_cycles: float
+    high_cycles: float
+    measured_cycles: int | None
+    energy_fj: int | None
+    dram_bytes: int | None
+    is_view: bool = False
+
+    def __post_init__(self) -> None:
+        assert self.operators, "a group has operators"
+        assert len(self.operators) == len(self.names), (self.operators, self.names)
+        assert all(i < self.index for i in self.reads), (self.index, self.reads)
+
+    @property
+    def title(self) -> str:
+        """The operators in few words, repeats counted: ``conv + relu ×2``."""
+        counts = dict.fromkeys(self.operators, 0)
+        for kind in self.operators:
+            counts[kind] += 1
+        return " + ".join(kind if n == 1 else f"{kind} ×{n}" for kind, n in counts.items())
+
+    @property
+    def cycles(self) -> float:
+        """Measured cycles, or predicted ones where nothing was measured."""
+        return self.predicted_cycles if self.measured_cycles is None else float(self.measured_cycles)
+
+    @property
+    def error(self) -> float | None:
+        """Prediction over measurement, minus one."""
+        if self.measured_cycles is None or self.measured_cycles == 0:
+            return None
+        return self.predicted_cycles / self.measured_cycles - 1
+
+    @property
+    def intensity(self) -> float | None:
+        """Multiply-adds per byte of DRAM traffic."""
+        if not self.dram_bytes or not self.multiply_adds:
+            return None
+        return self.multiply_adds / self.dram_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TrialPoint:
+    """One step of the search: the best predicted cost so far after ``trial`` trials."""
+
+    trial: int
+    cost: float
+    best: float
+
+
+@dataclass(frozen=True, slots=True)
+class SearchView:
+    """Everything that a report of one search shows."""
+
+    network: str
+    objective: str
+    spec: HardwareSpec
+    cycles: PlanCosts
+    predicted_cycles: PlanCosts
+    energy_fj: PlanCosts
+    dram_bytes: PlanCosts
+    groups: tuple[GroupRow, ...]
+    trials: tuple[TrialPoint, ...]
+    model_metrics: Mapping[str, float]
+    facts: tuple[tuple[str, str], ...]
+    """Label and value of what is needed to repeat the search."""
+
+    @property
+    def measured_groups(self) -> tuple[GroupRow, ...]:
+        """Groups with a measurement."""
+        return tuple(row for row in self.groups if row.measured_cycles)
+
+    @property
+    def prediction_error(self) -> float | None:
+        """Mean absolute relative error over the measured groups (MAPE as a fraction)."""
+        errors = [abs(row.error) for row in self.groups if row.error is not None]
+        return math.fsum(errors) / len(errors) if errors else None

@@ -1,0 +1,1 @@
+"""Schedules of a group and their space."""

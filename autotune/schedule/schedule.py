@@ -1,0 +1,119 @@
+"""Schedules: the tuning decisions of a group, and whether they fit a machine."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+
+from autotune.errors import ScheduleError
+from autotune.fusion.nest import Buffer, Nest, Rejection, buffer_sizes
+
+
+@dataclass(frozen=True, slots=True)
+class NestSchedule:
+    """Decisions of one nest: root tile extents per dimension, loop order (root dimensions, outer
+    to inner; dimensions that are not split are skipped), reduction piece per contraction, 1 or 2
+    buffers per tile, cores that share the outermost loop."""
+
+    tile: tuple[int, ...]
+    order: tuple[int, ...]
+    k_tile: tuple[int, ...]
+    buffers: int = 2
+    cores: int = 1
+
+    def __post_init__(self) -> None:
+        if sorted(self.order) != list(range(len(self.tile))):
+            raise ScheduleError(f"loop order {self.order} is not a permutation of {len(self.tile)} dimensions")
+        if any(t < 1 for t in (*self.tile, *self.k_tile)):
+            raise ScheduleError(f"tile {self.tile} and reduction {self.k_tile} must be ≥ 1")
+        if self.buffers not in (1, 2):
+            raise ScheduleError(f"buffers = {self.buffers} is not 1 or 2")
+        if self.cores < 1:
+            raise ScheduleError(f"cores = {self.cores} is not ≥ 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Decisions of a group: one ``NestSchedule`` per nest, run one after the other."""
+
+    nests: tuple[NestSchedule, ...]
+
+    def to_json(self) -> str:
+        """Lossless, canonical JSON text: equal schedules give equal text."""
+        rows = [[n.tile, n.order, n.k_tile, n.buffers, n.cores] for n in self.nests]
+        return json.dumps(rows, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Schedule:
+        """Read what ``to_json`` wrote. Raises ``ScheduleError`` for anything else."""
+        try:
+            return cls(tuple(
+                NestSchedule(
+                    tuple(map(int, tile)), tuple(map(int, order)), tuple(map(int, k_tile)),
+                    int(buffers), int(cores),
+                )
+                for tile, order, k_tile, buffers, cores in json.loads(text)
+            ))
+        except (ValueError, TypeError) as error:
+            raise ScheduleError(f"not a schedule: {error!r}; make a new one with 'autotune search'") from None
+
+
+def trips(nest: Nest, schedule: NestSchedule, dim: int) -> int:
+    """Full tiles along a root dimension (a remainder is not counted)."""
+    return nest.root_shape[dim] // schedule.tile[dim]
+
+
+def split_dims(nest: Nest, schedule: NestSchedule) -> tuple[int, ...]:
+    """Dimensions that take more than one tile, outer to inner."""
+    return tuple(d for d in schedule.order if schedule.tile[d] < nest.root_shape[d])
+
+
+def slots(nest: Nest, schedule: NestSchedule, buffer: Buffer) -> int:
+    """Copies of a buffer: ``schedule.buffers`` when a hardware loop refills it, else one."""
+    if buffer.chunk is not None:
+        k = buffer.chunk[0]
+        if nest.contractions[k].k_extent // schedule.k_tile[k] > 1:
+            return schedule.buffers
+    return schedule.buffers if any(trips(nest, schedule, d) > 1 for d in buffer.dims) else 1
+
+
+def scratchpad_elements(nest: Nest, schedule: NestSchedule) -> int:
+    """fp32 elements that one core needs for the nest."""
+    sizes = buffer_sizes(nest, schedule.tile, schedule.k_tile)
+    return sum(
+        slots(nest, schedule, buffer) * math.prod(size)
+        for buffer, size in zip(nest.buffers, sizes, strict=True)
+    )
+
+
+def check(
+    nests: tuple[Nest, ...], schedule: Schedule, capacity_elements: int, cores: int
+) -> Rejection | None:
+    """None when the schedule is legal for the nests on such a machine, else what failed."""
+    if len(schedule.nests) != len(nests):
+        return Rejection(f"schedule has {len(schedule.nests)} nests, the group {len(nests)}")
+    for nest, part in zip(nests, schedule.nests, strict=True):
+        if part.cores > cores:
+            return Rejection(f"cores: {part.cores} > {cores}")
+        rejection = _check_nest(nest, part)
+        if rejection is not None:
+            return rejection
+        need = scratchpad_elements(nest, part)
+        if need > capacity_elements:
+            return Rejection(f"scratchpad: {need * 4} bytes > {capacity_elements * 4}")
+    return None
+
+
+def _check_nest(nest: Nest, part: NestSchedule) -> Rejection | None:
+    if len(part.tile) != len(nest.root_shape) or len(part.k_tile) != len(nest.contractions):
+        return Rejection("schedule was made for another group")
+    for d, (t, n) in enumerate(zip(part.tile, nest.root_shape, strict=True)):
+        if t > n:
+            return Rejection(f"tile: {t} > extent {n} of dimension {d}")
+        if t < n and d in nest.forced:
+            return Rejection(f"tile: dimension {d} of {nest.root!r} cannot be split")
+    for k, c in zip(part.k_tile, nest.contractions, strict=True):
+        if k > c.k_extent or (k < c.k_extent and not c.chunkable):
+            return Rejection(f"reduction: {k} of {c.k_extent} is not possible here")
+    return None

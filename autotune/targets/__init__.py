@@ -1,0 +1,1 @@
+"""Targets: machines that run tile programs, and the specs that describe them."""

@@ -1,0 +1,48 @@
+"""What a target is: something that runs tile programs and says what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.isa.program import Program
+from autotune.targets.spec import HardwareSpec
+
+Array = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What one execution of a program cost. ``counters`` are keyed by the target's counter table."""
+
+    cycles: int
+    energy_fj: int
+    dram_bytes: int
+    counters: Mapping[str, int]
+
+
+class Target(Protocol):
+    """Runs verified programs. Implementations are safe to use from several threads."""
+
+    @property
+    def name(self) -> str:
+        """Name as the command line spells it."""
+        ...
+
+    @property
+    def spec(self) -> HardwareSpec:
+        """The machine."""
+        ...
+
+    def time(self, program: Program) -> Execution:
+        """Cost of a program, without numerics. Raises ``ProgramError`` for an illegal program."""
+        ...
+
+    def run(self, program: Program, tensors: Mapping[str, Array]) -> tuple[Execution, dict[str, Array]]:
+        """Execute with numbers: arrays for every INPUT and CONSTANT tensor by name, C-contiguous
+        float32 of the declared shape; returns the cost and the OUTPUT tensors."""
+        ...

@@ -1,0 +1,153 @@
+"""The numbers that describe a machine; read from TOML, validated when made, hashed to a profile."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass
+from functools import cached_property
+
+from autotune.errors import SpecError
+
+
+def _require(condition: bool, where: str, message: str) -> None:
+    if not condition:
+        raise SpecError(f"{where}: {message}")
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixSpec:
+    """The systolic array: ``rows × cols`` multiply-accumulate cells, one fp32 multiply-add each
+    per cycle. ``dataflow`` names the operand held in place (``os``: the output)."""
+
+    rows: int
+    cols: int
+    dataflow: str
+    setup_cycles: int
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "cols"):
+            value = getattr(self, name)
+            _require(1 <= value <= 4096, f"matrix.{name}", f"{value} is not in 1..4096")
+        _require(self.dataflow in ("os",), "matrix.dataflow", f"{self.dataflow!r} is not one of: os")
+        _require(0 <= self.setup_cycles <= 10_000, "matrix.setup_cycles", f"{self.setup_cycles} is not in 0..10000")
+
+
+@dataclass(frozen=True, slots=True)
+class VectorSpec:
+    """The vector unit: ``lanes`` elements per pass; a pass of a simple operation takes one cycle,
+    of a division or square root ``divide_cycles``, of exp, erf, tanh … ``transcendental_cycles``."""
+
+    lanes: int
+    setup_cycles: int
+    divide_cycles: int
+    transcendental_cycles: int
+
+    def __post_init__(self) -> None:
+        _require(1 <= self.lanes <= 65536, "vector.lanes", f"{self.lanes} is not in 1..65536")
+        for name in ("setup_cycles", "divide_cycles", "transcendental_cycles"):
+            value = getattr(self, name)
+            _require(0 <= value <= 10_000, f"vector.{name}", f"{value} is not in 0..10000")
+
+
+@dataclass(frozen=True, slots=True)
+class ScratchpadSpec:
+    """Software-managed memory of one core: capacity, word-interleaved banks (4-byte words)."""
+
+    size_bytes: int
+    banks: int
+
+    def __post_init__(self) -> None:
+        _require(1024 <= self.size_bytes <= 1 << 28, "scratchpad.size_bytes", f"{self.size_bytes} is not in 1024..2^28")
+        _require(self.size_bytes % 4 == 0, "scratchpad.size_bytes", f"{self.size_bytes} is not a multiple of 4")
+        _require(self.banks >= 1 and self.banks & (self.banks - 1) == 0, "scratchpad.banks", f"{self.banks} is not a power of two")
+
+
+@dataclass(frozen=True, slots=True)
+class DramSpec:
+    """Main memory, shared by all cores, in core clock cycles.
+
+    ``bytes_per_cycle`` is the peak of the channel; a transfer moves whole bursts; opening another
+    row of a bank costs ``row_miss_cycles``; a DMA instruction takes ``setup_cycles`` before its
+    first burst (address generation and first-word latency)."""
+
+    bytes_per_cycle: float
+    burst_bytes: int
+    row_bytes: int
+    banks: int
+    row_miss_cycles: int
+    setup_cycles: int
+
+    def __post_init__(self) -> None:
+        _require(0.01 <= self.bytes_per_cycle <= 1e5, "dram.bytes_per_cycle", f"{self.bytes_per_cycle} is not in 0.01..100000")
+        for name in ("burst_bytes", "row_bytes", "banks"):
+            value = getattr(self, name)
+            _require(value >= 1 and value & (value - 1) == 0, f"dram.{name}", f"{value} is not a power of two")
+        for name in ("row_miss_cycles", "setup_cycles"):
+            value = getattr(self, name)
+            _require(0 <= value <= 100_000, f"dram.{name}", f"{value} is not in 0..100000")
+
+
+@dataclass(frozen=True, slots=True)
+class ControlSpec:
+    """The sequencer: cycles to dispatch one instruction, entries of each unit's queue."""
+
+    dispatch_cycles: int
+    queue_depth: int
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.dispatch_cycles <= 1000, "control.dispatch_cycles", f"{self.dispatch_cycles} is not in 0..1000")
+        _require(1 <= self.queue_depth <= 256, "control.queue_depth", f"{self.queue_depth} is not in 1..256")
+
+
+@dataclass(frozen=True, slots=True)
+class EnergySpec:
+    """Energy in femtojoules: per multiply-add, per element of a simple vector operation, per byte
+    of scratchpad access, per byte of DRAM burst, per core and cycle of leakage and clock."""
+
+    mac_fj: int
+    vector_fj: int
+    scratchpad_byte_fj: int
+    dram_byte_fj: int
+    static_cycle_fj: int
+
+    def __post_init__(self) -> None:
+        for name in ("mac_fj", "vector_fj", "scratchpad_byte_fj", "dram_byte_fj", "static_cycle_fj"):
+            value = getattr(self, name)
+            _require(0 <= value <= 10**12, f"energy.{name}", f"{value} is not in 0..10^12")
+
+
+@dataclass(frozen=True)
+class HardwareSpec:
+    """A machine. Equal numbers make an equal ``profile_id``, whatever the name."""
+
+    name: str
+    description: str
+    sources: tuple[str, ...]
+    cores: int
+    clock_hz: float
+    matrix: MatrixSpec
+    vector: VectorSpec
+    scratchpad: ScratchpadSpec
+    dram: DramSpec
+    control: ControlSpec
+    energy: EnergySpec
+
+    def __post_init__(self) -> None:
+        _require(1 <= self.cores <= 64, "cores", f"{self.cores} is not in 1..64")
+        _require(1e6 <= self.clock_hz <= 1e11, "clock_hz", f"{self.clock_hz} is not in 1e6..1e11")
+
+    @cached_property
+    def profile_id(self) -> str:
+        """Hardware profile: 16 hex digits over every number, not over name and prose."""
+        numbers = {k: v for k, v in asdict(self).items() if k not in ("name", "description", "sources")}
+        return hashlib.sha256(repr(sorted(numbers.items())).encode()).hexdigest()[:16]
+
+    @property
+    def peak_macs_per_cycle(self) -> int:
+        """Multiply-adds per cycle over all cores."""
+        return self.cores * self.matrix.rows * self.matrix.cols
+
+    @property
+    def scratchpad_elements(self) -> int:
+        """fp32 elements that one core's scratchpad holds."""
+        return self.scratchpad.size_bytes // 4

@@ -1,0 +1,1 @@
+"""Kernel variants (tile emitters) and the micro-kernels that instructions execute; compiled."""

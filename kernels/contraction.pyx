@@ -1,0 +1,131 @@
+# cython: language_level=3
+"""Tile emitters of contractions: matrix multiply and convolution, on the matrix unit or, where a
+channel meets only itself, on the vector unit."""
+
+from itertools import product
+
+from autotune.isa.table import BinaryFn, Opcode, Unit
+from autotune.isa.tile import MAX_TERMS
+from autotune.kernels.elementwise import binary, fma
+
+UNROLL = 4
+"""Batch elements up to which instructions are repeated instead of looped over."""
+
+
+def matmul(writer, c, a, b, reduction, epilogue):
+    """c[…,M,N] (+)= a[…,M,K] · b[…,K,N]; batch dimensions of a and b are broadcast to c's.
+
+    ``reduction`` gives the accumulate fields, ``epilogue`` those of bias and activation with the
+    bias view under ``view`` (or None).
+    """
+    batch = c.sizes[:-2]
+    a = a.broadcast((*batch, *a.sizes[-2:]))
+    b = b.broadcast((*batch, *b.sizes[-2:]))
+
+    def body(writer, c, a, b):
+        sizes = {"m": c.sizes[0], "n0": c.sizes[1], "k0": a.sizes[1]}
+        strides = {
+            "a_m": a.strides[0], "a_k0": a.strides[1], "b_k0": b.strides[0],
+            "b_n0": b.strides[1], "c_m": c.strides[0], "c_n0": c.strides[1],
+        }
+        _multiply(writer, c, a, b, {**sizes, **strides}, reduction, epilogue)
+
+    _over_batch(writer, len(batch), (c, a, b), body)
+
+
+def conv(writer, y, x, w, strides, dilations, int group, reduction, epilogue):
+    """y[N,M,OH,OW] (+)= Σ w[M,C/group,KH,KW] · x[N,C,H,W] by shifting windows: no patch matrix.
+
+    Rows of the array take output channels, columns take output pixels.
+    """
+    y, x, w = y.split(1, group), x.split(1, group), w.split(0, group)
+    # [N, G, M, OH, OW], [N, G, C, H, W], [G, M, C, KH, KW] -> w with a broadcast batch dimension
+    w = _prepend(w, y.sizes[0])
+
+    bias = epilogue.get("view")
+    biases = () if bias is None else (_prepend(bias.split(0, group), y.sizes[0]),)
+
+    def body(writer, y, x, w, *bias):
+        fields_out = {**epilogue, "view": bias[0]} if bias else epilogue
+        out, rows, cols = y.sizes
+        channels, taps_h, taps_w = w.sizes[1:]
+        sizes = {"m": out, "n1": rows, "n0": cols, "k2": taps_h, "k1": taps_w, "k0": channels}
+        fields = {
+            "a_m": w.strides[0], "a_k0": w.strides[1], "a_k2": w.strides[2], "a_k1": w.strides[3],
+            "b_k0": x.strides[0], "b_k2": x.strides[1] * dilations[0],
+            "b_k1": x.strides[2] * dilations[1], "b_n1": x.strides[1] * strides[0],
+            "b_n0": x.strides[2] * strides[1],
+            "c_m": y.strides[0], "c_n1": y.strides[1], "c_n0": y.strides[2],
+        }
+        _multiply(writer, y, w, x, {**sizes, **fields}, reduction, fields_out)
+
+    _over_batch(writer, 2, (y, x, w, *biases), body)
+
+
+def depthwise(writer, y, x, w, bias, strides, dilations):
+    """y[N,C,OH,OW] = Σ w[C,1,KH,KW] · x[N,C,H,W], tap by tap on the vector unit.
+
+    A systolic array would use one of its rows; the vector unit uses every lane.
+    """
+    cdef int taps_h = w.sizes[2], taps_w = w.sizes[3], i, j
+    for i in range(taps_h):
+        for j in range(taps_w):
+            shifted = x.slice(2, i * dilations[0], y.sizes[2], strides[0])
+            shifted = shifted.slice(3, j * dilations[1], y.sizes[3], strides[1])
+            tap = w.slice(2, i, 1).slice(3, j, 1).drop(1)
+            if i == 0 and j == 0:
+                binary(writer, BinaryFn.MUL, y, shifted, tap)
+            else:
+                fma(writer, y, shifted, tap)
+    if bias is not None:
+        binary(writer, BinaryFn.ADD, y, y, _column(bias))
+
+
+def _column(vector):
+    """[C] as [C, 1, 1]."""
+    return type(vector)(
+        vector.storage, vector.offset, vector.terms, (vector.sizes[0], 1, 1),
+        (vector.strides[0], 0, 0),
+    )
+
+
+def _prepend(view, int extent):
+    return type(view)(
+        view.storage, view.offset, view.terms, (extent, *view.sizes), (0, *view.strides)
+    )
+
+
+def _multiply(writer, c, a, b, fields, reduction, epilogue):
+    cdef dict words = {**c.address("c"), **a.address("a"), **b.address("b"), **fields, **reduction}
+    reads = (a, b) if not reduction["accumulate"] else (a, b, c)
+    bias = epilogue.get("view")
+    if bias is not None:
+        words.update(bias.address("bias"))
+        reads = (*reads, bias)
+    words.update({name: value for name, value in epilogue.items() if name != "view"})
+    writer.emit(Opcode.MATMUL, Unit.MATRIX, (c,), reads, **words)
+
+
+def _over_batch(writer, int rank, views, body):
+    """Run ``body`` for every index of the first ``rank`` dimensions of ``views``: the longest of
+    them as a hardware loop where the operands' addresses have room, the rest repeated."""
+    sizes = views[0].sizes[:rank]
+    looped = None
+    if rank:
+        longest = max(range(rank), key=lambda d: sizes[d])
+        room = all(len(view.terms) < MAX_TERMS for view in views)
+        if sizes[longest] > UNROLL and room:
+            looped = longest
+    inner = writer.inner() if looped is not None else writer
+    for index in product(*(range(1 if d == looped else sizes[d]) for d in range(rank))):
+        picked = []
+        for view in views:
+            offset = sum(i * s for i, s in zip(index, view.strides))
+            stride = view.strides[looped] if looped is not None else 0
+            terms = ((writer.depth, stride),) if stride else ()
+            for _ in range(rank):
+                view = view.drop(0)
+            picked.append(view.moved(offset, terms))
+        body(inner, *picked)
+    if looped is not None:
+        writer.close(inner, sizes[looped])

@@ -1,0 +1,82 @@
+# cython: language_level=3
+"""Tile emitters of windows, reductions, concatenation, padding and DMA."""
+
+from autotune.isa.table import MAX_RANK, Opcode, ReduceFn, UnaryFn, Unit
+from autotune.isa.tile import sizes_of
+from autotune.kernels.elementwise import binary, fill, unary
+
+
+def pool(writer, fn, y, x, kernel, strides, dilations):
+    """y[N,C,OH,OW] = reduction of x[N,C,H,W] over sliding windows, one instruction per image."""
+    cdef int image
+    for image in range(y.sizes[0]):
+        source = x.slice(0, image, 1).drop(0)
+        target = y.slice(0, image, 1).drop(0)
+        sizes = (*target.sizes, *kernel)
+        windows = type(x)(
+            source.storage, source.offset, source.terms, sizes,
+            (
+                source.strides[0], source.strides[1] * strides[0], source.strides[2] * strides[1],
+                source.strides[1] * dilations[0], source.strides[2] * dilations[1],
+            ),
+        )
+        result = type(y)(
+            target.storage, target.offset, target.terms, sizes, (*target.strides, 0, 0)
+        )
+        writer.emit(
+            Opcode.REDUCE, Unit.VECTOR, (result,), (windows,), fn=int(fn),
+            **result.operand("dst"), **windows.operand("src"), **sizes_of(sizes),
+        )
+
+
+def window_counts(writer, counts, ones, coordinates, extents, kernel, strides, dilations):
+    """counts[1,1,OH,OW] = 1 / (elements of each window that lie inside the tensor)."""
+    fill(writer, ones, 1.0)
+    mask(writer, ones, coordinates, extents, 0.0)
+    pool(writer, ReduceFn.SUM, counts, ones, kernel, strides, dilations)
+    unary(writer, UnaryFn.RECIPROCAL, counts, counts)
+
+
+def concat(writer, y, parts, int axis):
+    """y = parts side by side along ``axis``."""
+    cdef int start = 0
+    for part in parts:
+        unary(writer, UnaryFn.COPY, y.slice(axis, start, part.sizes[axis]), part)
+        start += part.sizes[axis]
+
+
+def mask(writer, y, coordinates, extents, float value):
+    """y = value where an element's tensor coordinate is outside ``extents``. ``coordinates`` are
+    per dimension (first, loop level, step)."""
+    fields = _at(coordinates)
+    fields.update({f"extent{d}": n for d, n in enumerate(extents)})
+    writer.emit(
+        Opcode.MASK, Unit.VECTOR, (y,), (y,), p0=value, **y.operand("dst"), **sizes_of(y.sizes),
+        **fields,
+    )
+
+
+def load(writer, y, int tensor, coordinates, float pad):
+    """Fill ``y`` from a DRAM tensor, from ``coordinates`` on."""
+    writer.emit(
+        Opcode.LOAD, Unit.LOAD, (y,), (), tensor=tensor, pad=pad, **y.operand("dst"),
+        **sizes_of(y.sizes), **_at(coordinates),
+    )
+
+
+def store(writer, x, int tensor, coordinates):
+    """Write ``x`` to a DRAM tensor, from ``coordinates`` on."""
+    writer.emit(
+        Opcode.STORE, Unit.STORE, (), (x,), tensor=tensor, **x.operand("src"),
+        **sizes_of(x.sizes), **_at(coordinates),
+    )
+
+
+def _at(coordinates):
+    fields = {}
+    for d, (first, level, step) in enumerate(coordinates):
+        fields[f"coord{d}"] = first
+        if step:
+            fields[f"level{d}"] = level
+            fields[f"step{d}"] = step
+    return fields

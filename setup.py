@@ -1,0 +1,43 @@
+"""Builds the Cython kernels. Everything declarative stands in pyproject.toml."""
+
+from pathlib import Path
+
+import numpy
+from setuptools import Extension, setup
+
+KERNELS = Path("kernels")
+SOURCES = sorted(KERNELS.rglob("*.pyx"))
+HEADERS = [str(path) for path in sorted([*KERNELS.rglob("*.pxd"), *KERNELS.rglob("*.h")])]
+
+if not SOURCES:
+    raise SystemExit("setup.py: no .pyx file under kernels/: the source tree is incomplete")
+
+
+def extension(source: Path) -> Extension:
+    """One compiled module for one .pyx file, rebuilt when any shared header changes."""
+    return Extension(
+        "autotune." + ".".join(source.with_suffix("").parts),
+        [str(source)],
+        depends=HEADERS,
+        include_dirs=[numpy.get_include(), str(KERNELS)],
+        extra_compile_args=["-O3", "-fno-math-errno", "-fno-trapping-math"],
+        define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
+    )
+
+
+setup(
+    packages=[
+        "autotune",
+        *(f"autotune.{path.parent.relative_to('autotune').as_posix().replace('/', '.')}"
+          for path in sorted(Path("autotune").rglob("__init__.py")) if path.parent != Path("autotune")),
+        "autotune.kernels",
+        "autotune.datasets",
+    ],
+    package_data={
+        "autotune.targets": ["specs/*.toml"],
+        "autotune.report": ["templates/*"],
+        "autotune.kernels": ["*.pyx", "*.pxd", "*.h"],
+        "autotune": ["py.typed"],
+    },
+    ext_modules=[extension(source) for source in SOURCES],
+)
