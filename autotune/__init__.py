@@ -1,1 +1,81 @@
-"""autotune: learns what fused operators cost on a machine, and fuses, tiles and lays out by it."""
+"""autotune: learns what fused operators cost on a machine, and fuses, tiles and lays out by it.
+
+``autotune.calibrate``, ``autotune.search``, ``autotune.Session`` and ``autotune.Predictor`` are the
+whole of it. Names are imported when they are first used, so ``import autotune`` costs nothing.
+``autotune.search`` is a package that can be called: ``autotune.search(...)`` searches, and
+``import autotune.search.plan`` still finds the module.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from autotune.errors import (
+    AutotuneError,
+    InputError,
+    ModelError,
+    PlanError,
+    ProgramError,
+    ScheduleError,
+    SpecError,
+    StoreError,
+)
+
+if TYPE_CHECKING:
+    from autotune.api import calibrate, load_network, search
+    from autotune.cost_model.predictor import Predictor
+    from autotune.graph.onnx_import import load_onnx
+    from autotune.runtime.session import Session
+    from autotune.store.store import Store
+    from autotune.targets.library import target
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AutotuneError",
+    "InputError",
+    "ModelError",
+    "PlanError",
+    "Predictor",
+    "ProgramError",
+    "ScheduleError",
+    "Session",
+    "SpecError",
+    "Store",
+    "StoreError",
+    "__version__",
+    "calibrate",
+    "load_network",
+    "load_onnx",
+    "search",
+    "target",
+]
+
+_HOMES = {
+    "Predictor": "autotune.cost_model.predictor",
+    "Session": "autotune.runtime.session",
+    "Store": "autotune.store.store",
+    "calibrate": "autotune.api",
+    "load_network": "autotune.api",
+    "load_onnx": "autotune.graph.onnx_import",
+    "target": "autotune.targets.library",
+}
+"""Public name to the module that defines it."""
+
+
+if not TYPE_CHECKING:  # type checkers read the imports above, and still see a misspelt name
+
+    def __getattr__(name: str) -> Any:
+        """Import a public name on first use (PEP 562)."""
+        if name == "search":
+            return importlib.import_module("autotune.search")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'autotune' has no attribute {name!r}")
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

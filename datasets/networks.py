@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -186,7 +187,8 @@ def write(name: str, path: Path) -> None:
         part.write_bytes(content)
         part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
         raise ModelError(
             f"{path}: cannot be written: {error.strerror}; choose another folder"
         ) from None

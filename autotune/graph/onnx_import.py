@@ -42,7 +42,8 @@ def load_onnx(path: Path | str, dims: Mapping[str, int] | None = None) -> Graph:
     try:
         return translate(model, path.stem, dims or {})
     except ModelError as error:
-        raise ModelError(f"{path}: {error}") from None
+        one_line = str(error).replace("\n", "\\n")
+        raise ModelError(f"{path}: {one_line}") from None
 
 
 def translate(model: onnx.ModelProto, name: str, dims: Mapping[str, int]) -> Graph:

@@ -53,6 +53,7 @@ def checked_nodes(model: onnx.ModelProto, dims: Mapping[str, int]) -> list[Node]
         raise ModelError("sparse initializers are not supported; export dense weights")
     for node, proto in zip(nodes, model.graph.node, strict=True):
         _check_supported(node, proto.domain)
+    _check_defined(nodes, model)
     order = _order(nodes)
     protos = list(model.graph.node)
     del model.graph.node[:]
@@ -61,7 +62,9 @@ def checked_nodes(model: onnx.ModelProto, dims: Mapping[str, int]) -> list[Node]
     try:
         onnx.checker.check_model(model)
     except onnx.checker.ValidationError as error:
-        raise ModelError(f"not valid ONNX: {first_line(error)}") from None
+        raise ModelError(f"not valid ONNX: {first_line(error)}; export it again") from None
+    except UnicodeDecodeError:
+        raise ModelError("not valid ONNX: a text in it is not UTF-8; export it again") from None
     return [nodes[index] for index in order]
 
 
@@ -132,6 +135,19 @@ def _check_supported(node: Node, domain: str) -> None:
         f"{node.label}: operator {operator} is not supported; run 'autotune doctor --operators' to "
         "list what is supported"
     )
+
+
+def _check_defined(nodes: Sequence[Node], model: onnx.ModelProto) -> None:
+    known = {value.name for value in model.graph.input}
+    known |= {tensor.name for tensor in model.graph.initializer}
+    known |= {output for node in nodes for output in node.outputs}
+    for node in nodes:
+        for x in node.inputs:
+            if x and x not in known:
+                raise ModelError(
+                    f"{node.label}: {node.operator} reads {x!r}, which is no input, no initializer "
+                    "and no node's output; export the model again"
+                )
 
 
 def _order(nodes: Sequence[Node]) -> list[int]:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from operator import itemgetter, mul
 
+from autotune.isa.notation import OPERAND_PARTS
 from autotune.isa.program import field_index
-from autotune.isa.table import INSTRUCTIONS, MAX_RANK, OPERANDS, Opcode
+from autotune.isa.table import MAX_RANK, OPERANDS, Opcode, When
 
 Values = tuple[int | float, ...]
 """``Instruction.values`` of one opcode."""
@@ -25,20 +26,23 @@ BIAS_DIMENSION = {1: "m", 2: "n0"}
 class Access:
     """One operand of one opcode.
 
-    ``start`` is the position of its base; steps, levels, slot and turn follow. ``span(values)`` is
-    the distance in elements from the rectangle's first element to its last.
+    ``address(values)`` is base, step0, level0, step1, level1, slot, turn; ``span(values)`` is the
+    distance in elements from the rectangle's first element to its last.
     """
 
     operand: str
-    start: int
     written: bool
+    address: Callable[..., tuple[int, ...]]
     span: Callable[[Values], int]
 
 
-def _span(sizes: Callable[..., tuple[int, ...]], strides: Callable[..., tuple[int, ...]]) -> Callable[[Values], int]:
+def _span(
+    sizes: Callable[..., tuple[int, ...]], strides: Callable[..., tuple[int, ...]]
+) -> Callable[[Values], int]:
     def span(values: Values) -> int:
         steps = strides(values)
-        return sum(map(mul, sizes(values), steps)) - sum(steps)
+        reached: int = sum(map(mul, sizes(values), steps)) - sum(steps)
+        return reached
 
     return span
 
@@ -56,15 +60,19 @@ def _access(opcode: Opcode, operand: str, written: bool) -> Access:
     else:
         sizes = _positions(opcode, [f"size{d}" for d in range(MAX_RANK)])
         strides = _positions(opcode, [f"{operand}_stride{d}" for d in range(MAX_RANK)])
-    start = field_index(opcode)[f"{operand}_base"]
-    return Access(operand, start, written, _span(sizes, strides))
+    return Access(operand, written, _address(opcode, operand), _span(sizes, strides))
+
+
+def _address(opcode: Opcode, operand: str) -> Callable[..., tuple[int, ...]]:
+    return _positions(opcode, [f"{operand}_{part}" for part in OPERAND_PARTS])
 
 
 def _bias(dimension: str) -> Access:
     """The bias is a dense vector over ``dimension``."""
     index = field_index(Opcode.MATMUL)
     size = index[dimension]
-    return Access("bias", index["bias_base"], False, lambda values: int(values[size]) - 1)
+    address = _address(Opcode.MATMUL, "bias")
+    return Access("bias", False, address, lambda values: int(values[size]) - 1)
 
 
 ACCESSES: dict[Opcode, tuple[Access, ...]] = {
@@ -82,15 +90,31 @@ of MATMUL, which is there only where ``bias_axis`` says so."""
 BIAS_ACCESSES: dict[int, Access] = {axis: _bias(d) for axis, d in BIAS_DIMENSION.items()}
 
 
-def _extents(opcode: Opcode) -> Callable[..., tuple[int, ...]] | None:
-    index = field_index(opcode)
-    names = [f"size{d}" for d in range(MAX_RANK) if f"size{d}" in index]
+def _extents(opcode: Opcode) -> Callable[..., tuple[int, ...]]:
     if opcode is Opcode.MATMUL:
-        names = ["m", "n1", "n0", "k2", "k1", "k0"]
-    return _positions(opcode, names) if names else None
+        return _positions(opcode, ["m", "n1", "n0", "k2", "k1", "k0"])
+    return _positions(opcode, [f"size{d}" for d in range(MAX_RANK)])
 
 
-EXTENTS: dict[Opcode, Callable[..., tuple[int, ...]] | None] = {
-    opcode: _extents(opcode) for opcode in INSTRUCTIONS
+EXTENTS: dict[Opcode, Callable[..., tuple[int, ...]]] = {
+    opcode: _extents(opcode) for opcode in OPERANDS
 }
 """All sizes of an instruction, each of which must be at least 1."""
+
+_MATMUL_ACCUMULATE = field_index(Opcode.MATMUL)["accumulate"]
+_REDUCE_ACCUMULATE = field_index(Opcode.REDUCE)["accumulate"]
+
+
+KEEPERS = frozenset((int(Opcode.FMA), int(Opcode.REDUCE), int(Opcode.MATMUL)))
+"""Opcodes that may read what their destination holds."""
+
+
+def keeps_destination(values: Values) -> bool:
+    """Whether one of the ``KEEPERS`` does so already in its first run."""
+    match values[0]:
+        case Opcode.REDUCE:
+            return values[_REDUCE_ACCUMULATE] == 1
+        case Opcode.MATMUL:
+            return values[_MATMUL_ACCUMULATE] == When.ALWAYS
+        case _:
+            return True

@@ -29,6 +29,15 @@ def field_index(opcode: Opcode) -> dict[str, int]:
 
 
 @cache
+def _integer_ranges(opcode: Opcode) -> dict[str, tuple[int, int, int]]:
+    """Field name to position, smallest and largest integer; an empty range for FLOAT fields."""
+    return {
+        field.name: (i, 1, 0) if field.type is FieldType.FLOAT else (i, field.low, field.high)
+        for i, field in enumerate(INSTRUCTIONS[opcode].all_fields)
+    }
+
+
+@cache
 def _defaults(opcode: Opcode) -> tuple[int | float, ...]:
     values: list[int | float] = [
         float(field.default) if field.type is FieldType.FLOAT else field.default
@@ -68,12 +77,15 @@ class Instruction:
     def make(cls, opcode: Opcode, **fields: int | float) -> Instruction:
         """Build from named fields; the rest take their defaults. Raises ``ProgramError`` for a
         value that does not fit its field."""
-        index = field_index(opcode)
+        index = _integer_ranges(opcode)
         values = list(_defaults(opcode))
-        row_fields = INSTRUCTIONS[opcode].all_fields
         for name, value in fields.items():
-            position = index[name]
-            values[position] = fitted(opcode, row_fields[position], value)
+            position, low, high = index[name]
+            if type(value) is int and low <= value <= high:
+                values[position] = value
+            else:
+                field = INSTRUCTIONS[opcode].all_fields[position]
+                values[position] = fitted(opcode, field, value)
         return cls(tuple(values))
 
     @property
@@ -96,9 +108,10 @@ class Instruction:
 
     def replace(self, **fields: int | float) -> Instruction:
         """A copy with some fields changed."""
-        names = [field.name for field in self.row.all_fields]
-        merged = dict(zip(names, self.values, strict=True)) | fields
-        return Instruction.make(self.opcode, **merged)
+        names = (field.name for field in self.row.all_fields)
+        own = dict(zip(names, self.values, strict=True))
+        del own["opcode"]
+        return Instruction.make(self.opcode, **(own | fields))
 
 
 class Role(StrEnum):

@@ -17,6 +17,8 @@ class Ranges:
     def add(self, low: int, high: int) -> None:
         """Add ``low`` to ``high``, both included."""
         first = bisect_left(self.highs, low - 1)
+        if first < len(self.lows) and self.lows[first] <= low and high <= self.highs[first]:
+            return
         last = bisect_right(self.lows, high + 1)
         if first < last:
             low = min(low, self.lows[first])
@@ -27,3 +29,10 @@ class Ranges:
     def __contains__(self, number: int) -> bool:
         place = bisect_left(self.highs, number)
         return place < len(self.lows) and self.lows[place] <= number
+
+    def holds_both(self, low: int, high: int) -> bool:
+        """Whether both numbers, ``low`` not above ``high``, are in the set."""
+        place = bisect_left(self.highs, low)
+        if place == len(self.lows) or self.lows[place] > low:
+            return False
+        return high <= self.highs[place] or high in self

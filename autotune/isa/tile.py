@@ -19,6 +19,8 @@ Terms = tuple[tuple[int, int], ...]
 
 def add_terms(a: Terms, b: Terms) -> Terms:
     """Sum of two affine forms."""
+    if not a or not b:
+        return a or b
     total: dict[int, int] = {}
     for level, step in (*a, *b):
         total[level] = total.get(level, 0) + step
@@ -102,6 +104,8 @@ class View:
 
     def moved(self, offset: int, terms: Terms = ()) -> View:
         """The same rectangle elsewhere in the storage."""
+        if not offset and not terms:
+            return self
         return replace(self, offset=self.offset + offset, terms=add_terms(self.terms, terms))
 
     def address(self, name: str) -> dict[str, int]:

@@ -27,26 +27,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import chain
 from operator import itemgetter
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from autotune.errors import ProgramError
 from autotune.isa.access import ACCESSES, BIAS_ACCESSES, EXTENTS, Access, Values
 from autotune.isa.balance import Balance
+from autotune.isa.fields import first_misfit
 from autotune.isa.notation import CODES, EPILOGUE_FUNCTIONS, LEVEL_POSITIONS
-from autotune.isa.program import DramTensor, Instruction, Program, Role, field_index
-from autotune.isa.ranges import Ranges
+from autotune.isa.program import Instruction, Program, Role, field_index
+from autotune.isa.scratchpad import LateReadError, Scratchpad
 from autotune.isa.table import (
     INSTRUCTIONS,
     MAX_LOOP_DEPTH,
     MAX_RANK,
     NO_LEVEL,
-    FieldType,
     Opcode,
+    UnaryFn,
     Unit,
     When,
 )
@@ -75,5 +71,247 @@ def verify(program: Program, scratchpad_elements: int | None = None) -> None:
             f"{program.name}: {len(program.tensors)} tensors; a program names at most "
             f"{TENSOR_LIMIT}; split the group"
         )
-    for core, stream in enumerate(program.streams):
-        _StreamProof(program, core, stream).run()
+    for core, (stream, credits) in enumerate(zip(program.streams, program.credits, strict=True)):
+        try:
+            balance = Balance(credits)
+        except ProgramError as error:
+            raise ProgramError(f"{program.name}: core {core}: {error}") from None
+        _StreamProof(program, core, stream, balance).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What to look at in the instructions of one opcode, by position."""
+
+    opcode: Opcode
+    unit: int
+    levels: Callable[..., tuple[int, ...]]
+    extents: Callable[..., tuple[int, ...]]
+    accesses: tuple[Access, ...]
+    codes: tuple[tuple[str, int, frozenset[int]], ...]
+
+
+def _plan(opcode: Opcode) -> _Plan:
+    index = field_index(opcode)
+    codes = []
+    for name, codes_of_field in CODES.get(opcode, {}).items():
+        is_epilogue = opcode is Opcode.MATMUL and codes_of_field is UnaryFn
+        known = EPILOGUE_FUNCTIONS if is_epilogue else tuple(codes_of_field)
+        codes.append((name, index[name], frozenset(map(int, known))))
+    return _Plan(
+        opcode,
+        int(INSTRUCTIONS[opcode].unit),
+        itemgetter(*LEVEL_POSITIONS[opcode]),
+        EXTENTS[opcode],
+        ACCESSES[opcode],
+        tuple(codes),
+    )
+
+
+_PLANS: dict[int, _Plan] = {int(opcode): _plan(opcode) for opcode in ACCESSES}
+
+
+def _beyond(opcode: Opcode, rank: int) -> Callable[..., tuple[int, ...]]:
+    """Sizes, coordinates and steps of the dimensions that a tensor of ``rank`` does not have."""
+    index = field_index(opcode)
+    parts = ("size", "coord", "step")
+    return itemgetter(*(index[f"{part}{d}"] for part in parts for d in range(rank, MAX_RANK)))
+
+
+_BEYOND = {
+    (int(opcode), rank): _beyond(opcode, rank)
+    for opcode in (Opcode.LOAD, Opcode.STORE)
+    for rank in range(1, MAX_RANK)
+}
+_NOTHING_BEYOND = {
+    rank: (1,) * (MAX_RANK - rank) + (0,) * (2 * (MAX_RANK - rank)) for rank in range(1, MAX_RANK)
+}
+_MATMUL = field_index(Opcode.MATMUL)
+_ACCUMULATE, _EPILOGUE = _MATMUL["accumulate"], _MATMUL["epilogue"]
+_K_LEVEL, _BIAS_AXIS = _MATMUL["k_level"], _MATMUL["bias_axis"]
+_HALT, _LOOP, _END, _WAIT, _MARK = map(
+    int, (Opcode.HALT, Opcode.LOOP, Opcode.END, Opcode.WAIT, Opcode.MARK)
+)
+_TRIPS, _LOOP_LEVEL = (field_index(Opcode.LOOP)[name] for name in ("trips", "level"))
+_END_LEVEL = field_index(Opcode.END)["level"]
+_UNIT, _SEMAPHORE = (field_index(Opcode.WAIT)[name] for name in ("unit", "semaphore"))
+assert field_index(Opcode.SIGNAL) == field_index(Opcode.WAIT)
+_UNITS = frozenset(map(int, Unit))
+_ENCLOSING = tuple(frozenset((*range(depth), NO_LEVEL)) for depth in range(MAX_LOOP_DEPTH + 1))
+"""Levels that a field may name inside of so many loops."""
+_MATRIX_UNIT = int(Unit.MATRIX)
+_DMA_UNITS = (int(Unit.LOAD), int(Unit.STORE))
+_TENSOR = field_index(Opcode.LOAD)["tensor"]
+assert field_index(Opcode.STORE)["tensor"] == _TENSOR
+
+
+class _StreamProof:
+    """Walks one core's stream in program order; ``at`` is the instruction it looks at."""
+
+    def __init__(
+        self, program: Program, core: int, stream: tuple[Instruction, ...], balance: Balance
+    ) -> None:
+        self.program = program
+        self.core = core
+        self.stream = stream
+        self.at = 0
+        self.depth = 0
+        self.enclosing = _ENCLOSING[0]
+        self.stored: set[int] = set()
+        self.balance = balance
+        self.scratchpad = Scratchpad(program.scratchpad_elements)
+
+    def run(self) -> None:
+        """Raise ``ProgramError`` unless the stream is safe."""
+        misfit = first_misfit(self.stream)
+        if misfit is not None:
+            self.at = misfit[0]
+            raise self._refusal(misfit[1])
+        try:
+            self._walk()
+        except LateReadError as error:
+            self.at = error.at
+            raise self._refusal(str(error)) from None
+        except ProgramError as error:
+            raise self._refusal(str(error)) from None
+
+    def _refusal(self, reason: str) -> ProgramError:
+        place = f"{self.program.name}: core {self.core}, instruction {self.at}"
+        values = self.stream[self.at].values if self.at < len(self.stream) else ()
+        if values and values[0] in Opcode._value2member_map_:
+            place += f" ({Opcode(int(values[0])).name})"
+        return ProgramError(f"{place}: {reason}")
+
+    def _walk(self) -> None:
+        final = len(self.stream) - 1
+        for at, instruction in enumerate(self.stream):
+            self.at = at
+            values = instruction.values
+            plan = _PLANS.get(int(values[0]))
+            if plan is not None:
+                self._work(plan, values)
+            elif values[0] != _HALT:
+                self._control(values)
+            elif self.at != final:
+                raise ProgramError("HALT before the end of the stream")
+        if not self.stream or self.stream[-1].values[0] != _HALT:
+            raise ProgramError("the stream does not end with HALT")
+        if any(self.stream[-1].values[1:]):
+            raise ProgramError("HALT waits for or signals a semaphore; use WAIT or SIGNAL")
+        if self.depth:
+            raise ProgramError(f"{self.depth} loops are open at HALT")
+        self.balance.finish()
+
+    def _control(self, values: Values) -> None:
+        if any(values[1:7]):
+            raise ProgramError("control waits for or signals a semaphore; use WAIT or SIGNAL")
+        opcode = values[0]
+        if opcode == _LOOP:
+            self._enter(int(values[_TRIPS]), int(values[_LOOP_LEVEL]))
+        elif opcode == _END:
+            self._leave(int(values[_END_LEVEL]))
+        elif opcode != _MARK:
+            self._wait_or_signal(opcode == _WAIT, int(values[_UNIT]), int(values[_SEMAPHORE]))
+
+    def _wait_or_signal(self, is_wait: bool, unit: int, semaphore: int) -> None:
+        if unit not in _UNITS:
+            raise ProgramError(f"unit {unit} is not one of the {len(_UNITS)} queues")
+        if semaphore == 0:
+            raise ProgramError("semaphore 0 means none")
+        if is_wait:
+            self.balance.wait(semaphore, unit)
+        else:
+            self.balance.signal(semaphore)
+
+    def _enter(self, trips: int, level: int) -> None:
+        if level != self.depth:
+            raise ProgramError(
+                f"level {level} inside of {self.depth} loops; it must be {self.depth}"
+            )
+        if self.depth == MAX_LOOP_DEPTH:
+            raise ProgramError(f"nested deeper than {MAX_LOOP_DEPTH} loops")
+        if trips < 1:
+            raise ProgramError("0 trips; a loop runs at least once")
+        self._set_depth(self.depth + 1)
+        self.scratchpad.enter(level, trips)
+        self.balance.enter()
+
+    def _leave(self, level: int) -> None:
+        if not self.depth:
+            raise ProgramError("END without a LOOP")
+        if level != self.depth - 1:
+            raise ProgramError(f"level {level} closes the loop of level {self.depth - 1}")
+        self.balance.leave()
+        self._set_depth(self.depth - 1)
+        self.scratchpad.leave(level)
+
+    def _set_depth(self, depth: int) -> None:
+        self.depth = depth
+        self.enclosing = _ENCLOSING[depth]
+
+    def _work(self, plan: _Plan, values: Values) -> None:
+        """An instruction of a queue other than control."""
+        waits_and_signals = any(values[1:7])
+        if waits_and_signals:
+            for semaphore in values[1:4]:
+                if semaphore:
+                    self.balance.wait(int(semaphore), plan.unit)
+        if not self.enclosing.issuperset(plan.levels(values)):
+            self._refuse_level(plan, values)
+        if 0 in plan.extents(values):
+            raise ProgramError("an extent is 0; every extent is at least 1")
+        for name, position, known in plan.codes:
+            if values[position] not in known:
+                raise ProgramError(f"{name} {values[position]} is not one of {sorted(known)}")
+        if plan.unit in _DMA_UNITS:
+            self._transfer(int(values[0]), values)
+        elif plan.unit == _MATRIX_UNIT:
+            self._matmul(values)
+        for access in plan.accesses:
+            self.scratchpad.access(access, values, self.at)
+        if waits_and_signals:
+            for semaphore in values[4:7]:
+                if semaphore:
+                    self.balance.signal(int(semaphore))
+
+    def _refuse_level(self, plan: _Plan, values: Values) -> None:
+        fields = INSTRUCTIONS[plan.opcode].all_fields
+        for position in LEVEL_POSITIONS[plan.opcode]:
+            if values[position] not in self.enclosing:
+                raise ProgramError(
+                    f"{fields[position].name} {values[position]} is not a loop around it "
+                    f"({self.depth} are open)"
+                )
+
+    def _matmul(self, values: Values) -> None:
+        if (
+            When.BY_LEVEL in (values[_ACCUMULATE], values[_EPILOGUE])
+            and values[_K_LEVEL] == NO_LEVEL
+        ):
+            raise ProgramError("accumulate or epilogue goes by k_level, which names no loop")
+        axis = int(values[_BIAS_AXIS])
+        if axis == 0:
+            return
+        if axis not in BIAS_ACCESSES:
+            raise ProgramError(f"bias_axis {axis} is not one of 0, {list(BIAS_ACCESSES)}")
+        if values[_EPILOGUE] != When.NEVER:
+            self.scratchpad.access(BIAS_ACCESSES[axis], values, self.at)
+
+    def _transfer(self, opcode: int, values: Values) -> None:
+        """Tensor, role and rank of a LOAD or STORE."""
+        number = int(values[_TENSOR])
+        if number >= len(self.program.tensors):
+            raise ProgramError(f"tensor {number} of {len(self.program.tensors)}")
+        tensor = self.program.tensors[number]
+        rank = len(tensor.shape)
+        if rank < MAX_RANK and _BEYOND[opcode, rank](values) != _NOTHING_BEYOND[rank]:
+            raise ProgramError(
+                f"tensor {tensor.name!r} has rank {rank}; dimensions from {rank} on must have "
+                "size 1, coordinate 0 and step 0"
+            )
+        if opcode == Opcode.STORE:
+            if tensor.role is not Role.OUTPUT:
+                raise ProgramError(f"stores to {tensor.name!r}, which is {tensor.role}, not output")
+            self.stored.add(number)
+        elif tensor.role is Role.OUTPUT and number not in self.stored:
+            raise ProgramError(f"loads output {tensor.name!r} before anything is stored to it")

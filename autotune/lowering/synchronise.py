@@ -149,6 +149,9 @@ def _edges(body: tuple[Node, ...], level: int | None) -> list[Edge]:
     edges: set[Edge] = set()
     for accesses in uses.values():
         alternates = all(access.turns == {level} for access in accesses)
+        shared = len({access.item for access in accesses}) > 1
+        if not shared or len({access.unit for access in accesses}) == 1:
+            continue
         distance = 0 if level is None else 2 if alternates else 1
         for access in accesses:
             edges.update(_incoming(access, accesses, distance))
@@ -157,14 +160,20 @@ def _edges(body: tuple[Node, ...], level: int | None) -> list[Edge]:
 
 def _incoming(access: Access, accesses: list[Access], distance: int) -> list[Edge]:
     """Edges into one access: from the last conflicting access of each other unit."""
-    found = []
-    for unit in {a.unit for a in accesses} - {access.unit}:
-        conflicting = [a.item for a in accesses if a.unit is unit and (a.writes or access.writes)]
-        earlier = [item for item in conflicting if item < access.item]
-        if earlier:
-            found.append(Edge(earlier[-1], unit, access.item, access.unit, 0))
-        elif conflicting and distance and len({a.item for a in accesses}) > 1:
-            found.append(Edge(conflicting[-1], unit, access.item, access.unit, distance))
+    before: dict[Unit, int] = {}
+    last: dict[Unit, int] = {}
+    for other in accesses:
+        if other.unit is not access.unit and (other.writes or access.writes):
+            last[other.unit] = other.item
+            if other.item < access.item:
+                before[other.unit] = other.item
+    found = [Edge(item, unit, access.item, access.unit, 0) for unit, item in before.items()]
+    if distance:
+        found += [
+            Edge(item, unit, access.item, access.unit, distance)
+            for unit, item in last.items()
+            if unit not in before
+        ]
     return found
 
 

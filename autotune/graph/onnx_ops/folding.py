@@ -55,6 +55,7 @@ def _constant(node: Node, values: Values) -> AnyArray:
 def tensor_array(label: str, tensor: onnx.TensorProto) -> AnyArray:
     """The value of a stored tensor, its size checked first."""
     check_size(label, tuple(tensor.dims))
+    _check_element_type(label, tensor.data_type)
     try:
         return np.asarray(numpy_helper.to_array(tensor))
     except (ValueError, TypeError) as error:
@@ -62,6 +63,11 @@ def tensor_array(label: str, tensor: onnx.TensorProto) -> AnyArray:
             f"{label}: the data of tensor {tensor.name!r} does not fit its shape "
             f"{list(tensor.dims)}: {error}; the file is damaged, export it again"
         ) from None
+
+
+def _check_element_type(label: str, elem_type: int) -> None:
+    if elem_type == 0 or elem_type not in onnx.TensorProto.DataType.values():
+        raise ModelError(f"{label}: unknown element type #{elem_type}; export the model again")
 
 
 def _constant_of_shape(node: Node, values: Values) -> AnyArray:
@@ -144,6 +150,7 @@ def _reshape(node: Node, values: Values) -> AnyArray:
 
 def _cast(node: Node, values: Values) -> AnyArray:
     kind = node.int("to", 0)
+    _check_element_type(node.label, kind)
     return values[0].astype(onnx.helper.tensor_dtype_to_np_dtype(kind))
 
 

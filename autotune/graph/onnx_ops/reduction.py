@@ -69,7 +69,10 @@ def _spread(scope: Scope, node: Node, index: int, shape: tuple[int, ...], role: 
     value = scope.array(node, index)
     while value.ndim > len(shape) and value.shape[0] == 1:
         value = value[0]
-    if np.broadcast_shapes(value.shape, shape) != shape:
+    aligned = (1,) * (len(shape) - value.ndim) + value.shape
+    if len(aligned) != len(shape) or any(
+        have not in (1, want) for have, want in zip(aligned, shape, strict=True)
+    ):
         raise ModelError(f"{node.label}: {role} {list(value.shape)} does not fit {list(shape)}")
     return scope.constant(node, np.ascontiguousarray(np.broadcast_to(value, shape)), role)
 

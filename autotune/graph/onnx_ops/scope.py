@@ -94,7 +94,10 @@ class Scope:
                 f"{node.label}: {node.operator} reads {name!r} as input {index}, which is only known "
                 "at run time; export the model with constant shapes and parameters"
             )
-        return self.arrays[name]
+        value = self.arrays[name]
+        if value.dtype.kind not in "fiub":
+            raise self._not_float(node, name, str(value.dtype))
+        return value
 
     def tensor(self, node: Node, index: int) -> str:
         """The graph tensor of an input; a value becomes a constant of the graph on first use."""

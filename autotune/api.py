@@ -1,0 +1,134 @@
+"""What users and the command line call: open, calibrate, search; each a thin line through the flow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autotune.graph.graph import Graph
+from autotune.runtime.opening import open_model, open_network
+from autotune.store.store import Store
+from autotune.targets.library import target as open_target
+from autotune.targets.protocol import Target
+
+if TYPE_CHECKING:
+    from autotune.search.calibrate import CalibrationResult, Progress
+    from autotune.search.fusion import SearchResult
+
+DEFAULT_TRIALS = 200
+DEFAULT_MEASURE = 64
+
+
+def as_target(target: Target | Path | str) -> Target:
+    """A target by shipped name or spec file; one that is open already passes through.
+
+    Raises ``SpecError`` for an unknown name or a bad file.
+    """
+    return open_target(target) if isinstance(target, (str, Path)) else target
+
+
+def resolve_model(model: Path | str) -> Path:
+    """The ONNX file meant by ``model``: a path, or the name of a shipped network.
+
+    A file wins over a name. Raises ``ModelError`` when a shipped network cannot be built.
+    """
+    from autotune.datasets import NETWORKS, load
+    from autotune.store.store import home
+
+    path = Path(model)
+    if not path.exists() and str(model) in NETWORKS:
+        return load(str(model), home() / "networks")
+    return path
+
+
+def load_network(model: Path | str, dims: Mapping[str, int] | None = None) -> Graph:
+    """The simplified graph of an ONNX file or of a shipped network's name.
+
+    ``dims`` binds symbolic dimensions by name. Raises ``ModelError`` naming file and place.
+    """
+    return open_network(resolve_model(model), dims)
+
+
+@contextmanager
+def opened(store: Store | Path | None) -> Iterator[Store]:
+    """A store to work on: the given one stays open, a path (None: the user's) is closed after use.
+
+    Raises ``StoreError`` for one that is corrupt, read-only or of another schema version.
+    """
+    if isinstance(store, Store):
+        yield store
+        return
+    with Store.open(store) as own:
+        yield own
+
+
+def calibrate(
+    target: Target | Path | str = "edge",
+    budget: int | None = None,
+    models: Iterable[Path | str] = (),
+    seed: int = 0,
+    store: Store | Path | None = None,
+    progress: Progress | None = None,
+) -> CalibrationResult:
+    """Measure fused operators on a target and train its cost model; both stay in the store.
+
+    ``budget`` is the number of measurements (None: the default, under 90 s on two cores),
+    ``models`` are ONNX files or shipped networks to draw groups from besides the generated ones.
+    What was measured before counts: calling again continues. Raises ``AutotuneError`` for bad input.
+    """
+    from autotune.search.calibrate import DEFAULT_BUDGET
+    from autotune.search.calibrate import calibrate as run
+
+    machine = as_target(target)
+    graphs = tuple(load_network(model) for model in models)
+    with opened(store) as records:
+        return run(
+            machine,
+            budget=DEFAULT_BUDGET if budget is None else budget,
+            graphs=graphs,
+            seed=seed,
+            store=records,
+            progress=progress,
+        )
+
+
+def search(
+    model: Path | str,
+    target: Target | Path | str = "edge",
+    trials: int = DEFAULT_TRIALS,
+    measure: int = DEFAULT_MEASURE,
+    objective: str = "latency",
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+    out: Path | str | None = None,
+    store: Store | Path | None = None,
+    progress: Progress | None = None,
+) -> SearchResult:
+    """Find fusion groups and schedules for a network, measure the best, and write the plan.
+
+    ``model`` is an ONNX file or a shipped network's name; ``trials`` bounds the fusion plans that
+    are tried on the cost model, ``measure`` the measurements; ``objective`` is ``latency`` or
+    ``energy``; ``out`` is the plan file. Raises ``AutotuneError`` when the target was never
+    calibrated or the network cannot be read.
+    """
+    from autotune.search.fusion import search as run
+
+    machine = as_target(target)
+    graph = load_network(model, dims)
+    with opened(store) as records:
+        result = run(
+            graph,
+            machine,
+            open_model(records, machine),
+            trials=trials,
+            measure=measure,
+            objective=objective,
+            seed=seed,
+            progress=progress,
+        )
+        records.add(result.records)
+    if out is not None:
+        result.plan.save(Path(out))
+    return result

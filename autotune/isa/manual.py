@@ -1,0 +1,191 @@
+"""The reference manual of the instruction set, generated from the table; kept as docs/isa.md.
+
+``python -m autotune.isa.manual > docs/isa.md`` renews the file; a test compares the two.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from enum import IntEnum
+
+from autotune.isa.notation import CODES, EPILOGUE_FUNCTIONS
+from autotune.isa.table import (
+    ELEMENT_BYTES,
+    HEADER,
+    INSTRUCTIONS,
+    MAX_LOOP_DEPTH,
+    MAX_RANK,
+    NO_LEVEL,
+    OPERANDS,
+    SEMAPHORES,
+    WORD_BITS,
+    BinaryFn,
+    Field,
+    FieldType,
+    InstructionRow,
+    ReduceFn,
+    UnaryFn,
+    Unit,
+    When,
+)
+
+UNIT_DOCS: dict[Unit, str] = {
+    Unit.LOAD: "moves rectangles from DRAM to the scratchpad",
+    Unit.STORE: "moves rectangles from the scratchpad to DRAM",
+    Unit.MATRIX: "multiplies tiles",
+    Unit.VECTOR: "element-wise operations and reductions on tiles",
+    Unit.CONTROL: "loops, semaphores, profile marks",
+}
+CODE_DOCS: dict[type[IntEnum], dict[IntEnum, str]] = {
+    UnaryFn: {
+        UnaryFn.COPY: "x",
+        UnaryFn.RELU: "max(x, 0)",
+        UnaryFn.LEAKY_RELU: "x where x ≥ 0, else p0 · x",
+        UnaryFn.CLIP: "min(max(x, p0), p1)",
+        UnaryFn.SIGMOID: "1 / (1 + exp(−x))",
+        UnaryFn.TANH: "tanh(x)",
+        UnaryFn.ERF: "erf(x)",
+        UnaryFn.GELU: "x/2 · (1 + erf(x/√2))",
+        UnaryFn.GELU_TANH: "x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))",
+        UnaryFn.EXP: "exp(x)",
+        UnaryFn.LOG: "ln(x)",
+        UnaryFn.SQRT: "√x",
+        UnaryFn.RSQRT: "1/√x",
+        UnaryFn.RECIPROCAL: "1/x",
+        UnaryFn.NEG: "−x",
+        UnaryFn.ABS: "absolute value of x",
+        UnaryFn.SQUARE: "x²",
+        UnaryFn.AFFINE: "p0 · x + p1",
+    },
+    BinaryFn: {
+        BinaryFn.ADD: "l + r",
+        BinaryFn.SUB: "l − r",
+        BinaryFn.MUL: "l · r",
+        BinaryFn.DIV: "l / r",
+        BinaryFn.MAXIMUM: "max(l, r)",
+        BinaryFn.MINIMUM: "min(l, r)",
+        BinaryFn.POW: "l to the power of r",
+    },
+    ReduceFn: {
+        ReduceFn.SUM: "sum",
+        ReduceFn.MAX: "maximum",
+    },
+    When: {
+        When.NEVER: "never",
+        When.ALWAYS: "in every run of the instruction",
+        When.BY_LEVEL: "accumulate: unless `k_level` is in its first trip; "
+        "epilogue: if `k_level` is in its last trip",
+    },
+}
+
+_INTRODUCTION = f"""# Tile instruction set
+
+Generated from `autotune/isa/table.py` by `python -m autotune.isa.manual`; do not edit.
+
+An instruction word has {WORD_BITS} bits, little-endian. Bit 0 is the least significant; fields
+are packed in the order of the tables below, unused bits are 0. Elements are float32
+({ELEMENT_BYTES} bytes); every address, stride and size counts elements.
+
+A program has a table of DRAM tensors and, for each core, one stream of instructions that ends with
+HALT. A core hands each instruction to its unit's queue in stream order; queues run decoupled, each
+one in order, synchronised by semaphores alone.
+
+**Loops** nest up to {MAX_LOOP_DEPTH} deep. A loop's *level* is the number of loops around it; a
+level field that holds {NO_LEVEL} means *no loop* (`_` in the text form), and its step or slot is
+without effect.
+
+**Scratchpad addresses** are `base + step0 · index[level0] + step1 · index[level1]
++ slot · (count[turn] mod 2)`. `index` is a loop's current trip, from 0; `count` is the number of
+trips it has begun since the program started, so that double buffers keep alternating when a loop
+is entered again. In text: `dst=[base + step0*i0 + step1*i1 + slot@i2]`.
+
+**Rectangles** have up to {MAX_RANK} dimensions, `size0` to `size{MAX_RANK - 1}`, with one stride
+per dimension and operand. Dimension d of a rectangle is dimension d of its tensor; dimensions that
+the tensor lacks have size 1, coordinate 0 and step 0. A rectangle begins at
+`coord_d + step_d · index[level_d]` in dimension d, `at=(…)` in text. What lies outside of the
+tensor is padding: a load fills it with `pad`, a store leaves it out.
+
+**Semaphores** 1 to {SEMAPHORES - 1} of each core count up on a signal (`!4` in text) and down on a
+wait (`?4`), which blocks the queue while the count is 0; they start with the program's credits and
+end with them. One queue alone takes from a semaphore. Control instructions carry no waits or
+signals of their own.
+"""
+
+
+def manual() -> str:
+    """The manual as Markdown."""
+    lines = [_INTRODUCTION, *_units(), *_header()]
+    for row in INSTRUCTIONS.values():
+        lines += _instruction(row)
+    for enumeration in CODE_DOCS:
+        lines += _codes(enumeration)
+    return "\n".join(lines)
+
+
+def _units() -> Iterator[str]:
+    yield "## Units\n"
+    yield "| unit | code | does | instructions |"
+    yield "|---|---|---|---|"
+    for unit in Unit:
+        names = [f"`{row.opcode.name}`" for row in INSTRUCTIONS.values() if row.unit is unit]
+        yield f"| {unit.name} | {int(unit)} | {UNIT_DOCS[unit]} | {' '.join(names)} |"
+    yield ""
+
+
+def _header() -> Iterator[str]:
+    yield "## Header\n"
+    yield "Every instruction begins with these fields.\n"
+    yield from _fields(HEADER, 0, {})
+
+
+def _instruction(row: InstructionRow) -> Iterator[str]:
+    yield f"## {row.opcode.name}\n"
+    operands = OPERANDS.get(row.opcode, ())
+    access = ", ".join(f"{'writes' if written else 'reads'} {name}" for name, written in operands)
+    yield (
+        f"Opcode {int(row.opcode)}, unit {row.unit.name}, {row.bits} of {WORD_BITS} bits"
+        f"{'; ' + access if access else ''}.\n"
+    )
+    yield f"{row.doc}\n"
+    if row.fields:
+        codes = CODES.get(row.opcode, {})
+        yield from _fields(row.fields, sum(field.bits for field in HEADER), codes)
+
+
+def _fields(
+    fields: tuple[Field, ...], first_bit: int, codes: dict[str, type[IntEnum]]
+) -> Iterator[str]:
+    yield "| field | bits | type | default | meaning |"
+    yield "|---|---|---|---|---|"
+    for field in fields:
+        last_bit = first_bit + field.bits - 1
+        kind = field.type.value
+        if field.type is not FieldType.FLOAT:
+            kind = f"{kind} {field.bits}"
+        if field.name in codes:
+            kind = f"{kind}: {codes[field.name].__name__}"
+        default = "none" if _is_level(field) else field.default
+        yield f"| `{field.name}` | {first_bit}–{last_bit} | {kind} | {default} | {field.doc} |"
+        first_bit = last_bit + 1
+    yield ""
+
+
+def _is_level(field: Field) -> bool:
+    return field.bits == NO_LEVEL.bit_length() and field.default == NO_LEVEL
+
+
+def _codes(enumeration: type[IntEnum]) -> Iterator[str]:
+    yield f"## {enumeration.__name__}\n"
+    if enumeration is UnaryFn:
+        names = ", ".join(code.name for code in EPILOGUE_FUNCTIONS)
+        yield f"In the epilogue of a MATMUL: {names} only.\n"
+    yield "| name | code | meaning |"
+    yield "|---|---|---|"
+    for code in enumeration:
+        yield f"| `{code.name.lower()}` | {int(code)} | {CODE_DOCS[enumeration][code]} |"
+    yield ""
+
+
+if __name__ == "__main__":
+    sys.stdout.write(manual())

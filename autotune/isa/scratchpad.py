@@ -1,0 +1,109 @@
+"""Bounds and first writes of one core's scratchpad accesses; part of the verifier."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autotune.errors import ProgramError
+from autotune.isa.access import KEEPERS, Access, Values, keeps_destination
+from autotune.isa.ranges import Ranges
+from autotune.isa.table import NO_LEVEL
+
+
+class LateReadError(ProgramError):
+    """A read at instruction ``at`` that turned out unsupplied when its outermost loop ended."""
+
+    def __init__(self, at: int, reason: str) -> None:
+        super().__init__(reason)
+        self.at = at
+
+
+@dataclass(frozen=True, slots=True)
+class _LateRead:
+    """A read that only a write later in its outermost loop may supply."""
+
+    at: int
+    operand: str
+    element: int
+    other_slot: int
+
+
+class Scratchpad:
+    """Follows a stream in program order; all methods raise ``ProgramError`` with the reason alone.
+
+    ``limit`` is the number of elements that accesses must stay below.
+    """
+
+    __slots__ = ("last_index", "late_reads", "limit", "written")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.last_index = [0] * (NO_LEVEL + 1)
+        self.written = Ranges()
+        self.late_reads: list[_LateRead] = []
+
+    def enter(self, level: int, trips: int) -> None:
+        """A loop of ``trips`` trips begins at ``level``."""
+        self.last_index[level] = trips - 1
+
+    def leave(self, level: int) -> None:
+        """The loop at ``level`` ends; with the outermost, all that its trips write is known."""
+        if level == 0:
+            self._settle()
+
+    def access(self, access: Access, values: Values, at: int) -> None:
+        """One operand of instruction ``at``: in bounds over all trips; written before if read."""
+        base, step0, level0, step1, level1, slot, turn = access.address(values)
+        low = base
+        high = end = base + access.span(values)
+        if level0 != level1:
+            low, high = self._stretched(low, high, step0 * self.last_index[level0])
+            low, high = self._stretched(low, high, step1 * self.last_index[level1])
+        elif level0 != NO_LEVEL:
+            low, high = self._stretched(low, high, (step0 + step1) * self.last_index[level0])
+        if turn == NO_LEVEL:
+            slot = 0
+        if low < 0 or high + slot >= self.limit:
+            raise ProgramError(
+                f"{access.operand} reaches elements {low} to {high + slot}; the program declares "
+                f"{self.limit} scratchpad elements"
+            )
+        if access.written:
+            if values[0] in KEEPERS and keeps_destination(values):
+                self._read(at, access.operand, (base, end), (low, high), slot)
+            self.written.add(low, high + slot)
+        else:
+            self._read(at, access.operand, (base, end), (low, high), slot)
+
+    @staticmethod
+    def _stretched(low: int, high: int, reach: int) -> tuple[int, int]:
+        """The hull after a loop has moved it by up to ``reach``."""
+        return (low + reach, high) if reach < 0 else (low, high + reach)
+
+    def _read(
+        self, at: int, operand: str, first: tuple[int, int], hull: tuple[int, int], slot: int
+    ) -> None:
+        """``first``: its outermost elements the first time; ``hull``: over all trips; each may as
+        well lie ``slot`` further on."""
+        if not self.written.holds_both(*first) and not (
+            slot and self.written.holds_both(first[0] + slot, first[1] + slot)
+        ):
+            raise ProgramError(
+                f"{operand} reads elements {first[0]} to {first[1]}, which nothing before it wrote"
+            )
+        if hull == first:
+            return
+        written = self.written
+        for element in hull:
+            if element not in written and element + slot not in written:
+                self.late_reads.append(_LateRead(at, operand, element, element + slot))
+
+    def _settle(self) -> None:
+        for read in self.late_reads:
+            if read.element not in self.written and read.other_slot not in self.written:
+                raise LateReadError(
+                    read.at,
+                    f"{read.operand} reads element {read.element}, which nothing before it or in "
+                    "its outermost loop writes",
+                )
+        self.late_reads.clear()

@@ -1,0 +1,228 @@
+"""The schedule space of a nest: enumerated in bulk, only what fits; search and calibration draw
+from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.fusion.footprint import AxisMap
+from autotune.fusion.nest import Nest
+from autotune.schedule.extents import extents, thin_product
+from autotune.schedule.orders import distinct_orders
+from autotune.schedule.schedule import Schedule
+from autotune.schedule.table import Ints, ScheduleTable
+
+__all__ = ["ScheduleTable", "default_schedule", "enumerate_nest", "random_schedule"]
+
+_POOL = 8192
+"""Combinations of tile and reduction extents looked at; keeps an enumeration near 2 ms."""
+_DRAW = 256
+"""Rows from which one random schedule is drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """The product of candidate extents: one axis per tileable dimension, then one per contraction;
+    every quantity is an array that broadcasts over these axes."""
+
+    nest: Nest
+    axes: list[Ints]
+
+    @classmethod
+    def of(cls, nest: Nest, budget: int) -> _Grid:
+        tiles = [extents(nest.root_shape[d]) for d in nest.tileable]
+        pieces = [extents(c.k_extent) if c.chunkable else (c.k_extent,) for c in nest.contractions]
+        chosen = thin_product([*tiles, *pieces], budget)
+        return cls(nest, [np.array(axis, dtype=np.int64) for axis in chosen])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(len(axis) for axis in self.axes)
+
+    def along(self, axis: int) -> Ints:
+        """The candidates of one axis, shaped to broadcast."""
+        shape = [1] * len(self.axes)
+        shape[axis] = -1
+        return self.axes[axis].reshape(shape)
+
+    def tile(self, dim: int) -> Ints | int:
+        """Tile extents along a root dimension."""
+        if dim in self.nest.tileable:
+            return self.along(self.nest.tileable.index(dim))
+        return self.nest.root_shape[dim]
+
+    def k_tile(self, contraction: int) -> Ints:
+        """Reduction pieces of a contraction."""
+        return self.along(len(self.nest.tileable) + contraction)
+
+    def _size(self, axis: AxisMap) -> Ints | int:
+        if axis.dim is None:
+            return axis.window
+        return axis.scale * (self.tile(axis.dim) - 1) + axis.window
+
+    def needs(self) -> tuple[Ints, Ints]:
+        """Scratchpad elements of every combination with single and with double buffers;
+        ``schedule.scratchpad_elements`` in bulk."""
+        single = np.zeros(self.shape, dtype=np.int64)
+        second = np.zeros(self.shape, dtype=np.int64)
+        for buffer in self.nest.buffers:
+            size: Ints = np.ones((1,) * len(self.axes), dtype=np.int64)
+            refilled: npt.NDArray[np.bool_] | bool = False
+            for d in buffer.dims:
+                refilled = refilled | (self.nest.root_shape[d] // self.tile(d) > 1)
+            for position, axis in enumerate(buffer.footprint):
+                if buffer.chunk is not None and buffer.chunk[1] == position:
+                    piece = self.k_tile(buffer.chunk[0])
+                    size = size * piece
+                    extent = self.nest.contractions[buffer.chunk[0]].k_extent
+                    refilled = refilled | (extent // piece > 1)
+                else:
+                    size = size * self._size(axis)
+            single += size
+            second += size * refilled
+        return single, single + second
+
+
+def enumerate_nest(
+    nest: Nest, capacity_elements: int, cores: int, limit: int, rng: np.random.Generator
+) -> ScheduleTable:
+    """At most ``limit`` legal schedules of a nest on cores of ``capacity_elements`` fp32 elements.
+
+    Empty when none fits. Where there are more, half of the rows are those of the largest tiles
+    and the rest is drawn with ``rng``. Rows that would give equal programs appear once.
+    """
+    grid = _Grid.of(nest, _POOL)
+    single, double = grid.needs()
+    fits = np.stack([single <= capacity_elements, (double <= capacity_elements) & (double > single)])
+    cells = np.flatnonzero(fits)
+    if not len(cells):
+        return ScheduleTable.of(nest, ())
+    buffers, *picked = np.unravel_index(cells, fits.shape)
+    extent_columns = [axis[index] for axis, index in zip(grid.axes, picked, strict=True)]
+    split, orders = _orders(nest, extent_columns, cores)
+    variants = np.array([len(options) for options in orders], dtype=np.int64)[split]
+    chosen, variant = _choose(variants, _volumes(nest, extent_columns), limit, rng)
+    rank, tiled = len(nest.root_shape), len(nest.tileable)
+    tile = np.tile(np.array(nest.root_shape, dtype=np.int64), (len(chosen), 1)).reshape(-1, rank)
+    for d, column in zip(nest.tileable, extent_columns, strict=False):
+        tile[:, d] = column[chosen]
+    k_tile = np.array([c[chosen] for c in extent_columns[tiled:]], dtype=np.int64)
+    width = max(map(len, orders))
+    lookup = np.zeros((len(orders), width, rank + 1), dtype=np.int64)
+    for mask, options in enumerate(orders):
+        lookup[mask, : len(options)] = options
+    rows = lookup[split[chosen], variant]
+    return ScheduleTable(
+        tile, rows[:, :rank], k_tile.reshape(-1, len(chosen)).T.copy(), buffers[chosen] + 1,
+        rows[:, rank],
+    )
+
+
+def _orders(
+    nest: Nest, columns: list[Ints], cores: int
+) -> tuple[Ints, list[list[tuple[int, ...]]]]:
+    """For every cell the mask of its split dimensions; for every mask its (order…, cores)."""
+    split = np.zeros(len(columns[0]) if columns else 1, dtype=np.int64)
+    for bit, (d, column) in enumerate(zip(nest.tileable, columns, strict=False)):
+        split |= (column < nest.root_shape[d]).astype(np.int64) << bit
+    options: list[list[tuple[int, ...]]] = [[()] for _ in range(1 << len(nest.tileable))]
+    for mask in np.unique(split).tolist():
+        dims = tuple(d for bit, d in enumerate(nest.tileable) if mask >> bit & 1)
+        options[mask] = [(*order, 1) for order in distinct_orders(nest, dims, shared=False)]
+        if cores > 1 and dims:
+            shared = distinct_orders(nest, dims, shared=True)
+            options[mask] += [(*order, cores) for order in shared]
+    rank = len(nest.root_shape)
+    return split, [o if o[0] else [(0,) * (rank + 1)] for o in options]
+
+
+def _volumes(nest: Nest, columns: list[Ints]) -> npt.NDArray[np.float64]:
+    """Root tile elements times reduction pieces: what 'large' means for a tile."""
+    volume = np.ones(len(columns[0]) if columns else 1)
+    for column in columns:
+        volume = volume * column
+    return volume
+
+
+def _choose(
+    variants: Ints, volumes: npt.NDArray[np.float64], limit: int, rng: np.random.Generator
+) -> tuple[Ints, Ints]:
+    """Cells and their variants: all of them, or the largest half of ``limit`` and random others."""
+    ranked = np.argsort(-volumes, kind="stable")
+    ends = np.cumsum(variants[ranked])
+    total = int(ends[-1])
+    flat = np.arange(total) if total <= limit else np.concatenate((
+        np.arange(limit // 2),
+        limit // 2 + np.sort(rng.choice(total - limit // 2, limit - limit // 2, replace=False)),
+    ))
+    position = np.searchsorted(ends, flat, side="right")
+    cell = ranked[position]
+    return cell, flat - (ends[position] - variants[cell])
+
+
+def default_schedule(
+    nests: tuple[Nest, ...], capacity_elements: int, cores: int
+) -> Schedule | None:
+    """A legal schedule by rule alone: least traffic, then fewest tiles, double buffers, all cores.
+    None when none fits. What runs before anything was measured."""
+    parts = []
+    for nest in nests:
+        table = enumerate_nest(nest, capacity_elements, cores, 2048, np.random.default_rng(0))
+        if not len(table):
+            return None
+        cost = loaded_elements(nest, table) + tile_count(nest, table) * _TILE_ELEMENTS
+        cost /= 1.0 + 0.9 * (table.buffers - 1) + 0.8 * (table.cores - 1)
+        parts.append(table.row(int(np.argmin(cost))))
+    return Schedule(tuple(parts))
+
+
+_TILE_ELEMENTS = 512.0
+"""What a tile costs in set-up, as elements of traffic that take as long (edge: near 100 cycles)."""
+
+
+def random_schedule(
+    nests: tuple[Nest, ...], capacity_elements: int, cores: int, rng: np.random.Generator
+) -> Schedule | None:
+    """A legal schedule drawn with ``rng``; None when none fits."""
+    parts = []
+    for nest in nests:
+        table = enumerate_nest(nest, capacity_elements, cores, _DRAW, rng)
+        if not len(table):
+            return None
+        parts.append(table.row(int(rng.integers(len(table)))))
+    return Schedule(tuple(parts))
+
+
+def tile_count(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Root tiles of every row, remainders included."""
+    shape = np.array(nest.root_shape, dtype=np.int64)
+    counts: npt.NDArray[np.float64] = np.prod(-(-shape // table.tile), axis=1, dtype=np.float64)
+    return counts
+
+
+def loaded_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Elements that DMA loads in all, for every row; padding is counted as if it were loaded."""
+    shape = np.array(nest.root_shape, dtype=np.int64)
+    tiles = -(-shape // table.tile)
+    position = np.argsort(table.order, axis=1)
+    total = np.zeros(len(table))
+    for index in nest.loads:
+        buffer = nest.buffers[index]
+        level = np.full(len(table), -1, dtype=np.int64)
+        for d in buffer.dims:
+            level = np.maximum(level, np.where(tiles[:, d] > 1, position[:, d], -1))
+        elements = np.ones(len(table))
+        for axis in buffer.footprint:
+            if axis.dim is None:
+                elements *= axis.window
+            else:
+                count = tiles[:, axis.dim]
+                elements *= axis.scale * (shape[axis.dim] - count) + axis.window * count
+        for d in range(len(shape)):
+            if d not in buffer.dims:
+                elements *= np.where(position[:, d] <= level, tiles[:, d], 1)
+        total += elements
+    return total

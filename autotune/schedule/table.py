@@ -1,0 +1,69 @@
+"""Schedules of one nest as columns: what the space enumerates and features are computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.fusion.nest import Nest
+from autotune.schedule.schedule import NestSchedule
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleTable:
+    """``n`` schedules of one nest, a row each. All columns are int64: ``tile`` and ``order``
+    [n, rank], ``k_tile`` [n, contractions], ``buffers`` and ``cores`` [n]."""
+
+    tile: Ints
+    order: Ints
+    k_tile: Ints
+    buffers: Ints
+    cores: Ints
+
+    def __post_init__(self) -> None:
+        n = len(self.tile)
+        assert self.tile.shape == self.order.shape and self.k_tile.ndim == 2
+        assert len(self.k_tile) == n and self.buffers.shape == self.cores.shape == (n,)
+
+    def __len__(self) -> int:
+        return len(self.tile)
+
+    def row(self, index: int) -> NestSchedule:
+        """One row as a schedule."""
+        return NestSchedule(
+            tuple(self.tile[index].tolist()),
+            tuple(self.order[index].tolist()),
+            tuple(self.k_tile[index].tolist()),
+            int(self.buffers[index]),
+            int(self.cores[index]),
+        )
+
+    def take(self, indices: npt.ArrayLike) -> ScheduleTable:
+        """The rows at ``indices`` (integers or a mask), in that order."""
+        rows = np.asarray(indices)
+        return ScheduleTable(
+            self.tile[rows], self.order[rows], self.k_tile[rows],
+            self.buffers[rows], self.cores[rows],
+        )
+
+    @classmethod
+    def of(cls, nest: Nest, schedules: Sequence[NestSchedule]) -> ScheduleTable:
+        """A table of the given schedules, all of ``nest``."""
+        n = len(schedules)
+
+        def column(rows: list[tuple[int, ...]], width: int) -> Ints:
+            return np.array(rows, dtype=np.int64).reshape(n, width)
+
+        rank = len(nest.root_shape)
+        return cls(
+            column([s.tile for s in schedules], rank),
+            column([s.order for s in schedules], rank),
+            column([s.k_tile for s in schedules], len(nest.contractions)),
+            np.array([s.buffers for s in schedules], dtype=np.int64),
+            np.array([s.cores for s in schedules], dtype=np.int64),
+        )

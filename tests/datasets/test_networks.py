@@ -1,0 +1,70 @@
+"""The networks can be built, written and imported, and are what their tables say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from autotune.datasets import LIGHT_MODELS, NETWORKS, light_expected, light_path, load
+from autotune.datasets.networks import mlp, transformer_block, write
+from onnx.reference import ReferenceEvaluator
+
+from autotune.errors import ModelError
+from autotune.graph.onnx_import import load_onnx
+from autotune.graph.passes import simplify
+from autotune.graph.reference import evaluate
+
+
+@pytest.mark.parametrize("name", ["mlp", "transformer_block"])
+def test_built_networks_compute_what_onnx_computes(name: str, tmp_path: Path) -> None:
+    path = load(name, tmp_path)
+    graph = load_onnx(path)
+    x = np.random.default_rng(0).standard_normal(graph.shape("x")).astype(np.float32)
+    (expected,) = ReferenceEvaluator(onnx.load(path)).run(None, {"x": x})
+    for one in (graph, simplify(graph).graph):
+        np.testing.assert_allclose(evaluate(one, {"x": x})["y"], expected, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("builder", [mlp, transformer_block])
+def test_a_seed_reproduces_a_network(builder) -> None:
+    assert builder(seed=3).SerializeToString() == builder(seed=3).SerializeToString()
+    assert builder(seed=3).SerializeToString() != builder(seed=4).SerializeToString()
+
+
+def test_a_built_file_is_reused(tmp_path: Path) -> None:
+    path = load("mlp", tmp_path / "made" / "here")
+    stamp = path.stat().st_mtime_ns
+    assert load("mlp", tmp_path / "made" / "here") == path
+    assert path.stat().st_mtime_ns == stamp
+    assert [p.name for p in path.parent.iterdir()] == ["mlp.onnx"]
+
+
+@pytest.mark.parametrize("name", [n for n in LIGHT_MODELS if n != "light_vgg19"])
+def test_every_light_network_of_the_table_imports(name: str, tmp_path: Path) -> None:
+    graph = load_onnx(load(name, tmp_path))
+    inputs, outputs = light_expected(name)
+    assert {x: v.shape for x, v in inputs.items()} == {x: graph.shape(x) for x in graph.inputs}
+    assert {y: v.shape for y, v in outputs.items()} == {y: graph.shape(y) for y in graph.outputs}
+
+
+def test_every_network_is_cited_and_every_light_one_listed() -> None:
+    assert all(row.citation for row in NETWORKS.values())
+    assert {name for name, row in NETWORKS.items() if row.builder is None} == set(LIGHT_MODELS)
+
+
+def test_unknown_names_and_impossible_sizes_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no network 'nothing'; there are light_squeezenet"):
+        load("nothing", tmp_path)
+    with pytest.raises(ModelError, match="no light network 'resnet'"):
+        light_path("resnet")
+    with pytest.raises(ModelError, match="width 10 is no multiple of heads 4"):
+        transformer_block(width=10, heads=4)
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    blocker = tmp_path / "file"
+    blocker.write_text("in the way")
+    with pytest.raises(ModelError, match="cannot be written"):
+        write("mlp", blocker / "mlp.onnx")

@@ -1,0 +1,166 @@
+"""Hypothesis strategies: small random graphs and legal schedules for their groups."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from hypothesis import strategies as st
+
+from autotune.fusion.nest import Nest
+from autotune.graph.builder import GraphBuilder
+from autotune.graph.graph import Graph
+from autotune.graph.op import OpKind
+from autotune.schedule.schedule import NestSchedule, Schedule
+
+RNG = np.random.default_rng(7)
+
+
+def array(*shape: int) -> np.ndarray:
+    """Random weights of moderate size."""
+    return (RNG.standard_normal(shape) / 2).astype(np.float32)
+
+
+class Grower:
+    """Adds one drawn operator at a time to a builder, keeping the tensors that may be read."""
+
+    def __init__(self, draw: st.DrawFn, builder: GraphBuilder, tensors: list[str]) -> None:
+        self.draw = draw
+        self.builder = builder
+        self.tensors = tensors
+        self.shapes: dict[str, tuple[int, ...]] = {}
+
+    def pick(self) -> str:
+        return self.draw(st.sampled_from(self.tensors[-3:]))
+
+    def put(self, tensor: str, shape: tuple[int, ...]) -> None:
+        self.tensors.append(tensor)
+        self.shapes[tensor] = shape
+
+    def conv(self, x: str) -> None:
+        n, c, h, w = self.shapes[x]
+        kernel = self.draw(st.sampled_from([1, 2, 3]))
+        stride, pad = self.draw(st.integers(1, 2)), self.draw(st.integers(0, kernel - 1))
+        depthwise = self.draw(st.booleans())
+        group = c if depthwise else self.draw(st.sampled_from([g for g in (1, 2) if c % g == 0]))
+        out = c if depthwise else group * self.draw(st.integers(1, 4))
+        oh, ow = ((s + 2 * pad - kernel) // stride + 1 for s in (h, w))
+        if oh < 1 or ow < 1:
+            return
+        inputs = [x, self.builder.constant(array(out, c // group, kernel, kernel))]
+        if self.draw(st.booleans()):
+            inputs.append(self.builder.constant(array(out)))
+        y = self.builder.add(
+            OpKind.CONV, *inputs, strides=(stride, stride), pads=(pad,) * 4, dilations=(1, 1), group=group
+        )
+        self.put(y, (n, out, oh, ow))
+
+    def pool(self, x: str) -> None:
+        n, c, h, w = self.shapes[x]
+        if h < 2 or w < 2:
+            return
+        kind = self.draw(st.sampled_from([OpKind.MAX_POOL, OpKind.AVERAGE_POOL]))
+        extra = {"count_include_pad": self.draw(st.integers(0, 1))} if kind is OpKind.AVERAGE_POOL else {}
+        pad = self.draw(st.integers(0, 1))
+        y = self.builder.add(
+            kind, x, kernel=(2, 2), strides=(2, 1), pads=(pad,) * 4, dilations=(1, 1), **extra
+        )
+        self.put(y, (n, c, (h + 2 * pad - 2) // 2 + 1, w + 2 * pad - 1))
+
+    def unary(self, x: str) -> None:
+        kind = self.draw(st.sampled_from([OpKind.RELU, OpKind.TANH, OpKind.SIGMOID, OpKind.NEG]))
+        self.put(self.builder.add(kind, x), self.shapes[x])
+
+    def binary(self, x: str) -> None:
+        kind = self.draw(st.sampled_from([OpKind.ADD, OpKind.MUL, OpKind.MAXIMUM, OpKind.SUB]))
+        same = [t for t in self.tensors if self.shapes[t] == self.shapes[x]]
+        shape = self.shapes[x]
+        vector = (shape[1],) + (1,) * (len(shape) - 2) if len(shape) == 4 else shape[-1:]
+        other = self.draw(st.sampled_from([*same, "vector"]))
+        if other == "vector":
+            other = self.builder.constant(array(*vector))
+        self.put(self.builder.add(kind, x, other), shape)
+
+    def concat(self, x: str) -> None:
+        fits = [t for t in self.tensors if self.shapes[t][2:] == self.shapes[x][2:] and self.shapes[t][0] == self.shapes[x][0] and len(self.shapes[t]) == len(self.shapes[x])]
+        other = self.draw(st.sampled_from(fits))
+        shape = list(self.shapes[x])
+        shape[1] += self.shapes[other][1]
+        self.put(self.builder.add(OpKind.CONCAT, x, other, axis=1), tuple(shape))
+
+    def reduce(self, x: str) -> None:
+        kind = self.draw(st.sampled_from([OpKind.REDUCE_MEAN, OpKind.REDUCE_MAX, OpKind.REDUCE_SUM]))
+        rank = len(self.shapes[x])
+        axes = tuple(sorted(self.draw(st.sets(st.integers(1, rank - 1), min_size=1, max_size=2))))
+        shape = tuple(1 if d in axes else n for d, n in enumerate(self.shapes[x]))
+        self.put(self.builder.add(kind, x, axes=axes), shape)
+
+    def matmul(self, x: str) -> None:
+        *batch, m, k = self.shapes[x]
+        n = self.draw(st.integers(1, 6))
+        trans = self.draw(st.integers(0, 1))
+        w = self.builder.constant(array(n, k) if trans else array(k, n))
+        y = self.builder.add(OpKind.MATMUL, x, w, trans_a=0, trans_b=trans)
+        self.put(y, (*batch, m, n))
+
+    def softmax(self, x: str) -> None:
+        rank = len(self.shapes[x])
+        axis = self.draw(st.integers(1, rank - 1))
+        self.put(self.builder.add(OpKind.SOFTMAX, x, axis=axis), self.shapes[x])
+
+    def layer_norm(self, x: str) -> None:
+        shape = self.shapes[x]
+        scale, bias = (self.builder.constant(array(shape[-1])) for _ in range(2))
+        y = self.builder.add(OpKind.LAYER_NORM, x, scale, bias, axis=len(shape) - 1, epsilon=1e-3)
+        self.put(y, shape)
+
+    def transpose(self, x: str) -> None:
+        perm = tuple(self.draw(st.permutations(range(len(self.shapes[x])))))
+        self.put(self.builder.add(OpKind.TRANSPOSE, x, perm=perm), tuple(self.shapes[x][d] for d in perm))
+
+    def reshape(self, x: str) -> None:
+        shape = self.shapes[x]
+        flat = (shape[0], math.prod(shape[1:-1]), shape[-1]) if len(shape) > 3 else (*shape[:-2], shape[-2] * shape[-1])
+        if len(flat) > 1:
+            self.put(self.builder.add(OpKind.RESHAPE, x, shape=flat), flat)
+
+
+IMAGE = (Grower.conv, Grower.conv, Grower.pool)
+ANY = (Grower.unary, Grower.binary, Grower.reduce, Grower.matmul, Grower.softmax,
+       Grower.layer_norm, Grower.transpose, Grower.concat, Grower.reshape)
+
+
+@st.composite
+def graphs(draw: st.DrawFn, max_ops: int = 6) -> Graph:
+    """A connected-enough graph of up to ``max_ops`` operators over one image or sequence input."""
+    builder = GraphBuilder("drawn")
+    shape = draw(st.sampled_from([(1, 4, 6, 5), (2, 3, 5, 4), (1, 6, 8, 4), (2, 5, 4), (7, 6)]))
+    grower = Grower(draw, builder, [])
+    grower.put(builder.input("x", shape), shape)
+    for _ in range(draw(st.integers(1, max_ops))):
+        x = grower.pick()
+        menu = ANY + (IMAGE if len(grower.shapes[x]) == 4 else ())
+        draw(st.sampled_from(menu))(grower, x)
+    made = [t for t in grower.tensors if t != "x"]
+    if not made:
+        made = [builder.add(OpKind.RELU, "x")]
+    outputs = {made[-1], *draw(st.sets(st.sampled_from(made), max_size=2))}
+    return builder.build(outputs=[t for t in made if t in outputs])
+
+
+@st.composite
+def nest_schedules(draw: st.DrawFn, nest: Nest) -> NestSchedule:
+    """Any legal schedule of a nest on a machine with a large scratchpad and two cores."""
+    tile = tuple(
+        n if d in nest.forced else draw(st.integers(1, n)) for d, n in enumerate(nest.root_shape)
+    )
+    k_tile = tuple(
+        draw(st.integers(1, c.k_extent)) if c.chunkable else c.k_extent for c in nest.contractions
+    )
+    order = tuple(draw(st.permutations(range(len(tile)))))
+    return NestSchedule(tile, order, k_tile, draw(st.integers(1, 2)), draw(st.integers(1, 2)))
+
+
+def schedules(nests: tuple[Nest, ...]) -> st.SearchStrategy[Schedule]:
+    """One schedule per nest."""
+    return st.tuples(*(nest_schedules(nest) for nest in nests)).map(Schedule)

@@ -1,0 +1,130 @@
+"""Lowered programs compute what the reference computes, for any group and any legal schedule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from drawn_graphs import array, graphs, schedules
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from oracle import Interpreter
+from races import RaceDetector
+
+from autotune.errors import ScheduleError
+from autotune.fusion.group import Group
+from autotune.fusion.nest import Rejection, analyse
+from autotune.graph.builder import GraphBuilder
+from autotune.graph.graph import Graph
+from autotune.graph.op import OpKind as K
+from autotune.graph.reference import evaluate
+from autotune.isa.program import Instruction, Program
+from autotune.isa.table import Opcode
+from autotune.lowering.lower import lower
+from autotune.schedule.schedule import NestSchedule, Schedule
+from autotune.targets.library import load_spec
+
+SPEC = replace(load_spec("server"), cores=2)
+
+
+def run(graph: Graph, program: Program) -> None:
+    rng = np.random.default_rng(3)
+    feeds = {x: rng.standard_normal(graph.shape(x)).astype(np.float32) for x in graph.inputs}
+    want = evaluate(graph, feeds)
+    got = Interpreter(program, {**feeds, **graph.constants}).run()
+    for name, value in want.items():
+        scale = np.abs(value).max() + 1e-3
+        np.testing.assert_allclose(got[name].reshape(value.shape), value, rtol=1e-3, atol=1e-4 * scale)
+
+
+def lowered(graph: Graph, data: st.DataObject) -> Program:
+    group = Group.from_graph(graph, [op.name for op in graph.ops])
+    nests = analyse(group)
+    assume(not isinstance(nests, Rejection))
+    assert not isinstance(nests, Rejection)
+    try:
+        return lower(group, data.draw(schedules(nests)), SPEC)
+    except ScheduleError as error:
+        assume("depends on" not in str(error) and "semaphores" not in str(error))
+        raise
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_any_group_by_any_schedule_equals_the_reference(data: st.DataObject) -> None:
+    graph = data.draw(graphs())
+    run(graph, lowered(graph, data))
+
+
+@settings(max_examples=80)
+@given(st.data())
+def test_semaphores_order_every_conflict(data: st.DataObject) -> None:
+    program = lowered(data.draw(graphs()), data)
+    assert RaceDetector(program).run() == []
+
+
+def residual_block() -> Graph:
+    b = GraphBuilder("block")
+    x = b.input("x", (1, 6, 9, 10))
+    y = b.add(K.RELU, b.add(K.CONV, x, b.constant(array(8, 6, 3, 3)), b.constant(array(8)), pads=(1,) * 4))
+    z = b.add(K.CONV, y, b.constant(array(6, 8, 3, 3)), pads=(1,) * 4)
+    return b.build(outputs=[b.add(K.RELU, b.add(K.ADD, z, x))])
+
+
+def block_program() -> Program:
+    graph = residual_block()
+    group = Group.from_graph(graph, [op.name for op in graph.ops])
+    return lower(group, Schedule((NestSchedule((1, 3, 4, 5), (2, 3, 1, 0), (6, 8)),)), SPEC)
+
+
+def without_waits(instruction: Instruction) -> Instruction:
+    return instruction.replace(wait0=0, wait1=0, wait2=0)
+
+
+def test_the_race_check_finds_a_missing_semaphore() -> None:
+    program = block_program()
+    stream = tuple(
+        without_waits(i) if i.opcode is Opcode.MATMUL else i for i in program.streams[0]
+    )
+    assert RaceDetector(replace(program, streams=(stream,))).run() != []
+
+
+def test_intermediates_stay_out_of_dram() -> None:
+    names = {tensor.name for tensor in block_program().tensors}
+    graph = residual_block()
+    assert names == {*graph.inputs, *graph.constants, *graph.outputs}
+
+
+def test_program_size_does_not_grow_with_trip_counts() -> None:
+    def length(extent: int) -> int:
+        b = GraphBuilder("chain")
+        x = b.input("x", (extent, 8))
+        graph = b.build(outputs=[b.add(K.TANH, b.add(K.RELU, x))])
+        group = Group.from_graph(graph, [op.name for op in graph.ops])
+        program = lower(group, Schedule((NestSchedule((4, 8), (0, 1), ()),)), SPEC)
+        return len(program.streams[0])
+
+    assert length(40) == length(4000)
+
+
+@pytest.mark.parametrize(
+    ("tile", "k_tile", "reason"),
+    [
+        ((1, 6, 9, 11), (6, 8), "tile: 11 > extent 10"),
+        ((1, 6, 9, 10), (6, 9), "reduction: 9 of 8"),
+    ],
+)
+def test_an_illegal_schedule_is_refused_with_its_constraint(tile, k_tile, reason) -> None:
+    graph = residual_block()
+    group = Group.from_graph(graph, [op.name for op in graph.ops])
+    with pytest.raises(ScheduleError, match=reason):
+        lower(group, Schedule((NestSchedule(tile, (0, 1, 2, 3), k_tile),)), SPEC)
+
+
+def test_a_schedule_that_does_not_fit_the_scratchpad_is_refused() -> None:
+    graph = residual_block()
+    group = Group.from_graph(graph, [op.name for op in graph.ops])
+    small = replace(SPEC, scratchpad=replace(SPEC.scratchpad, size_bytes=4096))
+    with pytest.raises(ScheduleError, match="scratchpad: .* bytes > 4096"):
+        lower(group, Schedule((NestSchedule((1, 6, 9, 10), (0, 1, 2, 3), (6, 8)),)), small)
