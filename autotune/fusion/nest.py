@@ -4,8 +4,8 @@ of the root. Lowering, capacity checks and features all read this one analysis."
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
@@ -21,6 +21,7 @@ from autotune.fusion.footprint import (
 )
 from autotune.fusion.group import Group
 from autotune.graph.op import Family, Op, OpKind
+from autotune.graph.tensor import TensorType
 
 MAX_RANK = 5
 EPILOGUE_FNS = frozenset((OpKind.RELU, OpKind.LEAKY_RELU, OpKind.CLIP))
@@ -111,6 +112,8 @@ class Nest:
     buffers: tuple[Buffer, ...]
     contractions: tuple[Contraction, ...]
     stores: tuple[str, ...]
+    types: Mapping[str, TensorType] = field(compare=False, repr=False)
+    """Type of every tensor of the group."""
 
     @cached_property
     def tileable(self) -> tuple[int, ...]:
@@ -189,7 +192,7 @@ class _Builder:
         forced = frozenset(d for d, a in enumerate(self.footprints[self.root]) if a.dim is None)
         return Nest(
             self.root, self.root_shape, forced, tuple(self.stages), tuple(self.buffers),
-            tuple(self.contractions), self.stores,
+            tuple(self.contractions), self.stores, self.types,
         )
 
     def _spread(self) -> Rejection | None:

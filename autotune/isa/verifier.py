@@ -10,7 +10,9 @@ Proven, for every core and every trip of every loop:
   the second slot counts as reached wherever a loop turns it;
 - rectangles agree with the rank of their tensor (they may lie outside of it: padding); only OUTPUT
   tensors are stored to; an OUTPUT is loaded only after a STORE to it earlier in the same stream;
-- semaphores neither deadlock nor lose a signal (``balance``).
+- semaphores neither deadlock nor lose a signal, and one queue alone takes from each (``balance``);
+  control instructions wait and signal through WAIT and SIGNAL only. Counts stay at or below 255
+  along program order; a queue that runs ahead of the others may raise them further.
 
 Checked, short of a proof: reads of scratchpad that was never written. A read is refused when, the
 first time it runs, its first or last element lies in no interval written by an instruction before
@@ -25,15 +27,12 @@ Not checked: races between units that no semaphore orders, and between cores in 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from operator import itemgetter
-
 from autotune.errors import ProgramError
-from autotune.isa.access import ACCESSES, BIAS_ACCESSES, EXTENTS, Access, Values
+from autotune.isa.access import BIAS_ACCESSES, Values
 from autotune.isa.balance import Balance
 from autotune.isa.fields import first_misfit
-from autotune.isa.notation import CODES, EPILOGUE_FUNCTIONS, LEVEL_POSITIONS
+from autotune.isa.inspection import BEYOND, INSPECTIONS, NOTHING_BEYOND, Inspection
+from autotune.isa.notation import LEVEL_POSITIONS
 from autotune.isa.program import Instruction, Program, Role, field_index
 from autotune.isa.scratchpad import LateReadError, Scratchpad
 from autotune.isa.table import (
@@ -42,7 +41,6 @@ from autotune.isa.table import (
     MAX_RANK,
     NO_LEVEL,
     Opcode,
-    UnaryFn,
     Unit,
     When,
 )
@@ -79,53 +77,6 @@ def verify(program: Program, scratchpad_elements: int | None = None) -> None:
         _StreamProof(program, core, stream, balance).run()
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What to look at in the instructions of one opcode, by position."""
-
-    opcode: Opcode
-    unit: int
-    levels: Callable[..., tuple[int, ...]]
-    extents: Callable[..., tuple[int, ...]]
-    accesses: tuple[Access, ...]
-    codes: tuple[tuple[str, int, frozenset[int]], ...]
-
-
-def _plan(opcode: Opcode) -> _Plan:
-    index = field_index(opcode)
-    codes = []
-    for name, codes_of_field in CODES.get(opcode, {}).items():
-        is_epilogue = opcode is Opcode.MATMUL and codes_of_field is UnaryFn
-        known = EPILOGUE_FUNCTIONS if is_epilogue else tuple(codes_of_field)
-        codes.append((name, index[name], frozenset(map(int, known))))
-    return _Plan(
-        opcode,
-        int(INSTRUCTIONS[opcode].unit),
-        itemgetter(*LEVEL_POSITIONS[opcode]),
-        EXTENTS[opcode],
-        ACCESSES[opcode],
-        tuple(codes),
-    )
-
-
-_PLANS: dict[int, _Plan] = {int(opcode): _plan(opcode) for opcode in ACCESSES}
-
-
-def _beyond(opcode: Opcode, rank: int) -> Callable[..., tuple[int, ...]]:
-    """Sizes, coordinates and steps of the dimensions that a tensor of ``rank`` does not have."""
-    index = field_index(opcode)
-    parts = ("size", "coord", "step")
-    return itemgetter(*(index[f"{part}{d}"] for part in parts for d in range(rank, MAX_RANK)))
-
-
-_BEYOND = {
-    (int(opcode), rank): _beyond(opcode, rank)
-    for opcode in (Opcode.LOAD, Opcode.STORE)
-    for rank in range(1, MAX_RANK)
-}
-_NOTHING_BEYOND = {
-    rank: (1,) * (MAX_RANK - rank) + (0,) * (2 * (MAX_RANK - rank)) for rank in range(1, MAX_RANK)
-}
 _MATMUL = field_index(Opcode.MATMUL)
 _ACCUMULATE, _EPILOGUE = _MATMUL["accumulate"], _MATMUL["epilogue"]
 _K_LEVEL, _BIAS_AXIS = _MATMUL["k_level"], _MATMUL["bias_axis"]
@@ -187,9 +138,9 @@ class _StreamProof:
         for at, instruction in enumerate(self.stream):
             self.at = at
             values = instruction.values
-            plan = _PLANS.get(int(values[0]))
-            if plan is not None:
-                self._work(plan, values)
+            look = INSPECTIONS.get(int(values[0]))
+            if look is not None:
+                self._work(look, values)
             elif values[0] != _HALT:
                 self._control(values)
             elif self.at != final:
@@ -249,34 +200,34 @@ class _StreamProof:
         self.depth = depth
         self.enclosing = _ENCLOSING[depth]
 
-    def _work(self, plan: _Plan, values: Values) -> None:
+    def _work(self, look: Inspection, values: Values) -> None:
         """An instruction of a queue other than control."""
         waits_and_signals = any(values[1:7])
         if waits_and_signals:
             for semaphore in values[1:4]:
                 if semaphore:
-                    self.balance.wait(int(semaphore), plan.unit)
-        if not self.enclosing.issuperset(plan.levels(values)):
-            self._refuse_level(plan, values)
-        if 0 in plan.extents(values):
+                    self.balance.wait(int(semaphore), look.unit)
+        if not self.enclosing.issuperset(look.levels(values)):
+            self._refuse_level(look, values)
+        if 0 in look.extents(values):
             raise ProgramError("an extent is 0; every extent is at least 1")
-        for name, position, known in plan.codes:
+        for name, position, known in look.codes:
             if values[position] not in known:
                 raise ProgramError(f"{name} {values[position]} is not one of {sorted(known)}")
-        if plan.unit in _DMA_UNITS:
+        if look.unit in _DMA_UNITS:
             self._transfer(int(values[0]), values)
-        elif plan.unit == _MATRIX_UNIT:
+        elif look.unit == _MATRIX_UNIT:
             self._matmul(values)
-        for access in plan.accesses:
+        for access in look.accesses:
             self.scratchpad.access(access, values, self.at)
         if waits_and_signals:
             for semaphore in values[4:7]:
                 if semaphore:
                     self.balance.signal(int(semaphore))
 
-    def _refuse_level(self, plan: _Plan, values: Values) -> None:
-        fields = INSTRUCTIONS[plan.opcode].all_fields
-        for position in LEVEL_POSITIONS[plan.opcode]:
+    def _refuse_level(self, look: Inspection, values: Values) -> None:
+        fields = INSTRUCTIONS[look.opcode].all_fields
+        for position in LEVEL_POSITIONS[look.opcode]:
             if values[position] not in self.enclosing:
                 raise ProgramError(
                     f"{fields[position].name} {values[position]} is not a loop around it "
@@ -304,7 +255,7 @@ class _StreamProof:
             raise ProgramError(f"tensor {number} of {len(self.program.tensors)}")
         tensor = self.program.tensors[number]
         rank = len(tensor.shape)
-        if rank < MAX_RANK and _BEYOND[opcode, rank](values) != _NOTHING_BEYOND[rank]:
+        if rank < MAX_RANK and BEYOND[opcode, rank](values) != NOTHING_BEYOND[rank]:
             raise ProgramError(
                 f"tensor {tensor.name!r} has rank {rank}; dimensions from {rank} on must have "
                 "size 1, coordinate 0 and step 0"

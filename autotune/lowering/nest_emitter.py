@@ -124,8 +124,15 @@ class NestEmitter:
         for index in wanted:
             if index is None or index in self.loaded or self.load_level[index] != position:
                 continue
-            if self.nest.buffers[index].chunk is None:
+            if not self._in_pieces(index):
                 self._load(writer, index, self._turn(self.nest.buffers[index]), None)
+
+    def _in_pieces(self, index: int) -> bool:
+        """Whether a loaded operand comes piece by piece along its reduction axis."""
+        chunk = self.nest.buffers[index].chunk
+        if chunk is None:
+            return False
+        return self.schedule.k_tile[chunk[0]] < self.nest.contractions[chunk[0]].k_extent
 
     def _load(
         self, writer: TileWriter, index: int, turn: int | None, piece: tuple[Origin, int] | None
@@ -220,10 +227,9 @@ class NestEmitter:
         views = []
         for index in range(2):
             buffer = stage.operands[index]
-            if buffer is not None and self.nest.buffers[buffer].chunk is not None:
+            if buffer is not None and self._in_pieces(buffer):
                 turn = level if level is not None else self._turn(self.nest.buffers[buffer])
-                self._load(writer, buffer, turn, piece)
-                views.append(self.loaded[buffer].view)
+                views.append(self._load(writer, buffer, turn, piece).view)
             else:
                 views.append(self._k_part(stage, index, piece))
         compute_contraction(

@@ -1,25 +1,91 @@
-"""Opens what a session or a search starts from: a network's file, the cost model at hand."""
+"""Opens what a session or a search starts from: networks, plans, the cost model at hand."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from autotune.cost_model.hpm import CostModel
-from autotune.errors import AutotuneError
+from autotune.errors import AutotuneError, PlanError
 from autotune.graph.graph import Graph
 from autotune.graph.onnx_import import load_onnx
 from autotune.graph.passes import simplify
+from autotune.runtime.choice import Choice
+from autotune.search.plan import Plan
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
 
+Dims = Mapping[str, int] | None
 
-def open_network(path: Path | str, dims: Mapping[str, int] | None = None) -> Graph:
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a session runs: a network, and the plan to run it by where there is one."""
+
+    graph: Graph
+    plan: Plan | None
+
+
+def open_network(path: Path | str, dims: Dims = None) -> Graph:
     """Read an ONNX file and simplify it. ``dims`` binds symbolic dimensions by name.
 
     Raises ``ModelError`` naming the file, the place and the way out.
     """
     return simplify(load_onnx(path, dims)).graph
+
+
+def open_source(
+    source: Path | str | Plan | Graph, target: Target, dims: Dims = None, plan: Plan | None = None
+) -> Source:
+    """The network and plan meant by a plan file, an ONNX file, a plan or a graph; ``plan`` is for
+    a graph or an ONNX file. Raises ``PlanError`` for a plan of another machine, or of a network that has changed, and
+    ``ModelError`` for a bad network.
+    """
+    if isinstance(source, Plan):
+        return _planned(source, "plan", target, dims)
+    if not isinstance(source, Graph) and _is_plan(Path(source)):
+        return _planned(Plan.load(Path(source)), str(source), target, dims)
+    graph = source if isinstance(source, Graph) else open_network(source, dims)
+    if plan is not None:
+        plan.check_target(target.spec)
+        plan.check_network(graph)
+    return Source(graph, plan)
+
+
+def _is_plan(path: Path) -> bool:
+    """Whether a file is meant as a plan: by its suffix, or because it holds a JSON object."""
+    if path.suffix in (".plan", ".json"):
+        return True
+    try:
+        with path.open("rb") as file:
+            return file.read(64).lstrip().startswith(b"{")
+    except OSError:
+        return False
+
+
+def _planned(plan: Plan, where: str, target: Target, dims: Dims) -> Source:
+    plan.check_target(target.spec)
+    if plan.network_file is None:
+        raise PlanError(
+            f"{where}: names no network file; make it with 'autotune search', or open the network "
+            "and give both: Session(graph, plan=plan)"
+        )
+    graph = open_network(plan.network_file.check(), dims)
+    plan.check_network(graph)
+    return Source(graph, plan)
+
+
+def choices_of(plan: Plan, graph: Graph) -> tuple[Choice, ...]:
+    """The groups of a plan in their network, with schedules and predictions."""
+    return tuple(
+        Choice(
+            row.group(graph),
+            row.schedule,
+            None if row.schedule is None else row.predicted_cycles,
+        )
+        for row in plan.groups
+    )
 
 
 def open_model(store: Store, target: Target) -> CostModel:

@@ -15,7 +15,9 @@ from autotune.schedule.orders import distinct_orders
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import Ints, ScheduleTable
 
-__all__ = ["ScheduleTable", "default_schedule", "enumerate_nest", "random_schedule"]
+__all__ = [
+    "ScheduleTable", "default_schedule", "enumerate_nest", "random_schedule", "scratchpad_elements",
+]
 
 _POOL = 8192
 """Combinations of tile and reduction extents looked at; keeps an enumeration near 2 ms."""
@@ -194,6 +196,28 @@ def random_schedule(
             return None
         parts.append(table.row(int(rng.integers(len(table)))))
     return Schedule(tuple(parts))
+
+
+def scratchpad_elements(nest: Nest, table: ScheduleTable) -> Ints:
+    """``schedule.scratchpad_elements`` of every row [n]."""
+    shape = np.array(nest.root_shape, dtype=np.int64)
+    total = np.zeros(len(table), dtype=np.int64)
+    for buffer in nest.buffers:
+        size = np.ones(len(table), dtype=np.int64)
+        refilled = np.zeros(len(table), dtype=bool)
+        for d in buffer.dims:
+            refilled |= shape[d] // table.tile[:, d] > 1
+        for position, axis in enumerate(buffer.footprint):
+            if buffer.chunk is not None and buffer.chunk[1] == position:
+                piece = table.k_tile[:, buffer.chunk[0]]
+                size *= piece
+                refilled |= nest.contractions[buffer.chunk[0]].k_extent // piece > 1
+            elif axis.dim is None:
+                size *= axis.window
+            else:
+                size *= axis.scale * (table.tile[:, axis.dim] - 1) + axis.window
+        total += size * np.where(refilled, table.buffers, 1)
+    return total
 
 
 def tile_count(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:

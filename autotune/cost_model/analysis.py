@@ -1,0 +1,85 @@
+"""Everything features are made of, for all schedules of a nest at once: totals by unit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+
+from autotune.cost_model.pipeline import Flow, flow
+from autotune.cost_model.step import Step
+from autotune.cost_model.steps import steps_of
+from autotune.cost_model.tiling import Floats, Tiling
+from autotune.fusion.nest import Nest
+from autotune.isa.table import Unit
+from autotune.schedule.table import ScheduleTable
+from autotune.targets.spec import HardwareSpec
+
+
+class Analysis:
+    """Steps, overlap and totals of a nest under every schedule of a table; arrays [n]."""
+
+    def __init__(self, nest: Nest, table: ScheduleTable, spec: HardwareSpec) -> None:
+        self.nest = nest
+        self.table = table
+        self.spec = spec
+        self.tiling = Tiling(nest, table)
+        self.steps = steps_of(self.tiling, spec)
+        self.zeros = np.zeros(len(table))
+        self.busy = {unit: self._busy(unit) for unit in (Unit.LOAD, Unit.STORE, Unit.MATRIX, Unit.VECTOR)}
+        self.loaded_bytes = self.total(lambda s: s.useful_bytes, Unit.LOAD)
+        self.stored_bytes = self.total(lambda s: s.useful_bytes, Unit.STORE)
+        self.load_moved_bytes = self.total(lambda s: s.moved_bytes, Unit.LOAD)
+        self.store_moved_bytes = self.total(lambda s: s.moved_bytes, Unit.STORE)
+        self.moved_bytes = self.load_moved_bytes + self.store_moved_bytes
+        self.multiply_adds = self.total(lambda s: s.multiply_adds, Unit.MATRIX)
+        self.lane_elements = self.total(lambda s: s.lane_elements, Unit.VECTOR)
+        self.channel_cycles = self._channel_cycles()
+        self.dispatch_cycles = self._instructions() * spec.control.dispatch_cycles
+        self.bottleneck = np.max([*self.busy.values(), self.channel_cycles, self.dispatch_cycles], axis=0)
+
+    @cached_property
+    def flow(self) -> Flow:
+        """How the units overlap."""
+        return flow(self.tiling, self.steps)
+
+    @cached_property
+    def estimate(self) -> Floats:
+        """Analytic cycles: what the learned model corrects."""
+        return np.maximum(1.0, np.maximum(self.bottleneck, self.flow.cycles))
+
+    def total(self, value: Callable[[Step], Floats | None], *units: Unit) -> Floats:
+        """Sum of one quantity over the steps of some units, over all cores."""
+        total = self.zeros
+        for step in self.steps:
+            quantity = value(step)
+            if step.unit in units and quantity is not None:
+                total = total + quantity
+        return total
+
+    def _share(self, step: Step) -> Floats:
+        """Part of a step's work that the busiest core does."""
+        return np.where(step.level < 0, 1.0 / self.tiling.active_cores, self.tiling.share)
+
+    def _busy(self, unit: Unit) -> Floats:
+        busy = self.zeros
+        for step in self.steps:
+            if step.unit is unit:
+                busy = busy + step.cycles * self._share(step)
+        return busy
+
+    def _instructions(self) -> Floats:
+        """Instructions of the busiest core, control words left out."""
+        count = self.zeros
+        for step in self.steps:
+            count = count + step.instructions * self._share(step)
+        return count
+
+    def _channel_cycles(self) -> Floats:
+        """Cycles that the DRAM channel is taken, by all cores."""
+        cycles = self.zeros
+        for step in self.steps:
+            if step.unit in (Unit.LOAD, Unit.STORE):
+                cycles = cycles + step.cycles - step.instructions * self.spec.dram.setup_cycles
+        return cycles

@@ -1,0 +1,196 @@
+"""Features: what the cost model sees of a schedule, computed from graph, schedule and spec alone.
+
+A row of ``FEATURES`` is a feature: its name, unit, meaning and definition. To add one, add a row
+and raise ``FEATURE_VERSION``: stored models of another version are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from autotune.cost_model.analysis import Analysis
+from autotune.cost_model.tiling import Floats
+from autotune.fusion.nest import Nest
+from autotune.graph.op import Family
+from autotune.isa.table import Unit
+from autotune.schedule.space import scratchpad_elements
+from autotune.schedule.table import ScheduleTable
+from autotune.targets.spec import HardwareSpec
+
+FEATURE_VERSION = 1
+"""Version of the table below; part of every stored model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """One column: name, unit ('1' for ratios and counts), meaning, definition [n]."""
+
+    name: str
+    unit: str
+    doc: str
+    compute: Callable[[Analysis], Floats]
+
+
+def _ratio(value: Floats, whole: Floats) -> Floats:
+    ratio: Floats = value / np.maximum(whole, 1e-9)
+    return ratio
+
+
+def _busy_share(unit: Unit) -> Callable[[Analysis], Floats]:
+    return lambda a: _ratio(a.busy[unit], a.estimate)
+
+
+def _stages(*families: Family) -> Callable[[Analysis], Floats]:
+    def count(a: Analysis) -> Floats:
+        return a.zeros + sum(s.op.family in families and not s.view for s in a.nest.stages)
+
+    return count
+
+
+def _spec(value: Callable[[HardwareSpec], float]) -> Callable[[Analysis], Floats]:
+    return lambda a: a.zeros + value(a.spec)
+
+
+def _sum_busy(a: Analysis) -> Floats:
+    total: Floats = np.sum(list(a.busy.values()), axis=0)
+    return total
+
+
+def _fold_use(a: Analysis) -> Floats:
+    peak = a.spec.matrix.rows * a.spec.matrix.cols * a.tiling.active_cores
+    return _ratio(a.multiply_adds, a.busy[Unit.MATRIX] * peak)
+
+
+def _pieces(a: Analysis) -> Floats:
+    pieces = [s.pieces for s in a.steps if s.unit is Unit.MATRIX]
+    return np.max(pieces, axis=0).astype(np.float64) if pieces else a.zeros + 1.0
+
+
+def _trips(a: Analysis) -> Floats:
+    return np.prod(np.stack([p for p in a.tiling.parts[: a.tiling.rank]] or [a.tiling.ones]), axis=0).astype(np.float64)
+
+
+def _innermost_trips(a: Analysis) -> Floats:
+    trips = a.zeros + 1.0
+    for d in range(a.tiling.rank):
+        here = (a.tiling.position[d] == a.tiling.depth) & (a.tiling.depth >= 0)
+        trips = np.where(here, a.tiling.parts[d], trips)
+    return trips
+
+
+def _rests(a: Analysis) -> Floats:
+    """Dimensions with a rest, and the share of tiles that are rests."""
+    whole = a.zeros + 1.0
+    for d in range(a.tiling.rank):
+        whole = whole * np.where(a.tiling.rest[d] > 0, a.tiling.full[d] / a.tiling.parts[d], 1.0)
+    return 1.0 - whole
+
+
+def _depth_of(unit: Unit) -> Callable[[Analysis], Floats]:
+    def depth(a: Analysis) -> Floats:
+        inner = a.zeros
+        for step in a.steps:
+            if step.unit is unit:
+                inner = inner + np.where(step.level == a.tiling.depth, step.cycles, 0.0)
+        return _ratio(inner, a.total(lambda s: s.cycles, unit))
+
+    return depth
+
+
+def _instructions(unit: Unit) -> Callable[[Analysis], Floats]:
+    return lambda a: a.total(lambda s: s.instructions, unit)
+
+
+FEATURES: tuple[Feature, ...] = (
+    Feature("log_estimate", "log cycles", "analytic estimate: overlap, bottleneck and DRAM channel",
+            lambda a: np.log(a.estimate)),
+    Feature("log_bottleneck", "log cycles", "busiest unit or DRAM channel",
+            lambda a: np.log(np.maximum(a.bottleneck, 1.0))),
+    Feature("bottleneck_share", "1", "bottleneck over estimate", lambda a: _ratio(a.bottleneck, a.estimate)),
+    Feature("flow_share", "1", "overlap schedule over estimate", lambda a: _ratio(a.flow.cycles, a.estimate)),
+    Feature("serial_share", "1", "sum of all units' busy cycles over estimate",
+            lambda a: _ratio(_sum_busy(a), a.estimate)),
+    Feature("matrix_share", "1", "matrix busy cycles over estimate", _busy_share(Unit.MATRIX)),
+    Feature("vector_share", "1", "vector busy cycles over estimate", _busy_share(Unit.VECTOR)),
+    Feature("load_share", "1", "load busy cycles over estimate", _busy_share(Unit.LOAD)),
+    Feature("store_share", "1", "store busy cycles over estimate", _busy_share(Unit.STORE)),
+    Feature("channel_share", "1", "DRAM channel cycles over estimate",
+            lambda a: _ratio(a.channel_cycles, a.estimate)),
+    Feature("dispatch_share", "1", "dispatch cycles over estimate",
+            lambda a: _ratio(a.dispatch_cycles, a.estimate)),
+    Feature("interval_share", "1", "innermost interval over the sum of its units' cycles",
+            lambda a: _ratio(a.flow.interval, a.flow.latency)),
+    Feature("fill_share", "1", "first innermost iteration over estimate",
+            lambda a: _ratio(a.flow.latency, a.estimate)),
+    Feature("log_latency", "log cycles", "first innermost iteration",
+            lambda a: np.log(np.maximum(a.flow.latency, 1.0))),
+    Feature("log_trips", "log 1", "root tiles", lambda a: np.log(_trips(a))),
+    Feature("log_innermost_trips", "log 1", "tiles along the innermost loop",
+            lambda a: np.log(_innermost_trips(a))),
+    Feature("depth", "1", "split dimensions", lambda a: a.tiling.depth + 1.0),
+    Feature("rest_share", "1", "tiles that are a rest in some dimension", _rests),
+    Feature("log_pieces", "log 1", "most reduction pieces of a contraction", lambda a: np.log(_pieces(a))),
+    Feature("buffers", "1", "buffers per refilled tile", lambda a: a.table.buffers + a.zeros),
+    Feature("cores", "1", "cores that have work", lambda a: a.tiling.active_cores + a.zeros),
+    Feature("core_balance", "1", "mean over largest share of a core",
+            lambda a: 1.0 / (a.tiling.share * a.tiling.active_cores)),
+    Feature("fold_use", "1", "multiply-adds over those of a fully used array", _fold_use),
+    Feature("load_inner", "1", "load cycles inside the innermost loop", _depth_of(Unit.LOAD)),
+    Feature("matrix_inner", "1", "matrix cycles inside the innermost loop", _depth_of(Unit.MATRIX)),
+    Feature("vector_inner", "1", "vector cycles inside the innermost loop", _depth_of(Unit.VECTOR)),
+    Feature("store_inner", "1", "store cycles inside the innermost loop", _depth_of(Unit.STORE)),
+    Feature("load_instructions", "1", "DMA loads", _instructions(Unit.LOAD)),
+    Feature("matrix_instructions", "1", "matrix multiplies", _instructions(Unit.MATRIX)),
+    Feature("vector_instructions", "1", "vector instructions", _instructions(Unit.VECTOR)),
+    Feature("store_instructions", "1", "DMA stores", _instructions(Unit.STORE)),
+    Feature("load_bytes", "bytes", "loaded from DRAM, padding and burst rounding left out",
+            lambda a: a.loaded_bytes),
+    Feature("store_bytes", "bytes", "stored to DRAM, burst rounding left out", lambda a: a.stored_bytes),
+    Feature("burst_share", "1", "bytes asked for over bytes moved in bursts",
+            lambda a: _ratio(a.loaded_bytes + a.stored_bytes, a.moved_bytes)),
+    Feature("log_run_bytes", "log bytes", "mean contiguous run of a transfer",
+            lambda a: np.log(1.0 + _ratio(
+                a.loaded_bytes + a.stored_bytes,
+                a.total(lambda s: s.runs, Unit.LOAD, Unit.STORE),
+            ))),
+    Feature("intensity", "1/byte", "multiply-adds and vector passes per DRAM byte",
+            lambda a: _ratio(a.multiply_adds + a.lane_elements, a.moved_bytes)),
+    Feature("fill_scratchpad", "1", "scratchpad share in use",
+            lambda a: scratchpad_elements(a.nest, a.table) / a.spec.scratchpad_elements),
+    Feature("stages_contraction", "1", "convolutions and matrix multiplies on the matrix unit",
+            lambda a: a.zeros + sum(s.contraction is not None for s in a.nest.stages)),
+    Feature("stages_elementwise", "1", "element-wise stages", _stages(Family.UNARY, Family.BINARY)),
+    Feature("stages_window", "1", "poolings", _stages(Family.POOL)),
+    Feature("stages_reduction", "1", "reductions, softmaxes and layer norms",
+            _stages(Family.REDUCE, Family.SOFTMAX, Family.LAYER_NORM)),
+    Feature("stages_copy", "1", "concatenations, reshapes and transposes that copy",
+            _stages(Family.CONCAT, Family.RESHAPE, Family.TRANSPOSE)),
+    Feature("loads", "1", "loaded buffers", lambda a: a.zeros + len(a.nest.loads)),
+    Feature("stores", "1", "stored tensors", lambda a: a.zeros + len(a.nest.stores)),
+    Feature("spec_peak", "1/cycle", "multiply-adds per cycle of one core",
+            _spec(lambda s: s.matrix.rows * s.matrix.cols)),
+    Feature("spec_lanes", "1", "vector lanes", _spec(lambda s: s.vector.lanes)),
+    Feature("spec_bandwidth", "bytes/cycle", "DRAM channel", _spec(lambda s: s.dram.bytes_per_cycle)),
+    Feature("spec_transfer_setup", "cycles", "DMA set-up", _spec(lambda s: s.dram.setup_cycles)),
+    Feature("spec_row_miss", "cycles", "row miss", _spec(lambda s: s.dram.row_miss_cycles)),
+    Feature("spec_scratchpad", "elements", "scratchpad of a core", _spec(lambda s: s.scratchpad_elements)),
+)
+
+
+def matrix_of(analysis: Analysis) -> Floats:
+    """Feature matrix [n, len(FEATURES)] of an analysis."""
+    return np.stack([feature.compute(analysis) for feature in FEATURES], axis=1)
+
+
+def features(nest: Nest, table: ScheduleTable, spec: HardwareSpec) -> Floats:
+    """Features of every schedule in a table, float64 [n, len(FEATURES)]."""
+    return matrix_of(Analysis(nest, table, spec))
+
+
+def bound(nest: Nest, table: ScheduleTable, spec: HardwareSpec) -> Floats:
+    """Roofline cycles of every schedule [n]: the busiest unit if nothing ever waited
+    (Williams et al. 2009, *Roofline*, CACM 52(4), per unit instead of for compute alone)."""
+    return Analysis(nest, table, spec).bottleneck

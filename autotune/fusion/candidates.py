@@ -1,0 +1,95 @@
+"""Fusion moves: which edges can be fused at all, which repeat, and the partitions made by rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from autotune.fusion.group import Group
+from autotune.fusion.nest import Rejection, analyse
+from autotune.fusion.partition import Edge, Names, Partition
+from autotune.fusion.quotient import Quotient
+from autotune.graph.graph import Graph
+from autotune.graph.op import Family, Op
+
+Fits = Callable[[Names], bool]
+"""Whether some legal schedule exists for the group of these operators."""
+
+EPILOGUES = frozenset((Family.UNARY, Family.BINARY))
+"""What a rule-based compiler appends to the operator that produces its operand."""
+_FREE = frozenset((*EPILOGUES, Family.RESHAPE))
+
+
+@dataclass(frozen=True, slots=True)
+class FusionChoice:
+    """Edges that one decision fuses or cuts: all have ends of equal kinds and shapes, as the same
+    edge in every repetition of a block does."""
+
+    signature: str
+    edges: tuple[Edge, ...]
+
+
+def edges(graph: Graph) -> tuple[Edge, ...]:
+    """Every (producer, consumer) pair of operator names, in the graph's order."""
+    return tuple(
+        (graph.producer[x].name, op.name)
+        for op in graph.ops
+        for x in dict.fromkeys(op.inputs)
+        if x in graph.producer
+    )
+
+
+def fusible_edges(graph: Graph) -> tuple[Edge, ...]:
+    """Edges whose two ends can become one program on some machine."""
+    known: dict[str, bool] = {}
+    found = []
+    for edge in edges(graph):
+        group = Group.from_graph(graph, edge)
+        if group.key not in known:
+            known[group.key] = not isinstance(analyse(group), Rejection)
+        if known[group.key]:
+            found.append(edge)
+    return tuple(found)
+
+
+def choices(graph: Graph) -> tuple[FusionChoice, ...]:
+    """The fusible edges, those of equal signature tied to one decision, in the graph's order."""
+    by_name = {op.name: op for op in graph.ops}
+    tied: dict[str, list[Edge]] = {}
+    for edge in fusible_edges(graph):
+        producer, consumer = by_name[edge[0]], by_name[edge[1]]
+        signature = f"{_signature(graph, producer)}>{_signature(graph, consumer)}"
+        tied.setdefault(signature, []).append(edge)
+    return tuple(FusionChoice(signature, tuple(found)) for signature, found in tied.items())
+
+
+def _signature(graph: Graph, op: Op) -> str:
+    shapes = ",".join("x".join(map(str, graph.shape(x))) for x in (*op.inputs, op.output))
+    return f"{op.kind.value}({shapes})"
+
+
+def unfused(graph: Graph) -> Partition:
+    """Every operator on its own."""
+    return Partition.of(graph, [(op.name,) for op in graph.ops])
+
+
+def greedy(graph: Graph, fits: Fits) -> Partition:
+    """What a rule-based compiler does: every element-wise operator joins the latest producer of
+    its operands that nothing else reads, when the joint group ``fits``; a group keeps to one
+    operator that is not element-wise (its anchor)."""
+    quotient = Quotient(graph)
+    by_name = {op.name: op for op in graph.ops}
+    for op in graph.ops:
+        if op.family not in EPILOGUES:
+            continue
+        producers = [graph.producer[x] for x in dict.fromkeys(op.inputs) if x in graph.producer]
+        for producer in sorted(producers, key=lambda p: -quotient.position[p.name]):
+            if len(graph.consumers[producer.output]) > 1 or producer.output in graph.outputs:
+                continue
+            first, second = quotient.home(producer.name), quotient.home(op.name)
+            if not quotient.may_merge(first, second):
+                continue
+            names = quotient.together(first, second)
+            if sum(by_name[name].family not in _FREE for name in names) <= 1 and fits(names):
+                quotient.merge(first, second)
+    return Partition(graph, quotient.groups())

@@ -1,0 +1,90 @@
+"""Partitions: which operators of a graph run together; what fusion search looks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from autotune.errors import PlanError
+from autotune.fusion.group import Group, is_connected
+from autotune.fusion.quotient import Quotient
+from autotune.graph.graph import Graph
+
+Names = tuple[str, ...]
+Edge = tuple[str, str]
+"""Names of a producer and of an operator that reads its output."""
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Groups of operator names that cover a graph exactly once, in an order in which they can run.
+
+    Every group is connected, and since the graph between groups has no cycle, convex. Two
+    partitions of a graph are equal when their groups are. ``Partition.of`` brings groups into
+    order. Raises ``PlanError`` for groups that are none of this.
+    """
+
+    graph: Graph = field(compare=False, repr=False)
+    groups: tuple[Names, ...]
+
+    def __post_init__(self) -> None:
+        quotient = Quotient(self.graph, self.groups)
+        if quotient.groups() != self.groups:
+            raise PlanError(f"{self.graph.name}: groups are not in running order; search it again")
+        for names in self.groups:
+            if len(names) > 1 and not is_connected(self.graph, set(names)):
+                raise PlanError(
+                    f"{self.graph.name}: {', '.join(names)} do not hang together; search it again"
+                )
+
+    @classmethod
+    def of(cls, graph: Graph, groups: Iterable[Sequence[str]]) -> Partition:
+        """The partition with these groups, whatever their order and that of their operators."""
+        return cls(graph, Quotient(graph, groups).groups())
+
+    @classmethod
+    def from_edges(
+        cls,
+        graph: Graph,
+        fused: Iterable[Edge],
+        fits: Callable[[Names], bool] | None = None,
+    ) -> Partition:
+        """Join the ends of every fused edge, in the graph's order.
+
+        An edge that would close a cycle between groups, or whose joined group does not ``fits``,
+        waits until the others are joined and is refused if it still breaks the partition then.
+        """
+        quotient = Quotient(graph)
+        position = quotient.position
+        waiting = sorted(set(fused), key=lambda edge: (position[edge[1]], position[edge[0]]))
+        joined = True
+        while joined and waiting:
+            joined = False
+            refused = []
+            for edge in waiting:
+                first, second = quotient.home(edge[0]), quotient.home(edge[1])
+                if first == second:
+                    continue
+                if quotient.may_merge(first, second) and (
+                    fits is None or fits(quotient.together(first, second))
+                ):
+                    quotient.merge(first, second)
+                    joined = True
+                else:
+                    refused.append(edge)
+            waiting = refused
+        return cls(graph, quotient.groups())
+
+    @cached_property
+    def home(self) -> dict[str, int]:
+        """Operator name to the index of its group."""
+        return {name: i for i, names in enumerate(self.groups) for name in names}
+
+    def fuses(self, edge: Edge) -> bool:
+        """Whether both ends of an edge are in one group."""
+        return self.home[edge[0]] == self.home[edge[1]]
+
+    def group(self, index: int) -> Group:
+        """One group as a fusion group."""
+        return Group.from_graph(self.graph, self.groups[index])

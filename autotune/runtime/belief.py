@@ -1,0 +1,176 @@
+"""What each known candidate costs on the machine as it is now: the training set of online learning.
+
+After drift, old measurements mislead, and fresh ones are few. Both are used: candidates measured
+before and since show how costs moved (``Correction``), and that carries the rest over.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.ensemble import ExtraTreesRegressor
+
+from autotune.runtime.program_table import CostKey
+from autotune.store.records import Record
+
+Floats = npt.NDArray[np.float64]
+
+OBSERVATIONS = 32
+"""Newest measurements of one candidate that are kept."""
+
+HALF_LIFE = 8
+"""Measurements after which one counts half in a candidate's mean."""
+
+FEWEST_PAIRS = 16
+"""Below this many re-measured candidates the correction is their median ratio alone."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    record: Record
+    cycles: float
+    """What is believed; it changes in ``Belief.relabel`` only."""
+    trained: bool
+    seen: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=OBSERVATIONS))
+
+    def fresh_cycles(self, since_seconds: float) -> float | None:
+        """Recency-weighted mean of the measurements since then."""
+        fresh = [cycles for at, cycles in self.seen if at >= since_seconds]
+        if not fresh:
+            return None
+        weights = 0.5 ** (np.arange(len(fresh))[::-1] / HALF_LIFE)
+        return float(np.average(fresh, weights=weights))
+
+
+class Belief:
+    """Candidates by cost key with the cycles they are believed to take."""
+
+    def __init__(self, records: Iterable[Record], trusted_since_seconds: float = 0.0) -> None:
+        self._entries: dict[CostKey, _Entry] = {}
+        self._since_seconds = trusted_since_seconds
+        for record in records:
+            self.observe(record)
+        for entry in self._entries.values():
+            entry.cycles, entry.trained = float(entry.record.cycles), True
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def observe(self, record: Record) -> None:
+        """Take in one successful measurement; failed ones say nothing of cost."""
+        if record.outcome != "ok":
+            return
+        key = record.group_key, record.schedule_json
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._entries[key] = _Entry(record, float(record.cycles), trained=False)
+        entry.record = record
+        entry.seen.append((record.created_at, record.cycles))
+
+    def news(self, tolerance: float) -> int:
+        """Candidates that were never trained on, or now cost another ``tolerance`` (a fraction)."""
+        count = 0
+        for entry in self._entries.values():
+            fresh = entry.fresh_cycles(self._since_seconds)
+            moved = fresh is not None and abs(fresh / entry.cycles - 1) > tolerance
+            count += moved or not entry.trained
+        return count
+
+    def stale(self, since_seconds: float) -> list[Record]:
+        """The newest record of every candidate that was not measured since then."""
+        return [e.record for e in self._entries.values() if e.record.created_at < since_seconds]
+
+    def relabel(self, since_seconds: float | None, seed: int) -> int:
+        """Believe what was measured since then (None: since the last drift), and correct the rest
+        by how the re-measured candidates moved. Returns the number of pairs learned from."""
+        moved = since_seconds is not None
+        if since_seconds is not None:
+            self._since_seconds = since_seconds
+        fresh = {
+            key: cycles
+            for key, entry in self._entries.items()
+            if (cycles := entry.fresh_cycles(self._since_seconds)) is not None
+        }
+        pairs = [
+            (self._entries[key], cycles)
+            for key, cycles in fresh.items()
+            if self._entries[key].trained
+        ]
+        if moved and pairs:
+            correction = Correction.fit(
+                [(entry.record, entry.cycles) for entry, _ in pairs],
+                [cycles for _, cycles in pairs],
+                seed,
+            )
+            rest = [entry for key, entry in self._entries.items() if key not in fresh]
+            ratios = correction.ratios([(entry.record, entry.cycles) for entry in rest])
+            for entry, ratio in zip(rest, ratios, strict=True):
+                entry.cycles *= float(ratio)
+        for key, cycles in fresh.items():
+            self._entries[key].cycles = cycles
+        for entry in self._entries.values():
+            entry.trained = True
+        return len(pairs)
+
+    def records(self) -> list[Record]:
+        """One record per candidate, with the believed cycles, oldest measurement first."""
+        believed = [
+            replace(entry.record, cycles=max(1, round(entry.cycles)))
+            for entry in self._entries.values()
+        ]
+        return sorted(believed, key=lambda record: record.created_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """The ratio of new to old cycles, learned from candidates that were measured before and after.
+
+    It reads what was recorded of the old execution (bytes, energy and counters per cycle): what
+    slows down when a resource does is what that resource bounded.
+    """
+
+    names: tuple[str, ...]
+    forest: ExtraTreesRegressor | None
+    median: float
+
+    @classmethod
+    def fit(
+        cls, old: Sequence[tuple[Record, float]], new_cycles: Sequence[float], seed: int
+    ) -> Correction:
+        """Learn from (record, old cycles) and the new cycles of the same candidates."""
+        ratios = np.log(np.asarray(new_cycles) / np.asarray([cycles for _, cycles in old]))
+        median = float(np.median(ratios))
+        if len(old) < FEWEST_PAIRS:
+            return cls((), None, median)
+        names = tuple(sorted(set.intersection(*(set(record.counters) for record, _ in old))))
+        forest = ExtraTreesRegressor(100, min_samples_leaf=2, random_state=seed)
+        forest.fit(_features(old, names), ratios)
+        return cls(names, forest, median)
+
+    def ratios(self, old: Sequence[tuple[Record, float]]) -> Floats:
+        """New over old cycles of each (record, old cycles)."""
+        if not old:
+            return np.empty(0)
+        if self.forest is None:
+            return np.full(len(old), np.exp(self.median))
+        predicted: Floats = np.exp(self.forest.predict(_features(old, self.names)))
+        return predicted
+
+
+def _features(old: Sequence[tuple[Record, float]], names: Sequence[str]) -> Floats:
+    """[records, 3 + counters]: log cycles, then bytes, femtojoules and each counter per cycle."""
+    return np.asarray(
+        [
+            [
+                np.log(cycles),
+                record.dram_bytes / cycles,
+                record.energy_fj / cycles,
+                *(record.counters.get(name, 0) / cycles for name in names),
+            ]
+            for record, cycles in old
+        ]
+    )

@@ -1,0 +1,37 @@
+"""What happened while a session learned: the record that reports and the command line show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class EventKind(StrEnum):
+    """The steps of learning from runs, in the order in which they can follow each other."""
+
+    DRIFT = "drift"
+    RETRAINED = "retrained"
+    KEPT = "kept"
+    PROPOSED = "proposed"
+    MEASURED = "measured"
+    SWAPPED = "swapped"
+    REFUSED = "refused"
+    DROPPED = "dropped"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened. ``run`` counts the runs that were finished by then, ``text`` is one
+    line for people, ``figures`` the same numbers for programs (units are in their names)."""
+
+    kind: EventKind
+    run: int
+    at_seconds: float
+    text: str
+    figures: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        assert self.text, "an event says what happened"
+        assert self.run >= 0, self.run

@@ -1,0 +1,112 @@
+"""Runs a program table step by step and says what each group cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from autotune.fusion.group import Group
+from autotune.graph.graph import Array
+from autotune.isa.program import Role
+from autotune.runtime.program_table import GroupStep, ProgramTable
+from autotune.targets.protocol import Execution, Target
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRun:
+    """One execution of one step."""
+
+    step: GroupStep
+    execution: Execution
+
+
+@dataclass(frozen=True, slots=True)
+class RunTrace:
+    """What one run of a table cost, step by step. ``plan_version`` counts the published plans of a
+    session, ``model_version`` the cost models that its predictions came from."""
+
+    groups: tuple[GroupRun, ...]
+    plan_version: int
+    model_version: int
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of all groups; they run one after the other."""
+        return sum(run.execution.cycles for run in self.groups)
+
+    @property
+    def energy_fj(self) -> int:
+        """Energy of all groups in femtojoules."""
+        return sum(run.execution.energy_fj for run in self.groups)
+
+    @property
+    def dram_bytes(self) -> int:
+        """Bytes moved between DRAM and scratchpad."""
+        return sum(run.execution.dram_bytes for run in self.groups)
+
+    @property
+    def error(self) -> float | None:
+        """Sum over groups of |predicted − measured| cycles, over measured cycles: a MAPE that
+        weighs each group by its share of the run. None when a prediction is missing."""
+        miss = 0.0
+        for run in self.groups:
+            if run.step.predicted_cycles is None:
+                return None
+            miss += abs(run.step.predicted_cycles - run.execution.cycles)
+        return miss / self.cycles if self.cycles else None
+
+
+def execute(
+    table: ProgramTable, target: Target, inputs: Mapping[str, Array]
+) -> tuple[dict[str, Array], RunTrace]:
+    """Run every step in order. ``inputs`` are checked arrays, C-contiguous float32 by name.
+
+    Returns the network's outputs by name, none of which shares memory with an input or a constant,
+    and what each group cost.
+    """
+    values: dict[str, Array] = {**table.constants, **inputs}
+    runs: list[GroupRun] = []
+    for step in table.steps:
+        if isinstance(step, GroupStep):
+            runs.append(GroupRun(step, _run_group(step, target, values)))
+        else:
+            values.update(_renamed(step.group, values))
+        for x in step.releases:
+            del values[x]
+    given = (*table.constants.values(), *inputs.values())
+    outputs = {
+        name: _owned(values[name].reshape(table.graph.shape(name)), given)
+        for name in table.graph.outputs
+    }
+    return outputs, RunTrace(tuple(runs), table.plan_version, table.model_version)
+
+
+def _run_group(step: GroupStep, target: Target, values: dict[str, Array]) -> Execution:
+    fed = {
+        row.name: values[step.bindings[row.name]].reshape(row.shape)
+        for row in step.program.tensors
+        if row.role is not Role.OUTPUT
+    }
+    execution, made = target.run(step.program, fed)
+    for name, array in made.items():
+        ours = step.bindings[name]
+        values[ours] = array.reshape(step.group.type_of[ours].shape)
+    return execution
+
+
+def _renamed(group: Group, values: Mapping[str, Array]) -> dict[str, Array]:
+    """The outputs of a group of reshapes, as views."""
+    made: dict[str, Array] = {}
+    for op in group.ops:
+        x = op.inputs[0]
+        made[op.output] = (made[x] if x in made else values[x]).reshape(
+            group.type_of[op.output].shape
+        )
+    return {name: made[name] for name in group.outputs}
+
+
+def _owned(array: Array, given: Iterable[Array]) -> Array:
+    shared = any(np.may_share_memory(array, other) for other in given)
+    return array.copy() if shared else array

@@ -1,0 +1,95 @@
+"""The rolling trace of executed groups: frequency, cost and co-occurrence, from which merges and
+splits are decided."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from dataclasses import dataclass
+from itertools import pairwise
+
+from autotune.runtime.execution import GroupRun, RunTrace
+
+GroupName = tuple[str, ...]
+"""A group within its network: the names of its operators."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupProfile:
+    """What the window of runs says of one group. ``predicted_cycles`` is the newest prediction."""
+
+    operators: GroupName
+    runs: int
+    mean_cycles: float
+    mean_energy_fj: float
+    mean_dram_bytes: float
+    predicted_cycles: float | None
+
+    @property
+    def error(self) -> float | None:
+        """Newest prediction over mean cycles, minus one."""
+        if self.predicted_cycles is None or self.mean_cycles == 0:
+            return None
+        return self.predicted_cycles / self.mean_cycles - 1
+
+
+@dataclass(frozen=True, slots=True)
+class PairProfile:
+    """Two groups of which the second ran straight after the first; ``through`` says whether it
+    also read what the first made, so that merging them would save the traffic."""
+
+    first: GroupName
+    second: GroupName
+    runs: int
+    through: bool
+
+
+class Profiler:
+    """Keeps the last ``window_runs`` traces. Safe to use from several threads."""
+
+    def __init__(self, window_runs: int = 256) -> None:
+        self._lock = threading.Lock()
+        self._window: deque[RunTrace] = deque(maxlen=window_runs)
+
+    def record(self, trace: RunTrace) -> None:
+        """Take in one finished run."""
+        with self._lock:
+            self._window.append(trace)
+
+    def groups(self) -> tuple[GroupProfile, ...]:
+        """Every group that ran in the window, in order of first execution."""
+        runs: dict[GroupName, list[GroupRun]] = {}
+        for trace in self._snapshot():
+            for run in trace.groups:
+                runs.setdefault(run.step.operators, []).append(run)
+        return tuple(_profile(name, found) for name, found in runs.items())
+
+    def pairs(self) -> tuple[PairProfile, ...]:
+        """Groups that ran one after the other, the most frequent first."""
+        counts: Counter[tuple[GroupName, GroupName]] = Counter()
+        through: dict[tuple[GroupName, GroupName], bool] = {}
+        for trace in self._snapshot():
+            for one, two in pairwise(trace.groups):
+                pair = one.step.operators, two.step.operators
+                counts[pair] += 1
+                through[pair] = not set(one.step.group.outputs).isdisjoint(two.step.group.inputs)
+        return tuple(
+            PairProfile(first, second, runs, through[first, second])
+            for (first, second), runs in counts.most_common()
+        )
+
+    def _snapshot(self) -> tuple[RunTrace, ...]:
+        with self._lock:
+            return tuple(self._window)
+
+
+def _profile(name: GroupName, runs: list[GroupRun]) -> GroupProfile:
+    count = len(runs)
+    return GroupProfile(
+        name,
+        count,
+        sum(run.execution.cycles for run in runs) / count,
+        sum(run.execution.energy_fj for run in runs) / count,
+        sum(run.execution.dram_bytes for run in runs) / count,
+        runs[-1].step.predicted_cycles,
+    )

@@ -1,0 +1,195 @@
+"""A session: runs a network by its plan on a target, profiles it, and learns while it runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.cost_model.hpm import CostModel
+from autotune.errors import AutotuneError
+from autotune.graph.graph import Array, Graph
+from autotune.runtime.choice import Choice
+from autotune.runtime.event import Event
+from autotune.runtime.execution import RunTrace, execute
+from autotune.runtime.inputs import checked_inputs
+from autotune.runtime.online import OnlineOptions, OnlineTrainer, annotated
+from autotune.runtime.opening import Source, choices_of, open_model, open_source
+from autotune.runtime.planning import TRUSTED_SINCE, ModelLearning, plan_network
+from autotune.runtime.profiler import GroupProfile, PairProfile, Profiler
+from autotune.runtime.program_cache import ProgramCache
+from autotune.runtime.program_table import ProgramTable, compile_table
+from autotune.runtime.published import Published
+from autotune.search.objective import Objective
+from autotune.search.plan import Plan
+from autotune.store.store import Store
+from autotune.targets.library import target as open_target
+from autotune.targets.protocol import Target
+
+
+class Session:
+    """Runs a network. Safe to use from several threads, and a context manager.
+
+    ``source`` is a plan file, an ONNX file, a ``Plan`` or a ``Graph`` (``plan`` then says how to
+    run it); a network without a plan is planned on the spot with the cost model at hand.
+    ``target`` is a name, a spec file or an open target. ``store`` (None: the user's) is opened
+    only for planning and for ``online`` learning, which ``options`` tune. ``dims`` binds symbolic
+    dimensions of an ONNX file.
+
+    Raises ``AutotuneError`` when a cost model is needed and the target was never calibrated,
+    ``PlanError`` for a plan of another machine or network, ``ModelError`` for a bad network.
+    """
+
+    def __init__(
+        self,
+        source: Path | str | Plan | Graph,
+        target: Target | Path | str = "edge",
+        store: Store | Path | None = None,
+        online: bool = False,
+        dims: Mapping[str, int] | None = None,
+        *,
+        plan: Plan | None = None,
+        options: OnlineOptions | None = None,
+    ) -> None:
+        self.target = open_target(target) if isinstance(target, (str, Path)) else target
+        found = open_source(source, self.target, dims, plan)
+        self.graph = found.graph
+        self._profiler = Profiler()
+        self._last_run: RunTrace | None = None
+        self._trainer: OnlineTrainer | None = None
+        self._closing = threading.Lock()
+        self._closed = False
+        self._own_store: Store | None = None
+        try:
+            self._open(found, store, online, options or OnlineOptions())
+        except BaseException:
+            self._close_store()
+            raise
+
+    def _open(
+        self, found: Source, store: Store | Path | None, online: bool, options: OnlineOptions
+    ) -> None:
+        cache, model, records = ProgramCache(), None, None
+        if online or found.plan is None:
+            records = store if isinstance(store, Store) else self._opened(store)
+            model = open_model(records, self.target)
+        choices, objective = self._choices(found, model, options.seed)
+        table = compile_table(self.graph, choices, self.target.spec, cache)
+        if model is not None:
+            table = annotated(table, model, table.model_version)
+        self._published = Published(table)
+        if online:
+            assert model is not None and records is not None
+            self._trainer = OnlineTrainer(
+                self._published,
+                self.target,
+                cache,
+                records,
+                model,
+                ModelLearning(self.graph, self.target, records, objective, options.seed),
+                options,
+                calibrated_error=model.metrics.get("mape"),
+                trusted_since_seconds=model.metrics.get(TRUSTED_SINCE, 0.0),
+            )
+
+    def _opened(self, path: Path | None) -> Store:
+        self._own_store = Store.open(path)
+        return self._own_store
+
+    def _choices(
+        self, found: Source, model: CostModel | None, seed: int
+    ) -> tuple[tuple[Choice, ...], Objective]:
+        plan = found.plan
+        if plan is None:
+            assert model is not None
+            plan = plan_network(
+                self.graph, self.target, model, objective=Objective.LATENCY, seed=seed
+            )
+        return choices_of(plan, self.graph), plan.objective
+
+    def run(self, inputs: Mapping[str, npt.NDArray[np.generic]]) -> dict[str, Array]:
+        """Run the network once: float32 arrays by input name to arrays by output name.
+
+        Takes the table that is current now and finishes on it. Raises ``InputError`` for a wrong
+        name, shape or element type, ``AutotuneError`` when the session is closed.
+        """
+        if self._closed:
+            raise AutotuneError(f"{self.graph.name}: the session is closed; open another")
+        fed = checked_inputs(self.graph, inputs)
+        outputs, trace = execute(self._published.current, self.target, fed)
+        self._last_run = trace
+        self._profiler.record(trace)
+        if self._trainer is not None:
+            self._trainer.observe(trace, fed)
+        return outputs
+
+    @property
+    def table(self) -> ProgramTable:
+        """The program table that the next run will use."""
+        return self._published.current
+
+    @property
+    def last_run(self) -> RunTrace:
+        """What the run that finished last cost, in total and by group.
+
+        Raises ``AutotuneError`` before the first run.
+        """
+        if self._last_run is None:
+            raise AutotuneError(f"{self.graph.name}: nothing was run yet; call run() first")
+        return self._last_run
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What online learning did so far, oldest first."""
+        return () if self._trainer is None else self._trainer.events
+
+    def profile(self) -> tuple[GroupProfile, ...]:
+        """Runs, mean cost and prediction of every group, over the newest runs."""
+        return self._profiler.groups()
+
+    def profile_pairs(self) -> tuple[PairProfile, ...]:
+        """Groups that run one after the other, the most frequent first."""
+        return self._profiler.pairs()
+
+    def wait_idle(self, timeout_seconds: float | None = None) -> None:
+        """Return when every finished run has been learned from.
+
+        Raises ``AutotuneError`` when that takes longer, or when the learning failed.
+        """
+        if self._trainer is not None:
+            self._trainer.wait_idle(timeout_seconds)
+
+    def close(self) -> None:
+        """Stop learning and close the store if the session opened it. Closing again does nothing.
+
+        Raises ``AutotuneError`` when the learning failed.
+        """
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+        try:
+            if self._trainer is not None:
+                self._trainer.close()
+        finally:
+            self._close_store()
+
+    def _close_store(self) -> None:
+        if self._own_store is not None:
+            self._own_store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,22 @@
+"""What a search minimises."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from autotune.errors import InputError
+
+
+class Objective(StrEnum):
+    """Cycles or energy of one run of the network."""
+
+    LATENCY = "latency"
+    ENERGY = "energy"
+
+    @classmethod
+    def parse(cls, text: str) -> Objective:
+        """The objective of this name. Raises ``InputError`` for any other."""
+        try:
+            return cls(text)
+        except ValueError:
+            raise InputError(f"objective {text!r} is not one of: {', '.join(cls)}") from None

@@ -1,0 +1,67 @@
+"""The fusion problem of one network on one machine: what every strategy reads and reports to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autotune.fusion.candidates import FusionChoice, choices
+from autotune.fusion.group import Group
+from autotune.fusion.partition import Names, Partition
+from autotune.graph.graph import Graph
+from autotune.search.progress import Progress, silent
+from autotune.search.schedules import GroupCosts
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One partition that was tried: its number, who proposed it, its expected cost."""
+
+    number: int
+    strategy: str
+    cost: float
+
+
+class FusionProblem:
+    """Costs of groups and partitions of ``graph`` by ``costs``, and the history of trials."""
+
+    def __init__(self, graph: Graph, costs: GroupCosts, progress: Progress = silent) -> None:
+        self.graph = graph
+        self.costs = costs
+        self.progress = progress
+        self.choices: tuple[FusionChoice, ...] = choices(graph)
+        self.trials: list[Trial] = []
+        self._groups: dict[Names, Group] = {}
+
+    def group(self, names: Names) -> Group:
+        """The fusion group of the named operators."""
+        if names not in self._groups:
+            self._groups[names] = Group.from_graph(self.graph, names)
+        return self._groups[names]
+
+    def fits(self, names: Names) -> bool:
+        """Whether the operators can be one program on the machine."""
+        group = self.group(names)
+        return group.is_view or self.costs.nests(group) is not None
+
+    def group_cost(self, names: Names) -> float | None:
+        """Expected cost of the operators as one group; None when no schedule is legal."""
+        return self.costs.cost(self.group(names))
+
+    def cost(self, partition: Partition) -> float | None:
+        """Expected cost of one run: groups run one after the other. None: a group is not legal."""
+        return self.total(partition.groups)
+
+    def total(self, groups: Sequence[Names]) -> float | None:
+        """Expected cost of the given groups together; None when one is not legal."""
+        total = 0.0
+        for names in groups:
+            cost = self.group_cost(names)
+            if cost is None:
+                return None
+            total += cost
+        return total
+
+    def tried(self, strategy: str, cost: float) -> None:
+        """Enter a trial into the history."""
+        self.trials.append(Trial(len(self.trials), strategy, cost))

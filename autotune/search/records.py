@@ -1,0 +1,40 @@
+"""From a measurement to the record that the store keeps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from autotune.measure.measurement import Failed, Measured
+from autotune.store.records import Record
+from autotune.targets.protocol import Target
+
+
+def to_record(
+    result: Measured | Failed,
+    target: Target,
+    source: str,
+    clock: Callable[[], float] = time.time,
+) -> Record:
+    """The record of one measurement; ``source`` is ``calibrate``, ``search`` or ``run``.
+
+    ``clock`` gives seconds since 1970. A failed measurement keeps its reason and costs nothing.
+    """
+    candidate = result.candidate
+    done = result.execution if isinstance(result, Measured) else None
+    return Record(
+        group_key=candidate.group.key,
+        group_json=candidate.group.canonical.to_json(),
+        schedule_json=candidate.schedule.to_json(),
+        profile_id=target.spec.profile_id,
+        target=target.name,
+        network=candidate.network,
+        source=source,
+        outcome="ok" if done is not None else "failed",
+        reason=result.reason if isinstance(result, Failed) else "",
+        cycles=done.cycles if done is not None else 0,
+        energy_fj=done.energy_fj if done is not None else 0,
+        dram_bytes=done.dram_bytes if done is not None else 0,
+        counters=dict(done.counters) if done is not None else {},
+        created_at=clock(),
+    )

@@ -1,0 +1,37 @@
+"""Arrays that do not fit the network are refused with the tensor, what was given, what is expected."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import runtime_case as case
+
+from autotune.errors import InputError
+from autotune.runtime.inputs import checked_inputs
+
+GRAPH = case.network()
+GOOD = np.zeros((4, 12), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({}, r"input 'x' is missing; the network takes 'x' \[4, 12\]"),
+        ({"x": GOOD, "y": GOOD}, r"no input 'y'; the network takes 'x' \[4, 12\]"),
+        ({"x": GOOD[:2]}, r"input 'x' has shape \[2, 12\], expected \[4, 12\]"),
+        ({"x": GOOD.astype(np.float64)}, r"input 'x' is float64, expected float32"),
+        ({"x": GOOD.astype(">f4")}, r"input 'x' is >f4, expected float32"),
+    ],
+)
+def test_a_wrong_input_is_named_with_the_way_out(
+    arrays: dict[str, np.ndarray], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        checked_inputs(GRAPH, arrays)
+
+
+def test_any_memory_layout_becomes_contiguous() -> None:
+    turned = np.asfortranarray(np.arange(48, dtype=np.float32).reshape(4, 12))
+    fed = checked_inputs(GRAPH, {"x": turned})["x"]
+    assert fed.flags.c_contiguous
+    np.testing.assert_array_equal(fed, turned)

@@ -1,0 +1,261 @@
+"""Online learning: drift is answered, better plans are proven and swapped in, nothing waits."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import runtime_case as case
+
+from autotune.errors import AutotuneError
+from autotune.fusion.group import Group
+from autotune.graph.reference import evaluate
+from autotune.lowering.lower import lower
+from autotune.runtime.choice import Choice
+from autotune.runtime.drift import DriftRule
+from autotune.runtime.event import EventKind
+from autotune.runtime.execution import execute
+from autotune.runtime.online import Model, OnlineOptions, OnlineTrainer, annotated
+from autotune.runtime.program_cache import ProgramCache
+from autotune.runtime.program_table import compile_table
+from autotune.runtime.published import Published
+from autotune.schedule.schedule import Schedule
+from autotune.store.records import Record
+from autotune.store.store import Store
+
+GRAPH = case.network()
+FUSED = (("product", "squash"), ("squash", "residual"), ("weigh", "flip"))
+OPTIONS = OnlineOptions(rule=DriftRule(window_runs=3), routine_runs=1000, remeasure=8)
+
+
+class Remembered:
+    """A model that knows what it was fitted on, and asks the machine as it was for the rest."""
+
+    def __init__(self, costs: dict[tuple[str, str], float], bandwidth: float) -> None:
+        self.costs = costs
+        self.machine = case.InterpretedTarget()
+        self.machine.bandwidth = bandwidth
+
+    def predict(self, group: Group, schedule: Schedule) -> float:
+        known = self.costs.get((group.key, schedule.to_json()))
+        program = lower(group, schedule, case.SPEC)
+        return float(self.machine.time(program).cycles) if known is None else known
+
+
+class Learning:
+    """Fits by remembering, and plans whatever the test says."""
+
+    def __init__(self, plan: Callable[[], Sequence[Choice]]) -> None:
+        self.plan_now = plan
+        self.saved: list[tuple[float | None, float]] = []
+
+    def fit(self, records: Sequence[Record]) -> Model:
+        costs = {(r.group_key, r.schedule_json): float(r.cycles) for r in records}
+        return Remembered(costs, 8.0)
+
+    def save(self, model: Model, error: float | None, since_seconds: float) -> None:
+        self.saved.append((error, since_seconds))
+
+    def plan(self, model: Model) -> Sequence[Choice]:
+        return self.plan_now()
+
+
+class Bench:
+    """A trainer with everything around it."""
+
+    def __init__(self, folder: Path, learning: Learning, options: OnlineOptions = OPTIONS) -> None:
+        self.target = case.InterpretedTarget()
+        self.store = Store.open(folder / "autotune.db")
+        cache = ProgramCache()
+        model = Remembered({}, 8.0)
+        table = compile_table(GRAPH, case.choices(GRAPH), case.SPEC, cache)
+        self.published = Published(annotated(table, model, 0))
+        self.learning = learning
+        self.trainer = OnlineTrainer(
+            self.published, self.target, cache, self.store, model, learning, options,
+            calibrated_error=0.01,
+        )  # fmt: skip
+        self.feeds = case.inputs(GRAPH)
+
+    def run(self, count: int = 1) -> list[float | None]:
+        errors = []
+        for _ in range(count):
+            _, trace = execute(self.published.current, self.target, self.feeds)
+            self.trainer.observe(trace, self.feeds)
+            self.trainer.wait_idle(30)
+            errors.append(trace.error)
+        return errors
+
+    def kinds(self) -> list[EventKind]:
+        return [event.kind for event in self.trainer.events]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
+    made: list[Bench] = []
+
+    def make(
+        plan: Callable[[], Sequence[Choice]] = lambda: case.choices(GRAPH),
+        options: OnlineOptions = OPTIONS,
+    ) -> Bench:
+        made.append(Bench(tmp_path, Learning(plan), options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.trainer._worker.shutdown()
+        one.store.close()
+
+
+def test_every_executed_group_is_stored_as_a_run(bench: Callable[..., Bench]) -> None:
+    b = bench()
+    b.run(3)
+    records = b.store.records(case.SPEC.profile_id, source="run")
+    assert len(records) == 3 * len(b.published.current.group_steps)
+    assert {r.network for r in records} == {"small"}
+    assert b.kinds() == []
+
+
+def test_error_rises_with_drift_and_falls_after_retraining(bench: Callable[..., Bench]) -> None:
+    b = bench()
+    assert b.run(4) == [0, 0, 0, 0]
+    b.target.bandwidth = 2.0
+    after = b.run(5)
+    assert max(e for e in after if e is not None) > 0.2
+    assert after[-1] == pytest.approx(0, abs=0.01)
+    assert b.kinds() == [EventKind.DRIFT, EventKind.RETRAINED, EventKind.KEPT]
+    assert b.published.current.model_version == 1
+    assert b.published.current.plan_version == 0
+    ((_, since_seconds),) = b.learning.saved
+    assert 0 < since_seconds <= time.time()
+
+
+def test_a_better_plan_is_measured_and_swapped_in(bench: Callable[..., Bench]) -> None:
+    b = bench(lambda: case.choices(GRAPH, *FUSED))
+    b.run(3)
+    before = b.published.current
+    b.target.bandwidth = 2.0
+    b.run(4)
+    assert b.kinds()[2:] == [EventKind.PROPOSED, EventKind.MEASURED, EventKind.SWAPPED]
+    assert b.published.current.plan_version == 1
+    assert len(b.published.current.group_steps) < len(before.group_steps)
+    swapped = b.trainer.events[-1].figures
+    assert swapped["proposed_cycles"] < swapped["current_cycles"]
+    assert b.run(3)[-1] is not None
+
+
+def test_a_plan_with_other_numbers_is_refused(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    b = bench(lambda: case.choices(GRAPH, *FUSED))
+    b.run(3)
+    true_run = case.InterpretedTarget.run
+
+    def wrong(self: case.InterpretedTarget, program: object, tensors: object) -> object:
+        execution, made = true_run(self, program, tensors)  # type: ignore[arg-type]
+        fused = "+" in program.name  # type: ignore[attr-defined]
+        return execution, {x: a + 1 for x, a in made.items()} if fused else made
+
+    monkeypatch.setattr(case.InterpretedTarget, "run", wrong)
+    b.target.bandwidth = 2.0
+    b.run(3)
+    assert b.kinds()[-1] is EventKind.REFUSED
+    assert "outputs differ" in b.trainer.events[-1].text
+    assert b.published.current.plan_version == 0
+
+
+def test_a_plan_that_measures_worse_than_predicted_is_refused(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    b = bench(lambda: case.choices(GRAPH, *FUSED))
+    b.run(3)
+    honest = case.InterpretedTarget.time
+
+    def slow_when_fused(self: case.InterpretedTarget, program: object) -> object:
+        cost = honest(self, program)  # type: ignore[arg-type]
+        if self is b.target and "+" in program.name:  # type: ignore[attr-defined]
+            return type(cost)(100 * cost.cycles, cost.energy_fj, cost.dram_bytes, cost.counters)
+        return cost
+
+    monkeypatch.setattr(case.InterpretedTarget, "time", slow_when_fused)
+    b.target.bandwidth = 2.0
+    b.run(3)
+    assert "no better" in b.trainer.events[-1].text
+    assert b.published.current.plan_version == 0
+
+
+def test_news_without_drift_is_learned_after_a_while(bench: Callable[..., Bench]) -> None:
+    options = OnlineOptions(rule=OPTIONS.rule, routine_runs=4, remeasure=8)
+    b = bench(options=options)
+    b.run(12)
+    assert b.kinds() == [EventKind.RETRAINED, EventKind.KEPT]
+
+
+def test_a_failing_worker_is_surfaced_and_runs_go_on(bench: Callable[..., Bench]) -> None:
+    def broken() -> Sequence[Choice]:
+        raise RuntimeError("no search today")
+
+    b = bench(broken)
+    b.run(3)
+    b.target.bandwidth = 2.0
+    with pytest.raises(AutotuneError, match="learning stopped: no search today"):
+        b.run(3)
+    assert b.kinds()[-1] is EventKind.FAILED
+    _, trace = execute(b.published.current, b.target, b.feeds)
+    b.trainer.observe(trace, b.feeds)
+    with pytest.raises(AutotuneError, match="no search today"):
+        b.trainer.close()
+
+
+def test_closing_stores_what_was_handed_over(bench: Callable[..., Bench]) -> None:
+    b = bench()
+    for _ in range(20):
+        _, trace = execute(b.published.current, b.target, b.feeds)
+        b.trainer.observe(trace, b.feeds)
+    b.trainer.close()
+    groups = len(b.published.current.group_steps)
+    assert len(b.store.records(case.SPEC.profile_id, source="run")) == 20 * groups
+
+
+def test_observing_returns_while_the_worker_is_busy(bench: Callable[..., Bench]) -> None:
+    release = threading.Event()
+
+    def slow() -> Sequence[Choice]:
+        assert release.wait(10)
+        return case.choices(GRAPH, *FUSED)
+
+    b = bench(slow)
+    b.run(3)
+    b.target.bandwidth = 2.0
+    for _ in range(10):
+        _, trace = execute(b.published.current, b.target, b.feeds)
+        b.trainer.observe(trace, b.feeds)
+    with pytest.raises(AutotuneError, match="still busy"):
+        b.trainer.wait_idle(0.01)
+    assert b.published.current.plan_version == 0
+    release.set()
+    b.trainer.wait_idle(10)
+    assert b.published.current.plan_version == 1
+
+
+def test_a_run_in_flight_finishes_on_the_table_that_it_started_with() -> None:
+    target = case.InterpretedTarget(gate=threading.Event())
+    cache = ProgramCache()
+    published = Published(compile_table(GRAPH, case.choices(GRAPH), case.SPEC, cache))
+    feeds, done = case.inputs(GRAPH), []
+    thread = threading.Thread(target=lambda: done.append(execute(published.current, target, feeds)))
+    thread.start()
+    assert target.started.wait(10)
+    fused = compile_table(GRAPH, case.choices(GRAPH, *FUSED), case.SPEC, cache)
+    assert published.swap(fused).plan_version == 1
+    assert target.gate is not None
+    target.gate.set()
+    thread.join(10)
+    ((outputs, trace),) = done
+    assert trace.plan_version == 0
+    for name, value in evaluate(GRAPH, feeds).items():
+        np.testing.assert_allclose(outputs[name], value, rtol=1e-4, atol=1e-5)
