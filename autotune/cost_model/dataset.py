@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.analysis import Analysis
-from autotune.cost_model.energy import analytic_energy
+from autotune.cost_model.energy import dynamic_energy, leak_per_cycle
 from autotune.cost_model.features import FEATURES, matrix_of
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection, analyse
@@ -47,65 +47,109 @@ class Measured(Protocol):
 class Dataset:
     """``r`` measurements and the ``n`` nests that they ran (n ≥ r: a group may have several).
 
-    Per nest: ``x`` [n, F] features, ``estimate`` [n] cycles, ``owner`` [n] measurement. Per
-    measurement [r]: ``cycles``, ``energy_fj``, ``dram_bytes`` as measured, the analytic
-    ``dynamic_energy_fj`` and ``moved_bytes``, group ``keys`` and ``networks``.
+    Per nest [n]: ``x`` [n, F] features, ``owner`` measurement, analytic ``estimate`` in cycles,
+    ``dynamic_fj``, ``leak_fj`` per cycle, ``moved_bytes``. Per measurement [r]: what was measured,
+    ``weight``, group ``keys`` and ``networks``.
     """
 
     x: Floats
-    estimate: Floats
     owner: Ints
+    estimate: Floats
+    dynamic_fj: Floats
+    leak_fj: Floats
+    moved_bytes: Floats
     cycles: Floats
     energy_fj: Floats
     dram_bytes: Floats
-    analytic_energy_fj: Floats
-    moved_bytes: Floats
+    weight: Floats
     keys: npt.NDArray[np.str_]
     networks: npt.NDArray[np.str_]
 
     def __len__(self) -> int:
         return len(self.cycles)
 
+    def summed(self, per_nest: Floats) -> Floats:
+        """A quantity of whole measurements [r] from that of their nests [n]."""
+        return np.bincount(self.owner, per_nest, len(self)).astype(np.float64)
+
+    def analytic_energy(self, cycles: Floats) -> Floats:
+        """Femtojoules of every measurement [r] by the spec's table, run in ``cycles`` [n]."""
+        return self.summed(self.dynamic_fj + self.leak_fj * cycles)
+
     @property
-    def estimate_sum(self) -> Floats:
-        """Analytic cycles of whole measurements [r]."""
-        return np.bincount(self.owner, self.estimate, len(self))
+    def part(self) -> Floats:
+        """Share [n] of each nest in its measurement's analytic cycles."""
+        return self.estimate / self.summed(self.estimate)[self.owner]
+
+    @property
+    def main(self) -> Ints:
+        """The nest [r] that takes most of each measurement's analytic cycles."""
+        order = np.lexsort((self.estimate, self.owner))
+        last = np.searchsorted(self.owner[order], np.arange(len(self)), side="right") - 1
+        return order[last]
 
 
-def dataset(records: Iterable[Measured], spec: HardwareSpec) -> Dataset:
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Nest-level columns of one group's measurements."""
+
+    x: Floats
+    owner: Ints
+    columns: Floats
+
+
+def dataset(
+    records: Sequence[Measured], spec: HardwareSpec, weights: Sequence[float] | None = None
+) -> Dataset:
     """Training rows of the measurements that succeeded; of equal candidates the last counts."""
-    latest = {(r.group_key, r.schedule_json): r for r in records if r.outcome == "ok" and r.cycles > 0}
-    by_group: dict[str, list[Measured]] = {}
-    for record in latest.values():
-        by_group.setdefault(record.group_key, []).append(record)
-    kept: list[Measured] = []
-    xs: list[Floats] = [np.empty((0, len(FEATURES)))]
-    estimates: list[Floats] = [np.empty(0)]
-    owners: list[Ints] = [np.empty(0, dtype=np.int64)]
-    totals: list[Floats] = [np.empty((0, 2))]
+    weighted = zip(records, weights if weights is not None else [1.0] * len(records), strict=True)
+    latest = {
+        (record.group_key, record.schedule_json): (record, weight)
+        for record, weight in weighted
+        if record.outcome == "ok" and record.cycles > 0
+    }
+    by_group: dict[str, list[tuple[Measured, float]]] = {}
+    for record, weight in latest.values():
+        by_group.setdefault(record.group_key, []).append((record, weight))
+    kept: list[tuple[Measured, float]] = []
+    blocks = [_Block(np.empty((0, len(FEATURES))), np.empty(0, dtype=np.int64), np.empty((4, 0)))]
     for members in by_group.values():
-        nests = analyse(Group.from_json(members[0].group_json))
-        if isinstance(nests, Rejection):
-            continue
-        schedules = [Schedule.from_json(r.schedule_json) for r in members]
-        rows = np.arange(len(kept), len(kept) + len(members))
-        total = np.zeros((len(members), 2))
-        for position, nest in enumerate(nests):
-            table = ScheduleTable.of(nest, [s.nests[position] for s in schedules])
-            analysis = Analysis(nest, table, spec)
-            xs.append(matrix_of(analysis))
-            estimates.append(analysis.estimate)
-            owners.append(rows)
-            total += np.stack([analytic_energy(analysis, analysis.zeros), analysis.moved_bytes], axis=1)
-        totals.append(total)
-        kept.extend(members)
-    energy, moved = np.concatenate(totals).T
+        found = _blocks([record for record, _ in members], len(kept), spec)
+        if found:
+            blocks.extend(found)
+            kept.extend(members)
+    return _assembled(blocks, kept)
+
+
+def _blocks(members: list[Measured], first: int, spec: HardwareSpec) -> list[_Block]:
+    """One block per nest of a group; none when the group can no longer be lowered."""
+    nests = analyse(Group.from_json(members[0].group_json))
+    if isinstance(nests, Rejection):
+        return []
+    schedules = [Schedule.from_json(record.schedule_json) for record in members]
+    owner = np.arange(first, first + len(members))
+    blocks = []
+    for position, nest in enumerate(nests):
+        table = ScheduleTable.of(nest, [schedule.nests[position] for schedule in schedules])
+        analysis = Analysis(nest, table, spec)
+        dynamic, leak = dynamic_energy(analysis), leak_per_cycle(analysis)
+        columns = np.stack([analysis.estimate, dynamic, leak, analysis.moved_bytes])
+        blocks.append(_Block(matrix_of(analysis), owner, columns))
+    return blocks
+
+
+def _assembled(blocks: list[_Block], kept: list[tuple[Measured, float]]) -> Dataset:
+    estimate, dynamic, leak, moved = np.concatenate([b.columns for b in blocks], axis=1)
+
+    def column(value: Callable[[Measured], float]) -> Floats:
+        return np.array([value(record) for record, _ in kept], dtype=np.float64)
+
     return Dataset(
-        np.concatenate(xs), np.concatenate(estimates), np.concatenate(owners),
-        np.array([r.cycles for r in kept], dtype=np.float64),
-        np.array([r.energy_fj for r in kept], dtype=np.float64),
-        np.array([r.dram_bytes for r in kept], dtype=np.float64),
-        energy, moved,
-        np.array([r.group_key for r in kept], dtype=np.str_),
-        np.array([r.network for r in kept], dtype=np.str_),
+        np.concatenate([b.x for b in blocks]),
+        np.concatenate([b.owner for b in blocks]),
+        estimate, dynamic, leak, moved,
+        column(lambda r: r.cycles), column(lambda r: r.energy_fj), column(lambda r: r.dram_bytes),
+        np.array([weight for _, weight in kept], dtype=np.float64),
+        np.array([record.group_key for record, _ in kept], dtype=np.str_),
+        np.array([record.network for record, _ in kept], dtype=np.str_),
     )

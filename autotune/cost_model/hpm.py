@@ -14,12 +14,21 @@ import numpy.typing as npt
 import xgboost as xgb
 
 from autotune.cost_model.analysis import Analysis
-from autotune.cost_model.dataset import Dataset, Measured, dataset
-from autotune.cost_model.energy import analytic_energy
+from autotune.cost_model.dataset import Measured, dataset
+from autotune.cost_model.energy import dynamic_energy, leak_per_cycle
 from autotune.cost_model.features import matrix_of
-from autotune.cost_model.metrics import coverage, kendall, mape, spearman, top1_regret
+from autotune.cost_model.held_out import hold_out
 from autotune.cost_model.model_file import pack, unpack
-from autotune.cost_model.training import boost, boost_scale, conformal_quantile, evaluate, folds, scale_of
+from autotune.cost_model.training import (
+    COVERAGE,
+    Ratios,
+    boost_scale,
+    conformal_quantile,
+    evaluate,
+    folds,
+    scale_of,
+    train,
+)
 from autotune.errors import ScheduleError, StoreError
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest, Rejection, analyse
@@ -31,8 +40,6 @@ Floats = npt.NDArray[np.float64]
 
 MIN_RECORDS = 50
 """Fewer successful measurements than this give no model."""
-COVERAGE = 0.9
-"""Share of measurements that intervals are calibrated to hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +65,10 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """The trained parts: trees for log(measured / analytic) cycles, energy and DRAM bytes, trees
-    for the size of the cycles' log error, and the conformal factor on it."""
+    """The trained parts: trees for the ratios to the analytic costs, trees for the size of the
+    cycles' log error, and the conformal factor on it."""
 
-    cycles: xgb.Booster
-    energy: xgb.Booster
-    dram: xgb.Booster
+    ratios: Ratios
     scale: xgb.Booster
     factor: float
 
@@ -98,14 +103,10 @@ class CostModel:
                 f"{MIN_RECORDS}; run 'autotune calibrate --target {spec.name}' first"
             )
         rng = np.random.default_rng(seed)
-        held = _held_out(data, folds(data.networks, data.keys, rng), seed)
-        whole = np.ones(len(data), dtype=bool)
-        scale = boost_scale(data.x_mean, held.error, seed)
-        learned = Learned(
-            *(_train(data, target, whole, seed) for target in data.targets()),
-            scale=scale,
-            factor=conformal_quantile(held.scores, COVERAGE),
-        )
+        held = hold_out(data, folds(data.networks, data.keys, rng), seed)
+        ratios = train(data, np.ones(len(data), dtype=bool), seed)
+        scale = boost_scale(data.x[data.main], held.error, seed)
+        learned = Learned(ratios, scale, conformal_quantile(held.scores, COVERAGE))
         return cls(spec, learned, held.metrics(data))
 
     def predict_nest(self, nest: Nest, table: ScheduleTable) -> Prediction:
@@ -126,10 +127,11 @@ class CostModel:
         analysis = Analysis(nest, table, self.spec)
         x = matrix_of(analysis)
         learned = self._learned
-        cycles = np.maximum(analysis.estimate * np.exp(evaluate(learned.cycles, x)), 1.0)
+        cycles = np.maximum(analysis.estimate * np.exp(evaluate(learned.ratios.cycles, x)), 1.0)
         spread = np.exp(learned.factor * scale_of(learned.scale, x))
-        energy = analytic_energy(analysis, cycles) * np.exp(evaluate(learned.energy, x))
-        dram = analysis.moved_bytes * np.exp(evaluate(learned.dram, x))
+        energy = dynamic_energy(analysis) + leak_per_cycle(analysis) * cycles
+        energy = energy * np.exp(evaluate(learned.ratios.energy, x))
+        dram = analysis.moved_bytes * np.exp(evaluate(learned.ratios.dram, x))
         return Estimate(cycles, cycles / spread, cycles * spread, energy, dram)
 
     def predict(self, group: Group, schedule: Schedule) -> float:
@@ -147,22 +149,20 @@ class CostModel:
 
     def to_bytes(self) -> bytes:
         """The model as a file: a JSON header and the trees in XGBoost's own format."""
-        learned = self._learned
+        ratios = self._learned.ratios
         trees = {
-            "cycles": learned.cycles, "energy": learned.energy, "dram": learned.dram,
-            "scale": learned.scale,
+            "cycles": ratios.cycles, "energy": ratios.energy, "dram": ratios.dram,
+            "scale": self._learned.scale,
         }
-        return pack(self.spec, trees, learned.factor, self.metrics)
+        return pack(self.spec, trees, self._learned.factor, self.metrics)
 
     @classmethod
     def from_bytes(cls, blob: bytes, spec: HardwareSpec) -> CostModel:
         """Read what ``to_bytes`` wrote. Raises ``StoreError`` for a broken file, another feature
         version or another machine."""
         trees, factor, metrics = unpack(blob, spec)
-        learned = Learned(
-            trees["cycles"], trees["energy"], trees["dram"], trees["scale"], factor
-        )
-        return cls(spec, learned, metrics)
+        ratios = Ratios(trees["cycles"], trees["energy"], trees["dram"])
+        return cls(spec, Learned(ratios, trees["scale"], factor), metrics)
 
 
 @lru_cache(maxsize=1024)
@@ -172,30 +172,3 @@ def _nests_of(group: Group) -> tuple[Nest, ...]:
         raise ScheduleError(f"group of {', '.join(op.name for op in group.ops)}: {nests.reason}")
     return nests
 
-
-@dataclass(frozen=True, slots=True)
-class _HeldOut:
-    """Out-of-fold predictions of every measurement [r]."""
-
-    cycles: Floats
-    energy: Floats
-    dram: Floats
-    error: Floats
-    scores: Floats
-    covered: float
-
-    def metrics(self, data: Dataset) -> dict[str, float]:
-        """Figures about networks that were not trained on; rates are shares."""
-        keys = data.keys.tolist()
-        return {
-            "mape": mape(data.cycles, self.cycles),
-            "analytic_mape": mape(data.cycles, data.summed(data.estimate)),
-            "spearman": spearman(data.cycles, self.cycles),
-            "kendall": kendall(data.cycles, self.cycles),
-            "top1_regret": top1_regret(data.cycles, self.cycles, keys),
-            "coverage": self.covered,
-            "energy_mape": mape(data.energy_fj, self.energy),
-            "dram_mape": mape(data.dram_bytes, self.dram),
-            "n": float(len(data)),
-            "networks": float(len(np.unique(data.networks))),
-        }

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 import xgboost as xgb
+
+from autotune.cost_model.dataset import Dataset
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 ROUNDS = 300
+SIDE_ROUNDS = 100
 FOLDS = 5
 SCALE_ROUNDS = 60
+COVERAGE = 0.9
+"""Share of measurements that intervals are calibrated to hold."""
 _MIN_SCALE = 0.002
 """Smallest scale of an error: keeps a calm region's interval from shrinking to nothing."""
 
@@ -34,6 +41,33 @@ def boost(x: Floats, y: Floats, weight: Floats, seed: int, rounds: int = ROUNDS,
         "verbosity": 0,
     }
     return xgb.train(parameters, xgb.DMatrix(x, y, weight=weight), num_boost_round=rounds)
+
+
+@dataclass(frozen=True, slots=True)
+class Ratios:
+    """Trees for log(measured / analytic) cycles, energy and DRAM bytes of a nest."""
+
+    cycles: xgb.Booster
+    energy: xgb.Booster
+    dram: xgb.Booster
+
+
+def train(data: Dataset, chosen: npt.NDArray[np.bool_], seed: int) -> Ratios:
+    """Train on the ``chosen`` measurements [r]. A measurement of several nests trains each of them
+    with the ratio of the whole, weighted by the nest's share."""
+    rows = chosen[data.owner]
+    x, weight = data.x[rows], (data.part * data.weight[data.owner])[rows]
+
+    def ratio(measured: Floats, analytic: Floats, rounds: int) -> xgb.Booster:
+        target = np.log(measured / np.maximum(analytic, 1.0))[data.owner][rows]
+        return boost(x, target, weight, seed, rounds)
+
+    energy = data.analytic_energy((data.part * data.cycles[data.owner]))
+    return Ratios(
+        ratio(data.cycles, data.summed(data.estimate), ROUNDS),
+        ratio(data.energy_fj, energy, SIDE_ROUNDS),
+        ratio(data.dram_bytes, data.summed(data.moved_bytes), SIDE_ROUNDS),
+    )
 
 
 def evaluate(booster: xgb.Booster, x: Floats) -> Floats:

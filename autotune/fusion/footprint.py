@@ -74,8 +74,9 @@ def forced_dims(op: Op, types: Mapping[str, TensorType]) -> frozenset[int]:
         case Family.CONV:
             grouped = op.int("group") > 1 and not is_depthwise(op, types)
             return frozenset((1,)) if grouped else frozenset()
-        case (Family.MATMUL | Family.UNARY | Family.BINARY | Family.POOL | Family.REDUCE
-              | Family.TRANSPOSE):
+        case Family.REDUCE:
+            return frozenset(op.ints("axes"))
+        case Family.MATMUL | Family.UNARY | Family.BINARY | Family.POOL | Family.TRANSPOSE:
             return frozenset()
         case _:
             assert_never(op.family)

@@ -266,10 +266,11 @@ class _Builder:
         return self.load_keys[buffer]
 
     def _only_user(self, tensor: str) -> Op | None:
-        """The one operator of the nest that reads a made tensor nothing else needs."""
+        """The one operator that reads a made tensor nothing else needs, tile for tile."""
         if self.uses.get(tensor, 0) != 1 or tensor in self.stores:
             return None
-        return next(op for op in self.ops if tensor in op.inputs)
+        user = next(op for op in self.ops if tensor in op.inputs)
+        return user if self.footprints[user.output] == self.footprints[tensor] else None
 
     def _stage(self, op: Op, masks: dict[str, float]) -> tuple[str, ...]:
         """Append the stage of ``op``; returns the tensors of operators merged into it."""

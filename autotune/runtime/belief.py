@@ -32,10 +32,15 @@ FEWEST_PAIRS = 16
 @dataclass(slots=True)
 class _Entry:
     record: Record
+    """The execution that is believed in; like ``cycles`` it changes in ``Belief.relabel`` only."""
     cycles: float
-    """What is believed; it changes in ``Belief.relabel`` only."""
+    newest: Record
     trained: bool
     seen: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=OBSERVATIONS))
+
+    def believe(self, cycles: float) -> None:
+        """Take ``cycles`` as the cost, and the newest execution as what goes with it."""
+        self.record, self.cycles, self.trained = self.newest, cycles, True
 
     def fresh_cycles(self, since_seconds: float) -> float | None:
         """Recency-weighted mean of the measurements since then."""
@@ -55,7 +60,7 @@ class Belief:
         for record in records:
             self.observe(record)
         for entry in self._entries.values():
-            entry.cycles, entry.trained = float(entry.record.cycles), True
+            entry.believe(float(entry.newest.cycles))
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -67,8 +72,8 @@ class Belief:
         key = record.group_key, record.schedule_json
         entry = self._entries.get(key)
         if entry is None:
-            entry = self._entries[key] = _Entry(record, float(record.cycles), trained=False)
-        entry.record = record
+            entry = self._entries[key] = _Entry(record, float(record.cycles), record, trained=False)
+        entry.newest = record
         entry.seen.append((record.created_at, record.cycles))
 
     def news(self, tolerance: float) -> int:
@@ -82,7 +87,7 @@ class Belief:
 
     def stale(self, since_seconds: float) -> list[Record]:
         """The newest record of every candidate that was not measured since then."""
-        return [e.record for e in self._entries.values() if e.record.created_at < since_seconds]
+        return [e.newest for e in self._entries.values() if e.newest.created_at < since_seconds]
 
     def relabel(self, since_seconds: float | None, seed: int) -> int:
         """Believe what was measured since then (None: since the last drift), and correct the rest
@@ -111,7 +116,7 @@ class Belief:
             for entry, ratio in zip(rest, ratios, strict=True):
                 entry.cycles *= float(ratio)
         for key, cycles in fresh.items():
-            self._entries[key].cycles = cycles
+            self._entries[key].believe(cycles)
         for entry in self._entries.values():
             entry.trained = True
         return len(pairs)

@@ -46,7 +46,7 @@ def open_source(
         return _planned(source, "plan", target, dims)
     if not isinstance(source, Graph) and _is_plan(Path(source)):
         return _planned(Plan.load(Path(source)), str(source), target, dims)
-    graph = source if isinstance(source, Graph) else open_network(source, dims)
+    graph = simplify(source).graph if isinstance(source, Graph) else open_network(source, dims)
     if plan is not None:
         plan.check_target(target.spec)
         plan.check_network(graph)

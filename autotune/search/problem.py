@@ -4,28 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from autotune.fusion.candidates import FusionChoice, choices
 from autotune.fusion.group import Group
 from autotune.fusion.partition import Names, Partition
 from autotune.graph.graph import Graph
 from autotune.search.progress import Progress, silent
-from autotune.search.schedules import GroupCosts
+
+
+class Pricing(Protocol):
+    """What groups cost: expected (``GroupCosts``) or measured alone."""
+
+    def legal(self, group: Group) -> bool:
+        """Whether the group can be one program on the machine."""
+        ...
+
+    def cost(self, group: Group) -> float | None:
+        """Cycles or femtojoules of the group's best schedule; None: it has none."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One partition that was tried: its number, who proposed it, its expected cost."""
+    """One partition that was tried: its number, who proposed it, its expected cost in cycles or
+    femtojoules, and the least cost up to this trial."""
 
     number: int
     strategy: str
     cost: float
+    best: float
 
 
 class FusionProblem:
     """Costs of groups and partitions of ``graph`` by ``costs``, and the history of trials."""
 
-    def __init__(self, graph: Graph, costs: GroupCosts, progress: Progress = silent) -> None:
+    def __init__(self, graph: Graph, costs: Pricing, progress: Progress = silent) -> None:
         self.graph = graph
         self.costs = costs
         self.progress = progress
@@ -41,8 +55,7 @@ class FusionProblem:
 
     def fits(self, names: Names) -> bool:
         """Whether the operators can be one program on the machine."""
-        group = self.group(names)
-        return group.is_view or self.costs.nests(group) is not None
+        return self.costs.legal(self.group(names))
 
     def group_cost(self, names: Names) -> float | None:
         """Expected cost of the operators as one group; None when no schedule is legal."""
@@ -64,4 +77,5 @@ class FusionProblem:
 
     def tried(self, strategy: str, cost: float) -> None:
         """Enter a trial into the history."""
-        self.trials.append(Trial(len(self.trials), strategy, cost))
+        best = min(cost, self.trials[-1].best) if self.trials else cost
+        self.trials.append(Trial(len(self.trials), strategy, cost, best))

@@ -138,6 +138,10 @@ class GroupCosts:
         small = (scratchpad_elements(nest, _smallest(nest)) for nest in nests)
         return nests if max(small) <= self.spec.scratchpad_elements else None
 
+    def legal(self, group: Group) -> bool:
+        """Whether some schedule of the group fits the machine; views need none."""
+        return group.is_view or self.nests(group) is not None
+
     def best(self, group: Group, count: int = KEPT) -> tuple[ScoredSchedule, ...]:
         """At most ``count`` schedules by ascending cost; empty when none is legal.
 

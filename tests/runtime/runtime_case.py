@@ -6,7 +6,6 @@ import threading
 from collections.abc import Mapping
 
 import numpy as np
-from oracle import Interpreter
 
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection, analyse
@@ -21,6 +20,7 @@ from autotune.schedule.space import default_schedule
 from autotune.targets.library import load_spec
 from autotune.targets.protocol import Execution
 from autotune.targets.spec import HardwareSpec
+from oracle import Interpreter
 
 SPEC = load_spec("edge")
 

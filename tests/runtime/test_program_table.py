@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import runtime_case as case
-from drawn_graphs import graphs
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -16,12 +15,14 @@ from autotune.fusion.partition import Partition
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.op import OpKind
+from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.graph.reference import evaluate
 from autotune.runtime.choice import Choice
 from autotune.runtime.execution import execute
 from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.program_table import GroupStep, ViewStep, compile_table
 from autotune.schedule.schedule import NestSchedule, Schedule
+from drawn_graphs import graphs
 
 
 def drawn_choices(graph: Graph, data: st.DataObject) -> list[Choice]:
@@ -41,7 +42,7 @@ def drawn_choices(graph: Graph, data: st.DataObject) -> list[Choice]:
 @settings(max_examples=40)
 @given(st.data())
 def test_any_partition_of_any_graph_equals_the_reference(data: st.DataObject) -> None:
-    graph = data.draw(graphs())
+    graph = DeadNodes().run(data.draw(graphs())).graph
     try:
         table = compile_table(graph, drawn_choices(graph, data), case.SPEC, ProgramCache())
     except ScheduleError as error:

@@ -1,0 +1,107 @@
+"""Out-of-fold predictions: what the cost model says about networks it was not trained on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.cost_model.dataset import Dataset
+from autotune.cost_model.metrics import coverage, kendall, mape, spearman, top1_regret
+from autotune.cost_model.training import (
+    COVERAGE,
+    FOLDS,
+    Ratios,
+    boost_scale,
+    conformal_quantile,
+    evaluate,
+    scale_of,
+    train,
+)
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Predictions of every measurement [r] by trees of other folds: cycles, femtojoules, DRAM
+    bytes; ``error`` is log(measured / predicted) cycles, ``scores`` its size over the predicted
+    size, ``low`` and ``high`` the interval in cycles."""
+
+    cycles: Floats
+    energy_fj: Floats
+    dram_bytes: Floats
+    error: Floats
+    scores: Floats
+    low: Floats
+    high: Floats
+
+    def metrics(self, data: Dataset) -> dict[str, float]:
+        """Figures about networks that were not trained on; rates are shares."""
+        keys = data.keys.tolist()
+        return {
+            "mape": mape(data.cycles, self.cycles),
+            "analytic_mape": mape(data.cycles, data.summed(data.estimate)),
+            "spearman": spearman(data.cycles, self.cycles),
+            "kendall": kendall(data.cycles, self.cycles),
+            "top1_regret": top1_regret(data.cycles, self.cycles, keys),
+            "coverage": coverage(data.cycles, self.low, self.high),
+            "energy_mape": mape(data.energy_fj, self.energy_fj),
+            "dram_mape": mape(data.dram_bytes, self.dram_bytes),
+            "n": float(len(data)),
+            "networks": float(len(np.unique(data.networks))),
+        }
+
+
+def hold_out(data: Dataset, fold: Ints, seed: int) -> HeldOut:
+    """Predict every fold [r] by what the others teach, without any group that occurs in it."""
+    predicted = np.ones((3, len(data)))
+    for index in range(FOLDS):
+        tested = fold == index
+        known = ~np.isin(data.keys, data.keys[tested])
+        if not tested.any() or not known.any():
+            continue
+        predicted[:, tested] = _applied(train(data, known, seed), data, tested)
+    cycles, energy, dram = predicted
+    error = np.log(data.cycles / cycles)
+    scale, factor = _calibrated(data, fold, error, seed)
+    spread = np.exp(factor * scale)
+    return HeldOut(
+        cycles, energy, dram, error, np.abs(error) / scale, cycles / spread, cycles * spread
+    )
+
+
+def _applied(ratios: Ratios, data: Dataset, tested: npt.NDArray[np.bool_]) -> Floats:
+    rows = tested[data.owner]
+    x = data.x[rows]
+
+    def whole(per_nest: Floats) -> Floats:
+        full = np.zeros(len(data.owner))
+        full[rows] = per_nest
+        return data.summed(full)[tested]
+
+    cycles = data.estimate[rows] * np.exp(evaluate(ratios.cycles, x))
+    energy = data.dynamic_fj[rows] + data.leak_fj[rows] * cycles
+    energy = energy * np.exp(evaluate(ratios.energy, x))
+    dram = data.moved_bytes[rows] * np.exp(evaluate(ratios.dram, x))
+    return np.stack([whole(cycles), whole(energy), whole(dram)])
+
+
+def _calibrated(data: Dataset, fold: Ints, error: Floats, seed: int) -> tuple[Floats, Floats]:
+    """Predicted size of every error [r] and the conformal factor on it [r], both from other folds,
+    so that the coverage reported is one on unseen networks."""
+    x = data.x[data.main]
+    scale = np.ones(len(data))
+    for index in range(FOLDS):
+        tested = fold == index
+        if tested.any() and not tested.all():
+            scale[tested] = scale_of(boost_scale(x[~tested], error[~tested], seed), x[tested])
+    scores = np.abs(error) / scale
+    factor = np.ones(len(data))
+    for index in range(FOLDS):
+        tested = fold == index
+        if tested.any() and not tested.all():
+            factor[tested] = conformal_quantile(scores[~tested], COVERAGE)
+    return scale, factor

@@ -1,0 +1,85 @@
+"""The file form of a cost model: a JSON header, then each part's trees in XGBoost's UBJSON.
+
+Nothing is unpickled; a header that does not match this version or machine is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import xgboost as xgb
+
+from autotune.cost_model.features import FEATURE_VERSION, FEATURES
+from autotune.errors import StoreError
+from autotune.targets.spec import HardwareSpec
+
+MAGIC = b"autotune-hpm\n"
+FORMAT_VERSION = 1
+_LENGTH_BYTES = 8
+
+
+def pack(
+    spec: HardwareSpec, trees: Mapping[str, xgb.Booster], factor: float, metrics: Mapping[str, float]
+) -> bytes:
+    """Header length, header, trees one after the other."""
+    parts = {name: bytes(booster.save_raw("ubj")) for name, booster in trees.items()}
+    body = b"".join(parts.values())
+    header = json.dumps({
+        "format": FORMAT_VERSION,
+        "feature_version": FEATURE_VERSION,
+        "features": [feature.name for feature in FEATURES],
+        "profile_id": spec.profile_id,
+        "factor": factor,
+        "metrics": dict(metrics),
+        "parts": {name: len(raw) for name, raw in parts.items()},
+        "sha256": hashlib.sha256(body).hexdigest(),
+    }).encode()
+    return MAGIC + len(header).to_bytes(_LENGTH_BYTES, "little") + header + body
+
+
+def unpack(
+    blob: bytes, spec: HardwareSpec
+) -> tuple[dict[str, xgb.Booster], float, dict[str, float]]:
+    """Trees by name, conformal factor, metrics. Raises ``StoreError`` for a file that is broken,
+    of another version, or of another machine."""
+    header, body = _split(blob)
+    retrain = f"run 'autotune calibrate --target {spec.name}' to train a new one"
+    names = [feature.name for feature in FEATURES]
+    if (header.get("format"), header.get("feature_version")) != (FORMAT_VERSION, FEATURE_VERSION):
+        raise StoreError(
+            f"cost model: format {header.get('format')}, features {header.get('feature_version')}; "
+            f"this version reads {FORMAT_VERSION}, {FEATURE_VERSION}; {retrain}"
+        )
+    if header.get("features") != names:
+        raise StoreError(f"cost model: trained on other features than this version has; {retrain}")
+    if header.get("profile_id") != spec.profile_id:
+        raise StoreError(
+            f"cost model: trained for hardware profile {header.get('profile_id')}, "
+            f"{spec.name} is {spec.profile_id}; {retrain}"
+        )
+    if hashlib.sha256(body).hexdigest() != header.get("sha256"):
+        raise StoreError(f"cost model: damaged, its checksum differs; {retrain}")
+    trees: dict[str, xgb.Booster] = {}
+    start = 0
+    for name, length in header["parts"].items():
+        trees[name] = xgb.Booster({"nthread": 1})
+        trees[name].load_model(bytearray(body[start : start + length]))
+        start += length
+    return trees, float(header["factor"]), dict(header["metrics"])
+
+
+def _split(blob: bytes) -> tuple[dict[str, Any], bytes]:
+    start = len(MAGIC) + _LENGTH_BYTES
+    if not blob.startswith(MAGIC) or len(blob) < start:
+        raise StoreError("cost model: not a cost model file; run 'autotune calibrate' to train one")
+    end = start + int.from_bytes(blob[len(MAGIC) : start], "little")
+    try:
+        header = json.loads(blob[start:end])
+    except ValueError:
+        header = None
+    if not isinstance(header, dict):
+        raise StoreError("cost model: damaged header; run 'autotune calibrate' to train a new one")
+    return header, blob[end:]

@@ -1,0 +1,103 @@
+"""Where a search measures: runs candidates on the target and keeps what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autotune.fusion.group import Group
+from autotune.measure.runner import measure
+from autotune.schedule.candidate import Candidate
+from autotune.search.progress import Progress, silent
+from autotune.search.records import to_record
+from autotune.search.schedules import GroupCosts, ScoredSchedule, measured_cost
+from autotune.store.records import Record
+from autotune.store.store import Store
+from autotune.targets.protocol import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A measured schedule of a group, and how it was scored before it was measured."""
+
+    scored: ScoredSchedule
+    record: Record
+
+
+class Laboratory:
+    """Measures each candidate at most once per search; ``costs`` and the store hear of it."""
+
+    def __init__(
+        self,
+        target: Target,
+        costs: GroupCosts,
+        network: str,
+        store: Store | None = None,
+        progress: Progress = silent,
+        workers: int | None = None,
+    ) -> None:
+        self.target = target
+        self.costs = costs
+        self.network = network
+        self.store = store
+        self.progress = progress
+        self.workers = workers
+        self.records: list[Record] = []
+        self._samples: dict[tuple[str, str], Sample] = {}
+        self._best: dict[str, Sample] = {}
+
+    def knows(self, group: Group, scored: ScoredSchedule) -> bool:
+        """Whether this search has measured the candidate."""
+        return (group.key, scored.schedule.to_json()) in self._samples
+
+    def take(self, wanted: Sequence[tuple[Group, ScoredSchedule]]) -> None:
+        """Measure what was not measured yet; records go into the store as one batch."""
+        fresh = {
+            (group.key, scored.schedule.to_json()): (group, scored)
+            for group, scored in wanted
+            if not self.knows(group, scored)
+        }
+        if not fresh:
+            return
+        candidates = [
+            Candidate(group, scored.schedule, self.network) for group, scored in fresh.values()
+        ]
+        records: list[Record] = []
+        try:
+            for result in measure(self.target, candidates, self.workers):
+                records.append(to_record(result, self.target, "search"))
+                self.progress("measure", len(records), len(candidates))
+        finally:
+            self._keep(fresh, records)
+
+    def _keep(
+        self, fresh: dict[tuple[str, str], tuple[Group, ScoredSchedule]], records: list[Record]
+    ) -> None:
+        for key, record in zip(fresh, records, strict=False):
+            sample = Sample(fresh[key][1], record)
+            self._samples[key] = sample
+            known = self._best.get(record.group_key)
+            if record.outcome == "ok" and (known is None or self._cost(sample) < self._cost(known)):
+                self._best[record.group_key] = sample
+        self.records += records
+        self.costs.observe(records)
+        if self.store is not None and records:
+            self.store.add(records)
+
+    def _cost(self, sample: Sample) -> float:
+        return measured_cost(sample.record, self.costs.objective)
+
+    def best(self, group: Group) -> Sample | None:
+        """The cheapest sample of a group taken in this search; None when there is none."""
+        return self._best.get(group.key)
+
+    def legal(self, group: Group) -> bool:
+        """Whether the group was measured: the laboratory prices plans by measurements alone."""
+        return group.is_view or self.best(group) is not None
+
+    def cost(self, group: Group) -> float | None:
+        """Measured cycles or femtojoules of the group's cheapest sample; 0 for views."""
+        if group.is_view:
+            return 0.0
+        sample = self.best(group)
+        return None if sample is None else self._cost(sample)

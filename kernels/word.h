@@ -1,0 +1,101 @@
+/* Decoded instructions: what the engine makes of table rows, and every micro-kernel takes. */
+#ifndef AUTOTUNE_WORD_H
+#define AUTOTUNE_WORD_H
+
+#include <stdint.h>
+
+#define RANK 5    /* dimensions of a rectangle (MAX_RANK of the instruction table) */
+#define LEVELS 16 /* loop levels; the last, NO_LEVEL, always has index 0 */
+
+/* Kernels in two versions, chosen by the processor they meet: one wheel serves every x86-64.
+ * VERSIONS(name, params, args) makes `name` of the inline function `name_body`. */
+#if defined(__x86_64__) && defined(__GNUC__)
+#define VERSIONS(NAME, PARAMS, ARGS)                                                      \
+    __attribute__((target("avx2,fma"), noinline)) static void NAME##_avx2 PARAMS {         \
+        NAME##_body ARGS;                                                                 \
+    }                                                                                     \
+    __attribute__((noinline)) static void NAME##_base PARAMS { NAME##_body ARGS; }         \
+    static inline void NAME PARAMS {                                                      \
+        if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) NAME##_avx2 ARGS; \
+        else NAME##_base ARGS;                                                            \
+    }
+#else
+#define VERSIONS(NAME, PARAMS, ARGS) \
+    static void NAME PARAMS { NAME##_body ARGS; }
+#endif
+#if defined(__GNUC__)
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#else
+#define ALWAYS_INLINE static inline
+#endif
+#if defined(__clang__)
+#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define INDEPENDENT
+#endif
+
+/* Opcodes and units; values as in autotune.isa.table, which a test compares. */
+enum { OP_HALT = 0, OP_LOOP = 1, OP_END = 2, OP_WAIT = 3, OP_SIGNAL = 4, OP_MARK = 5,
+       OP_LOAD = 8, OP_STORE = 9, OP_MATMUL = 16, OP_UNARY = 24, OP_BINARY = 25, OP_FMA = 26,
+       OP_REDUCE = 27, OP_FILL = 28, OP_MASK = 29 };
+enum { UNIT_LOAD, UNIT_STORE, UNIT_MATRIX, UNIT_VECTOR, UNIT_CONTROL };
+enum { WHEN_NEVER, WHEN_ALWAYS, WHEN_BY_LEVEL };
+
+/* A scratchpad address, affine in the loop indices. */
+typedef struct {
+    int64_t base, step0, step1, slot;
+    int32_t level0, level1, turn;
+} Operand;
+
+/* Loops over up to three operands after merging; extents of 1 are gone, strides in elements. */
+typedef struct {
+    int32_t rank;
+    int64_t size[RANK];
+    int64_t stride[3][RANK];
+} Nest;
+
+typedef struct {
+    int64_t m, n1, n0, k2, k1, k0;
+    int64_t a_m, a_k2, a_k1, a_k0, b_k2, b_k1, b_k0, b_n1, b_n0, c_m, c_n1, c_n0;
+    int32_t accumulate, epilogue, k_level, bias_axis;
+} Product;
+
+/* Where a rectangle lies in a tensor: of DRAM (LOAD, STORE) or the one that MASK knows. */
+typedef struct {
+    int64_t coord[RANK], step[RANK], extent[RANK], size[RANK], stride[RANK];
+    int32_t level[RANK];
+    int32_t tensor, rank;
+    int64_t first_byte; /* address of the tensor in DRAM */
+} Region;
+
+typedef struct {
+    /* sequencing and timing: one cache line */
+    int32_t opcode, unit;
+    uint8_t waits[4], signals[4]; /* ends with 0 */
+    int64_t trips;
+    int32_t level, jump; /* LOOP: behind its END. END: its LOOP's body. */
+    int64_t cycles;      /* set-up and work; of a DMA set-up alone */
+    int64_t bank_cycles; /* lost to bank conflicts; of a DMA the elements per rectangle */
+    int64_t conflict;    /* DMA: ways in which its scratchpad accesses share a bank */
+    /* numbers */
+    int32_t fn;
+    float p0, p1;
+    Operand operand[4]; /* written first: dst lhs rhs; c a b bias */
+    Nest nest;          /* VECTOR: of dst, lhs, rhs; LOAD, STORE: strides of the operand alone */
+    Product product;
+    Region region;
+} Word;
+
+/* Where the hardware loops stand. */
+typedef struct {
+    int64_t index[LEVELS], trips[LEVELS], parity[LEVELS];
+} Loops;
+
+ALWAYS_INLINE int64_t address_of(const Operand *o, const Loops *at) {
+    return o->base + o->step0 * at->index[o->level0] + o->step1 * at->index[o->level1]
+         + o->slot * at->parity[o->turn];
+}
+
+#endif
