@@ -28,8 +28,11 @@ def extension(source: Path) -> Extension:
 setup(
     packages=[
         "autotune",
-        *(f"autotune.{path.parent.relative_to('autotune').as_posix().replace('/', '.')}"
-          for path in sorted(Path("autotune").rglob("__init__.py")) if path.parent != Path("autotune")),
+        *(
+            f"autotune.{path.parent.relative_to('autotune').as_posix().replace('/', '.')}"
+            for path in sorted(Path("autotune").rglob("__init__.py"))
+            if path.parent != Path("autotune")
+        ),
         "autotune.kernels",
         "autotune.datasets",
     ],

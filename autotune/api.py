@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from autotune.graph.graph import Graph
 from autotune.runtime.opening import open_model, open_network
+from autotune.search.calibrate import DEFAULT_BUDGET, CalibrationResult
+from autotune.search.calibrate import calibrate as run_calibration
+from autotune.search.fusion import DEFAULT_MEASURE, DEFAULT_TRIALS
+from autotune.search.fusion import search as run_search
+from autotune.search.objective import Objective
+from autotune.search.plan import NetworkFile
+from autotune.search.progress import Progress
+from autotune.search.result import SearchResult
 from autotune.store.store import Store
 from autotune.targets.library import target as open_target
 from autotune.targets.protocol import Target
-
-if TYPE_CHECKING:
-    from autotune.search.calibrate import CalibrationResult, Progress
-    from autotune.search.fusion import SearchResult
-
-DEFAULT_TRIALS = 200
-DEFAULT_MEASURE = 64
 
 
 def as_target(target: Target | Path | str) -> Target:
@@ -39,7 +39,8 @@ def resolve_model(model: Path | str) -> Path:
 
     path = Path(model)
     if not path.exists() and str(model) in NETWORKS:
-        return load(str(model), home() / "networks")
+        built: Path = load(str(model), home() / "networks")
+        return built
     return path
 
 
@@ -78,13 +79,10 @@ def calibrate(
     ``models`` are ONNX files or shipped networks to draw groups from besides the generated ones.
     What was measured before counts: calling again continues. Raises ``AutotuneError`` for bad input.
     """
-    from autotune.search.calibrate import DEFAULT_BUDGET
-    from autotune.search.calibrate import calibrate as run
-
     machine = as_target(target)
     graphs = tuple(load_network(model) for model in models)
     with opened(store) as records:
-        return run(
+        return run_calibration(
             machine,
             budget=DEFAULT_BUDGET if budget is None else budget,
             graphs=graphs,
@@ -99,7 +97,7 @@ def search(
     target: Target | Path | str = "edge",
     trials: int = DEFAULT_TRIALS,
     measure: int = DEFAULT_MEASURE,
-    objective: str = "latency",
+    objective: Objective | str = Objective.LATENCY,
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
     out: Path | str | None = None,
@@ -113,12 +111,11 @@ def search(
     ``energy``; ``out`` is the plan file. Raises ``AutotuneError`` when the target was never
     calibrated or the network cannot be read.
     """
-    from autotune.search.fusion import search as run
-
     machine = as_target(target)
-    graph = load_network(model, dims)
+    path = resolve_model(model)
+    graph = open_network(path, dims)
     with opened(store) as records:
-        result = run(
+        result = run_search(
             graph,
             machine,
             open_model(records, machine),
@@ -127,8 +124,9 @@ def search(
             objective=objective,
             seed=seed,
             progress=progress,
+            store=records,
+            network_file=NetworkFile.of(path),
         )
-        records.add(result.records)
     if out is not None:
         result.plan.save(Path(out))
     return result

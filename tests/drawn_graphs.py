@@ -51,7 +51,12 @@ class Grower:
         if self.draw(st.booleans()):
             inputs.append(self.builder.constant(array(out)))
         y = self.builder.add(
-            OpKind.CONV, *inputs, strides=(stride, stride), pads=(pad,) * 4, dilations=(1, 1), group=group
+            OpKind.CONV,
+            *inputs,
+            strides=(stride, stride),
+            pads=(pad,) * 4,
+            dilations=(1, 1),
+            group=group,
         )
         self.put(y, (n, out, oh, ow))
 
@@ -60,7 +65,11 @@ class Grower:
         if h < 2 or w < 2:
             return
         kind = self.draw(st.sampled_from([OpKind.MAX_POOL, OpKind.AVERAGE_POOL]))
-        extra = {"count_include_pad": self.draw(st.integers(0, 1))} if kind is OpKind.AVERAGE_POOL else {}
+        extra = (
+            {"count_include_pad": self.draw(st.integers(0, 1))}
+            if kind is OpKind.AVERAGE_POOL
+            else {}
+        )
         pad = self.draw(st.integers(0, 1))
         y = self.builder.add(
             kind, x, kernel=(2, 2), strides=(2, 1), pads=(pad,) * 4, dilations=(1, 1), **extra
@@ -82,14 +91,22 @@ class Grower:
         self.put(self.builder.add(kind, x, other), shape)
 
     def concat(self, x: str) -> None:
-        fits = [t for t in self.tensors if self.shapes[t][2:] == self.shapes[x][2:] and self.shapes[t][0] == self.shapes[x][0] and len(self.shapes[t]) == len(self.shapes[x])]
+        fits = [
+            t
+            for t in self.tensors
+            if self.shapes[t][2:] == self.shapes[x][2:]
+            and self.shapes[t][0] == self.shapes[x][0]
+            and len(self.shapes[t]) == len(self.shapes[x])
+        ]
         other = self.draw(st.sampled_from(fits))
         shape = list(self.shapes[x])
         shape[1] += self.shapes[other][1]
         self.put(self.builder.add(OpKind.CONCAT, x, other, axis=1), tuple(shape))
 
     def reduce(self, x: str) -> None:
-        kind = self.draw(st.sampled_from([OpKind.REDUCE_MEAN, OpKind.REDUCE_MAX, OpKind.REDUCE_SUM]))
+        kind = self.draw(
+            st.sampled_from([OpKind.REDUCE_MEAN, OpKind.REDUCE_MAX, OpKind.REDUCE_SUM])
+        )
         rank = len(self.shapes[x])
         axes = tuple(sorted(self.draw(st.sets(st.integers(1, rank - 1), min_size=1, max_size=2))))
         shape = tuple(1 if d in axes else n for d, n in enumerate(self.shapes[x]))
@@ -116,18 +133,33 @@ class Grower:
 
     def transpose(self, x: str) -> None:
         perm = tuple(self.draw(st.permutations(range(len(self.shapes[x])))))
-        self.put(self.builder.add(OpKind.TRANSPOSE, x, perm=perm), tuple(self.shapes[x][d] for d in perm))
+        self.put(
+            self.builder.add(OpKind.TRANSPOSE, x, perm=perm), tuple(self.shapes[x][d] for d in perm)
+        )
 
     def reshape(self, x: str) -> None:
         shape = self.shapes[x]
-        flat = (shape[0], math.prod(shape[1:-1]), shape[-1]) if len(shape) > 3 else (*shape[:-2], shape[-2] * shape[-1])
+        flat = (
+            (shape[0], math.prod(shape[1:-1]), shape[-1])
+            if len(shape) > 3
+            else (*shape[:-2], shape[-2] * shape[-1])
+        )
         if len(flat) > 1:
             self.put(self.builder.add(OpKind.RESHAPE, x, shape=flat), flat)
 
 
 IMAGE = (Grower.conv, Grower.conv, Grower.pool)
-ANY = (Grower.unary, Grower.binary, Grower.reduce, Grower.matmul, Grower.softmax,
-       Grower.layer_norm, Grower.transpose, Grower.concat, Grower.reshape)
+ANY = (
+    Grower.unary,
+    Grower.binary,
+    Grower.reduce,
+    Grower.matmul,
+    Grower.softmax,
+    Grower.layer_norm,
+    Grower.transpose,
+    Grower.concat,
+    Grower.reshape,
+)
 
 
 @st.composite

@@ -14,9 +14,9 @@ UNARY = {
     UnaryFn.COPY: lambda x, p, q: x,
     UnaryFn.RELU: lambda x, p, q: np.maximum(x, 0),
     UnaryFn.LEAKY_RELU: lambda x, p, q: np.where(x < 0, p * x, x),
-    UnaryFn.CLIP: lambda x, p, q: np.clip(x, p, q),
+    UnaryFn.CLIP: np.clip,
     UnaryFn.SIGMOID: lambda x, p, q: 1 / (1 + np.exp(-x)),
-    UnaryFn.TANH: lambda x, p, q: np.tanh(x),
+    UnaryFn.TANH: lambda x, _p, _q: np.tanh(x),
     UnaryFn.ERF: lambda x, p, q: erf(x),
     UnaryFn.GELU: lambda x, p, q: x / 2 * (1 + erf(x / np.sqrt(2))),
     UnaryFn.GELU_TANH: lambda x, p, q: (
@@ -33,8 +33,12 @@ UNARY = {
     UnaryFn.AFFINE: lambda x, p, q: p * x + q,
 }
 BINARY = {
-    BinaryFn.ADD: np.add, BinaryFn.SUB: np.subtract, BinaryFn.MUL: np.multiply,
-    BinaryFn.DIV: np.divide, BinaryFn.MAXIMUM: np.maximum, BinaryFn.MINIMUM: np.minimum,
+    BinaryFn.ADD: np.add,
+    BinaryFn.SUB: np.subtract,
+    BinaryFn.MUL: np.multiply,
+    BinaryFn.DIV: np.divide,
+    BinaryFn.MAXIMUM: np.maximum,
+    BinaryFn.MINIMUM: np.minimum,
     BinaryFn.POW: np.power,
 }
 
@@ -45,7 +49,8 @@ class Interpreter:
     def __init__(self, program: Program, tensors: Mapping[str, np.ndarray]) -> None:
         self.program = program
         self.dram = [
-            np.full(t.shape, np.nan, np.float32) if t.role is Role.OUTPUT
+            np.full(t.shape, np.nan, np.float32)
+            if t.role is Role.OUTPUT
             else np.ascontiguousarray(tensors[t.name], np.float32).reshape(t.shape)
             for t in program.tensors
         ]
@@ -56,7 +61,8 @@ class Interpreter:
             self.index, self.count, self.trips = {}, {}, {}
             self._block(stream, 0, len(stream))
         return {
-            t.name: a for t, a in zip(self.program.tensors, self.dram, strict=True)
+            t.name: a
+            for t, a in zip(self.program.tensors, self.dram, strict=True)
             if t.role is Role.OUTPUT
         }
 
@@ -108,7 +114,9 @@ class Interpreter:
         found = []
         for d in range(MAX_RANK):
             level = i.get(f"level{d}")
-            first = i.get(f"coord{d}") + (i.get(f"step{d}") * self.index[level] if level != NO_LEVEL else 0)
+            first = i.get(f"coord{d}") + (
+                i.get(f"step{d}") * self.index[level] if level != NO_LEVEL else 0
+            )
             found.append(first + np.arange(i.get(f"size{d}")))
         return found
 
@@ -122,10 +130,15 @@ class Interpreter:
                 case Opcode.UNARY:
                     fn = UNARY[UnaryFn(i.get("fn"))]
                     self._rect(i, "dst")[...] = fn(
-                        self._rect(i, "src").copy(), np.float32(i.scalar("p0")), np.float32(i.scalar("p1")))
+                        self._rect(i, "src").copy(),
+                        np.float32(i.scalar("p0")),
+                        np.float32(i.scalar("p1")),
+                    )
                 case Opcode.BINARY:
                     fn = BINARY[BinaryFn(i.get("fn"))]
-                    self._rect(i, "dst")[...] = fn(self._rect(i, "lhs").copy(), self._rect(i, "rhs").copy())
+                    self._rect(i, "dst")[...] = fn(
+                        self._rect(i, "lhs").copy(), self._rect(i, "rhs").copy()
+                    )
                 case Opcode.FMA:
                     self._rect(i, "dst")[...] += self._rect(i, "lhs") * self._rect(i, "rhs")
                 case Opcode.REDUCE:
@@ -157,7 +170,9 @@ class Interpreter:
     def _matmul(self, i: Instruction) -> None:
         m, n1, n0, k2, k1, k0 = (i.get(n) for n in ("m", "n1", "n0", "k2", "k1", "k0"))
         a = self._view(i, "a", [m, k2, k1, k0], [i.get(f"a_{d}") for d in ("m", "k2", "k1", "k0")])
-        b = self._view(i, "b", [k2, k1, k0, n1, n0], [i.get(f"b_{d}") for d in ("k2", "k1", "k0", "n1", "n0")])
+        b = self._view(
+            i, "b", [k2, k1, k0, n1, n0], [i.get(f"b_{d}") for d in ("k2", "k1", "k0", "n1", "n0")]
+        )
         c = self._view(i, "c", [m, n1, n0], [i.get(f"c_{d}") for d in ("m", "n1", "n0")])
         total = np.tensordot(a.astype(np.float64), b.astype(np.float64), 3)
         level = i.get("k_level")
@@ -178,7 +193,9 @@ class Interpreter:
 
     def _reduce(self, i: Instruction) -> None:
         source = self._rect(i, "src")
-        axes = tuple(d for d in range(MAX_RANK) if i.get(f"dst_stride{d}") == 0 and source.shape[d] > 1)
+        axes = tuple(
+            d for d in range(MAX_RANK) if i.get(f"dst_stride{d}") == 0 and source.shape[d] > 1
+        )
         fn = np.add if i.get("fn") == ReduceFn.SUM else np.maximum
         total = fn.reduce(source, axis=axes, keepdims=True) if axes else source.copy()
         sizes = list(total.shape)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import defaultdict, deque
 
 import numpy as np
-from oracle import Interpreter
 
 from autotune.isa.program import Instruction, Program
 from autotune.isa.table import INSTRUCTIONS, OPERANDS, Opcode, Unit
+from oracle import Interpreter
 
 UNITS = 4
 
@@ -60,8 +60,11 @@ class RaceDetector(Interpreter):
 
     def _elements(self, i: Instruction, name: str) -> np.ndarray:
         if i.opcode is Opcode.MATMUL:
-            dims = {"a": ("m", "k2", "k1", "k0"), "b": ("k2", "k1", "k0", "n1", "n0"),
-                    "c": ("m", "n1", "n0")}
+            dims = {
+                "a": ("m", "k2", "k1", "k0"),
+                "b": ("k2", "k1", "k0", "n1", "n0"),
+                "c": ("m", "n1", "n0"),
+            }
             if name == "bias":
                 axis = i.get("bias_axis")
                 size = [0, i.get("m"), i.get("n0")][axis]

@@ -40,6 +40,12 @@ class Analysis:
         self.bottleneck = np.max([*self.busy.values(), self.channel_cycles, self.dispatch_cycles], axis=0)
 
     @cached_property
+    def busy_total(self) -> Floats:
+        """Busy cycles of all units together: what a machine without overlap would take."""
+        total: Floats = np.sum(list(self.busy.values()), axis=0)
+        return total
+
+    @cached_property
     def flow(self) -> Flow:
         """How the units overlap."""
         return flow(self.tiling, self.steps)

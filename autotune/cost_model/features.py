@@ -54,23 +54,22 @@ def _spec(value: Callable[[HardwareSpec], float]) -> Callable[[Analysis], Floats
     return lambda a: a.zeros + value(a.spec)
 
 
-def _sum_busy(a: Analysis) -> Floats:
-    total: Floats = np.sum(list(a.busy.values()), axis=0)
-    return total
-
-
 def _fold_use(a: Analysis) -> Floats:
     peak = a.spec.matrix.rows * a.spec.matrix.cols * a.tiling.active_cores
     return _ratio(a.multiply_adds, a.busy[Unit.MATRIX] * peak)
 
 
 def _pieces(a: Analysis) -> Floats:
-    pieces = [s.pieces for s in a.steps if s.unit is Unit.MATRIX]
-    return np.max(pieces, axis=0).astype(np.float64) if pieces else a.zeros + 1.0
+    pieces = a.zeros + 1.0
+    for step in a.steps:
+        if step.unit is Unit.MATRIX:
+            pieces = np.maximum(pieces, step.pieces)
+    return pieces
 
 
 def _trips(a: Analysis) -> Floats:
-    return np.prod(np.stack([p for p in a.tiling.parts[: a.tiling.rank]] or [a.tiling.ones]), axis=0).astype(np.float64)
+    trips: Floats = np.prod(a.tiling.parts[: a.tiling.rank], axis=0, dtype=np.float64) + a.zeros
+    return trips
 
 
 def _innermost_trips(a: Analysis) -> Floats:
@@ -112,7 +111,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature("bottleneck_share", "1", "bottleneck over estimate", lambda a: _ratio(a.bottleneck, a.estimate)),
     Feature("flow_share", "1", "overlap schedule over estimate", lambda a: _ratio(a.flow.cycles, a.estimate)),
     Feature("serial_share", "1", "sum of all units' busy cycles over estimate",
-            lambda a: _ratio(_sum_busy(a), a.estimate)),
+            lambda a: _ratio(a.busy_total, a.estimate)),
     Feature("matrix_share", "1", "matrix busy cycles over estimate", _busy_share(Unit.MATRIX)),
     Feature("vector_share", "1", "vector busy cycles over estimate", _busy_share(Unit.VECTOR)),
     Feature("load_share", "1", "load busy cycles over estimate", _busy_share(Unit.LOAD)),

@@ -197,8 +197,7 @@ class _Body:
                 part = (trips - count) * (history[count][unit] - history[count - 1][unit])
                 end = np.where(whole == count, history[count - 1][unit] + part, end)
             ends[unit] = end
-        used = {u: b for u, b in self.begins.items()}
-        return {u: ends[u] for u in used} or ends, used, interval, spans[0]
+        return {u: ends[u] for u in self.begins} or ends, self.begins, interval, spans[0]
 
     def _place(self, item: Item) -> None:
         start = self.zero

@@ -62,7 +62,7 @@ def train(data: Dataset, chosen: npt.NDArray[np.bool_], seed: int) -> Ratios:
         target = np.log(measured / np.maximum(analytic, 1.0))[data.owner][rows]
         return boost(x, target, weight, seed, rounds)
 
-    energy = data.analytic_energy((data.part * data.cycles[data.owner]))
+    energy = data.analytic_energy(data.part * data.cycles[data.owner])
     return Ratios(
         ratio(data.cycles, data.summed(data.estimate), ROUNDS),
         ratio(data.energy_fj, energy, SIDE_ROUNDS),

@@ -115,9 +115,7 @@ def reshape_pairs(source: tuple[int, ...], result: tuple[int, ...]) -> tuple[tup
 def _broadcast(shape: tuple[int, ...], out: Footprint, out_shape: tuple[int, ...]) -> Footprint:
     """Right-aligned broadcasting: extents of 1 under larger ones are fixed."""
     shift = len(out_shape) - len(shape)
-    return tuple(
-        full(1) if n == 1 else out[d + shift] for d, n in enumerate(shape)
-    )
+    return tuple(full(1) if n == 1 else out[d + shift] for d, n in enumerate(shape))
 
 
 def _conv(op: Op, index: int, out: Footprint, types: Mapping[str, TensorType]) -> Footprint:
@@ -141,7 +139,11 @@ def _window(op: Op, out: Footprint, kernel: tuple[int, ...]) -> Footprint:
 def _matmul(op: Op, index: int, out: Footprint, types: Mapping[str, TensorType]) -> Footprint:
     shape = types[op.inputs[index]].shape
     out_shape = types[op.output].shape
-    k = shape[-1] if (index == 0) != bool(op.int("trans_a" if index == 0 else "trans_b")) else shape[-2]
+    k = (
+        shape[-1]
+        if (index == 0) != bool(op.int("trans_a" if index == 0 else "trans_b"))
+        else shape[-2]
+    )
     batch = _broadcast(shape[:-2], out[:-2], out_shape[:-2])
     kept = out[-2] if index == 0 else out[-1]
     pair = (kept, full(k)) if index == 0 else (full(k), kept)
@@ -177,9 +179,7 @@ def input_footprint(
             return tuple(full(n) if d == axis else out[d] for d, n in enumerate(shape))
         case Family.RESHAPE:
             source = {i: o for i, o in reshape_pairs(shape, out_shape)}
-            return tuple(
-                out[source[d]] if d in source else full(n) for d, n in enumerate(shape)
-            )
+            return tuple(out[source[d]] if d in source else full(n) for d, n in enumerate(shape))
         case Family.TRANSPOSE:
             perm = op.ints("perm")
             return tuple(out[perm.index(d)] for d in range(len(shape)))

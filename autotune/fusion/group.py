@@ -123,8 +123,13 @@ class Group:
         """Read what ``to_json`` wrote."""
         plain = json.loads(text)
         ops = tuple(
-            Op(name, OpKind(kind), tuple(inputs), output,
-               tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in attrs))
+            Op(
+                name,
+                OpKind(kind),
+                tuple(inputs),
+                output,
+                tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in attrs),
+            )
             for name, kind, inputs, output, attrs in plain["ops"]
         )
         types = tuple((x, TensorType(tuple(shape))) for x, shape, _ in plain["types"])

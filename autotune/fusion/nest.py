@@ -118,9 +118,7 @@ class Nest:
     @cached_property
     def tileable(self) -> tuple[int, ...]:
         """Root dimensions that may be tiled."""
-        return tuple(
-            d for d, n in enumerate(self.root_shape) if n > 1 and d not in self.forced
-        )
+        return tuple(d for d, n in enumerate(self.root_shape) if n > 1 and d not in self.forced)
 
     @cached_property
     def loads(self) -> tuple[int, ...]:
@@ -133,7 +131,9 @@ def analyse(group: Group) -> tuple[Nest, ...] | Rejection:
     tiles do not fall out of an earlier nest exactly. Rejection if no program can be made."""
     for name, kind in group.types:
         if len(kind.shape) > MAX_RANK:
-            return Rejection(f"tensor {name!r} has rank {len(kind.shape)}; programs move at most {MAX_RANK} dimensions")
+            return Rejection(
+                f"tensor {name!r} has rank {len(kind.shape)}; programs move at most {MAX_RANK} dimensions"
+            )
     nests: list[Nest] = []
     covered: set[str] = set()
     for output in sorted(group.outputs, key=lambda x: -_position(group, x)):
@@ -191,8 +191,14 @@ class _Builder:
                 skip.update(self._stage(op, masks))
         forced = frozenset(d for d, a in enumerate(self.footprints[self.root]) if a.dim is None)
         return Nest(
-            self.root, self.root_shape, forced, tuple(self.stages), tuple(self.buffers),
-            tuple(self.contractions), self.stores, self.types,
+            self.root,
+            self.root_shape,
+            forced,
+            tuple(self.stages),
+            tuple(self.buffers),
+            tuple(self.contractions),
+            self.stores,
+            self.types,
         )
 
     def _spread(self) -> Rejection | None:
@@ -207,7 +213,9 @@ class _Builder:
                 extent = self.types[op.output].shape[d]
                 low, high = axis_range(footprint[d], self.root_shape)
                 if low < 0 or high > extent:
-                    return Rejection(f"{op.name}: {op.kind} needs dimension {d} whole, but its consumer pads it")
+                    return Rejection(
+                        f"{op.name}: {op.kind} needs dimension {d} whole, but its consumer pads it"
+                    )
                 footprint[d] = full(extent)
             self.footprints[op.output] = tuple(footprint)
             for index, x in enumerate(op.inputs):
@@ -240,15 +248,19 @@ class _Builder:
 
     def _stores(self) -> tuple[str, ...]:
         """Group outputs whose tiles this nest makes exactly: the root, and those that it covers."""
+
         def exact(tensor: str) -> bool:
             shape = self.types[tensor].shape
             return all(
                 a.is_identity() or (a.dim is None and (a.offset, a.window) == (0, n))
                 for a, n in zip(self.footprints[tensor], shape, strict=True)
             )
+
         return tuple(
-            op.output for op in self.ops
-            if op.output in self.group.outputs and op.output not in self.covered
+            op.output
+            for op in self.ops
+            if op.output in self.group.outputs
+            and op.output not in self.covered
             and (op.output == self.root or exact(op.output))
         )
 
@@ -257,7 +269,10 @@ class _Builder:
         return len(self.buffers) - 1
 
     def _load(
-        self, tensor: str, footprint: Footprint, chunk: tuple[int, int] | None = None,
+        self,
+        tensor: str,
+        footprint: Footprint,
+        chunk: tuple[int, int] | None = None,
         pad: float = 0.0,
     ) -> int:
         buffer = Buffer(BufferRole.LOAD, tensor, footprint, chunk, pad)
@@ -279,7 +294,8 @@ class _Builder:
             return ()
         contraction = self._contraction(op)
         operands = tuple(self._operand(op, i, contraction) for i in range(len(op.inputs)))
-        epilogue, output, merged = Epilogue(), op.output, ()
+        epilogue, output = Epilogue(), op.output
+        merged: tuple[str, ...] = ()
         if contraction is not None:
             epilogue, output, merged = self._epilogue(op, operands, masks)
         footprint = self.footprints[output]
@@ -287,10 +303,19 @@ class _Builder:
         if result is None:
             result = self._add(Buffer(BufferRole.VALUE, output, footprint))
         self.located[output] = (result, True)
-        self.stages.append(Stage(
-            op, output, footprint, result, operands, self._temps(op), epilogue, contraction,
-            mask=masks.get(output),
-        ))
+        self.stages.append(
+            Stage(
+                op,
+                output,
+                footprint,
+                result,
+                operands,
+                self._temps(op),
+                epilogue,
+                contraction,
+                mask=masks.get(output),
+            )
+        )
         return merged
 
     def _operand(self, op: Op, index: int, contraction: int | None) -> int | None:
@@ -322,7 +347,8 @@ class _Builder:
         self, op: Op, operands: tuple[int | None, ...], masks: dict[str, float]
     ) -> tuple[Epilogue, str, tuple[str, ...]]:
         """Bias and activation that follow a contraction and can leave with its accumulator."""
-        output, merged, bias, fn = op.output, (), None, None
+        output, bias, fn = op.output, None, None
+        merged: tuple[str, ...] = ()
         if op.family is Family.CONV and len(op.inputs) == 3:
             bias = operands[2]
         user = self._only_user(output)
@@ -350,7 +376,11 @@ class _Builder:
         if op.family not in (Family.UNARY, Family.BINARY, Family.SOFTMAX):
             return None
         for x, loaded in zip(op.inputs, operands, strict=True):
-            if self.uses[x] != 1 or x in self.stores or self.types[x].shape != self.types[op.output].shape:
+            if (
+                self.uses[x] != 1
+                or x in self.stores
+                or self.types[x].shape != self.types[op.output].shape
+            ):
                 continue
             if loaded is not None:
                 return loaded
@@ -371,7 +401,11 @@ class _Builder:
                 self._add(Buffer(BufferRole.TEMP, op.output, kept)),
                 self._add(Buffer(BufferRole.TEMP, op.output, footprint)),
             )
-        if op.kind is OpKind.AVERAGE_POOL and any(op.ints("pads")) and not op.int("count_include_pad"):
+        if (
+            op.kind is OpKind.AVERAGE_POOL
+            and any(op.ints("pads"))
+            and not op.int("count_include_pad")
+        ):
             need = input_footprint(op, 0, footprint, self.types)
             spatial = (full(1), full(1), *need[2:])
             counts = (full(1), full(1), *footprint[2:])
@@ -396,10 +430,21 @@ class _Builder:
         is_view = op.output not in masks and (plain or op.family is Family.TRANSPOSE)
         if not is_view:
             buffer = self._add(Buffer(BufferRole.VALUE, op.output, footprint))
-        self.located[op.output] = (buffer, plain and op.family is Family.RESHAPE if is_view else True)
-        self.stages.append(Stage(
-            op, op.output, footprint, buffer, (loaded,), view=is_view, mask=masks.get(op.output),
-        ))
+        self.located[op.output] = (
+            buffer,
+            plain and op.family is Family.RESHAPE if is_view else True,
+        )
+        self.stages.append(
+            Stage(
+                op,
+                op.output,
+                footprint,
+                buffer,
+                (loaded,),
+                view=is_view,
+                mask=masks.get(op.output),
+            )
+        )
 
 
 def k_axis(op: Op, index: int, shape: tuple[int, ...]) -> int | None:

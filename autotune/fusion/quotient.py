@@ -26,7 +26,9 @@ class Quotient:
             self._place(index, names)
         missing = [op.name for op in graph.ops if self._home[self.position[op.name]] < 0]
         if missing:
-            raise PlanError(f"{graph.name}: no group holds {', '.join(missing[:3])}; search it again")
+            raise PlanError(
+                f"{graph.name}: no group holds {', '.join(missing[:3])}; search it again"
+            )
         self._below: dict[int, int] = {}
         self._above: dict[int, int] = {}
         self._close()
@@ -38,7 +40,9 @@ class Quotient:
         for name in names:
             at = self.position.get(name)
             if at is None:
-                raise PlanError(f"{self.graph.name}: no operator is named {name!r}; search it again")
+                raise PlanError(
+                    f"{self.graph.name}: no operator is named {name!r}; search it again"
+                )
             if self._home[at] >= 0:
                 raise PlanError(f"{self.graph.name}: {name} stands in two groups; search it again")
             self._home[at] = index

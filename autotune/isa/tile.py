@@ -89,7 +89,9 @@ class View:
             self,
             sizes=(*self.sizes[:dim], outer, inner, *self.sizes[dim + 1 :]),
             strides=(
-                *self.strides[:dim], inner * self.strides[dim], self.strides[dim],
+                *self.strides[:dim],
+                inner * self.strides[dim],
+                self.strides[dim],
                 *self.strides[dim + 1 :],
             ),
         )
@@ -185,12 +187,14 @@ class TileWriter:
         **fields: int | float,
     ) -> None:
         """Append one instruction."""
-        self.nodes.append(Leaf(
-            Instruction.make(opcode, **fields),
-            unit,
-            tuple({(v.storage.index, v.storage.turn) for v in reads}),
-            tuple({(v.storage.index, v.storage.turn) for v in writes}),
-        ))
+        self.nodes.append(
+            Leaf(
+                Instruction.make(opcode, **fields),
+                unit,
+                tuple({(v.storage.index, v.storage.turn) for v in reads}),
+                tuple({(v.storage.index, v.storage.turn) for v in writes}),
+            )
+        )
 
     def inner(self) -> Self:
         """A writer for the body of a loop at this depth."""

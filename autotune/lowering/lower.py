@@ -33,7 +33,9 @@ def lower(group: Group, schedule: Schedule, spec: HardwareSpec) -> Program:
     nests = nests_of(group)
     rejection = check(nests, schedule, spec.scratchpad_elements, spec.cores)
     if rejection is not None:
-        raise ScheduleError(f"group of {', '.join(op.name for op in group.ops)}: {rejection.reason}")
+        raise ScheduleError(
+            f"group of {', '.join(op.name for op in group.ops)}: {rejection.reason}"
+        )
     tensors = _tensors(group)
     index = {tensor.name: i for i, tensor in enumerate(tensors)}
     streams, credits = [], []

@@ -70,7 +70,11 @@ class NestEmitter:
         return max((p for p, d in enumerate(self.split) if d in dims), default=-1)
 
     def _level(self, writer: TileWriter, position: int) -> None:
-        stages = [s for s, level in zip(self.nest.stages, self.stage_level, strict=True) if level == position]
+        stages = [
+            s
+            for s, level in zip(self.nest.stages, self.stage_level, strict=True)
+            if level == position
+        ]
         for stage in stages:
             self._loads(writer, stage, position)
             self._stage(writer, stage)
@@ -145,7 +149,9 @@ class NestEmitter:
             origin[buffer.chunk[1]], sizes[buffer.chunk[1]] = piece
         tile = Tile(self._place(index, turn, tuple(sizes)), tuple(origin))
         view = tile.view if sizes else dense(tile.view.storage, (1,))
-        movement.load(writer, view, self.tensor_index[buffer.tensor], coordinates(origin), buffer.pad)
+        movement.load(
+            writer, view, self.tensor_index[buffer.tensor], coordinates(origin), buffer.pad
+        )
         self.loaded[index] = tile
         return tile
 
@@ -165,7 +171,11 @@ class NestEmitter:
         if stage.mask is not None:
             tile = self.tiles[stage.output]
             movement.mask(
-                writer, tile.view, coordinates(tile.origin), self.types[stage.output].shape, stage.mask
+                writer,
+                tile.view,
+                coordinates(tile.origin),
+                self.types[stage.output].shape,
+                stage.mask,
             )
         if stage.output in self.nest.stores:
             tile = self.tiles[stage.output]
@@ -198,7 +208,8 @@ class NestEmitter:
         buffer = self.nest.buffers[index]
         sizes = sizes_of(buffer.footprint, self.segments)
         return Tile(
-            self._place(index, self._turn(buffer), sizes), origin_of(buffer.footprint, self.segments)
+            self._place(index, self._turn(buffer), sizes),
+            origin_of(buffer.footprint, self.segments),
         )
 
     def _contract(self, writer: TileWriter, stage: Stage, number: int, result: View) -> None:
@@ -209,19 +220,46 @@ class NestEmitter:
             inner = writer.inner()
             level = writer.depth
             by_level = {"accumulate": int(When.BY_LEVEL), "k_level": level}
-            self._piece(inner, stage, number, result, (Origin(0, ((level, piece),)), piece), by_level,
-                        When.NEVER if rest else When.BY_LEVEL)
+            self._piece(
+                inner,
+                stage,
+                number,
+                result,
+                (Origin(0, ((level, piece),)), piece),
+                by_level,
+                When.NEVER if rest else When.BY_LEVEL,
+            )
             writer.close(inner, trips)
         else:
-            self._piece(writer, stage, number, result, (Origin(0, ()), piece),
-                        {"accumulate": int(When.NEVER)}, When.NEVER if rest else When.ALWAYS)
+            self._piece(
+                writer,
+                stage,
+                number,
+                result,
+                (Origin(0, ()), piece),
+                {"accumulate": int(When.NEVER)},
+                When.NEVER if rest else When.ALWAYS,
+            )
         if rest:
-            self._piece(writer, stage, number, result, (Origin(trips * piece, ()), rest),
-                        {"accumulate": int(When.ALWAYS)}, When.ALWAYS)
+            self._piece(
+                writer,
+                stage,
+                number,
+                result,
+                (Origin(trips * piece, ()), rest),
+                {"accumulate": int(When.ALWAYS)},
+                When.ALWAYS,
+            )
 
     def _piece(
-        self, writer: TileWriter, stage: Stage, number: int, result: View,
-        piece: tuple[Origin, int], reduction: dict[str, int], when: When,
+        self,
+        writer: TileWriter,
+        stage: Stage,
+        number: int,
+        result: View,
+        piece: tuple[Origin, int],
+        reduction: dict[str, int],
+        when: When,
     ) -> None:
         level = piece[0].terms[0][0] if piece[0].terms else None
         views = []
@@ -262,6 +300,4 @@ class NestEmitter:
 
 def coordinates(origin: tuple[Origin, ...] | list[Origin]) -> list[tuple[int, int, int]]:
     """Per dimension: first coordinate, loop level, step."""
-    return [
-        (o.first, *(o.terms[0] if o.terms else (0, 0))) for o in origin
-    ] or [(0, 0, 0)]
+    return [(o.first, *(o.terms[0] if o.terms else (0, 0))) for o in origin] or [(0, 0, 0)]

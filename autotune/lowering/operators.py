@@ -77,8 +77,15 @@ def compute_contraction(
     left, right = operands
     if op.family is Family.CONV:
         contraction.conv(
-            writer, result, left, right, op.ints("strides"), op.ints("dilations"),
-            op.int("group"), reduction, epilogue,
+            writer,
+            result,
+            left,
+            right,
+            op.ints("strides"),
+            op.ints("dilations"),
+            op.int("group"),
+            reduction,
+            epilogue,
         )
         return
     a = _swap_last(left) if op.int("trans_a") else left
@@ -110,7 +117,12 @@ def compute(
         case Family.CONV:
             bias = operands[2] if len(operands) == 3 else None
             contraction.depthwise(
-                writer, result, operands[0], operands[1], bias, op.ints("strides"),
+                writer,
+                result,
+                operands[0],
+                operands[1],
+                bias,
+                op.ints("strides"),
                 op.ints("dilations"),
             )
         case Family.POOL:
@@ -125,7 +137,13 @@ def compute(
         case Family.LAYER_NORM:
             bias = operands[2] if len(operands) == 3 else None
             elementwise.layer_norm(
-                writer, result, operands[0], operands[1], bias, temps[0].view, temps[1].view,
+                writer,
+                result,
+                operands[0],
+                operands[1],
+                bias,
+                temps[0].view,
+                temps[1].view,
                 op.float("epsilon"),
             )
         case Family.CONCAT:
@@ -155,7 +173,11 @@ def _copy_reshaped(writer: TileWriter, op: Op, result: View, source: View) -> No
 
 
 def _pool(
-    writer: TileWriter, op: Op, types: Mapping[str, TensorType], result: View, x: View,
+    writer: TileWriter,
+    op: Op,
+    types: Mapping[str, TensorType],
+    result: View,
+    x: View,
     temps: list[Tile],
 ) -> None:
     window = op.ints("kernel"), op.ints("strides"), op.ints("dilations")

@@ -40,7 +40,8 @@ class Tile:
 
     def part(self, origin: tuple[Origin, ...], sizes: tuple[int, ...]) -> View:
         """The view of the sub-rectangle that begins at ``origin``."""
-        offset, terms = 0, ()
+        offset = 0
+        terms: Terms = ()
         for stride, own, wanted in zip(self.view.strides, self.origin, origin, strict=True):
             offset += stride * (wanted.first - own.first)
             minus = tuple((level, -step) for level, step in own.terms)

@@ -7,7 +7,7 @@ before and since show how costs moved (``Correction``), and that carries the res
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -24,6 +24,9 @@ OBSERVATIONS = 32
 
 HALF_LIFE = 8
 """Measurements after which one counts half in a candidate's mean."""
+
+CORRECTED_WEIGHT = 0.25
+"""What a corrected cost counts beside a measured one: its error is several per cent."""
 
 FEWEST_PAIRS = 16
 """Below this many re-measured candidates the correction is their median ratio alone."""
@@ -76,6 +79,13 @@ class Belief:
         entry.newest = record
         entry.seen.append((record.created_at, record.cycles))
 
+    def assume(self, predict: Callable[[Record], float]) -> None:
+        """Believe ``predict`` of what was last measured before the trusted time: a model that was
+        retrained after that knows better than those measurements."""
+        for entry in self._entries.values():
+            if entry.newest.created_at < self._since_seconds:
+                entry.believe(predict(entry.newest))
+
     def news(self, tolerance: float) -> int:
         """Candidates that were never trained on, or now cost another ``tolerance`` (a fraction)."""
         count = 0
@@ -121,13 +131,25 @@ class Belief:
             entry.trained = True
         return len(pairs)
 
-    def records(self) -> list[Record]:
-        """One record per candidate, with the believed cycles, oldest measurement first."""
-        believed = [
-            replace(entry.record, cycles=max(1, round(entry.cycles)))
-            for entry in self._entries.values()
-        ]
-        return sorted(believed, key=lambda record: record.created_at)
+    def training(self) -> Training:
+        """One record per candidate with the believed cycles, oldest measurement first; those
+        measured since the last drift weigh most."""
+        entries = sorted(self._entries.values(), key=lambda entry: entry.record.created_at)
+        return Training(
+            tuple(replace(e.record, cycles=max(1, round(e.cycles))) for e in entries),
+            tuple(
+                1.0 if entry.record.created_at >= self._since_seconds else CORRECTED_WEIGHT
+                for entry in entries
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What to fit a model on: records, and how much each counts."""
+
+    records: tuple[Record, ...]
+    weights: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)

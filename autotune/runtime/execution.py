@@ -32,6 +32,11 @@ class RunTrace:
     model_version: int
 
     @property
+    def versions(self) -> tuple[int, int]:
+        """Plan and model version."""
+        return self.plan_version, self.model_version
+
+    @property
     def cycles(self) -> int:
         """Cycles of all groups; they run one after the other."""
         return sum(run.execution.cycles for run in self.groups)

@@ -2,41 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autotune.cost_model.features import FEATURE_VERSION
 from autotune.cost_model.hpm import CostModel
+from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
-from autotune.runtime.choice import Choice
+from autotune.lowering.lower import nests_of
+from autotune.runtime.belief import Training
+from autotune.runtime.execution import RunTrace
+from autotune.runtime.learning import Proposal
 from autotune.runtime.opening import choices_of
+from autotune.schedule.schedule import Schedule
+from autotune.schedule.table import ScheduleTable
 from autotune.search.fusion import search
 from autotune.search.objective import Objective
 from autotune.search.plan import Plan
-from autotune.store.records import Record
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
 
 TRIALS = 30
-"""Fusion plans that a session tries on the model; a tenth of what 'autotune search' does."""
+"""Fusion plans that a session tries on the model; a fraction of what 'autotune search' does."""
+
+MEASURE = 32
+"""Measurements that planning after retraining may take, beyond one for each group it considers."""
 
 TRUSTED_SINCE = "trusted_since_seconds"
 """Metric of a model that was retrained after drift: when the drift began."""
 
 
 def plan_network(
-    graph: Graph, target: Target, model: CostModel, *, objective: Objective, seed: int
+    graph: Graph, target: Target, model: CostModel, store: Store, objective: Objective, seed: int
 ) -> Plan:
-    """The best plan of a small search by the model, without measuring."""
+    """The best plan of a small search by the model and the measurements at hand, without
+    measuring anything."""
     return search(
-        graph,
-        target,
-        model,
-        trials=TRIALS,
-        measure=0,
-        objective=objective,
-        seed=seed,
-    ).plan
+        graph, target, model,
+        trials=TRIALS, measure=0, objective=objective, seed=seed, store=store, workers=1,
+    ).plan  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +52,11 @@ class ModelLearning:
     objective: Objective
     seed: int
 
-    def fit(self, records: Sequence[Record]) -> CostModel:
+    def fit(self, training: Training) -> CostModel:
         """A model of these costs."""
-        return CostModel.fit(records, self.target.spec, seed=self.seed)
+        return CostModel.fit(
+            training.records, self.target.spec, seed=self.seed, weights=training.weights
+        )
 
     def save(self, model: CostModel, error: float | None, since_seconds: float) -> None:
         """Keep the model in the store for later sessions and searches."""
@@ -62,9 +67,29 @@ class ModelLearning:
             self.target.spec.profile_id, model.to_bytes(), metrics, FEATURE_VERSION
         )
 
-    def plan(self, model: CostModel) -> Sequence[Choice]:
-        """The best plan that a small search finds by the model."""
-        plan = plan_network(
-            self.graph, self.target, model, objective=self.objective, seed=self.seed
+    @property
+    def unit(self) -> str:
+        """Unit of the objective's costs."""
+        return "cycles" if self.objective is Objective.LATENCY else "femtojoules"
+
+    def price(self, model: CostModel, group: Group, schedule: Schedule) -> float:
+        """Predicted cycles or femtojoules of a group."""
+        if self.objective is Objective.LATENCY:
+            return model.predict(group, schedule)
+        return sum(
+            float(model.predict_energy(nest, ScheduleTable.of(nest, [part]))[0])
+            for nest, part in zip(nests_of(group), schedule.nests, strict=True)
         )
-        return choices_of(plan, self.graph)
+
+    def paid(self, trace: RunTrace) -> int:
+        """Measured cycles or femtojoules of a run."""
+        return trace.cycles if self.objective is Objective.LATENCY else trace.energy_fj
+
+    def plan(self, model: CostModel) -> Proposal:
+        """The best plan that a small search finds by the model and by measuring now; what the
+        store holds may be from before the machine drifted, and is left out."""
+        found = search(
+            self.graph, self.target, model,
+            trials=TRIALS, measure=MEASURE, objective=self.objective, seed=self.seed, workers=1,
+        )  # fmt: skip
+        return Proposal(choices_of(found.plan, self.graph), found.records)

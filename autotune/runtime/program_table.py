@@ -69,6 +69,11 @@ class ProgramTable:
     model_version: int = 0
 
     @property
+    def versions(self) -> tuple[int, int]:
+        """Plan and model version."""
+        return self.plan_version, self.model_version
+
+    @property
     def choices(self) -> tuple[Choice, ...]:
         """The partition and schedules that it was compiled from, in execution order."""
         return tuple(

@@ -18,7 +18,8 @@ from autotune.runtime.choice import Choice
 from autotune.runtime.event import Event
 from autotune.runtime.execution import RunTrace, execute
 from autotune.runtime.inputs import checked_inputs
-from autotune.runtime.online import OnlineOptions, OnlineTrainer, annotated
+from autotune.runtime.learning import OnlineOptions, annotated
+from autotune.runtime.online import OnlineTrainer
 from autotune.runtime.opening import Source, choices_of, open_model, open_source
 from autotune.runtime.planning import TRUSTED_SINCE, ModelLearning, plan_network
 from autotune.runtime.profiler import GroupProfile, PairProfile, Profiler
@@ -61,7 +62,7 @@ class Session:
         self.graph = found.graph
         self._profiler = Profiler()
         self._last_run: RunTrace | None = None
-        self._trainer: OnlineTrainer | None = None
+        self._trainer: OnlineTrainer[CostModel] | None = None
         self._closing = threading.Lock()
         self._closed = False
         self._own_store: Store | None = None
@@ -78,7 +79,7 @@ class Session:
         if online or found.plan is None:
             records = store if isinstance(store, Store) else self._opened(store)
             model = open_model(records, self.target)
-        choices, objective = self._choices(found, model, options.seed)
+        choices, objective = self._choices(found, model, records, options.seed)
         table = compile_table(self.graph, choices, self.target.spec, cache)
         if model is not None:
             table = annotated(table, model, table.model_version)
@@ -102,14 +103,12 @@ class Session:
         return self._own_store
 
     def _choices(
-        self, found: Source, model: CostModel | None, seed: int
+        self, found: Source, model: CostModel | None, store: Store | None, seed: int
     ) -> tuple[tuple[Choice, ...], Objective]:
         plan = found.plan
         if plan is None:
-            assert model is not None
-            plan = plan_network(
-                self.graph, self.target, model, objective=Objective.LATENCY, seed=seed
-            )
+            assert model is not None and store is not None
+            plan = plan_network(self.graph, self.target, model, store, Objective.LATENCY, seed)
         return choices_of(plan, self.graph), plan.objective
 
     def run(self, inputs: Mapping[str, npt.NDArray[np.generic]]) -> dict[str, Array]:

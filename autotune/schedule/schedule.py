@@ -24,7 +24,9 @@ class NestSchedule:
 
     def __post_init__(self) -> None:
         if sorted(self.order) != list(range(len(self.tile))):
-            raise ScheduleError(f"loop order {self.order} is not a permutation of {len(self.tile)} dimensions")
+            raise ScheduleError(
+                f"loop order {self.order} is not a permutation of {len(self.tile)} dimensions"
+            )
         if any(t < 1 for t in (*self.tile, *self.k_tile)):
             raise ScheduleError(f"tile {self.tile} and reduction {self.k_tile} must be ≥ 1")
         if self.buffers not in (1, 2):
@@ -48,15 +50,22 @@ class Schedule:
     def from_json(cls, text: str) -> Schedule:
         """Read what ``to_json`` wrote. Raises ``ScheduleError`` for anything else."""
         try:
-            return cls(tuple(
-                NestSchedule(
-                    tuple(map(int, tile)), tuple(map(int, order)), tuple(map(int, k_tile)),
-                    int(buffers), int(cores),
+            return cls(
+                tuple(
+                    NestSchedule(
+                        tuple(map(int, tile)),
+                        tuple(map(int, order)),
+                        tuple(map(int, k_tile)),
+                        int(buffers),
+                        int(cores),
+                    )
+                    for tile, order, k_tile, buffers, cores in json.loads(text)
                 )
-                for tile, order, k_tile, buffers, cores in json.loads(text)
-            ))
+            )
         except (ValueError, TypeError) as error:
-            raise ScheduleError(f"not a schedule: {error!r}; make a new one with 'autotune search'") from None
+            raise ScheduleError(
+                f"not a schedule: {error!r}; make a new one with 'autotune search'"
+            ) from None
 
 
 def trips(nest: Nest, schedule: NestSchedule, dim: int) -> int:

@@ -16,7 +16,11 @@ from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import Ints, ScheduleTable
 
 __all__ = [
-    "ScheduleTable", "default_schedule", "enumerate_nest", "random_schedule", "scratchpad_elements",
+    "ScheduleTable",
+    "default_schedule",
+    "enumerate_nest",
+    "random_schedule",
+    "scratchpad_elements",
 ]
 
 _POOL = 8192
@@ -98,7 +102,9 @@ def enumerate_nest(
     """
     grid = _Grid.of(nest, _POOL)
     single, double = grid.needs()
-    fits = np.stack([single <= capacity_elements, (double <= capacity_elements) & (double > single)])
+    fits = np.stack(
+        [single <= capacity_elements, (double <= capacity_elements) & (double > single)]
+    )
     cells = np.flatnonzero(fits)
     if not len(cells):
         return ScheduleTable.of(nest, ())
@@ -118,7 +124,10 @@ def enumerate_nest(
         lookup[mask, : len(options)] = options
     rows = lookup[split[chosen], variant]
     return ScheduleTable(
-        tile, rows[:, :rank], k_tile.reshape(-1, len(chosen)).T.copy(), buffers[chosen] + 1,
+        tile,
+        rows[:, :rank],
+        k_tile.reshape(-1, len(chosen)).T.copy(),
+        buffers[chosen] + 1,
         rows[:, rank],
     )
 
@@ -156,10 +165,17 @@ def _choose(
     ranked = np.argsort(-volumes, kind="stable")
     ends = np.cumsum(variants[ranked])
     total = int(ends[-1])
-    flat = np.arange(total) if total <= limit else np.concatenate((
-        np.arange(limit // 2),
-        limit // 2 + np.sort(rng.choice(total - limit // 2, limit - limit // 2, replace=False)),
-    ))
+    flat = (
+        np.arange(total)
+        if total <= limit
+        else np.concatenate(
+            (
+                np.arange(limit // 2),
+                limit // 2
+                + np.sort(rng.choice(total - limit // 2, limit - limit // 2, replace=False)),
+            )
+        )
+    )
     position = np.searchsorted(ends, flat, side="right")
     cell = ranked[position]
     return cell, flat - (ends[position] - variants[cell])

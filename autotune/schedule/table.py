@@ -47,8 +47,11 @@ class ScheduleTable:
         """The rows at ``indices`` (integers or a mask), in that order."""
         rows = np.asarray(indices)
         return ScheduleTable(
-            self.tile[rows], self.order[rows], self.k_tile[rows],
-            self.buffers[rows], self.cores[rows],
+            self.tile[rows],
+            self.order[rows],
+            self.k_tile[rows],
+            self.buffers[rows],
+            self.cores[rows],
         )
 
     @classmethod

@@ -220,10 +220,8 @@ class GroupCosts:
         return 0 if self.objective is Objective.LATENCY else 3
 
     def _values(self, nest: Nest, table: ScheduleTable) -> Floats:
-        cycles = self.model.predict_nest(nest, table)
-        energy = self.model.predict_energy(nest, table)
-        dram = self.model.predict_dram_bytes(nest, table)
-        return np.stack([cycles.cycles, cycles.low, cycles.high, energy, dram])
+        found = self.model.estimate(nest, table)
+        return np.stack([found.cycles, found.low, found.high, found.energy_fj, found.dram_bytes])
 
     def _joined(self, first: _Predicted, second: _Predicted) -> _Predicted:
         """Pairs of schedules of two nests that run one after the other, the best ``KEPT``."""

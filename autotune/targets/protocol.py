@@ -42,7 +42,9 @@ class Target(Protocol):
         """Cost of a program, without numerics. Raises ``ProgramError`` for an illegal program."""
         ...
 
-    def run(self, program: Program, tensors: Mapping[str, Array]) -> tuple[Execution, dict[str, Array]]:
+    def run(
+        self, program: Program, tensors: Mapping[str, Array]
+    ) -> tuple[Execution, dict[str, Array]]:
         """Execute with numbers: arrays for every INPUT and CONSTANT tensor by name, C-contiguous
         float32 of the declared shape; returns the cost and the OUTPUT tensors."""
         ...

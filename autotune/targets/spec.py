@@ -28,8 +28,14 @@ class MatrixSpec:
         for name in ("rows", "cols"):
             value = getattr(self, name)
             _require(1 <= value <= 4096, f"matrix.{name}", f"{value} is not in 1..4096")
-        _require(self.dataflow in ("os",), "matrix.dataflow", f"{self.dataflow!r} is not one of: os")
-        _require(0 <= self.setup_cycles <= 10_000, "matrix.setup_cycles", f"{self.setup_cycles} is not in 0..10000")
+        _require(
+            self.dataflow in ("os",), "matrix.dataflow", f"{self.dataflow!r} is not one of: os"
+        )
+        _require(
+            0 <= self.setup_cycles <= 10_000,
+            "matrix.setup_cycles",
+            f"{self.setup_cycles} is not in 0..10000",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +63,21 @@ class ScratchpadSpec:
     banks: int
 
     def __post_init__(self) -> None:
-        _require(1024 <= self.size_bytes <= 1 << 28, "scratchpad.size_bytes", f"{self.size_bytes} is not in 1024..2^28")
-        _require(self.size_bytes % 4 == 0, "scratchpad.size_bytes", f"{self.size_bytes} is not a multiple of 4")
-        _require(self.banks >= 1 and self.banks & (self.banks - 1) == 0, "scratchpad.banks", f"{self.banks} is not a power of two")
+        _require(
+            1024 <= self.size_bytes <= 1 << 28,
+            "scratchpad.size_bytes",
+            f"{self.size_bytes} is not in 1024..2^28",
+        )
+        _require(
+            self.size_bytes % 4 == 0,
+            "scratchpad.size_bytes",
+            f"{self.size_bytes} is not a multiple of 4",
+        )
+        _require(
+            self.banks >= 1 and self.banks & (self.banks - 1) == 0,
+            "scratchpad.banks",
+            f"{self.banks} is not a power of two",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +96,18 @@ class DramSpec:
     setup_cycles: int
 
     def __post_init__(self) -> None:
-        _require(0.01 <= self.bytes_per_cycle <= 1e5, "dram.bytes_per_cycle", f"{self.bytes_per_cycle} is not in 0.01..100000")
+        _require(
+            0.01 <= self.bytes_per_cycle <= 1e5,
+            "dram.bytes_per_cycle",
+            f"{self.bytes_per_cycle} is not in 0.01..100000",
+        )
         for name in ("burst_bytes", "row_bytes", "banks"):
             value = getattr(self, name)
-            _require(value >= 1 and value & (value - 1) == 0, f"dram.{name}", f"{value} is not a power of two")
+            _require(
+                value >= 1 and value & (value - 1) == 0,
+                f"dram.{name}",
+                f"{value} is not a power of two",
+            )
         for name in ("row_miss_cycles", "setup_cycles"):
             value = getattr(self, name)
             _require(0 <= value <= 100_000, f"dram.{name}", f"{value} is not in 0..100000")
@@ -95,8 +121,16 @@ class ControlSpec:
     queue_depth: int
 
     def __post_init__(self) -> None:
-        _require(0 <= self.dispatch_cycles <= 1000, "control.dispatch_cycles", f"{self.dispatch_cycles} is not in 0..1000")
-        _require(1 <= self.queue_depth <= 256, "control.queue_depth", f"{self.queue_depth} is not in 1..256")
+        _require(
+            0 <= self.dispatch_cycles <= 1000,
+            "control.dispatch_cycles",
+            f"{self.dispatch_cycles} is not in 0..1000",
+        )
+        _require(
+            1 <= self.queue_depth <= 256,
+            "control.queue_depth",
+            f"{self.queue_depth} is not in 1..256",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +145,13 @@ class EnergySpec:
     static_cycle_fj: int
 
     def __post_init__(self) -> None:
-        for name in ("mac_fj", "vector_fj", "scratchpad_byte_fj", "dram_byte_fj", "static_cycle_fj"):
+        for name in (
+            "mac_fj",
+            "vector_fj",
+            "scratchpad_byte_fj",
+            "dram_byte_fj",
+            "static_cycle_fj",
+        ):
             value = getattr(self, name)
             _require(0 <= value <= 10**12, f"energy.{name}", f"{value} is not in 0..10^12")
 
@@ -139,7 +179,9 @@ class HardwareSpec:
     @cached_property
     def profile_id(self) -> str:
         """Hardware profile: 16 hex digits over every number, not over name and prose."""
-        numbers = {k: v for k, v in asdict(self).items() if k not in ("name", "description", "sources")}
+        numbers = {
+            k: v for k, v in asdict(self).items() if k not in ("name", "description", "sources")
+        }
         return hashlib.sha256(repr(sorted(numbers.items())).encode()).hexdigest()[:16]
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from drawn_graphs import graphs
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from autotune.fusion.nest import BufferRole, Nest, Rejection, analyse
 from autotune.graph.graph import Graph
 from autotune.graph.op import OpKind
 from autotune.graph.reference import evaluate
+from drawn_graphs import graphs
 
 
 def window(axis: AxisMap, start: tuple[int, ...], tile: tuple[int, ...], extent: int) -> slice:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pickle
 
-from drawn_graphs import graphs
 from hypothesis import given
 
 from autotune.fusion.group import Group, is_connected, is_convex
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.op import OpKind
+from drawn_graphs import graphs
 
 
 def diamond() -> Graph:

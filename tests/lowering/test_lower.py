@@ -6,11 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from drawn_graphs import array, graphs, schedules
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from oracle import Interpreter
-from races import RaceDetector
 
 from autotune.errors import ScheduleError
 from autotune.fusion.group import Group
@@ -24,6 +21,9 @@ from autotune.isa.table import Opcode
 from autotune.lowering.lower import lower
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.targets.library import load_spec
+from drawn_graphs import array, graphs, schedules
+from oracle import Interpreter
+from races import RaceDetector
 
 SPEC = replace(load_spec("server"), cores=2)
 
@@ -35,7 +35,9 @@ def run(graph: Graph, program: Program) -> None:
     got = Interpreter(program, {**feeds, **graph.constants}).run()
     for name, value in want.items():
         scale = np.abs(value).max() + 1e-3
-        np.testing.assert_allclose(got[name].reshape(value.shape), value, rtol=1e-3, atol=1e-4 * scale)
+        np.testing.assert_allclose(
+            got[name].reshape(value.shape), value, rtol=1e-3, atol=1e-4 * scale
+        )
 
 
 def lowered(graph: Graph, data: st.DataObject) -> Program:
@@ -67,7 +69,9 @@ def test_semaphores_order_every_conflict(data: st.DataObject) -> None:
 def residual_block() -> Graph:
     b = GraphBuilder("block")
     x = b.input("x", (1, 6, 9, 10))
-    y = b.add(K.RELU, b.add(K.CONV, x, b.constant(array(8, 6, 3, 3)), b.constant(array(8)), pads=(1,) * 4))
+    y = b.add(
+        K.RELU, b.add(K.CONV, x, b.constant(array(8, 6, 3, 3)), b.constant(array(8)), pads=(1,) * 4)
+    )
     z = b.add(K.CONV, y, b.constant(array(6, 8, 3, 3)), pads=(1,) * 4)
     return b.build(outputs=[b.add(K.RELU, b.add(K.ADD, z, x))])
 
@@ -84,9 +88,7 @@ def without_waits(instruction: Instruction) -> Instruction:
 
 def test_the_race_check_finds_a_missing_semaphore() -> None:
     program = block_program()
-    stream = tuple(
-        without_waits(i) if i.opcode is Opcode.MATMUL else i for i in program.streams[0]
-    )
+    stream = tuple(without_waits(i) if i.opcode is Opcode.MATMUL else i for i in program.streams[0])
     assert RaceDetector(replace(program, streams=(stream,))).run() != []
 
 
@@ -126,5 +128,5 @@ def test_a_schedule_that_does_not_fit_the_scratchpad_is_refused() -> None:
     graph = residual_block()
     group = Group.from_graph(graph, [op.name for op in graph.ops])
     small = replace(SPEC, scratchpad=replace(SPEC.scratchpad, size_bytes=4096))
-    with pytest.raises(ScheduleError, match="scratchpad: .* bytes > 4096"):
+    with pytest.raises(ScheduleError, match=r"scratchpad: .* bytes > 4096"):
         lower(group, Schedule((NestSchedule((1, 6, 9, 10), (0, 1, 2, 3), (6, 8)),)), small)

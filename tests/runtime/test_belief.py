@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autotune.runtime.belief import Belief
+from autotune.runtime.belief import CORRECTED_WEIGHT, Belief
 from autotune.store.records import Record
 
 
@@ -38,7 +38,7 @@ def record(index: int, compute: int, moved: int, bandwidth: float, at_seconds: f
 
 
 def believed(belief: Belief) -> dict[str, int]:
-    return {r.group_key: r.cycles for r in belief.records()}
+    return {r.group_key: r.cycles for r in belief.training().records}
 
 
 def test_correction_from_a_sixth_of_the_candidates_halves_the_error_of_the_rest() -> None:
@@ -64,6 +64,7 @@ def test_what_was_measured_since_is_believed_as_measured() -> None:
     belief.relabel(10.0, seed=0)
     assert believed(belief)["group0"] == 15_000
     assert believed(belief)["group1"] == pytest.approx(30_000, rel=1e-6)
+    assert belief.training().weights == (CORRECTED_WEIGHT, 1.0)
 
 
 def test_noise_is_averaged_with_the_newest_weighing_most() -> None:
@@ -79,6 +80,12 @@ def test_without_drift_nothing_else_is_corrected() -> None:
     belief.observe(replace(record(0, 0, 0, 8.0, 5.0), cycles=20_000))
     belief.relabel(None, seed=0)
     assert believed(belief)["group1"] == 20_000
+
+
+def test_what_is_older_than_a_retrained_model_is_left_to_the_model() -> None:
+    belief = Belief([record(0, 10_000, 8, 8.0, 1.0), record(1, 20_000, 8, 8.0, 9.0)], 5.0)
+    belief.assume(lambda old: 1.5 * old.cycles)
+    assert believed(belief) == {"group0": 15_000, "group1": 20_000}
 
 
 def test_news_are_new_candidates_and_moved_costs() -> None:

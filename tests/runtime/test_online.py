@@ -15,16 +15,17 @@ from autotune.errors import AutotuneError
 from autotune.fusion.group import Group
 from autotune.graph.reference import evaluate
 from autotune.lowering.lower import lower
+from autotune.runtime.belief import Training
 from autotune.runtime.choice import Choice
 from autotune.runtime.drift import DriftRule
 from autotune.runtime.event import EventKind
-from autotune.runtime.execution import execute
-from autotune.runtime.online import Model, OnlineOptions, OnlineTrainer, annotated
+from autotune.runtime.execution import RunTrace, execute
+from autotune.runtime.learning import Model, OnlineOptions, Proposal, annotated
+from autotune.runtime.online import OnlineTrainer
 from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.program_table import compile_table
 from autotune.runtime.published import Published
 from autotune.schedule.schedule import Schedule
-from autotune.store.records import Record
 from autotune.store.store import Store
 
 GRAPH = case.network()
@@ -53,15 +54,23 @@ class Learning:
         self.plan_now = plan
         self.saved: list[tuple[float | None, float]] = []
 
-    def fit(self, records: Sequence[Record]) -> Model:
-        costs = {(r.group_key, r.schedule_json): float(r.cycles) for r in records}
+    def fit(self, training: Training) -> Model:
+        costs = {(r.group_key, r.schedule_json): float(r.cycles) for r in training.records}
         return Remembered(costs, 8.0)
 
     def save(self, model: Model, error: float | None, since_seconds: float) -> None:
         self.saved.append((error, since_seconds))
 
-    def plan(self, model: Model) -> Sequence[Choice]:
-        return self.plan_now()
+    unit = "cycles"
+
+    def price(self, model: Model, group: Group, schedule: Schedule) -> float:
+        return model.predict(group, schedule)
+
+    def paid(self, trace: RunTrace) -> int:
+        return trace.cycles
+
+    def plan(self, model: Model) -> Proposal:
+        return Proposal(tuple(self.plan_now()))
 
 
 class Bench:
@@ -144,7 +153,7 @@ def test_a_better_plan_is_measured_and_swapped_in(bench: Callable[..., Bench]) -
     assert b.published.current.plan_version == 1
     assert len(b.published.current.group_steps) < len(before.group_steps)
     swapped = b.trainer.events[-1].figures
-    assert swapped["proposed_cycles"] < swapped["current_cycles"]
+    assert swapped["proposed"] < swapped["current"]
     assert b.run(3)[-1] is not None
 
 

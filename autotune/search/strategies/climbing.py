@@ -116,7 +116,7 @@ def _changes(
     for producer, consumer in crossing:
         readers.setdefault(home[producer], set()).add(home[consumer])
         sources.setdefault(home[consumer], set()).add(home[producer])
-    for group, names in enumerate(partition.groups):
+    for names in partition.groups:
         for at in range(1, len(names)):
             yield (names,), (*_parts(graph, names[:at]), *_parts(graph, names[at:]))
     for first, found in readers.items():

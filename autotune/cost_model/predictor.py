@@ -1,0 +1,147 @@
+"""The cost model for embedding: ask what a group would cost, without measuring or searching."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from autotune.cost_model.hpm import CostModel, Estimate
+from autotune.errors import ScheduleError, StoreError
+from autotune.fusion.group import Group
+from autotune.fusion.nest import Nest, Rejection, analyse
+from autotune.schedule.candidate import Candidate
+from autotune.schedule.schedule import Schedule, check
+from autotune.schedule.space import enumerate_nest
+from autotune.schedule.table import ScheduleTable
+from autotune.store.store import Store
+from autotune.targets.library import load_spec
+from autotune.targets.protocol import Target
+from autotune.targets.spec import HardwareSpec
+
+ENUMERATED = 1024
+"""Schedules per nest among which the best one is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a group is predicted to cost by a schedule; ``low_cycles`` to ``high_cycles`` holds 90 %
+    of measurements."""
+
+    schedule: Schedule
+    cycles: float
+    low_cycles: float
+    high_cycles: float
+    energy_fj: float
+    dram_bytes: float
+
+
+class Predictor:
+    """Answers from a trained model; immutable, usable from several threads."""
+
+    def __init__(self, model: CostModel) -> None:
+        self.model = model
+
+    @property
+    def spec(self) -> HardwareSpec:
+        """The machine that costs are predicted for."""
+        return self.model.spec
+
+    @classmethod
+    def load(
+        cls, target: Target | Path | str = "edge", store: Store | Path | None = None
+    ) -> Predictor:
+        """The predictor of a target (or its name or spec file), with the model that its last
+        calibration left in the store (None: the user's).
+
+        Raises ``StoreError`` when there is none, or it is of another version.
+        """
+        spec = load_spec(target) if isinstance(target, (str, Path)) else target.spec
+        if isinstance(store, Store):
+            return cls(_stored(store, spec))
+        with Store.open(store) as own:
+            return cls(_stored(own, spec))
+
+    def predict(self, group: Group, schedule: Schedule | None = None) -> Cost:
+        """Cost of a group by a schedule, or by the best one that the model knows.
+
+        Raises ``ScheduleError`` when the group cannot run on the machine, or not by the schedule.
+        """
+        nests = _nests(group)
+        if schedule is None:
+            return self._best(group, nests)
+        return self._costs(group, nests, [schedule])[0]
+
+    def predict_many(self, candidates: Sequence[Candidate]) -> list[Cost]:
+        """Costs of many candidates, in their order; those of one group are predicted together.
+
+        Raises ``ScheduleError`` for one that is not legal.
+        """
+        members: dict[str, list[int]] = {}
+        for index, candidate in enumerate(candidates):
+            members.setdefault(candidate.group.key, []).append(index)
+        found: dict[int, Cost] = {}
+        for indices in members.values():
+            group = candidates[indices[0]].group
+            schedules = [candidates[i].schedule for i in indices]
+            found.update(zip(indices, self._costs(group, _nests(group), schedules), strict=True))
+        return [found[index] for index in range(len(candidates))]
+
+    def _costs(
+        self, group: Group, nests: tuple[Nest, ...], schedules: list[Schedule]
+    ) -> list[Cost]:
+        for schedule in schedules:
+            rejection = check(nests, schedule, self.spec.scratchpad_elements, self.spec.cores)
+            if rejection is not None:
+                raise ScheduleError(f"{_names(group)}: {rejection.reason}")
+        total = np.zeros((5, len(schedules)))
+        for position, nest in enumerate(nests):
+            table = ScheduleTable.of(nest, [schedule.nests[position] for schedule in schedules])
+            total += _columns(self.model.estimate(nest, table))
+        return [
+            Cost(schedule, *row) for schedule, row in zip(schedules, total.T.tolist(), strict=True)
+        ]
+
+    def _best(self, group: Group, nests: tuple[Nest, ...]) -> Cost:
+        parts, total = [], np.zeros(5)
+        for nest in nests:
+            table = enumerate_nest(
+                nest, self.spec.scratchpad_elements, self.spec.cores, ENUMERATED,
+                np.random.default_rng(0),
+            )
+            if not len(table):
+                raise ScheduleError(
+                    f"{_names(group)}: no tile fits {self.spec.scratchpad.size_bytes} bytes; fuse less"
+                )
+            columns = _columns(self.model.estimate(nest, table))
+            best = int(np.argmin(columns[0]))
+            parts.append(table.row(best))
+            total += columns[:, best]
+        return Cost(Schedule(tuple(parts)), *total.tolist())
+
+
+def _columns(found: Estimate) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    return np.stack([found.cycles, found.low, found.high, found.energy_fj, found.dram_bytes])
+
+
+def _nests(group: Group) -> tuple[Nest, ...]:
+    nests = analyse(group)
+    if isinstance(nests, Rejection):
+        raise ScheduleError(f"{_names(group)}: {nests.reason}")
+    return nests
+
+
+def _names(group: Group) -> str:
+    return f"group of {', '.join(op.name for op in group.ops)}"
+
+
+def _stored(store: Store, spec: HardwareSpec) -> CostModel:
+    model = store.load_model(spec.profile_id)
+    if model is None:
+        raise StoreError(
+            f"{spec.name}: the store holds no cost model for hardware profile {spec.profile_id}; "
+            f"run 'autotune calibrate --target {spec.name}' first"
+        )
+    return CostModel.from_bytes(model.blob, spec)

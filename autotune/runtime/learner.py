@@ -1,0 +1,253 @@
+"""The learner: what an online trainer's worker does with finished runs, one batch after another."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic
+
+import numpy as np
+
+from autotune.graph.graph import Array
+from autotune.measure.measurement import Measured
+from autotune.runtime.belief import Belief
+from autotune.runtime.drift import Drift, DriftDetector
+from autotune.runtime.event import Event, EventKind
+from autotune.runtime.execution import RunTrace
+from autotune.runtime.learning import (
+    Learning,
+    M,
+    OnlineOptions,
+    annotated,
+    model_error,
+    predicted_cycles,
+)
+from autotune.runtime.program_cache import ProgramCache
+from autotune.runtime.program_table import ProgramTable, compile_table
+from autotune.runtime.published import Published
+from autotune.runtime.remeasure import remeasure, sample
+from autotune.runtime.trial import Trial, compare
+from autotune.schedule.candidate import Candidate
+from autotune.search.records import to_record
+from autotune.store.records import Record
+from autotune.store.store import Store
+from autotune.targets.protocol import Target
+
+NEWS_TOLERANCE = 0.01
+"""A candidate whose cost moved by less than this fraction is no news."""
+
+HELD_OUT = 5
+"""Every fifth re-measured candidate is kept from training, to say what retraining achieved."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """One run as the learner takes it in: when it finished, what it cost, what it was fed."""
+
+    at_seconds: float
+    trace: RunTrace
+    inputs: Mapping[str, Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """What a learner works on and with. ``stopping`` says that the session wants to close, and
+    ``tell`` takes an event."""
+
+    published: Published
+    target: Target
+    cache: ProgramCache
+    store: Store
+    options: OnlineOptions
+    clock: Callable[[], float]
+    stopping: Callable[[], bool]
+    tell: Callable[[Event], None]
+
+
+class Learner(Generic[M]):
+    """Stores what runs cost, follows their prediction error, and when it grows retrains the model,
+    searches again, and publishes the new plan once it is proven. Used by one thread."""
+
+    def __init__(
+        self,
+        work: Workplace,
+        model: M,
+        learning: Learning[M],
+        *,
+        calibrated_error: float | None,
+        trusted_since_seconds: float,
+    ) -> None:
+        self._work = work
+        self._model = model
+        self._learning = learning
+        self._rng = np.random.default_rng(work.options.seed)
+        self._belief = Belief(
+            work.store.records(work.target.spec.profile_id), trusted_since_seconds
+        )
+        self._assumed = trusted_since_seconds == 0.0
+        self._since_seconds = trusted_since_seconds
+        self._detector = DriftDetector(work.options.rule, calibrated_error)
+        self._finished_at: deque[tuple[int, float]] = deque(maxlen=work.options.rule.window_runs)
+        self._runs = 0
+        self._learned_at_run = 0
+        self._inputs: Mapping[str, Array] = {}
+
+    def take(self, batch: Sequence[FinishedRun]) -> None:
+        """Take in finished runs in their order, and learn if they give reason to."""
+        drift = self._examine(batch)
+        if self._work.stopping():
+            return
+        if drift is not None:
+            self._learn(drift)
+        elif self._runs - self._learned_at_run >= self._work.options.routine_runs:
+            self._learned_at_run = self._runs
+            if self._belief.news(NEWS_TOLERANCE):
+                self._learn(None)
+
+    def tell(self, kind: EventKind, text: str, **figures: float) -> None:
+        """Report an event."""
+        self._work.tell(Event(kind, self._runs, self._work.clock(), text, figures))
+
+    def _examine(self, batch: Sequence[FinishedRun]) -> Drift | None:
+        """Store a batch of runs; the first drift that it shows."""
+        self._take_in([r for run in batch for r in self._records(run.trace, run.at_seconds)])
+        current, found = self._work.published.current, None
+        for run in batch:
+            self._runs += 1
+            self._inputs = run.inputs
+            self._finished_at.append((self._runs, run.at_seconds))
+            error = run.trace.error if run.trace.versions == current.versions else None
+            if found is not None or error is None:
+                continue
+            found = self._detector.observe(self._runs, error)
+            if found is not None:
+                self._since_seconds = self._time_of(found.first_run)
+        return found
+
+    def _time_of(self, run: int) -> float:
+        return next(at for number, at in self._finished_at if number == run)
+
+    def _records(self, trace: RunTrace, at_seconds: float) -> list[Record]:
+        network = self._work.published.current.graph.name
+        return [
+            to_record(
+                Measured(Candidate(run.step.group, run.step.schedule, network), run.execution),
+                self._work.target,
+                "run",
+                lambda: at_seconds,
+            )
+            for run in trace.groups
+        ]
+
+    def _take_in(self, records: Sequence[Record]) -> None:
+        self._work.store.add(records)
+        for record in records:
+            self._belief.observe(record)
+
+    def _learn(self, drift: Drift | None) -> None:
+        """Measure again after drift, retrain, search again."""
+        if not self._assumed:
+            self._belief.assume(lambda record: predicted_cycles(self._model, record))
+            self._assumed = True
+        held_out = [] if drift is None else self._answer(drift)
+        if self._work.stopping():
+            return
+        since_seconds = None if drift is None else self._since_seconds
+        pairs = self._belief.relabel(since_seconds, self._work.options.seed)
+        model = self._learning.fit(self._belief.training())
+        self._adopt(model, held_out, pairs)
+        if not self._work.stopping():
+            self._replan()
+        self._learned_at_run = self._runs
+        self._detector.restart()
+
+    def _answer(self, drift: Drift) -> list[Record]:
+        """Measure a sample of known candidates on the machine as it is now. Returns the records
+        that are held out from training."""
+        self.tell(
+            EventKind.DRIFT,
+            f"prediction error {drift.error:.1%} against {drift.baseline:.1%} before",
+            error=drift.error,
+            baseline=drift.baseline,
+        )
+        work = self._work
+        stale = self._belief.stale(self._since_seconds)
+        network = work.published.current.graph.name
+        chosen = sample(stale, network, work.options.remeasure, self._rng)
+        fresh = remeasure(chosen, work.target, work.clock, work.stopping)
+        held_out = fresh[::HELD_OUT]
+        work.store.add(held_out)
+        self._take_in([record for i, record in enumerate(fresh) if i % HELD_OUT])
+        return held_out
+
+    def _adopt(self, model: M, held_out: Sequence[Record], pairs: int) -> None:
+        """Publish the new model's predictions of the current plan, and keep the model."""
+        before, after = model_error(self._model, held_out), model_error(model, held_out)
+        for record in held_out:
+            self._belief.observe(record)
+        figures = {"candidates": float(len(self._belief)), "pairs": float(pairs)}
+        text = f"on {len(self._belief)} candidates, {pairs} of them measured before and after"
+        if before is not None and after is not None:
+            figures |= {"error_before": before, "error_after": after}
+            text += f"; held-out error {before:.1%} before, {after:.1%} after"
+        self._model = model
+        self._learning.save(model, after, self._since_seconds)
+        version = self._work.published.current.model_version + 1
+        self._work.published.update(lambda table: annotated(table, model, version))
+        self.tell(EventKind.RETRAINED, text, **figures)
+
+    def _replan(self) -> None:
+        """Search by the new model; try the plan when it promises enough."""
+        proposal = self._learning.plan(self._model)
+        self._take_in(proposal.records)
+        work, current = self._work, self._work.published.current
+        proposed = annotated(
+            compile_table(current.graph, proposal.choices, work.target.spec, work.cache),
+            self._model,
+            current.model_version,
+        )
+        old, new = self._price(current), self._price(proposed)
+        gain = 1 - new / old
+        figures = {"current": old, "proposed": new, "gain": gain}
+        if gain < work.options.margin:
+            self.tell(
+                EventKind.KEPT,
+                f"best plan found is predicted {gain:+.1%} better, below the margin of "
+                f"{work.options.margin:.0%}",
+                **figures,
+            )
+            return
+        self.tell(EventKind.PROPOSED, f"a plan predicted {gain:.1%} better", **figures)
+        self._decide(proposed, compare(current, proposed, work.target, self._inputs))
+
+    def _price(self, table: ProgramTable) -> float:
+        """Predicted cost of one run, in the unit of the objective."""
+        return sum(
+            self._learning.price(self._model, step.group, step.schedule)
+            for step in table.group_steps
+        )
+
+    def _decide(self, proposed: ProgramTable, trial: Trial) -> None:
+        """Publish the proposed table if it computes the same and was measured to cost less."""
+        at = self._work.clock()
+        self._take_in([*self._records(trial.current, at), *self._records(trial.proposed, at)])
+        old = self._learning.paid(trial.current)
+        new = self._learning.paid(trial.proposed)
+        figures = {
+            "current": float(old),
+            "proposed": float(new),
+            "gain": 1 - new / old,
+            "largest_difference": trial.largest_difference,
+        }
+        unit = self._learning.unit
+        self.tell(EventKind.MEASURED, f"{new} {unit} against {old} of the current plan", **figures)
+        if not trial.agrees:
+            text = f"its outputs differ by {trial.largest_difference:.2g} from the current plan's"
+            self.tell(EventKind.REFUSED, text, **figures)
+        elif new >= old:
+            self.tell(EventKind.REFUSED, "measured no better than the current plan", **figures)
+        else:
+            version = self._work.published.swap(proposed).plan_version
+            text = f"plan {version} runs from now on, for {1 - new / old:.1%} fewer {unit}"
+            self.tell(EventKind.SWAPPED, text, plan_version=float(version), **figures)

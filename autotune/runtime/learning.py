@@ -1,0 +1,110 @@
+"""What online learning needs of a cost model and of those who fit, keep and plan by it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from autotune.errors import InputError
+from autotune.fusion.group import Group
+from autotune.runtime.belief import Training
+from autotune.runtime.choice import Choice
+from autotune.runtime.drift import DriftRule
+from autotune.runtime.execution import RunTrace
+from autotune.runtime.program_table import CostKey, ProgramTable
+from autotune.schedule.schedule import Schedule
+from autotune.store.records import Record
+
+
+class Model(Protocol):
+    """What online learning needs of a cost model."""
+
+    def predict(self, group: Group, schedule: Schedule) -> float:
+        """Cycles of a group run by a schedule."""
+        ...
+
+
+M = TypeVar("M", bound=Model)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A plan to try, and the measurements that its search took on the way."""
+
+    choices: tuple[Choice, ...]
+    records: tuple[Record, ...] = ()
+
+
+class Learning(Protocol[M]):
+    """What a trainer does with a model: fit one, keep it, and plan by it."""
+
+    def fit(self, training: Training) -> M:
+        """A model of these costs."""
+        ...
+
+    def save(self, model: M, error: float | None, since_seconds: float) -> None:
+        """Keep the model for later sessions, with its held-out error (a fraction, None when it
+        was not measured) and the time from which on measurements can be trusted."""
+        ...
+
+    @property
+    def unit(self) -> str:
+        """Unit of the objective's costs."""
+        ...
+
+    def price(self, model: M, group: Group, schedule: Schedule) -> float:
+        """What the model expects a group to cost, in the unit of the objective."""
+        ...
+
+    def paid(self, trace: RunTrace) -> int:
+        """What a run did cost, in the unit of the objective."""
+        ...
+
+    def plan(self, model: M) -> Proposal:
+        """The best plan that a small search finds by the model on the machine as it is now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OnlineOptions:
+    """How a session learns. ``margin`` is the predicted gain (a fraction) from which on a plan is
+    measured; ``routine_runs`` the runs after which news is learned without drift; ``remeasure``
+    the known candidates that are measured again after drift."""
+
+    rule: DriftRule = field(default_factory=DriftRule)
+    margin: float = 0.02
+    routine_runs: int = 64
+    remeasure: int = 160
+    backlog_runs: int = 4096
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.margin < 1:
+            raise InputError(f"margin {self.margin} is not in 0..1; 0.02 asks for 2 %")
+        for name in ("routine_runs", "remeasure", "backlog_runs"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} = {getattr(self, name)} must be ≥ 1")
+
+
+def annotated(table: ProgramTable, model: Model, version: int) -> ProgramTable:
+    """The table with a model's predictions in place of those that it carries."""
+    steps: dict[CostKey, float] = {
+        step.key: model.predict(step.group, step.schedule) for step in table.group_steps
+    }
+    return table.with_predictions(steps, version)
+
+
+def model_error(model: Model, records: Sequence[Record]) -> float | None:
+    """Mean absolute relative error of a model on records; None without records."""
+    if not records:
+        return None
+    errors = [abs(predicted_cycles(model, record) / record.cycles - 1) for record in records]
+    return float(np.mean(errors))
+
+
+def predicted_cycles(model: Model, record: Record) -> float:
+    group = Group.from_json(record.group_json)
+    return model.predict(group, Schedule.from_json(record.schedule_json))

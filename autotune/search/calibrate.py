@@ -1,0 +1,107 @@
+"""Calibration: measures drawn groups under drawn schedules and trains the target's cost model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from autotune.cost_model.features import FEATURE_VERSION
+from autotune.cost_model.hpm import CostModel
+from autotune.graph.graph import Graph
+from autotune.measure.runner import measure
+from autotune.schedule.candidate import Candidate
+from autotune.search.drawing import candidates
+from autotune.search.progress import Progress, silent
+from autotune.search.records import to_record
+from autotune.store.store import Store
+from autotune.targets.protocol import Target
+
+__all__ = ["DEFAULT_BUDGET", "CalibrationResult", "Progress", "calibrate"]
+
+DEFAULT_BUDGET = 3000
+"""Measurements of a calibration: what two cores measure and learn from in well under 90 s."""
+BATCH = 256
+"""Measurements that go into the store together: what an interrupt can lose at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationResult:
+    """What a calibration did: measurements taken now (``failed`` of them without a cost), those of
+    the draw that the store ``knew``, the trained model and its metrics on networks not trained on."""
+
+    metrics: Mapping[str, float]
+    measured: int
+    failed: int
+    knew: int
+    seconds: float
+    model: CostModel
+
+
+def calibrate(
+    target: Target,
+    *,
+    budget: int = DEFAULT_BUDGET,
+    graphs: Sequence[Graph] = (),
+    seed: int = 0,
+    store: Store,
+    progress: Progress | None = None,
+    workers: int | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> CalibrationResult:
+    """Measure the first ``budget`` candidates drawn from ``graphs`` and the workload generator,
+    half of the groups from each when there are graphs, then train and store the cost model.
+
+    Equal graphs and seed draw equal candidates, and what the store knows is not measured again: an
+    interrupted calibration continues, a finished one only trains. Training uses every record of
+    the target's hardware profile. Raises ``StoreError`` when the store cannot be written or holds
+    too few measurements to train on.
+    """
+    heard = silent if progress is None else progress
+    start = clock()
+    profile = target.spec.profile_id
+    drawn = _Drawn(candidates(graphs, target.spec, seed), set(store.known(profile)), budget)
+    measured = failed = 0
+    while batch := list(islice(drawn, BATCH)):
+        records = []
+        try:
+            for result in measure(target, batch, workers):
+                records.append(to_record(result, target, "calibrate"))
+                heard("measure", drawn.skipped + measured + len(records), budget)
+        finally:
+            store.add(records)
+        measured += len(records)
+        failed += sum(record.outcome != "ok" for record in records)
+    heard("train", 0, 1)
+    model = CostModel.fit(store.records(profile), target.spec, seed=seed)
+    store.save_model(profile, model.to_bytes(), model.metrics, FEATURE_VERSION)
+    heard("train", 1, 1)
+    return CalibrationResult(model.metrics, measured, failed, drawn.skipped, clock() - start, model)
+
+
+class _Drawn:
+    """The first ``budget`` different candidates of a draw, without those that are ``known``."""
+
+    def __init__(
+        self, drawn: Iterator[Candidate], known: set[tuple[str, str]], budget: int
+    ) -> None:
+        self._drawn = drawn
+        self._known = known
+        self._seen: set[tuple[str, str]] = set()
+        self._budget = budget
+        self.skipped = 0
+
+    def __iter__(self) -> Iterator[Candidate]:
+        return self
+
+    def __next__(self) -> Candidate:
+        while len(self._seen) < self._budget:
+            candidate = next(self._drawn)
+            if candidate.key in self._seen:
+                continue
+            self._seen.add(candidate.key)
+            if candidate.key not in self._known:
+                return candidate
+            self.skipped += 1
+        raise StopIteration

@@ -1,0 +1,104 @@
+"""Draws candidates to calibrate on: connected convex groups and schedules of all qualities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from autotune.cost_model.features import bound
+from autotune.datasets import random_graphs
+from autotune.fusion.group import Group, is_convex
+from autotune.fusion.nest import Nest, Rejection, analyse
+from autotune.graph.graph import Graph
+from autotune.schedule.candidate import Candidate
+from autotune.schedule.schedule import NestSchedule, Schedule
+from autotune.schedule.space import enumerate_nest, tile_count
+from autotune.targets.spec import HardwareSpec
+
+SCHEDULES = 6
+"""Schedules drawn per group: several, so that the model learns what tells them apart."""
+_ENUMERATED = 384
+_LARGEST = 9
+"""Operators of a drawn group at most."""
+_STEPS = 40_000
+"""Tiles times stages of a drawn schedule at most: keeps one measurement in milliseconds."""
+_NEAR_GOOD = 0.6
+"""Share of schedules drawn from the better end: search exploits that end."""
+_FROM_GRAPHS = 0.5
+"""Share of groups drawn from the given networks, the rest being generated."""
+
+
+def candidates(
+    graphs: Sequence[Graph], spec: HardwareSpec, seed: int
+) -> Iterator[Candidate]:
+    """Endless candidates that are legal on ``spec``; a seed reproduces them."""
+    rng = np.random.default_rng(seed)
+    number = 0
+    while True:
+        if graphs and rng.random() < _FROM_GRAPHS:
+            graph = graphs[int(rng.integers(len(graphs)))]
+            network = graph.name
+        else:
+            graph, network = next(random_graphs(rng, 1)), f"workload:{number}"
+            number += 1
+        yield from _drawn(graph, network, spec, rng)
+
+
+def _drawn(
+    graph: Graph, network: str, spec: HardwareSpec, rng: np.random.Generator
+) -> Iterator[Candidate]:
+    names = grown(graph, _size(rng), rng)
+    group = Group.from_graph(graph, names)
+    nests = analyse(group)
+    if group.is_view or isinstance(nests, Rejection):
+        return
+    parts = [_nest_schedules(nest, spec, rng) for nest in nests]
+    if all(parts):
+        for row in zip(*parts, strict=True):
+            yield Candidate(group, Schedule(row), network)
+
+
+def _size(rng: np.random.Generator) -> int:
+    """Operators wanted: one in three groups is a single operator, large ones are rare."""
+    return min(_LARGEST, int(rng.geometric(0.33)))
+
+
+def grown(graph: Graph, size: int, rng: np.random.Generator) -> frozenset[str]:
+    """Names of a connected convex set of up to ``size`` operators, grown from a random one."""
+    digraph = graph.digraph
+    names = {graph.ops[int(rng.integers(len(graph.ops)))].name}
+    while len(names) < size:
+        near = sorted(
+            {
+                other
+                for name in names
+                for other in (*digraph.successors(name), *digraph.predecessors(name))
+            }
+            - names
+        )
+        convex = [name for name in rng.permutation(near).tolist() if is_convex(graph, {*names, name})]
+        if not convex:
+            break
+        names.add(convex[0])
+    return frozenset(names)
+
+
+def _nest_schedules(
+    nest: Nest, spec: HardwareSpec, rng: np.random.Generator
+) -> list[NestSchedule]:
+    """Schedules of a nest: near-good and uniform ones mixed; empty when none is legal."""
+    table = enumerate_nest(nest, spec.scratchpad_elements, spec.cores, _ENUMERATED, rng)
+    small = tile_count(nest, table) * max(1, len(nest.stages)) <= _STEPS
+    table = table.take(np.flatnonzero(small))
+    if not len(table):
+        return []
+    ranked = np.argsort(bound(nest, table, spec), kind="stable")
+    picked = []
+    for _ in range(SCHEDULES):
+        if rng.random() < _NEAR_GOOD:
+            at = min(len(ranked) - 1, int(rng.exponential(len(ranked) / 12)))
+        else:
+            at = int(rng.integers(len(ranked)))
+        picked.append(table.row(int(ranked[at])))
+    return picked

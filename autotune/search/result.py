@@ -1,0 +1,141 @@
+"""What a search found: three plans with their predicted and measured costs, and how it got there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autotune.cost_model.hpm import CostModel
+from autotune.fusion.group import Group
+from autotune.fusion.partition import Partition
+from autotune.schedule.schedule import Schedule
+from autotune.search.laboratory import Laboratory
+from autotune.search.plan import Plan, PlannedGroup
+from autotune.search.problem import FusionProblem, Trial
+from autotune.search.schedules import GroupCosts
+from autotune.store.records import Record
+
+
+@dataclass(frozen=True, slots=True)
+class GroupResult:
+    """One group of a plan, how to run it and what that costs.
+
+    ``schedule`` is None for views. Predictions are those made before the group was measured, with
+    their interval; the measured fields are None where nothing was measured.
+    """
+
+    group: Group
+    schedule: Schedule | None
+    predicted_cycles: float
+    low_cycles: float
+    high_cycles: float
+    predicted_energy_fj: float
+    predicted_dram_bytes: float
+    measured_cycles: int | None
+    energy_fj: int | None
+    dram_bytes: int | None
+
+    def planned(self) -> PlannedGroup:
+        """The group as a plan file holds it."""
+        return PlannedGroup(
+            tuple(op.name for op in self.group.ops), self.group.outputs, self.schedule,
+            self.predicted_cycles, self.measured_cycles, self.energy_fj, self.dram_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PlanResult:
+    """One partition with its groups in running order; costs are of one run of the network."""
+
+    partition: Partition
+    groups: tuple[GroupResult, ...]
+
+    @property
+    def predicted_cycles(self) -> float:
+        """Cycles as predicted before measuring."""
+        return sum(group.predicted_cycles for group in self.groups)
+
+    @property
+    def predicted_energy_fj(self) -> float:
+        """Femtojoules as predicted before measuring."""
+        return sum(group.predicted_energy_fj for group in self.groups)
+
+    @property
+    def predicted_dram_bytes(self) -> float:
+        """DRAM bytes as predicted before measuring."""
+        return sum(group.predicted_dram_bytes for group in self.groups)
+
+    @property
+    def measured_cycles(self) -> int | None:
+        """Cycles as measured; None when a group was not measured."""
+        return _sum([g.measured_cycles for g in self.groups if g.schedule is not None])
+
+    @property
+    def energy_fj(self) -> int | None:
+        """Femtojoules as measured; None when a group was not measured."""
+        return _sum([g.energy_fj for g in self.groups if g.schedule is not None])
+
+    @property
+    def dram_bytes(self) -> int | None:
+        """DRAM bytes as measured; None when a group was not measured."""
+        return _sum([g.dram_bytes for g in self.groups if g.schedule is not None])
+
+
+def _sum(costs: list[int | None]) -> int | None:
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """What a search found.
+
+    ``records`` are the measurements it took and ``measurements`` their number; ``trials`` the
+    partitions tried, in order. ``gap`` is the found plan's cost over the least cost that the model
+    now expects of any plan it was shown, minus one: what the model believes is still to be gained.
+    ``model`` is the cost model in its last state.
+    """
+
+    plan: Plan
+    unfused: PlanResult
+    greedy: PlanResult
+    found: PlanResult
+    records: tuple[Record, ...]
+    trials: tuple[Trial, ...]
+    gap: float
+    model: CostModel
+
+    @property
+    def groups(self) -> tuple[GroupResult, ...]:
+        """Groups of the found plan in running order."""
+        return self.found.groups
+
+    @property
+    def measurements(self) -> int:
+        """Measurements that the search took."""
+        return len(self.records)
+
+
+def plan_result(
+    problem: FusionProblem, costs: GroupCosts, laboratory: Laboratory, partition: Partition
+) -> PlanResult:
+    """A partition with the best measured schedule of every group; where none was measured, with
+    the one expected to be best. Every group is legal."""
+    return PlanResult(
+        partition,
+        tuple(_group_result(problem.group(n), costs, laboratory) for n in partition.groups),
+    )
+
+
+def _group_result(group: Group, costs: GroupCosts, laboratory: Laboratory) -> GroupResult:
+    if group.is_view:
+        return GroupResult(group, None, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0)
+    sample = laboratory.best(group)
+    scored = costs.best(group, 1)[0] if sample is None else sample.scored
+    record = None if sample is None else sample.record
+    return GroupResult(
+        group, scored.schedule, scored.predicted_cycles, scored.low_cycles, scored.high_cycles,
+        scored.predicted_energy_fj, scored.predicted_dram_bytes,
+        None if record is None else record.cycles,
+        None if record is None else record.energy_fj,
+        None if record is None else record.dram_bytes,
+    )

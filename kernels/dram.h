@@ -1,0 +1,168 @@
+/* The DRAM channel: what a rectangle costs in bursts and opened rows. Shared by all cores.
+ *
+ * A transfer occupies the channel for ceil(bursts * cycles_per_burst) cycles and for
+ * ceil(misses / banks) * row_miss_cycles more: consecutive rows lie in consecutive banks, which open
+ * rows side by side. A rectangle moves as contiguous runs; the edges of a run count whole bursts. */
+#ifndef AUTOTUNE_DRAM_H
+#define AUTOTUNE_DRAM_H
+
+#include <math.h>
+#include <string.h>
+
+#include "transfer.h"
+
+typedef struct {
+    double cycles_per_burst;
+    int64_t burst_bytes, row_bytes, banks; /* powers of two */
+    int64_t row_miss_cycles;
+    int row_shift, burst_shift;
+} DramNumbers;
+
+/* Memory side of a DMA instruction. It depends on the clipped sizes and on where the rectangle
+ * begins within a burst, so it is kept from one execution to the next of the same instruction. */
+typedef struct {
+    int64_t size[RANK], phase; /* what it was made for; phase -1: nothing yet */
+    int64_t bursts, data_cycles;
+    int64_t sweep_bytes;       /* from the first byte to behind the last of one sweep over rows */
+    int32_t levels;            /* loops over sweeps, outermost first */
+    int64_t count[RANK], stride[RANK]; /* in bytes */
+} Shape;
+
+/* Counts of one run of a program. */
+typedef struct {
+    int64_t transfers[2], bursts[2], bytes[2]; /* by direction: read, write; bytes that were wanted */
+    int64_t hits, misses, data_cycles, row_cycles;
+} Traffic;
+
+typedef struct {
+    int64_t free;  /* when the channel is */
+    int64_t *open; /* row that each bank holds open, -1 none */
+    Traffic traffic;
+} Channel;
+
+/* Runs of a clipped rectangle: the innermost contiguous stretch and the loops around it. */
+typedef struct {
+    int64_t bytes;
+    int32_t levels;
+    int64_t count[RANK], stride[RANK];
+} Runs;
+
+static Runs runs_of(const Region *r, const int64_t *size) {
+    Runs out;
+    int d = r->rank - 1;
+    out.bytes = 4;
+    for (; d >= 0; d--) {
+        if (size[d] == 1) continue;
+        if (r->stride[d] * 4 != out.bytes) break;
+        out.bytes *= size[d];
+    }
+    out.levels = 0;
+    for (int e = 0; e <= d; e++) {
+        if (size[e] == 1) continue;
+        out.count[out.levels] = size[e];
+        out.stride[out.levels++] = r->stride[e] * 4;
+    }
+    return out;
+}
+
+/* Bursts of `count` runs that are `stride` bytes apart, by adding up one period of their phases. */
+static int64_t bursts_of_row(const DramNumbers *n, int64_t phase, int64_t bytes, int64_t count, int64_t stride) {
+    int64_t mask = n->burst_bytes - 1, step = stride & mask, total = 0, period = 0, full = 0;
+    int64_t start = phase & mask, at = start;
+    do {
+        full += (at + bytes + mask) >> n->burst_shift;
+        at = (at + step) & mask;
+        period++;
+    } while (at != start && period < count);
+    total = count / period * full;
+    for (int64_t i = count % period; i > 0; i--, at = (at + step) & mask)
+        total += (at + bytes + mask) >> n->burst_shift;
+    return total;
+}
+
+static int64_t bursts_of(const DramNumbers *n, const Runs *runs, int level, int64_t phase) {
+    if (runs->levels == 0) return bursts_of_row(n, phase, runs->bytes, 1, 0);
+    if (level == runs->levels - 1)
+        return bursts_of_row(n, phase, runs->bytes, runs->count[level], runs->stride[level]);
+    if ((runs->stride[level] & (n->burst_bytes - 1)) == 0)
+        return runs->count[level] * bursts_of(n, runs, level + 1, phase);
+    int64_t total = 0;
+    for (int64_t i = 0; i < runs->count[level]; i++)
+        total += bursts_of(n, runs, level + 1, phase + i * runs->stride[level]);
+    return total;
+}
+
+/* Runs that leave no whole row between them sweep over rows as one. */
+static void make_shape(const DramNumbers *n, const Region *r, const int64_t *size, int64_t phase, Shape *out) {
+    Runs runs = runs_of(r, size);
+    memcpy(out->size, size, sizeof out->size);
+    out->phase = phase;
+    out->bursts = bursts_of(n, &runs, 0, phase);
+    out->data_cycles = (int64_t)ceil((double)out->bursts * n->cycles_per_burst - 1e-9);
+    out->sweep_bytes = runs.bytes;
+    out->levels = runs.levels;
+    while (out->levels > 0) {
+        int last = out->levels - 1;
+        if (runs.stride[last] - out->sweep_bytes >= n->row_bytes) break;
+        out->sweep_bytes += (runs.count[last] - 1) * runs.stride[last];
+        out->levels--;
+    }
+    memcpy(out->count, runs.count, sizeof out->count);
+    memcpy(out->stride, runs.stride, sizeof out->stride);
+}
+
+/* Rows `first` to `last` in turn; returns how many of them had to be opened. */
+static int64_t sweep_rows(int64_t *open, int64_t banks, int64_t first, int64_t last) {
+    int64_t misses = 0, checked = last - first < banks ? last : first + banks - 1;
+    for (int64_t row = first; row <= checked; row++) {
+        misses += open[row & (banks - 1)] != row;
+        open[row & (banks - 1)] = row;
+    }
+    if (last > checked) {
+        misses += last - checked;
+        for (int64_t row = last - banks + 1; row <= last; row++) open[row & (banks - 1)] = row;
+    }
+    return misses;
+}
+
+static int64_t rows_opened(const DramNumbers *n, Channel *channel, const Shape *shape, int64_t address) {
+    int64_t misses = 0, trip[RANK] = {0}, end = shape->sweep_bytes - 1;
+    for (;;) {
+        misses += sweep_rows(channel->open, n->banks, address >> n->row_shift, (address + end) >> n->row_shift);
+        int d = shape->levels - 1;
+        for (; d >= 0; d--) {
+            address += shape->stride[d];
+            if (++trip[d] < shape->count[d]) break;
+            address -= shape->count[d] * shape->stride[d];
+            trip[d] = 0;
+        }
+        if (d < 0) return misses;
+    }
+}
+
+typedef struct {
+    int64_t begin, data, row; /* when the channel was granted; cycles that it then is taken */
+} Grant;
+
+/* One transfer that may begin at `ready`; `address` is of its first byte. */
+static Grant transfer(const DramNumbers *n, Channel *channel, const Region *r, const int64_t *size,
+                      int64_t elements, int64_t address, int64_t ready, int writes, Shape *shape) {
+    int64_t phase = address & (n->burst_bytes - 1);
+    if (shape->phase != phase || memcmp(shape->size, size, sizeof shape->size) != 0)
+        make_shape(n, r, size, phase, shape);
+    int64_t misses = rows_opened(n, channel, shape, address);
+    Grant out = {ready > channel->free ? ready : channel->free, shape->data_cycles,
+                 (misses + n->banks - 1) / n->banks * n->row_miss_cycles};
+    channel->free = out.begin + out.data + out.row;
+    Traffic *t = &channel->traffic;
+    t->transfers[writes]++;
+    t->bursts[writes] += shape->bursts;
+    t->bytes[writes] += elements * 4;
+    t->misses += misses;
+    t->hits += shape->bursts - misses;
+    t->data_cycles += out.data;
+    t->row_cycles += out.row;
+    return out;
+}
+
+#endif

@@ -1,0 +1,135 @@
+/* Moving rectangles between DRAM tensors and the scratchpad, and masking what lies outside. */
+#ifndef AUTOTUNE_TRANSFER_H
+#define AUTOTUNE_TRANSFER_H
+
+#include <string.h>
+
+#include "lanes.h"
+
+/* The part of a rectangle that lies inside of its tensor: [low, low + size) of the rectangle. */
+typedef struct {
+    int64_t first[RANK]; /* coordinate where the rectangle begins */
+    int64_t low[RANK], size[RANK];
+    int64_t elements; /* 0: all of it is outside */
+    int whole;        /* none of it is outside */
+} Clip;
+
+ALWAYS_INLINE Clip clip_region(const Region *r, const Loops *at) {
+    Clip out;
+    out.elements = 1;
+    out.whole = 1;
+    for (int d = 0; d < RANK; d++) {
+        int64_t first = r->coord[d] + r->step[d] * at->index[r->level[d]];
+        int64_t low = first < 0 ? -first : 0;
+        int64_t high = r->extent[d] - first < r->size[d] ? r->extent[d] - first : r->size[d];
+        out.first[d] = first;
+        out.low[d] = low;
+        out.size[d] = high > low ? high - low : 0;
+        out.elements *= out.size[d];
+        out.whole &= out.size[d] == r->size[d];
+    }
+    return out;
+}
+
+/* Offset in elements of the first inside element in its tensor. */
+ALWAYS_INLINE int64_t clip_offset(const Region *r, const Clip *c) {
+    int64_t offset = 0;
+    for (int d = 0; d < RANK; d++) offset += (c->first[d] + c->low[d]) * r->stride[d];
+    return offset;
+}
+
+/* Loops without extents of 1, neighbours merged where every operand allows it; rank 1 at least. */
+ALWAYS_INLINE Nest merged(const int64_t *size, int operands, const int64_t (*stride)[RANK]) {
+    Nest out = {0};
+    for (int d = 0; d < RANK; d++) {
+        if (size[d] == 1) continue;
+        int last = out.rank - 1, joins = last >= 0;
+        for (int o = 0; o < operands && joins; o++)
+            joins = out.stride[o][last] == size[d] * stride[o][d];
+        if (!joins) last = out.rank++;
+        out.size[last] = joins ? out.size[last] * size[d] : size[d];
+        for (int o = 0; o < operands; o++) out.stride[o][last] = stride[o][d];
+    }
+    if (out.rank == 0) {
+        out.rank = 1;
+        out.size[0] = 1;
+        for (int o = 0; o < operands; o++) out.stride[o][0] = 1;
+    }
+    return out;
+}
+
+ALWAYS_INLINE void copy_nest(const Nest *nest, float *to, const float *from) {
+    int last = nest->rank - 1;
+    int64_t n = nest->size[last], ts = nest->stride[0][last], fs = nest->stride[1][last];
+    int64_t trip[RANK] = {0}, offset[2] = {0};
+    do {
+        float *t = to + offset[0];
+        const float *f = from + offset[1];
+        if (ts == 1 && fs == 1) memcpy(t, f, (size_t)n * sizeof(float));
+        else for (int64_t i = 0; i < n; i++) t[i * ts] = f[i * fs];
+    } while (next_row(nest, last, 2, trip, offset));
+}
+
+ALWAYS_INLINE void fill_nest(const Nest *nest, float *to, float value) {
+    int last = nest->rank - 1;
+    int64_t trip[RANK] = {0}, offset[1] = {0};
+    do fill_row(value, nest->size[last], to + offset[0], nest->stride[0][last]);
+    while (next_row(nest, last, 1, trip, offset));
+}
+
+/* Scratchpad strides are the nest's first operand, one per dimension of the region (not merged). */
+static void load_rectangle(const Word *w, const Loops *at, float *scratchpad, const float *tensor) {
+    const Region *r = &w->region;
+    Clip c = clip_region(r, at);
+    float *to = scratchpad + address_of(&w->operand[0], at);
+    if (!c.whole) {
+        Nest all = merged(r->size, 1, w->nest.stride);
+        fill_nest(&all, to, w->p0);
+        if (c.elements == 0) return;
+    }
+    int64_t stride[2][RANK];
+    for (int d = 0; d < RANK; d++) {
+        stride[0][d] = w->nest.stride[0][d];
+        stride[1][d] = r->stride[d];
+        to += c.low[d] * stride[0][d];
+    }
+    Nest nest = merged(c.size, 2, (const int64_t (*)[RANK])stride);
+    copy_nest(&nest, to, tensor + clip_offset(r, &c));
+}
+
+static void store_rectangle(const Word *w, const Loops *at, const float *scratchpad, float *tensor) {
+    const Region *r = &w->region;
+    Clip c = clip_region(r, at);
+    if (c.elements == 0) return;
+    const float *from = scratchpad + address_of(&w->operand[0], at);
+    int64_t stride[2][RANK];
+    for (int d = 0; d < RANK; d++) {
+        stride[0][d] = r->stride[d];
+        stride[1][d] = w->nest.stride[0][d];
+        from += c.low[d] * stride[1][d];
+    }
+    Nest nest = merged(c.size, 2, (const int64_t (*)[RANK])stride);
+    copy_nest(&nest, tensor + clip_offset(r, &c), from);
+}
+
+static void mask_rectangle(const Word *w, const Loops *at, float *scratchpad) {
+    const Region *r = &w->region;
+    Clip c = clip_region(r, at);
+    if (c.whole) return;
+    const int last = RANK - 1;
+    float *to = scratchpad + address_of(&w->operand[0], at);
+    int64_t trip[RANK] = {0}, offset[1] = {0}, step = w->nest.stride[0][last];
+    Nest rows = w->nest;
+    for (int d = 0; d < RANK; d++) rows.size[d] = r->size[d];
+    do {
+        float *row = to + offset[0];
+        int inside = 1;
+        for (int d = 0; d < last; d++) inside &= trip[d] >= c.low[d] && trip[d] < c.low[d] + c.size[d];
+        int64_t low = inside && c.size[last] ? c.low[last] : r->size[last];
+        int64_t high = inside && c.size[last] ? c.low[last] + c.size[last] : r->size[last];
+        fill_row(w->p0, low, row, step);
+        fill_row(w->p0, r->size[last] - high, row + high * step, step);
+    } while (next_row(&rows, last, 1, trip, offset));
+}
+
+#endif

@@ -1,0 +1,80 @@
+"""A machine spec and invented measurements: what cost model tests train on without a target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from autotune.cost_model.analysis import Analysis
+from autotune.datasets import random_graphs
+from autotune.fusion.group import Group
+from autotune.fusion.nest import Nest, Rejection, analyse
+from autotune.schedule.schedule import Schedule
+from autotune.schedule.space import random_schedule
+from autotune.schedule.table import ScheduleTable
+from autotune.targets.spec import (
+    ControlSpec,
+    DramSpec,
+    EnergySpec,
+    HardwareSpec,
+    MatrixSpec,
+    ScratchpadSpec,
+    VectorSpec,
+)
+
+SPEC = HardwareSpec(
+    "small", "a machine for tests", (), 2, 1e9,
+    MatrixSpec(16, 16, "os", 8),
+    VectorSpec(16, 4, 4, 8),
+    ScratchpadSpec(1 << 18, 16),
+    DramSpec(16.0, 64, 2048, 8, 20, 60),
+    ControlSpec(1, 8),
+    EnergySpec(3700, 900, 250, 10_000, 20_000),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The fields of a stored record that training reads."""
+
+    group_key: str
+    group_json: str
+    schedule_json: str
+    network: str
+    outcome: str
+    cycles: int
+    energy_fj: int
+    dram_bytes: int
+
+
+def drawn(rng: np.random.Generator) -> tuple[Group, tuple[Nest, ...], Schedule]:
+    """One random group with a random legal schedule."""
+    while True:
+        graph = next(random_graphs(rng, 1))
+        group = Group.from_graph(graph, [op.name for op in graph.ops])
+        nests = analyse(group)
+        if isinstance(nests, Rejection):
+            continue
+        schedule = random_schedule(nests, SPEC.scratchpad_elements, SPEC.cores, rng)
+        if schedule is not None:
+            return group, nests, schedule
+
+
+def observations(seed: int, count: int) -> Iterator[Observation]:
+    """Measurements of an invented machine, which takes up to 1.3 times the analytic cycles."""
+    rng = np.random.default_rng(seed)
+    for index in range(count):
+        group, nests, schedule = drawn(rng)
+        cycles = moved = 0.0
+        for nest, part in zip(nests, schedule.nests, strict=True):
+            found = Analysis(nest, ScheduleTable.of(nest, [part]), SPEC)
+            waits = 1.0 + 0.3 * math.tanh(float(found.busy_total[0] / found.estimate[0]))
+            cycles += float(found.estimate[0]) * waits
+            moved += float(found.moved_bytes[0])
+        yield Observation(
+            group.key, group.to_json(), schedule.to_json(), f"network:{index % 12}", "ok",
+            round(cycles), round(10_000 * moved + 20_000 * cycles), round(moved),
+        )

@@ -1,0 +1,80 @@
+"""Features are what a lowered program does, counted without lowering it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from measured import SPEC, drawn
+from walked import walk
+
+from autotune.cost_model.analysis import Analysis
+from autotune.cost_model.features import FEATURES, bound, features
+from autotune.isa.table import Unit
+from autotune.lowering.lower import lower
+from autotune.schedule.space import enumerate_nest
+from autotune.schedule.table import ScheduleTable
+
+WALKABLE = 20_000
+"""Instructions that a test walks at most."""
+
+
+@given(st.integers(0, 10_000))
+def test_counts_equal_those_of_the_lowered_program(seed: int) -> None:
+    group, nests, schedule = drawn(np.random.default_rng(seed))
+    found: Counter[str] = Counter()
+    for nest, part in zip(nests, schedule.nests, strict=True):
+        a = Analysis(nest, ScheduleTable.of(nest, [part]), SPEC)
+        for unit in (Unit.LOAD, Unit.STORE, Unit.MATRIX, Unit.VECTOR):
+            count = a.total(lambda step: step.instructions, unit)
+            found[f"{unit.name.lower()}_instructions"] += round(float(count[0]))
+        found["load_bytes"] += round(float(a.loaded_bytes[0]))
+        found["store_bytes"] += round(float(a.stored_bytes[0]))
+        found["multiply_adds"] += round(float(a.multiply_adds[0]))
+    if sum(n for name, n in found.items() if name.endswith("instructions")) > WALKABLE:
+        return
+    assert +found == +walk(lower(group, schedule, SPEC))
+
+
+@given(st.integers(0, 10_000))
+def test_rows_do_not_depend_on_their_table(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    _, nests, _ = drawn(rng)
+    table = enumerate_nest(nests[0], SPEC.scratchpad_elements, SPEC.cores, 40, rng)
+    whole = features(nests[0], table, SPEC)
+    for row in range(0, len(table), 7):
+        alone = features(nests[0], table.take([row]), SPEC)
+        np.testing.assert_allclose(alone[0], whole[row], rtol=1e-9, atol=1e-9)
+
+
+@given(st.integers(0, 10_000))
+def test_features_are_finite_and_shares_at_most_one(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    _, nests, _ = drawn(rng)
+    table = enumerate_nest(nests[0], SPEC.scratchpad_elements, SPEC.cores, 100, rng)
+    x = features(nests[0], table, SPEC)
+    assert x.shape == (len(table), len(FEATURES))
+    assert np.isfinite(x).all()
+    for name in ("bottleneck_share", "flow_share", "rest_share", "fill_scratchpad", "burst_share"):
+        column = x[:, [f.name for f in FEATURES].index(name)]
+        assert (column <= 1.0 + 1e-9).all() and (column >= 0).all(), name
+
+
+@given(st.integers(0, 10_000))
+def test_the_bound_is_no_more_than_the_estimate(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    _, nests, _ = drawn(rng)
+    table = enumerate_nest(nests[0], SPEC.scratchpad_elements, SPEC.cores, 100, rng)
+    assert (bound(nests[0], table, SPEC) <= Analysis(nests[0], table, SPEC).estimate).all()
+
+
+@pytest.mark.parametrize("feature", FEATURES, ids=lambda f: f.name)
+def test_every_feature_row_is_complete(feature: object) -> None:
+    assert feature.name.isidentifier() and feature.unit and feature.doc  # type: ignore[attr-defined]
+
+
+def test_feature_names_are_unique() -> None:
+    assert len({feature.name for feature in FEATURES}) == len(FEATURES)

@@ -1,0 +1,98 @@
+"""The cost model learns an invented machine, says how sure it is, and survives being stored."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from measured import SPEC, Observation, drawn, observations
+
+from autotune.cost_model import model_file
+from autotune.cost_model.hpm import MIN_RECORDS, CostModel
+from autotune.errors import StoreError
+from autotune.schedule.space import enumerate_nest
+
+
+@pytest.fixture(scope="module")
+def records() -> list[Observation]:
+    return list(observations(7, 300))
+
+
+@pytest.fixture(scope="module")
+def model(records: list[Observation]) -> CostModel:
+    return CostModel.fit(records, SPEC, seed=0)
+
+
+def test_an_invented_machine_is_learned_on_unseen_networks(model: CostModel) -> None:
+    assert model.metrics["mape"] < 0.05 < model.metrics["analytic_mape"]
+    assert model.metrics["spearman"] > 0.99
+    assert model.metrics["dram_mape"] < 0.01
+    assert model.metrics["energy_mape"] < 0.15
+    assert 0.8 <= model.metrics["coverage"] <= 0.98
+
+
+def test_a_group_costs_the_sum_of_its_nests_and_intervals_hold_it(model: CostModel) -> None:
+    group, nests, schedule = drawn(np.random.default_rng(3))
+    table = enumerate_nest(nests[0], SPEC.scratchpad_elements, 1, 64, np.random.default_rng(0))
+    found = model.predict_nest(nests[0], table)
+    assert (found.low <= found.cycles).all() and (found.cycles <= found.high).all()
+    assert model.predict(group, schedule) > 0
+
+
+def test_a_stored_model_predicts_the_same(model: CostModel) -> None:
+    again = CostModel.from_bytes(model.to_bytes(), SPEC)
+    _, nests, _ = drawn(np.random.default_rng(4))
+    table = enumerate_nest(nests[0], SPEC.scratchpad_elements, 1, 64, np.random.default_rng(0))
+    for ours, theirs in zip(
+        (model.estimate(nests[0], table).cycles, model.predict_energy(nests[0], table)),
+        (again.estimate(nests[0], table).cycles, again.predict_energy(nests[0], table)),
+        strict=True,
+    ):
+        assert np.array_equal(ours, theirs)
+    assert again.metrics == model.metrics
+
+
+def test_training_is_reproducible(records: list[Observation]) -> None:
+    first, second = (CostModel.fit(records[:80], SPEC, seed=5) for _ in range(2))
+    assert first.to_bytes() == second.to_bytes()
+
+
+def test_threads_share_a_model(model: CostModel) -> None:
+    _, nests, _ = drawn(np.random.default_rng(6))
+    table = enumerate_nest(nests[0], SPEC.scratchpad_elements, 1, 64, np.random.default_rng(0))
+    expected = model.predict_nest(nests[0], table).cycles
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: model.predict_nest(nests[0], table).cycles, range(16)):
+            assert np.array_equal(found, expected)
+
+
+def test_too_few_measurements_are_refused_with_the_way_out(records: list[Observation]) -> None:
+    failed = [replace(r, outcome="failed") for r in records[MIN_RECORDS:]]
+    with pytest.raises(StoreError, match="run 'autotune calibrate --target small' first"):
+        CostModel.fit([*records[: MIN_RECORDS - 1], *failed], SPEC, seed=0)
+
+
+def test_the_last_of_equal_candidates_counts(records: list[Observation]) -> None:
+    slow = [replace(r, cycles=r.cycles * 3) for r in records]
+    model = CostModel.fit([*slow, *records], SPEC, seed=0)
+    assert model.metrics["n"] == len({(r.group_key, r.schedule_json) for r in records})
+    assert model.metrics["mape"] < 0.05
+
+
+def test_foreign_or_damaged_files_are_refused(
+    model: CostModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blob = model.to_bytes()
+    with pytest.raises(StoreError, match="not a cost model"):
+        CostModel.from_bytes(b"PK\x03\x04", SPEC)
+    with pytest.raises(StoreError, match="checksum"):
+        CostModel.from_bytes(blob[:-1] + bytes([blob[-1] ^ 1]), SPEC)
+    with pytest.raises(StoreError, match="header"):
+        CostModel.from_bytes(blob[:60], SPEC)
+    with pytest.raises(StoreError, match="hardware profile"):
+        CostModel.from_bytes(blob, replace(SPEC, cores=1))
+    monkeypatch.setattr(model_file, "FEATURE_VERSION", 999)
+    with pytest.raises(StoreError, match="this version reads"):
+        CostModel.from_bytes(blob, SPEC)

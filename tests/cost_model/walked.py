@@ -1,0 +1,69 @@
+"""Counts what a program does by walking every trip of every loop: the oracle of features."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from autotune.isa.program import Instruction, Program
+from autotune.isa.table import ELEMENT_BYTES, MAX_RANK, NO_LEVEL, Opcode, Unit
+
+UNITS = {Unit.LOAD, Unit.STORE, Unit.MATRIX, Unit.VECTOR}
+
+
+def walk(program: Program) -> Counter[str]:
+    """Instructions by unit, bytes by direction (padding left out), multiply-adds, over all cores."""
+    counts: Counter[str] = Counter()
+    for stream in program.streams:
+        _walk(program, stream, counts)
+    return counts
+
+
+def _walk(program: Program, stream: tuple[Instruction, ...], counts: Counter[str]) -> None:
+    index = [0] * 16
+    stack: list[tuple[int, int, int]] = []
+    at = 0
+    while stream[at].opcode is not Opcode.HALT:
+        instruction = stream[at]
+        if instruction.opcode is Opcode.LOOP:
+            level = instruction.get("level")
+            index[level] = 0
+            stack.append((at, level, instruction.get("trips")))
+        elif instruction.opcode is Opcode.END:
+            start, level, trips = stack[-1]
+            index[level] += 1
+            if index[level] < trips:
+                at = start
+            else:
+                index[level] = 0
+                stack.pop()
+        elif instruction.row.unit in UNITS:
+            _count(program, instruction, index, counts)
+        at += 1
+    assert not stack
+
+
+def _count(
+    program: Program, instruction: Instruction, index: list[int], counts: Counter[str]
+) -> None:
+    unit = instruction.row.unit
+    counts[f"{unit.name.lower()}_instructions"] += 1
+    if unit in (Unit.LOAD, Unit.STORE):
+        counts[f"{unit.name.lower()}_bytes"] += _bytes(program, instruction, index)
+    if unit is Unit.MATRIX:
+        counts["multiply_adds"] += math.prod(
+            instruction.get(name) for name in ("m", "n1", "n0", "k2", "k1", "k0")
+        )
+
+
+def _bytes(program: Program, instruction: Instruction, index: list[int]) -> int:
+    shape = program.tensors[instruction.get("tensor")].shape
+    inside = 1
+    for d in range(MAX_RANK):
+        level, size = instruction.get(f"level{d}"), instruction.get(f"size{d}")
+        start = instruction.get(f"coord{d}")
+        if level != NO_LEVEL:
+            start += instruction.get(f"step{d}") * index[level]
+        extent = shape[d] if d < len(shape) else 1
+        inside *= max(0, min(start + size, extent) - max(start, 0))
+    return inside * ELEMENT_BYTES

@@ -1,0 +1,128 @@
+"""The schedule space: everything enumerated is legal, and nothing legal of the grid is missing."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotune.datasets import random_graphs
+from autotune.fusion.group import Group
+from autotune.fusion.nest import Nest, Rejection, analyse
+from autotune.schedule.extents import extents
+from autotune.schedule.orders import distinct_orders
+from autotune.schedule.schedule import NestSchedule, Schedule, check, scratchpad_elements
+from autotune.schedule.space import default_schedule, enumerate_nest, random_schedule
+from autotune.schedule.space import scratchpad_elements as scratchpad_column
+
+CAPACITY = 65536
+
+
+def drawn_nests(seed: int) -> tuple[Nest, ...]:
+    """The nests of one random graph, taken whole."""
+    rng = np.random.default_rng(seed)
+    while True:
+        graph = next(random_graphs(rng, 1))
+        nests = analyse(Group.from_graph(graph, [op.name for op in graph.ops]))
+        if not isinstance(nests, Rejection):
+            return nests
+
+
+SEEDS = st.integers(0, 10_000)
+
+
+@given(SEEDS, st.sampled_from([512, 4096, CAPACITY]), st.sampled_from([1, 2]))
+def test_every_enumerated_row_is_legal_and_distinct(seed: int, capacity: int, cores: int) -> None:
+    for nest in drawn_nests(seed):
+        table = enumerate_nest(nest, capacity, cores, 100, np.random.default_rng(seed))
+        rows = [table.row(i) for i in range(len(table))]
+        assert len(rows) <= 100
+        assert len(set(rows)) == len(rows)
+        assert all(check((nest,), Schedule((row,)), capacity, cores) is None for row in rows)
+
+
+@given(SEEDS)
+def test_scratchpad_column_equals_the_schedule_check(seed: int) -> None:
+    for nest in drawn_nests(seed):
+        table = enumerate_nest(nest, CAPACITY, 1, 60, np.random.default_rng(seed))
+        expected = [scratchpad_elements(nest, table.row(i)) for i in range(len(table))]
+        assert scratchpad_column(nest, table).tolist() == expected
+
+
+@given(SEEDS, st.sampled_from([256, 1024, 4096]))
+def test_small_spaces_equal_brute_force(seed: int, capacity: int) -> None:
+    for nest in drawn_nests(seed):
+        choices = [extents(nest.root_shape[d]) for d in nest.tileable]
+        choices += [extents(c.k_extent) if c.chunkable else (c.k_extent,) for c in nest.contractions]
+        if np.prod([len(c) for c in choices]) > 1000:
+            continue
+        table = enumerate_nest(nest, capacity, 1, 10**6, np.random.default_rng(0))
+        found = {table.row(i) for i in range(len(table))}
+        assert found == set(_brute_force(nest, choices, capacity))
+
+
+def _brute_force(nest: Nest, choices: list[tuple[int, ...]], capacity: int) -> list[NestSchedule]:
+    found = []
+    for sizes in itertools.product(*choices):
+        tile = list(nest.root_shape)
+        for d, size in zip(nest.tileable, sizes, strict=False):
+            tile[d] = size
+        split = tuple(d for d in nest.tileable if tile[d] < nest.root_shape[d])
+        k_tile = sizes[len(nest.tileable) :]
+        for order in distinct_orders(nest, split, shared=False):
+            single, double = (NestSchedule(tuple(tile), order, k_tile, b, 1) for b in (1, 2))
+            found.append(single)
+            if scratchpad_elements(nest, double) > scratchpad_elements(nest, single):
+                found.append(double)
+    return [row for row in found if scratchpad_elements(nest, row) <= capacity]
+
+
+@given(SEEDS)
+def test_orders_of_one_nest_refill_differently(seed: int) -> None:
+    for nest in drawn_nests(seed):
+        orders = distinct_orders(nest, nest.tileable, shared=False)
+        assert orders[0][: len(nest.tileable)] == nest.tileable
+        assert all(sorted(order) == list(range(len(nest.root_shape))) for order in orders)
+        assert len(set(orders)) == len(orders)
+
+
+@given(SEEDS)
+def test_a_sample_keeps_the_largest_tiles_and_is_reproducible(seed: int) -> None:
+    nest = drawn_nests(seed)[0]
+    whole = enumerate_nest(nest, CAPACITY, 1, 10**6, np.random.default_rng(0))
+    first = enumerate_nest(nest, CAPACITY, 1, 64, np.random.default_rng(seed))
+    again = enumerate_nest(nest, CAPACITY, 1, 64, np.random.default_rng(seed))
+    assert np.array_equal(first.tile, again.tile) and np.array_equal(first.order, again.order)
+    if not len(whole):
+        return
+    volumes = [np.prod(t.tile, axis=1) * np.prod(t.k_tile, axis=1) for t in (whole, first)]
+    assert volumes[0].max() == volumes[1].max()
+
+
+@given(SEEDS, st.sampled_from([1, 2]))
+def test_default_and_random_schedules_are_legal(seed: int, cores: int) -> None:
+    nests = drawn_nests(seed)
+    for schedule in (
+        default_schedule(nests, CAPACITY, cores),
+        random_schedule(nests, CAPACITY, cores, np.random.default_rng(seed)),
+    ):
+        assert schedule is None or check(nests, schedule, CAPACITY, cores) is None
+
+
+def test_nothing_fits_a_machine_that_is_too_small() -> None:
+    nests = drawn_nests(3)
+    assert len(enumerate_nest(nests[0], 1, 1, 100, np.random.default_rng(0))) == 0
+    assert default_schedule(nests, 1, 1) is None
+    assert random_schedule(nests, 1, 1, np.random.default_rng(0)) is None
+
+
+@pytest.mark.parametrize("extent", [1, 2, 7, 56, 97, 224, 1000, 100_000])
+def test_extents_are_ascending_and_hold_the_largest_that_an_instruction_takes(extent: int) -> None:
+    found = extents(extent)
+    assert list(found) == sorted(set(found))
+    assert found[0] == 1
+    assert found[-1] <= min(extent, 65535)
+    assert extent > 65535 or found[-1] == extent
