@@ -54,7 +54,7 @@ typedef struct {
     Queue queue[UNITS];
     int64_t pc, clock;
     int32_t state;   /* RUNNING, HALTED, or the unit whose queue is full (or CONTROL: waits itself) */
-    int64_t dispatch_cycles, full_cycles, wait_cycles; /* what the sequencer did */
+    int64_t full_cycles, wait_cycles; /* what held the sequencer up */
 } Core;
 
 typedef struct {

@@ -22,7 +22,7 @@ UNARY = {
     UnaryFn.GELU_TANH: lambda x, p, q: (
         x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
     ),
-    UnaryFn.EXP: lambda x, p, q: np.exp(x),
+    UnaryFn.EXP: lambda x, _p, _q: np.exp(x),
     UnaryFn.LOG: lambda x, p, q: np.log(x),
     UnaryFn.SQRT: lambda x, p, q: np.sqrt(x),
     UnaryFn.RSQRT: lambda x, p, q: 1 / np.sqrt(x),

@@ -187,7 +187,9 @@ class _Body:
                 past.append(self.used.get(buffer, self.zero))
             history.append(dict(self.free))
         spans = [np.max(list(h.values()), axis=0) for h in history]
-        interval = spans[-1] - spans[-2] if len(spans) > 1 else spans[-1]
+        interval = spans[0]
+        for count in range(1, longest):
+            interval = np.where(trips > count, spans[count] - spans[count - 1], interval)
         ends: dict[Unit, Floats] = {}
         whole = np.floor(trips)
         beyond = np.maximum(trips - longest, 0.0) * interval

@@ -13,8 +13,8 @@ from autotune.cost_model.dataset import Dataset
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-ROUNDS = 300
-SIDE_ROUNDS = 100
+ROUNDS = 200
+SIDE_ROUNDS = 40
 FOLDS = 5
 SCALE_ROUNDS = 60
 COVERAGE = 0.9
@@ -23,24 +23,25 @@ _MIN_SCALE = 0.002
 """Smallest scale of an error: keeps a calm region's interval from shrinking to nothing."""
 
 
-def boost(x: Floats, y: Floats, weight: Floats, seed: int, rounds: int = ROUNDS, depth: int = 6) -> xgb.Booster:
+def boost(x: Floats, y: Floats, weight: Floats, seed: int, rounds: int = ROUNDS, depth: int = 5) -> xgb.Booster:
     """Trees that predict ``y`` [n] from ``x`` [n, F] (Chen and Guestrin 2016, XGBoost, KDD)."""
     parameters = {
         "objective": "reg:pseudohubererror",
         "huber_slope": 0.1,
         "tree_method": "hist",
         "max_depth": depth,
-        "eta": 0.08,
+        "max_bin": 128,
+        "eta": 0.1,
         "subsample": 0.8,
-        "colsample_bytree": 0.7,
+        "colsample_bytree": 0.5,
         "min_child_weight": 0.05,
         "lambda": 1.0,
         "base_score": float(np.average(y, weights=weight)),
         "seed": seed,
-        "nthread": 2,
+        "nthread": 1,
         "verbosity": 0,
     }
-    return xgb.train(parameters, xgb.DMatrix(x, y, weight=weight), num_boost_round=rounds)
+    return xgb.train(parameters, xgb.DMatrix(x, y, weight=weight, nthread=1), num_boost_round=rounds)
 
 
 @dataclass(frozen=True, slots=True)

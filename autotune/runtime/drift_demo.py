@@ -3,24 +3,20 @@ prediction error rises, falls again after retraining, and the plan follows."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from autotune.errors import AutotuneError
 from autotune.graph.graph import Array, Graph
-from autotune.isa.program import Program
 from autotune.runtime.event import Event
 from autotune.runtime.learning import OnlineOptions
 from autotune.runtime.session import Session
 from autotune.search.plan import Plan
 from autotune.store.store import Store
 from autotune.targets.emulator import EmulatorTarget
-from autotune.targets.protocol import Execution, Target
-from autotune.targets.spec import HardwareSpec
+from autotune.targets.protocol import Target
 
 DRAM_BANDWIDTH = 0.6
 """The factor on DRAM bandwidth from the middle of the series on: a cut of 40 %."""
@@ -68,36 +64,9 @@ class DriftSeries:
         return self.points[-1].error
 
 
-class DriftingTarget:
-    """A target whose machine can change while programs run on it: what drift is to a session."""
-
-    def __init__(self, machine: Target) -> None:
-        self.machine = machine
-
-    @property
-    def name(self) -> str:
-        """Name of the machine."""
-        return self.machine.name
-
-    @property
-    def spec(self) -> HardwareSpec:
-        """The machine as it is described, which does not drift."""
-        return self.machine.spec
-
-    def time(self, program: Program) -> Execution:
-        """Cost on the machine as it is now."""
-        return self.machine.time(program)
-
-    def run(
-        self, program: Program, tensors: Mapping[str, Array]
-    ) -> tuple[Execution, dict[str, Array]]:
-        """Numbers and cost on the machine as it is now."""
-        return self.machine.run(program, tensors)
-
-
 def demonstrate_drift(
     graph: Graph,
-    target: EmulatorTarget,
+    target: Target,
     store: Store,
     *,
     plan: Plan | None = None,
@@ -109,33 +78,32 @@ def demonstrate_drift(
 ) -> DriftSeries:
     """Run a network in an online session on an emulator whose DRAM bandwidth is cut half-way.
 
-    The session works on a copy of ``store`` (which must hold a cost model of the target): what a
-    cut machine costs stays out of the user's measurements. After each run the session may finish
-    learning, so that the series does not depend on the speed of the host. ``progress`` hears the
-    number of finished runs and of all. Raises ``AutotuneError`` for a target without a model.
+    The session works on an emulator of its own and on a copy of ``store``, which must hold a cost
+    model of the target: what a cut machine costs stays out of the user's measurements. After each
+    run the session may finish learning, so that the series does not depend on the host's speed.
+    ``progress`` hears the number of finished runs and of all. Raises ``AutotuneError`` for a
+    target without a model.
     """
     if runs_before < 1 or runs_after < 1:
         raise AutotuneError(f"{runs_before} runs before and {runs_after} after: give 1 or more")
     feeds = _random_inputs(graph)
+    machine = EmulatorTarget(target.spec, target.name)
     points: list[DriftPoint] = []
-    with tempfile.TemporaryDirectory(prefix="autotune-drift-") as folder:
-        copy = _copied(store, target, Path(folder) / "autotune.db")
-        machine = DriftingTarget(target)
-        with (
-            copy,
-            Session(graph, machine, copy, online=True, plan=plan, options=options) as session,
-        ):
-            first = session.table
-            for run in range(runs_before + runs_after):
-                if run == runs_before:
-                    machine.machine = target.derate(dram_bandwidth=dram_bandwidth)
-                session.run(feeds)
-                points.append(_point(run, run >= runs_before, session))
-                session.wait_idle()
-                if progress is not None:
-                    progress(run + 1, runs_before + runs_after)
-            frozen = sum(machine.time(step.program).cycles for step in first.group_steps)
-            events = session.events
+    with (
+        _copied(store, machine) as copy,
+        Session(graph, machine, copy, online=True, plan=plan, options=options) as session,
+    ):
+        first = session.table
+        for run in range(runs_before + runs_after):
+            if run == runs_before:
+                machine.derate(dram_bandwidth)
+            session.run(feeds)
+            points.append(_point(run, run >= runs_before, session))
+            session.wait_idle()
+            if progress is not None:
+                progress(run + 1, runs_before + runs_after)
+        frozen = sum(machine.time(step.program).cycles for step in first.group_steps)
+        events = session.events
     return DriftSeries(graph.name, target.name, dram_bandwidth, tuple(points), events, frozen)
 
 
@@ -149,9 +117,9 @@ def _point(run: int, derated: bool, session: Session) -> DriftPoint:
     )
 
 
-def _copied(store: Store, target: EmulatorTarget, path: Path) -> Store:
+def _copied(store: Store, target: Target) -> Store:
     profile = target.spec.profile_id
-    copy = Store.open(path)
+    copy = Store.memory()
     copy.add(store.records(profile))
     model = store.load_model(profile)
     if model is not None:

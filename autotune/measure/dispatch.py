@@ -1,0 +1,211 @@
+"""One run over worker processes: hands out batches, survives deaths, yields results in order."""
+
+from __future__ import annotations
+
+import selectors
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from autotune.measure.attempt import Lower, attempt
+from autotune.measure.measurement import Failed, Measured, Measurement
+from autotune.measure.packing import packed
+from autotune.measure.pool import Pool
+from autotune.measure.process import WorkerProcess
+from autotune.measure.worker import Batch, Ready, Refused
+from autotune.schedule.candidate import Candidate
+from autotune.targets.protocol import Execution, Target
+
+BATCH = 32
+"""Candidates per message at most: about 0.2 ms of sending for some 30 ms of measuring."""
+
+PORTIONS = 4
+"""Batches per worker that what is left is cut into: small ones at the end let all finish together."""
+
+
+def judged(candidate: Candidate, result: Execution | str) -> Measurement:
+    """The measurement that an attempt's result stands for."""
+    if isinstance(result, str):
+        return Failed(candidate, result)
+    return Measured(candidate, result)
+
+
+@dataclass(slots=True)
+class _Job:
+    """What a worker has yet to answer, and when it began with the first of it."""
+
+    left: deque[tuple[int, Candidate]]
+    since_seconds: float
+
+
+class Dispatch:
+    """Runs candidates over lent workers; without any, or when they cannot load the target, in this
+    process. At most a few batches per worker are drawn ahead of what has been yielded."""
+
+    def __init__(
+        self,
+        target: Target,
+        candidates: Iterator[Candidate],
+        lower: Lower,
+        pool: Pool,
+        workers: int,
+        timeout_seconds: float | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._target = target
+        self._candidates = enumerate(candidates)
+        self._lower = lower
+        self._pool = pool
+        self._ahead = BATCH * PORTIONS * workers
+        self._timeout_seconds = timeout_seconds
+        self._clock = clock
+        self._count = workers
+        self._waiting: deque[tuple[int, Candidate]] = deque()
+        self._results: dict[int, Measurement] = {}
+        self._idle: list[WorkerProcess] = []
+        self._jobs: dict[WorkerProcess, _Job] = {}
+        self._selector = selectors.DefaultSelector()
+
+    def run(self) -> Iterator[Measurement]:
+        """One measurement per candidate, in order. Closing the iterator kills busy workers."""
+        try:
+            for worker in self._pool.lend(self._count):
+                self._enlist(worker)
+            index = 0
+            while self._advance(index):
+                yield self._results.pop(index)
+                index += 1
+        finally:
+            self._selector.close()
+            self._pool.end(self._jobs)
+            self._pool.give_back(self._idle)
+
+    def _advance(self, index: int) -> bool:
+        """Work until result ``index`` is there; False when there are no more candidates."""
+        while True:
+            self._draw()
+            self._assign()
+            if index in self._results:
+                self._receive(block=False)
+                return True
+            if self._jobs:
+                self._receive(block=True)
+            elif self._waiting:
+                self._do_here()
+            else:
+                return False
+
+    def _draw(self) -> None:
+        while len(self._waiting) < self._ahead:
+            item = next(self._candidates, None)
+            if item is None:
+                return
+            self._waiting.append(item)
+
+    def _assign(self) -> None:
+        while self._idle and self._waiting and len(self._results) < 2 * self._ahead:
+            target = packed(self._target)
+            if target is None:
+                self._dismiss()
+                return
+            size = max(1, min(BATCH, len(self._waiting) // (PORTIONS * self._count)))
+            items = deque(self._waiting.popleft() for _ in range(min(size, len(self._waiting))))
+            worker = self._idle.pop()
+            self._jobs[worker] = _Job(items, self._clock())
+            try:
+                worker.send(Batch.make(target, self._lower, tuple(c for _, c in items)))
+            except OSError:
+                self._lose(worker, blame=False)
+
+    def _do_here(self) -> None:
+        index, candidate = self._waiting.popleft()
+        self._results[index] = judged(candidate, attempt(self._target, candidate, self._lower))
+
+    def _receive(self, block: bool) -> None:
+        for key, _ in self._selector.select(self._patience() if block else 0):
+            worker: WorkerProcess = key.data
+            try:
+                answer = worker.receive()
+            except (EOFError, OSError):
+                self._lose(worker, blame=worker.ready)
+                continue
+            if isinstance(answer, Ready):
+                worker.ready = True
+                if worker in self._jobs:
+                    self._jobs[worker].since_seconds = self._clock()
+            elif isinstance(answer, Refused):
+                self._take_back(worker)
+                self._dismiss()
+                return
+            else:
+                self._take_in(worker, answer)
+        self._end_overdue()
+
+    def _take_in(self, worker: WorkerProcess, answer: Execution | str) -> None:
+        job = self._jobs[worker]
+        index, candidate = job.left.popleft()
+        job.since_seconds = self._clock()
+        self._results[index] = judged(candidate, answer)
+        if not job.left:
+            del self._jobs[worker]
+            self._idle.append(worker)
+
+    def _patience(self) -> float | None:
+        """Seconds until the first busy worker is overdue; None: wait for as long as it takes."""
+        if self._timeout_seconds is None:
+            return None
+        first = min((j.since_seconds for w, j in self._jobs.items() if w.ready), default=None)
+        if first is None:
+            return None
+        return max(0.0, first + self._timeout_seconds - self._clock())
+
+    def _end_overdue(self) -> None:
+        if self._timeout_seconds is None:
+            return
+        latest = self._clock() - self._timeout_seconds
+        for worker in [w for w, j in self._jobs.items() if w.ready and j.since_seconds <= latest]:
+            self._fail_first(worker, f"took longer than {self._timeout_seconds:g} s")
+            self._replace(worker)
+
+    def _lose(self, worker: WorkerProcess, blame: bool) -> None:
+        """A worker has died: its current candidate fails if it is to blame, the rest waits."""
+        cause = worker.cause_of_death()
+        if not blame:
+            self._take_back(worker)
+        elif worker in self._jobs:
+            self._fail_first(worker, f"the process that ran it died: {cause}")
+        if worker.ready:
+            self._replace(worker)
+        else:
+            self._discharge(worker)  # it could not start, and neither would another
+
+    def _fail_first(self, worker: WorkerProcess, reason: str) -> None:
+        index, candidate = self._jobs[worker].left.popleft()
+        self._results[index] = Failed(candidate, reason)
+        self._take_back(worker)
+
+    def _take_back(self, worker: WorkerProcess) -> None:
+        if worker in self._jobs:
+            self._waiting.extendleft(reversed(self._jobs.pop(worker).left))
+
+    def _enlist(self, worker: WorkerProcess) -> None:
+        self._selector.register(worker, selectors.EVENT_READ, worker)
+        self._idle.append(worker)
+
+    def _discharge(self, worker: WorkerProcess) -> None:
+        self._selector.unregister(worker)
+        if worker in self._idle:
+            self._idle.remove(worker)
+        self._pool.end([worker])
+
+    def _replace(self, worker: WorkerProcess) -> None:
+        self._discharge(worker)
+        for fresh in self._pool.lend(1):
+            self._enlist(fresh)
+
+    def _dismiss(self) -> None:
+        """Go on without workers: they cannot load the target, each for the same reason."""
+        for worker in [*self._jobs, *self._idle]:
+            self._take_back(worker)
+            self._discharge(worker)

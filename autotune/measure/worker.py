@@ -1,0 +1,81 @@
+"""The worker process: receives batches of candidates, measures them, answers one by one.
+
+``autotune.measure.process`` starts it as a fresh interpreter with one end of a socket. It holds no
+locks, semaphores or shared memory, so that it can be killed at any time.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+
+from autotune.measure.attempt import Lower, attempt
+from autotune.schedule.candidate import Candidate
+from autotune.targets.protocol import Execution, Target
+
+_UNLOADABLE = (AttributeError, ImportError, TypeError, ValueError, pickle.UnpicklingError)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Work for one worker. ``target`` is the pickled target as it was when the batch was sent;
+    ``work`` is the lowering and the candidates, pickled together so that a group that many of
+    them share travels once."""
+
+    target: bytes
+    work: bytes
+
+    @classmethod
+    def make(cls, target: bytes, lower: Lower, candidates: tuple[Candidate, ...]) -> Batch:
+        """Pack candidates and the lowering that turns them into programs."""
+        return cls(target, pickle.dumps((lower, candidates), pickle.HIGHEST_PROTOCOL))
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """First message of a worker: it has started and loaded its modules."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Answer to a batch whose target or lowering this interpreter cannot load."""
+
+    reason: str
+
+
+Answer = Ready | Refused | Execution | str
+"""What a worker says. A batch that is not refused gets, for each candidate in order, its cost or in
+one line why there is none."""
+
+
+def serve(descriptor: int) -> None:
+    """Answer batches that come over the socket until the other end hangs up."""
+    with Connection(descriptor) as line:
+        try:
+            line.send(Ready())
+            _answer_all(line)
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            return  # the parent ended, or does not want the answers any more
+
+
+def _answer_all(line: Connection) -> None:
+    held: tuple[bytes, Target] | None = None
+    while True:
+        batch: Batch = line.recv()
+        try:
+            if held is None or held[0] != batch.target:
+                held = batch.target, pickle.loads(batch.target)
+            lower, candidates = pickle.loads(batch.work)
+        except _UNLOADABLE as error:
+            line.send(Refused(f"{type(error).__name__}: {error}"))
+            continue
+        for candidate in candidates:
+            line.send(_portable(attempt(held[1], candidate, lower)))
+
+
+def _portable(result: Execution | str) -> Execution | str:
+    """A result that can be pickled, whatever mapping the target keeps its counters in."""
+    if isinstance(result, str) or type(result.counters) is dict:
+        return result
+    return replace(result, counters=dict(result.counters))

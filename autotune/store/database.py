@@ -1,0 +1,126 @@
+"""The database under the store: opens SQLite with WAL and atomic, serialised write transactions."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.pool import ConnectionPoolEntry, StaticPool
+
+from autotune.store.faults import explained, prepare_folder
+from autotune.store.schema import check, create_or_check, is_empty
+
+BUSY_SECONDS = 30.0
+"""How long a write waits for other processes' writes before it gives up."""
+
+MEMORY = ":memory:"
+
+
+class Database:
+    """One SQLite file, or one in memory, whose tables are those of the schema.
+
+    Safe to use from several threads and processes. Writes take turns: within the process by a
+    lock, between processes by SQLite's, waited for up to ``busy_seconds``.
+    """
+
+    def __init__(self, path: Path | None, busy_seconds: float = BUSY_SECONDS) -> None:
+        """Open the file, or make it with the tables in it; None is a database in memory.
+
+        Raises ``StoreError`` for a file that is no store, or that cannot be read and written.
+        """
+        self.place = MEMORY if path is None else str(path)
+        self._write_lock = threading.RLock()
+        self._read_lock: contextlib.AbstractContextManager[Any] = (
+            self._write_lock if path is None else contextlib.nullcontext()
+        )
+        if path is not None:
+            prepare_folder(path)
+        self._engine = _engine(path, busy_seconds)
+        try:
+            self._prepare()
+        except BaseException:
+            self._engine.dispose()
+            raise
+
+    def _prepare(self) -> None:
+        with self.read() as connection:
+            empty = is_empty(connection)
+            if not empty:
+                check(connection, self.place)
+        if empty:
+            self._prefer_wal()
+            with self.write() as connection:
+                create_or_check(connection, self.place)
+
+    def _prefer_wal(self) -> None:
+        """Readers then never wait for a writer. Some file systems refuse, and so does SQLite while
+        another process opens the same new file: the store works without, only slower."""
+        with self._engine.connect() as connection:
+            driver = connection.connection.dbapi_connection
+            assert driver is not None
+            with contextlib.suppress(sqlite3.OperationalError):
+                driver.cursor().execute("PRAGMA journal_mode = WAL")
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A connection that sees one state of the database throughout."""
+        with explained(self.place), self._read_lock, self._engine.connect() as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A write transaction: all of it is stored when the block ends, or none of it."""
+        with explained(self.place), self._write_lock, self._engine.connect() as connection:
+            connection.execution_options(**{_IMMEDIATE: True})
+            with connection.begin():
+                yield connection
+
+    def size_bytes(self) -> int:
+        """Size of the file with its write-ahead log; in memory, of its pages."""
+        if self.place != MEMORY:
+            files = (Path(self.place), Path(self.place + "-wal"))
+            return sum(file.stat().st_size for file in files if file.exists())
+        with self.read() as connection:
+            pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+            return int(pages * connection.exec_driver_sql("PRAGMA page_size").scalar_one())
+
+    def close(self) -> None:
+        """Close every connection; the last process to do so folds the WAL into the file."""
+        self._engine.dispose()
+
+
+_IMMEDIATE = "autotune_immediate"
+
+
+def _engine(path: Path | None, busy_seconds: float) -> Engine:
+    if path is None:
+        engine = create_engine(
+            "sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False}
+        )
+    else:
+        # URL.create and not text: a '?' or '#' in the path would end it there.
+        engine = create_engine(
+            URL.create("sqlite", database=str(path)), connect_args={"timeout": busy_seconds}
+        )
+    event.listen(engine, "connect", _configure)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _configure(driver: sqlite3.Connection, _: ConnectionPoolEntry) -> None:
+    driver.isolation_level = None  # the driver must not begin transactions: _begin does
+    # With WAL a crash of the program loses nothing; a power cut may lose the last transactions,
+    # whole ones, and never the file.
+    driver.execute("PRAGMA synchronous = NORMAL")
+
+
+def _begin(connection: Connection) -> None:
+    """Take the write lock at once: a transaction that reads first and then wants it is refused
+    without waiting when another wrote in between."""
+    immediate = connection.get_execution_options().get(_IMMEDIATE, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")

@@ -1,0 +1,81 @@
+"""Faults: turns what SQLite and the disk report into one line that says where and how to go on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy.exc import DBAPIError
+
+from autotune.errors import StoreError
+
+ELSEWHERE = "set AUTOTUNE_HOME to another folder"
+FULL_BELOW_BYTES = 1 << 20
+"""Less free space than this explains an I/O error: SQLite reports a full disk as one when it
+cannot grow its shared-memory file."""
+
+
+@contextmanager
+def explained(place: str) -> Iterator[None]:
+    """Raise ``StoreError`` naming ``place`` (the store's file) for a database error inside."""
+    try:
+        yield
+    except (DBAPIError, sqlite3.Error) as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        if not isinstance(cause, sqlite3.Error):
+            raise
+        raise StoreError(f"{place}: {_reason(cause, place)}") from error
+
+
+def _reason(error: sqlite3.Error, place: str) -> str:
+    name = getattr(error, "sqlite_errorname", "") or ""
+    if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+        return f"not a sound SQLite database ({error}); move it away or {ELSEWHERE}"
+    if name.startswith("SQLITE_FULL") or (name.startswith("SQLITE_IOERR") and _is_full(place)):
+        return f"the disk is full; nothing of this change was stored: free space or {ELSEWHERE}"
+    if name.startswith("SQLITE_READONLY"):
+        return f"the store is read-only ({error}); make it writable or {ELSEWHERE}"
+    if name.startswith(("SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
+        return f"cannot be opened ({error}); check its folder's permissions or {ELSEWHERE}"
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return f"another program holds the store ({error}); end it or try again"
+    if name.startswith("SQLITE_IOERR"):
+        return f"the disk failed ({error}); check it or {ELSEWHERE}"
+    return f"unexpected database error ({error}); move the file away or {ELSEWHERE}"
+
+
+def _is_full(place: str) -> bool:
+    folder = Path(place).parent
+    return folder.exists() and shutil.disk_usage(folder).free < FULL_BELOW_BYTES
+
+
+def prepare_folder(path: Path) -> None:
+    """Make the folder of a store and check that both can be written, before anything is measured.
+
+    Raises ``StoreError`` when they cannot.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            raise StoreError(f"{path}: is a folder, not a store; move it away or {ELSEWHERE}")
+        if path.exists() and not path.is_file():
+            raise StoreError(f"{path}: is not a regular file; move it away or {ELSEWHERE}")
+        _check_writable(path)
+    except OSError as error:
+        raise StoreError(
+            f"{path}: cannot make the store's folder ({error.strerror}); {ELSEWHERE}"
+        ) from None
+
+
+def _check_writable(path: Path) -> None:
+    """Test by permission bits: opening would create files, and the kernel decides again anyway."""
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise StoreError(
+            f"{path}: the folder {path.parent} is read-only; make it writable or {ELSEWHERE}"
+        )
+    if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+        raise StoreError(f"{path}: the store is read-only; make it writable or {ELSEWHERE}")

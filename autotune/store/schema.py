@@ -1,0 +1,169 @@
+"""Schema: the store's tables, as one declaration that creation, checks and queries derive from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+from sqlalchemy import (
+    Column,
+    Connection,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    inspect,
+    select,
+    text,
+)
+
+from autotune.errors import StoreError
+from autotune.store.faults import ELSEWHERE
+
+SCHEMA_VERSION = 1
+
+METADATA = MetaData()
+
+META = Table(
+    "meta",
+    METADATA,
+    Column("key", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+TEXTS = Table(
+    "texts",
+    METADATA,
+    Column("digest", LargeBinary, primary_key=True),
+    Column("text", Text, nullable=False),
+)
+"""Texts that records share, by the first 16 bytes of their SHA-256: JSON of fusion groups, and
+JSON lists of counter names."""
+
+RECORDS = Table(
+    "records",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("group_key", Text, nullable=False),
+    Column("group_digest", LargeBinary, nullable=False),
+    Column("schedule_json", Text, nullable=False),
+    Column("profile_id", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("network", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("cycles", Integer, nullable=False),
+    Column("energy_fj", Integer, nullable=False),
+    Column("dram_bytes", Integer, nullable=False),
+    Column("counters_digest", LargeBinary, nullable=False),
+    Column("counters", LargeBinary, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Index("records_by_source", "profile_id", "source"),
+    Index(
+        "calibrated_once",
+        "profile_id",
+        "group_key",
+        "schedule_json",
+        unique=True,
+        sqlite_where=text("source = 'calibrate'"),
+    ),
+)
+"""Measurements, in the order they came; ``counters`` are int64, little-endian, in the order of the
+names that ``counters_digest`` leads to. Two calibrations at once may draw the same candidate: the
+first to store it wins. Searches and runs append as often as they measure."""
+
+PROFILES = Table(
+    "profiles",
+    METADATA,
+    Column("profile_id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("spec_json", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+)
+
+MODELS = Table(
+    "models",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("profile_id", Text, nullable=False),
+    Column("feature_version", Integer, nullable=False),
+    Column("metrics_json", Text, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("blob", LargeBinary, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Index("models_by_profile", "profile_id"),
+)
+
+PROGRAMS = Table(
+    "programs",
+    METADATA,
+    Column("profile_id", Text, primary_key=True),
+    Column("group_key", Text, primary_key=True),
+    Column("schedule_json", Text, primary_key=True),
+    Column("sha256", Text, nullable=False),
+    Column("blob", LargeBinary, nullable=False),
+    Column("created_at", Float, nullable=False),
+)
+
+
+def _fingerprint(columns: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(sorted(columns)).encode()).hexdigest()[:16]
+
+
+FINGERPRINT = _fingerprint(f"{t.name}.{c.name}" for t in METADATA.sorted_tables for c in t.columns)
+"""Identity of the tables declared here: 16 hex digits over every table's and column's name."""
+
+
+def create_or_check(connection: Connection, place: str) -> None:
+    """Create the tables in an empty database, or check that they are those declared here.
+
+    Runs inside the caller's write transaction. Raises ``StoreError`` for a database that is not
+    a store, that a newer version wrote, or whose tables were changed.
+    """
+    names = set(inspect(connection).get_table_names())
+    if not names:
+        METADATA.create_all(connection)
+        connection.execute(
+            META.insert(),
+            [
+                {"key": "schema_version", "value": str(SCHEMA_VERSION)},
+                {"key": "fingerprint", "value": FINGERPRINT},
+            ],
+        )
+        return
+    check(connection, place)
+
+
+def is_empty(connection: Connection) -> bool:
+    """Whether the database has no tables yet."""
+    return not inspect(connection).get_table_names()
+
+
+def check(connection: Connection, place: str) -> None:
+    """Raise ``StoreError`` unless the database is a store of this schema version, intact."""
+    if not inspect(connection).has_table(META.name):
+        raise StoreError(
+            f"{place}: an SQLite database of another program; move it away or {ELSEWHERE}"
+        )
+    meta: dict[str, str] = {row.key: row.value for row in connection.execute(select(META))}
+    version = meta.get("schema_version", "none")
+    if version != str(SCHEMA_VERSION):
+        newer = version.isdigit() and int(version) > SCHEMA_VERSION
+        advice = "update autotune" if newer else "move it away"
+        raise StoreError(
+            f"{place}: schema version {version}, this autotune reads {SCHEMA_VERSION}; "
+            f"{advice} or {ELSEWHERE}"
+        )
+    if not meta.get("fingerprint") == FINGERPRINT == _found(connection):
+        raise StoreError(f"{place}: its tables were changed; move it away or {ELSEWHERE}")
+
+
+def _found(connection: Connection) -> str:
+    """Fingerprint of what is really in the database, tables of others left aside."""
+    inspector = inspect(connection)
+    names = [name for name in inspector.get_table_names() if name in METADATA.tables]
+    return _fingerprint(f"{t}.{c['name']}" for t in names for c in inspector.get_columns(t))

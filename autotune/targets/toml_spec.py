@@ -1,0 +1,101 @@
+"""Reads a hardware spec from TOML; the border between files and ``HardwareSpec``."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+from autotune.errors import SpecError
+from autotune.targets.spec import (
+    ControlSpec,
+    DramSpec,
+    EnergySpec,
+    HardwareSpec,
+    MatrixSpec,
+    ScratchpadSpec,
+    VectorSpec,
+)
+
+SECTIONS: dict[str, type] = {
+    "matrix": MatrixSpec,
+    "vector": VectorSpec,
+    "scratchpad": ScratchpadSpec,
+    "dram": DramSpec,
+    "control": ControlSpec,
+    "energy": EnergySpec,
+}
+"""TOML table to the dataclass whose fields are its keys."""
+
+_TOP: dict[str, type] = {"description": str, "sources": list, "cores": int, "clock_hz": float}
+_WORDS: dict[type, str] = {
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    list: "a list of texts",
+    dict: "a section",
+}
+_SIZE_LIMIT_BYTES = 1 << 20
+"""More than any spec; protects against being handed something else."""
+
+Section = TypeVar("Section")
+
+
+def read_spec(path: Path) -> HardwareSpec:
+    """The spec in a TOML file; its name is the file's stem.
+
+    Raises ``SpecError`` naming file, key, value and what is allowed.
+    """
+    try:
+        if path.stat().st_size > _SIZE_LIMIT_BYTES:
+            raise SpecError(f"{path}: larger than {_SIZE_LIMIT_BYTES} bytes; not a hardware spec")
+        document = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise SpecError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SpecError(f"{path}: not a text file; a hardware spec is TOML") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{path}: not valid TOML: {error}") from None
+    try:
+        return parse_spec(path.stem, document)
+    except SpecError as error:
+        raise SpecError(f"{path}: {error}") from None
+
+
+def parse_spec(name: str, document: Mapping[str, Any]) -> HardwareSpec:
+    """The spec in a parsed TOML document. Raises ``SpecError`` naming key and value."""
+    _check_keys(document, [*_TOP, *SECTIONS], "")
+    top = {key: _typed(document[key], kind, key) for key, kind in _TOP.items()}
+    parts = {key: _section(document[key], kind, key) for key, kind in SECTIONS.items()}
+    return HardwareSpec(name=name, **(top | parts))
+
+
+def _section(value: object, kind: type[Section], section: str) -> Section:
+    keys: dict[str, Any] = _typed(value, dict, section)
+    kinds = get_type_hints(kind)
+    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    _check_keys(keys, names, f"{section}.")
+    return kind(**{key: _typed(keys[key], kinds[key], f"{section}.{key}") for key in names})
+
+
+def _check_keys(given: Mapping[str, Any], known: list[str], prefix: str) -> None:
+    for key in known:
+        if key not in given:
+            raise SpecError(f"{prefix}{key}: missing; a spec gives every key (see edge.toml)")
+    for key in given:
+        if key not in known:
+            raise SpecError(f"{prefix}{key}: unknown key; known: {', '.join(known)}")
+
+
+def _typed(value: Any, kind: type, where: str) -> Any:
+    """``value`` as ``kind``; whole numbers do where a float is wanted."""
+    if kind is float and type(value) is int:
+        return float(value)
+    fits = type(value) is kind
+    if kind is list:
+        fits = fits and all(type(item) is str for item in value)
+    if not fits:
+        raise SpecError(f"{where}: {value!r} is not {_WORDS[kind]}")
+    return tuple(value) if kind is list else value

@@ -1,0 +1,184 @@
+"""Sessions run plans, from several threads and across swaps, and say what is wrong in one line."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import runtime_case as case
+
+from autotune.datasets import NETWORKS
+from autotune.errors import AutotuneError, InputError, ModelError, PlanError
+from autotune.graph.graph import Graph
+from autotune.graph.reference import evaluate
+from autotune.runtime.opening import open_network
+from autotune.runtime.program_cache import ProgramCache
+from autotune.runtime.program_table import compile_table
+from autotune.runtime.session import Session
+from autotune.search.objective import Objective
+from autotune.search.plan import NetworkFile, Plan, PlannedGroup
+from autotune.store.store import Store
+
+GRAPH = case.network()
+FUSED = (("product", "squash"), ("squash", "residual"), ("weigh", "flip"))
+
+
+def plan_for(
+    graph: Graph, *fused: tuple[str, str], network_file: NetworkFile | None = None
+) -> Plan:
+    groups = tuple(
+        PlannedGroup(
+            tuple(op.name for op in choice.group.ops),
+            choice.group.outputs,
+            choice.schedule,
+            1000.0 if choice.schedule else 0.0,
+            None,
+            None,
+            None,
+        )
+        for choice in case.choices(graph, *fused)
+    )
+    return Plan(
+        graph.name, network_file, graph.fingerprint, "edge", case.SPEC.profile_id,
+        Objective.LATENCY, groups,
+    )  # fmt: skip
+
+
+def session(*fused: tuple[str, str]) -> Session:
+    return Session(GRAPH, case.InterpretedTarget(), plan=plan_for(GRAPH, *fused))
+
+
+def assert_reference(
+    graph: Graph, feeds: dict[str, np.ndarray], got: dict[str, np.ndarray]
+) -> None:
+    for name, value in evaluate(graph, feeds).items():
+        np.testing.assert_allclose(got[name], value, rtol=1e-4, atol=1e-5)
+
+
+@pytest.fixture
+def mlp(tmp_path: Path) -> Path:
+    builder = NETWORKS["mlp"].builder
+    assert builder is not None
+    path = tmp_path / "mlp.onnx"
+    onnx.save(builder(2, (12, 8, 4)), path)
+    return path
+
+
+def test_a_graph_with_a_plan_runs_without_a_store() -> None:
+    with session(*FUSED) as running:
+        feeds = case.inputs(GRAPH)
+        assert_reference(GRAPH, feeds, running.run(feeds))
+        assert running.last_run.cycles > 0
+        assert running.last_run.energy_fj == 10 * running.last_run.cycles
+        assert [row.runs for row in running.profile()] == [1] * len(running.table.group_steps)
+        assert {row.predicted_cycles for row in running.profile()} == {1000.0}
+        assert running.events == ()
+
+
+def test_a_plan_file_finds_its_network(mlp: Path, tmp_path: Path) -> None:
+    graph, path = open_network(mlp), tmp_path / "mlp.plan"
+    plan_for(graph, network_file=NetworkFile.of(mlp)).save(path)
+    with Session(path, case.InterpretedTarget()) as running:
+        feeds = case.inputs(graph)
+        assert_reference(graph, feeds, running.run(feeds))
+
+
+def test_a_plan_whose_network_has_changed_is_refused(mlp: Path, tmp_path: Path) -> None:
+    plan = plan_for(open_network(mlp), network_file=NetworkFile.of(mlp))
+    mlp.write_bytes(mlp.read_bytes() + b"\n")
+    with pytest.raises(PlanError, match="changed since the plan was made"):
+        Session(plan, case.InterpretedTarget())
+
+
+def test_a_plan_for_another_machine_or_network_is_refused() -> None:
+    plan = plan_for(GRAPH)
+    with pytest.raises(PlanError, match="hardware profile"):
+        Session(GRAPH, case.InterpretedTarget(), plan=replace(plan, profile_id="0" * 16))
+    with pytest.raises(PlanError, match="is for network"):
+        Session(GRAPH, case.InterpretedTarget(), plan=replace(plan, fingerprint="0" * 64))
+
+
+def test_a_plan_without_a_network_file_says_how_to_run_it() -> None:
+    with pytest.raises(PlanError, match=r"Session\(graph, plan=plan\)"):
+        Session(plan_for(GRAPH), case.InterpretedTarget())
+
+
+@pytest.mark.parametrize("online", [False, True])
+def test_a_machine_that_was_never_calibrated_says_what_to_do(
+    online: bool, mlp: Path, tmp_path: Path
+) -> None:
+    source = plan_for(open_network(mlp), network_file=NetworkFile.of(mlp)) if online else mlp
+    with pytest.raises(AutotuneError, match="run 'autotune calibrate --target edge' first"):
+        Session(source, case.InterpretedTarget(), tmp_path / "autotune.db", online=online)
+
+
+def test_a_file_that_is_no_network_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "broken.onnx"
+    path.write_bytes(b"\x00\x01")
+    with pytest.raises(ModelError, match=r"broken\.onnx"):
+        Session(path, case.InterpretedTarget())
+    with pytest.raises(ModelError, match=r"absent\.onnx"):
+        Session(tmp_path / "absent.onnx", case.InterpretedTarget())
+    with pytest.raises(PlanError, match=r"absent\.plan"):
+        Session(tmp_path / "absent.plan", case.InterpretedTarget())
+
+
+def test_a_session_closes_only_the_store_that_it_opened(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "autotune.db") as store:
+        with pytest.raises(AutotuneError):
+            Session(GRAPH, case.InterpretedTarget(), store)
+        assert store.records("none") == []
+
+
+def test_wrong_inputs_and_wrong_moments_are_refused() -> None:
+    running = session()
+    with pytest.raises(AutotuneError, match="nothing was run yet"):
+        _ = running.last_run
+    with pytest.raises(InputError, match="input 'x' is missing"):
+        running.run({})
+    running.close()
+    running.close()
+    with pytest.raises(AutotuneError, match="the session is closed"):
+        running.run(case.inputs(GRAPH))
+
+
+def test_threads_share_a_session() -> None:
+    with session() as running, ThreadPoolExecutor(4) as pool:
+        feeds = [case.inputs(GRAPH, seed) for seed in range(16)]
+        for fed, got in zip(feeds, pool.map(running.run, feeds), strict=True):
+            assert_reference(GRAPH, fed, got)
+        assert {row.runs for row in running.profile()} == {16}
+
+
+def test_runs_stay_right_while_plans_are_swapped_under_them() -> None:
+    running = session()
+    cache = ProgramCache()
+    tables = [
+        compile_table(GRAPH, case.choices(GRAPH, *fused), case.SPEC, cache)
+        for fused in (FUSED, FUSED[:1], ())
+    ]
+    stop = threading.Event()
+
+    def swap() -> None:
+        turn = 0
+        while not stop.is_set():
+            running._published.swap(tables[turn % 3])
+            turn += 1
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    try:
+        with ThreadPoolExecutor(3) as pool:
+            feeds = [case.inputs(GRAPH, seed) for seed in range(30)]
+            results = list(pool.map(running.run, feeds))
+    finally:
+        stop.set()
+        swapper.join()
+    for fed, got in zip(feeds, results, strict=True):
+        assert_reference(GRAPH, fed, got)
+    assert running.table.plan_version > 0
