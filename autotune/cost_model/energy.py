@@ -11,8 +11,8 @@ def dynamic_energy(analysis: Analysis) -> Floats:
     """Femtojoules that actions take [n]: multiply-adds, vector passes, scratchpad and DRAM bytes
     (accounting as in Accelergy, Wu et al. 2019, ICCAD)."""
     table = analysis.spec.energy
-    scratchpad_bytes = analysis.total(lambda s: s.useful_bytes, Unit.LOAD, Unit.STORE)
-    scratchpad_bytes = scratchpad_bytes + analysis.lane_elements * ELEMENT_BYTES * 2
+    units = (Unit.LOAD, Unit.STORE, Unit.MATRIX, Unit.VECTOR)
+    scratchpad_bytes = analysis.total(lambda s: s.touched, *units) * ELEMENT_BYTES
     return (
         analysis.multiply_adds * table.mac_fj
         + analysis.lane_elements * table.vector_fj
@@ -22,5 +22,5 @@ def dynamic_energy(analysis: Analysis) -> Floats:
 
 
 def leak_per_cycle(analysis: Analysis) -> Floats:
-    """Femtojoules that a cycle costs whatever happens [n]: leakage and clock of the cores in use."""
-    return analysis.spec.energy.static_cycle_fj * analysis.table.cores.astype(float)
+    """Femtojoules that a cycle costs whatever happens [n]: leakage and clock of every core."""
+    return analysis.zeros + analysis.spec.energy.static_cycle_fj * analysis.spec.cores

@@ -30,6 +30,7 @@ class Step:
     tile_cycles: Floats
     instructions: Floats
     pieces: Ints
+    touched: Floats
     multiply_adds: Floats | None = None
     lane_elements: Floats | None = None
     useful_bytes: Floats | None = None

@@ -66,19 +66,34 @@ def _moved(
     totals = np.zeros((6, tiling.n))
     tile_cycles: Floats | None = None
     for corner in tiling.corners(dims):
-        part = transfer(tiling, footprint, shape, corner, chunk, spec.dram)
-        busy = spec.dram.setup_cycles + part.cycles
+        part = transfer(tiling, footprint, shape, corner, chunk, spec)
+        touched = _rectangle(tiling, footprint, corner, chunk)
+        # a scratchpad takes one line of all its banks per cycle
+        lines = np.ceil(touched / spec.scratchpad.banks)
+        busy = spec.dram.setup_cycles + np.maximum(part.cycles, lines)
         tile_cycles = busy * pieces if tile_cycles is None else tile_cycles
-        weight = corner.count * repeats
-        totals += weight * np.stack([
-            np.ones(tiling.n), busy, part.useful_bytes, part.moved_bytes, part.runs, part.rows
+        totals += corner.count * repeats * np.stack([
+            tiling.ones, busy, part.useful_bytes, part.moved_bytes, part.runs, touched
         ])
     assert tile_cycles is not None
-    count, cycles, useful, moved, runs, _ = totals
+    count, cycles, useful, moved, runs, touched = totals
     return Step(
-        unit, stage, index, level, count / pieces, cycles, tile_cycles, count, pieces,
+        unit, stage, index, level, count / pieces, cycles, tile_cycles, count, pieces, touched,
         useful_bytes=useful, moved_bytes=moved, runs=runs,
     )
+
+
+def _rectangle(
+    tiling: Tiling, footprint: Footprint, corner: Corner, chunk: tuple[int, int] | None
+) -> Floats:
+    """Elements of a tile in the scratchpad, padding included."""
+    elements = np.ones(tiling.n)
+    for position, axis in enumerate(footprint):
+        if chunk is not None and position == chunk[0]:
+            elements = elements * corner.sizes[chunk[1]]
+        else:
+            elements = elements * tiling.axis_size(axis, corner.sizes)
+    return elements
 
 
 def _repeats(tiling: Tiling, dims: frozenset[int], level: Ints) -> Floats:
@@ -105,7 +120,7 @@ def _summed(
     cost_of: Callable[[Tiling, Stage, Corner, HardwareSpec], Cost], spec: HardwareSpec,
 ) -> Step:
     repeats = _repeats(tiling, dims, level)
-    totals = np.zeros((5, tiling.n))
+    totals = np.zeros((6, tiling.n))
     tile_cycles: Floats | None = None
     for corner in tiling.corners(dims):
         cost = cost_of(tiling, stage, corner, spec)
@@ -116,9 +131,10 @@ def _summed(
         totals[2] += weight * cost.instructions
         totals[3] += weight * cost.multiply_adds
         totals[4] += weight * cost.lane_elements
+        totals[5] += weight * cost.touched
     assert tile_cycles is not None
-    count, cycles, instructions, multiply_adds, lane_elements = totals
+    count, cycles, instructions, multiply_adds, lane_elements, touched = totals
     return Step(
         unit, stage, stage.result, level, count / pieces, cycles, tile_cycles, instructions, pieces,
-        multiply_adds=multiply_adds, lane_elements=lane_elements,
+        touched, multiply_adds=multiply_adds, lane_elements=lane_elements,
     )

@@ -45,6 +45,7 @@ class Tiling:
         self.rest = [extent % size for extent, size in zip(self.extent, self.size, strict=True)]
         self.parts = [full + (rest > 0) for full, rest in zip(self.full, self.rest, strict=True)]
         self.ones = np.ones(self.n, dtype=np.int64)
+        self.zero = np.zeros(self.n)
         self.divided = [bool((parts > 1).any()) for parts in self.parts]
         self.position = self._positions()
         self.depth = np.max(

@@ -49,12 +49,26 @@ PASSES: dict[OpKind, Pass] = {
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of one run of a stage: busy cycles, instructions, multiply-adds, element passes."""
+    """Of one run of a stage: busy cycles, instructions, multiply-adds, vector elements times their
+    cycles per pass, scratchpad elements read and written."""
 
     cycles: Floats | float
     instructions: Extent
     multiply_adds: Floats | float
     lane_elements: Floats | float
+    touched: Floats | float
+
+
+@dataclass(frozen=True, slots=True)
+class VectorWork:
+    """``repeats`` equal vector instructions over ``elements`` each, which read ``operands``
+    elements per element and write ``written`` in all."""
+
+    repeats: Extent
+    elements: Extent
+    operands: int
+    written: Extent
+    kind: Pass = Pass.SIMPLE
 
 
 def pass_cycles(kind: Pass, vector: VectorSpec) -> int:
@@ -89,18 +103,22 @@ def stage_cost(tiling: Tiling, stage: Stage, corner: Corner, spec: HardwareSpec)
     cycles: Floats | float = 0.0
     instructions: Extent = 0
     lane_elements: Floats | float = 0.0
-    for repeats, elements, kind in _passes(tiling, stage, corner):
-        cycles = cycles + repeats * vector_cycles(elements, kind, spec.vector)
-        instructions = instructions + repeats
-        lane_elements = lane_elements + repeats * elements * pass_cycles(kind, spec.vector)
-    return Cost(cycles, instructions, 0.0, lane_elements)
+    touched: Floats | float = 0.0
+    for work in _passes(tiling, stage, corner):
+        each = pass_cycles(work.kind, spec.vector)
+        cycles = cycles + work.repeats * vector_cycles(work.elements, work.kind, spec.vector)
+        instructions = instructions + work.repeats
+        lane_elements = lane_elements + work.repeats * work.elements * each
+        touched = touched + work.repeats * (work.elements * work.operands + work.written)
+    return Cost(cycles, instructions, 0.0, lane_elements, touched)
 
 
 def mask_cost(tiling: Tiling, stage: Stage, corner: Corner, spec: HardwareSpec) -> Cost:
     """One run of the pass that puts padding around a result which a window operator reads."""
     elements = _product([tiling.axis_size(axis, corner.sizes) for axis in stage.footprint])
     cycles = vector_cycles(elements, Pass.SIMPLE, spec.vector)
-    return Cost(np.asarray(cycles, dtype=np.float64), 1, 0.0, np.asarray(elements, dtype=np.float64))
+    count = np.asarray(elements, dtype=np.float64)
+    return Cost(np.asarray(cycles, dtype=np.float64), 1, 0.0, count, count)
 
 
 def _contraction(tiling: Tiling, stage: Stage, corner: Corner, spec: HardwareSpec) -> Cost:
@@ -116,7 +134,11 @@ def _contraction(tiling: Tiling, stage: Stage, corner: Corner, spec: HardwareSpe
         m, n, k, repeats = out[-2], out[-1], piece, _product(out[:-2])
     cycles = repeats * matrix_cycles(m, n, k, spec.matrix)
     macs = np.asarray(repeats * m * n * k, dtype=np.float64)
-    return Cost(np.asarray(cycles, dtype=np.float64), repeats, macs, 0.0)
+    streamed = k * (-(-n // spec.matrix.cols) * m + -(-m // spec.matrix.rows) * n)
+    # every piece writes its results, all but the first read them to add to
+    again = 2.0 - 1.0 / tiling.parts[tiling.k_dim(stage.contraction)]
+    touched = np.asarray(repeats * (streamed + again * m * n), dtype=np.float64)
+    return Cost(np.asarray(cycles, dtype=np.float64), repeats, macs, 0.0, touched)
 
 
 def _product(extents: list[Extent]) -> Extent:
@@ -126,10 +148,8 @@ def _product(extents: list[Extent]) -> Extent:
     return total
 
 
-def _passes(
-    tiling: Tiling, stage: Stage, corner: Corner
-) -> Iterator[tuple[Extent, Extent, Pass]]:
-    """(instructions, elements of each, kind) that the vector unit runs for a stage."""
+def _passes(tiling: Tiling, stage: Stage, corner: Corner) -> Iterator[VectorWork]:
+    """What the vector unit runs for a stage."""
     op = stage.op
     out = [tiling.axis_size(axis, corner.sizes) for axis in stage.footprint]
     elements = _product(out)
@@ -137,52 +157,70 @@ def _passes(
         return
     match op.family:
         case Family.UNARY | Family.BINARY:
-            yield 1, elements, PASSES.get(op.kind, Pass.SIMPLE)
+            kind = PASSES.get(op.kind, Pass.SIMPLE)
+            yield VectorWork(1, elements, len(op.inputs), elements, kind)
         case Family.RESHAPE | Family.TRANSPOSE:
-            yield 1, elements, Pass.SIMPLE
+            yield VectorWork(1, elements, 1, elements)
         case Family.CONV:
-            assert is_depthwise(op, tiling.nest.types)
-            taps = math.prod(tiling.nest.types[op.inputs[1]].shape[2:])
-            yield taps + (len(op.inputs) == 3), elements, Pass.SIMPLE
+            yield from _depthwise(tiling, stage, elements)
         case Family.POOL:
             yield from _pool(tiling, stage, corner, out)
         case Family.REDUCE:
-            yield 1, _input_elements(tiling, stage, corner, 0), Pass.SIMPLE
+            yield VectorWork(1, _input_elements(tiling, stage, corner, 0), 1, elements)
             if op.kind is OpKind.REDUCE_MEAN:
-                yield 1, elements, Pass.SIMPLE
+                yield VectorWork(1, elements, 1, elements)
         case Family.SOFTMAX:
-            rows = elements // out[op.int("axis")]
-            yield 4, elements, Pass.SIMPLE
-            yield 1, elements, Pass.TRANSCENDENTAL
-            yield 1, rows, Pass.DIVIDE
+            yield from _softmax(elements, elements // out[op.int("axis")])
         case Family.LAYER_NORM:
-            rows = elements // _product(out[op.int("axis"):])
-            yield 5 + len(op.inputs) - 1, elements, Pass.SIMPLE
-            yield 2, rows, Pass.SIMPLE
-            yield 1, rows, Pass.DIVIDE
+            yield from _layer_norm(stage, elements, elements // _product(out[op.int("axis"):]))
         case Family.CONCAT:
             for index in range(len(op.inputs)):
-                yield 1, _input_elements(tiling, stage, corner, index), Pass.SIMPLE
+                part = _input_elements(tiling, stage, corner, index)
+                yield VectorWork(1, part, 1, part)
         case Family.MATMUL:
             raise AssertionError("a matrix multiply runs on the matrix unit")
         case _:
             assert_never(op.family)
 
 
+def _depthwise(tiling: Tiling, stage: Stage, elements: Extent) -> Iterator[VectorWork]:
+    op, types = stage.op, tiling.nest.types
+    assert is_depthwise(op, types)
+    taps = math.prod(types[op.inputs[1]].shape[2:])
+    yield VectorWork(1 + (len(op.inputs) == 3), elements, 2, elements)
+    yield VectorWork(taps - 1, elements, 3, elements)
+
+
+def _softmax(elements: Extent, rows: Extent) -> Iterator[VectorWork]:
+    yield VectorWork(2, elements, 1, rows)
+    yield VectorWork(2, elements, 2, elements)
+    yield VectorWork(1, elements, 1, elements, Pass.TRANSCENDENTAL)
+    yield VectorWork(1, rows, 1, rows, Pass.DIVIDE)
+
+
+def _layer_norm(stage: Stage, elements: Extent, rows: Extent) -> Iterator[VectorWork]:
+    yield VectorWork(2, elements, 1, rows)
+    yield VectorWork(1, elements, 1, elements)
+    yield VectorWork(1 + len(stage.op.inputs), elements, 2, elements)
+    yield VectorWork(2, rows, 1, rows)
+    yield VectorWork(1, rows, 1, rows, Pass.DIVIDE)
+
+
 def _pool(
     tiling: Tiling, stage: Stage, corner: Corner, out: list[Extent]
-) -> Iterator[tuple[Extent, Extent, Pass]]:
+) -> Iterator[VectorWork]:
     op = stage.op
     window = math.prod(op.ints("kernel"))
-    yield out[0], out[1] * out[2] * out[3] * window, Pass.SIMPLE
+    image = out[1] * out[2] * out[3]
+    yield VectorWork(out[0], image * window, 1, image)
     if op.kind is OpKind.MAX_POOL:
         return
-    yield 1, _product(out), Pass.SIMPLE
+    yield VectorWork(1, _product(out), 2 if stage.temps else 1, _product(out))
     if stage.temps:
         ones = [tiling.axis_size(a, corner.sizes) for a in tiling.nest.buffers[stage.temps[0]].footprint]
-        yield 2, _product(ones), Pass.SIMPLE
-        yield 1, out[2] * out[3] * window, Pass.SIMPLE
-        yield 1, out[2] * out[3], Pass.DIVIDE
+        yield VectorWork(2, _product(ones), 0, _product(ones))
+        yield VectorWork(1, out[2] * out[3] * window, 1, out[2] * out[3])
+        yield VectorWork(1, out[2] * out[3], 1, out[2] * out[3], Pass.DIVIDE)
 
 
 def _input_elements(tiling: Tiling, stage: Stage, corner: Corner, index: int) -> Extent:

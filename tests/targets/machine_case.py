@@ -1,0 +1,75 @@
+"""Specs and programs that the target tests are made of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from autotune.isa.program import DramTensor, Instruction, Program, Role
+from autotune.isa.table import Opcode
+from autotune.targets.emulator import EmulatorTarget
+from autotune.targets.library import load_spec
+from autotune.targets.spec import HardwareSpec
+
+make = Instruction.make
+
+# Round numbers, so that closed forms can be read off: a burst takes 8 cycles, a row is 16 bursts.
+PLAIN = replace(
+    load_spec("edge"),
+    name="plain",
+    matrix=replace(load_spec("edge").matrix, rows=4, cols=8, setup_cycles=5),
+    vector=replace(
+        load_spec("edge").vector, lanes=8, setup_cycles=3, divide_cycles=4, transcendental_cycles=6
+    ),
+    scratchpad=replace(load_spec("edge").scratchpad, size_bytes=1 << 18, banks=8),
+    dram=replace(
+        load_spec("edge").dram, bytes_per_cycle=8.0, burst_bytes=64, row_bytes=1024, banks=4,
+        row_miss_cycles=30, setup_cycles=20,
+    ),
+    control=replace(load_spec("edge").control, dispatch_cycles=1, queue_depth=4),
+)  # fmt: skip
+
+
+def program(
+    *instructions: Instruction,
+    tensors: tuple[DramTensor, ...] = (),
+    credits: tuple[int, ...] = (),
+    elements: int = 4096,
+    cores: int = 1,
+) -> Program:
+    """The instructions and HALT, the same stream on every core."""
+    stream = (*instructions, make(Opcode.HALT))
+    return Program("case", tensors, (stream,) * cores, (credits,) * cores, elements)
+
+
+def tensor(name: str, *shape: int, role: Role = Role.INPUT) -> DramTensor:
+    """A row of the tensor table."""
+    return DramTensor(name, shape, role)
+
+
+def counted(*instructions: Instruction, spec: HardwareSpec = PLAIN, **rest: object) -> dict[str, int]:
+    """Counters of a program on a machine."""
+    return dict(EmulatorTarget(spec).time(program(*instructions, **rest)).counters)  # type: ignore[arg-type]
+
+
+def fill(base: int = 0, **fields: int | float) -> Instruction:
+    """FILL of a dense row, 8 elements unless told."""
+    return make(Opcode.FILL, **{"dst_base": base, "size4": 8, "dst_stride4": 1, "p0": 1.0, **fields})
+
+
+def load(number: int, base: int, elements: int, **fields: int | float) -> Instruction:
+    """LOAD of the first elements of a rank 1 tensor."""
+    given = {"tensor": number, "dst_base": base, "size0": elements, "dst_stride0": 1}
+    return make(Opcode.LOAD, **{**given, **fields})
+
+
+def store(number: int, base: int, elements: int, **fields: int | float) -> Instruction:
+    """STORE to the first elements of a rank 1 tensor."""
+    given = {"tensor": number, "src_base": base, "size0": elements, "src_stride0": 1}
+    return make(Opcode.STORE, **{**given, **fields})
+
+
+def loop(trips: int, *body: Instruction, level: int = 0) -> tuple[Instruction, ...]:
+    """A hardware loop around a body."""
+    return (
+        make(Opcode.LOOP, trips=trips, level=level), *body, make(Opcode.END, level=level)
+    )  # fmt: skip
