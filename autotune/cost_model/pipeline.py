@@ -59,10 +59,15 @@ def flow(tiling: Tiling, steps: list[Step]) -> Flow:
         items = [_item(tiling, step, steps, level) for step in steps if bool((step.level == level).any())]
         if block is not None:
             items.append(_with_reads(block, users, level))
-        trips = _trips(tiling, level)
+        trips, peeled = _trips(tiling, level)
         body = _Body(tiling.n, slots, items)
         ends, begins, interval, latency = body.loop(trips)
         total = np.max(list(ends.values()), axis=0)
+        if bool(peeled.any()):
+            # what is peeled waits for the loop to drain, and the loop's next entry for it
+            total = np.where(peeled, total + latency, total)
+            ends = {unit: np.where(peeled, total, end) for unit, end in ends.items()}
+            begins = {unit: np.where(peeled, 0.0, begin) for unit, begin in begins.items()}
         cycles = np.where(level >= -1, total, cycles)
         if inner == 0:
             first_interval, first_latency = interval, latency
@@ -70,15 +75,17 @@ def flow(tiling: Tiling, steps: list[Step]) -> Flow:
     return Flow(cycles, first_interval, first_latency)
 
 
-def _trips(tiling: Tiling, level: Ints) -> Floats:
-    """Iterations of the loop at ``level`` on the busiest core; a rest counts by its size."""
+def _trips(tiling: Tiling, level: Ints) -> tuple[Floats, Mask]:
+    """Full tiles of the loop at ``level`` on the busiest core, and where a rest follows it."""
     trips = np.ones(tiling.n)
+    peeled = np.zeros(tiling.n, dtype=bool)
     for d in range(tiling.rank):
         if tiling.divided[d]:
             here = (tiling.position[d] == level) & (level >= 0)
-            trips = np.where(here, tiling.extent[d] / tiling.size[d], trips)
+            trips = np.where(here, tiling.full[d], trips)
+            peeled |= here & (tiling.rest[d] > 0)
     shared = np.maximum(1.0, trips * tiling.share)
-    return np.where(level == 0, shared, trips)
+    return np.where(level == 0, shared, trips), peeled
 
 
 def _slots(tiling: Tiling) -> list[Ints]:

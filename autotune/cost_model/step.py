@@ -15,8 +15,7 @@ class Step:
     """One load, stage or store of a nest; arrays have shape [n], one value per schedule.
 
     ``level`` is the depth of the loop it runs in (−1 outside), ``count`` how often it runs over
-    the whole nest, ``cycles`` the unit's busy time over all runs and ``tile_cycles`` that of one
-    run on a full tile; ``moved_bytes`` what DRAM transfers in bursts, ``useful_bytes`` what of it
+    the whole nest, ``cycles`` the unit's busy time over all runs; ``moved_bytes`` what DRAM transfers in bursts, ``useful_bytes`` what of it
     the program asked for, ``runs`` contiguous pieces. ``pieces`` is the number of reduction pieces
     that it works through in an inner loop, 1 where there is none.
     """
@@ -27,7 +26,6 @@ class Step:
     level: Ints
     count: Floats
     cycles: Floats
-    tile_cycles: Floats
     instructions: Floats
     pieces: Ints
     touched: Floats
@@ -36,3 +34,8 @@ class Step:
     useful_bytes: Floats | None = None
     moved_bytes: Floats | None = None
     runs: Floats | None = None
+
+    @property
+    def tile_cycles(self) -> Floats:
+        """Busy time of one run, as a mean over full tiles and rests."""
+        return self.cycles / self.count

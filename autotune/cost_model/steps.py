@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from autotune.cost_model.step import Step
-from autotune.cost_model.tiling import Corner, Floats, Tiling
+from autotune.cost_model.tiling import Floats, Tiles, Tiling
 from autotune.cost_model.traffic import transfer
 from autotune.cost_model.work import Cost, mask_cost, stage_cost
 from autotune.fusion.footprint import Footprint
 from autotune.fusion.nest import Stage
+from autotune.graph.op import Family
 from autotune.isa.table import Unit
 from autotune.schedule.table import Ints
 from autotune.targets.spec import HardwareSpec
@@ -63,36 +64,53 @@ def _moved(
 ) -> Step:
     shape = tiling.nest.types[tensor].shape
     repeats = _repeats(tiling, dims, level)
-    totals = np.zeros((6, tiling.n))
-    tile_cycles: Floats | None = None
-    for corner in tiling.corners(dims):
-        part = transfer(tiling, footprint, shape, corner, chunk, spec)
-        touched = _rectangle(tiling, footprint, corner, chunk)
-        # a scratchpad takes one line of all its banks per cycle
-        lines = np.ceil(touched / spec.scratchpad.banks)
-        busy = spec.dram.setup_cycles + np.maximum(part.cycles, lines)
-        tile_cycles = busy * pieces if tile_cycles is None else tile_cycles
-        totals += corner.count * repeats * np.stack([
-            tiling.ones, busy, part.useful_bytes, part.moved_bytes, part.runs, touched
-        ])
-    assert tile_cycles is not None
-    count, cycles, useful, moved, runs, touched = totals
+    tiles = tiling.tiles(dims)
+    part = transfer(tiling, footprint, shape, tiles, chunk, spec)
+    touched = _rectangle(tiling, footprint, tiles, chunk)
+    # a scratchpad takes one line of all its banks per cycle
+    turns = _turned(tiling, stage, tiles, spec) if unit is Unit.STORE else 1
+    lines = np.ceil(touched * turns / spec.scratchpad.banks)
+    busy = spec.dram.setup_cycles + np.maximum(part.cycles, lines)
+    weight = tiles.count * repeats
+
+    def total(value: Floats) -> Floats:
+        return np.sum(weight * value, axis=0)
+
+    count = np.sum(weight, axis=0)
     return Step(
-        unit, stage, index, level, count / pieces, cycles, tile_cycles, count, pieces, touched,
-        useful_bytes=useful, moved_bytes=moved, runs=runs,
+        unit, stage, index, level, count / pieces, total(busy), count, pieces, total(touched),
+        useful_bytes=total(part.useful_bytes), moved_bytes=total(part.moved_bytes),
+        runs=total(part.runs),
     )
 
 
+def _turned(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Ints | int:
+    """Cycles per line for a store that reads a transposed tile: its neighbours lie in few banks."""
+    if not stage.view or stage.op.family is not Family.TRANSPOSE:
+        return 1
+    sizes = [tiling.axis_size(axis, tiles.sizes) for axis in stage.footprint]
+    perm = stage.op.ints("perm")
+    pitches: list[Ints | int] = [1]
+    for d in reversed(range(1, len(perm))):
+        pitches.append(pitches[-1] * sizes[perm.index(d)])
+    turned = [pitches[::-1][d] for d in perm]
+    turns: Ints = tiling.ones
+    for size, pitch in zip(sizes, turned, strict=True):
+        here = np.minimum(np.gcd(pitch, spec.scratchpad.banks), size)
+        turns = np.where(np.asarray(size) > 1, here, turns)
+    return turns
+
+
 def _rectangle(
-    tiling: Tiling, footprint: Footprint, corner: Corner, chunk: tuple[int, int] | None
+    tiling: Tiling, footprint: Footprint, tiles: Tiles, chunk: tuple[int, int] | None
 ) -> Floats:
     """Elements of a tile in the scratchpad, padding included."""
     elements = np.ones(tiling.n)
     for position, axis in enumerate(footprint):
         if chunk is not None and position == chunk[0]:
-            elements = elements * corner.sizes[chunk[1]]
+            elements = elements * tiles.sizes[chunk[1]]
         else:
-            elements = elements * tiling.axis_size(axis, corner.sizes)
+            elements = elements * tiling.axis_size(axis, tiles.sizes)
     return elements
 
 
@@ -117,24 +135,17 @@ def _computed(tiling: Tiling, stage: Stage, spec: HardwareSpec) -> Iterator[Step
 
 def _summed(
     tiling: Tiling, stage: Stage, unit: Unit, level: Ints, pieces: Ints, dims: frozenset[int],
-    cost_of: Callable[[Tiling, Stage, Corner, HardwareSpec], Cost], spec: HardwareSpec,
+    cost_of: Callable[[Tiling, Stage, Tiles, HardwareSpec], Cost], spec: HardwareSpec,
 ) -> Step:
-    repeats = _repeats(tiling, dims, level)
-    totals = np.zeros((6, tiling.n))
-    tile_cycles: Floats | None = None
-    for corner in tiling.corners(dims):
-        cost = cost_of(tiling, stage, corner, spec)
-        tile_cycles = cost.cycles * pieces if tile_cycles is None else tile_cycles
-        weight = corner.count * repeats
-        totals[0] += weight
-        totals[1] += weight * cost.cycles
-        totals[2] += weight * cost.instructions
-        totals[3] += weight * cost.multiply_adds
-        totals[4] += weight * cost.lane_elements
-        totals[5] += weight * cost.touched
-    assert tile_cycles is not None
-    count, cycles, instructions, multiply_adds, lane_elements, touched = totals
+    tiles = tiling.tiles(dims)
+    cost = cost_of(tiling, stage, tiles, spec)
+    weight = tiles.count * _repeats(tiling, dims, level)
+
+    def total(value: Floats | Ints | float) -> Floats:
+        return np.sum(weight * value, axis=0)
+
     return Step(
-        unit, stage, stage.result, level, count / pieces, cycles, tile_cycles, instructions, pieces,
-        touched, multiply_adds=multiply_adds, lane_elements=lane_elements,
+        unit, stage, stage.result, level, np.sum(weight, axis=0) / pieces, total(cost.cycles),
+        total(cost.instructions), pieces, total(cost.touched),
+        multiply_adds=total(cost.multiply_adds), lane_elements=total(cost.lane_elements),
     )

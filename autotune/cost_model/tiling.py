@@ -7,7 +7,6 @@ are taken in full pieces and at most one smaller rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
@@ -22,12 +21,15 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Corner:
-    """One combination of full piece or rest in some dimensions: extents by dimension, which
-    dimensions are in their rest, and how many tiles are of this kind [n]."""
+class Tiles:
+    """The kinds of tiles in some dimensions: every combination of full piece and rest, [c, n].
+
+    ``sizes`` are extents by dimension, ``rest`` [c, 1] says which kinds are a rest there, ``count``
+    [c, n] how many tiles are of a kind.
+    """
 
     sizes: dict[int, Ints]
-    rests: frozenset[int]
+    rest: dict[int, npt.NDArray[np.bool_]]
     count: Ints
 
 
@@ -45,7 +47,6 @@ class Tiling:
         self.rest = [extent % size for extent, size in zip(self.extent, self.size, strict=True)]
         self.parts = [full + (rest > 0) for full, rest in zip(self.full, self.rest, strict=True)]
         self.ones = np.ones(self.n, dtype=np.int64)
-        self.zero = np.zeros(self.n)
         self.divided = [bool((parts > 1).any()) for parts in self.parts]
         self.position = self._positions()
         self.depth = np.max(
@@ -89,22 +90,23 @@ class Tiling:
                 repeats = repeats * np.where(self.position[d] <= level, self.parts[d], 1)
         return repeats
 
-    def corners(self, dims: frozenset[int]) -> Iterator[Corner]:
-        """Every kind of tile in ``dims`` with its count; dimensions outside are whole pieces."""
-        rests = sorted(d for d in dims if self.divided[d] and bool(self.rest[d].any()))
-        for picks in product((False, True), repeat=len(rests)):
-            chosen = frozenset(d for d, rest in zip(rests, picks, strict=True) if rest)
-            count = self.ones
-            sizes: dict[int, Ints] = {}
-            for d in dims:
-                if d in chosen:
-                    count = count * (self.rest[d] > 0)
-                    sizes[d] = self.rest[d]
-                else:
-                    count = count * self.full[d]
-                    sizes[d] = self.size[d]
-            if len(chosen) == 0 or bool(count.any()):
-                yield Corner(sizes, chosen, count)
+    def tiles(self, dims: frozenset[int]) -> Tiles:
+        """Every kind of tile in ``dims`` with its count; other dimensions are whole pieces."""
+        rested = sorted(d for d in dims if self.divided[d] and bool(self.rest[d].any()))
+        kinds = np.array(list(product((False, True), repeat=len(rested))), dtype=bool)
+        kinds = kinds.reshape(1 << len(rested), len(rested), 1)
+        count = np.ones((len(kinds), self.n), dtype=np.int64)
+        sizes: dict[int, Ints] = {}
+        rest: dict[int, npt.NDArray[np.bool_]] = {}
+        for d in dims:
+            if d not in rested:
+                sizes[d] = self.size[d]
+                count *= self.full[d]
+                continue
+            rest[d] = kinds[:, rested.index(d)]
+            sizes[d] = np.where(rest[d], np.maximum(self.rest[d], 1), self.size[d])
+            count *= np.where(rest[d], self.rest[d] > 0, self.full[d])
+        return Tiles(sizes, rest, count)
 
     def k_dim(self, contraction: int) -> int:
         """The dimension number of a contraction's reduction."""
@@ -115,22 +117,24 @@ class Tiling:
         return buffer.dims if buffer.chunk is None else buffer.dims | {self.k_dim(buffer.chunk[0])}
 
     def axis_size(self, axis: AxisMap, sizes: dict[int, Ints]) -> Ints | int:
-        """Elements of a footprint's axis in a corner."""
+        """Elements of a footprint's axis in a tile of these extents."""
         if axis.dim is None:
             return axis.window
         return axis.scale * (sizes.get(axis.dim, self.size[axis.dim]) - 1) + axis.window
 
-    def inside(self, axis: AxisMap, extent: int, rest: bool) -> Floats | float:
-        """Mean elements of an axis that lie inside the tensor, over full tiles or for the rest:
-        what DMA really moves. Exact as a mean."""
+    def inside(self, axis: AxisMap, extent: int, tiles: Tiles) -> Floats | float:
+        """Mean elements of an axis that lie inside the tensor, for each kind of tile: what DMA
+        really moves. Exact as a mean."""
         if axis.dim is None:
             return float(min(axis.offset + axis.window, extent) - max(axis.offset, 0))
         size, full = self.size[axis.dim], self.full[axis.dim]
-        if rest:
-            start = axis.scale * full * size + axis.offset
-            end = start + axis.scale * (self.rest[axis.dim] - 1) + axis.window
-            return np.maximum(np.minimum(end, extent) - np.maximum(start, 0), 0).astype(np.float64)
-        return self._inside_full(axis, extent, size, full)
+        whole = self._inside_full(axis, extent, size, full)
+        if axis.dim not in tiles.rest:
+            return whole
+        start = axis.scale * full * size + axis.offset
+        end = start + axis.scale * (self.rest[axis.dim] - 1) + axis.window
+        last = np.maximum(np.minimum(end, extent) - np.maximum(start, 0), 0)
+        return np.where(tiles.rest[axis.dim], last, whole)
 
     def _inside_full(self, axis: AxisMap, extent: int, size: Ints, full: Ints) -> Floats:
         """A sum over the few tiles that reach over an edge; the others are whole."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.tiling import Corner, Floats, Tiling
+from autotune.cost_model.tiling import Floats, Tiles, Tiling
 from autotune.fusion.footprint import Footprint
 from autotune.isa.table import ELEMENT_BYTES
 from autotune.schedule.table import Ints
@@ -19,14 +19,13 @@ from autotune.targets.spec import HardwareSpec
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Of one tile, means over tiles of a kind [n]: bytes asked for, bytes moved in whole bursts,
-    contiguous runs, cycles that the channel is taken, and scratchpad elements touched."""
+    """Of one tile, means over tiles of a kind [c, n]: bytes asked for, bytes moved in whole bursts,
+    contiguous runs, cycles that the channel is taken."""
 
     useful_bytes: Floats
     moved_bytes: Floats
     runs: Floats
     cycles: Floats
-    touched: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ class _Axis:
     """One dimension of a rectangle: elements inside the tensor, bytes from one to the next, and
     the greatest common divisor of the places (bytes) at which tiles begin along it."""
 
-    inside: Floats | Ints
+    inside: Floats | Ints | float
     extent: int
     pitch_bytes: int
     grain_bytes: Ints | int
@@ -44,17 +43,17 @@ def transfer(
     tiling: Tiling,
     footprint: Footprint,
     shape: tuple[int, ...],
-    corner: Corner,
+    tiles: Tiles,
     chunk: tuple[int, int] | None,
     spec: HardwareSpec,
 ) -> Transfer:
     """A rectangle of a row-major tensor of ``shape``; ``chunk`` is (axis, dimension) where the
     extent of an axis is a reduction piece."""
-    axes = _axes(tiling, footprint, shape, corner, chunk)
-    run_bytes = np.full(tiling.n, float(ELEMENT_BYTES))
-    elements = np.ones(tiling.n)
-    whole = np.ones(tiling.n, dtype=bool)
-    grain = np.zeros(tiling.n, dtype=np.int64)
+    axes = _axes(tiling, footprint, shape, tiles, chunk)
+    run_bytes = np.full(tiles.count.shape, float(ELEMENT_BYTES))
+    elements = np.ones(tiles.count.shape)
+    whole = np.ones(tiles.count.shape, dtype=bool)
+    grain = np.zeros(tiles.count.shape, dtype=np.int64)
     for axis in reversed(axes):
         elements = elements * axis.inside
         run_bytes = np.where(whole, run_bytes * axis.inside, run_bytes)
@@ -64,13 +63,13 @@ def transfer(
     runs = elements * ELEMENT_BYTES / np.maximum(run_bytes, 1.0)
     moved = _bursts(run_bytes, grain, spec.dram.burst_bytes) * spec.dram.burst_bytes * runs
     rows = _rows(axes, run_bytes, spec.dram.row_bytes)
-    misses = np.ceil(rows / spec.dram.banks) * spec.dram.row_miss_cycles
+    misses = _miss_rounds(tiling, footprint, chunk, axes, rows, spec) * spec.dram.row_miss_cycles
     cycles = moved / spec.dram.bytes_per_cycle + np.where(elements > 0, misses, 0.0)
-    return Transfer(elements * ELEMENT_BYTES, moved, runs, cycles, elements)
+    return Transfer(elements * ELEMENT_BYTES, moved, runs, cycles)
 
 
 def _axes(
-    tiling: Tiling, footprint: Footprint, shape: tuple[int, ...], corner: Corner,
+    tiling: Tiling, footprint: Footprint, shape: tuple[int, ...], tiles: Tiles,
     chunk: tuple[int, int] | None,
 ) -> list[_Axis]:
     axes = []
@@ -79,10 +78,10 @@ def _axes(
         axis, extent = footprint[position], shape[position]
         if chunk is not None and position == chunk[0]:
             piece = tiling.size[chunk[1]]
-            axes.append(_Axis(corner.sizes[chunk[1]], extent, pitch, piece * pitch))
+            axes.append(_Axis(tiles.sizes[chunk[1]], extent, pitch, piece * pitch))
         else:
-            inside = tiling.inside(axis, extent, axis.dim in corner.rests)
-            axes.append(_Axis(inside + tiling.zero, extent, pitch, _grain(tiling, axis.dim, axis.scale, axis.offset) * pitch))
+            inside = tiling.inside(axis, extent, tiles)
+            axes.append(_Axis(inside, extent, pitch, _grain(tiling, axis.dim, axis.scale, axis.offset) * pitch))
         pitch *= extent
     return axes[::-1]
 
@@ -108,11 +107,39 @@ def _bursts(run_bytes: Floats, grain: Ints, burst_bytes: int) -> Floats:
 def _rows(axes: list[_Axis], run_bytes: Floats, row_bytes: int) -> Floats:
     """Mean DRAM rows that a rectangle touches; runs with less than a row between them count as
     one sweep."""
-    sweep, rows = run_bytes, np.ones(len(run_bytes))
-    together: npt.NDArray[np.bool_] = np.ones(len(run_bytes), dtype=bool)
+    sweep, rows = run_bytes, np.ones(run_bytes.shape)
+    together: npt.NDArray[np.bool_] = np.ones(run_bytes.shape, dtype=bool)
     for axis in reversed(axes):
         outside = (axis.pitch_bytes >= run_bytes) & (axis.inside > 1)
         together = together & (~outside | (axis.pitch_bytes - sweep < row_bytes))
         sweep = np.where(outside & together, sweep + (axis.inside - 1) * axis.pitch_bytes, sweep)
         rows = np.where(outside & ~together, rows * axis.inside, rows)
     return rows * ((sweep - ELEMENT_BYTES) / row_bytes + 1.0)
+
+
+def _miss_rounds(
+    tiling: Tiling, footprint: Footprint, chunk: tuple[int, int] | None, axes: list[_Axis],
+    rows: Floats, spec: HardwareSpec,
+) -> Floats:
+    """How often a transfer waits for rows to open: once per ``banks`` rows, and of few rows only
+    if one of them is not open still: one that the tile before it had not reached, or that a
+    transfer of another tensor has closed since."""
+    advance = np.full(tiling.n, np.inf)
+    depth = -tiling.ones
+    for position, axis in enumerate(footprint):
+        if chunk is not None and position == chunk[0]:
+            dim, step = chunk[1], axes[position].pitch_bytes * tiling.size[chunk[1]]
+            deeper = tiling.parts[dim] > 1
+            advance, depth = np.where(deeper, step, advance), np.where(deeper, 99, depth)
+        elif axis.dim is not None:
+            step = axes[position].pitch_bytes * axis.scale * tiling.size[axis.dim]
+            deeper = tiling.position[axis.dim] > depth
+            advance = np.where(deeper, step, advance)
+            depth = np.where(deeper, tiling.position[axis.dim], depth)
+    dram = spec.dram
+    others = len(tiling.nest.loads) + len(tiling.nest.stores) - 1
+    closed = 1.0 - (1.0 - 1.0 / dram.banks) ** (others * np.minimum(rows, dram.banks))
+    fresh = np.minimum(1.0, advance / dram.row_bytes)
+    few = np.where(np.isinf(advance), 1.0, 1.0 - (1.0 - fresh) * (1.0 - closed))
+    rounds: Floats = np.where(rows > dram.banks, np.ceil(rows / dram.banks), few)
+    return rounds

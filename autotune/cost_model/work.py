@@ -13,7 +13,8 @@ from typing import assert_never
 
 import numpy as np
 
-from autotune.cost_model.tiling import Corner, Floats, Tiling
+from autotune.cost_model.conflict import pass_conflict
+from autotune.cost_model.tiling import Floats, Tiles, Tiling
 from autotune.fusion.footprint import Footprint, input_footprint, is_depthwise
 from autotune.fusion.nest import Stage
 from autotune.graph.op import Family, OpKind
@@ -69,6 +70,8 @@ class VectorWork:
     operands: int
     written: Extent
     kind: Pass = Pass.SIMPLE
+    conflict: Extent = 1
+    """Cycles that reading one pass takes for its banks."""
 
 
 def pass_cycles(kind: Pass, vector: VectorSpec) -> int:
@@ -91,41 +94,37 @@ def matrix_cycles(m: Extent, n: Extent, k: Extent, matrix: MatrixSpec) -> Extent
     return matrix.setup_cycles + folds * (k + matrix.rows + matrix.cols - 2)
 
 
-def vector_cycles(elements: Extent, kind: Pass, vector: VectorSpec) -> Extent:
-    """One vector instruction over ``elements``."""
-    return vector.setup_cycles + -(-elements // vector.lanes) * pass_cycles(kind, vector)
-
-
-def stage_cost(tiling: Tiling, stage: Stage, corner: Corner, spec: HardwareSpec) -> Cost:
-    """One run of a stage on a tile of the corner's extents (and reduction piece)."""
+def stage_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Cost:
+    """One run of a stage on a tile of the tiles's extents (and reduction piece)."""
     if stage.contraction is not None:
-        return _contraction(tiling, stage, corner, spec)
+        return _contraction(tiling, stage, tiles, spec)
     cycles: Floats | float = 0.0
     instructions: Extent = 0
     lane_elements: Floats | float = 0.0
     touched: Floats | float = 0.0
-    for work in _passes(tiling, stage, corner):
+    for work in _passes(tiling, stage, tiles, spec):
         each = pass_cycles(work.kind, spec.vector)
-        cycles = cycles + work.repeats * vector_cycles(work.elements, work.kind, spec.vector)
+        passes = -(-work.elements // spec.vector.lanes) * each * work.conflict
+        cycles = cycles + work.repeats * (spec.vector.setup_cycles + passes)
         instructions = instructions + work.repeats
         lane_elements = lane_elements + work.repeats * work.elements * each
         touched = touched + work.repeats * (work.elements * work.operands + work.written)
     return Cost(cycles, instructions, 0.0, lane_elements, touched)
 
 
-def mask_cost(tiling: Tiling, stage: Stage, corner: Corner, spec: HardwareSpec) -> Cost:
+def mask_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Cost:
     """One run of the pass that puts padding around a result which a window operator reads."""
-    elements = _product([tiling.axis_size(axis, corner.sizes) for axis in stage.footprint])
-    cycles = vector_cycles(elements, Pass.SIMPLE, spec.vector)
+    elements = _product([tiling.axis_size(axis, tiles.sizes) for axis in stage.footprint])
+    cycles = spec.vector.setup_cycles + -(-elements // spec.vector.lanes)
     count = np.asarray(elements, dtype=np.float64)
     return Cost(np.asarray(cycles, dtype=np.float64), 1, 0.0, count, count)
 
 
-def _contraction(tiling: Tiling, stage: Stage, corner: Corner, spec: HardwareSpec) -> Cost:
+def _contraction(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Cost:
     assert stage.contraction is not None
     op, types = stage.op, tiling.nest.types
-    out = [tiling.axis_size(axis, corner.sizes) for axis in stage.footprint]
-    piece = corner.sizes[tiling.k_dim(stage.contraction)]
+    out = [tiling.axis_size(axis, tiles.sizes) for axis in stage.footprint]
+    piece = tiles.sizes[tiling.k_dim(stage.contraction)]
     if op.family is Family.CONV:
         group = op.int("group")
         taps = math.prod(types[op.inputs[1]].shape[2:])
@@ -148,10 +147,12 @@ def _product(extents: list[Extent]) -> Extent:
     return total
 
 
-def _passes(tiling: Tiling, stage: Stage, corner: Corner) -> Iterator[VectorWork]:
+def _passes(
+    tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec
+) -> Iterator[VectorWork]:
     """What the vector unit runs for a stage."""
     op = stage.op
-    out = [tiling.axis_size(axis, corner.sizes) for axis in stage.footprint]
+    out = [tiling.axis_size(axis, tiles.sizes) for axis in stage.footprint]
     elements = _product(out)
     if stage.view:
         return
@@ -159,14 +160,19 @@ def _passes(tiling: Tiling, stage: Stage, corner: Corner) -> Iterator[VectorWork
         case Family.UNARY | Family.BINARY:
             kind = PASSES.get(op.kind, Pass.SIMPLE)
             yield VectorWork(1, elements, len(op.inputs), elements, kind)
-        case Family.RESHAPE | Family.TRANSPOSE:
+        case Family.TRANSPOSE:
+            pitches = _pitches(tiling, stage, tiles)
+            turned = [pitches[d] for d in op.ints("perm")]
+            conflict = _conflict(out, turned, spec)
+            yield VectorWork(1, elements, 1, elements, conflict=conflict)
+        case Family.RESHAPE:
             yield VectorWork(1, elements, 1, elements)
         case Family.CONV:
-            yield from _depthwise(tiling, stage, elements)
+            yield from _depthwise(tiling, stage, tiles, out, spec)
         case Family.POOL:
-            yield from _pool(tiling, stage, corner, out)
+            yield from _pool(tiling, stage, tiles, out, spec)
         case Family.REDUCE:
-            yield VectorWork(1, _input_elements(tiling, stage, corner, 0), 1, elements)
+            yield VectorWork(1, _input_elements(tiling, stage, tiles, 0), 1, elements)
             if op.kind is OpKind.REDUCE_MEAN:
                 yield VectorWork(1, elements, 1, elements)
         case Family.SOFTMAX:
@@ -175,7 +181,7 @@ def _passes(tiling: Tiling, stage: Stage, corner: Corner) -> Iterator[VectorWork
             yield from _layer_norm(stage, elements, elements // _product(out[op.int("axis"):]))
         case Family.CONCAT:
             for index in range(len(op.inputs)):
-                part = _input_elements(tiling, stage, corner, index)
+                part = _input_elements(tiling, stage, tiles, index)
                 yield VectorWork(1, part, 1, part)
         case Family.MATMUL:
             raise AssertionError("a matrix multiply runs on the matrix unit")
@@ -183,12 +189,39 @@ def _passes(tiling: Tiling, stage: Stage, corner: Corner) -> Iterator[VectorWork
             assert_never(op.family)
 
 
-def _depthwise(tiling: Tiling, stage: Stage, elements: Extent) -> Iterator[VectorWork]:
+def _depthwise(
+    tiling: Tiling, stage: Stage, tiles: Tiles, out: list[Extent], spec: HardwareSpec
+) -> Iterator[VectorWork]:
     op, types = stage.op, tiling.nest.types
     assert is_depthwise(op, types)
     taps = math.prod(types[op.inputs[1]].shape[2:])
-    yield VectorWork(1 + (len(op.inputs) == 3), elements, 2, elements)
-    yield VectorWork(taps - 1, elements, 3, elements)
+    elements, strides = _product(out), op.ints("strides")
+    *outer, down, across = _pitches(tiling, stage, tiles)
+    stepped = [*outer, down * strides[0], across * strides[1]]
+    conflict = _conflict(out, stepped, spec)
+    yield VectorWork(1, elements, 2, elements, conflict=conflict)
+    yield VectorWork(taps - 1, elements, 3, elements, conflict=conflict)
+    if len(op.inputs) == 3:
+        yield VectorWork(1, elements, 2, elements)
+
+
+def _pitches(tiling: Tiling, stage: Stage, tiles: Tiles) -> list[Extent]:
+    """Scratchpad strides of a stage's first operand: dense in the buffer that holds it."""
+    held = stage.operands[0]
+    if held is not None:
+        footprint = tiling.nest.buffers[held].footprint
+    else:
+        made = (s.footprint for s in tiling.nest.stages if s.output == stage.op.inputs[0])
+        need = input_footprint(stage.op, 0, stage.footprint, tiling.nest.types)
+        footprint = next(made, need)
+    pitches: list[Extent] = [1]
+    for axis in reversed(footprint[1:]):
+        pitches.append(pitches[-1] * tiling.axis_size(axis, tiles.sizes))
+    return pitches[::-1]
+
+
+def _conflict(sizes: list[Extent], strides: list[Extent], spec: HardwareSpec) -> Extent:
+    return pass_conflict(sizes, strides, spec.vector.lanes, spec.scratchpad.banks)
 
 
 def _softmax(elements: Extent, rows: Extent) -> Iterator[VectorWork]:
@@ -207,22 +240,27 @@ def _layer_norm(stage: Stage, elements: Extent, rows: Extent) -> Iterator[Vector
 
 
 def _pool(
-    tiling: Tiling, stage: Stage, corner: Corner, out: list[Extent]
+    tiling: Tiling, stage: Stage, tiles: Tiles, out: list[Extent], spec: HardwareSpec
 ) -> Iterator[VectorWork]:
     op = stage.op
-    window = math.prod(op.ints("kernel"))
+    kernel, strides, dilations = op.ints("kernel"), op.ints("strides"), op.ints("dilations")
+    window = math.prod(kernel)
     image = out[1] * out[2] * out[3]
-    yield VectorWork(out[0], image * window, 1, image)
+    _, channel, down, across = _pitches(tiling, stage, tiles)
+    steps = [channel, down * strides[0], across * strides[1],
+             down * dilations[0], across * dilations[1]]
+    conflict = _conflict([*out[1:], *kernel], steps, spec)
+    yield VectorWork(out[0], image * window, 1, image, conflict=conflict)
     if op.kind is OpKind.MAX_POOL:
         return
     yield VectorWork(1, _product(out), 2 if stage.temps else 1, _product(out))
     if stage.temps:
-        ones = [tiling.axis_size(a, corner.sizes) for a in tiling.nest.buffers[stage.temps[0]].footprint]
+        ones = [tiling.axis_size(a, tiles.sizes) for a in tiling.nest.buffers[stage.temps[0]].footprint]
         yield VectorWork(2, _product(ones), 0, _product(ones))
         yield VectorWork(1, out[2] * out[3] * window, 1, out[2] * out[3])
         yield VectorWork(1, out[2] * out[3], 1, out[2] * out[3], Pass.DIVIDE)
 
 
-def _input_elements(tiling: Tiling, stage: Stage, corner: Corner, index: int) -> Extent:
+def _input_elements(tiling: Tiling, stage: Stage, tiles: Tiles, index: int) -> Extent:
     need: Footprint = input_footprint(stage.op, index, stage.footprint, tiling.nest.types)
-    return _product([tiling.axis_size(axis, corner.sizes) for axis in need])
+    return _product([tiling.axis_size(axis, tiles.sizes) for axis in need])

@@ -12,8 +12,11 @@ from autotune.search.laboratory import Laboratory
 from autotune.search.problem import FusionProblem
 from autotune.search.schedules import GroupCosts, ScoredSchedule
 
-ROUNDS = 6
+ROUNDS = 4
 """Rounds over which the measurements are spread: after each one the plans are looked at anew."""
+RELEARN = 2
+"""Round before which the model is retrained: once, since it takes seconds; until then and after
+that, each group's own measurements correct its predictions."""
 DEPTH = 6
 """Schedules of one group that one round may measure."""
 
@@ -44,11 +47,13 @@ class ActiveMeasurement:
             self._cover(plan)
         left = budget
         for number in range(ROUNDS):
-            if number:
+            if number == RELEARN:
                 self.relearn()
             proposal = self.replan(pool)
             if proposal not in pool:
                 pool.append(proposal)
+            for group in self._groups(proposal):
+                self.costs.deepen(group)
             wanted = self._wanted(pool, -(-budget // ROUNDS) if number < ROUNDS - 1 else left)
             wanted = wanted[:left]
             if not wanted:
@@ -64,6 +69,8 @@ class ActiveMeasurement:
 
         Another follows where one fails.
         """
+        for group in self._groups(plan):
+            self.costs.deepen(group)
         for _ in range(DEPTH):
             missing = {
                 group.key: (group, self.costs.best(group, 1)[0])

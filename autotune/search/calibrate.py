@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 from autotune.cost_model.features import FEATURE_VERSION
 from autotune.cost_model.hpm import CostModel
@@ -15,6 +14,7 @@ from autotune.schedule.candidate import Candidate
 from autotune.search.drawing import candidates
 from autotune.search.progress import Progress, silent
 from autotune.search.records import to_record
+from autotune.store.records import Record
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
 
@@ -23,7 +23,7 @@ __all__ = ["DEFAULT_BUDGET", "CalibrationResult", "Progress", "calibrate"]
 DEFAULT_BUDGET = 3000
 """Measurements of a calibration: what two cores measure and learn from in well under 90 s."""
 BATCH = 256
-"""Measurements that go into the store together: what an interrupt can lose at most."""
+"""Measurements that go into the store together: a crash of the process loses at most these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +63,18 @@ def calibrate(
     profile = target.spec.profile_id
     drawn = _Drawn(candidates(graphs, target.spec, seed), set(store.known(profile)), budget)
     measured = failed = 0
-    while batch := list(islice(drawn, BATCH)):
-        records = []
-        try:
-            for result in measure(target, batch, workers):
-                records.append(to_record(result, target, "calibrate"))
-                heard("measure", drawn.skipped + measured + len(records), budget)
-        finally:
-            store.add(records)
-        measured += len(records)
-        failed += sum(record.outcome != "ok" for record in records)
+    records: list[Record] = []
+    try:
+        for result in measure(target, drawn, workers):
+            records.append(to_record(result, target, "calibrate"))
+            measured += 1
+            failed += records[-1].outcome != "ok"
+            heard("measure", drawn.skipped + measured, budget)
+            if len(records) == BATCH:
+                store.add(records)
+                records = []
+    finally:
+        store.add(records)
     heard("train", 0, 1)
     model = CostModel.fit(store.records(profile), target.spec, seed=seed)
     store.save_model(profile, model.to_bytes(), model.metrics, FEATURE_VERSION)

@@ -22,10 +22,13 @@ from autotune.search.observations import Observations
 from autotune.store.records import Record
 from autotune.targets.spec import HardwareSpec
 
-ENUMERATED = 4096
-"""Schedules of a nest that are enumerated and ranked by their bound."""
-PREDICTED = 512
-"""Of these, how many the model predicts: those of the lowest bound."""
+QUICK = 1024
+"""Schedules of a nest that are enumerated and predicted while partitions are looked for: the best of
+them is 1.7 % above the best of the whole space (mean of 59 drawn groups)."""
+DEEP = 12288
+"""Schedules of a nest that are enumerated once its group stands in a plan."""
+PREDICTED = 384
+"""Of these, how many the model predicts: those of the lowest bound (256 lose 0.01 %)."""
 KEPT = 48
 """Schedules of a group that stay candidates for measurement."""
 _REMEMBERED = 16
@@ -110,7 +113,8 @@ class GroupCosts:
         self.observations = Observations() if observations is None else observations
         self._nests: dict[str, tuple[Nest, ...] | None] = {}
         self._predicted: dict[str, _Predicted] = {}
-        self._scored: dict[str, tuple[int, tuple[ScoredSchedule, ...]]] = {}
+        self._scored: dict[str, tuple[ScoredSchedule, ...]] = {}
+        self._deep: set[str] = set()
 
     def retrained(self, model: CostModel) -> None:
         """Predict with another model from now on."""
@@ -124,6 +128,16 @@ class GroupCosts:
         self.observations.add(fresh)
         for record in fresh:
             self._scored.pop(record.group_key, None)
+
+    def deepen(self, group: Group) -> None:
+        """Look at many more schedules of a group from now on."""
+        if group.key in self._deep or group.is_view:
+            return
+        self._deep.add(group.key)
+        quick = self._predicted.pop(group.key, None)
+        self._scored.pop(group.key, None)
+        if quick is not None and len(quick):
+            self._predicted[group.key] = self._best_of(quick, self._predict(group))
 
     def nests(self, group: Group) -> tuple[Nest, ...] | None:
         """The nests of a group, or None when no schedule of it fits the machine."""
@@ -149,12 +163,9 @@ class GroupCosts:
         """
         if group.is_view:
             return ()
-        known = self.observations.count(group.key)
-        remembered = self._scored.get(group.key)
-        if remembered is None or remembered[0] != known:
-            remembered = known, self._score(group)
-            self._scored[group.key] = remembered
-        return remembered[1][:count]
+        if group.key not in self._scored:
+            self._scored[group.key] = self._score(group)
+        return self._scored[group.key][:count]
 
     def cost(self, group: Group) -> float | None:
         """Cycles or femtojoules of the group's best schedule, 0 for views; None: none is legal."""
@@ -193,11 +204,10 @@ class GroupCosts:
         if nests is None:
             return _Predicted((), np.zeros((5, 0)))
         rng = np.random.default_rng([self.seed, int(group.key[:12], 16)])
+        rows = DEEP if group.key in self._deep else QUICK
         ranked = None
         for nest in nests:
-            table = enumerate_nest(
-                nest, self.spec.scratchpad_elements, self.spec.cores, ENUMERATED, rng
-            )
+            table = enumerate_nest(nest, self.spec.scratchpad_elements, self.spec.cores, rows, rng)
             if not len(table):
                 return _Predicted((), np.zeros((5, 0)))
             part = self._ranked_nest(nest, table)
@@ -206,7 +216,7 @@ class GroupCosts:
         return self._with_measured(group, nests, ranked)
 
     def _ranked_nest(self, nest: Nest, table: ScheduleTable) -> _Predicted:
-        if len(table) > PREDICTED:
+        if len(table) > QUICK:
             least = bound(nest, table, self.spec)
             table = table.take(np.argpartition(least, PREDICTED)[:PREDICTED])
         values = self._values(nest, table)
@@ -214,6 +224,14 @@ class GroupCosts:
         return _Predicted(
             tuple(Schedule((table.row(i),)) for i in order.tolist()), values[:, order]
         )
+
+    def _best_of(self, first: _Predicted, second: _Predicted) -> _Predicted:
+        """The best ``KEPT`` of two draws of schedules of the same group, and what is measured."""
+        places = {schedule: i for i, schedule in enumerate((*first.schedules, *second.schedules))}
+        schedules = tuple(places)
+        values = np.concatenate([first.values, second.values], axis=1)[:, list(places.values())]
+        order = np.argsort(values[self._row], kind="stable")[: KEPT + _REMEMBERED]
+        return _Predicted(tuple(schedules[i] for i in order.tolist()), values[:, order])
 
     @property
     def _row(self) -> int:

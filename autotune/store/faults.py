@@ -29,12 +29,15 @@ def explained(place: str) -> Iterator[None]:
         if not isinstance(cause, sqlite3.Error):
             raise
         raise StoreError(f"{place}: {_reason(cause, place)}") from error
+    except UnicodeDecodeError as error:  # SQLite quotes the damaged bytes in its message
+        raise StoreError(f"{place}: {_unsound(error.reason)}") from error
 
 
 def _reason(error: sqlite3.Error, place: str) -> str:
     name = getattr(error, "sqlite_errorname", "") or ""
-    if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
-        return f"not a sound SQLite database ({error}); move it away or {ELSEWHERE}"
+    undecodable = not name and "UTF-8" in str(error)  # raised by the driver, which has no code
+    if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")) or undecodable:
+        return _unsound(" ".join(str(error).split()))
     if name.startswith("SQLITE_FULL") or (name.startswith("SQLITE_IOERR") and _is_full(place)):
         return f"the disk is full; nothing of this change was stored: free space or {ELSEWHERE}"
     if name.startswith("SQLITE_READONLY"):
@@ -46,6 +49,10 @@ def _reason(error: sqlite3.Error, place: str) -> str:
     if name.startswith("SQLITE_IOERR"):
         return f"the disk failed ({error}); check it or {ELSEWHERE}"
     return f"unexpected database error ({error}); move the file away or {ELSEWHERE}"
+
+
+def _unsound(detail: str) -> str:
+    return f"not a sound SQLite database ({detail}); move it away or {ELSEWHERE}"
 
 
 def _is_full(place: str) -> bool:

@@ -25,6 +25,11 @@ _PLAIN = tuple(
 )
 
 
+def digest(text: str) -> bytes:
+    """What a text is filed under."""
+    return hashlib.sha256(text.encode()).digest()[:16]
+
+
 def to_rows(records: Iterable[Record]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Rows for ``texts`` and for ``records``."""
     digests: dict[str, bytes] = {}
@@ -37,7 +42,7 @@ def to_rows(records: Iterable[Record]) -> tuple[list[dict[str, Any]], list[dict[
         names = listed[counted]
         for text in (record.group_json, names):
             if text not in digests:
-                digests[text] = hashlib.sha256(text.encode()).digest()[:16]
+                digests[text] = digest(text)
         rows.append(
             {
                 **{name: getattr(record, name) for name in _PLAIN},
@@ -46,7 +51,7 @@ def to_rows(records: Iterable[Record]) -> tuple[list[dict[str, Any]], list[dict[
                 "counters": struct.pack(f"<{len(record.counters)}q", *record.counters.values()),
             }
         )
-    return [{"digest": digest, "text": text} for text, digest in digests.items()], rows
+    return [{"digest": d, "text": text} for text, d in digests.items()], rows
 
 
 def from_rows(rows: Sequence[Row[Any]], texts: Mapping[bytes, str]) -> Iterator[Record]:
@@ -54,17 +59,20 @@ def from_rows(rows: Sequence[Row[Any]], texts: Mapping[bytes, str]) -> Iterator[
 
     Raises ``ValueError`` naming the row when one is damaged.
     """
+    sound = {d: text for d, text in texts.items() if digest(text) == d}
     names: dict[bytes, tuple[str, ...]] = {}
     for row in rows:
         try:
             if row.counters_digest not in names:
-                names[row.counters_digest] = tuple(json.loads(texts[row.counters_digest]))
+                names[row.counters_digest] = tuple(json.loads(sound[row.counters_digest]))
             counted = names[row.counters_digest]
             values = struct.unpack(f"<{len(counted)}q", row.counters)
             yield Record(
-                group_json=texts[row.group_digest],
+                group_json=sound[row.group_digest],
                 counters=dict(zip(counted, values, strict=True)),
                 **{name: getattr(row, name) for name in _PLAIN},
             )
-        except (KeyError, ValueError, TypeError, AssertionError, struct.error) as error:
-            raise ValueError(f"record {row.id} is damaged ({error!r})") from error
+        except KeyError:
+            raise ValueError(f"record {row.id} is damaged (a text it refers to is lost)") from None
+        except (ValueError, TypeError, AssertionError, struct.error) as error:
+            raise ValueError(f"record {row.id} is damaged ({error})") from error

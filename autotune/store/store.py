@@ -183,12 +183,15 @@ class Store:
             row = connection.execute(query).one_or_none()
         if row is None:
             return None
-        if hashlib.sha256(row.blob).hexdigest() != row.sha256:
+        try:
+            if hashlib.sha256(row.blob).hexdigest() != row.sha256:
+                raise ValueError("its SHA-256 does not fit")
+            metrics = json.loads(row.metrics_json)
+        except (TypeError, ValueError) as error:
             raise StoreError(
-                f"{self.path}: the cost model of hardware profile {profile_id} is damaged; "
-                "train it again with 'autotune calibrate'"
-            )
-        metrics = json.loads(row.metrics_json)
+                f"{self.path}: the cost model of hardware profile {profile_id} is damaged "
+                f"({error}); train it again with 'autotune calibrate'"
+            ) from None
         return StoredModel(row.blob, metrics, row.feature_version, row.created_at)
 
     def add_profile(self, profile_id: str, name: str, spec_json: str) -> None:

@@ -48,15 +48,28 @@ def causes_of(unit: str) -> tuple[str, ...]:
 
 
 def _unit_rows(unit: str) -> list[Counter]:
-    rows = [Counter(f"{unit}_instructions", "instructions", f"executed by the {unit} unit, with its waits and signals")]
-    rows += [Counter(f"{unit}_{cause}_cycles", "cycles", f"{unit} unit {CAUSES[cause]}") for cause in causes_of(unit)]
+    rows = [
+        Counter(
+            f"{unit}_instructions",
+            "instructions",
+            f"executed by the {unit} unit, with its waits and signals",
+        )
+    ]
+    rows += [
+        Counter(f"{unit}_{cause}_cycles", "cycles", f"{unit} unit {CAUSES[cause]}")
+        for cause in causes_of(unit)
+    ]
     rows.append(Counter(f"{unit}_idle_cycles", "cycles", f"{unit} unit after its last instruction"))
     return rows
 
 
 _ROWS = [
     Counter("cycles", "cycles", "from the first dispatch until every unit is done"),
-    Counter("core_cycles", "cycles", "cycles times cores of the machine; each unit's cycles add up to it"),
+    Counter(
+        "core_cycles",
+        "cycles",
+        "cycles times cores of the machine; each unit's cycles add up to it",
+    ),
     *(row for unit in UNITS for row in _unit_rows(unit)),
     Counter("control_instructions", "instructions", "waits and signals of the sequencer itself"),
     Counter("instructions", "instructions", "dispatched in all"),
@@ -65,7 +78,9 @@ _ROWS = [
     Counter("semaphore_signals", "signals", "semaphores added to"),
     Counter("sequencer_busy_cycles", "cycles", "sequencers dispatching"),
     Counter("sequencer_full_cycles", "cycles", "sequencers held by a full queue"),
-    Counter("sequencer_semaphore_cycles", "cycles", "sequencers waiting for a semaphore themselves"),
+    Counter(
+        "sequencer_semaphore_cycles", "cycles", "sequencers waiting for a semaphore themselves"
+    ),
     Counter("sequencer_idle_cycles", "cycles", "sequencers after their last instruction"),
     Counter("dram_reads", "transfers", "loads that reached DRAM"),
     Counter("dram_writes", "transfers", "stores that reached DRAM"),
@@ -87,7 +102,11 @@ _ROWS = [
     Counter("vector_passes", "passes", "of up to a lane count of elements"),
     Counter("vector_simple_elements", "elements", "of one-cycle operations"),
     Counter("vector_divide_elements", "elements", "of divisions and square roots"),
-    Counter("vector_transcendental_elements", "elements", "of exp, log, erf, tanh and what is made of them"),
+    Counter(
+        "vector_transcendental_elements",
+        "elements",
+        "of exp, log, erf, tanh and what is made of them",
+    ),
     Counter("scratchpad_read_bytes", "bytes", "read by stores, matrix and vector unit"),
     Counter("scratchpad_write_bytes", "bytes", "written by loads, matrix and vector unit"),
     Counter("scratchpad_peak_bytes", "bytes", "highest address touched in any core, plus one"),

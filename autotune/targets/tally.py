@@ -24,7 +24,9 @@ def counters_of(raw: Mapping[str, Any], spec: HardwareSpec) -> dict[str, int]:
 def _units(raw: Mapping[str, Any], core_cycles: int) -> dict[str, int]:
     found = {}
     for number, unit in enumerate(UNITS):
-        spent = [sum(cycles) for cycles in zip(*(core[number] for core in raw["spent"]), strict=True)]
+        spent = [
+            sum(cycles) for cycles in zip(*(core[number] for core in raw["spent"]), strict=True)
+        ]
         by_cause = dict(zip(CAUSES, spent, strict=True))
         found[f"{unit}_instructions"] = raw["instructions"][number]
         found |= {f"{unit}_{cause}_cycles": by_cause[cause] for cause in causes_of(unit)}
@@ -94,4 +96,6 @@ def _energy(found: Mapping[str, int], raw: Mapping[str, Any], spec: HardwareSpec
         "dram": dram_bytes * spec.energy.dram_byte_fj,
         "static": found["core_cycles"] * spec.energy.static_cycle_fj,
     }
-    return {f"energy_{name}_fj": parts[name] for name in ENERGY} | {"energy_fj": sum(parts.values())}
+    return {f"energy_{name}_fj": parts[name] for name in ENERGY} | {
+        "energy_fj": sum(parts.values())
+    }

@@ -68,7 +68,9 @@ def parse_spec(name: str, document: Mapping[str, Any]) -> HardwareSpec:
     """The spec in a parsed TOML document. Raises ``SpecError`` naming key and value."""
     _check_keys(document, [*_TOP, *SECTIONS], "")
     top = {key: _typed(document[key], kind, key) for key, kind in _TOP.items()}
-    parts = {key: _section(document[key], kind, key) for key, kind in SECTIONS.items()}
+    parts: dict[str, Any] = {
+        key: _section(document[key], kind, key) for key, kind in SECTIONS.items()
+    }
     return HardwareSpec(name=name, **(top | parts))
 
 

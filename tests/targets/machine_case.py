@@ -46,14 +46,18 @@ def tensor(name: str, *shape: int, role: Role = Role.INPUT) -> DramTensor:
     return DramTensor(name, shape, role)
 
 
-def counted(*instructions: Instruction, spec: HardwareSpec = PLAIN, **rest: object) -> dict[str, int]:
+def counted(
+    *instructions: Instruction, spec: HardwareSpec = PLAIN, **rest: object
+) -> dict[str, int]:
     """Counters of a program on a machine."""
     return dict(EmulatorTarget(spec).time(program(*instructions, **rest)).counters)  # type: ignore[arg-type]
 
 
 def fill(base: int = 0, **fields: int | float) -> Instruction:
     """FILL of a dense row, 8 elements unless told."""
-    return make(Opcode.FILL, **{"dst_base": base, "size4": 8, "dst_stride4": 1, "p0": 1.0, **fields})
+    return make(
+        Opcode.FILL, **{"dst_base": base, "size4": 8, "dst_stride4": 1, "p0": 1.0, **fields}
+    )
 
 
 def load(number: int, base: int, elements: int, **fields: int | float) -> Instruction:

@@ -8,12 +8,12 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from machine_case import load, loop, make, program, store, tensor
-from oracle import Interpreter
 
 from autotune.isa.program import Instruction, Program, Role
 from autotune.isa.table import NO_LEVEL, BinaryFn, Opcode, ReduceFn, UnaryFn, When
 from autotune.targets.emulator import EmulatorTarget
 from autotune.targets.library import load_spec
+from oracle import Interpreter
 
 ELEMENTS = 6000
 HALF = ELEMENTS // 2
@@ -125,12 +125,16 @@ def test_binary_and_fma(data: st.DataObject, fn: BinaryFn | None, sizes: tuple[i
         keep = data.draw(st.tuples(*[st.booleans()] * 5))
         own = repeats(data.draw(dense(sizes)), keep)
         assume(span(sizes, own) <= third)
-        fields |= rectangle(name, own) | data.draw(address(name, low, low + third, span(sizes, own)))
+        fields |= rectangle(name, own) | data.draw(
+            address(name, low, low + third, span(sizes, own))
+        )
     fields |= sized(sizes)
     if fn is None:
         on_scratchpad(*nested(make(Opcode.FMA, **fields)))
     else:
-        on_scratchpad(*nested(make(Opcode.BINARY, fn=int(fn), **fields)), positive=fn is BinaryFn.POW)
+        on_scratchpad(
+            *nested(make(Opcode.BINARY, fn=int(fn), **fields)), positive=fn is BinaryFn.POW
+        )
 
 
 @given(st.integers(1, 200), st.sampled_from([*BinaryFn, None]), st.tuples(*[st.integers(0, 2)] * 2))
@@ -146,7 +150,7 @@ def test_long_rows_of_binary_and_fma(n: int, fn: BinaryFn | None, strides: tuple
 @settings(max_examples=120)
 @given(st.data(), st.sampled_from(ReduceFn), st.integers(0, 1), st.sampled_from((4, 4, 50)))
 def test_reduce(data: st.DataObject, fn: ReduceFn, accumulate: int, inner: int) -> None:
-    sizes = data.draw(extents(3, 4)) + (data.draw(st.integers(1, inner)),)
+    sizes = (*data.draw(extents(3, 4)), data.draw(st.integers(1, inner)))
     keep = data.draw(st.tuples(*[st.booleans()] * 5))
     kept = tuple(n if k else 1 for n, k in zip(sizes, keep, strict=True))
     strides = repeats(data.draw(dense(kept)), keep)
@@ -162,7 +166,9 @@ def test_reduce(data: st.DataObject, fn: ReduceFn, accumulate: int, inner: int) 
 def test_fill(data: st.DataObject, sizes: tuple[int, ...]) -> None:
     strides = data.draw(dense(sizes))
     fields = data.draw(address("dst", 0, ELEMENTS, span(sizes, strides)))
-    on_scratchpad(*nested(make(Opcode.FILL, p0=2.5, **fields, **sized(sizes), **rectangle("dst", strides))))
+    on_scratchpad(
+        *nested(make(Opcode.FILL, p0=2.5, **fields, **sized(sizes), **rectangle("dst", strides)))
+    )
 
 
 @st.composite
@@ -177,11 +183,17 @@ def coordinates(draw: st.DrawFn) -> Fields:
 
 @settings(max_examples=120)
 @given(st.data(), extents(), coordinates(), extents(6))
-def test_mask(data: st.DataObject, sizes: tuple[int, ...], at: Fields, shape: tuple[int, ...]) -> None:
+def test_mask(
+    data: st.DataObject, sizes: tuple[int, ...], at: Fields, shape: tuple[int, ...]
+) -> None:
     strides = data.draw(dense(sizes))
     fields = data.draw(address("dst", 0, ELEMENTS, span(sizes, strides)))
     fields |= {f"extent{d}": n for d, n in enumerate(shape)}
-    on_scratchpad(*nested(make(Opcode.MASK, p0=9.0, **fields, **at, **sized(sizes), **rectangle("dst", strides))))
+    on_scratchpad(
+        *nested(
+            make(Opcode.MASK, p0=9.0, **fields, **at, **sized(sizes), **rectangle("dst", strides))
+        )
+    )
 
 
 @settings(max_examples=120)
@@ -220,9 +232,13 @@ def test_matmul(
     data: st.DataObject, sizes: tuple[int, ...], adds: When, ends: When, bias_axis: int, fn: UnaryFn
 ) -> None:
     n = dict(zip(("m", "n1", "n0", "k2", "k1", "k0"), sizes, strict=True))
-    dims = {"a": ("m", "k2", "k1", "k0"), "b": ("k2", "k1", "k0", "n1", "n0"), "c": ("m", "n1", "n0")}
+    dims = {
+        "a": ("m", "k2", "k1", "k0"),
+        "b": ("k2", "k1", "k0", "n1", "n0"),
+        "c": ("m", "n1", "n0"),
+    }
     whole = ELEMENTS * 4
-    fields: Fields = {name: size for name, size in n.items()}
+    fields: Fields = dict(n.items())
     for place, (name, own) in enumerate(dims.items()):
         extent = tuple(n[d] for d in own)
         strides = data.draw(dense(extent)) if name == "c" else data.draw(near(extent))
@@ -230,7 +246,12 @@ def test_matmul(
         low, high = place * whole // 4, (place + 1) * whole // 4
         fields |= data.draw(address(name, low, high, span(extent, strides)))
     fields |= data.draw(address("bias", 3 * whole // 4, whole, 20))
-    fields |= {"accumulate": int(adds), "epilogue": int(ends), "bias_axis": bias_axis, "fn": int(fn)}
+    fields |= {
+        "accumulate": int(adds),
+        "epilogue": int(ends),
+        "bias_axis": bias_axis,
+        "fn": int(fn),
+    }
     fields |= {"k_level": data.draw(st.integers(0, 1)), "p0": -0.5, "p1": 0.75}
     numbers = np.random.default_rng(3).standard_normal(whole).astype(np.float32)
     case = program(

@@ -1,0 +1,254 @@
+"""The figures of `make bench`: plans against unfused and greedy, the model on networks it has not
+seen, seconds for calibrating and searching, and the emulator's speed; all measured in one run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from autotune import api
+from autotune.isa.program import DramTensor, Instruction, Program, Role
+from autotune.isa.table import Opcode
+from autotune.store.store import Store
+from autotune.targets.library import target
+
+NETWORKS = ("light_squeezenet", "light_resnet50", "mlp", "transformer_block")
+SPECS = ("edge", "mobile", "server")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRow:
+    """One network on one spec: measured cycles, their ratios, and how long the search took."""
+
+    network: str
+    unfused_cycles: int
+    greedy_cycles: int
+    found_cycles: int
+    found_over_unfused: float
+    found_over_greedy: float
+    predicted_over_measured: float
+    measurements: int
+    search_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class SpecRow:
+    """One spec: calibration and its networks."""
+
+    spec: str
+    calibrate_seconds: float
+    measured: int
+    held_out: Mapping[str, float]
+    plans: list[PlanRow] = field(default_factory=list)
+
+
+def say(text: str) -> None:
+    """Progress goes to stderr; stdout is for figures."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def bench_plan(network: str, spec: str, store: Store) -> PlanRow:
+    """Search one network on one spec."""
+    start = time.perf_counter()
+    result = api.search(network, target=spec, store=store)
+    seconds = time.perf_counter() - start
+    cycles = [plan.measured_cycles for plan in (result.unfused, result.greedy, result.found)]
+    unfused, greedy, found = (c for c in cycles if c is not None)
+    row = PlanRow(
+        network,
+        unfused,
+        greedy,
+        found,
+        found / unfused,
+        found / greedy,
+        result.found.predicted_cycles / found,
+        result.measurements,
+        seconds,
+    )
+    say(
+        f"  {network}: found/unfused {row.found_over_unfused:.3f}, found/greedy "
+        f"{row.found_over_greedy:.3f}, {seconds:.1f} s"
+    )
+    return row
+
+
+def bench_spec(spec: str, home: Path) -> SpecRow:
+    """Calibrate one spec with the default budget in a fresh store, then search every network."""
+    say(f"{spec}: calibrating")
+    with Store.open(home / f"{spec}.db") as store:
+        start = time.perf_counter()
+        calibration = api.calibrate(spec, store=store)
+        seconds = time.perf_counter() - start
+        held_out = {name: float(value) for name, value in calibration.metrics.items()}
+        say(
+            f"  {calibration.measured} measurements, {seconds:.1f} s, held-out MAPE "
+            f"{held_out['mape']:.3f}, Spearman {held_out['spearman']:.4f}"
+        )
+        plans = [bench_plan(network, spec, store) for network in NETWORKS]
+    return SpecRow(spec, seconds, calibration.measured, held_out, plans)
+
+
+def loop_program(trips: int) -> Program:
+    """Loads, multiplies, vector operations and stores inside two hardware loops."""
+
+    def block(role: Role, name: str) -> DramTensor:
+        return DramTensor(name, (64, 64), role)
+
+    tile = {"size0": 16, "size1": 16}
+
+    def square(name: str, base: int) -> dict[str, int]:
+        return {f"{name}_base": base, f"{name}_stride0": 16, f"{name}_stride1": 1}
+
+    body = (
+        Instruction.make(Opcode.LOAD, tensor=0, **square("dst", 0), **tile, wait0=3, signal0=1),
+        Instruction.make(
+            Opcode.MATMUL,
+            a_base=0,
+            b_base=0,
+            c_base=256,
+            m=16,
+            n0=16,
+            k0=16,
+            a_m=16,
+            a_k0=1,
+            b_k0=16,
+            b_n0=1,
+            c_m=16,
+            c_n0=1,
+            wait0=1,
+            wait1=4,
+            signal0=2,
+            signal1=3,
+        ),
+        Instruction.make(
+            Opcode.UNARY,
+            fn=1,
+            **square("dst", 512),
+            **square("src", 256),
+            **tile,
+            wait0=2,
+            wait1=6,
+            signal0=5,
+            signal1=4,
+        ),
+        Instruction.make(Opcode.STORE, tensor=1, **square("src", 512), **tile, wait0=5, signal0=6),
+    )
+    stream = (
+        Instruction.make(Opcode.LOOP, trips=trips, level=0),
+        Instruction.make(Opcode.LOOP, trips=100, level=1),
+        *body,
+        Instruction.make(Opcode.END, level=1),
+        Instruction.make(Opcode.END, level=0),
+        Instruction.make(Opcode.HALT),
+    )
+    tensors = (block(Role.INPUT, "x"), block(Role.OUTPUT, "y"))
+    return Program("loop", tensors, (stream,), ((0, 0, 0, 1, 1, 0, 1),), 768)
+
+
+def matmul_program(extent: int, trips: int) -> Program:
+    """One square multiplication, repeated."""
+    operands = {"a_base": 0, "b_base": extent * extent, "c_base": 2 * extent * extent}
+    strides = {"a_m": extent, "a_k0": 1, "b_k0": extent, "b_n0": 1, "c_m": extent, "c_n0": 1}
+    load = {"size0": 2 * extent, "size1": extent, "dst_stride0": extent, "dst_stride1": 1}
+    stream = (
+        Instruction.make(Opcode.LOAD, tensor=0, **load, signal0=1),
+        Instruction.make(Opcode.WAIT, unit=2, semaphore=1),
+        Instruction.make(Opcode.LOOP, trips=trips, level=0),
+        Instruction.make(Opcode.MATMUL, **operands, **strides, m=extent, n0=extent, k0=extent),
+        Instruction.make(Opcode.END, level=0),
+        Instruction.make(Opcode.HALT),
+    )
+    tensors = (DramTensor("x", (2 * extent, extent), Role.INPUT),)
+    return Program(f"matmul{extent}", tensors, (stream,), ((0, 0),), 3 * extent * extent)
+
+
+def bench_emulator() -> dict[str, float]:
+    """Executed instructions per second, and multiply-adds per second with numbers."""
+    machine = target("edge")
+    say("emulator speed")
+    figures: dict[str, float] = {}
+    trips = 2000
+    program = loop_program(trips)
+    machine.time(loop_program(1))
+    executed = trips * 100 * 4
+    seconds = best_of(lambda: machine.time(program))
+    figures["timing_only_instructions_per_second"] = executed / seconds
+    x = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    small = loop_program(trips // 10)
+    seconds = best_of(lambda: machine.run(small, {"x": x}))
+    figures["numeric_instructions_per_second"] = executed / 10 / seconds
+    for extent in (16, 32, 128):
+        trips_here = 2**29 // extent**3
+        x = np.random.default_rng(0).standard_normal((2 * extent, extent)).astype(np.float32)
+        program = matmul_program(extent, trips_here)
+        seconds = best_of(lambda: machine.run(program, {"x": x}))  # noqa: B023 (called at once)
+        figures[f"numeric_macs_per_second_{extent}"] = trips_here * extent**3 / seconds
+    for name, value in figures.items():
+        say(f"  {name}: {value:.3g}")
+    return figures
+
+
+def best_of(call: object, repeats: int = 3) -> float:
+    """Least seconds of a few calls: the machine is shared, noise only adds."""
+    assert callable(call)
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def table(rows: list[SpecRow]) -> str:
+    """The plans' figures as text."""
+    lines = [
+        f"{'spec':8} {'network':18} {'found/unfused':>13} {'found/greedy':>12} "
+        f"{'cycles':>12} {'search s':>9}"
+    ]
+    for row in rows:
+        for plan in row.plans:
+            lines.append(
+                f"{row.spec:8} {plan.network:18} {plan.found_over_unfused:13.3f} "
+                f"{plan.found_over_greedy:12.3f} {plan.found_cycles:12d} {plan.search_seconds:9.1f}"
+            )
+    lines.append("")
+    lines.append(
+        f"{'spec':8} {'calibrate s':>11} {'MAPE':>7} {'Spearman':>9} {'top-1 regret':>13} "
+        f"{'coverage':>9}"
+    )
+    for row in rows:
+        m = row.held_out
+        lines.append(
+            f"{row.spec:8} {row.calibrate_seconds:11.1f} {m['mape']:7.3f} "
+            f"{m['spearman']:9.4f} {m['top1_regret']:13.3f} {m['coverage']:9.3f}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure everything and print it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, help="also write the figures here")
+    parser.add_argument("--specs", nargs="*", default=SPECS, help="targets to measure")
+    arguments = parser.parse_args()
+    emulator = bench_emulator()
+    with tempfile.TemporaryDirectory() as home:
+        rows = [bench_spec(spec, Path(home)) for spec in arguments.specs]
+    print(table(rows))
+    for name, value in emulator.items():
+        print(f"{name:42} {value:.3g}")
+    if arguments.json is not None:
+        figures = {"emulator": emulator, "specs": [asdict(row) for row in rows]}
+        arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+"""The store gives back what it was given, keeps all of a change or nothing, from anywhere at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from store_case import APPEND, record, records
+
+from autotune.errors import StoreError
+from autotune.store.records import Record
+from autotune.store.store import MODELS_KEPT, Store, home
+
+
+@pytest.fixture(params=["file", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "a.db") if request.param == "file" else Store.memory() as opened:
+        yield opened
+
+
+@given(st.lists(records(), max_size=8, unique_by=lambda r: (r.group_key, r.schedule_json)))
+def test_records_come_back_equal_and_in_order(batch: list[Record]) -> None:
+    with Store.memory() as store:
+        store.add(batch)
+        assert store.records("p") == batch
+        assert store.count("p") == len(batch)
+        assert store.known("p") == {(r.group_key, r.schedule_json) for r in batch}
+
+
+def test_records_survive_closing(tmp_path: Path) -> None:
+    batch = [record(i) for i in range(50)]
+    with Store.open(tmp_path / "a.db") as store:
+        store.add(batch)
+    with Store.open(tmp_path / "a.db") as store:
+        assert store.records("p") == batch
+    assert [file.name for file in tmp_path.iterdir()] == ["a.db"]
+
+
+def test_records_are_told_apart_by_profile_and_source(store: Store) -> None:
+    store.add([record(1), record(2, "calibrate"), record(3, "search", profile="q")])
+    assert [r.cycles for r in store.records("p")] == [1, 2]
+    assert [r.cycles for r in store.records("p", source="calibrate")] == [2]
+    assert [r.cycles for r in store.records("q")] == [3]
+    assert (store.count("p"), store.count("p", "run"), store.count("none")) == (2, 1, 0)
+    assert store.records("none") == [] and store.known("none") == set()
+
+
+def test_a_limit_takes_the_newest_and_lists_them_oldest_first(store: Store) -> None:
+    store.add([record(i) for i in range(10)])
+    assert [r.cycles for r in store.records("p", limit=3)] == [7, 8, 9]
+    assert store.records("p", limit=0) == []
+
+
+def test_more_groups_than_a_statement_binds_come_back(store: Store) -> None:
+    batch = [record(i, group_json=f"{{{i}}}") for i in range(1200)]
+    store.add(batch)
+    assert store.records("p") == batch
+
+
+def test_runs_append_the_same_candidate_and_calibration_keeps_the_first(store: Store) -> None:
+    store.add([record(1, cycles=5), record(1, cycles=6)])
+    store.add([record(1, "calibrate", cycles=7)])
+    store.add([record(1, "calibrate", cycles=8), record(2, "calibrate")])
+    assert [r.cycles for r in store.records("p", "run")] == [5, 6]
+    assert [r.cycles for r in store.records("p", "calibrate")] == [7, 2]
+
+
+def test_a_batch_with_one_bad_record_is_not_stored_at_all(store: Store) -> None:
+    store.add([record(0)])
+    bad = record(2)
+    object.__setattr__(bad, "network", None)
+    with pytest.raises(StoreError):
+        store.add([record(1), bad])
+    assert store.records("p") == [record(0)]
+
+
+def test_an_interrupt_inside_a_change_takes_it_back(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = store._database
+    with pytest.raises(KeyboardInterrupt), database.write() as connection:
+        connection.exec_driver_sql("INSERT INTO meta VALUES ('a', 'b')")
+        raise KeyboardInterrupt
+    store.add([record(1)])
+    with database.read() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM meta").scalar_one() == 2
+    assert store.count("p") == 1
+
+
+def test_models_are_versioned_the_newest_is_loaded_and_old_ones_go(store: Store) -> None:
+    assert store.load_model("p") is None
+    for version in range(MODELS_KEPT + 3):
+        store.save_model("p", bytes([version]), {"mape": version / 100}, 7)
+    store.save_model("q", b"other", {}, 7)
+    model = store.load_model("p")
+    assert model is not None
+    assert (model.blob, model.metrics, model.feature_version) == (b"\n", {"mape": 0.1}, 7)
+    assert [profile.models for profile in store.info().profiles] == [MODELS_KEPT, 1]
+
+
+def test_a_damaged_model_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "a.db") as store:
+        store.save_model("p", b"model", {}, 1)
+        edit(tmp_path / "a.db", "UPDATE models SET blob = x'00'")
+        with pytest.raises(StoreError, match=r"a\.db.*damaged.*autotune calibrate"):
+            store.load_model("p")
+
+
+def test_programs_are_cached_replaced_and_never_returned_damaged(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "a.db") as store:
+        assert store.get_program("p", "g", "[]") is None
+        store.put_program("p", "g", "[]", b"old")
+        store.put_program("p", "g", "[]", b"new")
+        assert store.get_program("p", "g", "[]") == b"new"
+        assert store.get_program("q", "g", "[]") is None
+        edit(tmp_path / "a.db", "UPDATE programs SET blob = x'00'")
+        assert store.get_program("p", "g", "[]") is None
+
+
+def test_profiles_keep_what_was_seen_first(store: Store) -> None:
+    store.add_profile("p", "edge", "{}")
+    store.add_profile("p", "mine", "[]")
+    assert [(s.profile_id, s.name, s.spec_json) for s in store.profiles()] == [("p", "edge", "{}")]
+
+
+def test_info_counts_what_is_stored(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "a.db") as store:
+        store.add([record(1), record(2), record(8, "calibrate")])
+        store.add([record(9, "calibrate", outcome="failed", reason="r")])
+        store.add_profile("q", "mobile", "{}")
+        info = store.info()
+    assert info.path == str(tmp_path / "a.db") and info.size_bytes > 0
+    p, q = info.profiles
+    assert p.records == (("calibrate", "failed", 1), ("calibrate", "ok", 1), ("run", "ok", 2))
+    assert (p.targets, p.groups, p.measurements, p.first_at, p.last_at) == (("edge",), 2, 4, 1, 9)
+    assert (q.targets, q.measurements, q.first_at) == (("mobile",), 0, None)
+
+
+def test_pruning_drops_old_runs_and_texts_nothing_refers_to(store: Store) -> None:
+    store.add([record(i, group_json=f"{{{i}}}") for i in range(10)])
+    store.add([record(11, "calibrate")])
+    assert store.prune_runs("p", keep=2) == 8
+    assert [r.cycles for r in store.records("p")] == [8, 9, 11]
+    with store._database.read() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM texts").scalar_one() == 4
+
+
+def test_threads_write_and_read_at_once(store: Store) -> None:
+    failures: list[Exception] = []
+
+    def work(thread: int) -> None:
+        try:
+            for batch in range(10):
+                start = thread * 1000 + batch * 10
+                store.add([record(i) for i in range(start, start + 10)])
+                assert store.count("p") % 10 == 0
+        except (StoreError, AssertionError) as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert len({r.cycles for r in store.records("p")}) == 400
+
+
+def test_processes_open_a_new_store_and_write_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    writers = [appender(path, first, 20, 5) for first in (0, 1000)]
+    for writer in writers:
+        out, _ = writer.communicate(timeout=60)
+        assert writer.returncode == 0 and len(out.split()) == 20
+    with Store.open(path) as store:
+        assert len({r.cycles for r in store.records("p")}) == 200
+
+
+def test_a_killed_writer_leaves_whole_batches(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    writer = appender(path, 0, 10_000, 50)
+    assert writer.stdout is not None
+    taken = [int(writer.stdout.readline()) for _ in range(5)]
+    writer.send_signal(signal.SIGKILL)
+    writer.communicate(timeout=60)
+    with Store.open(path) as store:
+        stored = [r.cycles for r in store.records("p")]
+        store.add([record(1)])
+    assert len(stored) % 50 == 0 and stored == list(range(len(stored)))
+    assert len(stored) >= taken[-1] + 50
+
+
+def test_home_is_chosen_by_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOTUNE_HOME", str(tmp_path / "new" / "home?#%20é"))
+    with Store.open() as store:
+        store.add([record(1)])
+    assert (home() / "autotune.db").is_file() and home().parent == tmp_path / "new"
+    monkeypatch.setenv("AUTOTUNE_HOME", "")
+    assert home().name == "autotune" and home().is_absolute()
+
+
+def appender(path: Path, *numbers: int) -> subprocess.Popen[str]:
+    """A process that runs ``APPEND``."""
+    return subprocess.Popen(
+        [sys.executable, "-c", APPEND, str(path), *map(str, numbers)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+
+
+def edit(path: Path, statement: str) -> None:
+    """Change a store behind its back."""
+    with sqlite3.connect(path) as connection:
+        connection.execute(statement)
+    connection.close()

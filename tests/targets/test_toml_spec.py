@@ -1,0 +1,94 @@
+"""Specs are data: the shipped ones are legal and sourced, a bad one costs one clear line."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from autotune.errors import SpecError
+from autotune.targets.library import SPECS, load_spec, spec_names, target
+
+EDGE = (SPECS / "edge.toml").read_text("utf-8")
+
+
+def refusal(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "mine.toml"
+    path.write_text(text, "utf-8")
+    with pytest.raises(SpecError) as caught:
+        load_spec(path)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert "mine.toml" in message
+    return message
+
+
+def test_the_shipped_specs_are_three_machines() -> None:
+    assert spec_names() == ("edge", "mobile", "server")
+    edge, mobile, server = (load_spec(name) for name in spec_names())
+    assert (edge.matrix.rows, edge.scratchpad.size_bytes) == (16, 256 << 10)
+    assert (mobile.matrix.rows, mobile.scratchpad.size_bytes) == (32, 1 << 20)
+    assert (server.matrix.rows, server.scratchpad.size_bytes, server.cores) == (128, 16 << 20, 2)
+    assert len({spec.profile_id for spec in (edge, mobile, server)}) == 3
+
+
+@pytest.mark.parametrize("name", spec_names())
+def test_every_number_says_where_it_comes_from(name: str) -> None:
+    lines = (SPECS / f"{name}.toml").read_text("utf-8").splitlines()
+    bare = [line for line in lines if re.match(r"\w+ *= *[\d.]", line) and "#" not in line]
+    assert [line for line in bare if not line.startswith(("cores", "size_bytes"))] == []
+    assert load_spec(name).sources
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("rows = 16 ", "rows = 0 ", r"matrix\.rows: 0 is not in 1\.\.4096"),
+        ("rows = 16 ", "rows = 99999 ", r"matrix\.rows: 99999 is not in"),
+        ("rows = 16 ", "rows = 1.5 ", r"matrix\.rows: 1\.5 is not a whole number"),
+        ("rows = 16 ", "rows = true ", r"matrix\.rows: True is not a whole number"),
+        ("rows = 16 ", "rowz = 16 ", r"matrix\.rows: missing"),
+        ("rows = 16 ", "rows = 16\nspeed = 3 ", r"matrix\.speed: unknown key; known: rows"),
+        ('dataflow = "os"', 'dataflow = "xs"', r"matrix\.dataflow: 'xs' is not one of"),
+        ("banks = 16 ", "banks = 12 ", r"scratchpad\.banks: 12 is not a power of two"),
+        ("bytes_per_cycle = 12.8", "bytes_per_cycle = nan", r"dram\.bytes_per_cycle: nan is not in"),
+        ("bytes_per_cycle = 12.8", 'bytes_per_cycle = "12"', r"dram\.bytes_per_cycle: '12' is not a number"),
+        ("bytes_per_cycle = 12.8", "bytes_per_cycle = -1", r"dram\.bytes_per_cycle: -1\.0 is not in"),
+        ("clock_hz = 1.0e9", "clock_hz = 1.0e30", r"clock_hz: 1e\+30 is not in"),
+        ("cores = 1", "cores = 0", r"cores: 0 is not in 1\.\.64"),
+        ("[energy]", "[energies]", r"energy: missing"),
+        ("queue_depth = 16", "queue_depth = ", r"not valid TOML.*line"),
+        ("[control]", "[extra]\nx = 1\n[control]", r"extra: unknown key"),
+        ("sources = [", "sources = [3,", r"sources: .* is not a list of texts"),
+    ],
+)  # fmt: skip
+def test_a_bad_number_is_named_with_its_range(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    assert old in EDGE
+    assert re.search(said, refusal(tmp_path, EDGE.replace(old, new, 1)))
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SpecError, match=r"mine\.toml: not a text file"):
+        load_spec(path)
+
+
+def test_an_unknown_name_lists_the_shipped_ones() -> None:
+    with pytest.raises(SpecError, match="no target is named 'egde'; shipped: edge, mobile, server"):
+        target("egde")
+    with pytest.raises(SpecError, match=r"absent\.toml: cannot be read"):
+        target("absent.toml")
+    with pytest.raises(SpecError, match="no target is named"):
+        target("../edge")
+
+
+def test_a_copy_of_a_spec_is_the_same_machine(tmp_path: Path) -> None:
+    path = tmp_path / "other.toml"
+    path.write_text(EDGE.replace("cores = 1", "cores = 1 "), "utf-8")
+    assert load_spec(path).profile_id == load_spec("edge").profile_id
+    assert load_spec(path).name == "other"
+    assert target(path).name == str(path)
