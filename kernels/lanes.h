@@ -6,7 +6,7 @@
 
 #include "word.h"
 
-/* Function codes; values as in autotune.isa.table, which a test compares. */
+/* Function codes; values as in autotune.isa.table. */
 enum { UN_COPY, UN_RELU, UN_LEAKY_RELU, UN_CLIP, UN_SIGMOID, UN_TANH, UN_ERF, UN_GELU, UN_GELU_TANH,
        UN_EXP, UN_LOG, UN_SQRT, UN_RSQRT, UN_RECIPROCAL, UN_NEG, UN_ABS, UN_SQUARE, UN_AFFINE };
 enum { BI_ADD, BI_SUB, BI_MUL, BI_DIV, BI_MAXIMUM, BI_MINIMUM, BI_POW };

@@ -36,7 +36,7 @@
 #define INDEPENDENT
 #endif
 
-/* Opcodes and units; values as in autotune.isa.table, which a test compares. */
+/* Opcodes and units; values as in autotune.isa.table. */
 enum { OP_HALT = 0, OP_LOOP = 1, OP_END = 2, OP_WAIT = 3, OP_SIGNAL = 4, OP_MARK = 5,
        OP_LOAD = 8, OP_STORE = 9, OP_MATMUL = 16, OP_UNARY = 24, OP_BINARY = 25, OP_FMA = 26,
        OP_REDUCE = 27, OP_FILL = 28, OP_MASK = 29 };

@@ -37,13 +37,30 @@ class Analysis:
         self.lane_elements = self.total(lambda s: s.lane_elements, Unit.VECTOR)
         self.channel_cycles = self._channel_cycles()
         self.dispatch_cycles = self._instructions() * spec.control.dispatch_cycles
-        self.bottleneck = np.max([*self.busy.values(), self.channel_cycles, self.dispatch_cycles], axis=0)
+        self.bottleneck: Floats = np.max([*self.busy.values(), self.channel_cycles, self.dispatch_cycles], axis=0)
 
     @cached_property
     def busy_total(self) -> Floats:
         """Busy cycles of all units together: what a machine without overlap would take."""
         total: Floats = np.sum(list(self.busy.values()), axis=0)
         return total
+
+    @cached_property
+    def roofline(self) -> Floats:
+        """Cycles that no run of a schedule can undercut: the busiest unit on an average core and
+        the DRAM channel, with every row open and no burst wasted."""
+        spec, cores = self.spec, self.tiling.active_cores
+        data = (self.loaded_bytes + self.stored_bytes) / spec.dram.bytes_per_cycle
+        least = [data, self.busy_all(Unit.MATRIX) / cores, self.busy_all(Unit.VECTOR) / cores]
+        for unit, wanted in ((Unit.LOAD, self.loaded_bytes), (Unit.STORE, self.stored_bytes)):
+            setups = self.total(lambda s: s.instructions, unit) * spec.dram.setup_cycles
+            least.append((setups + wanted / spec.dram.bytes_per_cycle) / cores)
+        roofline: Floats = np.max(least, axis=0)
+        return np.maximum(roofline, 1.0)
+
+    def busy_all(self, unit: Unit) -> Floats:
+        """Busy cycles of one unit over all cores."""
+        return self.total(lambda s: s.cycles, unit)
 
     @cached_property
     def flow(self) -> Flow:
@@ -53,7 +70,8 @@ class Analysis:
     @cached_property
     def estimate(self) -> Floats:
         """Analytic cycles: what the learned model corrects."""
-        return np.maximum(1.0, np.maximum(self.bottleneck, self.flow.cycles))
+        estimate: Floats = np.maximum(1.0, np.maximum(self.bottleneck, self.flow.cycles))
+        return estimate
 
     def total(self, value: Callable[[Step], Floats | None], *units: Unit) -> Floats:
         """Sum of one quantity over the steps of some units, over all cores."""

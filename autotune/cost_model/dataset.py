@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -123,19 +124,29 @@ def dataset(
 
 def _blocks(members: list[Measured], first: int, spec: HardwareSpec) -> list[_Block]:
     """One block per nest of a group; none when the group can no longer be lowered."""
-    nests = analyse(Group.from_json(members[0].group_json))
-    if isinstance(nests, Rejection):
-        return []
-    schedules = [Schedule.from_json(record.schedule_json) for record in members]
+    schedules = tuple(record.schedule_json for record in members)
     owner = np.arange(first, first + len(members))
-    blocks = []
+    analysed = _analysed(members[0].group_json, schedules, spec)
+    return [_Block(x, owner, columns) for x, columns in analysed]
+
+
+@lru_cache(maxsize=4096)
+def _analysed(
+    group_json: str, schedules: tuple[str, ...], spec: HardwareSpec
+) -> tuple[tuple[Floats, Floats], ...]:
+    """Features and analytic columns of each nest; kept, since retraining asks for most again."""
+    nests = analyse(Group.from_json(group_json))
+    if isinstance(nests, Rejection):
+        return ()
+    parts = [Schedule.from_json(text).nests for text in schedules]
+    found = []
     for position, nest in enumerate(nests):
-        table = ScheduleTable.of(nest, [schedule.nests[position] for schedule in schedules])
+        table = ScheduleTable.of(nest, [part[position] for part in parts])
         analysis = Analysis(nest, table, spec)
         dynamic, leak = dynamic_energy(analysis), leak_per_cycle(analysis)
         columns = np.stack([analysis.estimate, dynamic, leak, analysis.moved_bytes])
-        blocks.append(_Block(matrix_of(analysis), owner, columns))
-    return blocks
+        found.append((matrix_of(analysis), columns))
+    return tuple(found)
 
 
 def _assembled(blocks: list[_Block], kept: list[tuple[Measured, float]]) -> Dataset:

@@ -80,6 +80,21 @@ def _innermost_trips(a: Analysis) -> Floats:
     return trips
 
 
+def _innermost_rest(a: Analysis) -> Floats:
+    rested = a.zeros
+    for d in range(a.tiling.rank):
+        here = (a.tiling.position[d] == a.tiling.depth) & (a.tiling.depth >= 0)
+        rested = np.where(here & (a.tiling.rest[d] > 0), 1.0, rested)
+    return rested
+
+
+def _queue_pressure(a: Analysis) -> Floats:
+    """Above 1 the sequencer stalls on a full queue before it reaches the next tile's loads."""
+    units = (Unit.LOAD, Unit.STORE, Unit.MATRIX, Unit.VECTOR)
+    most = np.max([a.total(lambda s: s.instructions, unit) for unit in units], axis=0)
+    return _ratio(most, _trips(a)) / a.spec.control.queue_depth
+
+
 def _rests(a: Analysis) -> Floats:
     """Dimensions with a rest, and the share of tiles that are rests."""
     whole = a.zeros + 1.0
@@ -129,7 +144,8 @@ FEATURES: tuple[Feature, ...] = (
     Feature("log_trips", "log 1", "root tiles", lambda a: np.log(_trips(a))),
     Feature("log_innermost_trips", "log 1", "tiles along the innermost loop",
             lambda a: np.log(_innermost_trips(a))),
-    Feature("depth", "1", "split dimensions", lambda a: a.tiling.depth + 1.0),
+    Feature("depth", "1", "split dimensions", lambda a: a.zeros + a.tiling.depth + 1.0),
+    Feature("innermost_rest", "1", "whether the innermost loop has a rest peeled off", _innermost_rest),
     Feature("rest_share", "1", "tiles that are a rest in some dimension", _rests),
     Feature("log_pieces", "log 1", "most reduction pieces of a contraction", lambda a: np.log(_pieces(a))),
     Feature("buffers", "1", "buffers per refilled tile", lambda a: a.table.buffers + a.zeros),
@@ -145,6 +161,8 @@ FEATURES: tuple[Feature, ...] = (
     Feature("matrix_instructions", "1", "matrix multiplies", _instructions(Unit.MATRIX)),
     Feature("vector_instructions", "1", "vector instructions", _instructions(Unit.VECTOR)),
     Feature("store_instructions", "1", "DMA stores", _instructions(Unit.STORE)),
+    Feature("queue_pressure", "1", "instructions of one unit per root tile over a queue's entries",
+            _queue_pressure),
     Feature("load_bytes", "bytes", "loaded from DRAM, padding and burst rounding left out",
             lambda a: a.loaded_bytes),
     Feature("store_bytes", "bytes", "stored to DRAM, burst rounding left out", lambda a: a.stored_bytes),
@@ -190,6 +208,6 @@ def features(nest: Nest, table: ScheduleTable, spec: HardwareSpec) -> Floats:
 
 
 def bound(nest: Nest, table: ScheduleTable, spec: HardwareSpec) -> Floats:
-    """Roofline cycles of every schedule [n]: the busiest unit if nothing ever waited
-    (Williams et al. 2009, *Roofline*, CACM 52(4), per unit instead of for compute alone)."""
-    return Analysis(nest, table, spec).bottleneck
+    """Roofline cycles of every schedule [n]: the busiest unit if nothing ever waited. No run takes
+    less (Williams et al. 2009, *Roofline*, CACM 52(4), per unit instead of compute alone)."""
+    return Analysis(nest, table, spec).roofline

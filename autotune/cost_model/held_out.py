@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,9 @@ from autotune.cost_model.training import (
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+WORKERS = 2
+"""Folds trained at a time; more would not help where two cores are shared with measurements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +62,15 @@ class HeldOut:
 def hold_out(data: Dataset, fold: Ints, seed: int) -> HeldOut:
     """Predict every fold [r] by what the others teach, without any group that occurs in it."""
     predicted = np.ones((3, len(data)))
-    for index in range(FOLDS):
+
+    def learn(index: int) -> None:
         tested = fold == index
         known = ~np.isin(data.keys, data.keys[tested])
-        if not tested.any() or not known.any():
-            continue
-        predicted[:, tested] = _applied(train(data, known, seed), data, tested)
+        if tested.any() and known.any():
+            predicted[:, tested] = _applied(train(data, known, seed), data, tested)
+
+    with ThreadPoolExecutor(WORKERS) as pool:  # training leaves Python, each fold on one core
+        list(pool.map(learn, range(FOLDS)))
     cycles, energy, dram = predicted
     error = np.log(data.cycles / cycles)
     scale, factor = _calibrated(data, fold, error, seed)

@@ -160,10 +160,10 @@ def _item(tiling: Tiling, step: Step, steps: list[Step], level: Ints) -> Item:
     ]
     if step.unit is not Unit.MATRIX or not chunks or not bool((pieces > 1).any()):
         return Item({step.unit: zero}, {step.unit: step.tile_cycles}, reads, writes, present)
-    fill = np.where(pieces > 1, np.sum(chunks, axis=0), 0.0)
+    fill: Floats = np.where(pieces > 1, np.sum(chunks, axis=0, dtype=np.float64), 0.0)
     compute = step.tile_cycles / pieces
     interval = np.where(tiling.table.buffers == 2, np.maximum(fill, compute), fill + compute)
-    span = (pieces - 1) * interval
+    span: Floats = (pieces - 1.0) * interval
     begins = {Unit.LOAD: zero, Unit.MATRIX: fill}
     ends = {Unit.LOAD: span + fill, Unit.MATRIX: span + fill + compute}
     return Item(begins, ends, reads, writes, present)

@@ -74,7 +74,8 @@ def _moved(
     weight = tiles.count * repeats
 
     def total(value: Floats) -> Floats:
-        return np.sum(weight * value, axis=0)
+        summed: Floats = np.sum(weight * value, axis=0)
+        return summed
 
     count = np.sum(weight, axis=0)
     return Step(
@@ -142,7 +143,8 @@ def _summed(
     weight = tiles.count * _repeats(tiling, dims, level)
 
     def total(value: Floats | Ints | float) -> Floats:
-        return np.sum(weight * value, axis=0)
+        summed: Floats = np.sum(weight * value, axis=0)
+        return summed
 
     return Step(
         unit, stage, stage.result, level, np.sum(weight, axis=0) / pieces, total(cost.cycles),

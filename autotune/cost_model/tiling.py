@@ -120,7 +120,8 @@ class Tiling:
         """Elements of a footprint's axis in a tile of these extents."""
         if axis.dim is None:
             return axis.window
-        return axis.scale * (sizes.get(axis.dim, self.size[axis.dim]) - 1) + axis.window
+        size: Ints = sizes.get(axis.dim, self.size[axis.dim])
+        return axis.scale * (size - 1) + axis.window
 
     def inside(self, axis: AxisMap, extent: int, tiles: Tiles) -> Floats | float:
         """Mean elements of an axis that lie inside the tensor, for each kind of tile: what DMA

@@ -98,17 +98,15 @@ def stage_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -
     """One run of a stage on a tile of the tiles's extents (and reduction piece)."""
     if stage.contraction is not None:
         return _contraction(tiling, stage, tiles, spec)
-    cycles: Floats | float = 0.0
+    cycles, lane_elements, touched = (np.zeros(tiles.count.shape) for _ in range(3))
     instructions: Extent = 0
-    lane_elements: Floats | float = 0.0
-    touched: Floats | float = 0.0
     for work in _passes(tiling, stage, tiles, spec):
         each = pass_cycles(work.kind, spec.vector)
         passes = -(-work.elements // spec.vector.lanes) * each * work.conflict
-        cycles = cycles + work.repeats * (spec.vector.setup_cycles + passes)
+        cycles += work.repeats * (spec.vector.setup_cycles + passes)
         instructions = instructions + work.repeats
-        lane_elements = lane_elements + work.repeats * work.elements * each
-        touched = touched + work.repeats * (work.elements * work.operands + work.written)
+        lane_elements += work.repeats * work.elements * each
+        touched += work.repeats * (work.elements * work.operands + work.written)
     return Cost(cycles, instructions, 0.0, lane_elements, touched)
 
 

@@ -91,12 +91,10 @@ class WorkerProcess:
         self._process.wait()
 
     def cause_of_death(self) -> str:
-        """Reap a worker whose line was cut, and name its signal or exit code."""
-        self._line.close()
+        """Signal or exit code of a worker whose line was cut. ``kill`` it all the same."""
         try:
             code = self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:
-            self.kill()
             return "its connection broke"
         if code >= 0:
             return f"exit code {code}"

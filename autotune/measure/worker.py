@@ -6,7 +6,10 @@ locks, semaphores or shared memory, so that it can be killed at any time.
 
 from __future__ import annotations
 
+import os
 import pickle
+import select
+import threading
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 
@@ -51,12 +54,22 @@ one line why there is none."""
 
 def serve(descriptor: int) -> None:
     """Answer batches that come over the socket until the other end hangs up."""
+    threading.Thread(target=_end_with_parent, args=(descriptor,), daemon=True).start()
     with Connection(descriptor) as line:
         try:
             line.send(Ready())
             _answer_all(line)
         except (EOFError, BrokenPipeError, ConnectionResetError):
             return  # the parent ended, or does not want the answers any more
+
+
+def _end_with_parent(descriptor: int) -> None:
+    """End the process when the other end hangs up, also in the middle of a candidate: however the
+    parent ended, nothing goes on in the background or keeps its terminal's pipes open."""
+    hung_up = select.poll()
+    hung_up.register(descriptor, 0)  # no events asked for: only hang-up and errors are told
+    hung_up.poll()
+    os._exit(0)
 
 
 def _answer_all(line: Connection) -> None:

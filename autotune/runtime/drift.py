@@ -13,9 +13,11 @@ from autotune.errors import InputError
 @dataclass(frozen=True, slots=True)
 class DriftRule:
     """Drift is a mean error over ``window_runs`` runs above ``factor`` times the baseline, and at
-    least ``floor`` (a fraction) above it: a model that errs by 1 % may err by 3 % unpunished."""
+    least ``floor`` (a fraction) above it: a model that errs by 1 % may err by 3 % unpunished.
+    At least ``confirm_runs`` of them must be above that each, so that one odd run is not drift."""
 
     window_runs: int = 6
+    confirm_runs: int = 3
     factor: float = 2.0
     floor: float = 0.05
 
@@ -23,6 +25,10 @@ class DriftRule:
         if self.window_runs < 2:
             raise InputError(
                 f"drift window of {self.window_runs} runs is too short; give 2 or more"
+            )
+        if not 1 <= self.confirm_runs <= self.window_runs:
+            raise InputError(
+                f"{self.confirm_runs} runs cannot confirm drift in a window of {self.window_runs}"
             )
         if self.factor <= 1 or self.floor < 0:
             raise InputError(f"drift factor {self.factor} must be > 1 and floor {self.floor} ≥ 0")
@@ -74,10 +80,10 @@ class DriftDetector:
         if self._baseline is None:
             self._baseline = mean if self._limit is None else min(mean, self._limit)
         threshold = self.rule.threshold(self._baseline)
-        if mean <= threshold:
+        beyond = [at for at, value in self._window if value > threshold]
+        if mean <= threshold or len(beyond) < self.rule.confirm_runs:
             return None
-        first = next(at for at, value in self._window if value > threshold)
-        return Drift(mean, self._baseline, first)
+        return Drift(mean, self._baseline, beyond[0])
 
     def restart(self) -> None:
         """A new model or plan predicts from now on: its first window is the new baseline."""

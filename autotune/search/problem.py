@@ -44,6 +44,7 @@ class FusionProblem:
         self.costs = costs
         self.progress = progress
         self.choices: tuple[FusionChoice, ...] = choices(graph)
+        self.position = {op.name: i for i, op in enumerate(graph.ops)}
         self.trials: list[Trial] = []
         self._groups: dict[Names, Group] = {}
 

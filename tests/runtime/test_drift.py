@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from autotune.errors import InputError
 from autotune.runtime.drift import Drift, DriftDetector, DriftRule
 
-RULE = DriftRule(window_runs=4, factor=2.0, floor=0.05)
+RULE = DriftRule(window_runs=4, confirm_runs=2, factor=2.0, floor=0.05)
 
 
 def fed(detector: DriftDetector, errors: list[float], start: int = 1) -> Drift | None:
@@ -29,7 +29,7 @@ def test_growth_over_the_baseline_is_found_at_the_run_where_it_began() -> None:
 
 
 def test_one_outlier_among_good_runs_is_not_drift() -> None:
-    assert fed(DriftDetector(RULE, None), [0.03] * 6 + [0.15] + [0.03] * 6) is None
+    assert fed(DriftDetector(RULE, None), [0.03] * 6 + [9.0] + [0.03] * 6) is None
 
 
 @given(st.floats(0, 0.5), st.lists(st.floats(0.0, 0.049), min_size=1, max_size=60))
@@ -50,7 +50,9 @@ def test_after_a_restart_the_next_window_is_the_baseline() -> None:
     assert fed(detector, [0.3] * 12, start=5) is None
 
 
-@pytest.mark.parametrize("wrong", [{"window_runs": 1}, {"factor": 1.0}, {"floor": -0.1}])
+@pytest.mark.parametrize(
+    "wrong", [{"window_runs": 1}, {"confirm_runs": 7}, {"factor": 1.0}, {"floor": -0.1}]
+)
 def test_a_rule_that_cannot_work_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(InputError):
         DriftRule(**wrong)

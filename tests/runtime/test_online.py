@@ -30,7 +30,9 @@ from autotune.store.store import Store
 
 GRAPH = case.network()
 FUSED = (("product", "squash"), ("squash", "residual"), ("weigh", "flip"))
-OPTIONS = OnlineOptions(rule=DriftRule(window_runs=3), routine_runs=1000, remeasure=8)
+OPTIONS = OnlineOptions(
+    rule=DriftRule(window_runs=3, confirm_runs=1), routine_runs=1000, remeasure=8
+)
 
 
 class Remembered:

@@ -10,10 +10,23 @@ from autotune.fusion.partition import Names, Partition
 from autotune.graph.graph import Graph
 from autotune.search.problem import FusionProblem
 
+_HOPELESS = 1.3
+"""A run dearer than its best cut by this factor is unlikely to pay with more operators in it."""
+_PATIENCE = 2
+"""Hopeless runs from one operator on, after which longer ones are not looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """The cheapest cut of the operators from one position to another: its cost and first run."""
+
+    cost: float
+    end: int
+
 
 @dataclass(frozen=True, slots=True)
 class Dynamic:
-    """Exact for groups that are contiguous in one of two orders, at most ``longest`` operators.
+    """The best groups that are contiguous in one of two orders, at most ``longest`` operators.
 
     A contiguous run of a topological order is convex, and runs one after the other form no cycle.
     """
@@ -37,45 +50,67 @@ class Dynamic:
         return best
 
     def _cut(self, problem: FusionProblem, order: Names) -> Partition | None:
-        """The cheapest cut: ``reach[i]`` is the least cost of the first ``i`` operators and the
-        start of their last run."""
-        reach: list[tuple[float, int] | None] = [None] * (len(order) + 1)
-        reach[0] = (0.0, 0)
-        for start in range(len(order)):
-            problem.progress("fuse", start, len(order))
-            before = reach[start]
-            if before is None:
+        """The cheapest cut of the whole order, from its end backwards: ``cuts[i][j]`` is that of
+        operators i..j, known for all runs that start later."""
+        cuts: list[dict[int, _Cut]] = [{} for _ in range(len(order) + 1)]
+        for start in reversed(range(len(order))):
+            problem.progress("fuse", len(order) - start, len(order))
+            runs = self._runs(problem, order, start, cuts)
+            _extend(cuts, start, runs, len(order))
+        return _traced(problem.graph, order, cuts)
+
+    def _runs(
+        self, problem: FusionProblem, order: Names, start: int, cuts: list[dict[int, _Cut]]
+    ) -> dict[int, float]:
+        """Cost of the runs from ``start`` on, by their end; hopeless ones end the search."""
+        runs: dict[int, float] = {}
+        hopeless = 0
+        for end in range(start + 1, min(start + self.longest, len(order)) + 1):
+            run = order[start:end]
+            if len(run) > 1 and not is_connected(problem.graph, set(run)):
                 continue
-            for end in range(start + 1, min(start + self.longest, len(order)) + 1):
-                run = order[start:end]
-                if len(run) > 1 and not is_connected(problem.graph, set(run)):
-                    continue
-                cost = problem.group_cost(_in_graph_order(problem.graph, run))
-                if cost is None:
-                    continue
-                known = reach[end]
-                if known is None or before[0] + cost < known[0]:
-                    reach[end] = (before[0] + cost, start)
-        return _traced(problem.graph, order, reach)
+            cost = problem.group_cost(_in_graph_order(problem, run))
+            split = min(
+                (runs[m] + cuts[m][end].cost for m in runs if end in cuts[m]), default=None
+            )
+            if cost is not None:
+                runs[end] = cost
+            if split is None:
+                continue
+            hopeless = hopeless + 1 if cost is None or cost > _HOPELESS * split else 0
+            if hopeless == _PATIENCE:
+                break
+        return runs
 
 
-def _traced(
-    graph: Graph, order: Names, reach: list[tuple[float, int] | None]
-) -> Partition | None:
+def _extend(
+    cuts: list[dict[int, _Cut]], start: int, runs: dict[int, float], length: int
+) -> None:
+    """Enter the cheapest cuts from ``start`` to every later position."""
+    for end in range(start + 1, length + 1):
+        options = [
+            _Cut(cost if middle == end else cost + cuts[middle][end].cost, middle)
+            for middle, cost in runs.items()
+            if middle == end or end in cuts[middle]
+        ]
+        if options:
+            cuts[start][end] = min(options, key=lambda cut: cut.cost)
+
+
+def _traced(graph: Graph, order: Names, cuts: list[dict[int, _Cut]]) -> Partition | None:
     groups = []
-    end = len(order)
-    while end > 0:
-        entry = reach[end]
-        if entry is None:
+    start = 0
+    while start < len(order):
+        cut = cuts[start].get(len(order))
+        if cut is None:
             return None
-        groups.append(order[entry[1] : end])
-        end = entry[1]
+        groups.append(order[start : cut.end])
+        start = cut.end
     return Partition.of(graph, groups)
 
 
-def _in_graph_order(graph: Graph, names: Names) -> Names:
-    wanted = set(names)
-    return tuple(op.name for op in graph.ops if op.name in wanted)
+def _in_graph_order(problem: FusionProblem, names: Names) -> Names:
+    return tuple(sorted(names, key=problem.position.__getitem__))
 
 
 def _orders(graph: Graph) -> tuple[Names, ...]:
@@ -86,25 +121,16 @@ def _orders(graph: Graph) -> tuple[Names, ...]:
 
 
 def _depth_first(graph: Graph) -> Names:
-    """Reverse postorder from the outputs backwards: producers stand right before their reader."""
+    """Postorder from the outputs backwards: producers stand right before the first reader."""
     done: dict[str, None] = {}
-    stack = [op.name for op in reversed(graph.ops)]
-    stack = [graph.producer[x].name for x in graph.outputs if x in graph.producer] + stack[::-1]
-    by_name = {op.name: op for op in graph.ops}
-    pending = stack[::-1]
+    outputs = [graph.producer[x] for x in graph.outputs if x in graph.producer]
+    pending = [*reversed(graph.ops), *reversed(outputs)]
     while pending:
-        name = pending[-1]
-        if name in done:
-            pending.pop()
+        op = pending[-1]
+        producers = [graph.producer[x] for x in dict.fromkeys(op.inputs) if x in graph.producer]
+        missing = [producer for producer in producers if producer.name not in done]
+        if missing and op.name not in done:
+            pending.extend(missing)
             continue
-        producers = [
-            graph.producer[x].name
-            for x in by_name[name].inputs
-            if x in graph.producer and graph.producer[x].name not in done
-        ]
-        if producers:
-            pending.extend(dict.fromkeys(producers))
-        else:
-            done[name] = None
-            pending.pop()
+        done[pending.pop().name] = None
     return tuple(done)

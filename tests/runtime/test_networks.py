@@ -1,0 +1,77 @@
+"""Whole networks, run on the emulator by a rule's plan, give the outputs that are known for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import runtime_case as case
+
+from autotune.datasets import NETWORKS, light_expected, light_path, light_seeded
+from autotune.fusion.candidates import greedy
+from autotune.fusion.group import Group
+from autotune.fusion.nest import Rejection, analyse
+from autotune.graph.graph import Array, Graph
+from autotune.graph.reference import evaluate
+from autotune.runtime.choice import Choice
+from autotune.runtime.execution import execute
+from autotune.runtime.opening import open_network
+from autotune.runtime.program_cache import ProgramCache
+from autotune.runtime.program_table import compile_table
+from autotune.schedule.space import default_schedule
+from autotune.targets.library import target
+
+
+def ruled_choices(graph: Graph) -> list[Choice]:
+    """The greedy partition with default schedules."""
+
+    def fits(names: tuple[str, ...]) -> bool:
+        nests = analyse(Group.from_graph(graph, names))
+        if isinstance(nests, Rejection):
+            return False
+        return default_schedule(nests, case.SPEC.scratchpad_elements, case.SPEC.cores) is not None
+
+    groups = [Group.from_graph(graph, names) for names in greedy(graph, fits).groups]
+    return [Choice(group, case.schedule_of(group)) for group in groups]
+
+
+def ran(graph: Graph, feeds: dict[str, Array]) -> dict[str, Array]:
+    table = compile_table(graph, ruled_choices(graph), case.SPEC, ProgramCache())
+    outputs, trace = execute(table, target("edge"), feeds)
+    assert trace.cycles > 0 and trace.energy_fj > 0 and trace.dram_bytes > 0
+    return outputs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["light_squeezenet", "light_resnet50"])
+def test_light_networks_match_the_outputs_shipped_beside_them(name: str) -> None:
+    feeds, wanted = light_expected(name)
+    got = ran(open_network(light_path(name)), feeds)
+    for output, value in wanted.items():
+        np.testing.assert_allclose(got[output], value, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_squeezenet_with_random_weights_matches_the_reference(tmp_path: Path) -> None:
+    path = tmp_path / "seeded.onnx"
+    onnx.save(light_seeded("light_squeezenet", 3), path)
+    graph = open_network(path)
+    assert_close(graph, case.inputs(graph))
+
+
+@pytest.mark.parametrize("name", ["mlp", "transformer_block"])
+def test_built_networks_match_the_reference(name: str, tmp_path: Path) -> None:
+    builder = NETWORKS[name].builder
+    assert builder is not None
+    onnx.save(builder(), tmp_path / f"{name}.onnx")
+    graph = open_network(tmp_path / f"{name}.onnx")
+    assert_close(graph, case.inputs(graph))
+
+
+def assert_close(graph: Graph, feeds: dict[str, Array]) -> None:
+    got = ran(graph, feeds)
+    for output, value in evaluate(graph, feeds).items():
+        scale = float(np.abs(value).max())
+        np.testing.assert_allclose(got[output], value, rtol=1e-3, atol=1e-5 * max(1.0, scale))
