@@ -68,7 +68,7 @@ def opened(store: Store | Path | None) -> Iterator[Store]:
 def calibrate(
     target: Target | Path | str = "edge",
     budget: int | None = None,
-    models: Iterable[Path | str] = (),
+    models: Iterable[Path | str] = CALIBRATED_ON,
     seed: int = 0,
     store: Store | Path | None = None,
     progress: Progress | None = None,

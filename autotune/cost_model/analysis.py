@@ -27,7 +27,9 @@ class Analysis:
         self.tiling = Tiling(nest, table)
         self.steps = steps_of(self.tiling, spec)
         self.zeros = np.zeros(len(table))
-        self.busy = {unit: self._busy(unit) for unit in (Unit.LOAD, Unit.STORE, Unit.MATRIX, Unit.VECTOR)}
+        self.busy = {
+            unit: self._busy(unit) for unit in (Unit.LOAD, Unit.STORE, Unit.MATRIX, Unit.VECTOR)
+        }
         self.loaded_bytes = self.total(lambda s: s.useful_bytes, Unit.LOAD)
         self.stored_bytes = self.total(lambda s: s.useful_bytes, Unit.STORE)
         self.load_moved_bytes = self.total(lambda s: s.moved_bytes, Unit.LOAD)
@@ -37,7 +39,9 @@ class Analysis:
         self.lane_elements = self.total(lambda s: s.lane_elements, Unit.VECTOR)
         self.channel_cycles = self._channel_cycles()
         self.dispatch_cycles = self._instructions() * spec.control.dispatch_cycles
-        self.bottleneck: Floats = np.max([*self.busy.values(), self.channel_cycles, self.dispatch_cycles], axis=0)
+        self.bottleneck: Floats = np.max(
+            [*self.busy.values(), self.channel_cycles, self.dispatch_cycles], axis=0
+        )
 
     @cached_property
     def busy_total(self) -> Floats:

@@ -10,9 +10,7 @@ from autotune.schedule.table import Ints
 Extent = Ints | int
 
 
-def pass_conflict(
-    sizes: list[Extent], strides: list[Extent], lanes: int, banks: int
-) -> Ints:
+def pass_conflict(sizes: list[Extent], strides: list[Extent], lanes: int, banks: int) -> Ints:
     """Cycles per pass for an operand of ``sizes`` and ``strides`` in elements, outer to inner.
 
     The first ``lanes`` elements fall into ``banks`` word-interleaved banks of which each serves

@@ -151,7 +151,9 @@ class CostModel:
         """The model as a file: a JSON header and the trees in XGBoost's own format."""
         ratios = self._learned.ratios
         trees = {
-            "cycles": ratios.cycles, "energy": ratios.energy, "dram": ratios.dram,
+            "cycles": ratios.cycles,
+            "energy": ratios.energy,
+            "dram": ratios.dram,
             "scale": self._learned.scale,
         }
         return pack(self.spec, trees, self._learned.factor, self.metrics)
@@ -171,4 +173,3 @@ def _nests_of(group: Group) -> tuple[Nest, ...]:
     if isinstance(nests, Rejection):
         raise ScheduleError(f"group of {', '.join(op.name for op in group.ops)}: {nests.reason}")
     return nests
-

@@ -22,21 +22,26 @@ _LENGTH_BYTES = 8
 
 
 def pack(
-    spec: HardwareSpec, trees: Mapping[str, xgb.Booster], factor: float, metrics: Mapping[str, float]
+    spec: HardwareSpec,
+    trees: Mapping[str, xgb.Booster],
+    factor: float,
+    metrics: Mapping[str, float],
 ) -> bytes:
     """Header length, header, trees one after the other."""
     parts = {name: bytes(booster.save_raw("ubj")) for name, booster in trees.items()}
     body = b"".join(parts.values())
-    header = json.dumps({
-        "format": FORMAT_VERSION,
-        "feature_version": FEATURE_VERSION,
-        "features": [feature.name for feature in FEATURES],
-        "profile_id": spec.profile_id,
-        "factor": factor,
-        "metrics": dict(metrics),
-        "parts": {name: len(raw) for name, raw in parts.items()},
-        "sha256": hashlib.sha256(body).hexdigest(),
-    }).encode()
+    header = json.dumps(
+        {
+            "format": FORMAT_VERSION,
+            "feature_version": FEATURE_VERSION,
+            "features": [feature.name for feature in FEATURES],
+            "profile_id": spec.profile_id,
+            "factor": factor,
+            "metrics": dict(metrics),
+            "parts": {name: len(raw) for name, raw in parts.items()},
+            "sha256": hashlib.sha256(body).hexdigest(),
+        }
+    ).encode()
     return MAGIC + len(header).to_bytes(_LENGTH_BYTES, "little") + header + body
 
 

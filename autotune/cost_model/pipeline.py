@@ -56,7 +56,9 @@ def flow(tiling: Tiling, steps: list[Step]) -> Flow:
     cycles, first_interval, first_latency = zeros, zeros, zeros
     for inner in range(int(tiling.depth.max(initial=-1)) + 2):
         level = tiling.depth - inner
-        items = [_item(tiling, step, steps, level) for step in steps if bool((step.level == level).any())]
+        items = [
+            _item(tiling, step, steps, level) for step in steps if bool((step.level == level).any())
+        ]
         if block is not None:
             items.append(_with_reads(block, users, level))
         trips, peeled = _trips(tiling, level)
@@ -84,8 +86,10 @@ def _trips(tiling: Tiling, level: Ints) -> tuple[Floats, Mask]:
             here = (tiling.position[d] == level) & (level >= 0)
             trips = np.where(here, tiling.full[d], trips)
             peeled |= here & (tiling.rest[d] > 0)
-    shared = np.maximum(1.0, trips * tiling.share)
-    return np.where(level == 0, shared, trips), peeled
+    shared = (level == 0) & (tiling.active_cores > 1)
+    # the rest goes to the last core as one of its tiles
+    trips = np.where(shared, tiling.outer_parts * tiling.share, trips)
+    return trips, peeled & ~shared
 
 
 def _slots(tiling: Tiling) -> list[Ints]:
@@ -154,18 +158,25 @@ def _item(tiling: Tiling, step: Step, steps: list[Step], level: Ints) -> Item:
         alone = np.where(pieces > 1, 0.0, step.tile_cycles)
         return Item({Unit.LOAD: zero}, {Unit.LOAD: alone}, (), writes, present)
     chunks = [
-        s.tile_cycles / s.pieces for s in steps
-        if s.unit is Unit.LOAD and s.stage is step.stage and s.buffer in step.stage.operands[:2]
+        s.tile_cycles / s.pieces
+        for s in steps
+        if s.unit is Unit.LOAD
+        and s.stage is step.stage
+        and s.buffer in step.stage.operands[:2]
         and tiling.nest.buffers[s.buffer].chunk is not None
     ]
     if step.unit is not Unit.MATRIX or not chunks or not bool((pieces > 1).any()):
         return Item({step.unit: zero}, {step.unit: step.tile_cycles}, reads, writes, present)
-    fill: Floats = np.where(pieces > 1, np.sum(chunks, axis=0, dtype=np.float64), 0.0)
+    fill: Floats = np.asarray(np.where(pieces > 1, np.sum(chunks, axis=0), 0.0), dtype=np.float64)
     compute = step.tile_cycles / pieces
     interval = np.where(tiling.table.buffers == 2, np.maximum(fill, compute), fill + compute)
-    span: Floats = (pieces - 1.0) * interval
-    begins = {Unit.LOAD: zero, Unit.MATRIX: fill}
-    ends = {Unit.LOAD: span + fill, Unit.MATRIX: span + fill + compute}
+    span: Floats = np.asarray((pieces - 1) * interval, dtype=np.float64)
+    # where the reduction is whole the load unit has no part in this
+    begins = {Unit.LOAD: np.where(pieces > 1, 0.0, np.inf), Unit.MATRIX: fill}
+    ends = {
+        Unit.LOAD: np.where(pieces > 1, span + fill, -np.inf),
+        Unit.MATRIX: span + fill + compute,
+    }
     return Item(begins, ends, reads, writes, present)
 
 
@@ -225,7 +236,8 @@ class _Body:
             known = self.begins.get(unit)
             here = np.where(item.present, start + begin, np.inf)
             self.begins[unit] = here if known is None else np.minimum(known, here)
-            self.free[unit] = np.where(item.present, start + item.ends[unit], self.free[unit])
+            busy = np.where(item.present, start + item.ends[unit], 0.0)
+            self.free[unit] = np.maximum(self.free[unit], busy)
             end = np.maximum(end, start + item.ends[unit])
         for buffer, mask in item.writes:
             self.ready[buffer] = np.where(mask, end, self.ready.get(buffer, self.zero))

@@ -108,7 +108,10 @@ class Predictor:
         parts, total = [], np.zeros(5)
         for nest in nests:
             table = enumerate_nest(
-                nest, self.spec.scratchpad_elements, self.spec.cores, ENUMERATED,
+                nest,
+                self.spec.scratchpad_elements,
+                self.spec.cores,
+                ENUMERATED,
                 np.random.default_rng(0),
             )
             if not len(table):

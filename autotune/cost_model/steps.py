@@ -47,19 +47,49 @@ def _load(tiling: Tiling, stage: Stage, index: int, spec: HardwareSpec) -> Step:
         in_pieces = tiling.parts[k] > 1
         level = np.where(in_pieces, tiling.level(_stage_dims(stage)), level)
         pieces, chunk, dims = tiling.parts[k], (buffer.chunk[1], k), dims | {k}
-    return _moved(tiling, stage, index, Unit.LOAD, buffer.footprint, buffer.tensor, level, pieces,
-                  chunk, dims, spec)
+    return _moved(
+        tiling,
+        stage,
+        index,
+        Unit.LOAD,
+        buffer.footprint,
+        buffer.tensor,
+        level,
+        pieces,
+        chunk,
+        dims,
+        spec,
+    )
 
 
 def _store(tiling: Tiling, stage: Stage, spec: HardwareSpec) -> Step:
     dims = _stage_dims(stage)
-    return _moved(tiling, stage, stage.result, Unit.STORE, stage.footprint, stage.output,
-                  tiling.level(dims), tiling.ones, None, dims, spec)
+    return _moved(
+        tiling,
+        stage,
+        stage.result,
+        Unit.STORE,
+        stage.footprint,
+        stage.output,
+        tiling.level(dims),
+        tiling.ones,
+        None,
+        dims,
+        spec,
+    )
 
 
 def _moved(
-    tiling: Tiling, stage: Stage, index: int, unit: Unit, footprint: Footprint, tensor: str,
-    level: Ints, pieces: Ints, chunk: tuple[int, int] | None, dims: frozenset[int],
+    tiling: Tiling,
+    stage: Stage,
+    index: int,
+    unit: Unit,
+    footprint: Footprint,
+    tensor: str,
+    level: Ints,
+    pieces: Ints,
+    chunk: tuple[int, int] | None,
+    dims: frozenset[int],
     spec: HardwareSpec,
 ) -> Step:
     shape = tiling.nest.types[tensor].shape
@@ -79,8 +109,17 @@ def _moved(
 
     count = np.sum(weight, axis=0)
     return Step(
-        unit, stage, index, level, count / pieces, total(busy), count, pieces, total(touched),
-        useful_bytes=total(part.useful_bytes), moved_bytes=total(part.moved_bytes),
+        unit,
+        stage,
+        index,
+        level,
+        count / pieces,
+        total(busy),
+        count,
+        pieces,
+        total(touched),
+        useful_bytes=total(part.useful_bytes),
+        moved_bytes=total(part.moved_bytes),
         runs=total(part.runs),
     )
 
@@ -135,8 +174,14 @@ def _computed(tiling: Tiling, stage: Stage, spec: HardwareSpec) -> Iterator[Step
 
 
 def _summed(
-    tiling: Tiling, stage: Stage, unit: Unit, level: Ints, pieces: Ints, dims: frozenset[int],
-    cost_of: Callable[[Tiling, Stage, Tiles, HardwareSpec], Cost], spec: HardwareSpec,
+    tiling: Tiling,
+    stage: Stage,
+    unit: Unit,
+    level: Ints,
+    pieces: Ints,
+    dims: frozenset[int],
+    cost_of: Callable[[Tiling, Stage, Tiles, HardwareSpec], Cost],
+    spec: HardwareSpec,
 ) -> Step:
     tiles = tiling.tiles(dims)
     cost = cost_of(tiling, stage, tiles, spec)
@@ -147,7 +192,15 @@ def _summed(
         return summed
 
     return Step(
-        unit, stage, stage.result, level, np.sum(weight, axis=0) / pieces, total(cost.cycles),
-        total(cost.instructions), pieces, total(cost.touched),
-        multiply_adds=total(cost.multiply_adds), lane_elements=total(cost.lane_elements),
+        unit,
+        stage,
+        stage.result,
+        level,
+        np.sum(weight, axis=0) / pieces,
+        total(cost.cycles),
+        total(cost.instructions),
+        pieces,
+        total(cost.touched),
+        multiply_adds=total(cost.multiply_adds),
+        lane_elements=total(cost.lane_elements),
     )

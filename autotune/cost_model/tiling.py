@@ -49,16 +49,20 @@ class Tiling:
         self.ones = np.ones(self.n, dtype=np.int64)
         self.divided = [bool((parts > 1).any()) for parts in self.parts]
         self.position = self._positions()
-        self.depth = np.max(
-            [self.position[d] for d in range(self.rank)], axis=0, initial=-1
-        ) if self.rank else -self.ones
+        self.depth = (
+            np.max([self.position[d] for d in range(self.rank)], axis=0, initial=-1)
+            if self.rank
+            else -self.ones
+        )
         self.outer_parts = self._outer_parts()
         self.active_cores = np.minimum(table.cores, self.outer_parts)
         self.share = -(-self.outer_parts // table.cores) / self.outer_parts
 
     def _positions(self) -> list[Ints]:
         """Depth of each root dimension's loop among those that are split; −1 where it is not."""
-        split = np.stack([self.parts[d] > 1 for d in range(self.rank)], axis=1) if self.rank else None
+        split = (
+            np.stack([self.parts[d] > 1 for d in range(self.rank)], axis=1) if self.rank else None
+        )
         if split is None:
             return []
         in_order = np.take_along_axis(split, self.table.order, axis=1)

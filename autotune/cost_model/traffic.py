@@ -69,7 +69,10 @@ def transfer(
 
 
 def _axes(
-    tiling: Tiling, footprint: Footprint, shape: tuple[int, ...], tiles: Tiles,
+    tiling: Tiling,
+    footprint: Footprint,
+    shape: tuple[int, ...],
+    tiles: Tiles,
     chunk: tuple[int, int] | None,
 ) -> list[_Axis]:
     axes = []
@@ -81,7 +84,11 @@ def _axes(
             axes.append(_Axis(tiles.sizes[chunk[1]], extent, pitch, piece * pitch))
         else:
             inside = tiling.inside(axis, extent, tiles)
-            axes.append(_Axis(inside, extent, pitch, _grain(tiling, axis.dim, axis.scale, axis.offset) * pitch))
+            axes.append(
+                _Axis(
+                    inside, extent, pitch, _grain(tiling, axis.dim, axis.scale, axis.offset) * pitch
+                )
+            )
         pitch *= extent
     return axes[::-1]
 
@@ -118,8 +125,12 @@ def _rows(axes: list[_Axis], run_bytes: Floats, row_bytes: int) -> Floats:
 
 
 def _miss_rounds(
-    tiling: Tiling, footprint: Footprint, chunk: tuple[int, int] | None, axes: list[_Axis],
-    rows: Floats, spec: HardwareSpec,
+    tiling: Tiling,
+    footprint: Footprint,
+    chunk: tuple[int, int] | None,
+    axes: list[_Axis],
+    rows: Floats,
+    spec: HardwareSpec,
 ) -> Floats:
     """How often a transfer waits for rows to open: once per ``banks`` rows, and of few rows only
     if one of them is not open still: one that the tile before it had not reached, or that a

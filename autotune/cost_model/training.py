@@ -23,7 +23,9 @@ _MIN_SCALE = 0.002
 """Smallest scale of an error: keeps a calm region's interval from shrinking to nothing."""
 
 
-def boost(x: Floats, y: Floats, weight: Floats, seed: int, rounds: int = ROUNDS, depth: int = 5) -> xgb.Booster:
+def boost(
+    x: Floats, y: Floats, weight: Floats, seed: int, rounds: int = ROUNDS, depth: int = 5
+) -> xgb.Booster:
     """Trees that predict ``y`` [n] from ``x`` [n, F] (Chen and Guestrin 2016, XGBoost, KDD)."""
     parameters = {
         "objective": "reg:pseudohubererror",
@@ -41,7 +43,9 @@ def boost(x: Floats, y: Floats, weight: Floats, seed: int, rounds: int = ROUNDS,
         "nthread": 1,
         "verbosity": 0,
     }
-    return xgb.train(parameters, xgb.DMatrix(x, y, weight=weight, nthread=1), num_boost_round=rounds)
+    return xgb.train(
+        parameters, xgb.DMatrix(x, y, weight=weight, nthread=1), num_boost_round=rounds
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,9 @@ def evaluate(booster: xgb.Booster, x: Floats) -> Floats:
     return np.asarray(booster.inplace_predict(x), dtype=np.float64)
 
 
-def folds(networks: npt.NDArray[np.str_], keys: npt.NDArray[np.str_], rng: np.random.Generator) -> Ints:
+def folds(
+    networks: npt.NDArray[np.str_], keys: npt.NDArray[np.str_], rng: np.random.Generator
+) -> Ints:
     """Fold [r] of every measurement, by network; by group where there are too few networks.
 
     Networks are dealt from the largest down to the fold that has least, ties in random order.

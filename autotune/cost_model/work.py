@@ -145,9 +145,7 @@ def _product(extents: list[Extent]) -> Extent:
     return total
 
 
-def _passes(
-    tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec
-) -> Iterator[VectorWork]:
+def _passes(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Iterator[VectorWork]:
     """What the vector unit runs for a stage."""
     op = stage.op
     out = [tiling.axis_size(axis, tiles.sizes) for axis in stage.footprint]
@@ -176,7 +174,7 @@ def _passes(
         case Family.SOFTMAX:
             yield from _softmax(elements, elements // out[op.int("axis")])
         case Family.LAYER_NORM:
-            yield from _layer_norm(stage, elements, elements // _product(out[op.int("axis"):]))
+            yield from _layer_norm(stage, elements, elements // _product(out[op.int("axis") :]))
         case Family.CONCAT:
             for index in range(len(op.inputs)):
                 part = _input_elements(tiling, stage, tiles, index)
@@ -245,15 +243,22 @@ def _pool(
     window = math.prod(kernel)
     image = out[1] * out[2] * out[3]
     _, channel, down, across = _pitches(tiling, stage, tiles)
-    steps = [channel, down * strides[0], across * strides[1],
-             down * dilations[0], across * dilations[1]]
+    steps = [
+        channel,
+        down * strides[0],
+        across * strides[1],
+        down * dilations[0],
+        across * dilations[1],
+    ]
     conflict = _conflict([*out[1:], *kernel], steps, spec)
     yield VectorWork(out[0], image * window, 1, image, conflict=conflict)
     if op.kind is OpKind.MAX_POOL:
         return
     yield VectorWork(1, _product(out), 2 if stage.temps else 1, _product(out))
     if stage.temps:
-        ones = [tiling.axis_size(a, tiles.sizes) for a in tiling.nest.buffers[stage.temps[0]].footprint]
+        ones = [
+            tiling.axis_size(a, tiles.sizes) for a in tiling.nest.buffers[stage.temps[0]].footprint
+        ]
         yield VectorWork(2, _product(ones), 0, _product(ones))
         yield VectorWork(1, out[2] * out[3] * window, 1, out[2] * out[3])
         yield VectorWork(1, out[2] * out[3], 1, out[2] * out[3], Pass.DIVIDE)

@@ -13,7 +13,7 @@ from autotune.measure.measurement import Failed, Measured, Measurement
 from autotune.measure.packing import packed
 from autotune.measure.pool import Pool
 from autotune.measure.process import WorkerProcess
-from autotune.measure.worker import Batch, Ready, Refused
+from autotune.measure.worker import Batch, Begun, Ready, Refused
 from autotune.schedule.candidate import Candidate
 from autotune.targets.protocol import Execution, Target
 
@@ -31,12 +31,17 @@ def judged(candidate: Candidate, result: Execution | str) -> Measurement:
     return Measured(candidate, result)
 
 
+LOSSES = 8
+"""Workers of a run that may die of no candidate (ended from outside, or by loading the target)
+before it goes on without any."""
+
+
 @dataclass(slots=True)
 class _Job:
-    """What a worker has yet to answer, and when it began with the first of it."""
+    """What a worker has yet to answer, and when it began with the first of it; None: not yet."""
 
     left: deque[tuple[int, Candidate]]
-    since_seconds: float
+    since_seconds: float | None = None
 
 
 class Dispatch:
@@ -61,6 +66,7 @@ class Dispatch:
         self._timeout_seconds = timeout_seconds
         self._clock = clock
         self._count = workers
+        self._losses = 0
         self._waiting: deque[tuple[int, Candidate]] = deque()
         self._results: dict[int, Measurement] = {}
         self._idle: list[WorkerProcess] = []
@@ -104,7 +110,7 @@ class Dispatch:
             self._waiting.append(item)
 
     def _assign(self) -> None:
-        while self._idle and self._waiting and len(self._results) < 2 * self._ahead:
+        while self._idle and self._waiting and (not self._jobs or self._may_run_ahead):
             target = packed(self._target)
             if target is None:
                 self._dismiss()
@@ -112,11 +118,16 @@ class Dispatch:
             size = max(1, min(BATCH, len(self._waiting) // (PORTIONS * self._count)))
             items = deque(self._waiting.popleft() for _ in range(min(size, len(self._waiting))))
             worker = self._idle.pop()
-            self._jobs[worker] = _Job(items, self._clock())
+            self._jobs[worker] = _Job(items)
             try:
                 worker.send(Batch.make(target, self._lower, tuple(c for _, c in items)))
             except OSError:
-                self._lose(worker, blame=False)
+                self._lose(worker)
+
+    @property
+    def _may_run_ahead(self) -> bool:
+        """Whether there is room for results that are not to be yielded yet."""
+        return len(self._results) < 2 * self._ahead
 
     def _do_here(self) -> None:
         index, candidate = self._waiting.popleft()
@@ -128,18 +139,18 @@ class Dispatch:
             try:
                 answer = worker.receive()
             except (EOFError, OSError):
-                self._lose(worker, blame=worker.ready)
+                self._lose(worker)
                 continue
-            if isinstance(answer, Ready):
-                worker.ready = True
-                if worker in self._jobs:
+            match answer:
+                case Ready():
+                    worker.ready = True
+                case Begun():
                     self._jobs[worker].since_seconds = self._clock()
-            elif isinstance(answer, Refused):
-                self._take_back(worker)
-                self._dismiss()
-                return
-            else:
-                self._take_in(worker, answer)
+                case Refused():
+                    self._dismiss()
+                    return
+                case _:
+                    self._take_in(worker, answer)
         self._end_overdue()
 
     def _take_in(self, worker: WorkerProcess, answer: Execution | str) -> None:
@@ -153,32 +164,36 @@ class Dispatch:
 
     def _patience(self) -> float | None:
         """Seconds until the first busy worker is overdue; None: wait for as long as it takes."""
-        if self._timeout_seconds is None:
+        begun = [j.since_seconds for j in self._jobs.values() if j.since_seconds is not None]
+        if self._timeout_seconds is None or not begun:
             return None
-        first = min((j.since_seconds for w, j in self._jobs.items() if w.ready), default=None)
-        if first is None:
-            return None
-        return max(0.0, first + self._timeout_seconds - self._clock())
+        return max(0.0, min(begun) + self._timeout_seconds - self._clock())
 
     def _end_overdue(self) -> None:
         if self._timeout_seconds is None:
             return
         latest = self._clock() - self._timeout_seconds
-        for worker in [w for w, j in self._jobs.items() if w.ready and j.since_seconds <= latest]:
-            self._fail_first(worker, f"took longer than {self._timeout_seconds:g} s")
-            self._replace(worker)
+        for worker, job in list(self._jobs.items()):
+            if job.since_seconds is not None and job.since_seconds <= latest:
+                self._fail_first(worker, f"took longer than {self._timeout_seconds:g} s")
+                self._replace(worker)
 
-    def _lose(self, worker: WorkerProcess, blame: bool) -> None:
-        """A worker has died: its current candidate fails if it is to blame, the rest waits."""
+    def _lose(self, worker: WorkerProcess) -> None:
+        """A worker has died: of its current candidate, if it had begun; what is left waits."""
         cause = worker.cause_of_death()
-        if not blame:
-            self._take_back(worker)
-        elif worker in self._jobs:
+        job = self._jobs.get(worker)
+        if job is not None and job.since_seconds is not None:
             self._fail_first(worker, f"the process that ran it died: {cause}")
-        if worker.ready:
+        else:
+            self._take_back(worker)
+            self._losses += 1
+        if not worker.ready:
+            self._discharge(worker)  # it could not start, and neither would another
+        elif self._losses < LOSSES:
             self._replace(worker)
         else:
-            self._discharge(worker)  # it could not start, and neither would another
+            self._discharge(worker)
+            self._dismiss()
 
     def _fail_first(self, worker: WorkerProcess, reason: str) -> None:
         index, candidate = self._jobs[worker].left.popleft()

@@ -41,13 +41,18 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """First answer to a batch: it is loaded, and the worker begins with its first candidate."""
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
-    """Answer to a batch whose target or lowering this interpreter cannot load."""
+    """Only answer to a batch whose target or lowering this interpreter cannot load."""
 
     reason: str
 
 
-Answer = Ready | Refused | Execution | str
+Answer = Ready | Begun | Refused | Execution | str
 """What a worker says. A batch that is not refused gets, for each candidate in order, its cost or in
 one line why there is none."""
 
@@ -83,6 +88,7 @@ def _answer_all(line: Connection) -> None:
         except _UNLOADABLE as error:
             line.send(Refused(f"{type(error).__name__}: {error}"))
             continue
+        line.send(Begun())
         for candidate in candidates:
             line.send(_portable(attempt(held[1], candidate, lower)))
 

@@ -99,6 +99,11 @@ class Belief:
         """The newest record of every candidate that was not measured since then."""
         return [e.newest for e in self._entries.values() if e.newest.created_at < since_seconds]
 
+    def fresh(self) -> list[Record]:
+        """The newest record of every candidate that was measured since the last drift."""
+        since = self._since_seconds
+        return [e.newest for e in self._entries.values() if e.newest.created_at >= since]
+
     def relabel(self, since_seconds: float | None, seed: int) -> int:
         """Believe what was measured since then (None: since the last drift), and correct the rest
         by how the re-measured candidates moved. Returns the number of pairs learned from."""

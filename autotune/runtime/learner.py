@@ -10,11 +10,9 @@ from typing import Generic
 import numpy as np
 
 from autotune.graph.graph import Array
-from autotune.measure.measurement import Measured
 from autotune.runtime.belief import Belief
 from autotune.runtime.drift import Drift, DriftDetector
 from autotune.runtime.event import Event, EventKind
-from autotune.runtime.execution import RunTrace
 from autotune.runtime.learning import (
     Learning,
     M,
@@ -24,12 +22,11 @@ from autotune.runtime.learning import (
     predicted_cycles,
 )
 from autotune.runtime.program_cache import ProgramCache
-from autotune.runtime.program_table import ProgramTable, compile_table
+from autotune.runtime.program_table import CostKey, ProgramTable, compile_table
 from autotune.runtime.published import Published
+from autotune.runtime.recorder import FinishedRun, Recorder
 from autotune.runtime.remeasure import remeasure, sample
 from autotune.runtime.trial import Trial, compare
-from autotune.schedule.candidate import Candidate
-from autotune.search.records import to_record
 from autotune.store.records import Record
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
@@ -42,32 +39,25 @@ HELD_OUT = 5
 
 
 @dataclass(frozen=True, slots=True)
-class FinishedRun:
-    """One run as the learner takes it in: when it finished, what it cost, what it was fed."""
-
-    at_seconds: float
-    trace: RunTrace
-    inputs: Mapping[str, Array]
-
-
-@dataclass(frozen=True, slots=True)
 class Workplace:
-    """What a learner works on and with. ``stopping`` says that the session wants to close, and
-    ``tell`` takes an event."""
+    """What a learner works on and with. ``inputs`` are those of the newest run, ``stopping`` says
+    that the session wants to close, and ``tell`` takes an event."""
 
     published: Published
     target: Target
     cache: ProgramCache
     store: Store
+    recorder: Recorder
     options: OnlineOptions
+    inputs: Callable[[], Mapping[str, Array]]
     clock: Callable[[], float]
     stopping: Callable[[], bool]
     tell: Callable[[Event], None]
 
 
 class Learner(Generic[M]):
-    """Stores what runs cost, follows their prediction error, and when it grows retrains the model,
-    searches again, and publishes the new plan once it is proven. Used by one thread."""
+    """Follows the prediction error of runs, and when it grows retrains the model, searches again,
+    and publishes the new plan once it is proven. Used by one thread."""
 
     def __init__(
         self,
@@ -91,7 +81,6 @@ class Learner(Generic[M]):
         self._finished_at: deque[tuple[int, float]] = deque(maxlen=work.options.rule.window_runs)
         self._runs = 0
         self._learned_at_run = 0
-        self._inputs: Mapping[str, Array] = {}
 
     def take(self, batch: Sequence[FinishedRun]) -> None:
         """Take in finished runs in their order, and learn if they give reason to."""
@@ -110,14 +99,14 @@ class Learner(Generic[M]):
         self._work.tell(Event(kind, self._runs, self._work.clock(), text, figures))
 
     def _examine(self, batch: Sequence[FinishedRun]) -> Drift | None:
-        """Store a batch of runs; the first drift that it shows."""
-        self._take_in([r for run in batch for r in self._records(run.trace, run.at_seconds)])
+        """The first drift that a batch of runs shows."""
         current, found = self._work.published.current, None
         for run in batch:
             self._runs += 1
-            self._inputs = run.inputs
             self._finished_at.append((self._runs, run.at_seconds))
-            error = run.trace.error if run.trace.versions == current.versions else None
+            for record in run.records:
+                self._belief.observe(record)
+            error = run.error if run.versions == current.versions else None
             if found is not None or error is None:
                 continue
             found = self._detector.observe(self._runs, error)
@@ -127,18 +116,6 @@ class Learner(Generic[M]):
 
     def _time_of(self, run: int) -> float:
         return next(at for number, at in self._finished_at if number == run)
-
-    def _records(self, trace: RunTrace, at_seconds: float) -> list[Record]:
-        network = self._work.published.current.graph.name
-        return [
-            to_record(
-                Measured(Candidate(run.step.group, run.step.schedule, network), run.execution),
-                self._work.target,
-                "run",
-                lambda: at_seconds,
-            )
-            for run in trace.groups
-        ]
 
     def _take_in(self, records: Sequence[Record]) -> None:
         self._work.store.add(records)
@@ -199,39 +176,44 @@ class Learner(Generic[M]):
 
     def _replan(self) -> None:
         """Search by the new model; try the plan when it promises enough."""
-        proposal = self._learning.plan(self._model)
-        self._take_in(proposal.records)
         work, current = self._work, self._work.published.current
+        proposal = self._learning.plan(self._model, current, self._belief.fresh())
+        self._take_in(proposal.records)
         proposed = annotated(
             compile_table(current.graph, proposal.choices, work.target.spec, work.cache),
             self._model,
             current.model_version,
         )
-        old, new = self._price(current), self._price(proposed)
+        measured = {(r.group_key, r.schedule_json): r for r in self._belief.fresh()}
+        old, new = self._price(current, measured), self._price(proposed, measured)
         gain = 1 - new / old
         figures = {"current": old, "proposed": new, "gain": gain}
         if gain < work.options.margin:
             self.tell(
                 EventKind.KEPT,
-                f"best plan found is predicted {gain:+.1%} better, below the margin of "
+                f"best plan found is expected {gain:+.1%} better, below the margin of "
                 f"{work.options.margin:.0%}",
                 **figures,
             )
             return
-        self.tell(EventKind.PROPOSED, f"a plan predicted {gain:.1%} better", **figures)
-        self._decide(proposed, compare(current, proposed, work.target, self._inputs))
+        self.tell(EventKind.PROPOSED, f"a plan expected to be {gain:.1%} better", **figures)
+        self._decide(proposed, compare(current, proposed, work.target, work.inputs()))
 
-    def _price(self, table: ProgramTable) -> float:
-        """Predicted cost of one run, in the unit of the objective."""
+    def _price(self, table: ProgramTable, measured: Mapping[CostKey, Record]) -> float:
+        """Expected cost of one run, in the unit of the objective: of groups that were measured on
+        the machine as it is now what that was, of the others what the model predicts."""
         return sum(
             self._learning.price(self._model, step.group, step.schedule)
+            if step.key not in measured
+            else self._learning.paid(measured[step.key])
             for step in table.group_steps
         )
 
     def _decide(self, proposed: ProgramTable, trial: Trial) -> None:
         """Publish the proposed table if it computes the same and was measured to cost less."""
-        at = self._work.clock()
-        self._take_in([*self._records(trial.current, at), *self._records(trial.proposed, at)])
+        at, recorder = self._work.clock(), self._work.recorder
+        for trace in (trial.current, trial.proposed):
+            self._take_in(recorder.records(trace, at))
         old = self._learning.paid(trial.current)
         new = self._learning.paid(trial.proposed)
         figures = {

@@ -13,7 +13,6 @@ from autotune.fusion.group import Group
 from autotune.runtime.belief import Training
 from autotune.runtime.choice import Choice
 from autotune.runtime.drift import DriftRule
-from autotune.runtime.execution import RunTrace
 from autotune.runtime.program_table import CostKey, ProgramTable
 from autotune.schedule.schedule import Schedule
 from autotune.store.records import Record
@@ -28,6 +27,20 @@ class Model(Protocol):
 
 
 M = TypeVar("M", bound=Model)
+
+
+class Cost(Protocol):
+    """What one execution took: a record or a whole run's trace."""
+
+    @property
+    def cycles(self) -> int:
+        """Cycles."""
+        ...
+
+    @property
+    def energy_fj(self) -> int:
+        """Energy in femtojoules."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +72,13 @@ class Learning(Protocol[M]):
         """What the model expects a group to cost, in the unit of the objective."""
         ...
 
-    def paid(self, trace: RunTrace) -> int:
-        """What a run did cost, in the unit of the objective."""
+    def paid(self, cost: Cost) -> int:
+        """What an execution did cost, in the unit of the objective."""
         ...
 
-    def plan(self, model: M) -> Proposal:
-        """The best plan that a small search finds by the model on the machine as it is now."""
+    def plan(self, model: M, current: ProgramTable, fresh: Sequence[Record]) -> Proposal:
+        """The best plan that a small search finds, starting from the current one, by the model, by
+        ``fresh`` measurements of the machine as it is now, and by measuring itself."""
         ...
 
 

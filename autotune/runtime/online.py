@@ -1,32 +1,31 @@
-"""Learning from runs: hands finished runs to a background worker without delaying the next one."""
+"""Learning from runs: takes in finished runs without delaying the next; two threads do the rest."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Generic
 
-from autotune.errors import AutotuneError
 from autotune.graph.graph import Array
 from autotune.runtime.event import Event, EventKind
 from autotune.runtime.execution import RunTrace
-from autotune.runtime.learner import FinishedRun, Learner, Workplace
+from autotune.runtime.lane import Lane
+from autotune.runtime.learner import Learner, Workplace
 from autotune.runtime.learning import Learning, M, OnlineOptions
 from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.published import Published
+from autotune.runtime.recorder import FinishedRun, Recorder
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
 
 
 class OnlineTrainer(Generic[M]):
-    """Takes in runs without delaying them; one worker thread does the rest.
+    """Stores every run in one thread and learns from them in another, so that a long search does
+    not keep runs from the store.
 
-    A failure in the worker ends the learning, never the runs: it is an event, and ``wait_idle``
-    and ``close`` raise it.
+    A failure ends the learning, never the runs: it is an event, and ``wait_idle`` and ``close``
+    raise it.
     """
 
     def __init__(
@@ -44,23 +43,28 @@ class OnlineTrainer(Generic[M]):
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._clock = clock
+        self._store = store
+        self._recorder = Recorder(target, published.current.graph.name)
         self._lock = threading.Lock()
         self._stopping = threading.Event()
-        self._pending: deque[FinishedRun] = deque(maxlen=options.backlog_runs)
-        self._dropped = 0
         self._finished = 0
-        self._task: Future[None] | None = None
+        self._inputs: Mapping[str, Array] = {}
         self._events: list[Event] = []
-        self._learner = Learner(
+        learner = Learner(
             Workplace(
-                published, target, cache, store, options, clock, self._stopping.is_set, self._tell
+                published, target, cache, store, self._recorder, options, lambda: self._inputs,
+                clock, self._stopping.is_set, self._tell,
             ),
             model,
             learning,
             calibrated_error=calibrated_error,
             trusted_since_seconds=trusted_since_seconds,
+        )  # fmt: skip
+        limit = options.backlog_runs
+        self._recording = Lane[tuple[float, RunTrace]](
+            "recording", self._record, limit, self._note_failure
         )
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="autotune-online")
+        self._learning = Lane[FinishedRun]("learning", learner.take, limit, self._note_failure)
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -71,68 +75,47 @@ class OnlineTrainer(Generic[M]):
     def observe(self, trace: RunTrace, inputs: Mapping[str, Array]) -> None:
         """Hand over one finished run. Returns at once.
 
-        When the worker is so far behind that its backlog is full, the oldest run is dropped, and
-        an event says so.
+        When recording is so far behind that its backlog is full, the oldest run is dropped, and an
+        event says so.
         """
         with self._lock:
-            if self._stopping.is_set() or self._failed():
-                return
             self._finished += 1
-            self._dropped += len(self._pending) == self._pending.maxlen
-            self._pending.append(FinishedRun(self._clock(), trace, inputs))
-            if self._task is not None:
-                return
-            task = self._task = self._worker.submit(self._drain)
-        task.add_done_callback(self._note_failure)
+        self._inputs = inputs
+        self._recording.put((self._clock(), trace))
 
     def wait_idle(self, timeout_seconds: float | None = None) -> None:
-        """Return when everything handed over is learned. Raises ``AutotuneError`` when that takes
-        longer, or when the worker failed."""
-        with self._lock:
-            task = self._task
-        if task is None:
-            return
-        try:
-            error = task.exception(timeout_seconds)
-        except FutureTimeoutError:
-            raise AutotuneError(
-                f"online learning is still busy after {timeout_seconds} s; wait longer"
-            ) from None
-        if error is not None:
-            raise AutotuneError(f"online learning stopped: {error}") from error
+        """Return when everything handed over is stored and learned from. Raises ``AutotuneError``
+        when either takes longer, or has failed."""
+        self._recording.wait(timeout_seconds)
+        self._learning.wait(timeout_seconds)
 
     def close(self) -> None:
         """Stop after the current step of work; what was handed over is stored. Raises
-        ``AutotuneError`` when the worker failed."""
+        ``AutotuneError`` when recording or learning has failed."""
         self._stopping.set()
-        self._worker.shutdown(wait=True)
-        self.wait_idle()
+        try:
+            self._recording.close()
+        finally:
+            self._learning.close()
 
-    def _failed(self) -> bool:
-        return self._task is not None and self._task.done() and self._task.exception() is not None
+    def _record(self, batch: list[tuple[float, RunTrace]]) -> None:
+        """The recording thread's work."""
+        dropped = self._recording.take_dropped()
+        if dropped:
+            text = f"{dropped} runs came faster than they could be stored, and were not"
+            self._note(EventKind.DROPPED, text, runs=dropped)
+        runs = [self._recorder.finished(trace, at) for at, trace in batch]
+        self._store.add([record for run in runs for record in run.records])
+        for run in runs:
+            self._learning.put(run)
 
-    def _note_failure(self, task: Future[None]) -> None:
-        error = task.exception()
-        if error is not None:
-            text = f"online learning stopped: {error}"
-            self._tell(Event(EventKind.FAILED, self._finished, self._clock(), text, {}))
+    def _note_failure(self, error: BaseException) -> None:
+        self._stopping.set()
+        self._note(EventKind.FAILED, f"online learning stopped: {error}")
+
+    def _note(self, kind: EventKind, text: str, **figures: float) -> None:
+        self._tell(Event(kind, self._finished, self._clock(), text, figures))
 
     def _tell(self, event: Event) -> None:
         with self._lock:
             self._events.append(event)
-
-    def _drain(self) -> None:
-        """The worker's task: take batches until nothing is left."""
-        while True:
-            with self._lock:
-                batch = list(self._pending)
-                self._pending.clear()
-                dropped, self._dropped = self._dropped, 0
-                if not batch:
-                    self._task = None
-                    return
-            if dropped:
-                self._learner.tell(
-                    EventKind.DROPPED, f"{dropped} runs were too many to store", runs=dropped
-                )
-            self._learner.take(batch)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autotune.cost_model.features import FEATURE_VERSION
 from autotune.cost_model.hpm import CostModel
 from autotune.fusion.group import Group
+from autotune.fusion.partition import Partition
 from autotune.graph.graph import Graph
 from autotune.lowering.lower import nests_of
 from autotune.runtime.belief import Training
-from autotune.runtime.execution import RunTrace
-from autotune.runtime.learning import Proposal
+from autotune.runtime.learning import Cost, Proposal
 from autotune.runtime.opening import choices_of
+from autotune.runtime.program_table import ProgramTable
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
 from autotune.search.fusion import search
 from autotune.search.objective import Objective
 from autotune.search.plan import Plan
+from autotune.store.records import Record
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
 
@@ -81,15 +84,17 @@ class ModelLearning:
             for nest, part in zip(nests_of(group), schedule.nests, strict=True)
         )
 
-    def paid(self, trace: RunTrace) -> int:
-        """Measured cycles or femtojoules of a run."""
-        return trace.cycles if self.objective is Objective.LATENCY else trace.energy_fj
+    def paid(self, cost: Cost) -> int:
+        """Measured cycles or femtojoules."""
+        return cost.cycles if self.objective is Objective.LATENCY else cost.energy_fj
 
-    def plan(self, model: CostModel) -> Proposal:
-        """The best plan that a small search finds by the model and by measuring now; what the
-        store holds may be from before the machine drifted, and is left out."""
+    def plan(self, model: CostModel, current: ProgramTable, fresh: Sequence[Record]) -> Proposal:
+        """The best plan that a small search finds from the current one. What the store holds may
+        be from before the machine drifted, and is left out."""
+        groups = [[op.name for op in step.group.ops] for step in current.steps]
         found = search(
             self.graph, self.target, model,
             trials=TRIALS, measure=MEASURE, objective=self.objective, seed=self.seed, workers=1,
+            start=[Partition.of(self.graph, groups)], known=fresh,
         )  # fmt: skip
         return Proposal(choices_of(found.plan, self.graph), found.records)

@@ -21,6 +21,7 @@ from autotune.search.result import PlanResult, SearchResult, plan_result
 from autotune.search.schedules import GroupCosts
 from autotune.search.strategies.climbing import Climbing
 from autotune.search.strategies.table import STRATEGIES
+from autotune.store.records import Record
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
 
@@ -43,6 +44,8 @@ def search(
     store: Store | None = None,
     network_file: NetworkFile | None = None,
     workers: int | None = None,
+    start: Sequence[Partition] = (),
+    known: Sequence[Record] | None = None,
 ) -> SearchResult:
     """Fusion groups and schedules for ``graph`` on ``target``.
 
@@ -51,19 +54,22 @@ def search(
     measured, and ``measure`` bounds the measurements beyond those. The found plan is never dearer,
     as measured, than the other two. With a ``store``, known measurements override predictions, and
     what is measured goes there batch by batch (an interrupt loses nothing), with the retrained
-    model. Raises ``ScheduleError`` when an operator has no legal schedule on the target, and
+    model. ``start`` are partitions to begin from besides those of the strategies, ``known`` the
+    measurements that count instead of the store's (of a machine that has drifted, the fresh ones).
+    Raises ``ScheduleError`` when an operator has no legal schedule on the target, and
     ``InputError`` for an unknown objective.
     """
     goal = Objective.parse(objective)
     heard = silent if progress is None else progress
-    known = () if store is None else store.records(target.spec.profile_id)
+    if known is None:
+        known = () if store is None else store.records(target.spec.profile_id)
     costs = GroupCosts(model, target.spec, goal, seed, Observations(known))
     problem = FusionProblem(graph, costs, heard)
     laboratory = Laboratory(target, costs, graph.name, store, heard, workers)
     alone = unfused(graph)
     _require_legal(problem, alone, target)
     rule = greedy(graph, problem.fits)
-    plans = [alone]
+    plans = [alone, *(p for p in start if p != alone and problem.cost(p) is not None)]
     for strategy in STRATEGIES:
         proposal = strategy.propose(problem, plans, trials, seed)
         if proposal not in plans:

@@ -26,7 +26,11 @@ from autotune.targets.spec import (
 )
 
 SPEC = HardwareSpec(
-    "small", "a machine for tests", (), 2, 1e9,
+    "small",
+    "a machine for tests",
+    (),
+    2,
+    1e9,
     MatrixSpec(16, 16, "os", 8),
     VectorSpec(16, 4, 4, 8),
     ScratchpadSpec(1 << 18, 16),
@@ -75,6 +79,12 @@ def observations(seed: int, count: int) -> Iterator[Observation]:
             cycles += float(found.estimate[0]) * waits
             moved += float(found.moved_bytes[0])
         yield Observation(
-            group.key, group.to_json(), schedule.to_json(), f"network:{index % 12}", "ok",
-            round(cycles), round(10_000 * moved + 20_000 * cycles), round(moved),
+            group.key,
+            group.to_json(),
+            schedule.to_json(),
+            f"network:{index % 12}",
+            "ok",
+            round(cycles),
+            round(10_000 * moved + 20_000 * cycles),
+            round(moved),
         )

@@ -6,23 +6,28 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from measured import SPEC, drawn
 from walked import walk
 
 from autotune.cost_model.analysis import Analysis
-from autotune.cost_model.features import FEATURES, bound, features
+from autotune.cost_model.features import FEATURES, Feature, bound, features
 from autotune.isa.table import Unit
 from autotune.lowering.lower import lower
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable
+from autotune.targets.emulator import EmulatorTarget
 
 WALKABLE = 20_000
 """Instructions that a test walks at most."""
+TRIPS = [feature.name for feature in FEATURES].index("log_trips")
+LOG_TRIPS = 8.0
+"""Tiles of what a test executes at most, as a logarithm."""
 
 
 @given(st.integers(0, 10_000))
+@settings(max_examples=25)
 def test_counts_equal_those_of_the_lowered_program(seed: int) -> None:
     group, nests, schedule = drawn(np.random.default_rng(seed))
     found: Counter[str] = Counter()
@@ -40,6 +45,7 @@ def test_counts_equal_those_of_the_lowered_program(seed: int) -> None:
 
 
 @given(st.integers(0, 10_000))
+@settings(max_examples=25)
 def test_rows_do_not_depend_on_their_table(seed: int) -> None:
     rng = np.random.default_rng(seed)
     _, nests, _ = drawn(rng)
@@ -51,6 +57,7 @@ def test_rows_do_not_depend_on_their_table(seed: int) -> None:
 
 
 @given(st.integers(0, 10_000))
+@settings(max_examples=25)
 def test_features_are_finite_and_shares_at_most_one(seed: int) -> None:
     rng = np.random.default_rng(seed)
     _, nests, _ = drawn(rng)
@@ -64,16 +71,37 @@ def test_features_are_finite_and_shares_at_most_one(seed: int) -> None:
 
 
 @given(st.integers(0, 10_000))
-def test_the_bound_is_no_more_than_the_estimate(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    _, nests, _ = drawn(rng)
-    table = enumerate_nest(nests[0], SPEC.scratchpad_elements, SPEC.cores, 100, rng)
-    assert (bound(nests[0], table, SPEC) <= Analysis(nests[0], table, SPEC).estimate).all()
+@settings(max_examples=25)
+def test_no_run_is_faster_than_the_bound(seed: int) -> None:
+    group, nests, schedule = drawn(np.random.default_rng(seed))
+    parts = zip(nests, schedule.nests, strict=True)
+    tables = [(nest, ScheduleTable.of(nest, [part])) for nest, part in parts]
+    least = sum(float(bound(nest, table, SPEC)[0]) for nest, table in tables)
+    if sum(float(features(nest, table, SPEC)[0, TRIPS]) for nest, table in tables) > LOG_TRIPS:
+        return
+    assert EmulatorTarget(SPEC).time(lower(group, schedule, SPEC)).cycles >= least - 1
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=25)
+def test_vector_and_matrix_cycles_are_exact(seed: int) -> None:
+    group, nests, schedule = drawn(np.random.default_rng(seed))
+    found = {Unit.MATRIX: 0.0, Unit.VECTOR: 0.0}
+    for nest, part in zip(nests, schedule.nests, strict=True):
+        a = Analysis(nest, ScheduleTable.of(nest, [part]), SPEC)
+        if float(features(nest, a.table, SPEC)[0, TRIPS]) > LOG_TRIPS:
+            return
+        for unit in found:
+            found[unit] += float(a.busy_all(unit)[0])
+    counters = EmulatorTarget(SPEC).time(lower(group, schedule, SPEC)).counters
+    assert found[Unit.MATRIX] == counters["matrix_busy_cycles"]
+    vector = counters["vector_busy_cycles"] + counters["vector_stall_bank_cycles"]
+    assert found[Unit.VECTOR] == pytest.approx(vector, rel=0.02)
 
 
 @pytest.mark.parametrize("feature", FEATURES, ids=lambda f: f.name)
-def test_every_feature_row_is_complete(feature: object) -> None:
-    assert feature.name.isidentifier() and feature.unit and feature.doc  # type: ignore[attr-defined]
+def test_every_feature_row_is_complete(feature: Feature) -> None:
+    assert feature.name.isidentifier() and feature.unit and feature.doc
 
 
 def test_feature_names_are_unique() -> None:

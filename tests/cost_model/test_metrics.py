@@ -13,8 +13,12 @@ def test_rank_metrics_equal_scipy() -> None:
     rng = np.random.default_rng(0)
     actual = rng.integers(1, 30, 200).astype(np.float64)
     predicted = actual + rng.normal(0, 5, 200).round()
-    assert spearman(actual, predicted) == pytest.approx(stats.spearmanr(actual, predicted).statistic)
-    assert kendall(actual, predicted) == pytest.approx(stats.kendalltau(actual, predicted).statistic)
+    assert spearman(actual, predicted) == pytest.approx(
+        stats.spearmanr(actual, predicted).statistic
+    )
+    assert kendall(actual, predicted) == pytest.approx(
+        stats.kendalltau(actual, predicted).statistic
+    )
 
 
 def test_mape_and_coverage_by_hand() -> None:

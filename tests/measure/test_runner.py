@@ -137,6 +137,15 @@ def test_a_worker_that_dies_fails_its_candidate_and_the_rest_goes_on(pool: Pool)
     ]
 
 
+def test_results_that_wait_for_a_slow_candidate_are_bounded_and_the_rest_is_not_run_here(
+    pool: Pool,
+) -> None:
+    target = case.Counting({0: 1.0, 1: signal.SIGSEGV, 2: signal.SIGSEGV})
+    results = run(target, range(3000), pool)
+    assert [i for i, r in enumerate(results) if isinstance(r, Failed)] == [1, 2]
+    assert os.getpid() not in pids(results)
+
+
 def test_a_candidate_that_takes_too_long_fails(pool: Pool) -> None:
     target = case.Counting({2: 60.0})
     runner = Runner(target, 2, case.number, timeout_seconds=0.5, pool=pool)

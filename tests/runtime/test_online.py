@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,13 +20,14 @@ from autotune.runtime.belief import Training
 from autotune.runtime.choice import Choice
 from autotune.runtime.drift import DriftRule
 from autotune.runtime.event import EventKind
-from autotune.runtime.execution import RunTrace, execute
-from autotune.runtime.learning import Model, OnlineOptions, Proposal, annotated
+from autotune.runtime.execution import execute
+from autotune.runtime.learning import Cost, Model, OnlineOptions, Proposal, annotated
 from autotune.runtime.online import OnlineTrainer
 from autotune.runtime.program_cache import ProgramCache
-from autotune.runtime.program_table import compile_table
+from autotune.runtime.program_table import ProgramTable, compile_table
 from autotune.runtime.published import Published
 from autotune.schedule.schedule import Schedule
+from autotune.store.records import Record
 from autotune.store.store import Store
 
 GRAPH = case.network()
@@ -68,10 +70,10 @@ class Learning:
     def price(self, model: Model, group: Group, schedule: Schedule) -> float:
         return model.predict(group, schedule)
 
-    def paid(self, trace: RunTrace) -> int:
-        return trace.cycles
+    def paid(self, cost: Cost) -> int:
+        return cost.cycles
 
-    def plan(self, model: Model) -> Proposal:
+    def plan(self, model: Model, current: ProgramTable, fresh: Sequence[Record]) -> Proposal:
         return Proposal(tuple(self.plan_now()))
 
 
@@ -118,7 +120,8 @@ def bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
 
     yield make
     for one in made:
-        one.trainer._worker.shutdown()
+        with contextlib.suppress(AutotuneError):
+            one.trainer.close()
         one.store.close()
 
 

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotune.datasets import random_graphs
@@ -45,6 +45,7 @@ def test_every_enumerated_row_is_legal_and_distinct(seed: int, capacity: int, co
 
 
 @given(SEEDS)
+@settings(max_examples=25)
 def test_scratchpad_column_equals_the_schedule_check(seed: int) -> None:
     for nest in drawn_nests(seed):
         table = enumerate_nest(nest, CAPACITY, 1, 60, np.random.default_rng(seed))
@@ -56,7 +57,9 @@ def test_scratchpad_column_equals_the_schedule_check(seed: int) -> None:
 def test_small_spaces_equal_brute_force(seed: int, capacity: int) -> None:
     for nest in drawn_nests(seed):
         choices = [extents(nest.root_shape[d]) for d in nest.tileable]
-        choices += [extents(c.k_extent) if c.chunkable else (c.k_extent,) for c in nest.contractions]
+        choices += [
+            extents(c.k_extent) if c.chunkable else (c.k_extent,) for c in nest.contractions
+        ]
         if np.prod([len(c) for c in choices]) > 1000:
             continue
         table = enumerate_nest(nest, capacity, 1, 10**6, np.random.default_rng(0))
@@ -81,6 +84,7 @@ def _brute_force(nest: Nest, choices: list[tuple[int, ...]], capacity: int) -> l
 
 
 @given(SEEDS)
+@settings(max_examples=25)
 def test_orders_of_one_nest_refill_differently(seed: int) -> None:
     for nest in drawn_nests(seed):
         orders = distinct_orders(nest, nest.tileable, shared=False)
@@ -90,6 +94,7 @@ def test_orders_of_one_nest_refill_differently(seed: int) -> None:
 
 
 @given(SEEDS)
+@settings(max_examples=25)
 def test_a_sample_keeps_the_largest_tiles_and_is_reproducible(seed: int) -> None:
     nest = drawn_nests(seed)[0]
     whole = enumerate_nest(nest, CAPACITY, 1, 10**6, np.random.default_rng(0))
@@ -103,6 +108,7 @@ def test_a_sample_keeps_the_largest_tiles_and_is_reproducible(seed: int) -> None
 
 
 @given(SEEDS, st.sampled_from([1, 2]))
+@settings(max_examples=25)
 def test_default_and_random_schedules_are_legal(seed: int, cores: int) -> None:
     nests = drawn_nests(seed)
     for schedule in (

@@ -1,0 +1,58 @@
+"""``autotune calibrate``: measure fused operators on a target and train its cost model."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from autotune.cli.console import emit, facts, progress, say
+from autotune.cli.options import JsonOption, SeedOption, TargetOption
+
+
+def calibrate(
+    target: TargetOption = "edge",
+    budget: Annotated[
+        int | None,
+        typer.Option("--budget", min=1, help="Measurements; default: under 90 s on two cores."),
+    ] = None,
+    models: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--models", help="ONNX file or shipped network to draw groups from; repeatable."
+        ),
+    ] = None,
+    seed: SeedOption = 0,
+    json: JsonOption = False,
+) -> None:
+    """Measure fused operators on the target and train the cost model on them.
+
+    Ctrl-C keeps what was measured; running again continues.
+    """
+    from autotune import api
+
+    say(f"calibrating {target}")
+    with progress() as heard:
+        result = api.calibrate(target, budget, models or api.CALIBRATED_ON, seed, progress=heard)
+    metrics = {name: float(value) for name, value in result.metrics.items()}
+    if json:
+        emit(
+            {
+                "measured": result.measured,
+                "failed": result.failed,
+                "known_before": result.knew,
+                "seconds": result.seconds,
+                "metrics": metrics,
+            }
+        )
+        return
+    facts(
+        {
+            "measured now": f"{result.measured} ({result.failed} failed), {result.knew} known before",
+            "seconds": f"{result.seconds:.1f}",
+            "held-out MAPE": f"{metrics['mape']:.2%}  (networks that the model was not trained on)",
+            "held-out Spearman": f"{metrics['spearman']:.4f}",
+            "held-out top-1 regret": f"{metrics['top1_regret']:.2%}",
+            "interval coverage": f"{metrics['coverage']:.1%}  (of nominal 90 %)",
+        }
+    )

@@ -1,0 +1,156 @@
+"""``autotune explain`` and ``autotune predict``: what a plan does and why, what a network costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autotune.cli.console import emit, say, show
+from autotune.cli.options import DimOption, JsonOption, ModelArgument, TargetOption, dimensions
+
+if TYPE_CHECKING:
+    from autotune.fusion.group import Group
+
+
+def explain(model: ModelArgument, dim: DimOption = None, json: JsonOption = False) -> None:
+    """Show a plan's groups with bound, prediction and measurement; of a network, what the passes
+    removed and why."""
+    from autotune import api
+
+    path = api.resolve_model(model)
+    if path.suffix == ".plan":
+        _explain_plan(path, json)
+    else:
+        _explain_network(path, dimensions(dim), json)
+
+
+def _explain_plan(path: Path, json: bool) -> None:
+    from autotune.report.from_search import describe
+    from autotune.search.plan import Plan
+
+    plan = Plan.load(path)
+    if json:
+        emit(
+            {
+                "network": plan.network,
+                "target": plan.target,
+                "profile_id": plan.profile_id,
+                "groups": [
+                    {
+                        "operators": g.operators,
+                        "predicted": g.predicted_cycles,
+                        "measured": g.measured_cycles,
+                        "energy": g.energy_fj,
+                        "dram_bytes": g.dram_bytes,
+                        "schedule": None if g.schedule is None else describe(g.schedule),
+                    }
+                    for g in plan.groups
+                ],
+            }
+        )
+        return
+    rows = [
+        (
+            " + ".join(g.operators),
+            f"{g.predicted_cycles:,.0f}",
+            "" if g.measured_cycles is None else f"{g.measured_cycles:,}",
+            "view: no program" if g.schedule is None else describe(g.schedule),
+        )
+        for g in plan.groups
+    ]
+    show(f"{plan.network} on {plan.target}", ("group", "predicted", "measured", "schedule"), rows)
+
+
+def _explain_network(path: Path, dims: dict[str, int], json: bool) -> None:
+    from autotune.graph.onnx_import import load_onnx
+    from autotune.graph.passes import simplify
+
+    before = load_onnx(path, dims)
+    result = simplify(before)
+    notes = [{"pass": n.pass_name, "removed": n.removed, "reason": n.reason} for n in result.notes]
+    if json:
+        emit(
+            {
+                "operators_before": len(before.ops),
+                "operators_after": len(result.graph.ops),
+                "notes": notes,
+            }
+        )
+        return
+    rows = [(n["pass"], n["removed"], n["reason"]) for n in notes]
+    show(
+        f"{before.name}: {len(before.ops)} operators, {len(result.graph.ops)} after passes",
+        ("pass", "removed", "why"),
+        rows,
+    )
+
+
+def predict(
+    model: ModelArgument,
+    target: TargetOption = "edge",
+    dim: DimOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Predict what every operator of a network would cost, and its greedily fused groups."""
+    from autotune import api
+    from autotune.cost_model.predictor import Predictor
+    from autotune.fusion.candidates import greedy, unfused
+    from autotune.fusion.group import Group
+
+    graph = api.load_network(model, dimensions(dim))
+    predictor = Predictor.load(target)
+    found: dict[str, list[dict[str, Any]]] = {}
+    partitions = {
+        "unfused": unfused(graph),
+        "greedy": greedy(graph, lambda names: _fits(predictor, Group.from_graph(graph, names))),
+    }
+    for name, partition in partitions.items():
+        groups = [Group.from_graph(graph, names) for names in partition.groups]
+        found[name] = [_predicted(predictor, group) for group in groups]
+    if json:
+        emit(
+            {
+                name: {"cycles": sum(g["cycles"] for g in rows), "groups": rows}
+                for name, rows in found.items()
+            }
+        )
+        return
+    for name, rows in found.items():
+        total = sum(row["cycles"] for row in rows)
+        show(
+            f"{graph.name} on {target}, {name}: {total:,.0f} cycles predicted",
+            ("group", "cycles", "low", "high"),
+            [
+                (
+                    " + ".join(row["operators"]),
+                    f"{row['cycles']:,.0f}",
+                    f"{row['low']:,.0f}",
+                    f"{row['high']:,.0f}",
+                )
+                for row in rows
+            ],
+        )
+    say("intervals hold 90 % of measurements")
+
+
+def _fits(predictor: Any, group: Group) -> bool:
+    from autotune.errors import ScheduleError
+
+    try:
+        predictor.predict(group)
+    except ScheduleError:
+        return False
+    return True
+
+
+def _predicted(predictor: Any, group: Group) -> dict[str, Any]:
+    names = [op.name for op in group.ops]
+    if group.is_view:
+        return {"operators": names, "cycles": 0.0, "low": 0.0, "high": 0.0}
+    cost = predictor.predict(group)
+    return {
+        "operators": names,
+        "cycles": cost.cycles,
+        "low": cost.low_cycles,
+        "high": cost.high_cycles,
+    }

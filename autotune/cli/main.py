@@ -1,0 +1,69 @@
+"""The command line: parses, calls the library, prints. Errors become one line and an exit code."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Sequence
+
+import click
+import typer
+
+from autotune.cli import calibration, inspection, machine, running, searching
+from autotune.errors import AutotuneError
+
+OK, MISMATCH, USAGE, INTERRUPTED = 0, 1, 2, 130
+
+app = typer.Typer(
+    name="autotune",
+    help="Learns what fused operators cost on a machine, and fuses, tiles and lays out by it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("calibrate")(calibration.calibrate)
+app.command("search")(searching.search)
+app.command("run")(running.run)
+app.command("explain")(inspection.explain)
+app.command("predict")(inspection.predict)
+app.command("doctor")(machine.doctor)
+app.add_typer(machine.targets, name="targets")
+app.add_typer(machine.store, name="store")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of ``autotune``. Exit code 0, 1 for a failed check, 2 for bad input, 130 for
+    Ctrl-C; anything unexpected is a bug and shows its traceback."""
+    try:
+        status = app(args=arguments, standalone_mode=False)
+        code = status if isinstance(status, int) else OK
+    except click.exceptions.Abort:
+        code = _interrupted()
+    except KeyboardInterrupt:
+        code = _interrupted()
+    except click.ClickException as error:
+        error.show(sys.stderr)
+        code = USAGE
+    except AutotuneError as error:
+        code = _refused(str(error))
+    except BrokenPipeError:
+        sys.stderr.close()
+        code = OK
+    except OSError as error:
+        if error.filename is None and error.errno != errno.ENOSPC:
+            raise
+        where = f"{error.filename}: " if error.filename is not None else ""
+        code = _refused(f"{where}{error.strerror}")
+    sys.exit(code)
+
+
+def _refused(message: str) -> int:
+    print(f"autotune: error: {' '.join(message.split())}", file=sys.stderr)
+    return USAGE
+
+
+def _interrupted() -> int:
+    print(
+        "autotune: interrupted; what was measured is kept, run it again to go on", file=sys.stderr
+    )
+    return INTERRUPTED

@@ -1,0 +1,32 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autotune.errors import InputError
+
+TargetOption = Annotated[str, typer.Option("--target", help="Shipped spec or TOML file.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
+DimOption = Annotated[
+    list[str] | None, typer.Option("--dim", help="Bind a symbolic dimension: NAME=INT; repeatable.")
+]
+ModelArgument = Annotated[str, typer.Argument(help="ONNX file, or the name of a shipped network.")]
+OutOption = Annotated[Path | None, typer.Option("--out", help="Plan file to write.")]
+
+
+def dimensions(options: list[str] | None) -> dict[str, int]:
+    """``NAME=INT`` options as a mapping. Raises ``InputError``."""
+    found: dict[str, int] = {}
+    for option in options or ():
+        name, _, value = option.rpartition("=")
+        if not name or not value.isdigit() or int(value) < 1:
+            raise InputError(
+                f"--dim {option!r} is not NAME=INT with INT ≥ 1, such as --dim batch=1"
+            )
+        found[name] = int(value)
+    return found

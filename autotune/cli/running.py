@@ -1,0 +1,139 @@
+"""``autotune run``: execute a plan's programs on the target, check and profile them."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import typer
+
+from autotune.cli.console import emit, facts, say, show
+from autotune.cli.options import DimOption, JsonOption, SeedOption, dimensions
+from autotune.errors import InputError
+
+if TYPE_CHECKING:
+    from autotune.graph.graph import Array, Graph
+    from autotune.runtime.session import Session
+
+RTOL, ATOL = 1e-3, 1e-5
+
+
+def run(
+    plan: Annotated[
+        str, typer.Argument(help="Plan file, ONNX file, or name of a shipped network.")
+    ],
+    target: Annotated[str | None, typer.Option("--target", help="Default: the plan's own.")] = None,
+    inputs: Annotated[
+        Path | None, typer.Option("--inputs", help="NPZ file; default: seeded random.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare with the numpy reference.")
+    ] = False,
+    repeat: Annotated[int, typer.Option("--repeat", min=1, help="Runs.")] = 1,
+    online: Annotated[
+        bool, typer.Option("--online", help="Learn from the runs and follow drift.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="NPZ file for the outputs.")] = None,
+    dim: DimOption = None,
+    seed: SeedOption = 0,
+    json: JsonOption = False,
+) -> int:
+    """Run a network by its plan. With --check, exit 1 when a number is off."""
+    from autotune import api
+    from autotune.runtime.session import Session
+    from autotune.search.plan import Plan
+
+    path = api.resolve_model(plan)
+    machine = target or (Plan.load(path).target if path.suffix == ".plan" else "edge")
+    with Session(path, machine, online=online, dims=dimensions(dim)) as session:
+        feeds = read_inputs(inputs) if inputs is not None else random_inputs(session.graph, seed)
+        outputs = session.run(feeds)
+        for _ in range(repeat - 1):
+            session.run(feeds)
+        if online:
+            session.wait_idle()
+        differences = compare(session.graph, feeds, outputs) if check else {}
+        if out is not None:
+            save(out, outputs)
+        report(session, differences, json)
+    return int(any(not ok for _, ok in differences.values()))
+
+
+def read_inputs(path: Path) -> dict[str, Array]:
+    """Arrays of an NPZ file. Raises ``InputError`` for anything else."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (ValueError, zipfile.BadZipFile, EOFError, AttributeError) as error:
+        raise InputError(
+            f"{path}: not an NPZ file of arrays ({error}); write it with numpy.savez"
+        ) from None
+
+
+def random_inputs(graph: Graph, seed: int) -> dict[str, Array]:
+    """Standard normal arrays for every input."""
+    rng = np.random.default_rng(seed)
+    return {x: rng.standard_normal(graph.shape(x), dtype=np.float32) for x in graph.inputs}
+
+
+def save(path: Path, outputs: dict[str, Array]) -> None:
+    """Write the outputs as NPZ, whole or not at all."""
+    part = path.with_name(f".{path.name}.part.npz")
+    np.savez(part, allow_pickle=False, **outputs)
+    part.replace(path)
+
+
+def compare(
+    graph: Graph, feeds: dict[str, Array], outputs: dict[str, Array]
+) -> dict[str, tuple[float, bool]]:
+    """Per output: largest difference from the reference, and whether it is within tolerance."""
+    from autotune.graph.reference import evaluate
+
+    wanted = evaluate(graph, feeds)
+    return {
+        name: (
+            float(np.abs(outputs[name] - value).max()),
+            bool(np.allclose(outputs[name], value, rtol=RTOL, atol=ATOL)),
+        )
+        for name, value in wanted.items()
+    }
+
+
+def report(session: Session, differences: dict[str, tuple[float, bool]], json: bool) -> None:
+    """Print what the runs cost and whether the numbers are right."""
+    last = session.last_run
+    if json:
+        emit(
+            {
+                "cycles": last.cycles,
+                "energy_fj": last.energy_fj,
+                "dram_bytes": last.dram_bytes,
+                "check": {
+                    name: {"max_difference": d, "ok": ok} for name, (d, ok) in differences.items()
+                },
+                "events": [
+                    {"kind": e.kind.value, "run": e.run, "text": e.text, "figures": dict(e.figures)}
+                    for e in session.events
+                ],
+            }
+        )
+        return
+    facts(
+        {
+            "cycles": f"{last.cycles:,}",
+            "seconds on the target": f"{last.cycles / session.target.spec.clock_hz:.6f}",
+            "energy µJ": f"{last.energy_fj / 1e9:,.1f}",
+            "DRAM bytes": f"{last.dram_bytes:,}",
+        }
+    )
+    if differences:
+        rows = [(n, f"{d:.3g}", "ok" if ok else "DIFFERS") for n, (d, ok) in differences.items()]
+        show(
+            f"against the reference (rtol {RTOL:g}, atol {ATOL:g})",
+            ("output", "largest difference", ""),
+            rows,
+        )
+    for event in session.events:
+        say(f"run {event.run}: {event.kind.value}: {event.text}")

@@ -1,0 +1,135 @@
+"""``autotune search``: find fusion groups and schedules of a network, measured on the target."""
+
+from __future__ import annotations
+
+import json as json_text
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from autotune.cli.console import emit, progress, say, show
+from autotune.cli.options import (
+    DimOption,
+    JsonOption,
+    ModelArgument,
+    OutOption,
+    SeedOption,
+    TargetOption,
+    dimensions,
+)
+
+if TYPE_CHECKING:
+    from autotune.search.result import SearchResult
+
+PLANS = ("unfused", "greedy", "found")
+
+
+class ObjectiveName(StrEnum):
+    """What a search minimises."""
+
+    LATENCY = "latency"
+    ENERGY = "energy"
+
+
+def search(
+    model: ModelArgument,
+    target: TargetOption = "edge",
+    trials: Annotated[
+        int, typer.Option("--trials", min=1, help="Partitions that Optuna tries.")
+    ] = 200,
+    measure: Annotated[
+        int, typer.Option("--measure", min=1, help="Measurements for candidates.")
+    ] = 64,
+    objective: Annotated[ObjectiveName, typer.Option("--objective")] = ObjectiveName.LATENCY,
+    out: OutOption = None,
+    report: Annotated[Path | None, typer.Option("--report", help="HTML report to write.")] = None,
+    dim: DimOption = None,
+    seed: SeedOption = 0,
+    json: JsonOption = False,
+) -> None:
+    """Find what to fuse and how to tile it, measure the best, and write plan and report."""
+    from autotune import api
+    from autotune.report.from_search import write_report
+
+    plan_file = out if out is not None else Path(f"{Path(model).stem}.plan")
+    report_file = report if report is not None else plan_file.with_suffix(".html")
+    with progress() as heard:
+        result = api.search(
+            model,
+            target,
+            trials,
+            measure,
+            objective.value,
+            seed,
+            dimensions(dim),
+            plan_file,
+            progress=heard,
+        )
+    write_report(result, api.as_target(target).spec, report_file)
+    if json:
+        emit(figures(result))
+    else:
+        table(result)
+    say(f"plan: {plan_file}\nreport: {report_file}")
+
+
+def figures(result: SearchResult) -> dict[str, Any]:
+    """The JSON form of a search's outcome."""
+    plans = {name: getattr(result, name) for name in PLANS}
+    return {
+        "measured": {name: plan.measured_cycles for name, plan in plans.items()},
+        "predicted": {name: plan.predicted_cycles for name, plan in plans.items()},
+        "energy": {name: plan.energy_fj for name, plan in plans.items()},
+        "dram_bytes": {name: plan.dram_bytes for name, plan in plans.items()},
+        "measurements": result.measurements,
+        "trials": len(result.trials),
+        "gap": result.gap,
+        "groups": [
+            {
+                "operators": [op.name for op in item.group.ops],
+                "kinds": [op.kind.value for op in item.group.ops],
+                "schedule": None
+                if item.schedule is None
+                else json_text.loads(item.schedule.to_json()),
+                "predicted": item.predicted_cycles,
+                "measured": item.measured_cycles,
+            }
+            for item in result.groups
+        ],
+    }
+
+
+def table(result: SearchResult) -> None:
+    """The three plans side by side."""
+    base = result.unfused.measured_cycles
+    rows = []
+    for name in PLANS:
+        plan = getattr(result, name)
+        measured = plan.measured_cycles
+        ratio = measured / base if measured is not None and base else float("nan")
+        rows.append(
+            (
+                name,
+                str(len(plan.groups)),
+                f"{plan.predicted_cycles:,.0f}",
+                f"{measured:,}",
+                f"{ratio:.3f}",
+                f"{plan.energy_fj / 1e9:,.1f}",
+                f"{plan.dram_bytes:,}",
+            )
+        )
+    show(
+        f"{result.plan.network} on {result.plan.target}, {result.measurements} measurements",
+        (
+            "plan",
+            "groups",
+            "predicted cycles",
+            "measured cycles",
+            "of unfused",
+            "energy µJ",
+            "DRAM bytes",
+        ),
+        rows,
+    )

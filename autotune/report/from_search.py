@@ -1,0 +1,120 @@
+"""From a search result to what its report shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from autotune.cost_model.features import bound
+from autotune.fusion.nest import Rejection, analyse
+from autotune.graph.op import Family, Op
+from autotune.report.document import write_view
+from autotune.report.view import GroupRow, PlanCosts, SearchView, TrialPoint
+from autotune.schedule.schedule import Schedule
+from autotune.schedule.table import ScheduleTable
+from autotune.search.result import GroupResult, PlanResult, SearchResult
+from autotune.targets.spec import HardwareSpec
+
+
+def write_report(result: SearchResult, spec: HardwareSpec, path: Path) -> None:
+    """Write the HTML report of a search. Raises ``OSError`` naming ``path``."""
+    write_view(search_view(result, spec), path)
+
+
+def search_view(result: SearchResult, spec: HardwareSpec) -> SearchView:
+    """Everything that the report of ``result`` shows; ``spec`` is the machine it was made for."""
+    plans = (result.unfused, result.greedy, result.found)
+
+    def costs(name: str) -> PlanCosts:
+        return PlanCosts(*(getattr(plan, name) for plan in plans))
+
+    return SearchView(
+        network=result.plan.network,
+        objective=result.plan.objective.value,
+        spec=spec,
+        cycles=costs("measured_cycles"),
+        predicted_cycles=costs("predicted_cycles"),
+        energy_fj=costs("energy_fj"),
+        dram_bytes=costs("dram_bytes"),
+        groups=_rows(result.found, spec),
+        trials=tuple(TrialPoint(t.number, t.cost, t.best) for t in result.trials),
+        model_metrics=result.model.metrics,
+        facts=_facts(result),
+    )
+
+
+def _facts(result: SearchResult) -> tuple[tuple[str, str], ...]:
+    plan = result.plan
+    return (
+        ("network file", "–" if plan.network_file is None else Path(plan.network_file.path).name),
+        ("network fingerprint", plan.fingerprint[:16]),
+        ("target", plan.target),
+        ("hardware profile", plan.profile_id),
+        ("partitions tried", str(len(result.trials))),
+        ("measurements taken", str(result.measurements)),
+        ("gap to the best plan the model knows", f"{result.gap:.2%}"),
+    )
+
+
+def _rows(found: PlanResult, spec: HardwareSpec) -> tuple[GroupRow, ...]:
+    made: dict[str, int] = {}
+    rows = []
+    for index, item in enumerate(found.groups):
+        rows.append(_row(index, item, made, spec))
+        made.update((output, index) for output in item.group.outputs)
+    return tuple(rows)
+
+
+def _row(index: int, item: GroupResult, made: Mapping[str, int], spec: HardwareSpec) -> GroupRow:
+    group = item.group
+    return GroupRow(
+        index=index,
+        operators=tuple(op.kind.value for op in group.ops),
+        names=tuple(op.name for op in group.ops),
+        output_shape=group.type_of[group.outputs[-1]].shape,
+        schedule="" if item.schedule is None else describe(item.schedule),
+        reads=tuple(sorted({made[x] for x in group.inputs if x in made})),
+        multiply_adds=sum(_macs(op, item) for op in group.ops),
+        bound_cycles=0.0 if item.schedule is None else group_bound(item, spec),
+        predicted_cycles=item.predicted_cycles,
+        low_cycles=item.low_cycles,
+        high_cycles=item.high_cycles,
+        measured_cycles=item.measured_cycles,
+        energy_fj=item.energy_fj,
+        dram_bytes=item.dram_bytes,
+        is_view=item.schedule is None,
+    )
+
+
+def _macs(op: Op, item: GroupResult) -> int:
+    types = item.group.type_of
+    if op.family is Family.CONV:
+        per_output = types[op.inputs[1]].elements // types[op.inputs[1]].shape[0]
+    elif op.family is Family.MATMUL:
+        shape = types[op.inputs[0]].shape
+        per_output = shape[-2] if op.int("trans_a") else shape[-1]
+    else:
+        return 0
+    return types[op.output].elements * per_output
+
+
+def group_bound(item: GroupResult, spec: HardwareSpec) -> float:
+    """Roofline cycles of a group by its schedule."""
+    nests = analyse(item.group)
+    assert item.schedule is not None and not isinstance(nests, Rejection)
+    return sum(
+        float(bound(nest, ScheduleTable.of(nest, [part]), spec)[0])
+        for nest, part in zip(nests, item.schedule.nests, strict=True)
+    )
+
+
+def describe(schedule: Schedule) -> str:
+    """A schedule in few words."""
+    return "; ".join(
+        f"tile {'×'.join(map(str, part.tile))}"
+        f" order {''.join(map(str, part.order))}"
+        + (f" k {'/'.join(map(str, part.k_tile))}" if part.k_tile else "")
+        + (" double" if part.buffers == 2 else " single")
+        + (f" {part.cores} cores" if part.cores > 1 else "")
+        for part in schedule.nests
+    )

@@ -1,0 +1,95 @@
+"""A lane: one background thread that works off a bounded queue in batches, and keeps its failure."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Generic, TypeVar
+
+from autotune.errors import AutotuneError
+
+T = TypeVar("T")
+
+
+class Lane(Generic[T]):
+    """Calls ``work`` with everything that was put since the last call, in order.
+
+    A failure of ``work`` ends the lane: ``failed`` is told, further items are refused, and ``wait``
+    and ``close`` raise it. ``limit`` bounds the queue; the oldest item goes first.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[list[T]], None],
+        limit: int,
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._name = name
+        self._work = work
+        self._failed = failed
+        self._lock = threading.Lock()
+        self._pending: deque[T] = deque(maxlen=limit)
+        self._dropped = 0
+        self._task: Future[None] | None = None
+        self._closed = False
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"autotune-{name}")
+
+    def put(self, item: T) -> None:
+        """Hand over an item; returns at once. Does nothing when the lane is closed or failed."""
+        with self._lock:
+            if self._closed or (self._task is not None and self._task.done()):
+                return
+            self._dropped += len(self._pending) == self._pending.maxlen
+            self._pending.append(item)
+            if self._task is not None:
+                return
+            task = self._task = self._thread.submit(self._drain)
+        task.add_done_callback(self._note)
+
+    def take_dropped(self) -> int:
+        """How many items the full queue has lost since the last call."""
+        with self._lock:
+            dropped, self._dropped = self._dropped, 0
+            return dropped
+
+    def wait(self, timeout_seconds: float | None) -> None:
+        """Return when all is worked off. Raises ``AutotuneError`` when that takes longer or the
+        work has failed."""
+        with self._lock:
+            task = self._task
+        if task is None:
+            return
+        try:
+            error = task.exception(timeout_seconds)
+        except FutureTimeoutError:
+            raise AutotuneError(
+                f"online {self._name} is still busy after {timeout_seconds:g} s; wait longer"
+            ) from None
+        if error is not None:
+            raise AutotuneError(f"online {self._name} stopped: {error}") from error
+
+    def close(self) -> None:
+        """Work off what was put, then stop. Raises ``AutotuneError`` when the work has failed."""
+        with self._lock:
+            self._closed = True
+        self._thread.shutdown(wait=True)
+        self.wait(None)
+
+    def _note(self, task: Future[None]) -> None:
+        error = task.exception()
+        if error is not None:
+            self._failed(error)
+
+    def _drain(self) -> None:
+        while True:
+            with self._lock:
+                batch = list(self._pending)
+                self._pending.clear()
+                if not batch:
+                    self._task = None
+                    return
+            self._work(batch)
