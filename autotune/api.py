@@ -20,6 +20,9 @@ from autotune.store.store import Store
 from autotune.targets.library import target as open_target
 from autotune.targets.protocol import Target
 
+CALIBRATED_ON = ("light_squeezenet", "light_resnet50", "mlp", "transformer_block")
+"""Shipped networks that calibration draws groups from, besides generated ones, unless told."""
+
 
 def as_target(target: Target | Path | str) -> Target:
     """A target by shipped name or spec file; one that is open already passes through.

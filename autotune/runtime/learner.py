@@ -71,6 +71,7 @@ class Learner(Generic[M]):
         self._work = work
         self._model = model
         self._learning = learning
+        self._error = calibrated_error
         self._rng = np.random.default_rng(work.options.seed)
         self._belief = Belief(
             work.store.records(work.target.spec.profile_id), trusted_since_seconds
@@ -130,12 +131,9 @@ class Learner(Generic[M]):
         held_out = [] if drift is None else self._answer(drift)
         if self._work.stopping():
             return
-        since_seconds = None if drift is None else self._since_seconds
-        pairs = self._belief.relabel(since_seconds, self._work.options.seed)
-        model = self._learning.fit(self._belief.training())
-        self._adopt(model, held_out, pairs)
-        if not self._work.stopping():
-            self._replan()
+        self._retrain(None if drift is None else self._since_seconds, held_out)
+        if not self._work.stopping() and self._replan():
+            self._retrain(None, ())
         self._learned_at_run = self._runs
         self._detector.restart()
 
@@ -158,24 +156,33 @@ class Learner(Generic[M]):
         self._take_in([record for i, record in enumerate(fresh) if i % HELD_OUT])
         return held_out
 
-    def _adopt(self, model: M, held_out: Sequence[Record], pairs: int) -> None:
-        """Publish the new model's predictions of the current plan, and keep the model."""
+    def _retrain(self, since_seconds: float | None, held_out: Sequence[Record]) -> None:
+        """Fit a model on what is believed now, publish its predictions of the current plan, and
+        keep it. ``held_out`` then says what that achieved."""
+        pairs = self._belief.relabel(since_seconds, self._work.options.seed)
+        model = self._learning.fit(self._belief.training())
         before, after = model_error(self._model, held_out), model_error(model, held_out)
         for record in held_out:
             self._belief.observe(record)
-        figures = {"candidates": float(len(self._belief)), "pairs": float(pairs)}
-        text = f"on {len(self._belief)} candidates, {pairs} of them measured before and after"
+        figures = {"candidates": float(len(self._belief))}
+        text = f"on {len(self._belief)} candidates"
+        if since_seconds is not None:
+            figures["pairs"] = float(pairs)
+            text += f", {pairs} of them measured before and after"
         if before is not None and after is not None:
             figures |= {"error_before": before, "error_after": after}
             text += f"; held-out error {before:.1%} before, {after:.1%} after"
         self._model = model
-        self._learning.save(model, after, self._since_seconds)
+        if after is not None:
+            self._error = after
+        self._learning.save(model, self._error, self._since_seconds)
         version = self._work.published.current.model_version + 1
         self._work.published.update(lambda table: annotated(table, model, version))
         self.tell(EventKind.RETRAINED, text, **figures)
 
-    def _replan(self) -> None:
-        """Search by the new model; try the plan when it promises enough."""
+    def _replan(self) -> bool:
+        """Search by the new model; try the plan when it promises enough. Says whether it was
+        swapped in."""
         work, current = self._work, self._work.published.current
         proposal = self._learning.plan(self._model, current, self._belief.fresh())
         self._take_in(proposal.records)
@@ -195,9 +202,9 @@ class Learner(Generic[M]):
                 f"{work.options.margin:.0%}",
                 **figures,
             )
-            return
+            return False
         self.tell(EventKind.PROPOSED, f"a plan expected to be {gain:.1%} better", **figures)
-        self._decide(proposed, compare(current, proposed, work.target, work.inputs()))
+        return self._decide(proposed, compare(current, proposed, work.target, work.inputs()))
 
     def _price(self, table: ProgramTable, measured: Mapping[CostKey, Record]) -> float:
         """Expected cost of one run, in the unit of the objective: of groups that were measured on
@@ -209,7 +216,7 @@ class Learner(Generic[M]):
             for step in table.group_steps
         )
 
-    def _decide(self, proposed: ProgramTable, trial: Trial) -> None:
+    def _decide(self, proposed: ProgramTable, trial: Trial) -> bool:
         """Publish the proposed table if it computes the same and was measured to cost less."""
         at, recorder = self._work.clock(), self._work.recorder
         for trace in (trial.current, trial.proposed):
@@ -227,9 +234,11 @@ class Learner(Generic[M]):
         if not trial.agrees:
             text = f"its outputs differ by {trial.largest_difference:.2g} from the current plan's"
             self.tell(EventKind.REFUSED, text, **figures)
-        elif new >= old:
+            return False
+        if new >= old:
             self.tell(EventKind.REFUSED, "measured no better than the current plan", **figures)
-        else:
-            version = self._work.published.swap(proposed).plan_version
-            text = f"plan {version} runs from now on, for {1 - new / old:.1%} fewer {unit}"
-            self.tell(EventKind.SWAPPED, text, plan_version=float(version), **figures)
+            return False
+        version = self._work.published.swap(proposed).plan_version
+        text = f"plan {version} runs from now on, for {1 - new / old:.1%} fewer {unit}"
+        self.tell(EventKind.SWAPPED, text, plan_version=float(version), **figures)
+        return True

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.fusion.footprint import AxisMap
-from autotune.fusion.nest import Nest
+from autotune.fusion.nest import Nest, Stage
 from autotune.schedule.extents import extents, thin_product
 from autotune.schedule.orders import distinct_orders
 from autotune.schedule.schedule import Schedule
@@ -236,6 +236,11 @@ def scratchpad_elements(nest: Nest, table: ScheduleTable) -> Ints:
     return total
 
 
+def stage_dims(stage: Stage) -> frozenset[int]:
+    """Root dimensions that what a stage computes depends on."""
+    return frozenset(axis.dim for axis in stage.footprint if axis.dim is not None)
+
+
 def tile_count(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
     """Root tiles of every row, remainders included."""
     shape = np.array(nest.root_shape, dtype=np.int64)
@@ -249,11 +254,22 @@ def loaded_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]
     tiles = -(-shape // table.tile)
     position = np.argsort(table.order, axis=1)
     total = np.zeros(len(table))
+    around = {stage.contraction: stage_dims(stage) for stage in nest.stages}
+
+    def depth(dims: frozenset[int]) -> Ints:
+        level = np.full(len(table), -1, dtype=np.int64)
+        for d in dims:
+            level = np.maximum(level, np.where(tiles[:, d] > 1, position[:, d], -1))
+        return level
+
     for index in nest.loads:
         buffer = nest.buffers[index]
-        level = np.full(len(table), -1, dtype=np.int64)
-        for d in buffer.dims:
-            level = np.maximum(level, np.where(tiles[:, d] > 1, position[:, d], -1))
+        level = depth(buffer.dims)
+        if buffer.chunk is not None:
+            in_pieces = (
+                table.k_tile[:, buffer.chunk[0]] < nest.contractions[buffer.chunk[0]].k_extent
+            )
+            level = np.where(in_pieces, depth(around[buffer.chunk[0]]), level)
         elements = np.ones(len(table))
         for axis in buffer.footprint:
             if axis.dim is None:

@@ -17,6 +17,7 @@ from autotune.fusion.nest import Nest, Rejection, analyse
 from autotune.schedule.schedule import NestSchedule, Schedule, scratchpad_elements
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable
+from autotune.search.neighbours import neighbours
 from autotune.search.objective import Objective
 from autotune.search.observations import Observations
 from autotune.store.records import Record
@@ -29,6 +30,8 @@ DEEP = 6144
 """Schedules of a nest that are enumerated once its group stands in a plan."""
 PREDICTED = 384
 """Of these, how many the model predicts: those of the lowest bound (256 lose 0.01 %)."""
+_REFINED = 10
+"""Best schedules of such a nest whose neighbours are predicted too, twice."""
 KEPT = 48
 """Schedules of a group that stay candidates for measurement."""
 _REMEMBERED = 16
@@ -136,8 +139,7 @@ class GroupCosts:
         self._deep.add(group.key)
         quick = self._predicted.pop(group.key, None)
         self._scored.pop(group.key, None)
-        if quick is not None and len(quick):
-            self._predicted[group.key] = self._best_of(quick, self._predict(group))
+        self._predicted[group.key] = self._predict(group, quick)
 
     def nests(self, group: Group) -> tuple[Nest, ...] | None:
         """The nests of a group, or None when no schedule of it fits the machine."""
@@ -198,27 +200,41 @@ class GroupCosts:
         cycles, low, high, energy, dram = predicted.values[:, i].tolist()
         return ScoredSchedule(predicted.schedules[i], cycles, low, high, energy, dram)
 
-    def _predict(self, group: Group) -> _Predicted:
-        """The best ``KEPT`` schedules by the model alone, and the best ones measured so far."""
+    def _predict(self, group: Group, before: _Predicted | None = None) -> _Predicted:
+        """The best ``KEPT`` schedules by the model alone, those found ``before`` among them, and
+        the best ones measured so far."""
         nests = self.nests(group)
         if nests is None:
             return _Predicted((), np.zeros((5, 0)))
         rng = np.random.default_rng([self.seed, int(group.key[:12], 16)])
-        rows = DEEP if group.key in self._deep else QUICK
+        deep = group.key in self._deep
+        rows = DEEP if deep else QUICK
         ranked = None
         for nest in nests:
             table = enumerate_nest(nest, self.spec.scratchpad_elements, self.spec.cores, rows, rng)
             if not len(table):
                 return _Predicted((), np.zeros((5, 0)))
-            part = self._ranked_nest(nest, table)
+            part = self._ranked_nest(nest, table, deep)
             ranked = part if ranked is None else self._joined(ranked, part)
         assert ranked is not None
+        if before is not None and len(before):
+            ranked = self._best_of(ranked, before)
         return self._with_measured(group, nests, ranked)
 
-    def _ranked_nest(self, nest: Nest, table: ScheduleTable) -> _Predicted:
+    def _ranked_nest(self, nest: Nest, table: ScheduleTable, deep: bool) -> _Predicted:
         if len(table) > QUICK:
             least = bound(nest, table, self.spec)
             table = table.take(np.argpartition(least, PREDICTED)[:PREDICTED])
+        ranked = self._ranked(nest, table)
+        for _ in range(2 if deep else 0):
+            parts = tuple(schedule.nests[0] for schedule in ranked.schedules[:_REFINED])
+            near = neighbours(nest, parts, self.spec.scratchpad_elements, self.spec.cores)
+            if not len(near):
+                break
+            ranked = self._best_of(ranked, self._ranked(nest, near))
+        return ranked
+
+    def _ranked(self, nest: Nest, table: ScheduleTable) -> _Predicted:
         values = self._values(nest, table)
         order = np.argsort(values[self._row], kind="stable")[:KEPT]
         return _Predicted(
@@ -226,11 +242,11 @@ class GroupCosts:
         )
 
     def _best_of(self, first: _Predicted, second: _Predicted) -> _Predicted:
-        """The best ``KEPT`` of two draws of schedules of the same group, and what is measured."""
+        """The best ``KEPT`` of two draws of schedules of the same nests."""
         places = {schedule: i for i, schedule in enumerate((*first.schedules, *second.schedules))}
         schedules = tuple(places)
         values = np.concatenate([first.values, second.values], axis=1)[:, list(places.values())]
-        order = np.argsort(values[self._row], kind="stable")[: KEPT + _REMEMBERED]
+        order = np.argsort(values[self._row], kind="stable")[:KEPT]
         return _Predicted(tuple(schedules[i] for i in order.tolist()), values[:, order])
 
     @property
