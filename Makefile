@@ -64,7 +64,7 @@ types: $(BUILT)
 
 layers: $(BUILT)
 	$(call say,"checking that imports follow the flow (import-linter)")
-	@$(PY) tests/layering/lint.py
+	@$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
 
 tests: $(BUILT) ## all tests
 	$(call say,"running all tests")

@@ -1,0 +1,101 @@
+"""The wheel built from the sdist holds the compiled kernels and works outside of the repository."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+KERNELS = sorted(path.stem for path in (ROOT / "kernels").glob("*.pyx"))
+
+SMOKE = """
+import numpy as np
+import autotune
+from autotune.graph.builder import GraphBuilder
+from autotune.graph.op import OpKind
+from autotune.graph.reference import evaluate
+from autotune.fusion.group import Group
+from autotune.fusion.nest import analyse
+from autotune.lowering.lower import lower
+from autotune.schedule.space import default_schedule
+
+b = GraphBuilder("smoke")
+rng = np.random.default_rng(0)
+w = b.constant(rng.standard_normal((16, 8, 3, 3)))
+y = b.add(OpKind.RELU, b.add(OpKind.CONV, b.input("x", (1, 8, 12, 12)), w, pads=(1, 1, 1, 1)))
+graph = b.build(outputs=[y])
+machine = autotune.target("edge")
+group = Group.from_graph(graph, [op.name for op in graph.ops])
+schedule = default_schedule(analyse(group), machine.spec.scratchpad_elements, 1)
+x = rng.standard_normal((1, 8, 12, 12)).astype(np.float32)
+cost, outputs = machine.run(lower(group, schedule, machine.spec), {"x": x, **graph.constants})
+np.testing.assert_allclose(outputs[y], evaluate(graph, {"x": x})[y], rtol=1e-4, atol=1e-4)
+print("smoke", cost.cycles)
+"""
+
+
+def command(*words: str | Path, cwd: Path) -> str:
+    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    done = subprocess.run(
+        [str(word) for word in words],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{words}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel that `python -m build` makes from the sdist of a copy of the tracked files."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
+    listed = command("git", "ls-files", "-co", "--exclude-standard", cwd=ROOT).splitlines()
+    for name in listed:
+        if (ROOT / name).is_file():
+            target = source / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes((ROOT / name).read_bytes())
+    command(
+        sys.executable, "-m", "build", "--no-isolation", "--outdir", folder / "dist", cwd=source
+    )
+    return next((folder / "dist").glob("*.whl"))
+
+
+@pytest.mark.slow
+def test_the_wheel_contains_every_compiled_kernel(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert KERNELS
+    for kernel in KERNELS:
+        assert any(
+            n.startswith(f"autotune/kernels/{kernel}.") and n.endswith((".so", ".pyd"))
+            for n in names
+        ), kernel
+    assert any(n.startswith("autotune/targets/specs/") for n in names)
+    assert not any(n.startswith(("kernels/", "datasets/", "tests/")) for n in names)
+
+
+@pytest.mark.slow
+def test_the_wheel_runs_a_fused_program_outside_of_the_repository(
+    wheel: Path, tmp_path: Path
+) -> None:
+    home = tmp_path / "venv"
+    venv.create(home, with_pip=True, system_site_packages=False)
+    python = home / "bin" / "python"
+    # its dependencies come from the environment that runs the tests; autotune itself must not
+    site = command(
+        python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=tmp_path
+    ).strip()
+    command(python, "-m", "pip", "install", "--quiet", "--no-deps", wheel, cwd=tmp_path)
+    outer = next(p for p in sys.path if p.endswith("site-packages"))
+    code = f"import sys; sys.path.append({outer!r})\n{SMOKE}\nassert autotune.__file__.startswith({site!r})"
+    assert "smoke" in command(python, "-c", code, cwd=tmp_path)
