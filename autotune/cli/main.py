@@ -37,9 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         status = app(args=arguments, standalone_mode=False)
         code = status if isinstance(status, int) else OK
-    except click.exceptions.Abort:
-        code = _interrupted()
-    except KeyboardInterrupt:
+        if code == INTERRUPTED:  # how typer reports Ctrl-C
+            code = _interrupted()
+    except (click.exceptions.Abort, KeyboardInterrupt):
         code = _interrupted()
     except click.ClickException as error:
         error.show(sys.stderr)

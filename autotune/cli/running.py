@@ -82,7 +82,7 @@ def default_inputs(graph: Graph, seed: int) -> dict[str, Array]:
         if {x: value.shape for x, value in shipped.items()} == {
             x: graph.shape(x) for x in graph.inputs
         }:
-            return shipped
+            return dict(shipped)
     rng = np.random.default_rng(seed)
     return {x: rng.standard_normal(graph.shape(x), dtype=np.float32) for x in graph.inputs}
 

@@ -99,6 +99,11 @@ class Belief:
         """The newest record of every candidate that was not measured since then."""
         return [e.newest for e in self._entries.values() if e.newest.created_at < since_seconds]
 
+    def cycles(self, key: CostKey) -> float | None:
+        """What a candidate is believed to cost; None for one that was never measured."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry.cycles
+
     def fresh(self) -> list[Record]:
         """The newest record of every candidate that was measured since the last drift."""
         since = self._since_seconds

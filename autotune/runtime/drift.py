@@ -51,13 +51,14 @@ class Drift:
 class DriftDetector:
     """Follows the error of one model's predictions, one figure per run.
 
-    The baseline is the mean of the model's first window, but for the first model no more than
-    ``calibrated``, its held-out error: a machine that has drifted before the first run is found.
+    The baseline is the mean of the model's first window, but no more than ``expected``, the error
+    that the model should have (None: whatever it has): a machine that drifted before that window,
+    or while the model was trained, is found too.
     """
 
-    def __init__(self, rule: DriftRule, calibrated: float | None) -> None:
+    def __init__(self, rule: DriftRule, expected: float | None) -> None:
         self.rule = rule
-        self._limit = calibrated
+        self._limit = expected
         self._baseline: float | None = None
         self._window: deque[tuple[int, float]] = deque(maxlen=rule.window_runs)
 
@@ -85,9 +86,10 @@ class DriftDetector:
             return None
         return Drift(mean, self._baseline, beyond[0])
 
-    def restart(self) -> None:
-        """A new model or plan predicts from now on: its first window is the new baseline."""
-        self._limit = None
+    def restart(self, expected: float | None) -> None:
+        """A new model or plan predicts from now on: its first window is the new baseline, limited
+        by ``expected`` as at the start."""
+        self._limit = expected
         self._baseline = None
         self._window.clear()
 

@@ -37,6 +37,10 @@ NEWS_TOLERANCE = 0.01
 HELD_OUT = 5
 """Every fifth re-measured candidate is kept from training, to say what retraining achieved."""
 
+PATIENCE_RUNS = 64
+"""Drift that shows again within so many runs of the last answer is noise that no model can learn:
+the error is accepted as it is, instead of retraining for ever."""
+
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
@@ -78,10 +82,11 @@ class Learner(Generic[M]):
         )
         self._assumed = trusted_since_seconds == 0.0
         self._since_seconds = trusted_since_seconds
-        self._detector = DriftDetector(work.options.rule, calibrated_error)
+        self._detector = DriftDetector(work.options.rule, expected=calibrated_error)
         self._finished_at: deque[tuple[int, float]] = deque(maxlen=work.options.rule.window_runs)
         self._runs = 0
         self._learned_at_run = 0
+        self._drifted_at_run = -PATIENCE_RUNS
 
     def take(self, batch: Sequence[FinishedRun]) -> None:
         """Take in finished runs in their order, and learn if they give reason to."""
@@ -134,8 +139,22 @@ class Learner(Generic[M]):
         self._retrain(None if drift is None else self._since_seconds, held_out)
         if not self._work.stopping() and self._replan():
             self._retrain(None, ())
+        in_vain = drift is not None and self._runs - self._drifted_at_run < PATIENCE_RUNS
+        self._detector.restart(None if in_vain else self._expected_error())
         self._learned_at_run = self._runs
-        self._detector.restart()
+        if drift is not None:
+            self._drifted_at_run = self._runs
+
+    def _expected_error(self) -> float:
+        """Error of the current predictions on what the current plan's groups are believed to cost;
+        what the next runs should show."""
+        miss = total = 0.0
+        for step in self._work.published.current.group_steps:
+            cycles = self._belief.cycles(step.key)
+            if cycles is not None and step.predicted_cycles is not None:
+                miss += abs(step.predicted_cycles - cycles)
+                total += cycles
+        return miss / total if total else 0.0
 
     def _answer(self, drift: Drift) -> list[Record]:
         """Measure a sample of known candidates on the machine as it is now. Returns the records
@@ -184,7 +203,9 @@ class Learner(Generic[M]):
         """Search by the new model; try the plan when it promises enough. Says whether it was
         swapped in."""
         work, current = self._work, self._work.published.current
-        proposal = self._learning.plan(self._model, current, self._belief.fresh())
+        proposal = self._learning.plan(self._model, current, self._belief.fresh(), work.stopping)
+        if proposal is None:
+            return False
         self._take_in(proposal.records)
         proposed = annotated(
             compile_table(current.graph, proposal.choices, work.target.spec, work.cache),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -76,9 +76,16 @@ class Learning(Protocol[M]):
         """What an execution did cost, in the unit of the objective."""
         ...
 
-    def plan(self, model: M, current: ProgramTable, fresh: Sequence[Record]) -> Proposal:
+    def plan(
+        self,
+        model: M,
+        current: ProgramTable,
+        fresh: Sequence[Record],
+        stopping: Callable[[], bool],
+    ) -> Proposal | None:
         """The best plan that a small search finds, starting from the current one, by the model, by
-        ``fresh`` measurements of the machine as it is now, and by measuring itself."""
+        ``fresh`` measurements of the machine as it is now, and by measuring itself. None when it
+        was left off because of ``stopping``."""
         ...
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from autotune.cost_model.features import FEATURE_VERSION
@@ -88,13 +88,31 @@ class ModelLearning:
         """Measured cycles or femtojoules."""
         return cost.cycles if self.objective is Objective.LATENCY else cost.energy_fj
 
-    def plan(self, model: CostModel, current: ProgramTable, fresh: Sequence[Record]) -> Proposal:
-        """The best plan that a small search finds from the current one. What the store holds may
-        be from before the machine drifted, and is left out."""
+    def plan(
+        self,
+        model: CostModel,
+        current: ProgramTable,
+        fresh: Sequence[Record],
+        stopping: Callable[[], bool],
+    ) -> Proposal | None:
+        """The best plan that a small search finds from the current one; None when ``stopping``.
+        What the store holds may be from before the machine drifted, and is left out."""
+
+        def heard(phase: str, done: int, total: int) -> None:
+            if stopping():
+                raise _Stopped
+
         groups = [[op.name for op in step.group.ops] for step in current.steps]
-        found = search(
-            self.graph, self.target, model,
-            trials=TRIALS, measure=MEASURE, objective=self.objective, seed=self.seed, workers=1,
-            start=[Partition.of(self.graph, groups)], known=fresh,
-        )  # fmt: skip
+        try:
+            found = search(
+                self.graph, self.target, model,
+                trials=TRIALS, measure=MEASURE, objective=self.objective, seed=self.seed,
+                progress=heard, workers=1, start=[Partition.of(self.graph, groups)], known=fresh,
+            )  # fmt: skip
+        except _Stopped:
+            return None
         return Proposal(choices_of(found.plan, self.graph), found.records)
+
+
+class _Stopped(Exception):
+    """Raised through a search, from its progress, to leave it."""

@@ -45,7 +45,7 @@ def test_a_machine_that_drifted_before_the_first_run_is_found_by_the_held_out_er
 def test_after_a_restart_the_next_window_is_the_baseline() -> None:
     detector = DriftDetector(RULE, 0.01)
     assert fed(detector, [0.3] * 4) is not None
-    detector.restart()
+    detector.restart(None)
     assert detector.error is None and detector.baseline is None
     assert fed(detector, [0.3] * 12, start=5) is None
 

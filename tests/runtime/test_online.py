@@ -73,7 +73,13 @@ class Learning:
     def paid(self, cost: Cost) -> int:
         return cost.cycles
 
-    def plan(self, model: Model, current: ProgramTable, fresh: Sequence[Record]) -> Proposal:
+    def plan(
+        self,
+        model: Model,
+        current: ProgramTable,
+        fresh: Sequence[Record],
+        stopping: Callable[[], bool],
+    ) -> Proposal | None:
         return Proposal(tuple(self.plan_now()))
 
 
@@ -209,6 +215,30 @@ def test_news_without_drift_is_learned_after_a_while(bench: Callable[..., Bench]
     b = bench(options=options)
     b.run(12)
     assert b.kinds() == [EventKind.RETRAINED, EventKind.KEPT]
+
+
+def test_drift_during_learning_is_answered_afterwards(bench: Callable[..., Bench]) -> None:
+    b: Bench
+
+    def plan_while_the_machine_drifts_on() -> Sequence[Choice]:
+        b.target.bandwidth = 1.0
+        return case.choices(GRAPH)
+
+    b = bench(plan_while_the_machine_drifts_on)
+    b.run(3)
+    b.target.bandwidth = 3.0
+    after = b.run(12)
+    assert b.kinds().count(EventKind.DRIFT) == 2
+    assert after[-1] == pytest.approx(0, abs=0.01)
+
+
+def test_error_that_no_retraining_mends_is_accepted(bench: Callable[..., Bench]) -> None:
+    b = bench()
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        b.target.bandwidth = float(rng.uniform(0.5, 8.0))
+        b.run(1)
+    assert b.kinds().count(EventKind.DRIFT) <= 3
 
 
 def test_a_failing_worker_is_surfaced_and_runs_go_on(bench: Callable[..., Bench]) -> None:
