@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from autotune.datasets.onnx_light import LIGHT_MODELS, light_path
 from onnx import TensorProto, helper, numpy_helper
 
+from autotune.datasets.onnx_light import LIGHT_MODELS, light_path
 from autotune.errors import ModelError
 
 OPSET = 17

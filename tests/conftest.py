@@ -5,7 +5,9 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
-sys.path.insert(0, str(Path(__file__).parent))
+TESTS = Path(__file__).parent
+# oracles and cases that test modules share are plain modules beside them
+sys.path[:0] = [str(TESTS), *(str(path) for path in sorted(TESTS.iterdir()) if path.is_dir())]
 
 settings.register_profile(
     "default",

@@ -178,7 +178,7 @@ def input_footprint(
             axis = op.int("axis")
             return tuple(full(n) if d == axis else out[d] for d, n in enumerate(shape))
         case Family.RESHAPE:
-            source = {i: o for i, o in reshape_pairs(shape, out_shape)}
+            source = dict(reshape_pairs(shape, out_shape))
             return tuple(out[source[d]] if d in source else full(n) for d, n in enumerate(shape))
         case Family.TRANSPOSE:
             perm = op.ints("perm")

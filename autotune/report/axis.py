@@ -32,7 +32,11 @@ class Axis:
 
     def ticks(self, count: int = 6) -> tuple[float, ...]:
         """Round values inside the axis, about ``count`` of them."""
-        return _log_ticks(self.low, self.high, count) if self.log else _ticks(self.low, self.high, count)
+        return (
+            _log_ticks(self.low, self.high, count)
+            if self.log
+            else _ticks(self.low, self.high, count)
+        )
 
 
 def covering(values: Iterable[float], start: float, end: float, *, log: bool = False) -> Axis:
@@ -56,9 +60,7 @@ def _ticks(low: float, high: float, count: int) -> tuple[float, ...]:
 def _log_ticks(low: float, high: float, count: int) -> tuple[float, ...]:
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for mantissas in ((1, 2, 5), (1, 3), (1,)):
-        ticks = tuple(
-            m * 10.0**d for d in decades for m in mantissas if low <= m * 10.0**d <= high
-        )
+        ticks = tuple(m * 10.0**d for d in decades for m in mantissas if low <= m * 10.0**d <= high)
         if len(ticks) <= count + 2:
             return ticks
     return ticks

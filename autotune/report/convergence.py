@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from autotune.report.axis import Axis
 from autotune.report.svg import Picture
 from autotune.report.view import PlanCosts, TrialPoint
@@ -20,16 +22,18 @@ def convergence(trials: tuple[TrialPoint, ...], predicted: PlanCosts) -> str:
     top = max([*known, *best]) * 1.04
     low = min([*known, *best])
     y = Axis(low - (top - low) * 0.08, top + (top - low) * 0.02 + 1e-9, BOTTOM, TOP)
-    x = Axis(0, max(max(point.trial for point in trials), 1), LEFT, RIGHT)
+    x = Axis(0, max(*(point.trial for point in trials), 1), LEFT, RIGHT)
     picture.grid(x, y, "trials", "predicted cost")
     for name, value in (("unfused", predicted.unfused), ("greedy", predicted.greedy)):
         if value is not None:
             picture.line(x.start, y(value), x.end, y(value), f"level level-{name}")
             picture.label(x.end + 6, y(value) + 4, name, "note")
     for point in trials:
-        picture.circle(x(point.trial), y(point.cost), 2, "faint", f"trial {point.trial}: {point.cost:,.0f}")
+        picture.circle(
+            x(point.trial), y(point.cost), 2, "faint", f"trial {point.trial}: {point.cost:,.0f}"
+        )
     steps = [(x(trials[0].trial), y(trials[0].best))]
-    for before, after in zip(trials, trials[1:], strict=False):
+    for before, after in itertools.pairwise(trials):
         steps += [(x(after.trial), y(before.best)), (x(after.trial), y(after.best))]
     picture.polyline(steps, "best")
     picture.label(x.end + 6, y(best[-1]) + 4, "found", "note strong")

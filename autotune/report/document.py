@@ -86,7 +86,9 @@ def _seconds(cycles: float, spec: HardwareSpec) -> str:
 
 
 def _cards(view: SearchView) -> list[dict[str, str]]:
-    def card(title: str, note: str, costs: PlanCosts, show: Callable[[float], str]) -> dict[str, str]:
+    def card(
+        title: str, note: str, costs: PlanCosts, show: Callable[[float], str]
+    ) -> dict[str, str]:
         return {"title": title, "note": note, "svg": plan_bars(title, costs, show)}
 
     return [
@@ -167,7 +169,10 @@ def _machine(spec: HardwareSpec) -> list[tuple[str, str]]:
         ("cores", str(spec.cores)),
         ("clock", f"{spec.clock_hz / 1e6:,.0f} MHz"),
         ("peak", f"{spec.peak_macs_per_cycle:,} multiply-adds per cycle"),
-        ("ridge point", f"{spec.peak_macs_per_cycle / spec.dram.bytes_per_cycle:.3g} multiply-adds per byte"),
+        (
+            "ridge point",
+            f"{spec.peak_macs_per_cycle / spec.dram.bytes_per_cycle:.3g} multiply-adds per byte",
+        ),
     ]
     for part in ("matrix", "vector", "scratchpad", "dram"):
         numbers = asdict(getattr(spec, part))

@@ -110,7 +110,9 @@ def _chips(row: GroupRow, room: float) -> tuple[_Chip, ...]:
 def _draw(picture: Picture, box: _Box, left: float, share: float) -> None:
     row = box.row
     style = "box-view" if row.is_view else "box" if len(row.operators) > 1 else "box-single"
-    tip = f"#{row.index}: {row.cycles:,.0f} cycles, {share:.1%} of the time\nschedule {row.schedule}"
+    tip = (
+        f"#{row.index}: {row.cycles:,.0f} cycles, {share:.1%} of the time\nschedule {row.schedule}"
+    )
     picture.label(34, box.middle + 4, f"#{row.index}", "tick", "end")
     picture.rect(left, box.y, BOX_RIGHT - left, box.height, style, tip, rx=5)
     for chip in box.chips:
@@ -119,8 +121,10 @@ def _draw(picture: Picture, box: _Box, left: float, share: float) -> None:
         picture.rect(x, y, chip.width, CHIP, style, chip.name, rx=4)
         picture.label(x + chip.width / 2, y + 13, chip.kind, "chip-label", "middle", chip.name)
     shape = "×".join(map(str, row.output_shape)) or "scalar"
-    picture.label(BOX_RIGHT + 10, box.middle + 4, fitted(shape, SHARE_LEFT - BOX_RIGHT - 14), "tick")
-    picture.rect(SHARE_LEFT, box.middle - 5, SHARE_WIDTH * share ** 0.5, 10, "bar-measured", tip)
+    picture.label(
+        BOX_RIGHT + 10, box.middle + 4, fitted(shape, SHARE_LEFT - BOX_RIGHT - 14), "tick"
+    )
+    picture.rect(SHARE_LEFT, box.middle - 5, SHARE_WIDTH * share**0.5, 10, "bar-measured", tip)
     picture.label(WIDTH - 2, box.middle + 4, f"{share:.1%}", "tick", "end")
 
 

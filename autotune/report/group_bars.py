@@ -40,9 +40,13 @@ def _bar(picture: Picture, x: Axis, y: float, row: GroupRow, share: float) -> No
         f"predicted {row.predicted_cycles:,.0f} ({row.low_cycles:,.0f} to {row.high_cycles:,.0f})\n"
         f"roofline bound {row.bound_cycles:,.0f}"
     )
-    picture.label(LABEL - 8, middle + 4, fitted(f"#{row.index}  {row.title}", LABEL - 16), "label", "end", tip)
+    picture.label(
+        LABEL - 8, middle + 4, fitted(f"#{row.index}  {row.title}", LABEL - 16), "label", "end", tip
+    )
     picture.rect(LABEL, y + 4, x(row.cycles) - LABEL, ROW - 8, "bar-measured", tip)
     picture.line(x(row.low_cycles), middle, x(row.high_cycles), middle, "interval", tip)
-    picture.line(x(row.predicted_cycles), y + 2, x(row.predicted_cycles), y + ROW - 2, "tick-predicted", tip)
+    picture.line(
+        x(row.predicted_cycles), y + 2, x(row.predicted_cycles), y + ROW - 2, "tick-predicted", tip
+    )
     picture.circle(x(row.bound_cycles), middle, 2.6, "dot-bound", tip)
     picture.label(x(max(row.cycles, row.high_cycles)) + 8, middle + 4, f"{share:.1%}", "tick")

@@ -33,6 +33,8 @@ def scatter(groups: tuple[GroupRow, ...]) -> str:
             f"#{row.index} {row.title}\nmeasured {row.cycles:,.0f}, predicted "
             f"{row.predicted_cycles:,.0f} ({error:+.1%})"
         )
-        picture.line(x(row.cycles), y(row.low_cycles), x(row.cycles), y(row.high_cycles), "interval")
+        picture.line(
+            x(row.cycles), y(row.low_cycles), x(row.cycles), y(row.high_cycles), "interval"
+        )
         picture.circle(x(row.cycles), y(row.predicted_cycles), 4, "point", tip)
     return picture.text()

@@ -22,7 +22,14 @@ class Picture:
         self._parts = [f"<title>{escape(description)}</title>"]
 
     def rect(
-        self, x: float, y: float, width: float, height: float, style: str, tip: str = "", rx: float = 2
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        style: str,
+        tip: str = "",
+        rx: float = 2,
     ) -> None:
         """A filled rectangle; ``style`` is a CSS class, ``tip`` its tooltip."""
         self._add(
@@ -58,7 +65,13 @@ class Picture:
         self.path("M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points), style)
 
     def label(
-        self, x: float, y: float, text: str, style: str = "label", anchor: str = "start", tip: str = ""
+        self,
+        x: float,
+        y: float,
+        text: str,
+        style: str = "label",
+        anchor: str = "start",
+        tip: str = "",
     ) -> None:
         """A line of text; ``anchor`` is start, middle or end."""
         title = f"<title>{escape(tip)}</title>" if tip else ""

@@ -58,7 +58,9 @@ class GroupRow:
     @property
     def cycles(self) -> float:
         """Measured cycles, or predicted ones where nothing was measured."""
-        return self.predicted_cycles if self.measured_cycles is None else float(self.measured_cycles)
+        return (
+            self.predicted_cycles if self.measured_cycles is None else float(self.measured_cycles)
+        )
 
     @property
     def error(self) -> float | None:

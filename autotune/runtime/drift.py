@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -36,6 +36,15 @@ class DriftRule:
     def threshold(self, baseline: float) -> float:
         """Mean error from which on there is drift."""
         return max(self.factor * baseline, baseline + self.floor)
+
+    def beyond(self, window: Sequence[tuple[int, float]], baseline: float) -> int | None:
+        """The first run of a full window of (run, error) that is out of line, if there is drift."""
+        threshold = self.threshold(baseline)
+        out = [run for run, error in window if error > threshold]
+        full = len(window) == self.window_runs
+        if not full or _mean(window) <= threshold or len(out) < self.confirm_runs:
+            return None
+        return out[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +89,8 @@ class DriftDetector:
         mean = _mean(self._window)
         if self._baseline is None:
             self._baseline = mean if self._limit is None else min(mean, self._limit)
-        threshold = self.rule.threshold(self._baseline)
-        beyond = [at for at, value in self._window if value > threshold]
-        if mean <= threshold or len(beyond) < self.rule.confirm_runs:
-            return None
-        return Drift(mean, self._baseline, beyond[0])
+        first = self.rule.beyond(tuple(self._window), self._baseline)
+        return None if first is None else Drift(mean, self._baseline, first)
 
     def restart(self, expected: float | None) -> None:
         """A new model or plan predicts from now on: its first window is the new baseline, limited

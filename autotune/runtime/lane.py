@@ -50,6 +50,11 @@ class Lane(Generic[T]):
             task = self._task = self._thread.submit(self._drain)
         task.add_done_callback(self._note)
 
+    def newest(self, count: int) -> list[T]:
+        """The last ``count`` items that are waiting, oldest first."""
+        with self._lock:
+            return list(self._pending)[-count:]
+
     def take_dropped(self) -> int:
         """How many items the full queue has lost since the last call."""
         with self._lock:

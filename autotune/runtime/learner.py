@@ -44,8 +44,9 @@ the error is accepted as it is, instead of retraining for ever."""
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
-    """What a learner works on and with. ``inputs`` are those of the newest run, ``stopping`` says
-    that the session wants to close, and ``tell`` takes an event."""
+    """What a learner works on and with. ``inputs`` are those of the newest run, ``waiting`` the
+    newest runs that are not yet taken in, ``stopping`` says that the session wants to close, and
+    ``tell`` takes an event."""
 
     published: Published
     target: Target
@@ -54,6 +55,7 @@ class Workplace:
     recorder: Recorder
     options: OnlineOptions
     inputs: Callable[[], Mapping[str, Array]]
+    waiting: Callable[[int], Sequence[FinishedRun]]
     clock: Callable[[], float]
     stopping: Callable[[], bool]
     tell: Callable[[Event], None]
@@ -137,7 +139,7 @@ class Learner(Generic[M]):
         if self._work.stopping():
             return
         self._retrain(None if drift is None else self._since_seconds, held_out)
-        if not self._work.stopping() and self._replan():
+        if not self._work.stopping() and self._replan(interruptible=drift is None):
             self._retrain(None, ())
         in_vain = drift is not None and self._runs - self._drifted_at_run < PATIENCE_RUNS
         self._detector.restart(None if in_vain else self._expected_error())
@@ -199,7 +201,14 @@ class Learner(Generic[M]):
         self._work.published.update(lambda table: annotated(table, model, version))
         self.tell(EventKind.RETRAINED, text, **figures)
 
-    def _replan(self) -> bool:
+    def _drift_waits(self) -> bool:
+        """Whether the runs that came in meanwhile show drift: no time to finish what was begun."""
+        rule, versions = self._work.options.rule, self._work.published.current.versions
+        runs = enumerate(self._work.waiting(rule.window_runs))
+        window = [(i, r.error) for i, r in runs if r.error is not None and r.versions == versions]
+        return rule.beyond(window, self._expected_error()) is not None
+
+    def _replan(self, interruptible: bool) -> bool:
         """Search by the new model; try the plan when it promises enough. Says whether it was
         swapped in."""
         work, current = self._work, self._work.published.current

@@ -19,6 +19,12 @@ from autotune.runtime.recorder import FinishedRun, Recorder
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
 
+RECORDS_KEPT = 50_000
+"""Records of runs that stay in the store per machine: a small network makes millions in an hour."""
+
+PRUNE_EVERY = 25_000
+"""Records between two prunings, so that pruning costs little beside storing."""
+
 
 class OnlineTrainer(Generic[M]):
     """Stores every run in one thread and learns from them in another, so that a long search does
@@ -44,6 +50,8 @@ class OnlineTrainer(Generic[M]):
     ) -> None:
         self._clock = clock
         self._store = store
+        self._profile_id = target.spec.profile_id
+        self._stored = 0
         self._recorder = Recorder(target, published.current.graph.name)
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -53,7 +61,7 @@ class OnlineTrainer(Generic[M]):
         learner = Learner(
             Workplace(
                 published, target, cache, store, self._recorder, options, lambda: self._inputs,
-                clock, self._stopping.is_set, self._tell,
+                self._waiting, clock, self._stopping.is_set, self._tell,
             ),
             model,
             learning,
@@ -98,6 +106,9 @@ class OnlineTrainer(Generic[M]):
         finally:
             self._learning.close()
 
+    def _waiting(self, count: int) -> list[FinishedRun]:
+        return self._learning.newest(count)
+
     def _record(self, batch: list[tuple[float, RunTrace]]) -> None:
         """The recording thread's work."""
         dropped = self._recording.take_dropped()
@@ -105,7 +116,12 @@ class OnlineTrainer(Generic[M]):
             text = f"{dropped} runs came faster than they could be stored, and were not"
             self._note(EventKind.DROPPED, text, runs=dropped)
         runs = [self._recorder.finished(trace, at) for at, trace in batch]
-        self._store.add([record for run in runs for record in run.records])
+        records = [record for run in runs for record in run.records]
+        self._store.add(records)
+        self._stored += len(records)
+        if self._stored >= PRUNE_EVERY:
+            self._store.prune_runs(self._profile_id, RECORDS_KEPT)
+            self._stored = 0
         for run in runs:
             self._learning.put(run)
 

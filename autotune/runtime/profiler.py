@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from autotune.runtime.execution import GroupRun, RunTrace
+from autotune.runtime.program_table import GroupStep
 
 GroupName = tuple[str, ...]
 """A group within its network: the names of its operators."""
@@ -44,23 +45,39 @@ class PairProfile:
     through: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """One execution without its counters, of which a window would hold hundreds of megabytes."""
+
+    step: GroupStep
+    cycles: int
+    energy_fj: int
+    dram_bytes: int
+
+    @classmethod
+    def of(cls, run: GroupRun) -> _Seen:
+        cost = run.execution
+        return cls(run.step, cost.cycles, cost.energy_fj, cost.dram_bytes)
+
+
 class Profiler:
-    """Keeps the last ``window_runs`` traces. Safe to use from several threads."""
+    """Keeps the costs of the last ``window_runs`` runs. Safe to use from several threads."""
 
     def __init__(self, window_runs: int = 256) -> None:
         self._lock = threading.Lock()
-        self._window: deque[RunTrace] = deque(maxlen=window_runs)
+        self._window: deque[tuple[_Seen, ...]] = deque(maxlen=window_runs)
 
     def record(self, trace: RunTrace) -> None:
         """Take in one finished run."""
+        seen = tuple(_Seen.of(run) for run in trace.groups)
         with self._lock:
-            self._window.append(trace)
+            self._window.append(seen)
 
     def groups(self) -> tuple[GroupProfile, ...]:
         """Every group that ran in the window, in order of first execution."""
-        runs: dict[GroupName, list[GroupRun]] = {}
-        for trace in self._snapshot():
-            for run in trace.groups:
+        runs: dict[GroupName, list[_Seen]] = {}
+        for seen in self._snapshot():
+            for run in seen:
                 runs.setdefault(run.step.operators, []).append(run)
         return tuple(_profile(name, found) for name, found in runs.items())
 
@@ -68,8 +85,8 @@ class Profiler:
         """Groups that ran one after the other, the most frequent first."""
         counts: Counter[tuple[GroupName, GroupName]] = Counter()
         through: dict[tuple[GroupName, GroupName], bool] = {}
-        for trace in self._snapshot():
-            for one, two in pairwise(trace.groups):
+        for seen in self._snapshot():
+            for one, two in pairwise(seen):
                 pair = one.step.operators, two.step.operators
                 counts[pair] += 1
                 through[pair] = not set(one.step.group.outputs).isdisjoint(two.step.group.inputs)
@@ -78,18 +95,18 @@ class Profiler:
             for (first, second), runs in counts.most_common()
         )
 
-    def _snapshot(self) -> tuple[RunTrace, ...]:
+    def _snapshot(self) -> tuple[tuple[_Seen, ...], ...]:
         with self._lock:
             return tuple(self._window)
 
 
-def _profile(name: GroupName, runs: list[GroupRun]) -> GroupProfile:
+def _profile(name: GroupName, runs: list[_Seen]) -> GroupProfile:
     count = len(runs)
     return GroupProfile(
         name,
         count,
-        sum(run.execution.cycles for run in runs) / count,
-        sum(run.execution.energy_fj for run in runs) / count,
-        sum(run.execution.dram_bytes for run in runs) / count,
+        sum(run.cycles for run in runs) / count,
+        sum(run.energy_fj for run in runs) / count,
+        sum(run.dram_bytes for run in runs) / count,
         runs[-1].step.predicted_cycles,
     )

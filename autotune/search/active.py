@@ -15,8 +15,10 @@ from autotune.search.schedules import GroupCosts, ScoredSchedule
 ROUNDS = 4
 """Rounds over which the measurements are spread: after each one the plans are looked at anew."""
 RELEARN = 2
-"""Round before which the model is retrained: once, since it takes seconds; until then and after
+"""Round before which the model may be retrained: once, since it takes seconds; until then and after
 that, each group's own measurements correct its predictions."""
+SURPRISE = 1.5
+"""Retrain when the error on what was measured is this many times the model's held-out error."""
 DEPTH = 6
 """Schedules of one group that one round may measure."""
 
@@ -43,17 +45,17 @@ class ActiveMeasurement:
         does not count; ``budget`` bounds those beyond. All plans get theirs by the same rule.
         """
         pool = list(dict.fromkeys(plans))
+        self.costs.deepen(group for plan in pool for group in self._groups(plan))
         for plan in pool:
             self._cover(plan)
         left = budget
         for number in range(ROUNDS):
-            if number == RELEARN:
+            if number == RELEARN and self._surprised():
                 self.relearn()
             proposal = self.replan(pool)
             if proposal not in pool:
                 pool.append(proposal)
-            for group in self._groups(proposal):
-                self.costs.deepen(group)
+            self.costs.deepen(self._groups(proposal))
             wanted = self._wanted(pool, -(-budget // ROUNDS) if number < ROUNDS - 1 else left)
             wanted = wanted[:left]
             if not wanted:
@@ -64,13 +66,16 @@ class ActiveMeasurement:
             self._cover(plan)
         return tuple(pool)
 
+    def _surprised(self) -> bool:
+        """Whether the model predicts these groups clearly worse than it does on held-out ones."""
+        return self.laboratory.mape() > SURPRISE * self.costs.model.metrics.get("mape", 0.0)
+
     def _cover(self, plan: Partition) -> None:
         """Measure the expected best schedule of every group that was not measured yet.
 
         Another follows where one fails.
         """
-        for group in self._groups(plan):
-            self.costs.deepen(group)
+        self.costs.deepen(self._groups(plan))
         for _ in range(DEPTH):
             missing = {
                 group.key: (group, self.costs.best(group, 1)[0])

@@ -29,9 +29,7 @@ _FROM_GRAPHS = 0.5
 """Share of groups drawn from the given networks, the rest being generated."""
 
 
-def candidates(
-    graphs: Sequence[Graph], spec: HardwareSpec, seed: int
-) -> Iterator[Candidate]:
+def candidates(graphs: Sequence[Graph], spec: HardwareSpec, seed: int) -> Iterator[Candidate]:
     """Endless candidates that are legal on ``spec``; a seed reproduces them."""
     rng = np.random.default_rng(seed)
     number = 0
@@ -77,16 +75,16 @@ def grown(graph: Graph, size: int, rng: np.random.Generator) -> frozenset[str]:
             }
             - names
         )
-        convex = [name for name in rng.permutation(near).tolist() if is_convex(graph, {*names, name})]
+        convex = [
+            name for name in rng.permutation(near).tolist() if is_convex(graph, {*names, name})
+        ]
         if not convex:
             break
         names.add(convex[0])
     return frozenset(names)
 
 
-def _nest_schedules(
-    nest: Nest, spec: HardwareSpec, rng: np.random.Generator
-) -> list[NestSchedule]:
+def _nest_schedules(nest: Nest, spec: HardwareSpec, rng: np.random.Generator) -> list[NestSchedule]:
     """Schedules of a nest: near-good and uniform ones mixed; empty when none is legal."""
     table = enumerate_nest(nest, spec.scratchpad_elements, spec.cores, _ENUMERATED, rng)
     small = tile_count(nest, table) * max(1, len(nest.stages)) <= _STEPS

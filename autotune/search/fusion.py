@@ -63,10 +63,11 @@ def search(
     heard = silent if progress is None else progress
     if known is None:
         known = () if store is None else store.records(target.spec.profile_id)
-    costs = GroupCosts(model, target.spec, goal, seed, Observations(known))
+    costs = GroupCosts(model, target.spec, goal, seed, Observations(known), workers)
     problem = FusionProblem(graph, costs, heard)
     laboratory = Laboratory(target, costs, graph.name, store, heard, workers)
     alone = unfused(graph)
+    problem.prepare(alone.groups)
     _require_legal(problem, alone, target)
     rule = greedy(graph, problem.fits)
     plans = [alone, *(p for p in start if p != alone and problem.cost(p) is not None)]
@@ -77,8 +78,12 @@ def search(
     best = min(plans, key=lambda plan: _known_cost(problem, plan))
     if measure > 0:
         best = _measured(
-            problem, costs, laboratory, [alone, rule, best],
-            measure, _relearning(costs, target, store, seed),
+            problem,
+            costs,
+            laboratory,
+            [alone, rule, best],
+            measure,
+            _relearning(costs, target, store, seed),
         )
     found = plan_result(problem, costs, laboratory, best)
     return SearchResult(
@@ -156,8 +161,13 @@ def _plan(
     found: PlanResult,
 ) -> Plan:
     return Plan(
-        graph.name, network_file, graph.fingerprint, target.name, target.spec.profile_id,
-        objective, tuple(group.planned() for group in found.groups),
+        graph.name,
+        network_file,
+        graph.fingerprint,
+        target.name,
+        target.spec.profile_id,
+        objective,
+        tuple(group.planned() for group in found.groups),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from autotune.fusion.group import Group
@@ -87,6 +87,15 @@ class Laboratory:
     def _cost(self, sample: Sample) -> float:
         return measured_cost(sample.record, self.costs.objective)
 
+    def mape(self) -> float:
+        """Mean error of the predictions of cycles of what was measured, as a share of those."""
+        errors = [
+            abs(sample.scored.predicted_cycles / sample.record.cycles - 1.0)
+            for sample in self._samples.values()
+            if sample.record.cycles > 0
+        ]
+        return sum(errors) / len(errors) if errors else 0.0
+
     def best(self, group: Group) -> Sample | None:
         """The cheapest sample of a group taken in this search; None when there is none."""
         return self._best.get(group.key)
@@ -94,6 +103,9 @@ class Laboratory:
     def legal(self, group: Group) -> bool:
         """Whether the group was measured: the laboratory prices plans by measurements alone."""
         return group.is_view or self.best(group) is not None
+
+    def prepare(self, groups: Iterable[Group]) -> None:
+        """Nothing to do: what was measured is known."""
 
     def cost(self, group: Group) -> float | None:
         """Measured cycles or femtojoules of the group's cheapest sample; 0 for views."""

@@ -74,7 +74,10 @@ def _with_extents(nest: Nest, schedule: NestSchedule, chosen: Extents) -> NestSc
     split = [d for d in schedule.order if tile[d] < nest.root_shape[d]]
     whole = [d for d in range(len(tile)) if tile[d] == nest.root_shape[d]]
     return NestSchedule(
-        tuple(tile), (*split, *whole), chosen[len(nest.tileable) :], schedule.buffers,
+        tuple(tile),
+        (*split, *whole),
+        chosen[len(nest.tileable) :],
+        schedule.buffers,
         schedule.cores if split else 1,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,6 +18,10 @@ class Pricing(Protocol):
 
     def legal(self, group: Group) -> bool:
         """Whether the group can be one program on the machine."""
+        ...
+
+    def prepare(self, groups: Iterable[Group]) -> None:
+        """Be ready to be asked what these groups cost: many at once are cheaper."""
         ...
 
     def cost(self, group: Group) -> float | None:
@@ -57,6 +61,10 @@ class FusionProblem:
     def fits(self, names: Names) -> bool:
         """Whether the operators can be one program on the machine."""
         return self.costs.legal(self.group(names))
+
+    def prepare(self, groups: Iterable[Names]) -> None:
+        """Announce groups whose cost will be asked for."""
+        self.costs.prepare(self.group(names) for names in groups)
 
     def group_cost(self, names: Names) -> float | None:
         """Expected cost of the operators as one group; None when no schedule is legal."""

@@ -37,8 +37,13 @@ class GroupResult:
     def planned(self) -> PlannedGroup:
         """The group as a plan file holds it."""
         return PlannedGroup(
-            tuple(op.name for op in self.group.ops), self.group.outputs, self.schedule,
-            self.predicted_cycles, self.measured_cycles, self.energy_fj, self.dram_bytes,
+            tuple(op.name for op in self.group.ops),
+            self.group.outputs,
+            self.schedule,
+            self.predicted_cycles,
+            self.measured_cycles,
+            self.energy_fj,
+            self.dram_bytes,
         )
 
 
@@ -133,8 +138,13 @@ def _group_result(group: Group, costs: GroupCosts, laboratory: Laboratory) -> Gr
     scored = costs.best(group, 1)[0] if sample is None else sample.scored
     record = None if sample is None else sample.record
     return GroupResult(
-        group, scored.schedule, scored.predicted_cycles, scored.low_cycles, scored.high_cycles,
-        scored.predicted_energy_fj, scored.predicted_dram_bytes,
+        group,
+        scored.schedule,
+        scored.predicted_cycles,
+        scored.low_cycles,
+        scored.high_cycles,
+        scored.predicted_energy_fj,
+        scored.predicted_dram_bytes,
         None if record is None else record.cycles,
         None if record is None else record.energy_fj,
         None if record is None else record.dram_bytes,

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from autotune.datasets import LIGHT_MODELS, NETWORKS, light_expected, light_path, load
-from autotune.datasets.networks import mlp, transformer_block, write
 from onnx.reference import ReferenceEvaluator
 
+from autotune.datasets import LIGHT_MODELS, NETWORKS, light_expected, light_path, load
+from autotune.datasets.networks import mlp, transformer_block, write
 from autotune.errors import ModelError
 from autotune.graph.onnx_import import load_onnx
 from autotune.graph.passes import simplify

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+
 from autotune.datasets.workloads import (
     MAX_ACTIVATION_ELEMENTS,
     MAX_MULTIPLY_ADDS,
@@ -13,7 +14,6 @@ from autotune.datasets.workloads import (
     log_uniform,
     random_graphs,
 )
-
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.op import Family

@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 import pytest
-from autotune.datasets import random_graphs
-from autotune.datasets.networks import transformer_block
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
 from onnx_case import imported, model_of, single
 
+from autotune.datasets import random_graphs
+from autotune.datasets.networks import transformer_block
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.onnx_import import translate

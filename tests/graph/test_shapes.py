@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from autotune.datasets import light_path, random_graphs
 from onnx import shape_inference
 
+from autotune.datasets import light_path, random_graphs
 from autotune.errors import ModelError
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph

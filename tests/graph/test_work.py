@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from autotune.datasets import light_path
 
+from autotune.datasets import light_path
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.onnx_import import load_onnx

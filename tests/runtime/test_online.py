@@ -56,6 +56,7 @@ class Learning:
 
     def __init__(self, plan: Callable[[], Sequence[Choice]]) -> None:
         self.plan_now = plan
+        self.until_stopped = False
         self.saved: list[tuple[float | None, float]] = []
 
     def fit(self, training: Training) -> Model:
@@ -80,6 +81,10 @@ class Learning:
         fresh: Sequence[Record],
         stopping: Callable[[], bool],
     ) -> Proposal | None:
+        while self.until_stopped:
+            if stopping():
+                return None
+            time.sleep(0.001)
         return Proposal(tuple(self.plan_now()))
 
 
@@ -108,6 +113,19 @@ class Bench:
             self.trainer.wait_idle(30)
             errors.append(trace.error)
         return errors
+
+    def hand_over(self, count: int) -> None:
+        """Run without waiting for the learning."""
+        for _ in range(count):
+            _, trace = execute(self.published.current, self.target, self.feeds)
+            self.trainer.observe(trace, self.feeds)
+
+    def await_event(self, kind: EventKind) -> None:
+        """Return when the trainer has told of such an event."""
+        deadline = time.monotonic() + 20
+        while kind not in self.kinds():
+            assert time.monotonic() < deadline, f"no {kind} among {self.kinds()}"
+            time.sleep(0.002)
 
     def kinds(self) -> list[EventKind]:
         return [event.kind for event in self.trainer.events]
@@ -232,6 +250,31 @@ def test_drift_during_learning_is_answered_afterwards(bench: Callable[..., Bench
     assert after[-1] == pytest.approx(0, abs=0.01)
 
 
+def test_a_routine_search_makes_way_for_drift(bench: Callable[..., Bench]) -> None:
+    options = OnlineOptions(rule=OPTIONS.rule, routine_runs=3, remeasure=8)
+    b = bench(options=options)
+    b.learning.until_stopped = True
+    b.hand_over(3)
+    b.await_event(EventKind.RETRAINED)
+    b.target.bandwidth = 2.0
+    b.hand_over(6)
+    b.await_event(EventKind.DRIFT)
+    b.learning.until_stopped = False
+    b.trainer.wait_idle(20)
+    assert b.kinds()[:3] == [EventKind.RETRAINED, EventKind.DRIFT, EventKind.RETRAINED]
+
+
+def test_closing_does_not_wait_for_a_search(bench: Callable[..., Bench]) -> None:
+    b = bench()
+    b.run(3)
+    b.learning.until_stopped = True
+    b.target.bandwidth = 2.0
+    b.hand_over(3)
+    b.trainer.close()
+    groups = len(b.published.current.group_steps)
+    assert len(b.store.records(case.SPEC.profile_id, source="run")) >= 6 * groups
+
+
 def test_error_that_no_retraining_mends_is_accepted(bench: Callable[..., Bench]) -> None:
     b = bench()
     rng = np.random.default_rng(0)
@@ -259,9 +302,7 @@ def test_a_failing_worker_is_surfaced_and_runs_go_on(bench: Callable[..., Bench]
 
 def test_closing_stores_what_was_handed_over(bench: Callable[..., Bench]) -> None:
     b = bench()
-    for _ in range(20):
-        _, trace = execute(b.published.current, b.target, b.feeds)
-        b.trainer.observe(trace, b.feeds)
+    b.hand_over(20)
     b.trainer.close()
     groups = len(b.published.current.group_steps)
     assert len(b.store.records(case.SPEC.profile_id, source="run")) == 20 * groups
@@ -277,9 +318,7 @@ def test_observing_returns_while_the_worker_is_busy(bench: Callable[..., Bench])
     b = bench(slow)
     b.run(3)
     b.target.bandwidth = 2.0
-    for _ in range(10):
-        _, trace = execute(b.published.current, b.target, b.feeds)
-        b.trainer.observe(trace, b.feeds)
+    b.hand_over(10)
     with pytest.raises(AutotuneError, match="still busy"):
         b.trainer.wait_idle(0.01)
     assert b.published.current.plan_version == 0

@@ -87,13 +87,13 @@ def _acyclic(graph: Graph, groups: set[Names]) -> bool:
 
 def _moves(problem: FusionProblem, partition: Partition) -> Iterator[Move]:
     """Every move on a partition whose new groups have a cost."""
-    seen: set[tuple[Names, ...]] = set()
-    for gone, come in _changes(problem.graph, partition):
-        if come in seen or max(map(len, come)) > _LARGEST:
-            continue
-        seen.add(come)
-        if not all(problem.fits(names) for names in come):
-            continue
+    changes = {
+        come: gone
+        for gone, come in _changes(problem.graph, partition)
+        if max(map(len, come)) <= _LARGEST and all(problem.fits(names) for names in come)
+    }
+    problem.prepare(names for come in changes for names in come)
+    for come, gone in changes.items():
         old, new = problem.total(gone), problem.total(come)
         if old is not None and new is not None:
             yield Move(gone, come, old - new)

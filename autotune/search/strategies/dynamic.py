@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from autotune.fusion.group import is_connected
 from autotune.fusion.partition import Names, Partition
@@ -14,14 +14,6 @@ _HOPELESS = 1.3
 """A run dearer than its best cut by this factor is unlikely to pay with more operators in it."""
 _PATIENCE = 2
 """Hopeless runs from one operator on, after which longer ones are not looked at."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    """The cheapest cut of the operators from one position to another: its cost and first run."""
-
-    cost: float
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,67 +42,88 @@ class Dynamic:
         return best
 
     def _cut(self, problem: FusionProblem, order: Names) -> Partition | None:
-        """The cheapest cut of the whole order, from its end backwards: ``cuts[i][j]`` is that of
-        operators i..j, known for all runs that start later."""
-        cuts: list[dict[int, _Cut]] = [{} for _ in range(len(order) + 1)]
-        for start in reversed(range(len(order))):
-            problem.progress("fuse", len(order) - start, len(order))
-            runs = self._runs(problem, order, start, cuts)
-            _extend(cuts, start, runs, len(order))
-        return _traced(problem.graph, order, cuts)
-
-    def _runs(
-        self, problem: FusionProblem, order: Names, start: int, cuts: list[dict[int, _Cut]]
-    ) -> dict[int, float]:
-        """Cost of the runs from ``start`` on, by their end; hopeless ones end the search."""
-        runs: dict[int, float] = {}
-        hopeless = 0
-        for end in range(start + 1, min(start + self.longest, len(order)) + 1):
-            run = order[start:end]
-            if len(run) > 1 and not is_connected(problem.graph, set(run)):
-                continue
-            cost = problem.group_cost(_in_graph_order(problem, run))
-            split = min(
-                (runs[m] + cuts[m][end].cost for m in runs if end in cuts[m]), default=None
-            )
-            if cost is not None:
-                runs[end] = cost
-            if split is None:
-                continue
-            hopeless = hopeless + 1 if cost is None or cost > _HOPELESS * split else 0
-            if hopeless == _PATIENCE:
-                break
-        return runs
+        """The cheapest cut of the whole order into runs."""
+        runs = _Runs(problem, order)
+        for length in range(1, self.longest + 1):
+            problem.progress("fuse", length, self.longest)
+            runs.grow(length)
+        reach: list[tuple[float, int] | None] = [(0.0, 0)]
+        for end in range(1, len(order) + 1):
+            options = [
+                (before[0] + runs.cost[start, end], start)
+                for start in range(max(0, end - self.longest), end)
+                if (before := reach[start]) is not None and (start, end) in runs.cost
+            ]
+            reach.append(min(options, default=None))
+        return _traced(problem.graph, order, reach)
 
 
-def _extend(
-    cuts: list[dict[int, _Cut]], start: int, runs: dict[int, float], length: int
-) -> None:
-    """Enter the cheapest cuts from ``start`` to every later position."""
-    for end in range(start + 1, length + 1):
-        options = [
-            _Cut(cost if middle == end else cost + cuts[middle][end].cost, middle)
-            for middle, cost in runs.items()
-            if middle == end or end in cuts[middle]
+@dataclass(slots=True)
+class _Runs:
+    """Costs of the runs of an order, by their start and end, shorter ones first.
+
+    ``best`` is the cost of the best cut of a run, itself included; ``hopeless`` counts, for every
+    start, how many runs in a row were much dearer than their best cut.
+    """
+
+    problem: FusionProblem
+    order: Names
+    cost: dict[tuple[int, int], float] = field(default_factory=dict)
+    best: dict[tuple[int, int], float] = field(default_factory=dict)
+    hopeless: dict[int, int] = field(default_factory=dict)
+
+    def grow(self, length: int) -> None:
+        """Look at all runs of one length that still have hope."""
+        graph = self.problem.graph
+        spans = [
+            (start, start + length)
+            for start in range(len(self.order) - length + 1)
+            if self.hopeless.get(start, 0) < _PATIENCE
         ]
-        if options:
-            cuts[start][end] = min(options, key=lambda cut: cut.cost)
+        names = {
+            span: self._names(*span)
+            for span in spans
+            if length == 1 or is_connected(graph, set(self.order[slice(*span)]))
+        }
+        self.problem.prepare(names.values())
+        for start in range(len(self.order) - length + 1):
+            self._enter(start, start + length, names.get((start, start + length)))
+
+    def _names(self, start: int, end: int) -> Names:
+        return tuple(sorted(self.order[start:end], key=self.problem.position.__getitem__))
+
+    def _enter(self, start: int, end: int, names: Names | None) -> None:
+        cost = None if names is None else self.problem.group_cost(names)
+        split = min(
+            (
+                self.best[start, middle] + self.best[middle, end]
+                for middle in range(start + 1, end)
+                if (start, middle) in self.best and (middle, end) in self.best
+            ),
+            default=None,
+        )
+        if cost is not None:
+            self.cost[start, end] = cost
+        known = [value for value in (cost, split) if value is not None]
+        if known:
+            self.best[start, end] = min(known)
+        if names is not None and split is not None:
+            dear = cost is None or cost > _HOPELESS * split
+            self.hopeless[start] = self.hopeless.get(start, 0) + 1 if dear else 0
 
 
-def _traced(graph: Graph, order: Names, cuts: list[dict[int, _Cut]]) -> Partition | None:
+def _traced(
+    graph: Graph, order: Names, reach: list[tuple[float, int] | None]
+) -> Partition | None:
     groups = []
-    start = 0
-    while start < len(order):
-        cut = cuts[start].get(len(order))
-        if cut is None:
+    end = len(order)
+    while end > 0:
+        entry = reach[end]
+        if entry is None:
             return None
-        groups.append(order[start : cut.end])
-        start = cut.end
+        groups.append(order[entry[1] : end])
+        end = entry[1]
     return Partition.of(graph, groups)
-
-
-def _in_graph_order(problem: FusionProblem, names: Names) -> Names:
-    return tuple(sorted(names, key=problem.position.__getitem__))
 
 
 def _orders(graph: Graph) -> tuple[Names, ...]:

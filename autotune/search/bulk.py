@@ -1,0 +1,51 @@
+"""Ranks the schedules of many groups at once, over the cores of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from os import cpu_count
+
+from joblib import Parallel, delayed
+
+from autotune.cost_model.hpm import CostModel
+from autotune.fusion.group import Group
+from autotune.search.objective import Objective
+from autotune.search.ranking import Effort, Ranked, Ranking
+from autotune.targets.spec import HardwareSpec
+
+MANY = 24
+"""Groups that are worth worker processes: each takes 20 to 50 ms, starting workers two seconds."""
+_PORTION = 8
+"""Groups per message: the model goes with each, near 1 MB."""
+
+Job = tuple[Group, Effort, Ranked | None]
+"""What ``Ranking.rank`` takes."""
+
+
+def rank_all(ranking: Ranking, jobs: Sequence[Job], workers: int | None = None) -> list[Ranked]:
+    """``ranking.rank(*job)`` of every job, in order. ``workers`` is the number of processes (None:
+    one per core if the jobs are many, else none); 1 keeps to this process."""
+    count = (cpu_count() or 1) if workers is None else workers
+    if count == 1 or len(jobs) < MANY:
+        return [ranking.rank(*job) for job in jobs]
+    blob = ranking.model.to_bytes()
+    portions = [jobs[at : at + _PORTION] for at in range(0, len(jobs), _PORTION)]
+    results: list[list[Ranked]] = Parallel(n_jobs=count)(
+        delayed(_rank)(blob, ranking.spec, ranking.objective, ranking.seed, portion)
+        for portion in portions
+    )
+    return [ranked for portion in results for ranked in portion]
+
+
+def _rank(
+    blob: bytes, spec: HardwareSpec, objective: Objective, seed: int, jobs: Sequence[Job]
+) -> list[Ranked]:
+    ranking = Ranking(_model(blob, spec), spec, objective, seed)
+    return [ranking.rank(*job) for job in jobs]
+
+
+@lru_cache(maxsize=2)
+def _model(blob: bytes, spec: HardwareSpec) -> CostModel:
+    """The model that a worker was sent, read once."""
+    return CostModel.from_bytes(blob, spec)
