@@ -212,7 +212,12 @@ class Learner(Generic[M]):
         """Search by the new model; try the plan when it promises enough. Says whether it was
         swapped in."""
         work, current = self._work, self._work.published.current
-        proposal = self._learning.plan(self._model, current, self._belief.fresh(), work.stopping)
+        proposal = self._learning.plan(
+            self._model,
+            current,
+            self._belief.fresh(),
+            lambda: work.stopping() or (interruptible and self._drift_waits()),
+        )
         if proposal is None:
             return False
         self._take_in(proposal.records)

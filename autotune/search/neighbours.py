@@ -2,91 +2,114 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import lru_cache
+from itertools import permutations
 
 import numpy as np
 
 from autotune.fusion.nest import Nest
 from autotune.schedule.extents import extents
 from autotune.schedule.orders import distinct_orders
-from autotune.schedule.schedule import NestSchedule
 from autotune.schedule.space import scratchpad_elements
-from autotune.schedule.table import ScheduleTable
-
-Extents = tuple[int, ...]
-"""Tile extents of the tileable dimensions, then reduction pieces of the contractions."""
+from autotune.schedule.table import Ints, ScheduleTable
 
 
 def neighbours(
-    nest: Nest, schedules: tuple[NestSchedule, ...], capacity_elements: int, cores: int
+    nest: Nest, table: ScheduleTable, capacity_elements: int, cores: int
 ) -> ScheduleTable:
-    """Legal schedules one step from the given ones, without those: an extent one or two candidates
+    """Legal schedules one step from those of ``table``, each once: an extent one or two candidates
     up or down, one extent up and another down (capacity binds, so single steps up rarely fit),
     the other number of buffers, another loop order, another number of cores."""
-    axes = tuple(_axis(nest, axis) for axis in range(len(nest.tileable) + len(nest.contractions)))
-    given = set(schedules)
-    found = dict.fromkeys(
-        near for schedule in schedules for near in _near(nest, axes, schedule, cores)
+    parts = [_stepped(nest, table), _rebuffered(table), _reordered(nest, table, cores)]
+    columns = _unique(np.concatenate([_columns(part) for part in parts]))
+    rank, pieces = len(nest.root_shape), len(nest.contractions)
+    near = ScheduleTable(
+        columns[:, :rank], columns[:, rank : 2 * rank],
+        columns[:, 2 * rank : 2 * rank + pieces], columns[:, -2], columns[:, -1],
     )
-    table = ScheduleTable.of(nest, [schedule for schedule in found if schedule not in given])
-    return table.take(np.flatnonzero(scratchpad_elements(nest, table) <= capacity_elements))
+    return near.take(np.flatnonzero(scratchpad_elements(nest, near) <= capacity_elements))
 
 
-def _axis(nest: Nest, axis: int) -> Extents:
-    """Candidates of one extent, ascending."""
-    if axis < len(nest.tileable):
-        return extents(nest.root_shape[nest.tileable[axis]])
-    contraction = nest.contractions[axis - len(nest.tileable)]
-    return extents(contraction.k_extent) if contraction.chunkable else (contraction.k_extent,)
-
-
-def _near(
-    nest: Nest, axes: tuple[Extents, ...], schedule: NestSchedule, cores: int
-) -> Iterator[NestSchedule]:
-    place = tuple(
-        int(np.searchsorted(axis, value))
-        for axis, value in zip(axes, _extents_of(nest, schedule), strict=True)
-    )
-    for step in _steps(len(axes)):
-        moved = tuple(p + s for p, s in zip(place, step, strict=True))
-        if all(0 <= p < len(axis) for p, axis in zip(moved, axes, strict=True)):
-            chosen = tuple(axis[p] for p, axis in zip(moved, axes, strict=True))
-            yield _with_extents(nest, schedule, chosen)
-    yield NestSchedule(
-        schedule.tile, schedule.order, schedule.k_tile, 3 - schedule.buffers, schedule.cores
-    )
-    split = tuple(d for d in nest.tileable if schedule.tile[d] < nest.root_shape[d])
-    for count in {1, cores if split else 1}:
-        for order in distinct_orders(nest, split, shared=count > 1):
-            yield NestSchedule(schedule.tile, order, schedule.k_tile, schedule.buffers, count)
-
-
-def _extents_of(nest: Nest, schedule: NestSchedule) -> Extents:
-    return (*(schedule.tile[d] for d in nest.tileable), *schedule.k_tile)
-
-
-def _with_extents(nest: Nest, schedule: NestSchedule, chosen: Extents) -> NestSchedule:
-    """The schedule with other extents; dimensions that are no longer split go to the end of the
-    order, so that equal programs have equal schedules."""
-    tile = list(schedule.tile)
-    for d, extent in zip(nest.tileable, chosen, strict=False):
-        tile[d] = extent
-    split = [d for d in schedule.order if tile[d] < nest.root_shape[d]]
-    whole = [d for d in range(len(tile)) if tile[d] == nest.root_shape[d]]
-    return NestSchedule(
-        tuple(tile),
-        (*split, *whole),
-        chosen[len(nest.tileable) :],
-        schedule.buffers,
-        schedule.cores if split else 1,
+def _columns(table: ScheduleTable) -> Ints:
+    return np.concatenate(
+        [table.tile, table.order, table.k_tile, table.buffers[:, None], table.cores[:, None]],
+        axis=1,
     )
 
 
-def _steps(axes: int) -> Iterator[tuple[int, ...]]:
+def _unique(columns: Ints) -> Ints:
+    found: Ints = np.unique(columns, axis=0)
+    return found
+
+
+def _stepped(nest: Nest, table: ScheduleTable) -> ScheduleTable:
+    """Every schedule with every step of its extents that stays among the candidates."""
+    axes = [extents(nest.root_shape[d]) for d in nest.tileable]
+    axes += [extents(c.k_extent) if c.chunkable else (c.k_extent,) for c in nest.contractions]
+    if not axes:
+        return table
+    tiled = len(nest.tileable)
+    chosen = np.concatenate([table.tile[:, nest.tileable], table.k_tile], axis=1)
+    place = np.stack([np.searchsorted(axis, chosen[:, i]) for i, axis in enumerate(axes)], axis=1)
+    lengths = np.array([len(axis) for axis in axes], dtype=np.int64)
+    moved = place[:, None, :] + np.array(_steps(len(axes)), dtype=np.int64)
+    row, step = np.nonzero(((moved >= 0) & (moved < lengths)).all(axis=2))
+    at = moved[row, step]
+    values = [np.array(axis, dtype=np.int64)[at[:, i]] for i, axis in enumerate(axes)]
+    tile, k_tile = table.tile[row], table.k_tile[row]
+    for i, d in enumerate(nest.tileable):
+        tile[:, d] = values[i]
+    for i in range(len(nest.contractions)):
+        k_tile[:, i] = values[tiled + i]
+    whole = tile == np.array(nest.root_shape, dtype=np.int64)
+    cores = np.where(whole.all(axis=1), 1, table.cores[row])
+    return ScheduleTable(
+        tile, _canonical(table.order[row], whole), k_tile, table.buffers[row], cores
+    )
+
+
+def _canonical(order: Ints, whole: Ints) -> Ints:
+    """Loop orders with the dimensions that are not split at their end, ascending, as the space
+    writes them: equal programs have equal schedules."""
+    rank = order.shape[1]
+    position = np.argsort(order, axis=1)
+    found: Ints = np.argsort(np.where(whole, rank + np.arange(rank), position), axis=1)
+    return found
+
+
+@lru_cache(maxsize=32)
+def _steps(axes: int) -> tuple[tuple[int, ...], ...]:
     """One axis by ±1 or ±2; one up and another down by one."""
-    for axis in range(axes):
-        for step in (-2, -1, 1, 2):
-            yield tuple(step if a == axis else 0 for a in range(axes))
-        for other in range(axes):
-            if other != axis:
-                yield tuple((a == axis) - (a == other) for a in range(axes))
+    single = [
+        tuple(step if a == axis else 0 for a in range(axes))
+        for axis in range(axes)
+        for step in (-2, -1, 1, 2)
+    ]
+    pairs = [
+        tuple((a == up) - (a == down) for a in range(axes))
+        for up, down in permutations(range(axes), 2)
+    ]
+    return (*single, *pairs)
+
+
+def _rebuffered(table: ScheduleTable) -> ScheduleTable:
+    return ScheduleTable(table.tile, table.order, table.k_tile, 3 - table.buffers, table.cores)
+
+
+def _reordered(nest: Nest, table: ScheduleTable, cores: int) -> ScheduleTable:
+    """Every schedule with every loop order that tells programs apart, on one and on all cores."""
+    known: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+    row, orders = [], []
+    for i, tile in enumerate(table.tile.tolist()):
+        split = tuple(d for d in nest.tileable if tile[d] < nest.root_shape[d])
+        if split not in known:
+            known[split] = [(*order, 1) for order in distinct_orders(nest, split, shared=False)]
+            if cores > 1 and split:
+                shared = distinct_orders(nest, split, shared=True)
+                known[split] += [(*order, cores) for order in shared]
+        row += [i] * len(known[split])
+        orders += known[split]
+    found = np.array(orders, dtype=np.int64).reshape(len(row), len(nest.root_shape) + 1)
+    return ScheduleTable(
+        table.tile[row], found[:, :-1], table.k_tile[row], table.buffers[row], found[:, -1]
+    )

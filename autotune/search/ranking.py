@@ -118,8 +118,8 @@ class Ranking:
             table = table.take(np.argpartition(least, effort.predicted)[: effort.predicted])
         ranked = self._sorted(nest, table)
         for _ in range(effort.rounds):
-            best = tuple(schedule.nests[0] for schedule in ranked.schedules[: effort.refined])
-            near = neighbours(nest, best, capacity, cores)
+            best = [schedule.nests[0] for schedule in ranked.schedules[: effort.refined]]
+            near = neighbours(nest, ScheduleTable.of(nest, best), capacity, cores)
             if len(near):
                 ranked = self._best_of(ranked, self._sorted(nest, near))
         return ranked
