@@ -17,11 +17,13 @@ import numpy as np
 from autotune import api
 from autotune.isa.program import DramTensor, Instruction, Program, Role
 from autotune.isa.table import Opcode
+from autotune.runtime.drift_demo import demonstrate_drift
 from autotune.store.store import Store
 from autotune.targets.library import target
 
 NETWORKS = ("light_squeezenet", "light_resnet50", "mlp", "transformer_block")
 SPECS = ("edge", "mobile", "server")
+DRIFT_SPEC = "edge"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class SpecRow:
     measured: int
     held_out: Mapping[str, float]
     plans: list[PlanRow] = field(default_factory=list)
+    drift: Mapping[str, float] = field(default_factory=dict)
 
 
 def say(text: str) -> None:
@@ -93,7 +96,24 @@ def bench_spec(spec: str, home: Path) -> SpecRow:
             f"{held_out['mape']:.3f}, Spearman {held_out['spearman']:.4f}"
         )
         plans = [bench_plan(network, spec, store) for network in NETWORKS]
-    return SpecRow(spec, seconds, calibration.measured, held_out, plans)
+        drift = bench_drift(NETWORKS[0], spec, store) if spec == DRIFT_SPEC else {}
+    return SpecRow(spec, seconds, calibration.measured, held_out, plans, drift)
+
+
+def bench_drift(network: str, spec: str, store: Store) -> dict[str, float]:
+    """Prediction error and cycles when DRAM bandwidth is cut by 40 % in the middle of a series."""
+    say(f"  {network}: DRAM bandwidth × 0.6 in the middle of an online session")
+    plan = api.search(network, target=spec, store=store).plan
+    series = demonstrate_drift(
+        api.load_network(network), target(spec), store, plan=plan, runs_before=8, runs_after=12
+    )
+    return {
+        "error_before": series.error_before,
+        "error_at_worst": series.error_at_worst,
+        "error_after": series.error_after,
+        "first_plan_on_cut_machine_cycles": series.frozen_cycles,
+        "last_plan_on_cut_machine_cycles": series.points[-1].cycles,
+    }
 
 
 def loop_program(trips: int) -> Program:
@@ -245,6 +265,9 @@ def main() -> None:
     print(table(rows))
     for name, value in emulator.items():
         print(f"{name:42} {value:.3g}")
+    for row in rows:
+        for name, value in row.drift.items():
+            print(f"drift {row.spec} {name:36} {value:.6g}")
     if arguments.json is not None:
         figures = {"emulator": emulator, "specs": [asdict(row) for row in rows]}
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n")

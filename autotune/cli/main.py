@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import click
 import typer
 
-from autotune.cli import calibration, inspection, machine, running, searching
+from autotune.cli import benching, calibration, inspection, machine, running, searching
 from autotune.errors import AutotuneError
 
 OK, MISMATCH, USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -29,6 +29,7 @@ app.command("predict")(inspection.predict)
 app.command("doctor")(machine.doctor)
 app.add_typer(machine.targets, name="targets")
 app.add_typer(machine.store, name="store")
+app.add_typer(benching.bench, name="bench")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

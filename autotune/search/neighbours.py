@@ -24,8 +24,11 @@ def neighbours(
     columns = _unique(np.concatenate([_columns(part) for part in parts]))
     rank, pieces = len(nest.root_shape), len(nest.contractions)
     near = ScheduleTable(
-        columns[:, :rank], columns[:, rank : 2 * rank],
-        columns[:, 2 * rank : 2 * rank + pieces], columns[:, -2], columns[:, -1],
+        columns[:, :rank],
+        columns[:, rank : 2 * rank],
+        columns[:, 2 * rank : 2 * rank + pieces],
+        columns[:, -2],
+        columns[:, -1],
     )
     return near.take(np.flatnonzero(scratchpad_elements(nest, near) <= capacity_elements))
 

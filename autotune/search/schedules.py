@@ -203,9 +203,7 @@ def _rows(ranked: Ranked) -> tuple[ScoredSchedule, ...]:
     )
 
 
-def _correction(
-    found: list[tuple[ScoredSchedule, Record | None]], objective: Objective
-) -> float:
+def _correction(found: list[tuple[ScoredSchedule, Record | None]], objective: Objective) -> float:
     """Median of measured over predicted cost among a group's measured schedules, within limits."""
     ratios = [
         measured_cost(record, objective) / row.predicted(objective)

@@ -112,9 +112,7 @@ class _Runs:
             self.hopeless[start] = self.hopeless.get(start, 0) + 1 if dear else 0
 
 
-def _traced(
-    graph: Graph, order: Names, reach: list[tuple[float, int] | None]
-) -> Partition | None:
+def _traced(graph: Graph, order: Names, reach: list[tuple[float, int] | None]) -> Partition | None:
     groups = []
     end = len(order)
     while end > 0:

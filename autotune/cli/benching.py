@@ -1,0 +1,99 @@
+"""``autotune bench``: demonstrations that measure something and print it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from autotune.cli.console import emit, facts, progress, say, show
+from autotune.cli.options import JsonOption, TargetOption
+
+if TYPE_CHECKING:
+    from autotune.runtime.drift_demo import DriftSeries
+
+bench = typer.Typer(help="Demonstrations that measure something.", no_args_is_help=True)
+
+
+@bench.callback()
+def group() -> None:
+    """Keeps ``bench`` a group of commands."""
+
+
+@bench.command("drift")
+def drift(
+    plan: Annotated[Path, typer.Argument(help="Plan file of the network to run.")],
+    target: TargetOption = "edge",
+    bandwidth: Annotated[
+        float, typer.Option("--bandwidth", min=0.05, max=4.0, help="Factor on DRAM bandwidth.")
+    ] = 0.6,
+    before: Annotated[int, typer.Option("--before", min=1, help="Runs before the cut.")] = 8,
+    after: Annotated[int, typer.Option("--after", min=1, help="Runs after the cut.")] = 12,
+    json: JsonOption = False,
+) -> None:
+    """Run online while the emulator's DRAM bandwidth is cut, and show model and plan follow."""
+    from autotune import api
+    from autotune.runtime.drift_demo import demonstrate_drift
+    from autotune.search.plan import Plan
+
+    loaded = Plan.load(plan)
+    machine = api.as_target(target)
+    loaded.check_target(machine.spec)
+    network = loaded.network_file.check() if loaded.network_file is not None else loaded.network
+    graph = api.load_network(network)
+    with api.opened(None) as store, progress() as heard:
+        series = demonstrate_drift(
+            graph,
+            machine,
+            store,
+            plan=loaded,
+            runs_before=before,
+            runs_after=after,
+            dram_bandwidth=bandwidth,
+            progress=lambda done, total: heard("runs", done, total),
+        )
+    if json:
+        emit(_plain(series))
+        return
+    _print(series)
+
+
+def _plain(series: DriftSeries) -> dict[str, object]:
+    plain = asdict(series)
+    plain["events"] = [
+        {"kind": e.kind.value, "run": e.run, "text": e.text, "figures": dict(e.figures)}
+        for e in series.events
+    ]
+    return plain
+
+
+def _print(series: DriftSeries) -> None:
+    rows = [
+        (
+            str(p.run),
+            "cut" if p.derated else "",
+            f"{p.error:.1%}",
+            f"{p.cycles:,}",
+            str(p.model_version),
+            str(p.plan_version),
+        )
+        for p in series.points
+    ]
+    show(
+        f"{series.network} on {series.target}, DRAM bandwidth × {series.dram_bandwidth:g}",
+        ("run", "DRAM", "prediction error", "cycles", "model", "plan"),
+        rows,
+    )
+    last = series.points[-1].cycles
+    facts(
+        {
+            "error before, worst, after": f"{series.error_before:.1%}, {series.error_at_worst:.1%}, "
+            f"{series.error_after:.1%}",
+            "first plan on the cut machine": f"{series.frozen_cycles:,} cycles",
+            "plan at the end": f"{last:,} cycles ({last / series.frozen_cycles - 1:+.1%})",
+        }
+    )
+    for event in series.events:
+        say(f"run {event.run}: {event.kind.value}: {event.text}")
