@@ -15,6 +15,8 @@ from rich.table import Table
 
 MESSAGES = Console(stderr=True, highlight=False)
 _EVERY_SECONDS = 5.0
+_PIPED_WIDTH = 120
+"""Columns of a table that goes to a file or another program."""
 
 
 def say(text: str) -> None:
@@ -34,7 +36,7 @@ def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> N
         table.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    Console(soft_wrap=not sys.stdout.isatty()).print(table)
+    Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH).print(table)
 
 
 def facts(pairs: Mapping[str, Any]) -> None:
