@@ -72,7 +72,7 @@ tests: $(BUILT) ## all tests
 
 fast-tests: $(BUILT)
 	$(call say,"running the fast tests")
-	@$(BIN)/pytest -n auto -m 'not slow'
+	@AUTOTUNE_TESTS=fast $(BIN)/pytest -n auto -m 'not slow'
 
 boundscheck: $(BUILT) ## the kernel tests against a build that checks every index
 	$(call say,"building bounds-checked kernels and running their tests")

@@ -1,5 +1,6 @@
 """Shared test set-up: makes the oracles importable and Hypothesis reproducible."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -16,4 +17,5 @@ settings.register_profile(
     max_examples=60,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.load_profile("default")
+settings.register_profile("fast", settings.get_profile("default"), max_examples=15)
+settings.load_profile(os.environ.get("AUTOTUNE_TESTS", "default"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -65,6 +66,12 @@ class PlannedGroup:
     measured_cycles: int | None
     energy_fj: int | None
     dram_bytes: int | None
+
+    def __post_init__(self) -> None:
+        if not self.operators:
+            raise ValueError("a group has no operators")
+        if not 0.0 <= self.predicted_cycles < math.inf:
+            raise ValueError(f"{self.predicted_cycles} is not a number of cycles")
 
     def group(self, graph: Graph) -> Group:
         """The fusion group in its network."""

@@ -15,6 +15,8 @@ from autotune.cost_model.hpm import MIN_RECORDS, CostModel
 from autotune.errors import StoreError
 from autotune.schedule.space import enumerate_nest
 
+pytestmark = pytest.mark.slow  # trains models
+
 
 @pytest.fixture(scope="module")
 def records() -> list[Observation]:
@@ -55,6 +57,7 @@ def test_a_stored_model_predicts_the_same(model: CostModel) -> None:
     assert again.metrics == model.metrics
 
 
+@pytest.mark.slow
 def test_training_is_reproducible(records: list[Observation]) -> None:
     first, second = (CostModel.fit(records[:80], SPEC, seed=5) for _ in range(2))
     assert first.to_bytes() == second.to_bytes()

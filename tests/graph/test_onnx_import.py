@@ -21,6 +21,7 @@ from autotune.graph.reference import evaluate
 LIGHT = ["light_squeezenet", "light_resnet50"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LIGHT)
 def test_light_networks_give_the_expected_outputs_before_and_after_simplification(name) -> None:
     inputs, expected = light_expected(name)
@@ -32,6 +33,7 @@ def test_light_networks_give_the_expected_outputs_before_and_after_simplificatio
             np.testing.assert_allclose(found[key], value, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LIGHT)
 def test_light_networks_with_random_weights_survive_simplification(name) -> None:
     graph = translate(light_seeded(name), name, {})
@@ -329,6 +331,7 @@ def test_a_bad_model_costs_one_line_with_the_reason(case: str, tmp_path: Path) -
     assert words in refusal(write(tmp_path, build().SerializeToString()))
 
 
+@pytest.mark.slow
 def test_randomly_damaged_files_are_read_or_refused_never_a_crash(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     intact = transformer_block(tokens=4, width=8, heads=2).SerializeToString()

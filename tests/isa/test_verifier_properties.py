@@ -7,6 +7,7 @@ import zlib
 from itertools import product
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from isa_case import golden
@@ -194,6 +195,7 @@ def random_value(rng: np.random.Generator, low: int, high: int) -> int:
     return near[choice] if choice < 4 else 0
 
 
+@pytest.mark.slow
 def test_ten_thousand_changed_fields_never_crash_anything() -> None:
     rng = np.random.default_rng(3)
     program = golden()
@@ -217,6 +219,7 @@ def test_ten_thousand_changed_fields_never_crash_anything() -> None:
     assert 1000 < accepted < 9000
 
 
+@pytest.mark.slow
 def test_random_instruction_sequences_never_crash_the_verifier() -> None:
     rng = np.random.default_rng(4)
     opcodes = list(Opcode)

@@ -52,14 +52,13 @@ def lowered(graph: Graph, data: st.DataObject) -> Program:
         raise
 
 
-@settings(max_examples=150)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.data())
 def test_any_group_by_any_schedule_equals_the_reference(data: st.DataObject) -> None:
     graph = data.draw(graphs())
     run(graph, lowered(graph, data))
 
 
-@settings(max_examples=80)
 @given(st.data())
 def test_semaphores_order_every_conflict(data: st.DataObject) -> None:
     program = lowered(data.draw(graphs()), data)

@@ -13,6 +13,8 @@ import pytest
 from measure_case import CTRL_C
 from test_runner import is_gone
 
+pytestmark = pytest.mark.slow  # starts worker processes
+
 
 def start(folder: Path) -> tuple[subprocess.Popen[str], set[int]]:
     """The script in a session of its own, once it has measured 20; and its workers."""

@@ -28,6 +28,8 @@ from autotune.schedule.space import default_schedule
 from autotune.targets.emulator import EmulatorTarget
 from autotune.targets.protocol import Target
 
+pytestmark = pytest.mark.slow  # starts worker processes
+
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Pool]:

@@ -55,6 +55,7 @@ def test_a_truncated_store(tmp_path: Path) -> None:
     refused(path, "not a sound SQLite database", "move it away")
 
 
+@pytest.mark.slow
 def test_any_damage_is_an_error_of_the_store_or_none(tmp_path: Path) -> None:
     sound = filled(tmp_path / "sound.db").read_bytes()
     rng = random.Random(1)

@@ -1,0 +1,94 @@
+"""Calibration: draws legal candidates, continues where it was interrupted, trains."""
+
+from itertools import islice
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from search_case import EDGE, calibrated, chain, residual
+
+from autotune.fusion.group import is_connected, is_convex
+from autotune.fusion.nest import analyse
+from autotune.measure.measurement import Failed, Measured
+from autotune.measure.runner import measure
+from autotune.schedule.schedule import check
+from autotune.search.calibrate import calibrate
+from autotune.search.drawing import candidates, grown
+from autotune.search.records import to_record
+from autotune.store.store import Store
+from drawn_graphs import graphs
+
+pytestmark = pytest.mark.slow  # trains models
+
+PROFILE = EDGE.spec.profile_id
+
+
+def test_drawn_candidates_are_legal_and_of_all_networks() -> None:
+    drawn = list(islice(candidates((residual(),), EDGE.spec, 1), 150))
+    for candidate in drawn:
+        nests = analyse(candidate.group)
+        assert isinstance(nests, tuple)
+        limits = EDGE.spec.scratchpad_elements, EDGE.spec.cores
+        assert check(nests, candidate.schedule, *limits) is None
+    networks = {candidate.network for candidate in drawn}
+    assert "residual" in networks and any(n.startswith("workload:") for n in networks)
+    assert {len(c.group.ops) for c in drawn} >= {1, 2, 3}
+
+
+def test_a_seed_reproduces_the_draw() -> None:
+    one, two, other = (
+        [c.key for c in islice(candidates((), EDGE.spec, seed), 40)] for seed in (1, 1, 2)
+    )
+    assert one == two != other
+
+
+@given(st.data())
+def test_grown_sets_are_connected_and_convex(data: st.DataObject) -> None:
+    graph = data.draw(graphs(max_ops=8))
+    size = data.draw(st.integers(1, 8))
+    names = grown(graph, size, np.random.default_rng(data.draw(st.integers(0, 99))))
+    assert 1 <= len(names) <= size
+    assert is_convex(graph, set(names)) and is_connected(graph, set(names))
+
+
+def test_the_model_predicts_what_it_was_trained_on() -> None:
+    model, records = calibrated()
+    assert model.metrics["n"] == sum(record.outcome == "ok" for record in records)
+    assert model.metrics["spearman"] > 0.9
+
+
+def test_an_interrupted_calibration_continues() -> None:
+    def interrupt(phase: str, done: int, total: int) -> None:
+        if done == 30:
+            raise KeyboardInterrupt
+
+    with Store.memory() as store:
+        with pytest.raises(KeyboardInterrupt):
+            calibrate(EDGE, budget=80, store=store, progress=interrupt, workers=1)
+        assert store.count(PROFILE, "calibrate") == 30
+        result = calibrate(EDGE, budget=80, store=store, workers=1)
+        assert (result.measured, result.knew) == (50, 30)
+        assert store.count(PROFILE, "calibrate") == 80
+        again = calibrate(EDGE, budget=80, store=store, workers=1)
+        assert (again.measured, again.knew) == (0, 80)
+        assert store.load_model(PROFILE) is not None
+
+
+def test_other_networks_are_measured_although_the_budget_was_spent_before() -> None:
+    with Store.memory() as store:
+        calibrate(EDGE, budget=60, store=store, workers=1)
+        more = calibrate(EDGE, budget=60, graphs=(residual(),), store=store, workers=1)
+        assert more.measured > 0
+
+
+def test_a_record_says_what_was_measured_or_why_not() -> None:
+    candidate = next(candidates((chain(),), EDGE.spec, 0))
+    (result,) = measure(EDGE, [candidate], 1)
+    assert isinstance(result, Measured)
+    record = to_record(result, EDGE, "calibrate", clock=lambda: 7.0)
+    assert (record.group_key, record.schedule_json) == candidate.key
+    assert (record.cycles, record.outcome) == (result.execution.cycles, "ok")
+    assert (record.created_at, record.network) == (7.0, candidate.network)
+    failed = to_record(Failed(candidate, "too hot"), EDGE, "search")
+    assert (failed.outcome, failed.reason, failed.cycles) == ("failed", "too hot", 0)

@@ -1,0 +1,139 @@
+"""The whole search on a small network and the edge machine."""
+
+from dataclasses import replace
+
+import pytest
+from search_case import EDGE, calibrated, residual, store_with_records
+
+from autotune.errors import InputError, ScheduleError
+from autotune.fusion.candidates import unfused
+from autotune.measure.runner import measure
+from autotune.schedule.candidate import Candidate
+from autotune.search.fusion import search
+from autotune.search.objective import Objective
+from autotune.search.plan import Plan
+from autotune.search.result import PlanResult, SearchResult
+from autotune.store.store import Store
+from autotune.targets.emulator import EmulatorTarget
+
+pytestmark = pytest.mark.slow  # trains models
+
+GRAPH = residual(1)
+
+
+def found(**options: object) -> SearchResult:
+    settings = {"trials": 6, "measure": 8, "workers": 1, **options}
+    return search(GRAPH, EDGE, calibrated()[0], **settings)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def result() -> SearchResult:
+    return found()
+
+
+def cost(plan: PlanResult, objective: Objective) -> int:
+    value = plan.measured_cycles if objective is Objective.LATENCY else plan.energy_fj
+    assert value is not None
+    return value
+
+
+def test_the_found_plan_is_not_dearer_than_greedy_or_unfused(result: SearchResult) -> None:
+    assert result.unfused.partition == unfused(GRAPH)
+    for baseline in (result.unfused, result.greedy):
+        assert cost(result.found, Objective.LATENCY) <= cost(baseline, Objective.LATENCY)
+    assert cost(result.found, Objective.LATENCY) < cost(result.unfused, Objective.LATENCY)
+
+
+def test_measured_costs_are_those_of_the_target(result: SearchResult) -> None:
+    groups = [g for g in result.groups if g.schedule is not None]
+    candidates = [Candidate(g.group, g.schedule, "x") for g in groups if g.schedule is not None]
+    for group, again in zip(groups, measure(EDGE, candidates, 1), strict=True):
+        execution = again.execution  # type: ignore[union-attr]
+        assert (group.measured_cycles, group.energy_fj, group.dram_bytes) == (
+            execution.cycles,
+            execution.energy_fj,
+            execution.dram_bytes,
+        )
+
+
+def test_the_plan_is_the_found_partition(result: SearchResult) -> None:
+    plan = Plan.from_json(result.plan.to_json())
+    plan.check_target(EDGE.spec)
+    plan.check_network(GRAPH)
+    assert tuple(g.operators for g in plan.groups) == result.found.partition.groups
+    assert plan.measured_cycles == result.found.measured_cycles
+    assert plan.predicted_cycles == pytest.approx(result.found.predicted_cycles)
+
+
+def test_the_history_descends_and_counts_are_right(result: SearchResult) -> None:
+    best = [trial.best for trial in result.trials]
+    assert best == sorted(best, reverse=True)
+    assert result.measurements == len(result.records) > 0
+    assert result.gap >= 0.0
+    keys = [(r.group_key, r.schedule_json) for r in result.records]
+    assert len(set(keys)) == len(keys)
+
+
+def test_equal_seeds_find_equal_plans(result: SearchResult) -> None:
+    assert found().plan == result.plan
+
+
+def test_energy_can_be_the_objective() -> None:
+    energy = found(objective="energy")
+    for baseline in (energy.unfused, energy.greedy):
+        assert cost(energy.found, Objective.ENERGY) <= cost(baseline, Objective.ENERGY)
+    assert energy.plan.objective is Objective.ENERGY
+
+
+def test_without_measurements_nothing_runs() -> None:
+    class Idle(EmulatorTarget):
+        def time(self, program):  # type: ignore[no-untyped-def]
+            raise AssertionError("the target was used")
+
+    plan = search(GRAPH, Idle(EDGE.spec), calibrated()[0], trials=5, measure=0, workers=1)
+    assert plan.measurements == 0 and plan.found.measured_cycles is None
+    assert plan.found.predicted_cycles <= plan.greedy.predicted_cycles
+
+
+def test_measurements_and_a_retrained_model_go_into_the_store() -> None:
+    with store_with_records() as store:
+        before = store.count(EDGE.spec.profile_id)
+        stored = found(store=store)
+        assert store.count(EDGE.spec.profile_id, "search") == stored.measurements
+        assert store.count(EDGE.spec.profile_id) == before + stored.measurements
+
+
+def test_known_measurements_are_used(result: SearchResult) -> None:
+    with Store.memory() as store:
+        store.add(result.records)
+        again = found(store=store, measure=1)
+        assert cost(again.found, Objective.LATENCY) <= cost(result.found, Objective.LATENCY)
+
+
+def test_an_interrupt_leaves_what_was_measured_in_the_store() -> None:
+    def interrupt(phase: str, done: int, total: int) -> None:
+        if phase == "measure" and done == 3:
+            raise KeyboardInterrupt
+
+    with Store.memory() as store:
+        with pytest.raises(KeyboardInterrupt):
+            found(store=store, progress=interrupt)
+        assert store.count(EDGE.spec.profile_id, "search") == 3
+
+
+def test_progress_never_goes_beyond_its_total() -> None:
+    heard = []
+    found(progress=lambda *step: heard.append(step))
+    assert {phase for phase, _, _ in heard} >= {"fuse", "trials", "measure"}
+    assert all(0 <= done <= total for _, done, total in heard)
+
+
+def test_an_unknown_objective_is_refused() -> None:
+    with pytest.raises(InputError, match="latency, energy"):
+        found(objective="speed")
+
+
+def test_a_machine_without_room_is_refused() -> None:
+    spec = replace(EDGE.spec, scratchpad=replace(EDGE.spec.scratchpad, size_bytes=1024))
+    with pytest.raises(ScheduleError, match="no legal schedule"):
+        search(residual(1, 40), EmulatorTarget(spec), calibrated()[0], workers=1)

@@ -1,0 +1,158 @@
+"""Group costs: the best schedules first, measurements over predictions, nothing illegal."""
+
+from dataclasses import replace
+
+import pytest
+from search_case import EDGE, calibrated, residual
+
+from autotune.cost_model.hpm import CostModel
+from autotune.fusion.candidates import greedy, unfused
+from autotune.fusion.group import Group
+from autotune.fusion.nest import analyse
+from autotune.measure.runner import measure
+from autotune.schedule.candidate import Candidate
+from autotune.schedule.schedule import Schedule, check
+from autotune.search.bulk import MANY, rank_all
+from autotune.search.objective import Objective
+from autotune.search.ranking import DEEP, QUICK, Ranking
+from autotune.search.records import to_record
+from autotune.search.schedules import GroupCosts
+from autotune.store.records import Record
+from autotune.targets.spec import HardwareSpec
+
+GRAPH = residual(1)
+
+
+def groups() -> list[Group]:
+    partitions = (unfused(GRAPH), greedy(GRAPH, lambda names: True))
+    found = [p.group(i) for p in partitions for i in range(len(p.groups))]
+    return list({group.key: group for group in found}.values())
+
+
+def block() -> Group:
+    """Convolution, activation, convolution, addition, activation."""
+    return Group.from_graph(GRAPH, [op.name for op in GRAPH.ops[:5]])
+
+
+def costs(objective: Objective = Objective.LATENCY) -> GroupCosts:
+    return GroupCosts(calibrated()[0], EDGE.spec, objective)
+
+
+def measured(group: Group, schedule: Schedule) -> Record:
+    (result,) = measure(EDGE, [Candidate(group, schedule, "residual")], 1)
+    return to_record(result, EDGE, "search")
+
+
+@pytest.mark.parametrize("objective", list(Objective))
+def test_schedules_are_legal_and_ascend(objective: Objective) -> None:
+    known = costs(objective)
+    for group in groups():
+        best = known.best(group)
+        if group.is_view:
+            assert not best and known.cost(group) == 0.0
+            continue
+        nests = analyse(group)
+        assert best and isinstance(nests, tuple)
+        spec = EDGE.spec
+        for scored in best:
+            assert check(nests, scored.schedule, spec.scratchpad_elements, spec.cores) is None
+            assert scored.low_cycles <= scored.predicted_cycles <= scored.high_cycles
+        ascending = [scored.cost(objective) for scored in best]
+        assert ascending == sorted(ascending) and ascending[0] == known.cost(group)
+
+
+def test_what_is_found_does_not_depend_on_what_was_asked_before() -> None:
+    first, second = costs(), costs()
+    for group in groups():
+        first.best(group)
+    second.prepare(reversed(groups()))
+    assert all(first.best(group) == second.best(group) for group in groups())
+
+
+def test_workers_find_the_same() -> None:
+    ranking = Ranking(calibrated()[0], EDGE.spec, Objective.LATENCY, 0)
+    jobs = [(group, QUICK, None) for group in groups() if not group.is_view] * 3
+    assert len(jobs) >= MANY
+    here, there = rank_all(ranking, jobs, 1), rank_all(ranking, jobs, 2)
+    assert [r.schedules for r in here] == [r.schedules for r in there]
+
+
+def test_deepening_never_loses_what_was_found() -> None:
+    known = costs()
+    before = known.cost(block())
+    known.deepen([block()])
+    after = known.cost(block())
+    assert before is not None and after is not None and after <= before
+    ranking = Ranking(calibrated()[0], EDGE.spec, Objective.LATENCY, 0)
+    assert after <= ranking.rank(block(), DEEP).values[0, 0]
+
+
+def test_a_measurement_overrides_its_prediction_and_corrects_the_others() -> None:
+    known = costs()
+    first, second = known.best(block(), 2)
+    record = measured(block(), first.schedule)
+    dear = replace(record, cycles=round(first.predicted_cycles * 1.5))
+    known.observe([dear])
+    by_schedule = {scored.schedule: scored for scored in known.best(block())}
+    assert by_schedule[first.schedule].cost(Objective.LATENCY) == dear.cycles
+    other = by_schedule[second.schedule]
+    assert other.correction == pytest.approx(1.5, rel=1e-3)
+    assert other.cost(Objective.LATENCY) == pytest.approx(1.5 * second.predicted_cycles, rel=1e-3)
+
+
+def test_a_schedule_that_failed_is_not_proposed_again() -> None:
+    known = costs()
+    first = known.best(block(), 1)[0]
+    failed = replace(
+        measured(block(), first.schedule),
+        outcome="failed",
+        reason="no",
+        cycles=0,
+        energy_fj=0,
+        dram_bytes=0,
+    )
+    known.observe([failed])
+    assert first.schedule not in {scored.schedule for scored in known.best(block())}
+
+
+def test_a_measured_schedule_outside_the_ranking_stays_in_the_running() -> None:
+    known = costs()
+    group = groups()[0]
+    worst = Ranking(calibrated()[0], EDGE.spec, Objective.LATENCY, 9).rank(group, QUICK)
+    unknown = [s for s in worst.schedules if s not in {b.schedule for b in known.best(group)}] or [
+        Schedule((replace(known.best(group)[0].schedule.nests[0], buffers=1),))
+    ]
+    record = replace(measured(group, unknown[-1]), cycles=1)
+    known.observe([record])
+    assert known.best(group, 1)[0].schedule == unknown[-1]
+    assert known.cost(group) == 1.0
+
+
+def test_a_group_that_does_not_fit_has_no_schedule() -> None:
+    spec = EDGE.spec
+    tiny = HardwareSpec(
+        "tiny",
+        "",
+        (),
+        1,
+        spec.clock_hz,
+        spec.matrix,
+        spec.vector,
+        replace(spec.scratchpad, size_bytes=1024),
+        spec.dram,
+        spec.control,
+        spec.energy,
+    )
+    known = GroupCosts(calibrated()[0], tiny)
+    assert not known.legal(block()) and known.cost(block()) is None and not known.best(block())
+
+
+def test_another_model_predicts_anew() -> None:
+    known = costs()
+    before = known.cost(block())
+    model, records = calibrated()
+    doubled = [replace(r, cycles=2 * r.cycles) for r in records]
+    known.retrained(CostModel.fit(doubled, EDGE.spec, seed=0))
+    after = known.cost(block())
+    assert before is not None and after is not None and after > 1.5 * before
+    assert known.model is not model
