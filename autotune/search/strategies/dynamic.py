@@ -10,10 +10,10 @@ from autotune.fusion.partition import Names, Partition
 from autotune.graph.graph import Graph
 from autotune.search.problem import FusionProblem
 
-_HOPELESS = 1.3
-"""A run dearer than its best cut by this factor is unlikely to pay with more operators in it."""
-_PATIENCE = 2
-"""Hopeless runs from one operator on, after which longer ones are not looked at."""
+_HOPELESS = 1.15
+"""A run dearer than its best cut by this factor is unlikely to pay with more operators in it: no
+longer run from the same start is looked at. Costs a third less than 1.3 on the light networks, and
+climbing from there ends at the same partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Dynamic:
     A contiguous run of a topological order is convex, and runs one after the other form no cycle.
     """
 
-    longest: int = 10
+    longest: int = 8
     name: str = "dynamic"
 
     def propose(
@@ -62,15 +62,15 @@ class Dynamic:
 class _Runs:
     """Costs of the runs of an order, by their start and end, shorter ones first.
 
-    ``best`` is the cost of the best cut of a run, itself included; ``hopeless`` counts, for every
-    start, how many runs in a row were much dearer than their best cut.
+    ``best`` is the cost of the best cut of a run, itself included; ``hopeless`` are
+    the starts of runs that were much dearer than their best cut.
     """
 
     problem: FusionProblem
     order: Names
     cost: dict[tuple[int, int], float] = field(default_factory=dict)
     best: dict[tuple[int, int], float] = field(default_factory=dict)
-    hopeless: dict[int, int] = field(default_factory=dict)
+    hopeless: set[int] = field(default_factory=set)
 
     def grow(self, length: int) -> None:
         """Look at all runs of one length that still have hope."""
@@ -78,7 +78,7 @@ class _Runs:
         spans = [
             (start, start + length)
             for start in range(len(self.order) - length + 1)
-            if self.hopeless.get(start, 0) < _PATIENCE
+            if start not in self.hopeless
         ]
         names = {
             span: self._names(*span)
@@ -107,9 +107,8 @@ class _Runs:
         known = [value for value in (cost, split) if value is not None]
         if known:
             self.best[start, end] = min(known)
-        if names is not None and split is not None:
-            dear = cost is None or cost > _HOPELESS * split
-            self.hopeless[start] = self.hopeless.get(start, 0) + 1 if dear else 0
+        if names is not None and split is not None and (cost is None or cost > _HOPELESS * split):
+            self.hopeless.add(start)
 
 
 def _traced(graph: Graph, order: Names, reach: list[tuple[float, int] | None]) -> Partition | None:
