@@ -13,8 +13,9 @@ import numpy.typing as npt
 from autotune.cost_model.analysis import Analysis
 from autotune.cost_model.energy import dynamic_energy, leak_per_cycle
 from autotune.cost_model.features import FEATURES, matrix_of
+from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
-from autotune.fusion.nest import Rejection, analyse
+from autotune.fusion.nest import Rejection
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec

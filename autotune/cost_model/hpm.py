@@ -30,8 +30,9 @@ from autotune.cost_model.training import (
     train,
 )
 from autotune.errors import ScheduleError, StoreError
+from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
-from autotune.fusion.nest import Nest, Rejection, analyse
+from autotune.fusion.nest import Nest, Rejection
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec

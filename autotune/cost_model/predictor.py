@@ -10,8 +10,9 @@ import numpy as np
 
 from autotune.cost_model.hpm import CostModel, Estimate
 from autotune.errors import ScheduleError, StoreError
+from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
-from autotune.fusion.nest import Nest, Rejection, analyse
+from autotune.fusion.nest import Nest, Rejection
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import Schedule, check
 from autotune.schedule.space import enumerate_nest

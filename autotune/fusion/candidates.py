@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
-from autotune.fusion.nest import Rejection, analyse
+from autotune.fusion.nest import Rejection
 from autotune.fusion.partition import Edge, Names, Partition
 from autotune.fusion.quotient import Quotient
 from autotune.graph.graph import Graph

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from autotune.errors import ProgramError, ScheduleError
+from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
-from autotune.fusion.nest import Nest, Rejection, analyse
+from autotune.fusion.nest import Nest, Rejection
 from autotune.isa.program import DramTensor, Instruction, Program, Role
 from autotune.isa.tile import Node
 from autotune.lowering.nest_emitter import NestEmitter

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from autotune.cost_model.features import bound
-from autotune.fusion.nest import Rejection, analyse
+from autotune.fusion.analysis import analyse
+from autotune.fusion.nest import Rejection
 from autotune.graph.op import Family, Op
 from autotune.report.document import write_view
 from autotune.report.view import GroupRow, PlanCosts, SearchView, TrialPoint

@@ -8,8 +8,9 @@ import numpy as np
 
 from autotune.cost_model.features import bound
 from autotune.datasets import random_graphs
+from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group, is_convex
-from autotune.fusion.nest import Nest, Rejection, analyse
+from autotune.fusion.nest import Nest, Rejection
 from autotune.graph.graph import Graph
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import NestSchedule, Schedule

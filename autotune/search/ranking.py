@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from autotune.cost_model.features import bound
 from autotune.cost_model.hpm import CostModel
+from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
-from autotune.fusion.nest import Nest, Rejection, analyse
+from autotune.fusion.nest import Nest, Rejection
 from autotune.schedule.schedule import NestSchedule, Schedule, scratchpad_elements
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable

@@ -10,8 +10,9 @@ import numpy as np
 
 from autotune.cost_model.analysis import Analysis
 from autotune.datasets import random_graphs
+from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
-from autotune.fusion.nest import Nest, Rejection, analyse
+from autotune.fusion.nest import Nest, Rejection
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.space import random_schedule
 from autotune.schedule.table import ScheduleTable

@@ -6,9 +6,10 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from autotune.fusion.analysis import analyse
 from autotune.fusion.footprint import AxisMap, Footprint, full, hull, reshape_pairs
 from autotune.fusion.group import Group
-from autotune.fusion.nest import BufferRole, Nest, Rejection, analyse
+from autotune.fusion.nest import BufferRole, Nest, Rejection
 from autotune.graph.graph import Graph
 from autotune.graph.op import OpKind
 from autotune.graph.reference import evaluate

@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotune.errors import PlanError
+from autotune.fusion.analysis import analyse
 from autotune.fusion.candidates import choices, edges, greedy, unfused
 from autotune.fusion.group import Group, is_connected, is_convex
-from autotune.fusion.nest import Rejection, analyse
+from autotune.fusion.nest import Rejection
 from autotune.fusion.partition import Partition
 from autotune.fusion.quotient import Quotient
 from autotune.graph.builder import GraphBuilder

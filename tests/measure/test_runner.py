@@ -16,8 +16,9 @@ import pytest
 
 from autotune.datasets.workloads import random_graphs
 from autotune.errors import InputError
+from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
-from autotune.fusion.nest import Rejection, analyse
+from autotune.fusion.nest import Rejection
 from autotune.measure.measurement import Failed, Measured, Measurement
 from autotune.measure.pool import Pool
 from autotune.measure.process import WorkerProcess

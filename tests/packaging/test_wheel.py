@@ -21,7 +21,7 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.op import OpKind
 from autotune.graph.reference import evaluate
 from autotune.fusion.group import Group
-from autotune.fusion.nest import analyse
+from autotune.fusion.analysis import analyse
 from autotune.lowering.lower import lower
 from autotune.schedule.space import default_schedule
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
-from autotune.fusion.nest import Rejection, analyse
+from autotune.fusion.nest import Rejection
 from autotune.fusion.partition import Partition
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Array, Graph

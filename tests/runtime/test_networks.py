@@ -10,9 +10,10 @@ import pytest
 import runtime_case as case
 
 from autotune.datasets import NETWORKS, light_expected, light_path, light_seeded
+from autotune.fusion.analysis import analyse
 from autotune.fusion.candidates import greedy
 from autotune.fusion.group import Group
-from autotune.fusion.nest import Rejection, analyse
+from autotune.fusion.nest import Rejection
 from autotune.graph.graph import Array, Graph
 from autotune.graph.reference import evaluate
 from autotune.runtime.choice import Choice

@@ -9,8 +9,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from autotune.errors import PlanError, ScheduleError
+from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
-from autotune.fusion.nest import Rejection, analyse
+from autotune.fusion.nest import Rejection
 from autotune.fusion.partition import Partition
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph

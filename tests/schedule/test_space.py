@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotune.datasets import random_graphs
+from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
-from autotune.fusion.nest import Nest, Rejection, analyse
+from autotune.fusion.nest import Nest, Rejection
 from autotune.schedule.extents import extents
 from autotune.schedule.orders import distinct_orders
 from autotune.schedule.schedule import NestSchedule, Schedule, check, scratchpad_elements

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from autotune.datasets import random_graphs
+from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
-from autotune.fusion.nest import Rejection, analyse
+from autotune.fusion.nest import Rejection
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from search_case import EDGE, calibrated, chain, residual
 
+from autotune.fusion.analysis import analyse
 from autotune.fusion.group import is_connected, is_convex
-from autotune.fusion.nest import analyse
 from autotune.measure.measurement import Failed, Measured
 from autotune.measure.runner import measure
 from autotune.schedule.schedule import check

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from search_case import chain
 
+from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
-from autotune.fusion.nest import Rejection, analyse
+from autotune.fusion.nest import Rejection
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.op import OpKind
 from autotune.graph.passes import simplify

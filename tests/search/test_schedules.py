@@ -6,9 +6,9 @@ import pytest
 from search_case import EDGE, calibrated, residual
 
 from autotune.cost_model.hpm import CostModel
+from autotune.fusion.analysis import analyse
 from autotune.fusion.candidates import greedy, unfused
 from autotune.fusion.group import Group
-from autotune.fusion.nest import analyse
 from autotune.measure.runner import measure
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import Schedule, check

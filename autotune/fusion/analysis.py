@@ -1,0 +1,352 @@
+"""The analysis of a group into nests: footprints from the output backwards, then buffers and stages
+from the inputs forwards."""
+
+from __future__ import annotations
+
+import math
+
+from autotune.fusion.footprint import (
+    Footprint,
+    axis_range,
+    forced_dims,
+    full,
+    hull,
+    input_footprint,
+    is_depthwise,
+    root_footprint,
+)
+from autotune.fusion.group import Group
+from autotune.fusion.nest import (
+    EPILOGUE_FNS,
+    MAX_RANK,
+    Buffer,
+    BufferRole,
+    Contraction,
+    Epilogue,
+    Nest,
+    Rejection,
+    Stage,
+    k_axis,
+)
+from autotune.graph.op import Family, Op, OpKind
+
+
+def analyse(group: Group) -> tuple[Nest, ...] | Rejection:
+    """The nests of a group: one for its last output, and one more for every other output whose
+    tiles do not fall out of an earlier nest exactly. Rejection if no program can be made."""
+    for name, kind in group.types:
+        if len(kind.shape) > MAX_RANK:
+            return Rejection(
+                f"tensor {name!r} has rank {len(kind.shape)}; programs move at most {MAX_RANK} dimensions"
+            )
+    nests: list[Nest] = []
+    covered: set[str] = set()
+    for output in sorted(group.outputs, key=lambda x: -_position(group, x)):
+        if output in covered:
+            continue
+        nest = _Builder(group, output, covered).build()
+        if isinstance(nest, Rejection):
+            return nest
+        nests.append(nest)
+        covered.update(nest.stores)
+    return tuple(nests)
+
+
+def _position(group: Group, tensor: str) -> int:
+    return next(i for i, op in enumerate(group.ops) if op.output == tensor)
+
+
+def _needed(group: Group, root: str) -> tuple[Op, ...]:
+    wanted = {root}
+    for op in reversed(group.ops):
+        if op.output in wanted:
+            wanted.update(op.inputs)
+    return tuple(op for op in group.ops if op.output in wanted)
+
+
+class _Builder:
+    """Collects footprints, then buffers and stages, of one nest."""
+
+    def __init__(self, group: Group, root: str, covered: set[str]) -> None:
+        self.group = group
+        self.types = group.type_of
+        self.root = root
+        self.root_shape = self.types[root].shape
+        self.ops = _needed(group, root)
+        self.footprints: dict[str, Footprint] = {}
+        self.uses: dict[str, int] = {}
+        self.covered = covered
+        self.buffers: list[Buffer] = []
+        self.stages: list[Stage] = []
+        self.contractions: list[Contraction] = []
+        self.located: dict[str, tuple[int, bool]] = {}
+        self.load_keys: dict[Buffer, int] = {}
+
+    def build(self) -> Nest | Rejection:
+        rejection = self._spread()
+        if rejection is not None:
+            return rejection
+        masks = self._masks()
+        if isinstance(masks, Rejection):
+            return masks
+        self.stores = self._stores()
+        skip: set[str] = set()
+        for op in self.ops:
+            if op.output not in skip:
+                skip.update(self._stage(op, masks))
+        forced = frozenset(d for d, a in enumerate(self.footprints[self.root]) if a.dim is None)
+        return Nest(
+            self.root,
+            self.root_shape,
+            forced,
+            tuple(self.stages),
+            tuple(self.buffers),
+            tuple(self.contractions),
+            self.stores,
+            self.types,
+        )
+
+    def _spread(self) -> Rejection | None:
+        """Footprints of all tensors made in the nest, from the root backwards. Forcing a whole
+        dimension of the root changes what everything below needs, hence the restart."""
+        root_op = self.group.producer[self.root]
+        forced = set(forced_dims(root_op, self.types))
+        self.footprints = {self.root: root_footprint(self.root_shape, frozenset(forced))}
+        for op in reversed(self.ops):
+            footprint = list(self.footprints[op.output])
+            for d in forced_dims(op, self.types):
+                extent = self.types[op.output].shape[d]
+                low, high = axis_range(footprint[d], self.root_shape)
+                if low < 0 or high > extent:
+                    return Rejection(
+                        f"{op.name}: {op.kind} needs dimension {d} whole, but its consumer pads it"
+                    )
+                footprint[d] = full(extent)
+            self.footprints[op.output] = tuple(footprint)
+            for index, x in enumerate(op.inputs):
+                self.uses[x] = self.uses.get(x, 0) + 1
+                if x not in self.group.producer:
+                    continue
+                need = input_footprint(op, index, self.footprints[op.output], self.types)
+                known = self.footprints.get(x)
+                self.footprints[x] = need if known is None else hull(known, need, self.root_shape)
+        return None
+
+    def _outside(self, tensor: str) -> bool:
+        shape = self.types[tensor].shape
+        ranges = (axis_range(a, self.root_shape) for a in self.footprints[tensor])
+        return any(low < 0 or high > n for (low, high), n in zip(ranges, shape, strict=True))
+
+    def _masks(self) -> dict[str, float] | Rejection:
+        """Made tensors whose padding is read by a window operator, with the padding's value."""
+        masks: dict[str, float] = {}
+        for op in self.ops:
+            x = op.inputs[0]
+            if op.family not in (Family.CONV, Family.POOL) or x not in self.group.producer:
+                continue
+            if not self._outside(x):
+                continue
+            value = -math.inf if op.kind is OpKind.MAX_POOL else 0.0
+            if masks.setdefault(x, value) != value:
+                return Rejection(f"{op.name}: consumers of {x!r} need different padding values")
+        return masks
+
+    def _stores(self) -> tuple[str, ...]:
+        """Group outputs whose tiles this nest makes exactly: the root, and those that it covers."""
+
+        def exact(tensor: str) -> bool:
+            shape = self.types[tensor].shape
+            return all(
+                a.is_identity() or (a.dim is None and (a.offset, a.window) == (0, n))
+                for a, n in zip(self.footprints[tensor], shape, strict=True)
+            )
+
+        return tuple(
+            op.output
+            for op in self.ops
+            if op.output in self.group.outputs
+            and op.output not in self.covered
+            and (op.output == self.root or exact(op.output))
+        )
+
+    def _add(self, buffer: Buffer) -> int:
+        self.buffers.append(buffer)
+        return len(self.buffers) - 1
+
+    def _load(
+        self,
+        tensor: str,
+        footprint: Footprint,
+        chunk: tuple[int, int] | None = None,
+        pad: float = 0.0,
+    ) -> int:
+        buffer = Buffer(BufferRole.LOAD, tensor, footprint, chunk, pad)
+        if buffer not in self.load_keys:
+            self.load_keys[buffer] = self._add(buffer)
+        return self.load_keys[buffer]
+
+    def _only_user(self, tensor: str) -> Op | None:
+        """The one operator that reads a made tensor nothing else needs, tile for tile."""
+        if self.uses.get(tensor, 0) != 1 or tensor in self.stores:
+            return None
+        user = next(op for op in self.ops if tensor in op.inputs)
+        return user if self.footprints[user.output] == self.footprints[tensor] else None
+
+    def _stage(self, op: Op, masks: dict[str, float]) -> tuple[str, ...]:
+        """Append the stage of ``op``; returns the tensors of operators merged into it."""
+        if op.family in (Family.RESHAPE, Family.TRANSPOSE):
+            self._rename(op, masks)
+            return ()
+        contraction = self._contraction(op)
+        operands = tuple(self._operand(op, i, contraction) for i in range(len(op.inputs)))
+        epilogue, output = Epilogue(), op.output
+        merged: tuple[str, ...] = ()
+        if contraction is not None:
+            epilogue, output, merged = self._epilogue(op, operands, masks)
+        footprint = self.footprints[output]
+        result = self._in_place(op, operands)
+        if result is None:
+            result = self._add(Buffer(BufferRole.VALUE, output, footprint))
+        self.located[output] = (result, True)
+        self.stages.append(
+            Stage(
+                op,
+                output,
+                footprint,
+                result,
+                operands,
+                self._temps(op),
+                epilogue,
+                contraction,
+                mask=masks.get(output),
+            )
+        )
+        return merged
+
+    def _operand(self, op: Op, index: int, contraction: int | None) -> int | None:
+        x = op.inputs[index]
+        if x in self.group.producer:
+            return None
+        need = input_footprint(op, index, self.footprints[op.output], self.types)
+        axis = k_axis(op, index, self.types[x].shape) if contraction is not None else None
+        pad = -math.inf if op.kind is OpKind.MAX_POOL else 0.0
+        if contraction is None or axis is None or not self.contractions[contraction].chunkable:
+            return self._load(x, need, None, pad)
+        return self._load(x, need, (contraction, axis), pad)
+
+    def _contraction(self, op: Op) -> int | None:
+        if op.family is Family.CONV and not is_depthwise(op, self.types):
+            k_extent = self.types[op.inputs[1]].shape[1]
+            free = op.int("group") == 1
+        elif op.family is Family.MATMUL:
+            shape = self.types[op.inputs[0]].shape
+            k_extent = shape[-2] if op.int("trans_a") else shape[-1]
+            free = True
+        else:
+            return None
+        loaded = any(x not in self.group.producer for x in op.inputs[:2])
+        self.contractions.append(Contraction(k_extent, free and loaded))
+        return len(self.contractions) - 1
+
+    def _epilogue(
+        self, op: Op, operands: tuple[int | None, ...], masks: dict[str, float]
+    ) -> tuple[Epilogue, str, tuple[str, ...]]:
+        """Bias and activation that follow a contraction and can leave with its accumulator."""
+        output, bias, fn = op.output, None, None
+        merged: tuple[str, ...] = ()
+        if op.family is Family.CONV and len(op.inputs) == 3:
+            bias = operands[2]
+        user = self._only_user(output)
+        if user is not None and op.family is Family.MATMUL and output not in masks:
+            other = self._row_bias(user, output)
+            if other is not None:
+                bias = self._load(other, (self.footprints[user.output][-1],))
+                output, merged = user.output, (user.output,)
+                user = self._only_user(output)
+        if user is not None and user.kind in EPILOGUE_FNS and output not in masks:
+            fn, output, merged = user, user.output, (*merged, user.output)
+        return Epilogue(bias, fn), output, merged
+
+    def _row_bias(self, user: Op, output: str) -> str | None:
+        """The constant vector that ``user`` adds to every row of ``output``, if that is all."""
+        if user.kind is not OpKind.ADD or self.types[user.output].shape != self.types[output].shape:
+            return None
+        other = next(x for x in user.inputs if x != output) if len(set(user.inputs)) == 2 else None
+        if other is None or other in self.group.producer:
+            return None
+        return other if self.types[other].shape == self.types[output].shape[-1:] else None
+
+    def _in_place(self, op: Op, operands: tuple[int | None, ...]) -> int | None:
+        """A dying operand of the same shape whose buffer the result can take over."""
+        if op.family not in (Family.UNARY, Family.BINARY, Family.SOFTMAX):
+            return None
+        for x, loaded in zip(op.inputs, operands, strict=True):
+            if (
+                self.uses[x] != 1
+                or x in self.stores
+                or self.types[x].shape != self.types[op.output].shape
+            ):
+                continue
+            if loaded is not None:
+                return loaded
+            buffer, plain = self.located[x]
+            if plain and self.footprints[x] == self.footprints[op.output]:
+                return buffer
+        return None
+
+    def _temps(self, op: Op) -> tuple[int, ...]:
+        """Scratch buffers an operator's emitter asks for."""
+        footprint = self.footprints[op.output]
+        if op.family is Family.SOFTMAX:
+            kept = tuple(full(1) if d == op.int("axis") else a for d, a in enumerate(footprint))
+            return (self._add(Buffer(BufferRole.TEMP, op.output, kept)),)
+        if op.family is Family.LAYER_NORM:
+            kept = tuple(full(1) if d >= op.int("axis") else a for d, a in enumerate(footprint))
+            return (
+                self._add(Buffer(BufferRole.TEMP, op.output, kept)),
+                self._add(Buffer(BufferRole.TEMP, op.output, footprint)),
+            )
+        if (
+            op.kind is OpKind.AVERAGE_POOL
+            and any(op.ints("pads"))
+            and not op.int("count_include_pad")
+        ):
+            need = input_footprint(op, 0, footprint, self.types)
+            spatial = (full(1), full(1), *need[2:])
+            counts = (full(1), full(1), *footprint[2:])
+            return (
+                self._add(Buffer(BufferRole.TEMP, op.output, spatial)),
+                self._add(Buffer(BufferRole.TEMP, op.output, counts)),
+            )
+        return ()
+
+    def _rename(self, op: Op, masks: dict[str, float]) -> None:
+        """A reshape or transpose: a view of its operand where strides can express it."""
+        x = op.inputs[0]
+        footprint = self.footprints[op.output]
+        need = input_footprint(op, 0, footprint, self.types)
+        loaded = None
+        if x not in self.group.producer:
+            loaded = self._load(x, need)
+            buffer, plain = loaded, True
+        else:
+            buffer, plain = self.located[x]
+            plain = plain and self.footprints[x] == need
+        is_view = op.output not in masks and (plain or op.family is Family.TRANSPOSE)
+        if not is_view:
+            buffer = self._add(Buffer(BufferRole.VALUE, op.output, footprint))
+        self.located[op.output] = (
+            buffer,
+            plain and op.family is Family.RESHAPE if is_view else True,
+        )
+        self.stages.append(
+            Stage(
+                op,
+                op.output,
+                footprint,
+                buffer,
+                (loaded,),
+                view=is_view,
+                mask=masks.get(op.output),
+            )
+        )
