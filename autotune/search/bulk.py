@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import BrokenExecutor
 from functools import lru_cache
 from os import cpu_count
 
@@ -25,16 +26,20 @@ Job = tuple[Group, Effort, Ranked | None]
 
 def rank_all(ranking: Ranking, jobs: Sequence[Job], workers: int | None = None) -> list[Ranked]:
     """``ranking.rank(*job)`` of every job, in order. ``workers`` is the number of processes (None:
-    one per core if the jobs are many, else none); 1 keeps to this process."""
+    one per core if the jobs are many, else none); 1 keeps to this process. When a worker dies, the
+    work is done here."""
     count = (cpu_count() or 1) if workers is None else workers
     if count == 1 or len(jobs) < MANY:
         return [ranking.rank(*job) for job in jobs]
     blob = ranking.model.to_bytes()
     portions = [jobs[at : at + _PORTION] for at in range(0, len(jobs), _PORTION)]
-    results: list[list[Ranked]] = Parallel(n_jobs=count)(
-        delayed(_rank)(blob, ranking.spec, ranking.objective, ranking.seed, portion)
-        for portion in portions
-    )
+    try:
+        results: list[list[Ranked]] = Parallel(n_jobs=count)(
+            delayed(_rank)(blob, ranking.spec, ranking.objective, ranking.seed, portion)
+            for portion in portions
+        )
+    except BrokenExecutor:  # a worker was killed, for memory most likely
+        return [ranking.rank(*job) for job in jobs]
     return [ranked for portion in results for ranked in portion]
 
 

@@ -20,7 +20,7 @@ from autotune.targets.protocol import Target
 
 __all__ = ["DEFAULT_BUDGET", "CalibrationResult", "Progress", "calibrate"]
 
-DEFAULT_BUDGET = 6000
+DEFAULT_BUDGET = 4000
 """Measurements of a calibration: what two cores measure and learn from in well under 90 s."""
 BATCH = 256
 """Measurements that go into the store together: a crash of the process loses at most these."""

@@ -1,5 +1,6 @@
 """Group costs: the best schedules first, measurements over predictions, nothing illegal."""
 
+from concurrent.futures import BrokenExecutor
 from dataclasses import replace
 
 import pytest
@@ -75,6 +76,16 @@ def test_workers_find_the_same() -> None:
     assert len(jobs) >= MANY
     here, there = rank_all(ranking, jobs, 1), rank_all(ranking, jobs, 2)
     assert [r.schedules for r in here] == [r.schedules for r in there]
+
+
+def test_a_dead_worker_costs_nothing_but_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def dead(n_jobs: int) -> None:
+        raise BrokenExecutor(f"{n_jobs} processes are gone")
+
+    monkeypatch.setattr("autotune.search.bulk.Parallel", dead)
+    ranking = Ranking(calibrated()[0], EDGE.spec, Objective.LATENCY, 0)
+    jobs = [(groups()[0], QUICK, None)] * MANY
+    assert len(rank_all(ranking, jobs, 2)) == MANY
 
 
 def test_deepening_never_loses_what_was_found() -> None:
