@@ -51,7 +51,7 @@ check: lint types layers fast-tests ## the same in under a minute: without the s
 
 bench: $(BUILT) ## figures as ratios measured in one run; JSON=file keeps them as JSON too
 	$(call say,"benchmarking")
-	@$(PY) benchmarks/bench.py $(if $(JSON),--json $(JSON))
+	@$(PY) benchmarks/bench.py --markdown docs/figures.md $(if $(JSON),--json $(JSON))
 
 lint: $(BUILT)
 	$(call say,"checking format and lint (ruff)")

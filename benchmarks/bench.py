@@ -253,10 +253,55 @@ def table(rows: list[SpecRow]) -> str:
     return "\n".join(lines)
 
 
+def markdown(rows: list[SpecRow], emulator: Mapping[str, float]) -> str:
+    """The figures as docs/figures.md shows them."""
+    lines = [
+        "# Figures",
+        "",
+        "Written by `make bench`, everything measured in one run on two cores.",
+        "",
+        "Measured cycles of the found plan, as a ratio:",
+        "",
+        "| spec | network | of unfused | of greedy | found cycles | predicted / measured | search s |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {row.spec} | {p.network} | {p.found_over_unfused:.3f} | {p.found_over_greedy:.3f} "
+        f"| {p.found_cycles:,} | {p.predicted_over_measured:.3f} | {p.search_seconds:.1f} |"
+        for row in rows
+        for p in row.plans
+    ]
+    lines += [
+        "",
+        "The cost model on networks that it was not trained on (calibration draws):",
+        "",
+        "| spec | measurements | calibrate s | MAPE | Spearman | top-1 regret | coverage of 90 % |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {row.spec} | {row.measured} | {row.calibrate_seconds:.1f} | {row.held_out['mape']:.2%} "
+        f"| {row.held_out['spearman']:.4f} | {row.held_out['top1_regret']:.2%} "
+        f"| {row.held_out['coverage']:.1%} |"
+        for row in rows
+    ]
+    lines += ["", "| emulator, one thread | per second |", "|---|---|"]
+    lines += [f"| {name} | {value:.3g} |" for name, value in emulator.items()]
+    for row in rows:
+        if row.drift:
+            lines += [
+                "",
+                f"DRAM bandwidth × 0.6 in the middle of an online session on {row.spec}:",
+                "",
+            ]
+            lines += [f"- {name}: {value:.4g}" for name, value in row.drift.items()]
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     """Measure everything and print it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="also write the figures here")
+    parser.add_argument("--markdown", type=Path, help="also write docs/figures.md here")
     parser.add_argument("--specs", nargs="*", default=SPECS, help="targets to measure")
     arguments = parser.parse_args()
     emulator = bench_emulator()
@@ -268,6 +313,8 @@ def main() -> None:
     for row in rows:
         for name, value in row.drift.items():
             print(f"drift {row.spec} {name:36} {value:.6g}")
+    if arguments.markdown is not None:
+        arguments.markdown.write_text(markdown(rows, emulator))
     if arguments.json is not None:
         figures = {"emulator": emulator, "specs": [asdict(row) for row in rows]}
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n")

@@ -16,8 +16,8 @@ from autotune.search.problem import FusionProblem
 
 _LEAST_GAIN = 1e-6
 """Fraction of the plan's cost that a move has to gain."""
-_LARGEST = 16
-"""Operators in a group that a move may make: larger ones never fitted a 256 KiB scratchpad well."""
+_LARGEST = 32
+"""Operators in a group that a move may make: a transformer block is best as one group of 29."""
 
 
 @dataclass(frozen=True, slots=True)

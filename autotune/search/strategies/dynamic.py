@@ -12,8 +12,8 @@ from autotune.search.problem import FusionProblem
 
 _HOPELESS = 1.15
 """A run dearer than its best cut by this factor is unlikely to pay with more operators in it: no
-longer run from the same start is looked at. Costs a third less than 1.3 on the light networks, and
-climbing from there ends at the same partition."""
+longer run from the same start is looked at. On light_squeezenet and light_resnet50 that ranks a
+quarter fewer groups than giving up after two runs dearer by 1.3; climbing ends at the same cost."""
 
 
 @dataclass(frozen=True, slots=True)
