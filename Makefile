@@ -24,7 +24,7 @@ TARGET ?= edge
 BUDGET ?=
 DEMO := demo
 
-.PHONY: help env demo test check bench lint format types layers tests fast-tests boundscheck wheel-test clean
+.PHONY: help env demo test check bench lint format types layers tests fast-tests wheel-test clean
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -73,10 +73,6 @@ tests: $(BUILT) ## all tests
 fast-tests: $(BUILT)
 	$(call say,"running the fast tests")
 	@AUTOTUNE_TESTS=fast $(BIN)/pytest -n auto -m 'not slow'
-
-boundscheck: $(BUILT) ## the kernel tests against a build that checks every index
-	$(call say,"building bounds-checked kernels and running their tests")
-	@$(PY) tests/packaging/boundscheck.py
 
 wheel-test: $(BUILT) ## build sdist, wheel from it, and try the wheel outside of the repository
 	$(call say,"building the wheel from the sdist and trying it")
