@@ -25,8 +25,10 @@ static void execute_product(const Word *w, const Loops *at, const Memory *memory
     Drain drain = {
         .adds = applies(p->accumulate, p->k_level, at, 0),
         .ends = applies(p->epilogue, p->k_level, at, 1),
+        .scale = 1.0f,
         .row_bias = p->bias_axis == 1 ? bias : 0,
         .col_bias = p->bias_axis == 2 ? bias : 0,
+        .residual = 0,
         .fn = w->fn, .p0 = w->p0, .p1 = w->p1,
     };
     gemm(p, &drain, s + address_of(&w->operand[1], at), s + address_of(&w->operand[2], at),

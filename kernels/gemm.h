@@ -74,11 +74,13 @@ ALWAYS_INLINE void tile_product(int rows, int64_t depth, const float *a, int64_t
     }
 }
 
-/* What happens to a tile on its way out. */
+/* What happens to a tile on its way out: c = fn(scale * sum + bias + residual) where it `ends`. */
 typedef struct {
-    int adds, ends;         /* add to c; apply bias and fn */
+    int adds, ends;         /* add to c; the sums are finished: apply all of the below */
+    float scale;            /* of the finished sum; 1 leaves it as it is */
     const float *row_bias;  /* bias[m] or NULL */
     const float *col_bias;  /* bias[n0] or NULL */
+    const float *residual;  /* residual[m, n1, n0], strides r_* of Product, or NULL */
     int fn;
     float p0, p1;
 } Drain;
@@ -94,12 +96,14 @@ ALWAYS_INLINE float activated(float x, int fn, float p0, float p1) {
 
 /* One row of a tile whose columns lie side by side in c. */
 ALWAYS_INLINE void drain_dense(const float *tile, float *c, int cols, int row_known, float row_bias,
-                               const float *col_bias, const Drain *d) {
+                               const float *col_bias, const float *residual, const Drain *d) {
     if (d->adds) { INDEPENDENT for (int j = 0; j < cols; j++) c[j] += tile[j]; }
     else { INDEPENDENT for (int j = 0; j < cols; j++) c[j] = tile[j]; }
     if (!d->ends) return;
+    if (d->scale != 1.0f) { INDEPENDENT for (int j = 0; j < cols; j++) c[j] *= d->scale; }
     if (row_known) { INDEPENDENT for (int j = 0; j < cols; j++) c[j] += row_bias; }
     if (col_bias) { INDEPENDENT for (int j = 0; j < cols; j++) c[j] += col_bias[j]; }
+    if (residual) { INDEPENDENT for (int j = 0; j < cols; j++) c[j] += residual[j]; }
     if (d->fn == FN_RELU) { INDEPENDENT for (int j = 0; j < cols; j++) c[j] = c[j] < 0.0f ? 0.0f : c[j]; }
     else if (d->fn != FN_COPY) {
         INDEPENDENT for (int j = 0; j < cols; j++) c[j] = activated(c[j], d->fn, d->p0, d->p1);
@@ -109,22 +113,28 @@ ALWAYS_INLINE void drain_dense(const float *tile, float *c, int cols, int row_kn
 ALWAYS_INLINE void drain_tile(const Product *p, const Drain *d, const float *tile, float *c,
                               int64_t row, int rows, int64_t col, int cols) {
     int64_t outer = p->n1 == 1 ? 0 : col / p->n0, inner = p->n1 == 1 ? col : col % p->n0;
-    int dense = p->c_n0 == 1 && inner + cols <= p->n0;
+    int dense = p->c_n0 == 1 && inner + cols <= p->n0 && (!d->residual || p->r_n0 == 1);
     for (int i = 0; i < rows; i++, tile += NR) {
-        int64_t at = (row + i) * p->c_m;
+        float *line = c + (row + i) * p->c_m;
+        const float *add = d->residual ? d->residual + (row + i) * p->r_m : 0;
         float bias = d->ends && d->row_bias ? d->row_bias[row + i] : 0.0f;
         if (dense) {
             const float *side = d->col_bias ? d->col_bias + inner : 0;
-            float *out = c + at + outer * p->c_n1 + inner;
-            if (cols == NR) drain_dense(tile, out, NR, d->row_bias != 0, bias, side, d);
-            else drain_dense(tile, out, cols, d->row_bias != 0, bias, side, d);
+            if (add) add += outer * p->r_n1 + inner;
+            float *out = line + outer * p->c_n1 + inner;
+            if (cols == NR) drain_dense(tile, out, NR, d->row_bias != 0, bias, side, add, d);
+            else drain_dense(tile, out, cols, d->row_bias != 0, bias, side, add, d);
             continue;
         }
         int64_t n1 = outer, n0 = inner;
         for (int j = 0; j < cols; j++) {
-            float *out = c + at + n1 * p->c_n1 + n0 * p->c_n0;
+            float *out = line + n1 * p->c_n1 + n0 * p->c_n0;
             float x = d->adds ? *out + tile[j] : tile[j];
-            if (d->ends) x = activated(x + bias + (d->col_bias ? d->col_bias[n0] : 0.0f), d->fn, d->p0, d->p1);
+            if (d->ends) {
+                x = x * d->scale + bias + (d->col_bias ? d->col_bias[n0] : 0.0f);
+                if (add) x += add[n1 * p->r_n1 + n0 * p->r_n0];
+                x = activated(x, d->fn, d->p0, d->p1);
+            }
             *out = x;
             if (++n0 == p->n0) { n0 = 0; n1++; }
         }

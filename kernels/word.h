@@ -59,6 +59,7 @@ typedef struct {
 typedef struct {
     int64_t m, n1, n0, k2, k1, k0;
     int64_t a_m, a_k2, a_k1, a_k0, b_k2, b_k1, b_k0, b_n1, b_n0, c_m, c_n1, c_n0;
+    int64_t r_m, r_n1, r_n0; /* of the residual, which is added after the bias */
     int32_t accumulate, epilogue, k_level, bias_axis;
 } Product;
 
