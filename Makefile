@@ -14,6 +14,7 @@ AUTOTUNE := $(BIN)/autotune
 CHECKED := autotune datasets benchmarks tests setup.py
 
 KERNEL_SOURCES := $(shell find kernels -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
+SCALESIM := .bench/scalesim
 INSTALLED := $(VENV)/.installed
 BUILT := $(VENV)/.built
 say = @printf '\033[1m==> %s\033[0m\n' $(1)
@@ -24,11 +25,11 @@ TARGET ?= edge
 BUDGET ?=
 DEMO := demo
 
-.PHONY: help env demo test check bench lint format types layers tests fast-tests wheel-test clean
+.PHONY: help env demo test check bench bench-systolic lint format types layers tests fast-tests wheel-test clean
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
-	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 env: $(BUILT) ## make or refresh the virtual environment and the compiled kernels
 
@@ -52,6 +53,10 @@ check: lint types layers fast-tests ## the same in under a minute: without the s
 bench: $(BUILT) ## figures as ratios measured in one run; JSON=file keeps them as JSON too
 	$(call say,"benchmarking")
 	@$(PY) benchmarks/bench.py --markdown docs/figures.md $(if $(JSON),--json $(JSON))
+
+bench-systolic: $(BUILT) $(SCALESIM)/.installed ## SCALE-Sim on layers of ResNet-50; FULL=1: every layer (15 minutes)
+	$(call say,"benchmarking the emulator and SCALE-Sim")
+	@$(PY) benchmarks/scalesim_peer.py $(if $(FULL),--full)
 
 lint: $(BUILT)
 	$(call say,"checking format and lint (ruff)")
@@ -83,13 +88,19 @@ format: $(BUILT) ## rewrite the sources in the project's format
 	@$(BIN)/ruff check --fix $(CHECKED)
 
 clean: ## remove the environment and everything built
-	rm -rf $(VENV) build dist $(DEMO) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .bench build dist $(DEMO) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find kernels autotune -name '*.so' -delete -o -name '*.c' -path 'kernels/*' -delete
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(INSTALLED): pyproject.toml setup.py
 	$(call say,"making the virtual environment $(VENV)")
 	@.ci/environment $(VENV)
+	@touch $@
+
+$(SCALESIM)/.installed: benchmarks/scalesim.txt | $(INSTALLED)
+	$(call say,"installing SCALE-Sim in an environment of its own $(SCALESIM)")
+	@$(PY) -m venv --clear $(SCALESIM)
+	@$(SCALESIM)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
 	@touch $@
 
 $(BUILT): $(INSTALLED) $(KERNEL_SOURCES)

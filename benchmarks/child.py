@@ -1,0 +1,43 @@
+"""Measured child processes: what one run costs in CPU seconds and memory, apart from its parent.
+
+A worker script prints one JSON object with what it measured and ``spent()``; ``run_child`` starts
+it and reads that. Imports the standard library alone, because on Linux a child's peak memory starts
+from its parent's at the time of exec: the parent must be smaller than what it measures.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+RSS_UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
+"""Unit of ``ru_maxrss`` (getrusage(2))."""
+
+
+def spent() -> dict[str, float]:
+    """CPU seconds (user and system) and peak resident bytes of this process so far."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "cpu_seconds": usage.ru_utime + usage.ru_stime,
+        "peak_rss_bytes": usage.ru_maxrss * RSS_UNIT_BYTES,
+    }
+
+
+def run_child(python: Path, worker: Path, arguments: Sequence[str]) -> dict[str, Any]:
+    """Run a worker script with an interpreter and return the object that it printed.
+
+    Raises ``RuntimeError`` with the end of its error output if it fails.
+    """
+    done = subprocess.run(
+        [str(python), str(worker), *arguments], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{worker.name} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    answer = json.loads(done.stdout.splitlines()[-1])
+    assert isinstance(answer, dict)
+    return answer
