@@ -8,12 +8,13 @@
 #include "decode.h"
 
 typedef struct {
-    int64_t rows, cols, matrix_setup_cycles;
+    int64_t rows, cols, dataflow, matrix_setup_cycles;
     int64_t lanes, vector_setup_cycles, divide_cycles, transcendental_cycles;
     int64_t banks, dma_setup_cycles;
 } CostNumbers;
 
 enum { SIMPLE, DIVIDE, TRANSCENDENTAL, CLASSES };
+enum { OUTPUT_STATIONARY, WEIGHT_STATIONARY, INPUT_STATIONARY }; /* as spec.DATAFLOWS */
 
 /* Sums over all executions of all instructions; `magnitude` bounds every one of them. */
 typedef struct {
@@ -76,25 +77,55 @@ static int64_t elements_of(const int64_t *size, int rank) {
     return elements;
 }
 
-/* Output stationary: each fold of rows x cols outputs fills, streams its K products and drains,
- * K + rows + cols - 2 cycles in all (SCALE-Sim 3, `os`; it counts from cycle 0 and so prints one
- * less for a layer). Bias, activation and accumulation happen on the drain and take no time. */
+/* How a product runs through the array. The operand that is held is cut into blocks of the array's
+ * size, each of which makes a fold; `streamed` vectors pass through it, skewed by one cycle per row
+ * and column, so that a fold takes streamed + rows + cols - 2 cycles, and rows more where the held
+ * operand has to be shifted in first (`ws`, `is`; `os` starts from zeros). Equal to SCALE-Sim 3, which
+ * counts from cycle 0 and so prints one less for a layer. */
+typedef struct {
+    int64_t folds, cycles, streamed;
+    int64_t first_folds;   /* folds until the first outputs are complete */
+    int64_t reads, writes; /* elements of operands, and of partial sums, without those of c itself */
+} Mapping;
+
+static Mapping map_product(const CostNumbers *n, const Product *p) {
+    int64_t columns = p->n1 * p->n0, depth = p->k2 * p->k1 * p->k0, outputs = p->m * columns;
+    int64_t deep = ceil_div(depth, n->rows), across = ceil_div(columns, n->cols);
+    Mapping out = {0};
+    if (n->dataflow == OUTPUT_STATIONARY) {
+        int64_t down = ceil_div(p->m, n->rows);
+        Mapping os = {down * across, 0, depth, 1, depth * (across * p->m + down * columns), outputs};
+        out = os;
+        out.cycles = out.folds * (depth + n->rows + n->cols - 2);
+        return out;
+    }
+    if (n->dataflow == INPUT_STATIONARY) across = ceil_div(p->m, n->cols);
+    out.folds = deep * across;
+    out.streamed = n->dataflow == WEIGHT_STATIONARY ? p->m : columns;
+    out.cycles = out.folds * (out.streamed + 2 * n->rows + n->cols - 2);
+    out.first_folds = deep;
+    out.reads = (deep - 1) * outputs + (n->dataflow == WEIGHT_STATIONARY ? depth * (columns + across * p->m)
+                                                                        : depth * (p->m + across * columns));
+    out.writes = deep * outputs;
+    return out;
+}
+
+/* Bias, activation and accumulation happen on the drain and take no time. */
 static void cost_product(const CostNumbers *n, Word *w, int64_t executions, int64_t trips, Totals *t) {
     const Product *p = &w->product;
+    Mapping map = map_product(n, p);
     int64_t columns = p->n1 * p->n0, depth = p->k2 * p->k1 * p->k0;
-    int64_t down = ceil_div(p->m, n->rows), across = ceil_div(columns, n->cols), folds = down * across;
     int64_t last = trips > 0 ? executions / trips : 0; /* executions in the last (or first) trip */
     int64_t adding = p->accumulate == WHEN_ALWAYS ? executions
                    : p->accumulate == WHEN_BY_LEVEL ? executions - last : 0;
     int64_t ending = p->epilogue == WHEN_ALWAYS ? executions : p->epilogue == WHEN_BY_LEVEL ? last : 0;
     int64_t bias = p->bias_axis == 1 ? p->m : p->bias_axis == 2 ? p->n0 : 0;
-    w->cycles = n->matrix_setup_cycles + folds * (depth + n->rows + n->cols - 2);
-    t->folds += executions * folds;
-    t->macs_issued += executions * folds * n->rows * n->cols * depth;
+    w->cycles = n->matrix_setup_cycles + map.cycles;
+    t->folds += executions * map.folds;
+    t->macs_issued += executions * map.folds * n->rows * n->cols * map.streamed;
     t->macs_useful += executions * p->m * columns * depth;
-    t->scratchpad_read += executions * depth * (across * p->m + down * columns)
-                        + adding * p->m * columns + ending * bias;
-    t->scratchpad_written += executions * p->m * columns;
+    t->scratchpad_read += executions * map.reads + adding * p->m * columns + ending * bias;
+    t->scratchpad_written += executions * map.writes;
 }
 
 static void cost_vector(const CostNumbers *n, Word *w, int64_t executions, int32_t *served, Totals *t) {
@@ -140,8 +171,8 @@ static double bound_of(const CostNumbers *n, const Word *w, double executions) {
     double work = 1;
     const Product *p = &w->product;
     if (w->opcode == OP_MATMUL)
-        work = (double)(p->m + n->rows) * ((double)p->n1 * p->n0 + n->cols) * p->k2 * p->k1 * p->k0
-             + (double)(p->m + n->rows) * ((double)p->n1 * p->n0 + n->cols) * (n->rows + n->cols);
+        work = ((double)p->m + 2 * n->rows + n->cols) * ((double)p->n1 * p->n0 + 2 * n->rows + n->cols)
+             * ((double)p->k2 * p->k1 * p->k0 + 2 * n->rows + n->cols);
     else if (w->unit == UNIT_VECTOR || w->unit == UNIT_LOAD || w->unit == UNIT_STORE)
         for (int d = 0; d < w->nest.rank; d++) work *= (double)w->nest.size[d];
     if (w->unit == UNIT_VECTOR) work *= 1.0 + n->divide_cycles + n->transcendental_cycles;

@@ -1,8 +1,11 @@
 /* The DRAM channel: what a rectangle costs in bursts and opened rows. Shared by all cores.
  *
- * A transfer occupies the channel for ceil(bursts * cycles_per_burst) cycles and for
- * ceil(misses / banks) * row_miss_cycles more: consecutive rows lie in consecutive banks, which open
- * rows side by side. A rectangle moves as contiguous runs; the edges of a run count whole bursts. */
+ * A transfer occupies the channel for ceil(bursts * cycles_per_burst) cycles; before them for
+ * turnaround_cycles if the channel went the other way; and for opening rows. Consecutive rows lie in
+ * consecutive banks, which open rows side by side, so that n rows take ceil(n / banks) rounds of
+ * activate_cycles, and of precharge_cycles as many as the conflicts among them take. column_cycles
+ * later the last word has arrived; the channel is free by then. A rectangle moves as contiguous runs;
+ * the edges of a run count whole bursts. */
 #ifndef AUTOTUNE_DRAM_H
 #define AUTOTUNE_DRAM_H
 
@@ -14,7 +17,7 @@
 typedef struct {
     double cycles_per_burst;
     int64_t burst_bytes, row_bytes, banks; /* powers of two */
-    int64_t row_miss_cycles;
+    int64_t activate_cycles, precharge_cycles, column_cycles, turnaround_cycles;
     int row_shift, burst_shift;
 } DramNumbers;
 
@@ -31,11 +34,12 @@ typedef struct {
 /* Counts of one run of a program. */
 typedef struct {
     int64_t transfers[2], bursts[2], bytes[2]; /* by direction: read, write; bytes that were wanted */
-    int64_t hits, misses, data_cycles, row_cycles;
+    int64_t hits, closed, conflicts, turnarounds, data_cycles, row_cycles;
 } Traffic;
 
 typedef struct {
     int64_t free;  /* when the channel is */
+    int32_t way;   /* of the last transfer: 0 none yet, 1 read, 2 write */
     int64_t *open; /* row that each bank holds open, -1 none */
     Traffic traffic;
 } Channel;
@@ -111,24 +115,31 @@ static void make_shape(const DramNumbers *n, const Region *r, const int64_t *siz
     memcpy(out->stride, runs.stride, sizeof out->stride);
 }
 
-/* Rows `first` to `last` in turn; returns how many of them had to be opened. */
-static int64_t sweep_rows(int64_t *open, int64_t banks, int64_t first, int64_t last) {
-    int64_t misses = 0, checked = last - first < banks ? last : first + banks - 1;
+/* Rows that a transfer found in a closed bank, and in one that had another row open. */
+typedef struct {
+    int64_t closed, conflicts;
+} Misses;
+
+/* Rows `first` to `last` in turn. */
+static void sweep_rows(int64_t *open, int64_t banks, int64_t first, int64_t last, Misses *misses) {
+    int64_t checked = last - first < banks ? last : first + banks - 1;
     for (int64_t row = first; row <= checked; row++) {
-        misses += open[row & (banks - 1)] != row;
-        open[row & (banks - 1)] = row;
+        int64_t *bank = &open[row & (banks - 1)];
+        misses->closed += *bank < 0;
+        misses->conflicts += *bank >= 0 && *bank != row;
+        *bank = row;
     }
     if (last > checked) {
-        misses += last - checked;
+        misses->conflicts += last - checked;
         for (int64_t row = last - banks + 1; row <= last; row++) open[row & (banks - 1)] = row;
     }
-    return misses;
 }
 
-static int64_t rows_opened(const DramNumbers *n, Channel *channel, const Shape *shape, int64_t address) {
-    int64_t misses = 0, trip[RANK] = {0}, end = shape->sweep_bytes - 1;
+static Misses rows_opened(const DramNumbers *n, Channel *channel, const Shape *shape, int64_t address) {
+    int64_t trip[RANK] = {0}, end = shape->sweep_bytes - 1;
+    Misses misses = {0, 0};
     for (;;) {
-        misses += sweep_rows(channel->open, n->banks, address >> n->row_shift, (address + end) >> n->row_shift);
+        sweep_rows(channel->open, n->banks, address >> n->row_shift, (address + end) >> n->row_shift, &misses);
         int d = shape->levels - 1;
         for (; d >= 0; d--) {
             address += shape->stride[d];
@@ -141,7 +152,7 @@ static int64_t rows_opened(const DramNumbers *n, Channel *channel, const Shape *
 }
 
 typedef struct {
-    int64_t begin, data, row; /* when the channel was granted; cycles that it then is taken */
+    int64_t begin, turn, row, data; /* when the channel was granted; cycles that it then is taken */
 } Grant;
 
 /* One transfer that may begin at `ready`; `address` is of its first byte. */
@@ -150,16 +161,22 @@ static Grant transfer(const DramNumbers *n, Channel *channel, const Region *r, c
     int64_t phase = address & (n->burst_bytes - 1);
     if (shape->phase != phase || memcmp(shape->size, size, sizeof shape->size) != 0)
         make_shape(n, r, size, phase, shape);
-    int64_t misses = rows_opened(n, channel, shape, address);
-    Grant out = {ready > channel->free ? ready : channel->free, shape->data_cycles,
-                 (misses + n->banks - 1) / n->banks * n->row_miss_cycles};
-    channel->free = out.begin + out.data + out.row;
+    Misses misses = rows_opened(n, channel, shape, address);
+    int turns = channel->way == 2 - writes;
+    int64_t rounds = (misses.closed + misses.conflicts + n->banks - 1) / n->banks;
+    int64_t precharges = (misses.conflicts + n->banks - 1) / n->banks;
+    Grant out = {ready > channel->free ? ready : channel->free, turns ? n->turnaround_cycles : 0,
+                 rounds * n->activate_cycles + precharges * n->precharge_cycles, shape->data_cycles};
+    channel->free = out.begin + out.turn + out.row + out.data;
+    channel->way = 1 + writes;
     Traffic *t = &channel->traffic;
     t->transfers[writes]++;
     t->bursts[writes] += shape->bursts;
     t->bytes[writes] += elements * 4;
-    t->misses += misses;
-    t->hits += shape->bursts - misses;
+    t->closed += misses.closed;
+    t->conflicts += misses.conflicts;
+    t->hits += shape->bursts - misses.closed - misses.conflicts;
+    t->turnarounds += turns;
     t->data_cycles += out.data;
     t->row_cycles += out.row;
     return out;

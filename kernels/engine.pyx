@@ -25,7 +25,8 @@ cdef extern from "timeline.h" nogil:
         uint8_t waits[4]
     ctypedef struct DramNumbers:
         double cycles_per_burst
-        int64_t burst_bytes, row_bytes, banks, row_miss_cycles
+        int64_t burst_bytes, row_bytes, banks
+        int64_t activate_cycles, precharge_cycles, column_cycles, turnaround_cycles
         int row_shift, burst_shift
     ctypedef struct Numbers:
         int64_t dispatch_cycles, queue_depth, dma_setup_cycles, scratchpad_banks
@@ -36,7 +37,7 @@ cdef extern from "timeline.h" nogil:
         int64_t transfers[2]
         int64_t bursts[2]
         int64_t bytes[2]
-        int64_t hits, misses, data_cycles, row_cycles
+        int64_t hits, closed, conflicts, turnarounds, data_cycles, row_cycles
     ctypedef struct Channel:
         int64_t free
         int64_t *open
@@ -84,7 +85,7 @@ cdef extern from "cost.h" nogil:
         int rank
         int64_t first_byte
     ctypedef struct CostNumbers:
-        int64_t rows, cols, matrix_setup_cycles
+        int64_t rows, cols, dataflow, matrix_setup_cycles
         int64_t lanes, vector_setup_cycles, divide_cycles, transcendental_cycles
         int64_t banks, dma_setup_cycles
     ctypedef struct Totals:
@@ -97,6 +98,9 @@ cdef extern from "cost.h" nogil:
     void link_loops(Word *words, int64_t count)
     int cost_stream(const CostNumbers *n, const Layout *layouts, Word *words, int64_t count,
                     int32_t *served, Totals *t)
+
+DATAFLOWS = ("os", "ws", "is")
+"""Operand that the array holds, by the codes of cost.h."""
 
 EVENTS_PER_CHECK = 1 << 20
 """Instructions started between two looks for Ctrl-C."""
@@ -215,7 +219,10 @@ cdef class Loaded:
         n.dram.row_bytes = spec.dram.row_bytes
         n.dram.row_shift = spec.dram.row_bytes.bit_length() - 1
         n.dram.banks = spec.dram.banks
-        n.dram.row_miss_cycles = spec.dram.row_miss_cycles
+        n.dram.activate_cycles = spec.dram.activate_cycles
+        n.dram.precharge_cycles = spec.dram.precharge_cycles
+        n.dram.column_cycles = spec.dram.column_cycles
+        n.dram.turnaround_cycles = spec.dram.turnaround_cycles
         self.bytes_per_cycle = spec.dram.bytes_per_cycle
 
     cdef _place_tensors(self, tensors, int64_t row_bytes):
@@ -241,6 +248,7 @@ cdef class Loaded:
         cdef const int64_t[:, ::1] table
         cdef int32_t *served
         n.rows, n.cols = spec.matrix.rows, spec.matrix.cols
+        n.dataflow = DATAFLOWS.index(spec.matrix.dataflow)
         n.matrix_setup_cycles = spec.matrix.setup_cycles
         n.lanes, n.vector_setup_cycles = spec.vector.lanes, spec.vector.setup_cycles
         n.divide_cycles = spec.vector.divide_cycles
@@ -430,6 +438,6 @@ cdef class Run:
             "scratchpad_read": t.scratchpad_read, "scratchpad_written": t.scratchpad_written,
             "load_elements": t.load_elements, "peak_elements": t.peak_elements,
             "transfers": [d.transfers[0], d.transfers[1]], "bursts": [d.bursts[0], d.bursts[1]],
-            "bytes": [d.bytes[0], d.bytes[1]], "row_hits": d.hits, "row_misses": d.misses,
+            "bytes": [d.bytes[0], d.bytes[1]], "row_hits": d.hits, "row_misses": d.closed + d.conflicts,
             "data_cycles": d.data_cycles, "row_cycles": d.row_cycles,
         }

@@ -177,18 +177,19 @@ static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t run_dma(Machine *m, Core *core, Queue *q, const Entry *e, int64_t start) {
     const Word *w = e->word;
     int64_t ready = start + w->cycles, writes = w->opcode == OP_STORE;
-    Grant grant = {ready, 0, 0};
+    Grant grant = {ready, 0, 0, 0};
     if (e->elements > 0)
         grant = transfer(&m->numbers.dram, &m->channel, &w->region, e->size, e->elements, e->address,
                          ready, (int)writes, &core->shapes[w - core->words]);
     int64_t lines = writes ? e->elements : w->bank_cycles, banks = m->numbers.scratchpad_banks;
-    int64_t moved = grant.begin + grant.data + grant.row;
+    int64_t latency = e->elements > 0 ? m->numbers.dram.column_cycles : 0;
+    int64_t moved = grant.begin + grant.turn + grant.row + latency + grant.data;
     int64_t ideal = later(moved, grant.begin + (lines + banks - 1) / banks);
     int64_t end = later(moved, grant.begin + (lines * w->conflict + banks - 1) / banks);
     q->spent[SPENT_CHANNEL] += grant.begin - ready;
-    q->spent[SPENT_ROW] += grant.row;
+    q->spent[SPENT_ROW] += grant.row + grant.turn;
     q->spent[SPENT_BANK] += end - ideal;
-    q->spent[SPENT_BUSY] += w->cycles + ideal - grant.begin - grant.row;
+    q->spent[SPENT_BUSY] += w->cycles + ideal - grant.begin - grant.row - grant.turn;
     return end;
 }
 

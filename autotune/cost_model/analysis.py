@@ -57,7 +57,7 @@ class Analysis:
         data = (self.loaded_bytes + self.stored_bytes) / spec.dram.bytes_per_cycle
         least = [data, self.busy_all(Unit.MATRIX) / cores, self.busy_all(Unit.VECTOR) / cores]
         for unit, wanted in ((Unit.LOAD, self.loaded_bytes), (Unit.STORE, self.stored_bytes)):
-            setups = self.total(lambda s: s.instructions, unit) * spec.dram.setup_cycles
+            setups = self.total(lambda s: s.instructions, unit) * spec.dram.latency_cycles
             least.append((setups + wanted / spec.dram.bytes_per_cycle) / cores)
         roofline: Floats = np.max(least, axis=0)
         return np.maximum(roofline, 1.0)
@@ -109,5 +109,5 @@ class Analysis:
         cycles = self.zeros
         for step in self.steps:
             if step.unit in (Unit.LOAD, Unit.STORE):
-                cycles = cycles + step.cycles - step.instructions * self.spec.dram.setup_cycles
+                cycles = cycles + step.cycles - step.instructions * self.spec.dram.latency_cycles
         return cycles

@@ -16,8 +16,8 @@ def dynamic_energy(analysis: Analysis) -> Floats:
     return (
         analysis.multiply_adds * table.mac_fj
         + analysis.lane_elements * table.vector_fj
-        + scratchpad_bytes * table.scratchpad_byte_fj
-        + analysis.moved_bytes * table.dram_byte_fj
+        + scratchpad_bytes * (table.scratchpad_read_byte_fj + table.scratchpad_write_byte_fj) / 2
+        + analysis.moved_bytes * (table.dram_read_byte_fj + table.dram_write_byte_fj) / 2
     )
 
 

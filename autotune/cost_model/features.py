@@ -295,7 +295,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         "spec_bandwidth", "bytes/cycle", "DRAM channel", _spec(lambda s: s.dram.bytes_per_cycle)
     ),
-    Feature("spec_transfer_setup", "cycles", "DMA set-up", _spec(lambda s: s.dram.setup_cycles)),
+    Feature("spec_transfer_setup", "cycles", "DMA set-up", _spec(lambda s: s.dram.latency_cycles)),
     Feature("spec_row_miss", "cycles", "row miss", _spec(lambda s: s.dram.row_miss_cycles)),
     Feature(
         "spec_scratchpad",

@@ -100,7 +100,7 @@ def _moved(
     # a scratchpad takes one line of all its banks per cycle
     turns = _turned(tiling, stage, tiles, spec) if unit is Unit.STORE else 1
     lines = np.ceil(touched * turns / spec.scratchpad.banks)
-    busy = spec.dram.setup_cycles + np.maximum(part.cycles, lines)
+    busy = spec.dram.latency_cycles + np.maximum(part.cycles, lines)
     weight = tiles.count * repeats
 
     def total(value: Floats) -> Floats:

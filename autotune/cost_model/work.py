@@ -88,10 +88,18 @@ def pass_cycles(kind: Pass, vector: VectorSpec) -> int:
 
 
 def matrix_cycles(m: Extent, n: Extent, k: Extent, matrix: MatrixSpec) -> Extent:
-    """One MATMUL on an output-stationary array: every fold streams k and drains rows + cols
-    (Samajdar et al. 2018, SCALE-Sim, arXiv:1811.02883, eq. 1)."""
-    folds = -(-m // matrix.rows) * -(-n // matrix.cols)
-    return matrix.setup_cycles + folds * (k + matrix.rows + matrix.cols - 2)
+    """One MATMUL: every fold streams what is not held past the array, skewed by rows + cols − 2;
+    an operand that is held is shifted in first (Samajdar et al. 2018, SCALE-Sim,
+    arXiv:1811.02883, eq. 1)."""
+    rows, cols = matrix.rows, matrix.cols
+    match matrix.dataflow:
+        case "ws":
+            folds, streamed = -(-k // rows) * -(-n // cols), m + rows
+        case "is":
+            folds, streamed = -(-k // rows) * -(-m // cols), n + rows
+        case _:
+            folds, streamed = -(-m // rows) * -(-n // cols), k
+    return matrix.setup_cycles + folds * (streamed + rows + cols - 2)
 
 
 def stage_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Cost:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 
 from autotune.errors import SpecError
@@ -14,10 +14,15 @@ def _require(condition: bool, where: str, message: str) -> None:
         raise SpecError(f"{where}: {message}")
 
 
+DATAFLOWS = ("os", "ws", "is")
+"""Which operand a systolic array holds in place; the engine's codes are the positions."""
+
+
 @dataclass(frozen=True, slots=True)
 class MatrixSpec:
     """The systolic array: ``rows × cols`` multiply-accumulate cells, one fp32 multiply-add each
-    per cycle. ``dataflow`` names the operand held in place (``os``: the output)."""
+    per cycle. ``dataflow`` names the operand held in place: ``os`` the output, ``ws`` the right
+    operand (weights), ``is`` the left one (inputs)."""
 
     rows: int
     cols: int
@@ -29,7 +34,9 @@ class MatrixSpec:
             value = getattr(self, name)
             _require(1 <= value <= 4096, f"matrix.{name}", f"{value} is not in 1..4096")
         _require(
-            self.dataflow in ("os",), "matrix.dataflow", f"{self.dataflow!r} is not one of: os"
+            self.dataflow in DATAFLOWS,
+            "matrix.dataflow",
+            f"{self.dataflow!r} is not one of: {', '.join(DATAFLOWS)}",
         )
         _require(
             0 <= self.setup_cycles <= 10_000,
@@ -57,10 +64,12 @@ class VectorSpec:
 
 @dataclass(frozen=True, slots=True)
 class ScratchpadSpec:
-    """Software-managed memory of one core: capacity, word-interleaved banks (4-byte words)."""
+    """Software-managed memory of one core: capacity, word-interleaved banks (4-byte words), and
+    ports: units (load, store, matrix, vector) that may work on it at the same time."""
 
     size_bytes: int
     banks: int
+    ports: int
 
     def __post_init__(self) -> None:
         _require(
@@ -78,21 +87,36 @@ class ScratchpadSpec:
             "scratchpad.banks",
             f"{self.banks} is not a power of two",
         )
+        _require(1 <= self.ports <= 4, "scratchpad.ports", f"{self.ports} is not in 1..4")
+
+
+_LATENCIES = (
+    "activate_cycles",
+    "precharge_cycles",
+    "column_cycles",
+    "turnaround_cycles",
+    "setup_cycles",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class DramSpec:
     """Main memory, shared by all cores, in core clock cycles.
 
-    ``bytes_per_cycle`` is the peak of the channel; a transfer moves whole bursts; opening another
-    row of a bank costs ``row_miss_cycles``; a DMA instruction takes ``setup_cycles`` before its
-    first burst (address generation and first-word latency)."""
+    ``bytes_per_cycle`` is the peak of the channel; a transfer moves whole bursts. It takes
+    ``column_cycles`` (tCL) from an open row, ``activate_cycles`` (tRCD) more where its bank has no
+    row open, and ``precharge_cycles`` (tRP) more where it has another one; the channel changes
+    between reading and writing in ``turnaround_cycles``. A DMA instruction takes ``setup_cycles``
+    before it asks for the channel (address generation, fabric)."""
 
     bytes_per_cycle: float
     burst_bytes: int
     row_bytes: int
     banks: int
-    row_miss_cycles: int
+    activate_cycles: int
+    precharge_cycles: int
+    column_cycles: int
+    turnaround_cycles: int
     setup_cycles: int
 
     def __post_init__(self) -> None:
@@ -108,9 +132,19 @@ class DramSpec:
                 f"dram.{name}",
                 f"{value} is not a power of two",
             )
-        for name in ("row_miss_cycles", "setup_cycles"):
+        for name in _LATENCIES:
             value = getattr(self, name)
             _require(0 <= value <= 100_000, f"dram.{name}", f"{value} is not in 0..100000")
+
+    @property
+    def latency_cycles(self) -> int:
+        """Of a transfer before its first word, from an open row; others may use the channel."""
+        return self.setup_cycles + self.column_cycles
+
+    @property
+    def row_miss_cycles(self) -> int:
+        """To open a row in a bank that has another one open."""
+        return self.precharge_cycles + self.activate_cycles
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,25 +169,28 @@ class ControlSpec:
 
 @dataclass(frozen=True, slots=True)
 class EnergySpec:
-    """Energy in femtojoules: per multiply-add, per element of a simple vector operation, per byte
-    of scratchpad access, per byte of DRAM burst, per core and cycle of leakage and clock."""
+    """Energy of each action in femtojoules (as in Accelergy, Wu et al., ICCAD 2019).
+
+    Per useful multiply-add of each number format, per element of a simple vector operation, per
+    byte of scratchpad and of DRAM burst, per opened DRAM row, per dispatched instruction, and per
+    core and cycle of leakage and clock."""
 
     mac_fj: int
+    mac_bf16_fj: int
+    mac_int8_fj: int
     vector_fj: int
-    scratchpad_byte_fj: int
-    dram_byte_fj: int
+    scratchpad_read_byte_fj: int
+    scratchpad_write_byte_fj: int
+    dram_read_byte_fj: int
+    dram_write_byte_fj: int
+    dram_activate_fj: int
+    dispatch_fj: int
     static_cycle_fj: int
 
     def __post_init__(self) -> None:
-        for name in (
-            "mac_fj",
-            "vector_fj",
-            "scratchpad_byte_fj",
-            "dram_byte_fj",
-            "static_cycle_fj",
-        ):
-            value = getattr(self, name)
-            _require(0 <= value <= 10**12, f"energy.{name}", f"{value} is not in 0..10^12")
+        for field in fields(self):
+            value = getattr(self, field.name)
+            _require(0 <= value <= 10**12, f"energy.{field.name}", f"{value} is not in 0..10^12")
 
 
 @dataclass(frozen=True)

@@ -87,13 +87,13 @@ def _work(raw: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _energy(found: Mapping[str, int], raw: Mapping[str, Any], spec: HardwareSpec) -> dict[str, int]:
-    scratchpad_bytes = found["scratchpad_read_bytes"] + found["scratchpad_write_bytes"]
-    dram_bytes = found["dram_read_bytes"] + found["dram_write_bytes"]
     parts = {
         "mac": found["macs_useful"] * spec.energy.mac_fj,
         "vector": raw["vector_work"] * spec.energy.vector_fj,
-        "scratchpad": scratchpad_bytes * spec.energy.scratchpad_byte_fj,
-        "dram": dram_bytes * spec.energy.dram_byte_fj,
+        "scratchpad": found["scratchpad_read_bytes"] * spec.energy.scratchpad_read_byte_fj
+        + found["scratchpad_write_bytes"] * spec.energy.scratchpad_write_byte_fj,
+        "dram": found["dram_read_bytes"] * spec.energy.dram_read_byte_fj
+        + found["dram_write_bytes"] * spec.energy.dram_write_byte_fj,
         "static": found["core_cycles"] * spec.energy.static_cycle_fj,
     }
     return {f"energy_{name}_fj": parts[name] for name in ENERGY} | {

@@ -34,10 +34,10 @@ SPEC = HardwareSpec(
     1e9,
     MatrixSpec(16, 16, "os", 8),
     VectorSpec(16, 4, 4, 8),
-    ScratchpadSpec(1 << 18, 16),
-    DramSpec(16.0, 64, 2048, 8, 20, 60),
+    ScratchpadSpec(1 << 18, 16, 4),
+    DramSpec(16.0, 64, 2048, 8, 10, 10, 10, 5, 50),
     ControlSpec(1, 8),
-    EnergySpec(3700, 900, 250, 10_000, 20_000),
+    EnergySpec(3700, 2000, 300, 900, 250, 250, 10_000, 10_000, 0, 25_000, 20_000),
 )
 
 

@@ -23,10 +23,10 @@ SPEC = HardwareSpec(
     clock_hz=5e8,
     matrix=MatrixSpec(16, 16, "os", 4),
     vector=VectorSpec(16, 4, 4, 8),
-    scratchpad=ScratchpadSpec(262144, 16),
-    dram=DramSpec(8.0, 64, 2048, 8, 20, 40),
+    scratchpad=ScratchpadSpec(262144, 16, 4),
+    dram=DramSpec(8.0, 64, 2048, 8, 10, 10, 10, 5, 30),
     control=ControlSpec(1, 16),
-    energy=EnergySpec(4600, 900, 1250, 20000, 50000),
+    energy=EnergySpec(4600, 2000, 300, 900, 1250, 1250, 20000, 20000, 0, 25000, 50000),
 )
 
 CHAINS = (

@@ -23,7 +23,8 @@ PLAIN = replace(
     scratchpad=replace(load_spec("edge").scratchpad, size_bytes=1 << 18, banks=8),
     dram=replace(
         load_spec("edge").dram, bytes_per_cycle=8.0, burst_bytes=64, row_bytes=1024, banks=4,
-        row_miss_cycles=30, setup_cycles=20,
+        activate_cycles=30, precharge_cycles=0, column_cycles=0, turnaround_cycles=0,
+        setup_cycles=20,
     ),
     control=replace(load_spec("edge").control, dispatch_cycles=1, queue_depth=4),
 )  # fmt: skip
