@@ -7,7 +7,8 @@ How Timeloop maps the lines of a level to priced actions (NVlabs/timeloop, ``src
   outputs) and kind of access, an instance does ⌈scalar accesses ÷ block size⌉ actions: rounded up
   per data space and kind, not over their sum.
 - Reads are the action ``read``, fills ``write``, updates ``update``. An update writes a partial
-  sum; where it adds to a stored one, that is read first, and the read is among the reads.
+  sum; where it adds to a stored one, that is read first, and the read is among the reads. Both
+  published tables price ``write`` and ``update`` alike: the comparison cannot tell them apart.
 - Statistics are per instance; times *Utilized instances (max)* they are those of the level.
 - Each utilized instance leaks (``leak``) once per cycle; idle instances count as power-gated.
 - A multiply-accumulate unit does ``compute`` *Computes (total)* times. Timeloop leaves its ``leak``

@@ -10,7 +10,7 @@ import pytest
 
 from autotune.errors import SpecError
 from autotune.targets.accelergy import read_ert, read_timeloop_ledger
-from autotune.targets.ledger import Action, Ledger
+from autotune.targets.ledger import Action, EnergyTable, Ledger
 from autotune.targets.timeloop_stats import parse_action_counts, read_action_counts
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -112,6 +112,37 @@ def test_prices_keep_every_digit_of_the_table() -> None:
     assert prices[Action("psum_spad", "leak")] == Fraction("0.134")
     assert prices[Action("shared_glb", "read")] == Fraction("18183.829")
     assert len(prices) == 4 * 5 + 2
+
+
+def level(name: str, block: int, **spaces: tuple[int, int, int, int]) -> str:
+    """A level of 677,376 cycles; a space gives instances, scalar reads, fills and updates."""
+    kinds = ("reads", "fills", "updates")
+    keys = ("Utilized instances (max)", *(f"Scalar {kind} (per-instance)" for kind in kinds))
+    lines = [f"=== {name} ===", "SPECS", f"Block size: {block}", "STATS", "Cycles: 677376"]
+    for space, values in spaces.items():
+        lines += [f"{space}:", *(f"{k}: {v}" for k, v in zip(keys, values, strict=True))]
+    return "\n".join([*lines, ""])
+
+
+def test_the_rules_hold_on_a_third_design_from_which_none_was_found() -> None:
+    """Two levels of ``simple_output_stationary`` from the same exercises; energies it printed."""
+    counts = parse_action_counts(
+        level("pe_spad", 1, Outputs=(16, 652288, 0, 677376))
+        + level("shared_glb", 4, Weights=(1, 2709504, 864, 0), Inputs=(1, 677376, 151875, 0))
+        + "Networks\n"
+    )
+    prices_pj = {
+        "pe_spad": {"read": "0.660171", "update": "1.562612", "leak": "2.1e-05"},
+        "shared_glb": {"read": "32.342452", "write": "26.121552", "leak": "0.003351"},
+    }
+    table = EnergyTable({
+        Action(component, name): Fraction(price) * 1000
+        for component, prices in prices_pj.items() for name, price in prices.items()
+    })  # fmt: skip
+    found = Ledger(table).post(counts).by_component()
+    assert found["pe_spad"] / 1000 == pytest.approx(23825559.80 + 227.60, abs=0.0101)
+    printed = 21913643.02 + 6468809.40 + 2269.89
+    assert found["shared_glb"] / 1000 == pytest.approx(printed, abs=0.0151)
 
 
 ERT = """\
