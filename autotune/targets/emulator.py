@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import replace
 from threading import Lock
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +15,16 @@ from autotune.errors import InputError, ProgramError, SpecError
 from autotune.isa.program import DramTensor, Program, Role
 from autotune.isa.verifier import verify
 from autotune.kernels.engine import Loaded
+from autotune.targets.physical import (
+    Drift,
+    PhysicalSpec,
+    PhysicalState,
+    after,
+    at_temperature,
+    beginning,
+    conditions,
+    noise_factor,
+)
 from autotune.targets.protocol import Array, Execution
 from autotune.targets.spec import HardwareSpec
 from autotune.targets.tally import counters_of
@@ -25,15 +37,33 @@ class EmulatorTarget:
     """Runs programs on the machine that a spec describes, by the engine's timing model.
 
     Deterministic: equal programs cost the same. Safe to use from several threads, which run side
-    by side. ``name`` defaults to the spec's.
+    by side. ``name`` defaults to the spec's. A machine whose physics is on (``[physical]`` of the
+    spec, or noise by ``drift``) has a history instead: it runs one program at a time, each from the
+    state that the one before left, and the same series of programs costs the same again.
     """
 
     def __init__(self, spec: HardwareSpec, name: str | None = None) -> None:
         self._spec = spec
         self._name = spec.name if name is None else name
-        self._bandwidth = 1.0
+        self._drift = Drift()
+        self._state = beginning(spec.physical) if spec.physical.active else None
+        self._forget_process()
+
+    def _forget_process(self) -> None:
+        """Begin with what has a meaning in this process alone: locks, and programs by their id."""
         self._loaded: OrderedDict[int, Loaded] = OrderedDict()
         self._lock = Lock()
+        self._turn = Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Spec, name, drift and physical state: a pickled machine goes on where this one stands."""
+        private = ("_loaded", "_lock", "_turn")
+        with self._lock:
+            return {name: value for name, value in vars(self).items() if name not in private}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._forget_process()
 
     @property
     def name(self) -> str:
@@ -45,19 +75,36 @@ class EmulatorTarget:
         """The machine."""
         return self._spec
 
-    def derate(self, dram_bandwidth: float) -> None:
-        """From now on DRAM moves ``dram_bandwidth`` times the bytes per cycle that the spec says.
+    @property
+    def physical_state(self) -> PhysicalState | None:
+        """Temperature, throttling and age now; None while the machine's physics is off."""
+        with self._lock:
+            return self._state
 
-        This is physical drift: spec and profile id stay as they are; 1 takes it back. Executions
-        under way are not affected. Raises ``SpecError`` unless in (0, 10].
+    def drift(self, drift: Drift) -> None:
+        """From now on the machine departs from its spec by ``drift``, and by nothing else.
+
+        Spec and profile id stay as they are; ``Drift()`` takes it back. Executions under way are
+        not affected; on a machine with a physical state this waits for the one. Raises ``SpecError`` for a temperature on a machine that does not heat.
         """
-        if not 0 < dram_bandwidth <= 10:
-            raise SpecError(f"derate: DRAM bandwidth factor {dram_bandwidth} is not in (0, 10]")
-        self._bandwidth = float(dram_bandwidth)
+        if drift.temperature_celsius is not None and not self._spec.physical.heats:
+            raise SpecError(
+                f"drift.temperature_celsius: {drift.temperature_celsius:g} on {self._name}, which "
+                "does not heat; give its spec [physical] thermal_resistance_kelvin_per_watt"
+            )
+        with self._turn, self._lock:
+            # the temperature is where the state goes on from, not a thing that stays
+            self._drift = replace(drift, temperature_celsius=None)
+            self._state = _drifted(self._physical(self._drift), self._state, drift)
+
+    def derate(self, dram_bandwidth: float) -> None:
+        """From now on DRAM moves ``dram_bandwidth`` times the bytes per cycle that the spec says;
+        other drift stays. Raises ``SpecError`` as ``Drift`` does."""
+        self.drift(replace(self._drift, dram_bandwidth=float(dram_bandwidth)))
 
     def time(self, program: Program) -> Execution:
         """Cost of a program, without numerics. Raises ``ProgramError`` for an illegal program."""
-        return self._execution(self._load(program).execute(self._bandwidth))
+        return self._execute(self._load(program), None)
 
     def run(
         self, program: Program, tensors: Mapping[str, Array]
@@ -70,7 +117,7 @@ class EmulatorTarget:
         """
         loaded = self._load(program)
         arrays = [_array(program, tensor, tensors) for tensor in program.tensors]
-        execution = self._execution(loaded.execute(self._bandwidth, arrays))
+        execution = self._execute(loaded, arrays)
         outputs = {
             tensor.name: array
             for tensor, array in zip(program.tensors, arrays, strict=True)
@@ -102,10 +149,60 @@ class EmulatorTarget:
         verify(program, self._spec.scratchpad_elements)
         return Loaded(program, self._spec)
 
-    def _execution(self, raw: Mapping[str, object]) -> Execution:
-        counters = counters_of(raw, self._spec)
+    def _physical(self, drift: Drift) -> PhysicalSpec:
+        """The spec's physics, with the noise of a drift."""
+        spec = self._spec.physical
+        return spec if drift.noise is None else replace(spec, noise=drift.noise)
+
+    def _execute(self, loaded: Loaded, arrays: list[Array] | None) -> Execution:
+        with self._lock:
+            drift, state = self._drift, self._state
+        if state is None:
+            return self._at(loaded, arrays, drift.clock, drift.dram_bandwidth, 1.0)
+        with self._turn:
+            return self._execute_next(loaded, arrays)
+
+    def _execute_next(self, loaded: Loaded, arrays: list[Array] | None) -> Execution:
+        """Execute from the present physical state, and leave the next one."""
+        with self._lock:
+            drift, state = self._drift, self._state
+        spec = self._physical(drift)
+        if state is None:  # the drift that kept a state was taken back meanwhile
+            return self._at(loaded, arrays, drift.clock, drift.dram_bandwidth, 1.0)
+        clock, bandwidth = conditions(spec, state)
+        clock, bandwidth = clock * drift.clock, bandwidth * drift.dram_bandwidth
+        execution = self._at(loaded, arrays, clock, bandwidth, noise_factor(spec, state))
+        seconds = execution.counters["cycles"] / (clock * self._spec.clock_hz)
+        with self._lock:
+            self._state = after(spec, state, seconds, execution.energy_fj * 1e-15)
+        return execution
+
+    def _at(
+        self,
+        loaded: Loaded,
+        arrays: list[Array] | None,
+        clock: float,
+        bandwidth: float,
+        noise: float,
+    ) -> Execution:
+        """Execute once at factors of the nominal clock and DRAM bandwidth. DRAM does not slow with
+        the core: per cycle of a slower core it moves more."""
+        counters = counters_of(loaded.execute(bandwidth / clock, arrays), self._spec)
+        counted = counters["cycles"]
+        exact = clock == 1 and noise == 1
+        cycles = counted if exact else max(min(counted, 1), round(counted / clock * noise))
         dram_bytes = counters["dram_read_bytes"] + counters["dram_write_bytes"]
-        return Execution(counters["cycles"], counters["energy_fj"], dram_bytes, counters)
+        return Execution(cycles, counters["energy_fj"], dram_bytes, counters)
+
+
+def _drifted(spec: PhysicalSpec, state: PhysicalState | None, drift: Drift) -> PhysicalState | None:
+    """The state that a drift makes of one: none without physics, a new one where there was none."""
+    if not spec.active:
+        return None
+    known = beginning(spec) if state is None else state
+    if drift.temperature_celsius is None:
+        return known
+    return at_temperature(spec, known, drift.temperature_celsius)
 
 
 def _array(program: Program, tensor: DramTensor, given: Mapping[str, Array]) -> Array:

@@ -17,7 +17,12 @@ Array = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """What one execution of a program cost. ``counters`` are keyed by the target's counter table."""
+    """What one execution of a program cost. ``counters`` are keyed by the target's counter table.
+
+    ``cycles`` is the elapsed time in cycles of the spec's nominal clock, as measured. The counters
+    are the exact count of the core's own cycles, which last longer when it is throttled or aged:
+    ``cycles`` equals ``counters["cycles"]`` on a machine at its nominal clock without noise.
+    """
 
     cycles: int
     energy_fj: int

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 
 from autotune.errors import SpecError
+from autotune.targets.physical import PhysicalSpec
 
 
 def _require(condition: bool, where: str, message: str) -> None:
@@ -188,14 +189,15 @@ class EnergySpec:
     static_cycle_fj: int
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            _require(0 <= value <= 10**12, f"energy.{field.name}", f"{value} is not in 0..10^12")
+        for row in fields(self):
+            value = getattr(self, row.name)
+            _require(0 <= value <= 10**12, f"energy.{row.name}", f"{value} is not in 0..10^12")
 
 
 @dataclass(frozen=True)
 class HardwareSpec:
-    """A machine. Equal numbers make an equal ``profile_id``, whatever the name."""
+    """A machine. Equal numbers make an equal ``profile_id``, whatever the name. ``physical`` is all
+    off by default: equal programs then cost the same, always."""
 
     name: str
     description: str
@@ -208,6 +210,7 @@ class HardwareSpec:
     dram: DramSpec
     control: ControlSpec
     energy: EnergySpec
+    physical: PhysicalSpec = field(default_factory=PhysicalSpec)
 
     def __post_init__(self) -> None:
         _require(1 <= self.cores <= 64, "cores", f"{self.cores} is not in 1..64")
@@ -215,10 +218,12 @@ class HardwareSpec:
 
     @cached_property
     def profile_id(self) -> str:
-        """Hardware profile: 16 hex digits over every number, not over name and prose."""
-        numbers = {
-            k: v for k, v in asdict(self).items() if k not in ("name", "description", "sources")
-        }
+        """Hardware profile: 16 hex digits over every number, not over name and prose, nor over
+        physics that is off."""
+        left_out = {"name", "description", "sources"}
+        if not self.physical.active:
+            left_out.add("physical")
+        numbers = {k: v for k, v in asdict(self).items() if k not in left_out}
         return hashlib.sha256(repr(sorted(numbers.items())).encode()).hexdigest()[:16]
 
     @property

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from autotune.errors import SpecError
+from autotune.targets.physical import PhysicalSpec
 from autotune.targets.spec import (
     ControlSpec,
     DramSpec,
@@ -28,6 +29,9 @@ SECTIONS: dict[str, type] = {
     "energy": EnergySpec,
 }
 """TOML table to the dataclass whose fields are its keys."""
+
+OPTIONAL: dict[str, type] = {"physical": PhysicalSpec}
+"""Tables that may be left out, as may any key of theirs; the dataclass has defaults."""
 
 _TOP: dict[str, type] = {"description": str, "sources": list, "cores": int, "clock_hz": float}
 _WORDS: dict[type, str] = {
@@ -66,26 +70,35 @@ def read_spec(path: Path) -> HardwareSpec:
 
 def parse_spec(name: str, document: Mapping[str, Any]) -> HardwareSpec:
     """The spec in a parsed TOML document. Raises ``SpecError`` naming key and value."""
-    _check_keys(document, [*_TOP, *SECTIONS], "")
+    _check_keys(document, [*_TOP, *SECTIONS], "", [*OPTIONAL])
     top = {key: _typed(document[key], kind, key) for key, kind in _TOP.items()}
     parts: dict[str, Any] = {
         key: _section(document[key], kind, key) for key, kind in SECTIONS.items()
     }
-    return HardwareSpec(name=name, **(top | parts))
+    optional: dict[str, Any] = {
+        key: _section(document[key], kind, key) for key, kind in OPTIONAL.items() if key in document
+    }
+    return HardwareSpec(name=name, **(top | parts | optional))
 
 
 def _section(value: object, kind: type[Section], section: str) -> Section:
     keys: dict[str, Any] = _typed(value, dict, section)
     kinds = get_type_hints(kind)
     names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
-    _check_keys(keys, names, f"{section}.")
-    return kind(**{key: _typed(keys[key], kinds[key], f"{section}.{key}") for key in names})
+    optional = section in OPTIONAL
+    _check_keys(keys, [] if optional else names, f"{section}.", names if optional else [])
+    return kind(
+        **{key: _typed(keys[key], kinds[key], f"{section}.{key}") for key in names if key in keys}
+    )
 
 
-def _check_keys(given: Mapping[str, Any], known: list[str], prefix: str) -> None:
-    for key in known:
+def _check_keys(
+    given: Mapping[str, Any], needed: list[str], prefix: str, optional: list[str]
+) -> None:
+    for key in needed:
         if key not in given:
             raise SpecError(f"{prefix}{key}: missing; a spec gives every key (see edge.toml)")
+    known = [*needed, *optional]
     for key in given:
         if key not in known:
             raise SpecError(f"{prefix}{key}: unknown key; known: {', '.join(known)}")
