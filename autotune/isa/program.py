@@ -17,6 +17,7 @@ from autotune.isa.table import (
     SEMAPHORES,
     Field,
     FieldType,
+    Format,
     InstructionRow,
     Opcode,
 )
@@ -129,6 +130,7 @@ class DramTensor:
     name: str
     shape: tuple[int, ...]
     role: Role
+    format: Format = Format.FP32
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.shape) <= MAX_RANK:
