@@ -105,7 +105,7 @@ DATAFLOWS = ("os", "ws", "is")
 EVENTS_PER_CHECK = 1 << 20
 """Instructions started between two looks for Ctrl-C."""
 
-cdef Layout LAYOUTS[32]
+cdef Layout LAYOUTS[64]
 
 _OPERAND_NAMES = {
     opcode: [name for name, _ in operands] for opcode, operands in OPERANDS.items()
@@ -151,9 +151,10 @@ cdef void _fill_layouts() except *:
         LAYOUTS[opcode].unit = int(row.unit)
         for slot, names in enumerate(groups):
             first = index.get(names[0], -1)
-            LAYOUTS[opcode].at[slot] = first
             places = [index.get(name, -1) for name in names]
-            assert first < 0 or places == list(range(first, first + len(names))), (opcode, names)
+            if first >= 0 and places != list(range(first, first + len(names))):
+                first = -1  # a row with its own arrangement of these fields
+            LAYOUTS[opcode].at[slot] = first
 
 
 _fill_layouts()

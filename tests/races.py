@@ -64,11 +64,14 @@ class RaceDetector(Interpreter):
                 "a": ("m", "k2", "k1", "k0"),
                 "b": ("k2", "k1", "k0", "n1", "n0"),
                 "c": ("m", "n1", "n0"),
+                "r": ("m", "n1", "n0"),
             }
             if name == "bias":
                 axis = i.get("bias_axis")
                 size = [0, i.get("m"), i.get("n0")][axis]
                 view = self._view(i, name, [size], [1]) if size else np.zeros(0, np.float32)
+            elif name == "r" and not i.get("adds"):
+                view = np.zeros(0, np.float32)
             else:
                 sizes = [i.get(d) for d in dims[name]]
                 view = self._view(i, name, sizes, [i.get(f"{name}_{d}") for d in dims[name]])

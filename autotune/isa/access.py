@@ -2,24 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from operator import itemgetter, mul
 
 from autotune.isa.notation import OPERAND_PARTS
 from autotune.isa.program import field_index
-from autotune.isa.table import MAX_RANK, OPERANDS, Opcode, When
+from autotune.isa.table import (
+    CHAIN_STAGES,
+    ELEMENT_BYTES,
+    MAX_RANK,
+    OPERANDS,
+    Format,
+    Opcode,
+    StageKind,
+    When,
+)
 
 Values = tuple[int | float, ...]
 """``Instruction.values`` of one opcode."""
+Getter = Callable[..., tuple[int, ...]]
+Condition = Callable[[Values], bool]
 
 MATMUL_DIMENSIONS = {
     "a": ("m", "k2", "k1", "k0"),
     "b": ("k2", "k1", "k0", "n1", "n0"),
     "c": ("m", "n1", "n0"),
+    "r": ("m", "n1", "n0"),
 }
 """Loops of a matrix multiply that each operand runs over; ``bias_axis`` says so for the bias."""
 BIAS_DIMENSION = {1: "m", 2: "n0"}
+STATE_WORDS = 3
+"""Words per row of an ONLINE's state: maximum, sum, factor."""
+FORMAT_FIELDS = {
+    (Opcode.LOAD, "dst"): "format",
+    (Opcode.STORE, "src"): "format",
+    (Opcode.GATHER, "dst"): "format",
+    (Opcode.MATMUL, "a"): "a_format",
+    (Opcode.MATMUL, "b"): "b_format",
+    (Opcode.CONVERT, "dst"): "dst_format",
+    (Opcode.CONVERT, "src"): "src_format",
+}
+"""Which field holds the format of an operand; the elements of every other one fill a word."""
+_BYTES = {int(form): form.bytes for form in Format}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,94 +52,157 @@ class Access:
     """One operand of one opcode.
 
     ``address(values)`` is base, step0, level0, step1, level1, slot, turn; ``span(values)`` is the
-    distance in elements from the rectangle's first element to its last.
+    distance in words from the rectangle's first element to its last. ``present`` says whether the
+    instruction touches the operand at all (None: always), ``keeps`` whether it reads what it
+    writes already in its first run (None: never).
     """
 
     operand: str
     written: bool
-    address: Callable[..., tuple[int, ...]]
+    address: Getter
     span: Callable[[Values], int]
+    present: Condition | None = None
+    keeps: Condition | None = None
 
 
-def _span(
-    sizes: Callable[..., tuple[int, ...]], strides: Callable[..., tuple[int, ...]]
-) -> Callable[[Values], int]:
+def _positions(opcode: Opcode, names: Sequence[str]) -> Getter:
+    index = field_index(opcode)
+    places = [index[name] for name in names if name in index]
+    if len(places) == 1:
+        place = places[0]
+        return lambda values: (values[place],)
+    return itemgetter(*places)
+
+
+def _span(opcode: Opcode, sizes: Sequence[str], strides: Sequence[str]) -> Callable[[Values], int]:
+    sizes_of, strides_of = _positions(opcode, sizes), _positions(opcode, strides)
+
     def span(values: Values) -> int:
-        steps = strides(values)
-        reached: int = sum(map(mul, sizes(values), steps)) - sum(steps)
+        steps = strides_of(values)
+        reached: int = sum(map(mul, sizes_of(values), steps)) - sum(steps)
         return reached
 
     return span
 
 
-def _positions(opcode: Opcode, names: list[str]) -> Callable[..., tuple[int, ...]]:
-    index = field_index(opcode)
-    return itemgetter(*(index[name] for name in names))
+def _packed(opcode: Opcode, form: str, span: Callable[[Values], int]) -> Callable[[Values], int]:
+    """A span of elements in words; elements never straddle two of them."""
+    place = field_index(opcode)[form]
+
+    def packed(values: Values) -> int:
+        reached, code = span(values), values[place]
+        return reached * _BYTES[int(code)] // ELEMENT_BYTES if code else reached
+
+    return packed
 
 
 def _access(opcode: Opcode, operand: str, written: bool) -> Access:
     if opcode is Opcode.MATMUL:
-        dimensions = MATMUL_DIMENSIONS[operand]
-        sizes = _positions(opcode, list(dimensions))
-        strides = _positions(opcode, [f"{operand}_{d}" for d in dimensions])
+        sizes = MATMUL_DIMENSIONS[operand]
+        strides = tuple(f"{operand}_{d}" for d in sizes)
     else:
-        sizes = _positions(opcode, [f"size{d}" for d in range(MAX_RANK)])
-        strides = _positions(opcode, [f"{operand}_stride{d}" for d in range(MAX_RANK)])
-    return Access(operand, written, _address(opcode, operand), _span(sizes, strides))
+        sizes = tuple(f"size{d}" for d in range(MAX_RANK))
+        strides = tuple(f"{operand}_stride{d}" for d in range(MAX_RANK))
+    span = _span(opcode, sizes, strides)
+    form = FORMAT_FIELDS.get((opcode, operand))
+    if form is not None:
+        span = _packed(opcode, form, span)
+    return Access(operand, written, _address(opcode, operand), span)
 
 
-def _address(opcode: Opcode, operand: str) -> Callable[..., tuple[int, ...]]:
+def _address(opcode: Opcode, operand: str) -> Getter:
     return _positions(opcode, [f"{operand}_{part}" for part in OPERAND_PARTS])
 
 
-def _bias(dimension: str) -> Access:
-    """The bias is a dense vector over ``dimension``."""
+def _field(opcode: Opcode, name: str, wanted: int) -> Condition:
+    place = field_index(opcode)[name]
+    return lambda values: values[place] == wanted
+
+
+def _always(values: Values) -> bool:
+    return True
+
+
+def _matmul() -> tuple[Access, ...]:
     index = field_index(Opcode.MATMUL)
-    size = index[dimension]
-    address = _address(Opcode.MATMUL, "bias")
-    return Access("bias", False, address, lambda values: int(values[size]) - 1)
+    epilogue, axis, adds = index["epilogue"], index["bias_axis"], index["adds"]
 
-
-ACCESSES: dict[Opcode, tuple[Access, ...]] = {
-    opcode: tuple(
-        sorted(
-            (_access(opcode, name, written) for name, written in operands if name != "bias"),
-            key=lambda access: access.written,
+    def bias(code: int, dimension: str) -> Access:
+        """A dense vector over ``dimension``."""
+        size = index[dimension]
+        return Access(
+            "bias",
+            False,
+            _address(Opcode.MATMUL, "bias"),
+            lambda values: int(values[size]) - 1,
+            lambda values: values[axis] == code and values[epilogue] != When.NEVER,
         )
+
+    residual = replace(
+        _access(Opcode.MATMUL, "r", False),
+        present=lambda values: values[adds] == 1 and values[epilogue] != When.NEVER,
     )
-    for opcode, operands in OPERANDS.items()
+    accumulator = replace(
+        _access(Opcode.MATMUL, "c", True),
+        keeps=_field(Opcode.MATMUL, "accumulate", When.ALWAYS),
+    )
+    factors = [_access(Opcode.MATMUL, name, False) for name in ("a", "b")]
+    biases = [bias(code, dimension) for code, dimension in BIAS_DIMENSION.items()]
+    return (*factors, *biases, residual, accumulator)
+
+
+def _chain() -> tuple[Access, ...]:
+    kinds = _positions(Opcode.CHAIN, [f"stage{i}_kind" for i in range(CHAIN_STAGES)])
+
+    def side(name: str, *users: StageKind) -> Access:
+        return replace(
+            _access(Opcode.CHAIN, name, False),
+            present=lambda values: any(kind in users for kind in kinds(values)),
+        )
+
+    return (
+        _access(Opcode.CHAIN, "src", False),
+        side("side0", StageKind.WITH0, StageKind.FROM0),
+        side("side1", StageKind.WITH1, StageKind.FROM1),
+        _access(Opcode.CHAIN, "dst", True),
+    )
+
+
+def _online() -> tuple[Access, ...]:
+    rows, stride = (field_index(Opcode.ONLINE)[name] for name in ("size0", "state_stride0"))
+    state = Access(
+        "state",
+        True,
+        _address(Opcode.ONLINE, "state"),
+        lambda values: (int(values[rows]) - 1) * int(values[stride]) + STATE_WORDS - 1,
+        keeps=_field(Opcode.ONLINE, "accumulate", When.ALWAYS),
+    )
+    return (_access(Opcode.ONLINE, "src", False), state, _access(Opcode.ONLINE, "dst", True))
+
+
+def _plain(opcode: Opcode) -> tuple[Access, ...]:
+    """Operands of an opcode that touches all of them in every run."""
+    found = [_access(opcode, name, written) for name, written in OPERANDS[opcode]]
+    if opcode is Opcode.FMA:
+        found[0] = replace(found[0], keeps=_always)
+    elif opcode is Opcode.REDUCE:
+        found[0] = replace(found[0], keeps=_field(opcode, "accumulate", 1))
+    return tuple(sorted(found, key=lambda access: access.written))
+
+
+_PARTICULAR = {Opcode.MATMUL: _matmul, Opcode.CHAIN: _chain, Opcode.ONLINE: _online}
+ACCESSES: dict[Opcode, tuple[Access, ...]] = {
+    opcode: _PARTICULAR[opcode]() if opcode in _PARTICULAR else _plain(opcode)
+    for opcode in OPERANDS
 }
-"""Operands of every opcode, those that are read before the one that is written; without the bias
-of MATMUL, which is there only where ``bias_axis`` says so."""
-
-BIAS_ACCESSES: dict[int, Access] = {axis: _bias(d) for axis, d in BIAS_DIMENSION.items()}
+"""Operands of every opcode, those that are read before those that are written."""
 
 
-def _extents(opcode: Opcode) -> Callable[..., tuple[int, ...]]:
+def _extents(opcode: Opcode) -> Getter:
     if opcode is Opcode.MATMUL:
         return _positions(opcode, ["m", "n1", "n0", "k2", "k1", "k0"])
     return _positions(opcode, [f"size{d}" for d in range(MAX_RANK)])
 
 
-EXTENTS: dict[Opcode, Callable[..., tuple[int, ...]]] = {
-    opcode: _extents(opcode) for opcode in OPERANDS
-}
+EXTENTS: dict[Opcode, Getter] = {opcode: _extents(opcode) for opcode in OPERANDS}
 """All sizes of an instruction, each of which must be at least 1."""
-
-_MATMUL_ACCUMULATE = field_index(Opcode.MATMUL)["accumulate"]
-_REDUCE_ACCUMULATE = field_index(Opcode.REDUCE)["accumulate"]
-
-
-KEEPERS = frozenset((int(Opcode.FMA), int(Opcode.REDUCE), int(Opcode.MATMUL)))
-"""Opcodes that may read what their destination holds."""
-
-
-def keeps_destination(values: Values) -> bool:
-    """Whether one of the ``KEEPERS`` does so already in its first run."""
-    match values[0]:
-        case Opcode.REDUCE:
-            return values[_REDUCE_ACCUMULATE] == 1
-        case Opcode.MATMUL:
-            return values[_MATMUL_ACCUMULATE] == When.ALWAYS
-        case _:
-            return True

@@ -5,6 +5,7 @@ A line is a directive, an instruction, or blank; ``#`` begins a comment::
     .program "axpy"
     .scratchpad 64
     .tensor 0 "x" input (4, 32)
+    .tensor 1 "w" constant bf16 (32)
     .core
     .credits (0, 2)
     loop trips=4 level=i0
@@ -23,13 +24,14 @@ import json
 from collections.abc import Iterator
 
 from autotune.errors import ProgramError
-from autotune.isa.notation import GROUPS, Group
+from autotune.isa.notation import BLOCKS, GROUPS, Group
 from autotune.isa.program import DramTensor, Instruction, Program, Role
 from autotune.isa.scanner import Scanner
 from autotune.isa.spelling import read, write
-from autotune.isa.table import HEADER, INSTRUCTIONS, Opcode
+from autotune.isa.table import HEADER, INSTRUCTIONS, Format, Opcode
 
 _OPCODES = {opcode.name.lower(): opcode for opcode in Opcode}
+_FORMATS = {form.name.lower(): form for form in Format}
 _WAITS = tuple(i for i, field in enumerate(HEADER) if field.name.startswith("wait"))
 _SIGNALS = tuple(i for i, field in enumerate(HEADER) if field.name.startswith("signal"))
 
@@ -39,7 +41,8 @@ def disassemble(program: Program) -> str:
     lines = [f".program {_quoted(program.name)}", f".scratchpad {program.scratchpad_elements}"]
     for number, tensor in enumerate(program.tensors):
         shape = ", ".join(map(str, tensor.shape))
-        lines.append(f".tensor {number} {_quoted(tensor.name)} {tensor.role} ({shape})")
+        form = "" if tensor.format is Format.FP32 else f" {tensor.format.name.lower()}"
+        lines.append(f".tensor {number} {_quoted(tensor.name)} {tensor.role}{form} ({shape})")
     for stream, credits in zip(program.streams, program.credits, strict=True):
         lines.append(".core")
         if credits:
@@ -58,7 +61,7 @@ def _stream_lines(stream: tuple[Instruction, ...]) -> Iterator[str]:
         opcode = instruction.opcode
         depth -= opcode is Opcode.END
         yield "  " * max(0, depth) + instruction_text(instruction)
-        depth += opcode is Opcode.LOOP
+        depth += opcode in BLOCKS
 
 
 def instruction_text(instruction: Instruction) -> str:
@@ -139,10 +142,11 @@ class _Draft:
         role = scan.word("a role")
         if role not in list(Role):
             raise scan.error(f"{role!r} is not a role ({', '.join(Role)})", column)
+        form = _format(scan) if scan.next.kind == "word" else Format.FP32
         column = scan.next.column
         shape = tuple(scan.list("an extent"))
         try:
-            return DramTensor(name, shape, Role(role))
+            return DramTensor(name, shape, Role(role), form)
         except ProgramError as error:
             raise scan.error(str(error), column) from None
 
@@ -171,6 +175,14 @@ class _Draft:
             )
         except ProgramError as error:
             raise ProgramError(f"{place}: {error}") from None
+
+
+def _format(scan: Scanner) -> Format:
+    column = scan.next.column
+    name = scan.word("a format")
+    if name not in _FORMATS:
+        raise scan.error(f"{name!r} is not a format ({', '.join(_FORMATS)})", column)
+    return _FORMATS[name]
 
 
 def _instruction(opcode: Opcode, scan: Scanner) -> Instruction:

@@ -1,8 +1,8 @@
-"""The binary form of a program: a checked container of 1024-bit words; stands beside assembly.
+"""The binary form of a program: a checked container of 1536-bit words; stands beside assembly.
 
 Layout, little-endian: magic ``ATTP``, u16 version, u16 zero; name; u32 scratchpad elements;
-u16 tensor count, each: name, u8 role, u8 rank, u32 extents; u16 core count, each: u16 credit
-count, u8 credits, u32 instruction count, words of 128 bytes; u32 CRC-32 of everything before it.
+u16 tensor count, each: name, u8 role, u8 format, u8 rank, u32 extents; u16 core count, each: u16
+credit count, u8 credits, u32 instruction count, words of 192 bytes; u32 CRC-32 of all before it.
 A name is a u16 byte count and UTF-8. Bits of a word beyond its row's fields are zero.
 """
 
@@ -15,10 +15,10 @@ from functools import cache
 
 from autotune.errors import ProgramError
 from autotune.isa.program import DramTensor, Instruction, Program, Role, fitted
-from autotune.isa.table import HEADER, INSTRUCTIONS, WORD_BYTES, FieldType, Opcode
+from autotune.isa.table import HEADER, INSTRUCTIONS, WORD_BYTES, FieldType, Format, Opcode
 
 MAGIC = b"ATTP"
-VERSION = 1
+VERSION = 2
 _PREFIX = struct.Struct("<4sHH")
 _CRC = struct.Struct("<I")
 _U8, _U16, _U32 = struct.Struct("<B"), struct.Struct("<H"), struct.Struct("<I")
@@ -48,7 +48,7 @@ def _slots(opcode: Opcode) -> tuple[_Slot, ...]:
 
 
 def encode_word(instruction: Instruction) -> bytes:
-    """One instruction as 128 bytes; float32 bits are kept, but a signalling NaN becomes quiet.
+    """One instruction as 192 bytes; float32 bits are kept, but a signalling NaN becomes quiet.
 
     Raises ``ProgramError`` for a value that its field cannot hold.
     """
@@ -71,7 +71,7 @@ def encode_word(instruction: Instruction) -> bytes:
 
 
 def decode_word(data: bytes) -> Instruction:
-    """One instruction from 128 bytes. Raises ``ProgramError`` for an unknown opcode or for bits
+    """One instruction from 192 bytes. Raises ``ProgramError`` for an unknown opcode or for bits
     set beyond the row's fields."""
     if len(data) != WORD_BYTES:
         raise ProgramError(f"an instruction word has {WORD_BYTES} bytes, not {len(data)}")
@@ -104,7 +104,7 @@ def encode(program: Program) -> bytes:
     parts.append(_packed(_U16, len(program.tensors), f"{program.name}: tensors"))
     for tensor in program.tensors:
         parts.append(_name_bytes(tensor.name))
-        parts.append(bytes((_ROLES.index(tensor.role), len(tensor.shape))))
+        parts.append(bytes((_ROLES.index(tensor.role), tensor.format, len(tensor.shape))))
         parts += [
             _packed(_U32, extent, f"tensor {tensor.name!r}: extent") for extent in tensor.shape
         ]
@@ -186,12 +186,14 @@ class _Reader:
     def tensor(self) -> DramTensor:
         start = self.offset
         name = self.name()
-        role, rank = self.take(2)
+        role, form, rank = self.take(3)
         if role >= len(_ROLES):
-            raise self.error(self.offset - 2, f"unknown tensor role {role}")
+            raise self.error(self.offset - 3, f"unknown tensor role {role}")
+        if form >= len(Format):
+            raise self.error(self.offset - 2, f"unknown tensor format {form}")
         shape = tuple(self.number(_U32) for _ in range(rank))
         try:
-            return DramTensor(name, shape, _ROLES[role])
+            return DramTensor(name, shape, _ROLES[role], Format(form))
         except ProgramError as error:
             raise self.error(start, str(error)) from None
 

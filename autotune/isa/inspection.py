@@ -46,17 +46,21 @@ INSPECTIONS: dict[int, Inspection] = {int(opcode): _inspection(opcode) for opcod
 
 
 def _beyond(opcode: Opcode, rank: int) -> Callable[..., tuple[int, ...]]:
-    """Sizes, coordinates and steps of the dimensions that a tensor of ``rank`` does not have."""
+    """Coordinates and steps, and but for GATHER sizes, of the dimensions that a tensor of ``rank``
+    does not have."""
     index = field_index(opcode)
-    parts = ("size", "coord", "step")
+    parts = ("coord", "step") if opcode is Opcode.GATHER else ("coord", "step", "size")
     return itemgetter(*(index[f"{part}{d}"] for part in parts for d in range(rank, MAX_RANK)))
 
 
 BEYOND = {
     (int(opcode), rank): _beyond(opcode, rank)
-    for opcode in (Opcode.LOAD, Opcode.STORE)
+    for opcode in (Opcode.LOAD, Opcode.STORE, Opcode.GATHER)
     for rank in range(1, MAX_RANK)
 }
 NOTHING_BEYOND = {
-    rank: (1,) * (MAX_RANK - rank) + (0,) * (2 * (MAX_RANK - rank)) for rank in range(1, MAX_RANK)
+    (opcode, rank): (0,) * (2 * (MAX_RANK - rank)) + (1,) * (MAX_RANK - rank)
+    if opcode != Opcode.GATHER
+    else (0,) * (2 * (MAX_RANK - rank))
+    for opcode, rank in BEYOND
 }

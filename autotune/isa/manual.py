@@ -18,13 +18,16 @@ from autotune.isa.table import (
     MAX_RANK,
     NO_LEVEL,
     OPERANDS,
+    PARAMETERS,
     SEMAPHORES,
     WORD_BITS,
     BinaryFn,
     Field,
     FieldType,
+    Format,
     InstructionRow,
     ReduceFn,
+    StageKind,
     UnaryFn,
     Unit,
     When,
@@ -35,7 +38,7 @@ UNIT_DOCS: dict[Unit, str] = {
     Unit.STORE: "moves rectangles from the scratchpad to DRAM",
     Unit.MATRIX: "multiplies tiles",
     Unit.VECTOR: "element-wise operations and reductions on tiles",
-    Unit.CONTROL: "loops, semaphores, profile marks",
+    Unit.CONTROL: "loops, dispatch, semaphores, profile marks",
 }
 CODE_DOCS: dict[type[IntEnum], dict[IntEnum, str]] = {
     UnaryFn: {
@@ -77,6 +80,21 @@ CODE_DOCS: dict[type[IntEnum], dict[IntEnum, str]] = {
         When.BY_LEVEL: "accumulate: unless `k_level` is in its first trip; "
         "epilogue: if `k_level` is in its last trip",
     },
+    StageKind: {
+        StageKind.NONE: "x",
+        StageKind.UNARY: "fn(x), a UnaryFn with the stage's own p0 and p1",
+        StageKind.WITH0: "fn(x, side0), a BinaryFn",
+        StageKind.WITH1: "fn(x, side1), a BinaryFn",
+        StageKind.FROM0: "fn(side0, x), a BinaryFn",
+        StageKind.FROM1: "fn(side1, x), a BinaryFn",
+    },
+    Format: {
+        Format.FP32: "IEEE 754 binary32; 4 bytes",
+        Format.BF16: "upper half of an fp32; rounding to nearest, ties to even; 2 bytes",
+        Format.INT8: "two's complement; 1 byte",
+        Format.UINT8: "unsigned; 1 byte",
+        Format.INT32: "two's complement; 4 bytes",
+    },
 }
 
 _INTRODUCTION = f"""# Tile instruction set
@@ -84,8 +102,11 @@ _INTRODUCTION = f"""# Tile instruction set
 Generated from `autotune/isa/table.py` by `python -m autotune.isa.manual`; do not edit.
 
 An instruction word has {WORD_BITS} bits, little-endian. Bit 0 is the least significant; fields
-are packed in the order of the tables below, unused bits are 0. Elements are float32
-({ELEMENT_BYTES} bytes); every address, stride and size counts elements.
+are packed in the order of the tables below, unused bits are 0.
+
+The scratchpad is made of words of {ELEMENT_BYTES} bytes; every address counts words. Sizes and strides count
+elements of the operand's format, float32 unless a field says otherwise; narrow formats are packed,
+and an operand begins at the first byte of its word.
 
 A program has a table of DRAM tensors and, for each core, one stream of instructions that ends with
 HALT. A core hands each instruction to its unit's queue in stream order; queues run decoupled, each
@@ -93,7 +114,9 @@ one in order, synchronised by semaphores alone.
 
 **Loops** nest up to {MAX_LOOP_DEPTH} deep. A loop's *level* is the number of loops around it; a
 level field that holds {NO_LEVEL} means *no loop* (`_` in the text form), and its step or slot is
-without effect.
+without effect. A **CASE** nests and counts as a loop of one trip that may be left out, by one of the
+program's {PARAMETERS} runtime parameters. What is written in it does not count as written behind
+it, and its body changes no semaphore's count.
 
 **Scratchpad addresses** are `base + step0 · index[level0] + step1 · index[level1]
 + slot · (count[turn] mod 2)`. `index` is a loop's current trip, from 0; `count` is the number of
@@ -104,7 +127,10 @@ is entered again. In text: `dst=[base + step0*i0 + step1*i1 + slot@i2]`.
 per dimension and operand. Dimension d of a rectangle is dimension d of its tensor; dimensions that
 the tensor lacks have size 1, coordinate 0 and step 0. A rectangle begins at
 `coord_d + step_d · index[level_d]` in dimension d, `at=(…)` in text. What lies outside of the
-tensor is padding: a load fills it with `pad`, a store leaves it out.
+tensor is padding: a load fills it with `pad`, a store leaves it out. A GATHER alone chooses by
+`axis` and `hop` how its rectangle lies in the tensor.
+
+**Transfers** convert between the tensor's format and the operand's.
 
 **Semaphores** 1 to {SEMAPHORES - 1} of each core count up on a signal (`!4` in text) and down on a
 wait (`?4`), which blocks the queue while the count is 0; they start with the program's credits and

@@ -11,14 +11,17 @@ from enum import Enum, IntEnum, auto
 
 from autotune.isa.program import field_index
 from autotune.isa.table import (
+    CHAIN_STAGES,
     HEADER,
     INSTRUCTIONS,
     MAX_RANK,
     OPERANDS,
     BinaryFn,
     Field,
+    Format,
     Opcode,
     ReduceFn,
+    StageKind,
     UnaryFn,
     Unit,
     When,
@@ -27,12 +30,34 @@ from autotune.isa.table import (
 CODES: dict[Opcode, dict[str, type[IntEnum]]] = {
     Opcode.WAIT: {"unit": Unit},
     Opcode.SIGNAL: {"unit": Unit},
-    Opcode.MATMUL: {"accumulate": When, "epilogue": When, "fn": UnaryFn},
+    Opcode.LOAD: {"format": Format},
+    Opcode.STORE: {"format": Format},
+    Opcode.GATHER: {"format": Format},
+    Opcode.MATMUL: {
+        "accumulate": When,
+        "epilogue": When,
+        "fn": UnaryFn,
+        "a_format": Format,
+        "b_format": Format,
+    },
     Opcode.UNARY: {"fn": UnaryFn},
     Opcode.BINARY: {"fn": BinaryFn},
     Opcode.REDUCE: {"fn": ReduceFn},
+    Opcode.CHAIN: {f"stage{i}_kind": StageKind for i in range(CHAIN_STAGES)},
+    Opcode.ONLINE: {"accumulate": When},
+    Opcode.CONVERT: {"dst_format": Format, "src_format": Format},
 }
 """Fields that hold a code, with the enumeration that names it."""
+
+STAGE_FUNCTIONS: dict[StageKind, type[IntEnum] | None] = {
+    StageKind.NONE: None,
+    StageKind.UNARY: UnaryFn,
+    StageKind.WITH0: BinaryFn,
+    StageKind.WITH1: BinaryFn,
+    StageKind.FROM0: BinaryFn,
+    StageKind.FROM1: BinaryFn,
+}
+"""What the function code of a CHAIN's stage is, by the stage's kind."""
 
 EPILOGUE_FUNCTIONS = (UnaryFn.COPY, UnaryFn.RELU, UnaryFn.LEAKY_RELU, UnaryFn.CLIP)
 """What a MATMUL may apply on the way out of the accumulator."""
@@ -40,8 +65,10 @@ EPILOGUE_FUNCTIONS = (UnaryFn.COPY, UnaryFn.RELU, UnaryFn.LEAKY_RELU, UnaryFn.CL
 ALWAYS_SHOWN: dict[Opcode, tuple[str, ...]] = {
     Opcode.LOOP: ("level", "trips"),
     Opcode.END: ("level",),
+    Opcode.CASE: ("level", "parameter", "low", "high"),
     Opcode.LOAD: ("tensor",),
     Opcode.STORE: ("tensor",),
+    Opcode.GATHER: ("tensor",),
     Opcode.UNARY: ("fn",),
     Opcode.BINARY: ("fn",),
     Opcode.REDUCE: ("fn",),
@@ -51,8 +78,11 @@ ALWAYS_SHOWN: dict[Opcode, tuple[str, ...]] = {
 OPERAND_PARTS = ("base", "step0", "level0", "step1", "level1", "slot", "turn")
 """Suffixes of an operand's fields, in word order."""
 COORDINATE_PARTS = ("coord", "step", "level")
+STAGE_PARTS = ("kind", "fn", "p0", "p1")
 LEVEL_FIELDS = ("level", "k_level")
 """Fields that hold a loop level and stand for themselves."""
+BLOCKS = (Opcode.LOOP, Opcode.CASE)
+"""What an END closes."""
 
 
 class Form(Enum):
@@ -64,6 +94,7 @@ class Form(Enum):
     LIST = auto()  # size=(32, 16)
     ADDRESS = auto()  # dst=[64 + 8*i1 + 4096@i0]
     POINT = auto()  # at=(32*i0, -1 + 4*i1)
+    STAGE = auto()  # stage0=(unary, affine, 2.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +124,9 @@ def _single(opcode: Opcode, name: str) -> Group:
 
 def _several(opcode: Opcode, key: str, form: Form, names: list[str]) -> Group | None:
     index = field_index(opcode)
-    if names[0] not in index:
+    positions = tuple(index[name] for name in names if name in index)
+    if not positions:
         return None
-    positions = tuple(index[name] for name in names)
     fields = INSTRUCTIONS[opcode].all_fields
     return Group(key, form, positions, tuple(fields[p] for p in positions))
 
@@ -107,9 +138,13 @@ def _groups(opcode: Opcode) -> tuple[Group, ...]:
         *(_several(opcode, x, Form.ADDRESS, [f"{x}_{p}" for p in OPERAND_PARTS]) for x in prefixes),
         *(
             _several(opcode, key, Form.LIST, [f"{key}{d}" for d in dims])
-            for key in ("size", "extent", *(f"{x}_stride" for x in prefixes))
+            for key in ("size", "extent", "axis", "hop", *(f"{x}_stride" for x in prefixes))
         ),
         _several(opcode, "at", Form.POINT, [f"{p}{d}" for d in dims for p in COORDINATE_PARTS]),
+        *(
+            _several(opcode, f"stage{i}", Form.STAGE, [f"stage{i}_{p}" for p in STAGE_PARTS])
+            for i in range(CHAIN_STAGES)
+        ),
     ]
     found = [group for group in candidates if group is not None]
     taken = {position for group in found for position in group.positions}
@@ -125,7 +160,7 @@ GROUPS: dict[Opcode, tuple[Group, ...]] = {opcode: _groups(opcode) for opcode in
 
 def _level_positions(opcode: Opcode) -> tuple[int, ...]:
     """Positions of the fields that name a loop which must enclose the instruction."""
-    if opcode in (Opcode.LOOP, Opcode.END):
+    if opcode in (*BLOCKS, Opcode.END):
         return ()
     positions: list[int] = []
     for group in GROUPS[opcode]:

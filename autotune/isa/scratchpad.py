@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autotune.errors import ProgramError
-from autotune.isa.access import KEEPERS, Access, Values, keeps_destination
+from autotune.isa.access import Access, Values
 from autotune.isa.ranges import Ranges
 from autotune.isa.table import NO_LEVEL
 
@@ -53,6 +53,8 @@ class Scratchpad:
 
     def access(self, access: Access, values: Values, at: int) -> None:
         """One operand of instruction ``at``: in bounds over all trips; written before if read."""
+        if access.present is not None and not access.present(values):
+            return
         base, step0, level0, step1, level1, slot, turn = access.address(values)
         low = base
         high = end = base + access.span(values)
@@ -69,7 +71,7 @@ class Scratchpad:
                 f"{self.limit} scratchpad elements"
             )
         if access.written:
-            if values[0] in KEEPERS and keeps_destination(values):
+            if access.keeps is not None and access.keeps(values):
                 self._read(at, access.operand, (base, end), (low, high), slot)
             self.written.add(low, high + slot)
         else:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
+from enum import IntEnum
 from typing import assert_never
 
 import numpy as np
 
-from autotune.isa.notation import Form, Group
+from autotune.isa.notation import STAGE_FUNCTIONS, Form, Group
 from autotune.isa.scanner import Scanner
-from autotune.isa.table import NO_LEVEL, Field, FieldType
+from autotune.isa.table import NO_LEVEL, Field, FieldType, StageKind
 
 
 def write(group: Group, values: Sequence[int | float]) -> str | None:
@@ -34,11 +35,11 @@ def _is_default(field: Field, value: int | float) -> bool:
 def _text(group: Group, values: Sequence[int | float]) -> str:
     match group.form:
         case Form.NUMBER if group.fields[0].type is FieldType.FLOAT:
-            return str(np.float32(values[0]))
+            return _real_text(values[0])
         case Form.NUMBER:
             return str(values[0])
         case Form.CODE:
-            return _code_text(group, int(values[0]))
+            return _code_text(group.codes, int(values[0]))
         case Form.LEVEL:
             return _level_text(int(values[0]))
         case Form.LIST:
@@ -50,13 +51,35 @@ def _text(group: Group, values: Sequence[int | float]) -> str:
             whole = [int(value) for value in values]
             points = [_point_text(*whole[i : i + 3]) for i in range(0, len(whole), 3)]
             return _listed(points, ["0"] * len(points))
+        case Form.STAGE:
+            return _stage_text(*values)
     assert_never(group.form)
 
 
-def _code_text(group: Group, value: int) -> str:
-    assert group.codes is not None
-    known = value in group.codes._value2member_map_
-    return group.codes(value).name.lower() if known else str(value)
+def _real_text(value: int | float) -> str:
+    return str(np.float32(value))
+
+
+def _code_text(codes: type[IntEnum] | None, value: int) -> str:
+    known = codes is not None and value in codes._value2member_map_
+    return codes(value).name.lower() if codes is not None and known else str(value)
+
+
+def _stage_text(kind: int | float, fn: int | float, p0: int | float, p1: int | float) -> str:
+    functions = _stage_functions(int(kind))
+    items = [
+        _code_text(StageKind, int(kind)),
+        _code_text(functions, int(fn)),
+        _real_text(p0),
+        _real_text(p1),
+    ]
+    fn_default = "0" if functions is None else ""  # a function is always shown
+    return _listed(items, ["", fn_default, "0.0", "0.0"])
+
+
+def _stage_functions(kind: int) -> type[IntEnum] | None:
+    """What the stage's function code is; None where the kind has none or is unknown."""
+    return STAGE_FUNCTIONS[StageKind(kind)] if kind in StageKind._value2member_map_ else None
 
 
 def _level_text(level: int) -> str:
@@ -105,7 +128,7 @@ def read(group: Group, scan: Scanner) -> list[int | float]:
         case Form.NUMBER:
             return [_whole(group.fields[0], scan)]
         case Form.CODE:
-            return [_code(group, scan)]
+            return [_code(group.fields[0], group.codes, scan)]
         case Form.LEVEL:
             return [_level(scan)]
         case Form.LIST:
@@ -114,6 +137,8 @@ def read(group: Group, scan: Scanner) -> list[int | float]:
             return [*_address(group, scan)]
         case Form.POINT:
             return [*_points(group, scan)]
+        case Form.STAGE:
+            return _stage(group, scan)
     assert_never(group.form)
 
 
@@ -137,16 +162,26 @@ def _real(field: Field, scan: Scanner) -> float:
         raise scan.error(f"{field.name} = {value} does not fit a float32", column) from None
 
 
-def _code(group: Group, scan: Scanner) -> int:
-    assert group.codes is not None
-    if scan.next.kind == "number":
-        return _whole(group.fields[0], scan)
+def _code(field: Field, codes: type[IntEnum] | None, scan: Scanner) -> int:
+    """A code by name or by number; without ``codes`` by number alone."""
+    if codes is None or scan.next.kind == "number":
+        return _whole(field, scan)
     column = scan.next.column
-    names = {code.name.lower(): int(code) for code in group.codes}
-    name = scan.word(f"a name for {group.key}")
+    names = {code.name.lower(): int(code) for code in codes}
+    name = scan.word(f"a name for {field.name}")
     if name not in names:
-        raise scan.error(f"{group.key} has no {name!r}; known: {', '.join(names)}", column)
+        raise scan.error(f"{field.name} has no {name!r}; known: {', '.join(names)}", column)
     return names[name]
+
+
+def _stage(group: Group, scan: Scanner) -> list[int | float]:
+    kind, fn, *scalars = group.fields
+    scan.expect("(")
+    what = _code(kind, StageKind, scan)
+    function = _code(fn, _stage_functions(what), scan) if scan.accept(",") else int(fn.default)
+    given = [_real(s, scan) if scan.accept(",") else float(s.default) for s in scalars]
+    scan.expect(")")
+    return [what, function, *given]
 
 
 def _level(scan: Scanner) -> int:

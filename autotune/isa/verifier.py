@@ -28,10 +28,10 @@ Not checked: races between units that no semaphore orders, and between cores in 
 from __future__ import annotations
 
 from autotune.errors import ProgramError
-from autotune.isa.access import BIAS_ACCESSES, Values
+from autotune.isa.access import BIAS_DIMENSION, Values
 from autotune.isa.balance import Balance
-from autotune.isa.fields import first_misfit
 from autotune.isa.inspection import BEYOND, INSPECTIONS, NOTHING_BEYOND, Inspection
+from autotune.isa.misfits import first_misfit
 from autotune.isa.notation import LEVEL_POSITIONS
 from autotune.isa.program import Instruction, Program, Role, field_index
 from autotune.isa.scratchpad import LateReadError, Scratchpad
@@ -241,12 +241,8 @@ class _StreamProof:
         ):
             raise ProgramError("accumulate or epilogue goes by k_level, which names no loop")
         axis = int(values[_BIAS_AXIS])
-        if axis == 0:
-            return
-        if axis not in BIAS_ACCESSES:
-            raise ProgramError(f"bias_axis {axis} is not one of 0, {list(BIAS_ACCESSES)}")
-        if values[_EPILOGUE] != When.NEVER:
-            self.scratchpad.access(BIAS_ACCESSES[axis], values, self.at)
+        if axis and axis not in BIAS_DIMENSION:
+            raise ProgramError(f"bias_axis {axis} is not one of 0, {list(BIAS_DIMENSION)}")
 
     def _transfer(self, opcode: int, values: Values) -> None:
         """Tensor, role and rank of a LOAD or STORE."""
@@ -255,7 +251,7 @@ class _StreamProof:
             raise ProgramError(f"tensor {number} of {len(self.program.tensors)}")
         tensor = self.program.tensors[number]
         rank = len(tensor.shape)
-        if rank < MAX_RANK and BEYOND[opcode, rank](values) != NOTHING_BEYOND[rank]:
+        if rank < MAX_RANK and BEYOND[opcode, rank](values) != NOTHING_BEYOND[opcode, rank]:
             raise ProgramError(
                 f"tensor {tensor.name!r} has rank {rank}; dimensions from {rank} on must have "
                 "size 1, coordinate 0 and step 0"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from autotune.isa.assembly import assemble
 from autotune.isa.program import DramTensor, Instruction, Program, Role
-from autotune.isa.table import INSTRUCTIONS, Field, FieldType, Opcode
+from autotune.isa.table import INSTRUCTIONS, Field, FieldType, Format, Opcode
 
 GOLDEN = Path(__file__).parent / "golden" / "matmul.tile"
 
@@ -76,7 +76,8 @@ def programs(draw: st.DrawFn) -> Program:
     """Any program that can be written down; most of them are not safe to run."""
     text = st.text(st.characters(codec="utf-8"), max_size=8)
     shapes = st.lists(st.integers(1, 2**32 - 1), min_size=1, max_size=5).map(tuple)
-    tensors = draw(st.lists(st.builds(DramTensor, text, shapes, st.sampled_from(Role)), max_size=3))
+    roles, formats = st.sampled_from(Role), st.sampled_from(Format)
+    tensors = draw(st.lists(st.builds(DramTensor, text, shapes, roles, formats), max_size=3))
     some = st.sampled_from(Opcode).flatmap(instructions)
     streams = draw(st.lists(st.lists(some, max_size=4).map(tuple), min_size=1, max_size=2))
     credits = [tuple(draw(st.lists(st.integers(0, 255), max_size=4))) for _ in range(len(streams))]

@@ -11,7 +11,7 @@ from isa_case import GOLDEN, golden, instructions, programs, same_bits, with_str
 from autotune.errors import ProgramError
 from autotune.isa.assembly import assemble, disassemble, instruction_text
 from autotune.isa.program import Instruction
-from autotune.isa.table import Opcode, UnaryFn
+from autotune.isa.table import BinaryFn, Format, Opcode, StageKind, UnaryFn
 
 HEAD = '.program "p"\n.scratchpad 64\n.tensor 0 "x" input (4, 4)\n.core\n'
 
@@ -56,10 +56,59 @@ def test_the_text_of_a_double_buffered_matmul_is_the_golden_one() -> None:
             Instruction.make(Opcode.MASK, coord0=-1, step0=2, level0=0, coord2=5, extent1=7),
             "mask at=(-1 + 2*i0, 0, 5) extent=(1, 7)",
         ),
+        (
+            Instruction.make(Opcode.CASE, parameter=3, low=-1, high=8, level=1),
+            "case parameter=3 low=-1 high=8 level=i1",
+        ),
+        (
+            Instruction.make(Opcode.GATHER, axis0=1, axis1=1, axis2=0, hop1=-2, hop3=0),
+            "gather tensor=0 axis=(1, 1, 0) hop=(1, -2, 1, 0)",
+        ),
+        (
+            Instruction.make(Opcode.LOAD, tensor=2, format=int(Format.BF16)),
+            "load tensor=2 format=bf16",
+        ),
+        (
+            Instruction.make(
+                Opcode.CHAIN,
+                stage0_kind=int(StageKind.UNARY),
+                stage0_fn=int(UnaryFn.AFFINE),
+                stage0_p0=2.0,
+                stage1_kind=int(StageKind.FROM1),
+                stage1_fn=int(BinaryFn.SUB),
+                stage2_kind=int(StageKind.WITH0),
+                stage2_fn=40,
+                stage2_p1=-0.0,
+                stage3_fn=5,
+            ),
+            "chain stage0=(unary, affine, 2.0) stage1=(from1, sub) stage2=(with0, 40, 0.0, -0.0) "
+            "stage3=(none, 5)",
+        ),
+        (
+            Instruction.make(Opcode.ONLINE, size0=4, size1=8, dst_stride0=8, state_stride0=3),
+            "online size=(4, 8) dst_stride=(8) state_stride=(3)",
+        ),
+        (
+            Instruction.make(Opcode.CONVERT, dst_format=int(Format.INT8), divide=1, dst_zero=-3),
+            "convert dst_format=int8 divide=1 dst_zero=-3",
+        ),
     ],
 )
 def test_only_what_differs_from_the_default_is_written(instruction, text) -> None:
     assert instruction_text(instruction) == text
+
+
+def test_a_tensor_shows_its_format_unless_it_is_fp32() -> None:
+    lines = ['.tensor 0 "x" input (4, 4)', '.tensor 1 "w" constant bf16 (8)']
+    text = '.program "p"\n.scratchpad 64\n' + "\n".join(lines) + "\n.core\nhalt\n"
+    program = assemble(text)
+    assert [tensor.format for tensor in program.tensors] == [Format.FP32, Format.BF16]
+    assert disassemble(program) == text
+
+
+def test_the_body_of_a_case_is_indented_like_that_of_a_loop() -> None:
+    text = HEAD + "case parameter=0 low=0 high=4 level=i0\n  fill p0=1.0\nend level=i0\nhalt\n"
+    assert disassemble(assemble(text)) == text
 
 
 def test_comments_blanks_and_indentation_are_free() -> None:
@@ -100,6 +149,12 @@ def test_infinities_read_back() -> None:
         (".tensor 5", (5, 9), "tensor 5 should be number 1"),
         ('.tensor 1 "y" weird (2)', (5, 15), "'weird' is not a role"),
         ('.tensor 1 "y" input (2, 0)', (5, 21), "extent below 1"),
+        ('.tensor 1 "y" input fp8 (2)', (5, 21), r"'fp8' is not a format \(fp32, bf16"),
+        ("chain stage0=(sum)", (5, 15), "stage0_kind has no 'sum'; known: none, unary"),
+        ("chain stage0=(unary, add)", (5, 22), "stage0_fn has no 'add'; known: copy, relu"),
+        ("chain stage0=(none, add)", (5, 21), "expected a whole number for stage0_fn"),
+        ("chain stage0=(unary, copy, 1, 2, 3)", (5, 32), r"expected '\)', found ','"),
+        ("gather hop=(1, 2, 3, 4, 5, 6)", (5, 12), "hop has more than 5 values"),
         ('.tensor 1 "\\q" input (2)', (5, 11), "Invalid"),
     ],
 )

@@ -13,7 +13,7 @@ from isa_case import golden, instructions, programs, same_bits, with_stream
 from autotune.errors import ProgramError
 from autotune.isa.codec import MAGIC, decode, decode_word, encode, encode_word
 from autotune.isa.program import DramTensor, Instruction, Program, Role
-from autotune.isa.table import INSTRUCTIONS, WORD_BYTES, Opcode
+from autotune.isa.table import INSTRUCTIONS, WORD_BYTES, Format, Opcode
 
 
 def sealed(body: bytes) -> bytes:
@@ -106,6 +106,16 @@ def test_a_flipped_bit_is_found_by_the_checksum() -> None:
     data[200] ^= 4
     with pytest.raises(ProgramError, match=r"checksum .* damaged"):
         decode(bytes(data))
+
+
+def test_an_unknown_tensor_format_is_refused_with_its_offset() -> None:
+    tensor = DramTensor("t", (8,), Role.INPUT, Format.BF16)
+    body = bytearray(encode(Program("p", (tensor,), ((),), ((),), 0))[:-4])
+    place = body.index(b"t") + 2
+    assert body[place] == Format.BF16
+    body[place] = len(Format)
+    with pytest.raises(ProgramError, match=f"offset {place}: unknown tensor format 5"):
+        decode(sealed(bytes(body)))
 
 
 def test_another_magic_is_refused() -> None:

@@ -237,7 +237,7 @@ def test_random_instruction_sequences_never_crash_the_verifier() -> None:
 def test_random_bytes_are_refused_and_never_crash() -> None:
     rng = np.random.default_rng(1)
     for _ in range(2000):
-        body = b"ATTP\x01\x00\x00\x00" + rng.bytes(int(rng.integers(0, 600)))
+        body = b"ATTP\x02\x00\x00\x00" + rng.bytes(int(rng.integers(0, 600)))
         for data in (body, body + struct.pack("<I", zlib.crc32(body))):
             try:
                 accepts(decode(data))

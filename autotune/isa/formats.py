@@ -1,0 +1,28 @@
+"""How numbers are stored in the scratchpad and in DRAM."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+ELEMENT_BYTES = 4
+"""Bytes of a scratchpad word, the unit of every operand address; narrow formats are packed."""
+
+
+class Format(IntEnum):
+    """How a number is stored. Narrow formats are packed: four INT8 or two BF16 to a word."""
+
+    FP32 = 0
+    BF16 = 1  # upper half of an fp32; rounding to nearest, ties to even
+    INT8 = 2
+    UINT8 = 3
+    INT32 = 4
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one element."""
+        return _FORMAT_BYTES[self]
+
+
+_FORMAT_BYTES = {
+    Format.FP32: 4, Format.BF16: 2, Format.INT8: 1, Format.UINT8: 1, Format.INT32: 4,
+}  # fmt: skip

@@ -1,0 +1,66 @@
+"""Codes inside of instructions: what is computed on elements, and when."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class UnaryFn(IntEnum):
+    """Element-wise functions of one operand; ``p0`` and ``p1`` are the instruction's scalars."""
+
+    COPY = 0
+    RELU = 1
+    LEAKY_RELU = 2  # slope p0
+    CLIP = 3  # to [p0, p1]
+    SIGMOID = 4
+    TANH = 5
+    ERF = 6
+    GELU = 7  # x/2 · (1 + erf(x/√2))
+    GELU_TANH = 8
+    EXP = 9
+    LOG = 10
+    SQRT = 11
+    RSQRT = 12
+    RECIPROCAL = 13
+    NEG = 14
+    ABS = 15
+    SQUARE = 16
+    AFFINE = 17  # p0 · x + p1
+
+
+class BinaryFn(IntEnum):
+    """Element-wise functions of two operands."""
+
+    ADD = 0
+    SUB = 1
+    MUL = 2
+    DIV = 3
+    MAXIMUM = 4
+    MINIMUM = 5
+    POW = 6
+
+
+class ReduceFn(IntEnum):
+    """Reductions; dimensions whose destination stride is 0 are reduced over."""
+
+    SUM = 0
+    MAX = 1
+
+
+class StageKind(IntEnum):
+    """What a stage of a CHAIN does with the value x that runs through it."""
+
+    NONE = 0  # x
+    UNARY = 1  # fn(x), a UnaryFn
+    WITH0 = 2  # fn(x, side0), a BinaryFn
+    WITH1 = 3  # fn(x, side1)
+    FROM0 = 4  # fn(side0, x)
+    FROM1 = 5  # fn(side1, x)
+
+
+class When(IntEnum):
+    """When an optional part of a MATMUL or ONLINE applies."""
+
+    NEVER = 0
+    ALWAYS = 1
+    BY_LEVEL = 2  # accumulate: index[k_level] != 0; epilogue: last trip of k_level

@@ -1,0 +1,56 @@
+"""Rows of the instructions that move rectangles between DRAM and scratchpad; part of the table."""
+
+from __future__ import annotations
+
+from autotune.isa.field_groups import SIZES, axes, coordinates, format_of, operand, strides
+from autotune.isa.fields import Field, FieldType
+from autotune.isa.opcodes import Opcode, Unit
+from autotune.isa.row import InstructionRow
+
+TRANSFER_ROWS = (
+    InstructionRow(
+        Opcode.LOAD,
+        Unit.LOAD,
+        (
+            Field("tensor", 10, "index in the tensor table"),
+            *operand("dst", "destination"),
+            *SIZES,
+            *strides("dst"),
+            *coordinates(),
+            Field("pad", 32, "value outside the tensor", FieldType.FLOAT),
+            format_of("format", "the destination; converts where the tensor has another one"),
+        ),
+        "Copy a rectangle of a DRAM tensor into the scratchpad, padding what lies outside.",
+    ),
+    InstructionRow(
+        Opcode.STORE,
+        Unit.STORE,
+        (
+            Field("tensor", 10, "index in the tensor table"),
+            *operand("src", "source"),
+            *SIZES,
+            *strides("src"),
+            *coordinates(),
+            format_of("format", "the source; converts where the tensor has another one"),
+        ),
+        "Copy a scratchpad rectangle to a DRAM tensor; parts outside the tensor are left out.",
+    ),
+    InstructionRow(
+        Opcode.GATHER,
+        Unit.LOAD,
+        (
+            Field("tensor", 10, "index in the tensor table"),
+            *operand("dst", "destination"),
+            *SIZES,
+            *strides("dst"),
+            *coordinates(),
+            *axes(),
+            Field("pad", 32, "value outside the tensor", FieldType.FLOAT),
+            format_of("format", "the destination; converts where the tensor has another one"),
+        ),
+        "Copy elements of a DRAM tensor into the scratchpad, each rectangle dimension along any "
+        "tensor dimension with any hop: patches (im2col), channel blocks, sampling, broadcast "
+        "(hop 0). What lies outside is padding. `coord`, `step` and `level` go by tensor "
+        "dimension.",
+    ),
+)
