@@ -1,8 +1,12 @@
 /* Batch-reduce matrix multiply on a float32 scratchpad.
  *
- * c[m,n1,n0] (+)= sum over k2,k1,k0 of a[m,k..] * b[k..,n1,n0], tiled MR x NR in registers. Operands
- * with one reduction stride and whole rows are read in place; the rest is packed into panels first,
- * KC reductions and NC columns at a time, so that the panels stay in the caches. */
+ * c[m,n1,n0] (+)= sum over k2,k1,k0 of a[m,k..] * b[k..,n1,n0]. Order of the additions: the reduction
+ * is cut in blocks of GEMM_BLOCK; each block is summed from 0 in ascending k and added to c in turn.
+ * That holds for every shape, stride and processor: packing and tiling only move operands.
+ *
+ * Sums live in registers, up to 6 x 16 of them (12 x 16 with AVX-512). Operands are read in place or
+ * copied into panels first, GEMM_BLOCK reductions and NC columns at a time, where the copy is cheaper
+ * than what the caches lose to strides. */
 #ifndef AUTOTUNE_GEMM_H
 #define AUTOTUNE_GEMM_H
 
@@ -10,69 +14,20 @@
 
 #include "word.h"
 
-#define MR 6
+#define GEMM_BLOCK 256
 #define NR 16
-#define KC 256
 #define NC 512
-#define MC 96
+#define MC 144 /* a multiple of the rows of every register tile */
+#define MOST_ROWS 12
+#ifndef PACK_A_COLUMNS
+#define PACK_A_COLUMNS 32
+#endif
+#ifndef PACK_B_ROWS
+#define PACK_B_ROWS 48
+#endif
+#define STAGE (MOST_ROWS * NR)
 /* floats of workspace that one thread needs */
-#define GEMM_WORKSPACE (KC * NC + KC * (MC + MR) + 64)
-
-#if defined(__GNUC__)
-typedef float v8 __attribute__((vector_size(32), aligned(4), may_alias));
-#else
-typedef struct { float x[8]; } v8;
-#endif
-
-/* tile[MR][NR] = sum over k of a[i*a_row + k*a_k] * b[k*b_k + j] */
-#if defined(__GNUC__)
-#define TILE(ROWS)                                                                        \
-    ALWAYS_INLINE void tile_##ROWS(int64_t depth, const float *a, int64_t a_row,           \
-                                   int64_t a_k, const float *b, int64_t b_k, float *out) { \
-        v8 acc[ROWS][2];                                                                  \
-        for (int i = 0; i < ROWS; i++) acc[i][0] = acc[i][1] = (v8){0};                   \
-        for (int64_t k = 0; k < depth; k++, a += a_k, b += b_k) {                          \
-            v8 lo = *(const v8 *)b, hi = *(const v8 *)(b + 8);                             \
-            _Pragma("GCC unroll 6") for (int i = 0; i < ROWS; i++) {                       \
-                float x = a[i * a_row];                                                   \
-                acc[i][0] += x * lo;                                                      \
-                acc[i][1] += x * hi;                                                      \
-            }                                                                             \
-        }                                                                                 \
-        _Pragma("GCC unroll 6") for (int i = 0; i < ROWS; i++) {                           \
-            *(v8 *)(out + i * NR) = acc[i][0];                                            \
-            *(v8 *)(out + i * NR + 8) = acc[i][1];                                        \
-        }                                                                                 \
-    }
-#else
-#define TILE(ROWS)                                                                        \
-    ALWAYS_INLINE void tile_##ROWS(int64_t depth, const float *a, int64_t a_row,           \
-                                   int64_t a_k, const float *b, int64_t b_k, float *out) { \
-        memset(out, 0, sizeof(float) * ROWS * NR);                                        \
-        for (int64_t k = 0; k < depth; k++)                                               \
-            for (int i = 0; i < ROWS; i++)                                                \
-                for (int j = 0; j < NR; j++)                                              \
-                    out[i * NR + j] += a[i * a_row + k * a_k] * b[k * b_k + j];           \
-    }
-#endif
-TILE(1)
-TILE(2)
-TILE(3)
-TILE(4)
-TILE(5)
-TILE(6)
-
-ALWAYS_INLINE void tile_product(int rows, int64_t depth, const float *a, int64_t a_row, int64_t a_k,
-                                const float *b, int64_t b_k, float *out) {
-    switch (rows) {
-    case 1: tile_1(depth, a, a_row, a_k, b, b_k, out); break;
-    case 2: tile_2(depth, a, a_row, a_k, b, b_k, out); break;
-    case 3: tile_3(depth, a, a_row, a_k, b, b_k, out); break;
-    case 4: tile_4(depth, a, a_row, a_k, b, b_k, out); break;
-    case 5: tile_5(depth, a, a_row, a_k, b, b_k, out); break;
-    default: tile_6(depth, a, a_row, a_k, b, b_k, out); break;
-    }
-}
+#define GEMM_WORKSPACE (GEMM_BLOCK * (NC + MC) + 2 * STAGE + NR)
 
 /* What happens to a tile on its way out: c = fn(scale * sum + bias + residual) where it `ends`. */
 typedef struct {
@@ -80,65 +35,69 @@ typedef struct {
     float scale;            /* of the finished sum; 1 leaves it as it is */
     const float *row_bias;  /* bias[m] or NULL */
     const float *col_bias;  /* bias[n0] or NULL */
-    const float *residual;  /* residual[m, n1, n0], strides r_* of Product, or NULL */
+    const float *residual;  /* residual[m, n1, n0], strides r_* of Product, or NULL; apart from c */
     int fn;
     float p0, p1;
 } Drain;
 
 enum { FN_COPY = 0, FN_RELU = 1, FN_LEAKY_RELU = 2, FN_CLIP = 3 };
 
-ALWAYS_INLINE float activated(float x, int fn, float p0, float p1) {
-    if (fn == FN_RELU) return x < 0.0f ? 0.0f : x;
-    if (fn == FN_LEAKY_RELU) return x < 0.0f ? p0 * x : x;
-    if (fn == FN_CLIP) return x < p0 ? p0 : (x > p1 ? p1 : x);
-    return x;
-}
+/* Where one tile goes: NR columns side by side. Biases and residual are NULL if there are none. */
+typedef struct {
+    float *c;
+    const float *row_bias, *col_bias, *residual;
+    int64_t c_m, r_m;
+} Exit;
 
-/* One row of a tile whose columns lie side by side in c. */
-ALWAYS_INLINE void drain_dense(const float *tile, float *c, int cols, int row_known, float row_bias,
-                               const float *col_bias, const float *residual, const Drain *d) {
-    if (d->adds) { INDEPENDENT for (int j = 0; j < cols; j++) c[j] += tile[j]; }
-    else { INDEPENDENT for (int j = 0; j < cols; j++) c[j] = tile[j]; }
-    if (!d->ends) return;
-    if (d->scale != 1.0f) { INDEPENDENT for (int j = 0; j < cols; j++) c[j] *= d->scale; }
-    if (row_known) { INDEPENDENT for (int j = 0; j < cols; j++) c[j] += row_bias; }
-    if (col_bias) { INDEPENDENT for (int j = 0; j < cols; j++) c[j] += col_bias[j]; }
-    if (residual) { INDEPENDENT for (int j = 0; j < cols; j++) c[j] += residual[j]; }
-    if (d->fn == FN_RELU) { INDEPENDENT for (int j = 0; j < cols; j++) c[j] = c[j] < 0.0f ? 0.0f : c[j]; }
-    else if (d->fn != FN_COPY) {
-        INDEPENDENT for (int j = 0; j < cols; j++) c[j] = activated(c[j], d->fn, d->p0, d->p1);
-    }
-}
+/* Rows of a, in place or packed. */
+typedef struct {
+    const float *at;
+    int64_t m, k; /* strides */
+} Left;
 
-ALWAYS_INLINE void drain_tile(const Product *p, const Drain *d, const float *tile, float *c,
-                              int64_t row, int rows, int64_t col, int cols) {
-    int64_t outer = p->n1 == 1 ? 0 : col / p->n0, inner = p->n1 == 1 ? col : col % p->n0;
-    int dense = p->c_n0 == 1 && inner + cols <= p->n0 && (!d->residual || p->r_n0 == 1);
-    for (int i = 0; i < rows; i++, tile += NR) {
-        float *line = c + (row + i) * p->c_m;
-        const float *add = d->residual ? d->residual + (row + i) * p->r_m : 0;
-        float bias = d->ends && d->row_bias ? d->row_bias[row + i] : 0.0f;
-        if (dense) {
-            const float *side = d->col_bias ? d->col_bias + inner : 0;
-            if (add) add += outer * p->r_n1 + inner;
-            float *out = line + outer * p->c_n1 + inner;
-            if (cols == NR) drain_dense(tile, out, NR, d->row_bias != 0, bias, side, add, d);
-            else drain_dense(tile, out, cols, d->row_bias != 0, bias, side, add, d);
-            continue;
-        }
-        int64_t n1 = outer, n0 = inner;
-        for (int j = 0; j < cols; j++) {
-            float *out = line + n1 * p->c_n1 + n0 * p->c_n0;
-            float x = d->adds ? *out + tile[j] : tile[j];
-            if (d->ends) {
-                x = x * d->scale + bias + (d->col_bias ? d->col_bias[n0] : 0.0f);
-                if (add) x += add[n1 * p->r_n1 + n0 * p->r_n0];
-                x = activated(x, d->fn, d->p0, d->p1);
-            }
-            *out = x;
-            if (++n0 == p->n0) { n0 = 0; n1++; }
-        }
-    }
+/* The register tiles of one processor, by their rows. */
+typedef void Tile(int64_t depth, const Left *a, const float *b, int64_t b_k, const Exit *e, const Drain *d);
+typedef struct {
+    int most_rows;
+    Tile *tile[13];
+} Kernel;
+
+#if !defined(__GNUC__)
+#define NAME plain
+#define TARGET
+#define LANES 1
+#include "gemm_tile.h"
+#else
+#define NAME base
+#define TARGET
+#define LANES 4
+#include "gemm_tile.h"
+#endif
+#if defined(__x86_64__) && defined(__GNUC__)
+#define NAME avx2
+#define TARGET __attribute__((target("avx2,fma")))
+#define LANES 8
+#include "gemm_tile.h"
+#define NAME avx512
+#define TARGET __attribute__((target("avx512f,avx512vl,avx512dq,fma")))
+#define LANES 16
+#include "gemm_tile.h"
+#endif
+
+/* The widest tiles that this processor can run. */
+ALWAYS_INLINE const Kernel *kernel_here(void) {
+#if !defined(__GNUC__)
+    return &kernel_plain;
+#else
+#if defined(__x86_64__)
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return &kernel_base;
+    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512vl")
+        || !__builtin_cpu_supports("avx512dq")) return &kernel_avx2;
+    return &kernel_avx512;
+#else
+    return &kernel_base;
+#endif
+#endif
 }
 
 /* Position in the three nested reductions. */
@@ -157,33 +116,39 @@ ALWAYS_INLINE void deeper(const Product *p, Depth *d) {
     d->k2++;
 }
 
-/* panel[k][j] = b[k, col + j], columns beyond the last are 0 */
-ALWAYS_INLINE void pack_columns(const Product *p, const float *b, int64_t k, int64_t depth,
-                                int64_t col, int cols, float *panel) {
-    int64_t offset[NR], n1 = p->n1 == 1 ? 0 : col / p->n0, n0 = p->n1 == 1 ? col : col % p->n0;
-    int dense = cols == NR && p->b_n0 == 1;
-    for (int j = 0; j < cols; j++) {
-        offset[j] = n1 * p->b_n1 + n0 * p->b_n0;
-        dense &= offset[j] == offset[0] + j;
+/* NR neighbouring columns: where they lie in the operands. */
+typedef struct {
+    int cols;                   /* that exist; the others are padding */
+    int b_whole, c_whole;       /* NR floats side by side in b; in all that the drain touches */
+    int64_t b[NR], c[NR], r[NR], bias[NR];
+} Columns;
+
+/* Columns from (n1, n0) on; only the first offsets are known where the columns are whole. */
+ALWAYS_INLINE void columns_at(const Product *p, const Drain *d, int64_t n1, int64_t n0, int64_t left, Columns *out) {
+    int one_row = n0 + NR <= p->n0, full = left >= NR;
+    out->cols = full ? NR : (int)left;
+    out->b_whole = full && p->b_n0 == 1 && (one_row || p->b_n1 == p->n0);
+    out->c_whole = full && p->c_n0 == 1 && (one_row || (p->c_n1 == p->n0 && !d->col_bias))
+                && (!d->residual || (p->r_n0 == 1 && (one_row || p->r_n1 == p->n0)));
+    int known = out->b_whole && out->c_whole ? 1 : out->cols;
+    for (int j = 0; j < known; j++) {
+        out->b[j] = n1 * p->b_n1 + n0 * p->b_n0;
+        out->c[j] = n1 * p->c_n1 + n0 * p->c_n0;
+        out->r[j] = n1 * p->r_n1 + n0 * p->r_n0;
+        out->bias[j] = n0;
         if (++n0 == p->n0) { n0 = 0; n1++; }
-    }
-    Depth d = depth_at(p, k);
-    for (int64_t i = 0; i < depth; i++, panel += NR, deeper(p, &d)) {
-        const float *from = b + d.k2 * p->b_k2 + d.k1 * p->b_k1 + d.k0 * p->b_k0;
-        if (dense) { memcpy(panel, from + offset[0], NR * sizeof(float)); continue; }
-        for (int j = 0; j < cols; j++) panel[j] = from[offset[j]];
-        for (int j = cols; j < NR; j++) panel[j] = 0.0f;
     }
 }
 
-/* panel[k][i] = a[row + i, k], row stride MR */
-ALWAYS_INLINE void pack_rows(const Product *p, const float *a, int64_t k, int64_t depth, int64_t row,
-                             int rows, float *panel) {
+/* panel[k][j] = b[k, column j], padding is 0 */
+ALWAYS_INLINE void pack_columns(const Product *p, const float *b, int64_t k, int64_t depth,
+                                const Columns *at, float *panel) {
     Depth d = depth_at(p, k);
-    a += row * p->a_m;
-    for (int64_t i = 0; i < depth; i++, panel += MR, deeper(p, &d)) {
-        const float *from = a + d.k2 * p->a_k2 + d.k1 * p->a_k1 + d.k0 * p->a_k0;
-        for (int j = 0; j < rows; j++) panel[j] = from[j * p->a_m];
+    for (int64_t i = 0; i < depth; i++, panel += NR, deeper(p, &d)) {
+        const float *from = b + d.k2 * p->b_k2 + d.k1 * p->b_k1 + d.k0 * p->b_k0;
+        if (at->b_whole) { memcpy(panel, from + at->b[0], NR * sizeof(float)); continue; }
+        for (int j = 0; j < at->cols; j++) panel[j] = from[at->b[j]];
+        for (int j = at->cols; j < NR; j++) panel[j] = 0.0f;
     }
 }
 
@@ -200,50 +165,133 @@ ALWAYS_INLINE int64_t only_stride(int64_t k2, int64_t k1, int64_t k0, int64_t s2
     return stride;
 }
 
-/* The rows and columns of one block of the reduction. */
-ALWAYS_INLINE void gemm_block(const Product *p, const Drain *d, const float *a, const float *b, float *c,
-                              int64_t k, int64_t depth, int64_t col, int64_t cols, float *work) {
-    int64_t a_only = only_stride(p->k2, p->k1, p->k0, p->a_k2, p->a_k1, p->a_k0);
-    int64_t b_only = only_stride(p->k2, p->k1, p->k0, p->b_k2, p->b_k1, p->b_k0);
-    float *a_panel = work + KC * NC;
-    float tile[MR * NR];
+/* A tile whose columns lie apart: all that the drain touches passes through `stage`. */
+ALWAYS_INLINE void tile_apart(Tile *tile, const Product *p, const Drain *d, const Columns *at, int rows,
+                              int64_t depth, const Left *a, const float *b, int64_t b_k, Exit e, float *stage) {
+    Exit dense = {stage, e.row_bias, e.col_bias, e.residual, NR, NR};
+    float bias[NR] = {0}, *residual = stage + STAGE;
+    if (d->adds)
+        for (int i = 0; i < rows; i++)
+            for (int j = 0; j < at->cols; j++) stage[i * NR + j] = e.c[i * p->c_m + at->c[j]];
+    if (e.residual) {
+        for (int i = 0; i < rows; i++)
+            for (int j = 0; j < at->cols; j++) residual[i * NR + j] = e.residual[i * p->r_m + at->r[j]];
+        dense.residual = residual;
+    }
+    if (e.col_bias) {
+        for (int j = 0; j < at->cols; j++) bias[j] = e.col_bias[at->bias[j]];
+        dense.col_bias = bias;
+    }
+    tile(depth, a, b, b_k, &dense, d);
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < at->cols; j++) e.c[i * p->c_m + at->c[j]] = stage[i * NR + j];
+}
+
+/* One block of the reduction for up to NC columns. */
+typedef struct {
+    const Kernel *kernel;
+    const Product *p;
+    Drain d;
+    const float *a, *b;
+    float *c, *work;
+    int64_t k, depth, a_only, b_only; /* the only stride along k, or -1 */
+    int64_t n1, n0, cols;             /* first column, and how many */
+} Block;
+
+/* Rows are dealt out evenly: a tile of few rows would wait for its own sums. */
+typedef struct { int tiles, fewest, larger; } Split;
+
+ALWAYS_INLINE Split split_rows(int rows, int most) {
+    int tiles = (rows + most - 1) / most;
+    Split s = {tiles, rows / tiles, rows % tiles};
+    return s;
+}
+
+/* panel[tile][k][i] = a[row i of the tile, k] */
+ALWAYS_INLINE void pack_rows(const Product *p, const float *a, int64_t k, int64_t depth, const Split *split,
+                             int64_t first, float *panel) {
+    a += first * p->a_m;
+    for (int t = 0; t < split->tiles; t++) {
+        int rows = split->fewest + (t < split->larger);
+        Depth d = depth_at(p, k);
+        for (int64_t i = 0; i < depth; i++, panel += rows, deeper(p, &d)) {
+            const float *from = a + d.k2 * p->a_k2 + d.k1 * p->a_k1 + d.k0 * p->a_k0;
+            for (int j = 0; j < rows; j++) panel[j] = from[j * p->a_m];
+        }
+        a += rows * p->a_m;
+    }
+}
+
+/* The rows from `first` on by one panel of columns. */
+ALWAYS_INLINE void gemm_rows(const Block *g, const Columns *at, const Split *split, int64_t first,
+                             const float *packed_a, const float *b, int64_t b_k) {
+    const Product *p = g->p;
+    const Drain *d = &g->d;
+    for (int t = 0; t < split->tiles; t++) {
+        int rows = split->fewest + (t < split->larger);
+        Tile *tile = g->kernel->tile[rows];
+        Left left = {g->a + first * p->a_m + g->k * g->a_only, p->a_m, g->a_only};
+        if (packed_a) {
+            Left packed = {packed_a, 1, rows};
+            left = packed;
+            packed_a += rows * g->depth;
+        }
+        Exit e = {g->c + first * p->c_m, 0, d->col_bias, 0, p->c_m, p->r_m};
+        if (d->row_bias) e.row_bias = d->row_bias + first;
+        if (d->residual) e.residual = d->residual + first * p->r_m;
+        if (at->c_whole) {
+            e.c += at->c[0];
+            if (e.col_bias) e.col_bias += at->bias[0];
+            if (e.residual) e.residual += at->r[0];
+            tile(g->depth, &left, b, b_k, &e, d);
+        } else {
+            tile_apart(tile, p, d, at, rows, g->depth, &left, b, b_k, e, g->work + GEMM_BLOCK * (NC + MC));
+        }
+        first += rows;
+    }
+}
+
+ALWAYS_INLINE void gemm_block(const Block *g) {
+    const Product *p = g->p;
+    int pack_a = g->a_only < 0 || (g->a_only != 1 && g->cols > PACK_A_COLUMNS);
+    int pack_b = g->b_only < 0 || p->m > PACK_B_ROWS;
     for (int64_t first = 0; first < p->m; first += MC) {
-        int64_t last = first + MC < p->m ? first + MC : p->m;
-        if (a_only < 0)
-            for (int64_t i = first; i < last; i += MR)
-                pack_rows(p, a, k, depth, i, (int)(last - i < MR ? last - i : MR),
-                          a_panel + (i - first) * depth);
-        for (int64_t j = 0; j < cols; j += NR) {
-            int width = (int)(cols - j < NR ? cols - j : NR);
-            const float *right = work + j * depth;
-            int64_t b_row = NR, inner = (col + j) % p->n0;
-            if (b_only >= 0 && p->b_n0 == 1 && width == NR && inner + NR <= p->n0) {
-                right = b + k * b_only + (col + j) / p->n0 * p->b_n1 + inner;
-                b_row = b_only;
-            } else if (first == 0) {
-                pack_columns(p, b, k, depth, col + j, width, work + j * depth);
+        Split split = split_rows((int)(p->m - first < MC ? p->m - first : MC), g->kernel->most_rows);
+        int64_t n1 = g->n1, n0 = g->n0;
+        float *rows = pack_a ? g->work + GEMM_BLOCK * NC : 0;
+        if (pack_a) pack_rows(p, g->a, g->k, g->depth, &split, first, rows);
+        for (int64_t j = 0; j < g->cols; j += NR) {
+            Columns at;
+            columns_at(p, &g->d, n1, n0, g->cols - j, &at);
+            if (pack_b || !at.b_whole) {
+                float *panel = g->work + j * g->depth;
+                if (first == 0) pack_columns(p, g->b, g->k, g->depth, &at, panel);
+                gemm_rows(g, &at, &split, first, rows, panel, NR);
+            } else {
+                gemm_rows(g, &at, &split, first, rows, g->b + at.b[0] + g->k * g->b_only, g->b_only);
             }
-            for (int64_t i = first; i < last; i += MR) {
-                int rows = (int)(last - i < MR ? last - i : MR);
-                const float *left = a_only < 0 ? a_panel + (i - first) * depth : a + i * p->a_m + k * a_only;
-                tile_product(rows, depth, left, a_only < 0 ? 1 : p->a_m, a_only < 0 ? MR : a_only,
-                             right, b_row, tile);
-                drain_tile(p, d, tile, c, i, rows, col + j, width);
-            }
+            for (n0 += NR; n0 >= p->n0; n0 -= p->n0) n1++;
         }
     }
 }
 
 /* The whole product; `work` has GEMM_WORKSPACE floats. `last` is what happens to finished sums. */
-ALWAYS_INLINE void gemm_body(const Product *p, const Drain *last, const float *a, const float *b, float *c, float *work) {
+ALWAYS_INLINE void gemm_body(const Product *p, const Drain *last, const float *a, const float *b,
+                             float *c, float *work) {
+    const Kernel *kernel = kernel_here();
     int64_t columns = p->n1 * p->n0, reduction = p->k2 * p->k1 * p->k0;
+    Block g = {.kernel = kernel, .p = p, .d = *last, .a = a, .b = b, .c = c, .work = work,
+               .a_only = only_stride(p->k2, p->k1, p->k0, p->a_k2, p->a_k1, p->a_k0),
+               .b_only = only_stride(p->k2, p->k1, p->k0, p->b_k2, p->b_k1, p->b_k0)};
     for (int64_t col = 0; col < columns; col += NC) {
-        int64_t cols = columns - col < NC ? columns - col : NC;
-        for (int64_t k = 0; k < reduction; k += KC) {
-            Drain d = *last;
-            d.adds = last->adds || k > 0;
-            d.ends = last->ends && k + KC >= reduction;
-            gemm_block(p, &d, a, b, c, k, reduction - k < KC ? reduction - k : KC, col, cols, work);
+        g.cols = columns - col < NC ? columns - col : NC;
+        g.n1 = p->n1 == 1 ? 0 : col / p->n0;
+        g.n0 = col - g.n1 * p->n0;
+        for (g.k = 0; g.k < reduction; g.k += GEMM_BLOCK) {
+            g.depth = reduction - g.k < GEMM_BLOCK ? reduction - g.k : GEMM_BLOCK;
+            g.d.adds = last->adds || g.k > 0;
+            g.d.ends = last->ends && g.k + g.depth == reduction;
+            gemm_block(&g);
         }
     }
 }
