@@ -54,9 +54,9 @@ bench: $(BUILT) ## figures as ratios measured in one run; JSON=file keeps them a
 	$(call say,"benchmarking")
 	@$(PY) benchmarks/bench.py --markdown docs/figures.md $(if $(JSON),--json $(JSON))
 
-bench-systolic: $(BUILT) $(SCALESIM)/.installed ## SCALE-Sim on layers of ResNet-50; FULL=1: every layer (15 minutes)
+bench-systolic: $(BUILT) $(SCALESIM)/.installed ## emulator against SCALE-Sim in one run; FULL=1: every layer (15 minutes)
 	$(call say,"benchmarking the emulator and SCALE-Sim")
-	@$(PY) benchmarks/scalesim_peer.py $(if $(FULL),--full)
+	@$(PY) benchmarks/systolic.py --markdown docs/figures-systolic.md $(if $(FULL),--full) $(if $(JSON),--json $(JSON))
 
 lint: $(BUILT)
 	$(call say,"checking format and lint (ruff)")
