@@ -124,35 +124,6 @@ def test_folds_fill_stream_and_drain(m: int, n: int, k: int, folds: int) -> None
     assert found["macs_issued"] == folds * 4 * 8 * k
 
 
-SCALE_SIM = [
-    # array, M, N, K, cycles that SCALE-Sim 3.0.0 prints for the layer (`os`, stall-free)
-    (16, 16, 16, 16, 45),
-    (16, 256, 256, 256, 73215),
-    (16, 17, 33, 65, 569),
-    (16, 196, 192, 384, 64583),
-    (16, 12, 64, 64, 375),
-    (16, 128, 64, 512, 17343),
-    (32, 12100, 64, 147, 158421),
-    (32, 3136, 256, 64, 98783),
-    (32, 784, 512, 128, 75999),
-    (32, 196, 1024, 256, 71231),
-    (32, 196, 256, 1024, 60815),
-    (32, 49, 512, 2048, 67519),
-]
-
-
-@pytest.mark.parametrize(("array", "m", "n", "k", "cycles"), SCALE_SIM)
-def test_a_layer_takes_as_long_as_in_scale_sim(
-    array: int, m: int, n: int, k: int, cycles: int
-) -> None:
-    """One MATMUL without set-up; SCALE-Sim counts from cycle 0 and so prints one less."""
-    matrix = replace(PLAIN.matrix, rows=array, cols=array, setup_cycles=0)
-    scratchpad = replace(PLAIN.scratchpad, size_bytes=1 << 22)
-    spec = replace(PLAIN, matrix=matrix, scratchpad=scratchpad)
-    layer = matmul(m, n, k, b_base=0, c_base=0, a_m=0, b_k0=0, a_k0=0, b_n0=0, c_n0=0, c_m=0)
-    assert counted(fill(), layer, spec=spec)["matrix_busy_cycles"] == cycles + 1
-
-
 VECTOR = [
     (make(Opcode.UNARY, fn=int(UnaryFn.RELU), size4=64, dst_stride4=1, src_stride4=1), 1, 1),
     (make(Opcode.UNARY, fn=int(UnaryFn.EXP), size4=64, dst_stride4=1, src_stride4=1), 6, 1),
