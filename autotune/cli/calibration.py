@@ -30,10 +30,12 @@ def calibrate(
     Ctrl-C keeps what was measured; running again continues.
     """
     from autotune import api
+    from autotune.cli.drift_memory import open_machine
 
+    machine = open_machine(target)
     say(f"calibrating {target}")
     with progress() as heard:
-        result = api.calibrate(target, budget, models or api.CALIBRATED_ON, seed, progress=heard)
+        result = api.calibrate(machine, budget, models or api.CALIBRATED_ON, seed, progress=heard)
     metrics = {name: float(value) for name, value in result.metrics.items()}
     if json:
         emit(

@@ -5,14 +5,17 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Sequence
+from typing import Any
 
-import click
 import typer
 
-from autotune.cli import benching, calibration, inspection, machine, running, searching
+from autotune.cli import benching, calibration, drifting, inspection, machine, running, searching
 from autotune.errors import AutotuneError
 
 OK, MISMATCH, USAGE, INTERRUPTED = 0, 1, 2, 130
+
+_UsageError: type[Any] = typer.BadParameter.__mro__[1]
+"""Wrong arguments: click's class, or typer's own in the versions that bring click along."""
 
 app = typer.Typer(
     name="autotune",
@@ -27,6 +30,7 @@ app.command("run")(running.run)
 app.command("explain")(inspection.explain)
 app.command("predict")(inspection.predict)
 app.command("doctor")(machine.doctor)
+machine.targets.command("drift")(drifting.drift)
 app.add_typer(machine.targets, name="targets")
 app.add_typer(machine.store, name="store")
 app.add_typer(benching.bench, name="bench")
@@ -40,9 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = status if isinstance(status, int) else OK
         if code == INTERRUPTED:  # how typer reports Ctrl-C
             code = _interrupted()
-    except (click.exceptions.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         code = _interrupted()
-    except click.ClickException as error:
+    except _UsageError as error:
         error.show(sys.stderr)
         code = USAGE
     except AutotuneError as error:

@@ -42,12 +42,13 @@ def run(
 ) -> int:
     """Run a network by its plan. With --check, exit 1 when a number is off."""
     from autotune import api
+    from autotune.cli.drift_memory import open_machine
     from autotune.runtime.session import Session
     from autotune.search.plan import Plan
 
     path = api.resolve_model(plan)
-    machine = target or (Plan.load(path).target if path.suffix == ".plan" else "edge")
-    with Session(path, machine, online=online, dims=dimensions(dim)) as session:
+    named = target or (Plan.load(path).target if path.suffix == ".plan" else "edge")
+    with Session(path, open_machine(named), online=online, dims=dimensions(dim)) as session:
         feeds = default_inputs(session.graph, seed) if inputs is None else read_inputs(inputs)
         outputs = session.run(feeds)
         for _ in range(repeat - 1):

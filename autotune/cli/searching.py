@@ -51,14 +51,16 @@ def search(
 ) -> None:
     """Find what to fuse and how to tile it, measure the best, and write plan and report."""
     from autotune import api
+    from autotune.cli.drift_memory import open_machine
     from autotune.report.from_search import write_report
 
     plan_file = out if out is not None else Path(f"{Path(model).stem}.plan")
     report_file = report if report is not None else plan_file.with_suffix(".html")
+    machine = open_machine(target)
     with progress() as heard:
         result = api.search(
             model,
-            target,
+            machine,
             trials,
             measure,
             objective.value,
@@ -67,7 +69,7 @@ def search(
             plan_file,
             progress=heard,
         )
-    write_report(result, api.as_target(target).spec, report_file)
+    write_report(result, machine.spec, report_file)
     if json:
         emit(figures(result))
     else:

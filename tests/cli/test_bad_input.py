@@ -203,6 +203,24 @@ def test_inputs_that_are_not_npz_are_refused(refused: Refused, tmp_path: Path) -
     assert list(read_inputs(path)) == ["x"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["run"], "plan"),
+        (["run", "x", "--repeat", "often"], "--repeat"),
+        (["run", "x", "--often"], "--often"),
+        (["ran"], "ran"),
+    ],
+)
+def test_wrong_arguments_are_named_and_exit_with_2(
+    arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        main(arguments)
+    assert exit_info.value.code == 2
+    assert named in capsys.readouterr().err.splitlines()[-1]
+
+
 def test_interrupting_exits_with_130_and_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from autotune.errors import SpecError
 from autotune.targets.library import SPECS, load_spec, spec_names, target
+from autotune.targets.physical import PhysicalSpec
 
 EDGE = (SPECS / "edge.toml").read_text("utf-8")
 
@@ -68,6 +70,32 @@ def test_a_bad_number_is_named_with_its_range(
 ) -> None:
     assert old in EDGE
     assert re.search(said, refusal(tmp_path, EDGE.replace(old, new, 1)))
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ("throttle = 3", r"physical\.throttle: unknown key; known: ambient_celsius, "),
+        ("noise = true", r"physical\.noise: True is not a number"),
+        ("noise_seed = 1.5", r"physical\.noise_seed: 1\.5 is not a whole number"),
+        ("noise = 2", r"physical\.noise: 2\.0 is not in 0\.\.1$"),
+        ("throttle_clock = nan", r"physical\.throttle_clock: nan is not in 0\.001\.\.1$"),
+        ("release_celsius = 101", r"physical\.release_celsius: 101\.0 is above throttle_celsius"),
+    ],
+)
+def test_a_bad_physical_key_is_named(tmp_path: Path, keys: str, said: str) -> None:
+    assert re.search(said, refusal(tmp_path, f"{EDGE}\n[physical]\n{keys}\n"))
+
+
+def test_every_key_of_the_physical_section_is_optional(tmp_path: Path) -> None:
+    path = tmp_path / "edge.toml"
+    for field in fields(PhysicalSpec):
+        path.write_text(f"{EDGE}\n[physical]\n{field.name} = {field.default}\n", "utf-8")
+        assert load_spec(path) == load_spec("edge")
+    path.write_text(f"{EDGE}\n[physical]\nnoise = 0.5\n", "utf-8")
+    assert load_spec(path).physical == PhysicalSpec(noise=0.5)
+    path.write_text(f"physical = 3\n{EDGE}", "utf-8")
+    assert "physical: 3 is not a section" in refusal(tmp_path, path.read_text("utf-8"))
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
