@@ -10,21 +10,16 @@
 #ifndef AUTOTUNE_GEMM_H
 #define AUTOTUNE_GEMM_H
 
-#include <string.h>
+#include "gemm_pack.h"
 
-#include "word.h"
-
-#define GEMM_BLOCK 256
-#define NR 16
+#define GEMM_BLOCK 256 /* fixes the order of additions: part of the emulator's contract */
 #define NC 512
 #define MC 144 /* a multiple of the rows of every register tile */
 #define MOST_ROWS 12
-#ifndef PACK_A_COLUMNS
-#define PACK_A_COLUMNS 32
-#endif
-#ifndef PACK_B_ROWS
-#define PACK_B_ROWS 48
-#endif
+/* More columns or rows than these read an operand often enough to pay for packing it (measured on
+ * Zen 3 with strides of a power of two, which crowd into few cache sets). */
+#define PACK_A_COLUMNS 192
+#define PACK_B_ROWS 80
 #define STAGE (MOST_ROWS * NR)
 /* floats of workspace that one thread needs */
 #define GEMM_WORKSPACE (GEMM_BLOCK * (NC + MC) + 2 * STAGE + NR)
@@ -59,7 +54,7 @@ typedef struct {
 typedef void Tile(int64_t depth, const Left *a, const float *b, int64_t b_k, const Exit *e, const Drain *d);
 typedef struct {
     int most_rows;
-    Tile *tile[13];
+    Tile *tile[MOST_ROWS + 1];
 } Kernel;
 
 #if !defined(__GNUC__)
@@ -100,29 +95,6 @@ ALWAYS_INLINE const Kernel *kernel_here(void) {
 #endif
 }
 
-/* Position in the three nested reductions. */
-typedef struct { int64_t k2, k1, k0; } Depth;
-
-ALWAYS_INLINE Depth depth_at(const Product *p, int64_t k) {
-    Depth d = {k / (p->k1 * p->k0), k / p->k0 % p->k1, k % p->k0};
-    return d;
-}
-
-ALWAYS_INLINE void deeper(const Product *p, Depth *d) {
-    if (++d->k0 < p->k0) return;
-    d->k0 = 0;
-    if (++d->k1 < p->k1) return;
-    d->k1 = 0;
-    d->k2++;
-}
-
-/* NR neighbouring columns: where they lie in the operands. */
-typedef struct {
-    int cols;                   /* that exist; the others are padding */
-    int b_whole, c_whole;       /* NR floats side by side in b; in all that the drain touches */
-    int64_t b[NR], c[NR], r[NR], bias[NR];
-} Columns;
-
 /* Columns from (n1, n0) on; only the first offsets are known where the columns are whole. */
 ALWAYS_INLINE void columns_at(const Product *p, const Drain *d, int64_t n1, int64_t n0, int64_t left, Columns *out) {
     int one_row = n0 + NR <= p->n0, full = left >= NR;
@@ -138,31 +110,6 @@ ALWAYS_INLINE void columns_at(const Product *p, const Drain *d, int64_t n1, int6
         out->bias[j] = n0;
         if (++n0 == p->n0) { n0 = 0; n1++; }
     }
-}
-
-/* panel[k][j] = b[k, column j], padding is 0 */
-ALWAYS_INLINE void pack_columns(const Product *p, const float *b, int64_t k, int64_t depth,
-                                const Columns *at, float *panel) {
-    Depth d = depth_at(p, k);
-    for (int64_t i = 0; i < depth; i++, panel += NR, deeper(p, &d)) {
-        const float *from = b + d.k2 * p->b_k2 + d.k1 * p->b_k1 + d.k0 * p->b_k0;
-        if (at->b_whole) { memcpy(panel, from + at->b[0], NR * sizeof(float)); continue; }
-        for (int j = 0; j < at->cols; j++) panel[j] = from[at->b[j]];
-        for (int j = at->cols; j < NR; j++) panel[j] = 0.0f;
-    }
-}
-
-/* The one stride of the reduction in an operand, or -1 if it takes several. */
-ALWAYS_INLINE int64_t only_stride(int64_t k2, int64_t k1, int64_t k0, int64_t s2, int64_t s1, int64_t s0) {
-    int64_t stride = s0, reach = k0 * s0;
-    if (k0 == 1) { stride = s1; reach = s1; }
-    if (k1 > 1) {
-        if (k0 > 1 && s1 != reach) return -1;
-        reach = k1 * s1;
-    }
-    if (k0 == 1 && k1 == 1) stride = s2;
-    else if (k2 > 1 && s2 != reach) return -1;
-    return stride;
 }
 
 /* A tile whose columns lie apart: all that the drain touches passes through `stage`. */
@@ -198,37 +145,13 @@ typedef struct {
     int64_t n1, n0, cols;             /* first column, and how many */
 } Block;
 
-/* Rows are dealt out evenly: a tile of few rows would wait for its own sums. */
-typedef struct { int tiles, fewest, larger; } Split;
-
-ALWAYS_INLINE Split split_rows(int rows, int most) {
-    int tiles = (rows + most - 1) / most;
-    Split s = {tiles, rows / tiles, rows % tiles};
-    return s;
-}
-
-/* panel[tile][k][i] = a[row i of the tile, k] */
-ALWAYS_INLINE void pack_rows(const Product *p, const float *a, int64_t k, int64_t depth, const Split *split,
-                             int64_t first, float *panel) {
-    a += first * p->a_m;
-    for (int t = 0; t < split->tiles; t++) {
-        int rows = split->fewest + (t < split->larger);
-        Depth d = depth_at(p, k);
-        for (int64_t i = 0; i < depth; i++, panel += rows, deeper(p, &d)) {
-            const float *from = a + d.k2 * p->a_k2 + d.k1 * p->a_k1 + d.k0 * p->a_k0;
-            for (int j = 0; j < rows; j++) panel[j] = from[j * p->a_m];
-        }
-        a += rows * p->a_m;
-    }
-}
-
 /* The rows from `first` on by one panel of columns. */
 ALWAYS_INLINE void gemm_rows(const Block *g, const Columns *at, const Split *split, int64_t first,
                              const float *packed_a, const float *b, int64_t b_k) {
     const Product *p = g->p;
     const Drain *d = &g->d;
     for (int t = 0; t < split->tiles; t++) {
-        int rows = split->fewest + (t < split->larger);
+        int rows = rows_of(split, t);
         Tile *tile = g->kernel->tile[rows];
         Left left = {g->a + first * p->a_m + g->k * g->a_only, p->a_m, g->a_only};
         if (packed_a) {
@@ -259,7 +182,7 @@ ALWAYS_INLINE void gemm_block(const Block *g) {
         Split split = split_rows((int)(p->m - first < MC ? p->m - first : MC), g->kernel->most_rows);
         int64_t n1 = g->n1, n0 = g->n0;
         float *rows = pack_a ? g->work + GEMM_BLOCK * NC : 0;
-        if (pack_a) pack_rows(p, g->a, g->k, g->depth, &split, first, rows);
+        if (pack_a) pack_rows(p, g->a + first * p->a_m, g->k, g->depth, &split, rows);
         for (int64_t j = 0; j < g->cols; j += NR) {
             Columns at;
             columns_at(p, &g->d, n1, n0, g->cols - j, &at);
@@ -278,9 +201,8 @@ ALWAYS_INLINE void gemm_block(const Block *g) {
 /* The whole product; `work` has GEMM_WORKSPACE floats. `last` is what happens to finished sums. */
 ALWAYS_INLINE void gemm_body(const Product *p, const Drain *last, const float *a, const float *b,
                              float *c, float *work) {
-    const Kernel *kernel = kernel_here();
     int64_t columns = p->n1 * p->n0, reduction = p->k2 * p->k1 * p->k0;
-    Block g = {.kernel = kernel, .p = p, .d = *last, .a = a, .b = b, .c = c, .work = work,
+    Block g = {.kernel = kernel_here(), .p = p, .a = a, .b = b, .c = c, .work = work,
                .a_only = only_stride(p->k2, p->k1, p->k0, p->a_k2, p->a_k1, p->a_k0),
                .b_only = only_stride(p->k2, p->k1, p->k0, p->b_k2, p->b_k1, p->b_k0)};
     for (int64_t col = 0; col < columns; col += NC) {
@@ -289,8 +211,10 @@ ALWAYS_INLINE void gemm_body(const Product *p, const Drain *last, const float *a
         g.n0 = col - g.n1 * p->n0;
         for (g.k = 0; g.k < reduction; g.k += GEMM_BLOCK) {
             g.depth = reduction - g.k < GEMM_BLOCK ? reduction - g.k : GEMM_BLOCK;
+            g.d = *last;
             g.d.adds = last->adds || g.k > 0;
             g.d.ends = last->ends && g.k + g.depth == reduction;
+            if (!g.d.ends) g.d.row_bias = g.d.col_bias = g.d.residual = 0;
             gemm_block(&g);
         }
     }

@@ -297,3 +297,34 @@ def test_matmul_larger_than_its_blocks(m: int, n: int, n1: int, k: int) -> None:
     feeds = {"a": left.astype(np.float32), "b": right.astype(np.float32)}
     _, got = EmulatorTarget(load_spec("server")).run(case, feeds)
     np.testing.assert_allclose(got["c"], left @ right, rtol=1e-3, atol=1e-3)
+
+
+@given(st.integers(1, 30), st.integers(1, 70), st.integers(1, 800))
+@settings(max_examples=20)
+def test_matmul_sums_its_reduction_in_order_in_blocks_of_256(m: int, n: int, k: int) -> None:
+    """Bit for bit, on numbers of 8 bits whose products are exact with and without FMA."""
+    a, b = m * k, k * n
+    case = program(
+        load(0, 0, a),
+        load(1, a, b),
+        make(
+            Opcode.MATMUL, b_base=a, c_base=a + b, m=m, n0=n, k0=k, a_m=k, a_k0=1,
+            b_k0=n, b_n0=1, c_m=n, c_n0=1,
+        ),
+        store(2, a + b, m * n),
+        tensors=(tensor("a", a), tensor("b", b), tensor("c", m * n, role=Role.OUTPUT)),
+        elements=a + b + m * n,
+    )  # fmt: skip
+    rng = np.random.default_rng(k)
+    left, right = (
+        (rng.integers(-255, 256, shape) * 2.0 ** rng.integers(-9, 2, shape)).astype(np.float32)
+        for shape in ((m, k), (k, n))
+    )
+    want = np.zeros((m, n), np.float32)
+    for block in range(0, k, 256):
+        total = np.zeros((m, n), np.float32)
+        for i in range(block, min(block + 256, k)):
+            total += left[:, i, None] * right[None, i]
+        want = total if block == 0 else want + total
+    _, got = EmulatorTarget(load_spec("server")).run(case, {"a": left.ravel(), "b": right.ravel()})
+    np.testing.assert_array_equal(got["c"].reshape(m, n), want)
