@@ -17,8 +17,8 @@ SPECS = Path(__file__).parent / "specs"
 @cache
 def spec_names() -> tuple[str, ...]:
     """Names of the shipped specs, smallest machine first."""
-    paths = SPECS.glob("*.toml")
-    return tuple(sorted((p.stem for p in paths), key=lambda n: load_spec(n).peak_macs_per_cycle))
+    names = (path.stem for path in SPECS.glob("*.toml"))
+    return tuple(sorted(names, key=lambda name: (load_spec(name).peak_macs_per_cycle, name)))
 
 
 def load_spec(path_or_name: Path | str) -> HardwareSpec:
