@@ -198,11 +198,14 @@ ACCESSES: dict[Opcode, tuple[Access, ...]] = {
 """Operands of every opcode, those that are read before those that are written."""
 
 
-def _extents(opcode: Opcode) -> Getter:
-    if opcode is Opcode.MATMUL:
-        return _positions(opcode, ["m", "n1", "n0", "k2", "k1", "k0"])
-    return _positions(opcode, [f"size{d}" for d in range(MAX_RANK)])
-
-
-EXTENTS: dict[Opcode, Getter] = {opcode: _extents(opcode) for opcode in OPERANDS}
+_SIZES = tuple(f"size{d}" for d in range(MAX_RANK))
+_PRODUCT_SIZES = ("m", "n1", "n0", "k2", "k1", "k0")
+EXTENT_FIELDS: dict[Opcode, tuple[str, ...]] = {
+    opcode: tuple(
+        name
+        for name in (_PRODUCT_SIZES if opcode is Opcode.MATMUL else _SIZES)
+        if name in field_index(opcode)
+    )
+    for opcode in OPERANDS
+}
 """All sizes of an instruction, each of which must be at least 1."""

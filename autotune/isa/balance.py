@@ -69,7 +69,7 @@ class Balance:
             semaphore = _first_difference(before, self.counts)
             change = self.counts[semaphore] - before[semaphore]
             raise ProgramError(
-                f"the loop body changes semaphore {semaphore} by {change:+} per trip; it must be 0"
+                f"the body changes semaphore {semaphore} by {change:+} per trip; it must be 0"
             )
 
     def finish(self) -> None:

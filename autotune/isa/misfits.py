@@ -1,91 +1,183 @@
-"""Whether each value of a stream fits its field; the verifier's first look at instructions."""
+"""Whether each value of a stream is one that its field may hold; the verifier's first look at it.
+
+May hold is less than can hold: codes are known, extents and trips begin at 1.
+"""
 
 from __future__ import annotations
 
+import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
 
+from autotune.isa.access import BIAS_DIMENSION, EXTENT_FIELDS
+from autotune.isa.field_table import field_table
+from autotune.isa.notation import CODES, EPILOGUE_FUNCTIONS
 from autotune.isa.program import Instruction
-from autotune.isa.table import INSTRUCTIONS, Field, FieldType, Opcode
+from autotune.isa.table import INSTRUCTIONS, MAX_RANK, Field, FieldType, Opcode, UnaryFn
 
 FLOAT32_LIMIT = struct.unpack("<f", struct.pack("<I", 0x7F7F_FFFF))[0]
 """Largest finite float32."""
+_FLOAT = frozenset((float,))
+Floats = Callable[..., tuple[float, ...]]
+
+
+def _code_limits() -> dict[tuple[Opcode, str], tuple[int, int]]:
+    """Codes count from 0 without a gap."""
+    limits: dict[tuple[Opcode, str], tuple[int, int]] = {}
+    for opcode, fields in CODES.items():
+        for name, codes in fields.items():
+            known = sorted(map(int, codes))
+            assert known == list(range(len(known)))
+            limits[opcode, name] = (0, known[-1])
+    assert sorted(EPILOGUE_FUNCTIONS) == list(UnaryFn)[: len(EPILOGUE_FUNCTIONS)]
+    limits[Opcode.MATMUL, "fn"] = (0, len(EPILOGUE_FUNCTIONS) - 1)
+    limits[Opcode.MATMUL, "bias_axis"] = (0, max(BIAS_DIMENSION))
+    for d in range(MAX_RANK):
+        limits[Opcode.GATHER, f"axis{d}"] = (0, MAX_RANK - 1)
+    return limits
+
+
+CODE_LIMITS = _code_limits()
+"""Smallest and largest known code of each field that holds one."""
+
+
+def _at_least_one() -> dict[tuple[Opcode, str], str]:
+    reasons = {
+        (opcode, name): "an extent is 0; every extent is at least 1"
+        for opcode, names in EXTENT_FIELDS.items()
+        for name in names
+    }
+    reasons[Opcode.LOOP, "trips"] = "0 trips; a loop runs at least once"
+    for opcode in (Opcode.WAIT, Opcode.SIGNAL):
+        reasons[opcode, "semaphore"] = "semaphore 0 means none"
+    return reasons
+
+
+AT_LEAST_ONE = _at_least_one()
+"""Unsigned fields that must not be 0, with what a 0 is refused with."""
+
+
+def _legal(opcode: Opcode, field: Field) -> tuple[int, int]:
+    """Smallest and largest value of a field; the float32 bits of every FLOAT."""
+    if field.type is FieldType.FLOAT:
+        return 0, (1 << 32) - 1
+    if (opcode, field.name) in AT_LEAST_ONE:
+        return 1, field.high
+    return CODE_LIMITS.get((opcode, field.name), (field.low, field.high))
+
+
+def _floats(fields: Sequence[Field]) -> Floats | None:
+    places = [i for i, field in enumerate(fields) if field.type is FieldType.FLOAT]
+    if len(places) == 1:
+        place = places[0]
+        return lambda values: (values[place],)
+    return itemgetter(*places) if places else None
 
 
 @dataclass(frozen=True, slots=True)
-class _Limits:
-    """What the values of one opcode must be."""
+class _Shape:
+    """What the values of one opcode look like: row in the limits, count, and the FLOAT ones."""
 
-    types: tuple[type, ...]
-    lows: npt.NDArray[np.float64]
-    highs: npt.NDArray[np.float64]
-
-
-def _limits(fields: Sequence[Field]) -> _Limits:
-    floats = [field.type is FieldType.FLOAT for field in fields]
-    pairs = list(zip(fields, floats, strict=True))
-    return _Limits(
-        tuple(float if is_float else int for is_float in floats),
-        np.array([-FLOAT32_LIMIT if is_float else field.low for field, is_float in pairs]),
-        np.array([FLOAT32_LIMIT if is_float else field.high for field, is_float in pairs]),
-    )
+    number: int
+    count: int
+    floats: Floats | None
 
 
-_LIMITS = {int(opcode): _limits(row.all_fields) for opcode, row in INSTRUCTIONS.items()}
+def _limits() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+    """Smallest value and distance to the largest, ``[opcodes, fields]``; 0 behind the last field."""
+    width = max(len(row.all_fields) for row in INSTRUCTIONS.values())
+    lows = np.zeros((len(INSTRUCTIONS), width), np.int64)
+    spans = np.zeros((len(INSTRUCTIONS), width), np.uint64)
+    for number, (opcode, row) in enumerate(INSTRUCTIONS.items()):
+        for place, field in enumerate(row.all_fields):
+            low, high = _legal(opcode, field)
+            lows[number, place], spans[number, place] = low, high - low
+    return lows, spans
+
+
+_SHAPES = {
+    int(opcode): _Shape(number, len(row.all_fields), _floats(row.all_fields))
+    for number, (opcode, row) in enumerate(INSTRUCTIONS.items())
+}
+_LOWS, _SPANS = _limits()
+_FLOAT32S = [struct.Struct(f"<{count}f") for count in range(_LOWS.shape[1])]
 
 
 def first_misfit(stream: Sequence[Instruction]) -> tuple[int, str] | None:
-    """Position and reason of the first instruction whose values do not fit its row: unknown
-    opcode, wrong number or type of values, out of range, NaN. None if all fit."""
-    rows = []
-    for at, instruction in enumerate(stream):
-        values = instruction.values
-        limits = _LIMITS.get(values[0]) if values and type(values[0]) is int else None
-        if limits is None:
+    """Position and reason of the first instruction with a value that its field may not hold:
+    unknown opcode or code, wrong number or type of values, out of range, NaN. None if there is
+    none."""
+    rows = [instruction.values for instruction in stream]
+    numbers = []
+    for at, values in enumerate(rows):
+        shape = _SHAPES.get(values[0]) if values and type(values[0]) is int else None
+        if shape is None:
             return at, f"unknown opcode {values[0] if values else 'in an empty instruction'}"
-        if tuple(map(type, values)) != limits.types:
-            return at, _type_reason(values, limits.types)
-        rows.append(limits)
-    if not rows:
-        return None
+        if len(values) != shape.count:
+            reason = f"{len(values)} values for {shape.count} fields"
+            return at, f"{reason}; build it with Instruction.make"
+        if shape.floats is not None and not _fit(shape.floats(values)):
+            misfit = _reason(values)
+            if misfit is not None:  # infinities of both signs add up to NaN as well
+                return at, misfit
+        numbers.append(shape.number)
+    return _first_out_of_range(rows, numbers) if rows else None
+
+
+def _fit(floats: Sequence[float]) -> bool:
+    """Whether these are surely FLOAT values: floats, no NaN, finite ones within float32."""
+    if not _FLOAT.issuperset(map(type, floats)) or math.isnan(sum(floats)):
+        return False
     try:
-        flat = np.fromiter(
-            chain.from_iterable([instruction.values for instruction in stream]), np.float64
-        )
+        _FLOAT32S[len(floats)].pack(*floats)
     except OverflowError:
-        return _first_out_of_range(stream)
-    inside = np.concatenate([row.lows for row in rows]) <= flat
-    inside &= flat <= np.concatenate([row.highs for row in rows])
-    inside |= np.isinf(flat)
-    return None if inside.all() else _first_out_of_range(stream)
+        return False
+    return True
 
 
-def _type_reason(values: Sequence[int | float], types: Sequence[type]) -> str:
-    fields = INSTRUCTIONS[Opcode(int(values[0]))].all_fields
-    if len(values) != len(types):
-        return f"{len(values)} values for {len(types)} fields; build it with Instruction.make"
-    for field, value, wanted in zip(fields, values, types, strict=True):
+def _first_out_of_range(
+    rows: Sequence[tuple[int | float, ...]], numbers: list[int]
+) -> tuple[int, str] | None:
+    try:
+        table = field_table(rows)
+    except struct.error:
+        return next((at, reason) for at, row in enumerate(rows) if (reason := _reason(row)))
+    width = table.shape[1]
+    table -= _LOWS[:, :width].take(numbers, axis=0)
+    fits = table.view(np.uint64) <= _SPANS[:, :width].take(numbers, axis=0)
+    if fits.all():
+        return None
+    at = int(np.argmin(fits.all(axis=1)))
+    reason = _reason(rows[at])
+    assert reason is not None
+    return at, reason
+
+
+def _reason(values: Sequence[int | float]) -> str | None:
+    """Why one of the values does not fit, None if all do."""
+    opcode = Opcode(int(values[0]))
+    for field, value in zip(INSTRUCTIONS[opcode].all_fields, values, strict=True):
+        wanted = float if field.type is FieldType.FLOAT else int
         if type(value) is not wanted:
             return (
                 f"{field.name} = {value!r} is {type(value).__name__}, not {wanted.__name__}; "
                 "build it with Instruction.make"
             )
-    raise AssertionError("the types agree")
-
-
-def _first_out_of_range(stream: Sequence[Instruction]) -> tuple[int, str]:
-    for at, instruction in enumerate(stream):
-        for field, value in zip(instruction.row.all_fields, instruction.values, strict=True):
-            if value != value:
-                return at, f"{field.name} is NaN"
-            if field.type is FieldType.FLOAT:
-                if FLOAT32_LIMIT < abs(value) < float("inf"):
-                    return at, f"{field.name} = {value} does not fit a float32"
-            elif not field.low <= value <= field.high:
-                return at, f"{field.name} = {value} is not in {field.low} to {field.high}"
-    raise AssertionError("every value is in range")
+        if value != value:
+            return f"{field.name} is NaN"
+        if wanted is float:
+            if FLOAT32_LIMIT < abs(value) < float("inf"):
+                return f"{field.name} = {value} does not fit a float32"
+        elif not field.low <= value <= field.high:
+            return f"{field.name} = {value} is not in {field.low} to {field.high}"
+        elif value == 0 and (opcode, field.name) in AT_LEAST_ONE:
+            return AT_LEAST_ONE[opcode, field.name]
+        elif value > _legal(opcode, field)[1]:
+            known = list(range(CODE_LIMITS[opcode, field.name][1] + 1))
+            return f"{field.name} {value} is not one of {known}"
+    return None

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.errors import ProgramError
+from autotune.isa.field_table import field_table
 from autotune.isa.table import (
     INSTRUCTIONS,
     MAX_RANK,
@@ -164,14 +165,4 @@ class Program:
     def table(self, core: int) -> npt.NDArray[np.int64]:
         """The stream of one core as ``[instructions, fields]`` int64, rows padded with zeros;
         FLOAT fields hold the bits of the float32. This is what engines decode from."""
-        stream = self.streams[core]
-        width = max(len(instruction.values) for instruction in stream)
-        out = np.zeros((len(stream), width), dtype=np.int64)
-        for row, instruction in enumerate(stream):
-            out[row, : len(instruction.values)] = [
-                value
-                if isinstance(value, int)
-                else struct.unpack("<I", struct.pack("<f", value))[0]
-                for value in instruction.values
-            ]
-        return out
+        return field_table([instruction.values for instruction in self.streams[core]])

@@ -14,6 +14,12 @@ class Ranges:
         self.lows: list[int] = []
         self.highs: list[int] = []
 
+    def copy(self) -> Ranges:
+        """An equal set that changes on its own."""
+        other = Ranges()
+        other.lows, other.highs = self.lows.copy(), self.highs.copy()
+        return other
+
     def add(self, low: int, high: int) -> None:
         """Add ``low`` to ``high``, both included."""
         first = bisect_left(self.highs, low - 1)

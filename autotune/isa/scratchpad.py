@@ -28,28 +28,54 @@ class _LateRead:
     other_slot: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What was known when a CASE began: what was written, and the number of late reads."""
+
+    written: Ranges
+    late_reads: int
+
+
 class Scratchpad:
     """Follows a stream in program order; all methods raise ``ProgramError`` with the reason alone.
 
     ``limit`` is the number of elements that accesses must stay below.
     """
 
-    __slots__ = ("last_index", "late_reads", "limit", "written")
+    __slots__ = ("before", "last_index", "late_reads", "limit", "loops", "written")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.last_index = [0] * (NO_LEVEL + 1)
         self.written = Ranges()
         self.late_reads: list[_LateRead] = []
+        self.loops = 0
+        self.before: list[_Before] = []
 
     def enter(self, level: int, trips: int) -> None:
         """A loop of ``trips`` trips begins at ``level``."""
         self.last_index[level] = trips - 1
+        self.loops += 1
 
-    def leave(self, level: int) -> None:
-        """The loop at ``level`` ends; with the outermost, all that its trips write is known."""
-        if level == 0:
+    def leave(self) -> None:
+        """The innermost loop ends; with the outermost, all that its trips write is known."""
+        self.loops -= 1
+        if not self.loops:
             self._settle()
+
+    def enter_case(self, level: int) -> None:
+        """A CASE begins at ``level``."""
+        self.last_index[level] = 0
+        self.before.append(_Before(self.written, len(self.late_reads)))
+        self.written = self.written.copy()
+
+    def leave_case(self) -> None:
+        """It ends. What its body wrote supplies its own reads, in later trips of the loops around
+        it; to all others it may never have been written."""
+        before = self.before.pop()
+        own = self.late_reads[before.late_reads :]
+        self.late_reads[before.late_reads :] = [r for r in own if not self._supplied(r)]
+        self.written = before.written
 
     def access(self, access: Access, values: Values, at: int) -> None:
         """One operand of instruction ``at``: in bounds over all trips; written before if read."""
@@ -100,9 +126,12 @@ class Scratchpad:
             if element not in written and element + slot not in written:
                 self.late_reads.append(_LateRead(at, operand, element, element + slot))
 
+    def _supplied(self, read: _LateRead) -> bool:
+        return read.element in self.written or read.other_slot in self.written
+
     def _settle(self) -> None:
         for read in self.late_reads:
-            if read.element not in self.written and read.other_slot not in self.written:
+            if not self._supplied(read):
                 raise LateReadError(
                     read.at,
                     f"{read.operand} reads element {read.element}, which nothing before it or in "

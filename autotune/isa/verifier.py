@@ -2,25 +2,30 @@
 
 Proven, for every core and every trip of every loop:
 
-- every field holds a value of its type that fits its bits, no scalar is NaN, codes are known;
-- loops nest, are closed, bounded and at most ``MAX_LOOP_DEPTH`` deep; ``level`` fields say their
-  nesting; every loop level that a field names encloses its instruction; HALT ends the stream;
+- every field holds a value of its type that fits its bits, no scalar is NaN, codes are known, also
+  those of a CHAIN's stages; formats, zero points and epilogues of a MATMUL or CONVERT go together; a
+  MATMUL that forwards signals;
+- loops and cases nest, are closed, bounded and at most ``MAX_LOOP_DEPTH`` deep; ``level`` fields say
+  their nesting; every level that a field names encloses its instruction; HALT ends the stream;
 - every scratchpad access lies in ``[0, program.scratchpad_elements)``, and that in what the
   target has. A rectangle's extreme addresses are exact: they are affine in the loop indices, and
   the second slot counts as reached wherever a loop turns it;
 - rectangles agree with the rank of their tensor (they may lie outside of it: padding); only OUTPUT
-  tensors are stored to; an OUTPUT is loaded only after a STORE to it earlier in the same stream;
+  tensors are stored to; an OUTPUT is loaded only after a STORE to it earlier in the same stream
+  that runs whenever the load does: not one in a CASE that ended before;
 - semaphores neither deadlock nor lose a signal, and one queue alone takes from each (``balance``);
   control instructions wait and signal through WAIT and SIGNAL only. Counts stay at or below 255
-  along program order; a queue that runs ahead of the others may raise them further.
+  along program order; a queue that runs ahead of the others may raise them further. The body of a
+  CASE changes no count, so that it may as well be left out.
 
 Checked, short of a proof: reads of scratchpad that was never written. A read is refused when, the
 first time it runs, its first or last element lies in no interval written by an instruction before
 it; or when, over all trips, the same holds of its lowest or highest element and intervals written
-before it or in its outermost loop. An interval runs from the lowest to the highest element that an
-instruction writes over all trips. So no program that writes all it reads is refused, and an
-accepted one may still read a gap between the elements written. Such a read meets old numbers,
-never memory outside of the scratchpad.
+before it or in its outermost loop. An interval runs from the lowest to the highest word that an
+instruction writes over all trips. What a CASE writes counts inside of it alone, since it may not
+run. So no program that writes all it reads whatever its cases do is refused, and an accepted one
+may still read a gap between the words written. Such a read meets old numbers, never memory outside
+of the scratchpad.
 
 Not checked: races between units that no semaphore orders, and between cores in DRAM.
 """
@@ -28,22 +33,20 @@ Not checked: races between units that no semaphore orders, and between cores in 
 from __future__ import annotations
 
 from autotune.errors import ProgramError
-from autotune.isa.access import BIAS_DIMENSION, Values
+from autotune.isa.access import Values
 from autotune.isa.balance import Balance
-from autotune.isa.inspection import BEYOND, INSPECTIONS, NOTHING_BEYOND, Inspection
+from autotune.isa.inspection import INSPECTIONS, Inspection
 from autotune.isa.misfits import first_misfit
 from autotune.isa.notation import LEVEL_POSITIONS
-from autotune.isa.program import Instruction, Program, Role, field_index
+from autotune.isa.program import Instruction, Program, field_index
 from autotune.isa.scratchpad import LateReadError, Scratchpad
 from autotune.isa.table import (
     INSTRUCTIONS,
     MAX_LOOP_DEPTH,
-    MAX_RANK,
     NO_LEVEL,
     Opcode,
-    Unit,
-    When,
 )
+from autotune.isa.transfers import Transfers
 
 TENSOR_LIMIT = 1 << 10
 """Tensors that the ``tensor`` field can tell apart."""
@@ -77,23 +80,16 @@ def verify(program: Program, scratchpad_elements: int | None = None) -> None:
         _StreamProof(program, core, stream, balance).run()
 
 
-_MATMUL = field_index(Opcode.MATMUL)
-_ACCUMULATE, _EPILOGUE = _MATMUL["accumulate"], _MATMUL["epilogue"]
-_K_LEVEL, _BIAS_AXIS = _MATMUL["k_level"], _MATMUL["bias_axis"]
-_HALT, _LOOP, _END, _WAIT, _MARK = map(
-    int, (Opcode.HALT, Opcode.LOOP, Opcode.END, Opcode.WAIT, Opcode.MARK)
+_HALT, _LOOP, _CASE, _END, _WAIT, _SIGNAL = map(
+    int, (Opcode.HALT, Opcode.LOOP, Opcode.CASE, Opcode.END, Opcode.WAIT, Opcode.SIGNAL)
 )
 _TRIPS, _LOOP_LEVEL = (field_index(Opcode.LOOP)[name] for name in ("trips", "level"))
+_LOW, _HIGH, _CASE_LEVEL = (field_index(Opcode.CASE)[name] for name in ("low", "high", "level"))
 _END_LEVEL = field_index(Opcode.END)["level"]
 _UNIT, _SEMAPHORE = (field_index(Opcode.WAIT)[name] for name in ("unit", "semaphore"))
 assert field_index(Opcode.SIGNAL) == field_index(Opcode.WAIT)
-_UNITS = frozenset(map(int, Unit))
 _ENCLOSING = tuple(frozenset((*range(depth), NO_LEVEL)) for depth in range(MAX_LOOP_DEPTH + 1))
-"""Levels that a field may name inside of so many loops."""
-_MATRIX_UNIT = int(Unit.MATRIX)
-_DMA_UNITS = (int(Unit.LOAD), int(Unit.STORE))
-_TENSOR = field_index(Opcode.LOAD)["tensor"]
-assert field_index(Opcode.STORE)["tensor"] == _TENSOR
+"""Levels that a field may name inside of so many loops and cases."""
 
 
 class _StreamProof:
@@ -106,10 +102,10 @@ class _StreamProof:
         self.core = core
         self.stream = stream
         self.at = 0
-        self.depth = 0
+        self.is_case: list[bool] = []
         self.enclosing = _ENCLOSING[0]
-        self.stored: set[int] = set()
         self.balance = balance
+        self.transfers = Transfers(program.tensors)
         self.scratchpad = Scratchpad(program.scratchpad_elements)
 
     def run(self) -> None:
@@ -149,56 +145,61 @@ class _StreamProof:
             raise ProgramError("the stream does not end with HALT")
         if any(self.stream[-1].values[1:]):
             raise ProgramError("HALT waits for or signals a semaphore; use WAIT or SIGNAL")
-        if self.depth:
-            raise ProgramError(f"{self.depth} loops are open at HALT")
+        if self.is_case:
+            raise ProgramError(f"{len(self.is_case)} loops or cases are open at HALT")
         self.balance.finish()
 
     def _control(self, values: Values) -> None:
         if any(values[1:7]):
             raise ProgramError("control waits for or signals a semaphore; use WAIT or SIGNAL")
         opcode = values[0]
-        if opcode == _LOOP:
-            self._enter(int(values[_TRIPS]), int(values[_LOOP_LEVEL]))
+        if opcode == _WAIT:
+            self.balance.wait(int(values[_SEMAPHORE]), int(values[_UNIT]))
+        elif opcode == _SIGNAL:
+            self.balance.signal(int(values[_SEMAPHORE]))
+        elif opcode == _LOOP:
+            self._enter(int(values[_LOOP_LEVEL]), is_case=False)
+            self.scratchpad.enter(int(values[_LOOP_LEVEL]), int(values[_TRIPS]))
+        elif opcode == _CASE:
+            self._enter_case(values)
         elif opcode == _END:
             self._leave(int(values[_END_LEVEL]))
-        elif opcode != _MARK:
-            self._wait_or_signal(opcode == _WAIT, int(values[_UNIT]), int(values[_SEMAPHORE]))
 
-    def _wait_or_signal(self, is_wait: bool, unit: int, semaphore: int) -> None:
-        if unit not in _UNITS:
-            raise ProgramError(f"unit {unit} is not one of the {len(_UNITS)} queues")
-        if semaphore == 0:
-            raise ProgramError("semaphore 0 means none")
-        if is_wait:
-            self.balance.wait(semaphore, unit)
-        else:
-            self.balance.signal(semaphore)
-
-    def _enter(self, trips: int, level: int) -> None:
-        if level != self.depth:
+    def _enter(self, level: int, is_case: bool) -> None:
+        depth = len(self.is_case)
+        if level != depth:
             raise ProgramError(
-                f"level {level} inside of {self.depth} loops; it must be {self.depth}"
+                f"level {level} inside of {depth} loops and cases; it must be {depth}"
             )
-        if self.depth == MAX_LOOP_DEPTH:
-            raise ProgramError(f"nested deeper than {MAX_LOOP_DEPTH} loops")
-        if trips < 1:
-            raise ProgramError("0 trips; a loop runs at least once")
-        self._set_depth(self.depth + 1)
-        self.scratchpad.enter(level, trips)
+        if depth == MAX_LOOP_DEPTH:
+            raise ProgramError(f"nested deeper than {MAX_LOOP_DEPTH} loops and cases")
+        self.is_case.append(is_case)
+        self.enclosing = _ENCLOSING[depth + 1]
         self.balance.enter()
 
-    def _leave(self, level: int) -> None:
-        if not self.depth:
-            raise ProgramError("END without a LOOP")
-        if level != self.depth - 1:
-            raise ProgramError(f"level {level} closes the loop of level {self.depth - 1}")
-        self.balance.leave()
-        self._set_depth(self.depth - 1)
-        self.scratchpad.leave(level)
+    def _enter_case(self, values: Values) -> None:
+        if values[_LOW] > values[_HIGH]:
+            raise ProgramError(
+                f"enters from {values[_LOW]} to {values[_HIGH]}, hence never; low is at most high"
+            )
+        level = int(values[_CASE_LEVEL])
+        self._enter(level, is_case=True)
+        self.scratchpad.enter_case(level)
+        self.transfers.enter_case()
 
-    def _set_depth(self, depth: int) -> None:
-        self.depth = depth
-        self.enclosing = _ENCLOSING[depth]
+    def _leave(self, level: int) -> None:
+        innermost = len(self.is_case) - 1
+        if innermost < 0:
+            raise ProgramError("END without a LOOP or CASE")
+        if level != innermost:
+            raise ProgramError(f"level {level} closes the loop or case of level {innermost}")
+        self.balance.leave()
+        self.enclosing = _ENCLOSING[innermost]
+        if self.is_case.pop():
+            self.transfers.leave_case()
+            self.scratchpad.leave_case()
+        else:
+            self.scratchpad.leave()
 
     def _work(self, look: Inspection, values: Values) -> None:
         """An instruction of a queue other than control."""
@@ -209,15 +210,10 @@ class _StreamProof:
                     self.balance.wait(int(semaphore), look.unit)
         if not self.enclosing.issuperset(look.levels(values)):
             self._refuse_level(look, values)
-        if 0 in look.extents(values):
-            raise ProgramError("an extent is 0; every extent is at least 1")
-        for name, position, known in look.codes:
-            if values[position] not in known:
-                raise ProgramError(f"{name} {values[position]} is not one of {sorted(known)}")
-        if look.unit in _DMA_UNITS:
-            self._transfer(int(values[0]), values)
-        elif look.unit == _MATRIX_UNIT:
-            self._matmul(values)
+        if look.rule is not None:
+            look.rule(values)
+        if look.transfers:
+            self.transfers.check(values)
         for access in look.accesses:
             self.scratchpad.access(access, values, self.at)
         if waits_and_signals:
@@ -231,34 +227,5 @@ class _StreamProof:
             if values[position] not in self.enclosing:
                 raise ProgramError(
                     f"{fields[position].name} {values[position]} is not a loop around it "
-                    f"({self.depth} are open)"
+                    f"({len(self.is_case)} are open)"
                 )
-
-    def _matmul(self, values: Values) -> None:
-        if (
-            When.BY_LEVEL in (values[_ACCUMULATE], values[_EPILOGUE])
-            and values[_K_LEVEL] == NO_LEVEL
-        ):
-            raise ProgramError("accumulate or epilogue goes by k_level, which names no loop")
-        axis = int(values[_BIAS_AXIS])
-        if axis and axis not in BIAS_DIMENSION:
-            raise ProgramError(f"bias_axis {axis} is not one of 0, {list(BIAS_DIMENSION)}")
-
-    def _transfer(self, opcode: int, values: Values) -> None:
-        """Tensor, role and rank of a LOAD or STORE."""
-        number = int(values[_TENSOR])
-        if number >= len(self.program.tensors):
-            raise ProgramError(f"tensor {number} of {len(self.program.tensors)}")
-        tensor = self.program.tensors[number]
-        rank = len(tensor.shape)
-        if rank < MAX_RANK and BEYOND[opcode, rank](values) != NOTHING_BEYOND[opcode, rank]:
-            raise ProgramError(
-                f"tensor {tensor.name!r} has rank {rank}; dimensions from {rank} on must have "
-                "size 1, coordinate 0 and step 0"
-            )
-        if opcode == Opcode.STORE:
-            if tensor.role is not Role.OUTPUT:
-                raise ProgramError(f"stores to {tensor.name!r}, which is {tensor.role}, not output")
-            self.stored.add(number)
-        elif tensor.role is Role.OUTPUT and number not in self.stored:
-            raise ProgramError(f"loads output {tensor.name!r} before anything is stored to it")

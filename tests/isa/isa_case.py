@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from autotune.isa.assembly import assemble
 from autotune.isa.program import DramTensor, Instruction, Program, Role
-from autotune.isa.table import INSTRUCTIONS, Field, FieldType, Format, Opcode
+from autotune.isa.table import INSTRUCTIONS, NO_LEVEL, Field, FieldType, Format, Opcode
 
 GOLDEN = Path(__file__).parent / "golden" / "matmul.tile"
 
@@ -50,6 +50,15 @@ def _bits(instruction: Instruction) -> list[object]:
         struct.pack("<f", value) if isinstance(value, float) else value
         for value in instruction.values
     ]
+
+
+def elements(word: Instruction, name: str, index: list[int], count: list[int]) -> set[int]:
+    """Scratchpad elements of one operand along its first dimension, in one execution."""
+    part = {key: word.get(f"{name}_{key}") for key in ("base", "step0", "slot", "stride0")}
+    level, turn = word.get(f"{name}_level0"), word.get(f"{name}_turn")
+    first = part["base"] + (part["step0"] * index[level] if level != NO_LEVEL else 0)
+    first += part["slot"] * (count[turn] % 2) if turn != NO_LEVEL else 0
+    return {first + i * part["stride0"] for i in range(word.get("size0"))}
 
 
 def field_values(field: Field) -> st.SearchStrategy[int | float]:

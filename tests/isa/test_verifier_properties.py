@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from isa_case import golden
+from isa_case import elements, golden
 
 from autotune.errors import ProgramError
 from autotune.isa.assembly import assemble, disassemble
@@ -86,15 +86,6 @@ def tree(rng: np.random.Generator, depth: int) -> list[Instruction]:
         else:
             out.append(vector_words(rng, depth))
     return out
-
-
-def elements(word: Instruction, name: str, index: list[int], count: list[int]) -> set[int]:
-    """Scratchpad elements of one operand in one execution."""
-    part = {key: word.get(f"{name}_{key}") for key in ("base", "step0", "slot", "stride0")}
-    level, turn = word.get(f"{name}_level0"), word.get(f"{name}_turn")
-    first = part["base"] + (part["step0"] * index[level] if level != NO_LEVEL else 0)
-    first += part["slot"] * (count[turn] % 2) if turn != NO_LEVEL else 0
-    return {first + i * part["stride0"] for i in range(word.get("size0"))}
 
 
 def reads_only_written(stream: list[Instruction]) -> bool:

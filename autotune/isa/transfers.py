@@ -1,0 +1,80 @@
+"""Tensors, roles and ranks of one core's loads and stores; part of the verifier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import itemgetter
+
+from autotune.errors import ProgramError
+from autotune.isa.access import Values
+from autotune.isa.program import DramTensor, Role, field_index
+from autotune.isa.rules import check_axes
+from autotune.isa.table import MAX_RANK, Opcode
+
+_GATHER, _STORE = int(Opcode.GATHER), int(Opcode.STORE)
+_TENSOR = field_index(Opcode.LOAD)["tensor"]
+assert field_index(Opcode.STORE)["tensor"] == field_index(Opcode.GATHER)["tensor"] == _TENSOR
+
+
+def _beyond(opcode: Opcode, rank: int) -> tuple[Callable[..., tuple[int, ...]], tuple[int, ...]]:
+    """Coordinates and steps, and but for GATHER sizes, of the dimensions that a tensor of ``rank``
+    does not have; and what they must be."""
+    index = field_index(opcode)
+    dims = range(rank, MAX_RANK)
+    wanted = {f"{part}{d}": 0 for part in ("coord", "step") for d in dims}
+    if opcode is not Opcode.GATHER:
+        wanted |= {f"size{d}": 1 for d in dims}
+    return itemgetter(*(index[name] for name in wanted)), tuple(wanted.values())
+
+
+_BEYOND = {
+    (int(opcode), rank): _beyond(opcode, rank)
+    for opcode in (Opcode.LOAD, Opcode.STORE, Opcode.GATHER)
+    for rank in range(1, MAX_RANK)
+}
+
+
+class Transfers:
+    """Follows a stream in program order; raises ``ProgramError`` with the reason alone."""
+
+    __slots__ = ("before", "stored", "tensors")
+
+    def __init__(self, tensors: tuple[DramTensor, ...]) -> None:
+        self.tensors = tensors
+        self.stored: set[int] = set()
+        self.before: list[set[int]] = []
+
+    def enter_case(self) -> None:
+        """A CASE begins."""
+        self.before.append(self.stored.copy())
+
+    def leave_case(self) -> None:
+        """It ends: its stores may not have run."""
+        self.stored = self.before.pop()
+
+    def check(self, values: Values) -> None:
+        """A LOAD, STORE or GATHER."""
+        opcode, number = values[0], int(values[_TENSOR])
+        if number >= len(self.tensors):
+            raise ProgramError(f"tensor {number} of {len(self.tensors)}")
+        tensor = self.tensors[number]
+        rank = len(tensor.shape)
+        if rank < MAX_RANK:
+            self._check_rank(values, tensor, rank)
+        if opcode == _STORE:
+            if tensor.role is not Role.OUTPUT:
+                raise ProgramError(f"stores to {tensor.name!r}, which is {tensor.role}, not output")
+            self.stored.add(number)
+        elif tensor.role is Role.OUTPUT and number not in self.stored:
+            raise ProgramError(f"loads output {tensor.name!r} before anything is stored to it")
+
+    def _check_rank(self, values: Values, tensor: DramTensor, rank: int) -> None:
+        is_gather = values[0] == _GATHER
+        beyond, nothing = _BEYOND[int(values[0]), rank]
+        if beyond(values) != nothing:
+            raise ProgramError(
+                f"tensor {tensor.name!r} has rank {rank}; dimensions from {rank} on must have "
+                f"{'' if is_gather else 'size 1, '}coordinate 0 and step 0"
+            )
+        if is_gather:
+            check_axes(values, rank)
