@@ -118,7 +118,8 @@ def whole_table(figures: Figures) -> Table:
         for row in figures.wholes
     )
     return Table(
-        "All layers on the emulator, one MATMUL per fold of the array, CPU seconds:",
+        "All layers on the emulator, one MATMUL per fold of the array; cycles that the array is busy; "
+        "CPU seconds:",
         ("layers of", "layers", "instructions", "cycles", "execute s", "first s", "MiB"),
         rows,
     )

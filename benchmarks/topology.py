@@ -1,6 +1,6 @@
 """The layers that `make bench-systolic` gives to SCALE-Sim and to the emulator, and on which arrays.
 
-Files of `topologies/`, in the columns that SCALE-Sim reads (input extents as it takes them):
+Tables in the columns that SCALE-Sim reads (input extents as it takes them):
 
 - resnet50: He et al., Deep residual learning, CVPR 2016; the 54 rows of SCALE-Sim's Resnet50.csv
 - alexnet: Krizhevsky et al., ImageNet classification with deep convolutional neural networks,
@@ -14,7 +14,13 @@ import csv
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-TOPOLOGIES = Path(__file__).parent / "topologies"
+HERE = Path(__file__).parent
+REFERENCE = HERE.parent / "tests" / "targets" / "reference" / "scalesim"
+TABLES = {  # what SCALE-Sim computed for a topology is a test's reference; its columns do for both
+    "resnet50": REFERENCE / "resnet50_arr32_os.csv",
+    "alexnet": HERE / "alexnet.csv",
+    "gemm_sweep": REFERENCE / "gemm_sweep_arr16_os.csv",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,7 @@ class Case:
 
     def layers(self, full: bool) -> list[Layer]:
         """The topology's layers, or the chosen ones."""
-        every = read_topology(TOPOLOGIES / f"{self.topology}.csv")
+        every = read_topology(TABLES[self.topology])
         return [layer for layer in every if full or layer.name in self.chosen]
 
 
