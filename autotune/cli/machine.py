@@ -6,7 +6,7 @@ import platform
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -31,75 +31,90 @@ LIBRARIES = (
 )
 
 
-def derived(spec: HardwareSpec) -> dict[str, str]:
-    """Figures that follow from a spec's numbers."""
-    peak = spec.peak_macs_per_cycle
+def explained(spec: HardwareSpec) -> dict[str, Any]:
+    """What follows from a spec's numbers, as JSON has it."""
+    from autotune.targets.derived import derived
+    from autotune.targets.plausibility import warnings_of
+
     return {
-        "hardware profile": spec.profile_id,
-        "cores": str(spec.cores),
-        "array": f"{spec.matrix.rows} × {spec.matrix.cols} ({spec.matrix.dataflow})",
-        "clock": f"{spec.clock_hz / 1e9:g} GHz",
-        "peak": f"{peak} multiply-adds per cycle, {2 * peak * spec.clock_hz / 1e9:,.0f} GFLOP/s",
-        "DRAM": f"{spec.dram.bytes_per_cycle:g} bytes per cycle, "
-        f"{spec.dram.bytes_per_cycle * spec.clock_hz / 1e9:,.1f} GB/s",
-        "ridge point": f"{peak / spec.dram.bytes_per_cycle:.1f} multiply-adds per byte",
-        "scratchpad": f"{spec.scratchpad.size_bytes // 1024} KiB per core, {spec.scratchpad.banks} banks",
-        "vector lanes": str(spec.vector.lanes),
+        "profile_id": spec.profile_id,
+        "derived": derived(spec),
+        "warnings": list(warnings_of(spec)),
     }
+
+
+def explain(heading: dict[str, str], spec: HardwareSpec) -> None:
+    """The same for people: a line per figure with its unit and meaning, then what is odd."""
+    from autotune.targets.derived import FIGURES, derived, spelled
+    from autotune.targets.plausibility import warnings_of
+
+    shown = {name: spelled(value) for name, value in derived(spec).items()}
+    wide, long = max(map(len, shown.values())), max(len(row.unit) for row in FIGURES.values())
+    facts(
+        heading
+        | {
+            "hardware profile": spec.profile_id,
+            "machine": f"{spec.cores} × {spec.matrix.rows}×{spec.matrix.cols} "
+            f"({spec.matrix.dataflow}) at {spec.clock_hz / 1e9:g} GHz, "
+            f"{spec.scratchpad.size_bytes / 1024:,.0f} KiB in {spec.scratchpad.banks} banks, "
+            f"{spec.vector.lanes} lanes",
+        }
+        | {
+            name: f"{shown[name]:>{wide}} {row.unit:{long}}  {row.doc}"
+            for name, row in FIGURES.items()
+        }
+    )
+    for warning in warnings_of(spec):
+        typer.echo(f"warning: {warning}")
 
 
 @targets.command("list")
 def list_targets(json: JsonOption = False) -> None:
     """The shipped specs."""
+    from autotune.targets.derived import derived, spelled
     from autotune.targets.library import load_spec, spec_names
 
     specs = [load_spec(name) for name in spec_names()]
     if json:
         emit([asdict(spec) | {"profile_id": spec.profile_id} for spec in specs])
         return
-    show(
-        "targets",
-        ("name", "array", "scratchpad KiB", "description"),
-        [
-            (
-                s.name,
-                f"{s.cores}×{s.matrix.rows}×{s.matrix.cols}",
-                str(s.scratchpad.size_bytes // 1024),
-                s.description,
-            )
-            for s in specs
-        ],
-    )
+    rows = []
+    for spec in specs:
+        found = derived(spec)
+        array = f"{spec.cores}×{spec.matrix.rows}×{spec.matrix.cols} {spec.matrix.dataflow}"
+        figures = [spelled(found[name]) for name in ("peak_gflops", "dram_gb_per_second")]
+        rows.append((spec.name, array, *figures, spec.description))
+    show("targets", ("name", "array", "GFLOP/s", "GB/s", "description"), rows)
 
 
 @targets.command("show")
 def show_target(
     name: Annotated[str, typer.Argument(help="Spec name or file.")], json: JsonOption = False
 ) -> None:
-    """A spec's numbers, what follows from them, and their sources."""
+    """A spec's numbers, what follows from them, what is odd about them, and their sources."""
     from autotune.targets.library import load_spec
 
     spec = load_spec(name)
     if json:
-        emit(asdict(spec) | {"derived": derived(spec)})
+        emit(asdict(spec) | explained(spec))
         return
-    facts({"name": spec.name, "description": spec.description} | derived(spec))
+    explain({"name": spec.name, "description": spec.description}, spec)
     for source in spec.sources:
-        typer.echo(f"  source: {source}")
+        typer.echo(f"source: {source}")
 
 
 @targets.command("check")
 def check_target(
     file: Annotated[Path, typer.Argument(help="TOML file.")], json: JsonOption = False
 ) -> None:
-    """Whether a spec file is complete and its numbers are possible."""
+    """Whether a spec file is complete and its numbers are possible; warns of implausible ones."""
     from autotune.targets.toml_spec import read_spec
 
     spec = read_spec(file)
     if json:
-        emit({"ok": True, "derived": derived(spec)})
+        emit({"ok": True} | explained(spec))
         return
-    facts({"file": str(file), "verdict": "ok"} | derived(spec))
+    explain({"file": str(file), "verdict": "ok"}, spec)
 
 
 @store.command("info")

@@ -1,0 +1,224 @@
+"""Figures that follow from a spec's numbers: name, unit, meaning and formula; one row each.
+
+The command line, its JSON and the page in docs all come from ``FIGURES``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from autotune.targets.spec import HardwareSpec
+
+ELEMENT_BYTES = 4
+BUFFERED_TILES = 6
+"""Tiles of a matrix product that overlaps its transfers: two buffers of both operands and result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One derived figure; its name ends in its unit, as names of numbers do."""
+
+    name: str
+    unit: str
+    doc: str
+    of: Callable[[HardwareSpec], float]
+
+
+def gigamacs(spec: HardwareSpec) -> float:
+    """10⁹ multiply-adds per second with every cell of every array busy."""
+    return spec.peak_macs_per_cycle * spec.clock_hz / 1e9
+
+
+def dram_gigabytes(spec: HardwareSpec) -> float:
+    """10⁹ bytes per second of the channel."""
+    return spec.dram.bytes_per_cycle * spec.clock_hz / 1e9
+
+
+def ridge(spec: HardwareSpec) -> float:
+    """Where the roofline bends (Williams et al., CACM 52(4), 2009): multiply-adds per byte."""
+    return spec.peak_macs_per_cycle / spec.dram.bytes_per_cycle
+
+
+def reuse_limit(spec: HardwareSpec) -> float:
+    """Multiply-adds per byte that no schedule of a large matrix product exceeds: M·N·K of them move
+    at least 2·M·N·K / √S elements with S of them on chip (Smith et al., arXiv:1702.02017)."""
+    return math.sqrt(spec.scratchpad_elements) / 2 / ELEMENT_BYTES
+
+
+def square_tile(spec: HardwareSpec) -> int:
+    """Side of the largest square fp32 tiles of a product that fit with double buffers."""
+    return math.isqrt(spec.scratchpad.size_bytes // (BUFFERED_TILES * ELEMENT_BYTES))
+
+
+def hit_cycles(spec: HardwareSpec) -> int:
+    """A load of one burst from an open row, as the emulator counts it, without its dispatch."""
+    return spec.dram.latency_cycles + math.ceil(spec.dram.burst_bytes / spec.dram.bytes_per_cycle)
+
+
+def closed_cycles(spec: HardwareSpec) -> int:
+    """The same from a bank without an open row."""
+    return hit_cycles(spec) + spec.dram.activate_cycles
+
+
+def conflict_cycles(spec: HardwareSpec) -> int:
+    """The same from a bank that has another row open."""
+    return hit_cycles(spec) + spec.dram.row_miss_cycles
+
+
+def half_bandwidth_bytes(spec: HardwareSpec) -> float:
+    """Bytes whose transfer takes as long as what precedes it on a row conflict, so that it has half
+    of the bandwidth (Hockney's n½). Exact while it opens no bank twice."""
+    return (spec.dram.latency_cycles + spec.dram.row_miss_cycles) * spec.dram.bytes_per_cycle
+
+
+def fill_drain_cycles(spec: HardwareSpec) -> int:
+    """What a fold takes beyond one cycle per streamed vector: skew over rows and columns, and rows
+    more where the operand that is held has to be shifted in (Samajdar et al., arXiv:1811.02883)."""
+    held = spec.matrix.rows if spec.matrix.dataflow != "os" else 0
+    return held + spec.matrix.rows + spec.matrix.cols - 2
+
+
+def half_peak_length(spec: HardwareSpec) -> int:
+    """Vectors streamed through one fold (K for ``os``, M for ``ws``, N for ``is``) at which its
+    instruction reaches half of the peak."""
+    return spec.matrix.setup_cycles + fill_drain_cycles(spec)
+
+
+def array_words(spec: HardwareSpec) -> int:
+    """Words that the array of one core reads per streamed vector: an edge of operands, and another
+    of operands (``os``) or of sums to add to (``ws``, ``is``)."""
+    return spec.matrix.rows + spec.matrix.cols
+
+
+def scratchpad_words(spec: HardwareSpec) -> int:
+    """Words that a port gives per cycle: a bank is as wide as unit stride on all lanes needs."""
+    return spec.scratchpad.banks * -(-spec.vector.lanes // spec.scratchpad.banks)
+
+
+def mac_watts(spec: HardwareSpec) -> float:
+    """Every cell multiplying and adding fp32."""
+    return _watts(spec, spec.peak_macs_per_cycle * spec.energy.mac_fj)
+
+
+def scratchpad_watts(spec: HardwareSpec) -> float:
+    """The array reading its operands, writing its sums where they leave it every cycle (``ws``,
+    ``is``), and the channel's bytes coming in."""
+    sums = spec.matrix.cols if spec.matrix.dataflow != "os" else 0
+    read = spec.cores * array_words(spec) * ELEMENT_BYTES
+    written = spec.cores * sums * ELEMENT_BYTES + spec.dram.bytes_per_cycle
+    energy = spec.energy
+    return _watts(
+        spec,
+        read * energy.scratchpad_read_byte_fj + written * energy.scratchpad_write_byte_fj,
+    )
+
+
+def dram_watts(spec: HardwareSpec) -> float:
+    """The channel reading all the time, row after row."""
+    row = spec.energy.dram_activate_fj / spec.dram.row_bytes
+    return _watts(spec, spec.dram.bytes_per_cycle * (spec.energy.dram_read_byte_fj + row))
+
+
+def static_watts(spec: HardwareSpec) -> float:
+    """Leakage and clock of all cores."""
+    return _watts(spec, spec.cores * spec.energy.static_cycle_fj)
+
+
+def peak_watts(spec: HardwareSpec) -> float:
+    """All of it together."""
+    return mac_watts(spec) + scratchpad_watts(spec) + dram_watts(spec) + static_watts(spec)
+
+
+def _watts(spec: HardwareSpec, cycle_fj: float) -> float:
+    return cycle_fj * 1e-15 * spec.clock_hz
+
+
+def _nanoseconds(cycles: Callable[[HardwareSpec], int]) -> Callable[[HardwareSpec], float]:
+    return lambda spec: cycles(spec) / spec.clock_hz * 1e9
+
+
+_ROWS = (
+    Figure("peak_gmacs", "10⁹ multiply-adds/s", "every cell of every array busy", gigamacs),
+    Figure(
+        "peak_gflops", "GFLOP/s", "two per multiply-add", lambda spec: 2 * gigamacs(spec)
+    ),
+    Figure(
+        "dram_bytes_per_cycle", "bytes/cycle", "peak of the channel that all cores share",
+        lambda spec: spec.dram.bytes_per_cycle,
+    ),
+    Figure("dram_gb_per_second", "GB/s", "the same in time", dram_gigabytes),
+    Figure(
+        "ridge_macs_per_byte", "multiply-adds/byte",
+        "below it DRAM is the limit, above it the arrays are", ridge,
+    ),
+    Figure(
+        "reuse_macs_per_byte", "multiply-adds/byte",
+        "what the scratchpad lets a large fp32 matrix product reach at most: √elements / 8",
+        reuse_limit,
+    ),
+    Figure(
+        "square_tile_elements", "elements",
+        "side of the largest square fp32 tiles of a product, two buffers of each of the three",
+        square_tile,
+    ),
+    Figure(
+        "dram_hit_cycles", "cycles", "load of one burst from an open row", hit_cycles
+    ),
+    Figure("dram_hit_ns", "ns", "the same in time", _nanoseconds(hit_cycles)),
+    Figure(
+        "dram_closed_cycles", "cycles", "load of one burst from a bank without an open row",
+        closed_cycles,
+    ),
+    Figure("dram_closed_ns", "ns", "the same in time", _nanoseconds(closed_cycles)),
+    Figure(
+        "dram_conflict_cycles", "cycles", "load of one burst from a bank with another row open",
+        conflict_cycles,
+    ),
+    Figure("dram_conflict_ns", "ns", "the same in time", _nanoseconds(conflict_cycles)),
+    Figure(
+        "half_bandwidth_bytes", "bytes",
+        "transfer that takes as long as the latency of a row conflict before it",
+        half_bandwidth_bytes,
+    ),
+    Figure(
+        "fill_drain_cycles", "cycles", "of a fold beyond one per vector streamed through it",
+        fill_drain_cycles,
+    ),
+    Figure(
+        "half_peak_vectors", "vectors",
+        "streamed per fold (K for os, M for ws, N for is) at which it reaches half of the peak",
+        half_peak_length,
+    ),
+    Figure(
+        "array_read_words", "words/cycle", "that the array of a core reads at its peak", array_words
+    ),
+    Figure(
+        "scratchpad_port_words", "words/cycle", "that a port of the scratchpad gives",
+        scratchpad_words,
+    ),
+    Figure("mac_watts", "W", "arrays at their peak", mac_watts),
+    Figure(
+        "scratchpad_watts", "W", "what the arrays then read and write, and the channel's bytes",
+        scratchpad_watts,
+    ),
+    Figure("dram_watts", "W", "channel at its peak", dram_watts),
+    Figure("static_watts", "W", "leakage and clock", static_watts),
+    Figure("peak_watts", "W", "sum of the four", peak_watts),
+)  # fmt: skip
+
+FIGURES: dict[str, Figure] = {row.name: row for row in _ROWS}
+"""By name, in the order in which they print."""
+
+
+def spelled(value: float) -> str:
+    """A figure for people: whole where it is, three digits otherwise."""
+    if value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:,.1f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def derived(spec: HardwareSpec) -> dict[str, float]:
+    """Every figure of a spec by name."""
+    return {name: figure.of(spec) for name, figure in FIGURES.items()}
