@@ -208,7 +208,7 @@ static void cost_word(const CostNumbers *n, Word *w, int64_t executions, const L
         if (w->opcode == OP_MATMUL) cost_product(n, w, executions, trips->trips[w->product.k_level], t);
         break;
     case UNIT_VECTOR:
-        if (w->opcode >= OP_UNARY) cost_vector(n, w, executions, served, t);
+        if (w->opcode >= OP_UNARY && w->opcode <= OP_MASK) cost_vector(n, w, executions, served, t);
         break;
     case UNIT_LOAD: case UNIT_STORE:
         if (w->opcode == OP_LOAD || w->opcode == OP_STORE) cost_dma(n, w, executions, t);

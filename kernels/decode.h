@@ -8,10 +8,11 @@
 
 /* Groups of neighbouring fields. The engine fills one Layout per opcode from the instruction table:
  * the position of each group's first field, -1 where the opcode has none. */
-enum { AT_WAITS, AT_SIGNALS, AT_FN, AT_P0, AT_P1, AT_OPERAND, AT_OPERAND_LAST = AT_OPERAND + 3,
-       AT_STRIDES, AT_STRIDES_LAST = AT_STRIDES + 2, AT_SIZES, AT_COORDINATES, AT_EXTENTS, AT_TENSOR,
+enum { AT_WAITS, AT_SIGNALS, AT_FN, AT_P0, AT_P1, AT_OPERAND, AT_OPERAND_LAST = AT_OPERAND + 4,
+       AT_STRIDES, AT_STRIDES_LAST = AT_STRIDES + 3, AT_SIZES, AT_COORDINATES, AT_EXTENTS, AT_TENSOR,
        AT_PRODUCT_SIZES, AT_PRODUCT_STRIDES, AT_PRODUCT_FLAGS, AT_ACCUMULATE, AT_TRIPS, AT_LEVEL,
-       AT_UNIT, AT_SEMAPHORE, GROUPS };
+       AT_UNIT, AT_SEMAPHORE, AT_FORMAT, AT_SCALE, AT_ADDS, AT_RESIDUAL_STRIDES, AT_PRODUCT_FORMATS,
+       AT_AXES, AT_ONLINE_NEST, AT_ONLINE_FLAGS, AT_STAGES, AT_CONVERSION, GROUPS };
 
 typedef struct {
     int32_t at[GROUPS];
@@ -20,7 +21,7 @@ typedef struct {
 
 typedef struct {
     int64_t shape[RANK], stride[RANK]; /* padded with 1 behind the last dimension */
-    int32_t rank;
+    int32_t rank, format;
     int64_t first_byte;
 } Tensor;
 
@@ -57,13 +58,47 @@ static void decode_region(const Layout *l, const int64_t *row, const Tensor *ten
     memcpy(out->extent, t->shape, sizeof out->extent);
     memcpy(out->stride, t->stride, sizeof out->stride);
     out->rank = t->rank;
+    out->format = t->format;
     out->first_byte = t->first_byte;
+    for (int d = 0; d < RANK && l->at[AT_AXES] >= 0; d++) {
+        out->axis[d] = (int32_t)row[l->at[AT_AXES] + 2 * d];
+        out->hop[d] = row[l->at[AT_AXES] + 2 * d + 1];
+    }
 }
 
-static void decode_nest(const Layout *l, const int64_t *row, int operands, Nest *out) {
-    int64_t stride[3][RANK] = {{0}};
+/* The stages of a CHAIN that do something; returns the side operands that they read, as bits. */
+static int decode_stages(const int64_t *field, Word *w) {
+    int sides = 0;
+    for (int i = 0; i < STAGES; i++, field += 4) {
+        Stage s = {(int32_t)field[0], (int32_t)field[1], float_of(field[2]), float_of(field[3])};
+        if (s.kind == STAGE_NONE) continue;
+        if (s.kind == STAGE_WITH0 || s.kind == STAGE_FROM0) sides |= 1;
+        if (s.kind == STAGE_WITH1 || s.kind == STAGE_FROM1) sides |= 2;
+        w->stage[w->stages++] = s;
+    }
+    if (w->stages == 0) w->stage[w->stages++] = (Stage){STAGE_UNARY, UN_COPY, 0, 0};
+    return sides;
+}
+
+/* Two dimensions of dst and src, one of the state. */
+static void decode_online(const Layout *l, const int64_t *row, Word *w) {
+    const int64_t *f = row + l->at[AT_ONLINE_NEST], *flag = row + l->at[AT_ONLINE_FLAGS];
+    Nest nest = {2, {f[0], f[1]}, {{f[2], f[3]}, {f[6], 0}, {f[4], f[5]}, {0}}};
+    w->nest = nest;
+    w->product.accumulate = (int32_t)flag[0];
+    w->product.k_level = (int32_t)flag[1];
+}
+
+static void decode_conversion(const int64_t *f, Conversion *out) {
+    Conversion c = {(int32_t)f[0], (int32_t)f[1], (int32_t)f[2], float_of(f[3]), f[4], f[5]};
+    *out = c;
+}
+
+/* `unused` operands, as bits, keep nothing from being merged. */
+static void decode_nest(const Layout *l, const int64_t *row, int operands, int unused, Nest *out) {
+    int64_t stride[4][RANK] = {{0}};
     for (int o = 0; o < operands; o++)
-        memcpy(stride[o], row + l->at[AT_STRIDES + o], sizeof stride[o]);
+        if (!(unused >> o & 1)) memcpy(stride[o], row + l->at[AT_STRIDES + o], sizeof stride[o]);
     if (l->at[AT_COORDINATES] >= 0) { /* coordinates count by dimension: nothing may be merged */
         memcpy(out->stride[0], stride[0], sizeof out->stride[0]);
         memcpy(out->size, row + l->at[AT_SIZES], sizeof out->size);
@@ -81,28 +116,40 @@ static void decode_product(const Layout *l, const int64_t *row, Product *p) {
     p->epilogue = (int32_t)flag[1];
     p->k_level = (int32_t)flag[2];
     p->bias_axis = (int32_t)flag[3];
+    memcpy(&p->r_m, row + l->at[AT_RESIDUAL_STRIDES], 3 * sizeof *n);
+    p->has_residual = (int32_t)row[l->at[AT_ADDS]];
+    const int64_t *format = row + l->at[AT_PRODUCT_FORMATS];
+    p->a_format = (int32_t)format[0];
+    p->b_format = (int32_t)format[1];
+    p->a_zero = (int32_t)format[2];
+    p->b_zero = (int32_t)format[3];
 }
 
 /* Everything of a word but its costs and where its loop jumps to. */
 static void decode_word(const Layout *l, const int64_t *row, const Tensor *tensors, Word *w) {
-    int operands = 0;
+    int operands = 0, unused = 0;
     memset(w, 0, sizeof *w);
     w->opcode = (int32_t)row[0];
     w->unit = l->unit;
     decode_semaphores(row + l->at[AT_WAITS], w->waits);
     decode_semaphores(row + l->at[AT_SIGNALS], w->signals);
-    for (int o = 0; o < 4; o++) {
+    for (int o = 0; o < 5; o++) {
         w->operand[o].level0 = w->operand[o].level1 = w->operand[o].turn = LEVELS - 1;
         if (l->at[AT_OPERAND + o] >= 0) decode_operand(row + l->at[AT_OPERAND + o], &w->operand[o]);
-        if (o < 3 && l->at[AT_STRIDES + o] >= 0) operands++;
+        if (o < 4 && l->at[AT_STRIDES + o] >= 0) operands++;
     }
     if (l->at[AT_FN] >= 0) w->fn = (int32_t)row[l->at[AT_FN]];
     if (l->at[AT_P0] >= 0) w->p0 = float_of(row[l->at[AT_P0]]);
     if (l->at[AT_P1] >= 0) w->p1 = float_of(row[l->at[AT_P1]]);
     if (l->at[AT_ACCUMULATE] >= 0) w->p1 = (float)row[l->at[AT_ACCUMULATE]];
+    if (l->at[AT_SCALE] >= 0) w->scale = float_of(row[l->at[AT_SCALE]]);
+    if (l->at[AT_FORMAT] >= 0) w->format = (int32_t)row[l->at[AT_FORMAT]];
+    if (l->at[AT_STAGES] >= 0) unused = ~decode_stages(row + l->at[AT_STAGES], w) << 2;
+    if (l->at[AT_CONVERSION] >= 0) decode_conversion(row + l->at[AT_CONVERSION], &w->conversion);
     if (l->at[AT_COORDINATES] >= 0) decode_region(l, row, tensors, &w->region);
     if (l->at[AT_PRODUCT_SIZES] >= 0) decode_product(l, row, &w->product);
-    else if (operands) decode_nest(l, row, operands, &w->nest);
+    else if (l->at[AT_ONLINE_NEST] >= 0) decode_online(l, row, w);
+    else if (operands) decode_nest(l, row, operands, unused, &w->nest);
     if (l->at[AT_TRIPS] >= 0) w->trips = row[l->at[AT_TRIPS]];
     if (l->at[AT_LEVEL] >= 0) w->level = (int32_t)row[l->at[AT_LEVEL]];
     if (l->at[AT_SEMAPHORE] >= 0) {

@@ -15,7 +15,7 @@ import numpy as np
 
 from autotune.errors import ProgramError
 from autotune.isa.program import field_index
-from autotune.isa.table import INSTRUCTIONS, MAX_RANK, OPERANDS, Opcode, Unit
+from autotune.isa.table import CHAIN_STAGES, INSTRUCTIONS, MAX_RANK, OPERANDS, Opcode, Unit
 
 cdef extern from "timeline.h" nogil:
     enum: RANK, LEVELS, UNITS, TOKENS, GEMM_WORKSPACE, NEVER, HALTED, SPENDINGS
@@ -54,7 +54,7 @@ cdef extern from "timeline.h" nogil:
         int taker
     ctypedef struct Memory:
         float *scratchpad
-        float **tensors
+        void **tensors
         float *work
     ctypedef struct Core:
         const Word *words
@@ -77,12 +77,12 @@ cdef extern from "timeline.h" nogil:
 cdef extern from "cost.h" nogil:
     enum: GROUPS, AT_OPERAND, AT_STRIDES
     ctypedef struct Layout:
-        int at[32]
+        int at[64]
         int unit
     ctypedef struct Tensor:
         int64_t shape[5]
         int64_t stride[5]
-        int rank
+        int rank, format
         int64_t first_byte
     ctypedef struct CostNumbers:
         int64_t rows, cols, dataflow, matrix_setup_cycles
@@ -112,18 +112,34 @@ _OPERAND_NAMES = {
 }
 
 
+def _narrow_and_fused():
+    """Groups of number formats and of fused instructions."""
+    return [
+        ("format",),
+        ("scale",),
+        ("adds",),
+        ("r_m", "r_n1", "r_n0"),
+        ("a_format", "b_format", "a_zero", "b_zero"),
+        tuple(f"{part}{d}" for d in range(MAX_RANK) for part in ("axis", "hop")),
+        ("size0", "size1", "dst_stride0", "dst_stride1", "src_stride0", "src_stride1", "state_stride0"),
+        ("accumulate", "k_level"),
+        tuple(f"stage{i}_{part}" for i in range(CHAIN_STAGES) for part in ("kind", "fn", "p0", "p1")),
+        ("dst_format", "src_format", "divide", "scale", "src_zero", "dst_zero"),
+    ]
+
+
 def _groups(opcode):
     """Per Layout slot the names of its neighbouring fields, for one opcode."""
     names = _OPERAND_NAMES.get(opcode, [])
     parts = ("base", "step0", "level0", "step1", "level1", "slot", "turn")
     dims = range(MAX_RANK)
     groups = [("wait0", "wait1", "wait2"), ("signal0", "signal1", "signal2"), ("fn",), ("p0",), ("p1",)]
-    if opcode is Opcode.LOAD:
+    if opcode in (Opcode.LOAD, Opcode.GATHER):
         groups[3] = ("pad",)
     is_reduction = opcode is Opcode.REDUCE
-    padded = [*names, None, None, None, None]
-    groups += [tuple(f"{name}_{part}" for part in parts) for name in padded[:4]]
-    groups += [tuple(f"{name}_stride{d}" for d in dims) for name in padded[:3]]
+    padded = [*names, None, None, None, None, None]
+    groups += [tuple(f"{name}_{part}" for part in parts) for name in padded[:5]]
+    groups += [tuple(f"{name}_stride{d}" for d in dims) for name in padded[:4]]
     return [
         *groups,
         tuple(f"size{d}" for d in dims),
@@ -138,6 +154,7 @@ def _groups(opcode):
         ("level",),
         ("unit",),
         ("semaphore",),
+        *_narrow_and_fused(),
     ]
 
 
@@ -234,13 +251,14 @@ cdef class Loaded:
         for i, declared in enumerate(tensors):
             tensor = &self.tensors[i]
             tensor.rank = len(declared.shape)
+            tensor.format = int(declared.format)
             tensor.first_byte = at
             stride = 1
             for d in range(RANK - 1, -1, -1):
                 tensor.shape[d] = declared.shape[d] if d < tensor.rank else 1
                 tensor.stride[d] = stride
                 stride *= tensor.shape[d]
-            at += -(-4 * stride // row_bytes) * row_bytes
+            at += -(-declared.format.bytes * stride // row_bytes) * row_bytes
 
     cdef _decode(self, program, spec):
         cdef CostNumbers n
@@ -276,8 +294,9 @@ cdef class Loaded:
     def execute(self, double bandwidth, tensors=None):
         """Run once; returns raw counts by name.
 
-        ``bandwidth`` multiplies the channel's bytes per cycle. ``tensors`` are C-contiguous
-        float32 arrays in the order of the tensor table, outputs writable; None times alone.
+        ``bandwidth`` multiplies the channel's bytes per cycle. ``tensors`` are C-contiguous arrays
+        of their tensors' formats in the order of the tensor table, outputs writable; None times
+        alone.
         Raises ``ProgramError`` for a deadlock, with the instructions that wait.
         """
         cdef Run run = Run(self, bandwidth, tensors)
@@ -363,13 +382,13 @@ cdef class Run:
         cdef Machine *m = &self.machine
         cdef int core
         cdef float[::1] pad
-        cdef const float[::1] flat
-        cdef float **pointers = <float **> self._block(max(1, len(tensors)) * sizeof(float *))
+        cdef const unsigned char[::1] flat
+        cdef void **pointers = <void **> self._block(max(1, len(tensors)) * sizeof(void *))
         self.arrays = []
         for i, array in enumerate(tensors):
-            flat = array.reshape(-1)
+            flat = array.reshape(-1).view(np.uint8)
             self.arrays.append(flat)
-            pointers[<int> i] = <float *> &flat[0]
+            pointers[<int> i] = <void *> &flat[0]
         m.has_numbers = 1
         for core in range(m.core_count):
             pad = np.full(self.loaded.scratchpad_elements, np.nan, np.float32)

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "lanes.h"
+#include "convert.h"
 
 /* The part of a rectangle that lies inside of its tensor: [low, low + size) of the rectangle. */
 typedef struct {
@@ -58,58 +58,92 @@ ALWAYS_INLINE Nest merged(const int64_t *size, int operands, const int64_t (*str
     return out;
 }
 
-ALWAYS_INLINE void copy_nest(const Nest *nest, float *to, const float *from) {
-    int last = nest->rank - 1;
-    int64_t n = nest->size[last], ts = nest->stride[0][last], fs = nest->stride[1][last];
-    int64_t trip[RANK] = {0}, offset[2] = {0};
-    do {
-        float *t = to + offset[0];
-        const float *f = from + offset[1];
-        if (ts == 1 && fs == 1) memcpy(t, f, (size_t)n * sizeof(float));
-        else for (int64_t i = 0; i < n; i++) t[i * ts] = f[i * fs];
-    } while (next_row(nest, last, 2, trip, offset));
+/* n elements of `bytes` each, which is known where this is inlined to. */
+ALWAYS_INLINE void copy_row(int bytes, int64_t n, char *to, int64_t ts, const char *from, int64_t fs) {
+    if (ts == 1 && fs == 1) memcpy(to, from, (size_t)(n * bytes));
+    else for (int64_t i = 0; i < n; i++) memcpy(to + i * ts * bytes, from + i * fs * bytes, (size_t)bytes);
 }
 
-ALWAYS_INLINE void fill_nest(const Nest *nest, float *to, float value) {
+ALWAYS_INLINE void copy_elements(int bytes, const Nest *nest, char *to, const char *from) {
+    int last = nest->rank - 1;
+    int64_t trip[RANK] = {0}, offset[2] = {0};
+    do copy_row(bytes, nest->size[last], to + offset[0] * bytes, nest->stride[0][last],
+                from + offset[1] * bytes, nest->stride[1][last]);
+    while (next_row(nest, last, 2, trip, offset));
+}
+
+/* Operands of the nest: to, from. */
+static void copy_nest(const Nest *nest, int to_format, char *to, int from_format, const char *from) {
+    if (to_format != from_format) {
+        Conversion c = recoded(to_format, from_format);
+        convert_nest(&c, nest, to, from);
+        return;
+    }
+    switch (FORMAT_BYTES[to_format]) {
+    case 1: copy_elements(1, nest, to, from); break;
+    case 2: copy_elements(2, nest, to, from); break;
+    default: copy_elements(4, nest, to, from); break;
+    }
+}
+
+ALWAYS_INLINE void fill_elements(int bytes, int64_t n, char *to, int64_t stride, const char *value) {
+    uint32_t own = 0; /* a copy that `to` cannot overwrite */
+    memcpy(&own, value, (size_t)bytes);
+    if (stride == 1) for (int64_t i = 0; i < n; i++) memcpy(to + i * bytes, &own, (size_t)bytes);
+    else for (int64_t i = 0; i < n; i++) memcpy(to + i * stride * bytes, &own, (size_t)bytes);
+}
+
+/* A row of a value that has the format already. */
+ALWAYS_INLINE void pad_row(int format, int64_t n, char *to, int64_t stride, const char *value) {
+    switch (FORMAT_BYTES[format]) {
+    case 1: fill_elements(1, n, to, stride, value); break;
+    case 2: fill_elements(2, n, to, stride, value); break;
+    default: fill_elements(4, n, to, stride, value); break;
+    }
+}
+
+static void pad_nest(const Nest *nest, int format, char *to, const char *value) {
     int last = nest->rank - 1;
     int64_t trip[RANK] = {0}, offset[1] = {0};
-    do fill_row(value, nest->size[last], to + offset[0], nest->stride[0][last]);
+    do pad_row(format, nest->size[last], to + offset[0] * FORMAT_BYTES[format], nest->stride[0][last], value);
     while (next_row(nest, last, 1, trip, offset));
 }
 
 /* Scratchpad strides are the nest's first operand, one per dimension of the region (not merged). */
-static void load_rectangle(const Word *w, const Loops *at, float *scratchpad, const float *tensor) {
+static void load_rectangle(const Word *w, const Loops *at, float *scratchpad, const char *tensor) {
     const Region *r = &w->region;
     Clip c = clip_region(r, at);
-    float *to = scratchpad + address_of(&w->operand[0], at);
+    char *to = (char *)(scratchpad + address_of(&w->operand[0], at));
     if (!c.whole) {
         Nest all = merged(r->size, 1, w->nest.stride);
-        fill_nest(&all, to, w->p0);
+        float pad;
+        narrow_row(w->format, 0, 1, &pad, 1, &w->p0);
+        pad_nest(&all, w->format, to, (const char *)&pad);
         if (c.elements == 0) return;
     }
     int64_t stride[2][RANK];
     for (int d = 0; d < RANK; d++) {
         stride[0][d] = w->nest.stride[0][d];
         stride[1][d] = r->stride[d];
-        to += c.low[d] * stride[0][d];
+        to += c.low[d] * stride[0][d] * FORMAT_BYTES[w->format];
     }
     Nest nest = merged(c.size, 2, (const int64_t (*)[RANK])stride);
-    copy_nest(&nest, to, tensor + clip_offset(r, &c));
+    copy_nest(&nest, w->format, to, r->format, tensor + clip_offset(r, &c) * FORMAT_BYTES[r->format]);
 }
 
-static void store_rectangle(const Word *w, const Loops *at, const float *scratchpad, float *tensor) {
+static void store_rectangle(const Word *w, const Loops *at, const float *scratchpad, char *tensor) {
     const Region *r = &w->region;
     Clip c = clip_region(r, at);
     if (c.elements == 0) return;
-    const float *from = scratchpad + address_of(&w->operand[0], at);
+    const char *from = (const char *)(scratchpad + address_of(&w->operand[0], at));
     int64_t stride[2][RANK];
     for (int d = 0; d < RANK; d++) {
         stride[0][d] = r->stride[d];
         stride[1][d] = w->nest.stride[0][d];
-        from += c.low[d] * stride[1][d];
+        from += c.low[d] * stride[1][d] * FORMAT_BYTES[w->format];
     }
     Nest nest = merged(c.size, 2, (const int64_t (*)[RANK])stride);
-    copy_nest(&nest, tensor + clip_offset(r, &c), from);
+    copy_nest(&nest, r->format, tensor + clip_offset(r, &c) * FORMAT_BYTES[r->format], w->format, from);
 }
 
 static void mask_rectangle(const Word *w, const Loops *at, float *scratchpad) {

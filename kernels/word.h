@@ -38,10 +38,13 @@
 
 /* Opcodes and units; values as in autotune.isa.table. */
 enum { OP_HALT = 0, OP_LOOP = 1, OP_END = 2, OP_WAIT = 3, OP_SIGNAL = 4, OP_MARK = 5,
-       OP_LOAD = 8, OP_STORE = 9, OP_MATMUL = 16, OP_UNARY = 24, OP_BINARY = 25, OP_FMA = 26,
-       OP_REDUCE = 27, OP_FILL = 28, OP_MASK = 29 };
+       OP_CASE = 6, OP_LOAD = 8, OP_STORE = 9, OP_GATHER = 10, OP_MATMUL = 16, OP_UNARY = 24, OP_BINARY = 25, OP_FMA = 26,
+       OP_REDUCE = 27, OP_FILL = 28, OP_MASK = 29, OP_CHAIN = 30, OP_ONLINE = 31, OP_CONVERT = 32 };
 enum { UNIT_LOAD, UNIT_STORE, UNIT_MATRIX, UNIT_VECTOR, UNIT_CONTROL };
 enum { WHEN_NEVER, WHEN_ALWAYS, WHEN_BY_LEVEL };
+enum { STAGE_NONE, STAGE_UNARY, STAGE_WITH0, STAGE_WITH1, STAGE_FROM0, STAGE_FROM1, STAGES = 4 };
+enum { FORMAT_FP32, FORMAT_BF16, FORMAT_INT8, FORMAT_UINT8, FORMAT_INT32 };
+static const int8_t FORMAT_BYTES[] = {4, 2, 1, 1, 4};
 
 /* A scratchpad address, affine in the loop indices. */
 typedef struct {
@@ -49,11 +52,11 @@ typedef struct {
     int32_t level0, level1, turn;
 } Operand;
 
-/* Loops over up to three operands after merging; extents of 1 are gone, strides in elements. */
+/* Loops over up to four operands after merging; extents of 1 are gone, strides in elements. */
 typedef struct {
     int32_t rank;
     int64_t size[RANK];
-    int64_t stride[3][RANK];
+    int64_t stride[4][RANK];
 } Nest;
 
 typedef struct {
@@ -61,13 +64,30 @@ typedef struct {
     int64_t a_m, a_k2, a_k1, a_k0, b_k2, b_k1, b_k0, b_n1, b_n0, c_m, c_n1, c_n0;
     int64_t r_m, r_n1, r_n0; /* of the residual, which is added after the bias */
     int32_t accumulate, epilogue, k_level, bias_axis;
+    int32_t a_format, b_format, a_zero, b_zero, has_residual;
 } Product;
 
-/* Where a rectangle lies in a tensor: of DRAM (LOAD, STORE) or the one that MASK knows. */
+/* dst = format((src - src_zero) * scale) + dst_zero; `divide`: by the scale. */
+typedef struct {
+    int32_t dst_format, src_format, divide;
+    float scale;
+    int64_t src_zero, dst_zero;
+} Conversion;
+
+typedef struct {
+    int32_t kind, fn;
+    float p0, p1;
+} Stage;
+
+/* Where a rectangle lies in a tensor: of DRAM (LOAD, STORE, GATHER) or the one that MASK knows.
+ * GATHER: dimension d of the rectangle runs along tensor dimension axis[d], hop[d] a step. */
 typedef struct {
     int64_t coord[RANK], step[RANK], extent[RANK], size[RANK], stride[RANK];
     int32_t level[RANK];
     int32_t tensor, rank;
+    int32_t format;     /* of the tensor */
+    int32_t axis[RANK];
+    int64_t hop[RANK];
     int64_t first_byte; /* address of the tensor in DRAM */
 } Region;
 
@@ -82,11 +102,15 @@ typedef struct {
     int64_t conflict;    /* DMA: ways in which its scratchpad accesses share a bank */
     /* numbers */
     int32_t fn;
-    float p0, p1;
-    Operand operand[4]; /* written first: dst lhs rhs; c a b bias */
-    Nest nest;          /* VECTOR: of dst, lhs, rhs; LOAD, STORE: strides of the operand alone */
-    Product product;
+    float p0, p1, scale;
+    int32_t format;     /* LOAD, STORE, GATHER: of the operand */
+    int32_t stages;     /* CHAIN: those in use, one at least */
+    Operand operand[5]; /* written first: dst lhs rhs; c a b bias r; dst src side0 side1; dst state src */
+    Nest nest;          /* VECTOR: of the operands; LOAD, STORE, GATHER: strides of the operand alone */
+    Product product;    /* ONLINE: accumulate and k_level of it */
     Region region;
+    Conversion conversion;
+    Stage stage[STAGES];
 } Word;
 
 /* Where the hardware loops stand. */

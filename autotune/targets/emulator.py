@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
 from threading import Lock
 from typing import Any
 
-import numpy as np
-
-from autotune.errors import InputError, ProgramError, SpecError
-from autotune.isa.program import DramTensor, Program, Role
+from autotune.errors import ProgramError, SpecError
+from autotune.isa.program import Program, Role
 from autotune.isa.verifier import verify
 from autotune.kernels.engine import Loaded
+from autotune.targets.arrays import array_for
 from autotune.targets.physical import (
     Drift,
     PhysicalSpec,
@@ -109,14 +107,14 @@ class EmulatorTarget:
     def run(
         self, program: Program, tensors: Mapping[str, Array]
     ) -> tuple[Execution, dict[str, Array]]:
-        """Execute with numbers: an array for every INPUT and CONSTANT tensor by name, float32 of
-        the declared shape; returns the cost and the OUTPUT tensors.
+        """Execute with numbers: an array for every INPUT and CONSTANT tensor by name, of the
+        declared shape and of its format's numpy type; returns the cost and the OUTPUT tensors.
 
-        What no STORE reaches of an output is NaN. Raises ``ProgramError`` for an illegal program,
-        ``InputError`` for arrays that do not fit.
+        What no STORE reaches of an output is NaN, or 0 in integers. Raises ``ProgramError`` for an
+        illegal program, ``InputError`` for arrays that do not fit.
         """
         loaded = self._load(program)
-        arrays = [_array(program, tensor, tensors) for tensor in program.tensors]
+        arrays = [array_for(program, tensor, tensors) for tensor in program.tensors]
         execution = self._execute(loaded, arrays)
         outputs = {
             tensor.name: array
@@ -203,17 +201,3 @@ def _drifted(spec: PhysicalSpec, state: PhysicalState | None, drift: Drift) -> P
     if drift.temperature_celsius is None:
         return known
     return at_temperature(spec, known, drift.temperature_celsius)
-
-
-def _array(program: Program, tensor: DramTensor, given: Mapping[str, Array]) -> Array:
-    if tensor.role is Role.OUTPUT:
-        return np.full(tensor.shape, np.nan, np.float32)
-    if tensor.name not in given:
-        raise InputError(f"{program.name}: no array for {tensor.role} tensor {tensor.name!r}")
-    array = given[tensor.name]
-    if array.dtype != np.float32 or array.size != math.prod(tensor.shape):
-        raise InputError(
-            f"{program.name}: {tensor.name!r} is {array.dtype} {list(array.shape)}; "
-            f"it must be float32 {list(tensor.shape)}"
-        )
-    return np.ascontiguousarray(array)

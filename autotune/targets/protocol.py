@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-import numpy as np
 import numpy.typing as npt
 
 from autotune.isa.program import Program
 from autotune.targets.spec import HardwareSpec
 
-Array = npt.NDArray[np.float32]
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +49,6 @@ class Target(Protocol):
     def run(
         self, program: Program, tensors: Mapping[str, Array]
     ) -> tuple[Execution, dict[str, Array]]:
-        """Execute with numbers: arrays for every INPUT and CONSTANT tensor by name, C-contiguous
-        float32 of the declared shape; returns the cost and the OUTPUT tensors."""
+        """Execute with numbers: arrays for every INPUT and CONSTANT tensor by name, of the declared
+        shape and format (``autotune.targets.arrays``); returns the cost and the OUTPUT tensors."""
         ...

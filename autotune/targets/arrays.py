@@ -1,0 +1,45 @@
+"""Numpy arrays of the tensors that a program is run on: which type holds which format."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from autotune.errors import InputError
+from autotune.isa.program import DramTensor, Program, Role
+from autotune.isa.table import Format
+from autotune.targets.protocol import Array
+
+ARRAY_TYPES: dict[Format, np.dtype[Any]] = {
+    Format.FP32: np.dtype(np.float32),
+    Format.BF16: np.dtype(ml_dtypes.bfloat16),
+    Format.INT8: np.dtype(np.int8),
+    Format.UINT8: np.dtype(np.uint8),
+    Format.INT32: np.dtype(np.int32),
+}
+
+
+def array_for(program: Program, tensor: DramTensor, given: Mapping[str, Array]) -> Array:
+    """What stands for a tensor in a run: a fresh array for an OUTPUT, NaN or, for integers, 0; else
+    the given one, C-contiguous. BF16 may be given as its bits in uint16. Raises ``InputError`` for
+    an array that is missing or does not fit.
+    """
+    dtype = ARRAY_TYPES[tensor.format]
+    if tensor.role is Role.OUTPUT:
+        unwritten = np.nan if tensor.format in (Format.FP32, Format.BF16) else 0
+        return np.full(tensor.shape, unwritten, dtype)
+    if tensor.name not in given:
+        raise InputError(f"{program.name}: no array for {tensor.role} tensor {tensor.name!r}")
+    array = given[tensor.name]
+    if tensor.format is Format.BF16 and array.dtype == np.uint16:
+        array = array.view(dtype)
+    if array.dtype != dtype or array.size != math.prod(tensor.shape):
+        raise InputError(
+            f"{program.name}: {tensor.name!r} is {array.dtype} {list(array.shape)}; "
+            f"it must be {dtype} {list(tensor.shape)}"
+        )
+    return np.ascontiguousarray(array)
