@@ -18,7 +18,7 @@ from autotune.isa.program import field_index
 from autotune.isa.table import CHAIN_STAGES, INSTRUCTIONS, MAX_RANK, OPERANDS, Opcode, Unit
 
 cdef extern from "timeline.h" nogil:
-    enum: RANK, LEVELS, UNITS, TOKENS, GEMM_WORKSPACE, NEVER, HALTED, SPENDINGS
+    enum: RANK, LEVELS, UNITS, TOKENS, NARROW_WORKSPACE, NEVER, HALTED, SPENDINGS
     enum: UNIT_CONTROL
     ctypedef struct Word:
         int opcode, unit
@@ -395,7 +395,7 @@ cdef class Run:
             self.arrays.append(pad)
             m.cores[core].memory.scratchpad = &pad[0]
             m.cores[core].memory.tensors = pointers
-            m.cores[core].memory.work = <float *> self._block(GEMM_WORKSPACE * sizeof(float))
+            m.cores[core].memory.work = <float *> self._block(NARROW_WORKSPACE * sizeof(float))
 
     cdef complete(self):
         cdef Machine *m = &self.machine

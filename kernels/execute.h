@@ -9,7 +9,7 @@
 #include "online.h"
 
 /* What the numbers of one core live in: a scratchpad of words; `tensors`, the program's, each of its
- * own format; `work`, GEMM_WORKSPACE floats. */
+ * own format; `work`, NARROW_WORKSPACE floats. */
 typedef struct {
     float *scratchpad;
     void **tensors;

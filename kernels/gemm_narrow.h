@@ -1,50 +1,55 @@
-/* Products of narrow operands: panels widened to fp32 run through the tiles of fp32 products.
+/* Products of narrow operands: blocks of them are widened to fp32 and multiplied as such.
  *
- * bf16: products of two are exact in fp32, so that sums differ from nothing but their order, which
- * is that of fp32 products: ascending k in blocks of KC, each from 0, added to c one by one.
- * INT8, UINT8: exact. A block of the reduction is as deep as its sums stay within 2^24, where fp32
- * holds every integer: KC for INT8 and for UINT8 around 128. Blocks are added modulo 2^32. */
+ * bf16: a product of two is exact in fp32, so that sums depend on their order alone, which is that
+ * of fp32 products: ascending k in blocks of NARROW_DEPTH, each from 0, added to c in turn.
+ * INT8, UINT8: exact. A block is as deep as its sums stay within 2^24, where fp32 holds every
+ * integer (NARROW_DEPTH unless zero points lie far out); blocks are added to c modulo 2^32. */
 #ifndef AUTOTUNE_GEMM_NARROW_H
 #define AUTOTUNE_GEMM_NARROW_H
 
 #include "convert.h"
 #include "gemm.h"
 
-/* panel[k][j] = b[k, col + j], columns beyond the last are 0 */
-ALWAYS_INLINE void widen_columns(const Product *p, int format, const char *b, int64_t k, int64_t depth,
-                                 int64_t col, int cols, float *panel) {
-    int64_t offset[NR], n1 = p->n1 == 1 ? 0 : col / p->n0, n0 = p->n1 == 1 ? col : col % p->n0;
-    int dense = cols == NR && p->b_n0 == 1;
-    for (int j = 0; j < cols; j++) {
-        offset[j] = n1 * p->b_n1 + n0 * p->b_n0;
-        dense &= offset[j] == offset[0] + j;
-        if (++n0 == p->n0) { n0 = 0; n1++; }
-    }
-    Depth d = depth_at(p, k);
-    const int bytes = FORMAT_BYTES[format];
-    for (int64_t i = 0; i < depth; i++, panel += NR, deeper(p, &d)) {
-        const char *from = b + (d.k2 * p->b_k2 + d.k1 * p->b_k1 + d.k0 * p->b_k0) * bytes;
-        if (dense) { widen_row(format, p->b_zero, NR, panel, from + offset[0] * bytes, 1); continue; }
-        for (int j = 0; j < cols; j++) widen_row(format, p->b_zero, 1, panel + j, from + offset[j] * bytes, 1);
-        for (int j = cols; j < NR; j++) panel[j] = 0.0f;
+#define NARROW_DEPTH 256 /* as the blocks of gemm.h */
+#define NARROW_COLUMNS 512
+#define NARROW_ROWS 96
+/* floats of workspace: blocks of a, b and of sums, and what the fp32 product takes */
+#define NARROW_BLOCKS (NARROW_DEPTH * (NARROW_COLUMNS + NARROW_ROWS) + NARROW_COLUMNS * NARROW_ROWS)
+#define NARROW_WORKSPACE (NARROW_BLOCKS + GEMM_WORKSPACE)
+
+/* One block of a product: `k` to `k + depth`, `rows` from `row`, columns by n1 and n0. */
+typedef struct {
+    int64_t k, depth, row, rows, first1, count1, first0, count0;
+} NarrowBlock;
+
+typedef struct { int64_t k2, k1, k0; } Reduction;
+
+ALWAYS_INLINE Reduction reduction_at(const Product *p, int64_t k) {
+    Reduction at = {k / (p->k1 * p->k0), k / p->k0 % p->k1, k % p->k0};
+    return at;
+}
+
+/* out[k][n1][n0] = b of the block */
+ALWAYS_INLINE void widen_columns(const Product *p, int format, const char *b, const NarrowBlock *at, float *out) {
+    for (int64_t k = at->k; k < at->k + at->depth; k++) {
+        Reduction r = reduction_at(p, k);
+        int64_t element = r.k2 * p->b_k2 + r.k1 * p->b_k1 + r.k0 * p->b_k0 + at->first0 * p->b_n0;
+        for (int64_t n1 = at->first1; n1 < at->first1 + at->count1; n1++, out += at->count0)
+            widen_row(format, p->b_zero, at->count0, out, b + (element + n1 * p->b_n1) * FORMAT_BYTES[format], p->b_n0);
     }
 }
 
-/* panel[i][k] = a[row + i, k]: runs of the innermost reduction */
-ALWAYS_INLINE void widen_rows(const Product *p, int format, const char *a, int64_t k, int64_t depth,
-                              int64_t row, int64_t rows, float *panel) {
-    const int bytes = FORMAT_BYTES[format];
+/* out[m][k] = a of the block, by runs of the innermost reduction */
+ALWAYS_INLINE void widen_rows(const Product *p, int format, const char *a, const NarrowBlock *at, float *out) {
     int joins = p->k1 == 1 || p->a_k1 == p->k0 * p->a_k0; /* k1 and k0 are one */
-    int64_t inner = joins ? p->k1 * p->k0 : p->k0;
-    for (int64_t i = 0; i < rows; i++, panel += depth) {
-        for (int64_t at = 0, run; at < depth; at += run) {
-            Depth d = depth_at(p, k + at);
-            int64_t left = inner - (k + at) % inner;
-            run = left < depth - at ? left : depth - at;
-            int64_t element = (row + i) * p->a_m + d.k2 * p->a_k2 + d.k1 * p->a_k1 + d.k0 * p->a_k0;
-            widen_row(format, p->a_zero, run, panel + at, a + element * bytes, p->a_k0);
+    int64_t inner = joins ? p->k1 * p->k0 : p->k0, end = at->k + at->depth;
+    for (int64_t m = at->row; m < at->row + at->rows; m++)
+        for (int64_t k = at->k, run; k < end; k += run, out += run) {
+            Reduction r = reduction_at(p, k);
+            run = inner - k % inner < end - k ? inner - k % inner : end - k;
+            int64_t element = m * p->a_m + r.k2 * p->a_k2 + r.k1 * p->a_k1 + r.k0 * p->a_k0;
+            widen_row(format, p->a_zero, run, out, a + element * FORMAT_BYTES[format], p->a_k0);
         }
-    }
 }
 
 /* The format is known in each case, so that no element asks for it. */
@@ -55,63 +60,70 @@ ALWAYS_INLINE void widen_rows(const Product *p, int format, const char *a, int64
     default: { enum { format = FORMAT_UINT8 }; CALL; } break;         \
     }
 
-ALWAYS_INLINE int32_t drained_integer(int32_t sum, int32_t row_bias, const Whole *col_bias,
-                                      const Whole *residual, int fn) {
-    uint32_t x = (uint32_t)sum + (uint32_t)row_bias;
-    if (col_bias) x += (uint32_t)*col_bias;
-    if (residual) x += (uint32_t)*residual;
-    return fn == FN_RELU && (int32_t)x < 0 ? 0 : (int32_t)x;
+/* c, biases and residual of one row of integer sums; the latter two NULL where there are none. */
+typedef struct {
+    Whole *c;
+    const Whole *row_bias, *col_bias, *residual;
+} IntegerRow;
+
+ALWAYS_INLINE void drain_integer_row(const Product *p, const Drain *d, const float *sum, int64_t n, IntegerRow at) {
+    for (int64_t j = 0; j < n; j++) {
+        Whole *out = at.c + j * p->c_n0;
+        uint32_t x = (uint32_t)(int32_t)sum[j] + (d->adds ? (uint32_t)*out : 0);
+        if (d->ends) {
+            if (at.row_bias) x += (uint32_t)*at.row_bias;
+            if (at.col_bias) x += (uint32_t)at.col_bias[j];
+            if (at.residual) x += (uint32_t)at.residual[j * p->r_n0];
+            if (d->fn == FN_RELU && (int32_t)x < 0) x = 0;
+        }
+        *out = (int32_t)x;
+    }
 }
 
-/* As drain_tile, modulo 2^32; c, biases and residual are INT32. */
-ALWAYS_INLINE void drain_integers(const Product *p, const Drain *d, const float *tile, Whole *c,
-                                  int64_t row, int rows, int64_t col, int cols) {
+/* c (+)= sums of the block, and the epilogue where they are finished; all of it INT32. */
+ALWAYS_INLINE void drain_integers(const Product *p, const Drain *d, const NarrowBlock *at, const float *sums, Whole *c) {
     const Whole *row_bias = (const Whole *)d->row_bias, *col_bias = (const Whole *)d->col_bias;
     const Whole *residual = (const Whole *)d->residual;
-    int64_t outer = p->n1 == 1 ? 0 : col / p->n0, inner = p->n1 == 1 ? col : col % p->n0;
-    for (int i = 0; i < rows; i++, tile += NR) {
-        Whole *line = c + (row + i) * p->c_m;
-        int64_t n1 = outer, n0 = inner;
-        if (!d->ends && p->c_n0 == 1 && inner + cols <= p->n0) {
-            Whole *out = line + n1 * p->c_n1 + n0;
-            if (d->adds) for (int j = 0; j < cols; j++) out[j] = (int32_t)((uint32_t)out[j] + (uint32_t)(int32_t)tile[j]);
-            else for (int j = 0; j < cols; j++) out[j] = (int32_t)tile[j];
-            continue;
-        }
-        for (int j = 0; j < cols; j++) {
-            Whole *out = line + n1 * p->c_n1 + n0 * p->c_n0;
-            int32_t sum = (int32_t)((uint32_t)(int32_t)tile[j] + (d->adds ? (uint32_t)*out : 0));
-            *out = !d->ends ? sum
-                 : drained_integer(sum, row_bias ? row_bias[row + i] : 0, col_bias ? col_bias + n0 : 0,
-                                   residual ? residual + (row + i) * p->r_m + n1 * p->r_n1 + n0 * p->r_n0 : 0,
-                                   d->fn);
-            if (++n0 == p->n0) { n0 = 0; n1++; }
-        }
-    }
-}
-
-/* The rows and columns of one block of the reduction. */
-ALWAYS_INLINE void narrow_block(const Product *p, const Drain *d, const char *a, const char *b, void *c,
-                                int64_t k, int64_t depth, int64_t col, int64_t cols, float *work) {
-    float *a_panel = work + KC * NC;
-    float tile[MR * NR];
-    for (int64_t j = 0; j < cols; j += NR) {
-        int width = (int)(cols - j < NR ? cols - j : NR);
-        BY_FORMAT(p->b_format, widen_columns(p, format, b, k, depth, col + j, width, work + j * depth))
-    }
-    for (int64_t first = 0; first < p->m; first += MC) {
-        int64_t last = first + MC < p->m ? first + MC : p->m;
-        BY_FORMAT(p->a_format, widen_rows(p, format, a, k, depth, first, last - first, a_panel))
-        for (int64_t j = 0; j < cols; j += NR) {
-            int width = (int)(cols - j < NR ? cols - j : NR);
-            for (int64_t i = first; i < last; i += MR) {
-                int rows = (int)(last - i < MR ? last - i : MR);
-                tile_product(rows, depth, a_panel + (i - first) * depth, depth, 1, work + j * depth, NR, tile);
-                if (p->a_format == FORMAT_BF16) drain_tile(p, d, tile, (float *)c, i, rows, col + j, width);
-                else drain_integers(p, d, tile, (Whole *)c, i, rows, col + j, width);
+    for (int64_t m = at->row; m < at->row + at->rows; m++)
+        for (int64_t n1 = at->first1; n1 < at->first1 + at->count1; n1++, sums += at->count0) {
+            IntegerRow row = {
+                c + m * p->c_m + n1 * p->c_n1 + at->first0 * p->c_n0,
+                row_bias ? row_bias + m : 0, col_bias ? col_bias + at->first0 : 0,
+                residual ? residual + m * p->r_m + n1 * p->r_n1 + at->first0 * p->r_n0 : 0,
+            };
+            if (p->c_n0 == 1 && !d->ends) { /* known strides, so that it vectorises */
+                Product dense = {.c_n0 = 1};
+                Drain inner = {.adds = d->adds};
+                drain_integer_row(&dense, &inner, sums, at->count0, row);
+            } else {
+                drain_integer_row(p, d, sums, at->count0, row);
             }
         }
+}
+
+/* The fp32 product of widened rows and columns; into c for bf16, into sums for integers. */
+ALWAYS_INLINE void multiply_block(const Product *p, const Drain *d, const NarrowBlock *at, float *c, float *work) {
+    float *columns = work, *rows = columns + NARROW_DEPTH * NARROW_COLUMNS;
+    float *sums = rows + NARROW_DEPTH * NARROW_ROWS;
+    int64_t width = at->count1 * at->count0;
+    Product q = {.m = at->rows, .n1 = at->count1, .n0 = at->count0, .k2 = 1, .k1 = 1, .k0 = at->depth,
+                 .a_m = at->depth, .a_k0 = 1, .b_k0 = width, .b_n1 = at->count0, .b_n0 = 1,
+                 .c_m = width, .c_n1 = at->count0, .c_n0 = 1, .r_m = p->r_m, .r_n1 = p->r_n1, .r_n0 = p->r_n0};
+    Drain drain = {.scale = 1.0f};
+    if (p->a_format != FORMAT_BF16) {
+        gemm(&q, &drain, rows, columns, sums, work + NARROW_BLOCKS);
+        drain_integers(p, d, at, sums, (Whole *)c);
+        return;
     }
+    q.c_m = p->c_m;
+    q.c_n1 = p->c_n1;
+    q.c_n0 = p->c_n0;
+    drain = *d;
+    if (d->row_bias) drain.row_bias += at->row;
+    if (d->col_bias) drain.col_bias += at->first0;
+    if (d->residual) drain.residual += at->row * p->r_m + at->first1 * p->r_n1 + at->first0 * p->r_n0;
+    c += at->row * p->c_m + at->first1 * p->c_n1 + at->first0 * p->c_n0;
+    gemm(&q, &drain, rows, columns, c, work + NARROW_BLOCKS);
 }
 
 /* Largest distance of an element from its zero point. */
@@ -121,28 +133,46 @@ ALWAYS_INLINE int64_t farthest(int format, int64_t zero) {
 }
 
 ALWAYS_INLINE int64_t block_depth(const Product *p) {
-    if (p->a_format == FORMAT_BF16) return KC;
+    if (p->a_format == FORMAT_BF16) return NARROW_DEPTH;
     int64_t depth = (1 << 24) / (farthest(p->a_format, p->a_zero) * farthest(p->b_format, p->b_zero));
-    return depth < KC ? depth : KC;
+    return depth < NARROW_DEPTH ? depth : NARROW_DEPTH;
 }
 
-/* The whole product; `work` has GEMM_WORKSPACE floats. `last` is what happens to finished sums. */
-ALWAYS_INLINE void gemm_narrow_body(const Product *p, const Drain *last, const char *a, const char *b,
-                                    void *c, float *work) {
-    int64_t columns = p->n1 * p->n0, reduction = p->k2 * p->k1 * p->k0, block = block_depth(p);
-    for (int64_t col = 0; col < columns; col += NC) {
-        int64_t cols = columns - col < NC ? columns - col : NC;
-        for (int64_t k = 0; k < reduction; k += block) {
-            Drain d = *last;
-            d.adds = last->adds || k > 0;
-            d.ends = last->ends && k + block >= reduction;
-            narrow_block(p, &d, a, b, c, k, reduction - k < block ? reduction - k : block, col, cols, work);
+ALWAYS_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* All reductions and rows of the block's columns. */
+ALWAYS_INLINE void narrow_columns(const Product *p, const Drain *last, const char *a, const char *b,
+                                  float *c, float *work, NarrowBlock at) {
+    int64_t reduction = p->k2 * p->k1 * p->k0, deepest = block_depth(p);
+    Drain d = *last;
+    for (at.k = 0; at.k < reduction; at.k += deepest) {
+        at.depth = least(reduction - at.k, deepest);
+        d.adds = last->adds || at.k > 0;
+        d.ends = last->ends && at.k + at.depth == reduction;
+        BY_FORMAT(p->b_format, widen_columns(p, format, b, &at, work))
+        for (at.row = 0; at.row < p->m; at.row += NARROW_ROWS) {
+            at.rows = least(p->m - at.row, NARROW_ROWS);
+            BY_FORMAT(p->a_format, widen_rows(p, format, a, &at, work + NARROW_DEPTH * NARROW_COLUMNS))
+            multiply_block(p, &d, &at, c, work);
         }
     }
 }
 
+/* The whole product; `work` has NARROW_WORKSPACE floats. `last` is what happens to finished sums. */
+ALWAYS_INLINE void gemm_narrow_body(const Product *p, const Drain *last, const char *a, const char *b,
+                                    float *c, float *work) {
+    NarrowBlock at = {0};
+    int64_t step0 = least(p->n0, NARROW_COLUMNS), step1 = NARROW_COLUMNS / step0; /* whole rows where n0 is short */
+    for (at.first1 = 0; at.first1 < p->n1; at.first1 += step1)
+        for (at.first0 = 0; at.first0 < p->n0; at.first0 += step0) {
+            at.count1 = least(p->n1 - at.first1, step1);
+            at.count0 = least(p->n0 - at.first0, step0);
+            narrow_columns(p, last, a, b, c, work, at);
+        }
+}
+
 VERSIONS(gemm_narrow,
-         (const Product *p, const Drain *last, const char *a, const char *b, void *c, float *work),
+         (const Product *p, const Drain *last, const char *a, const char *b, float *c, float *work),
          (p, last, a, b, c, work))
 
 #endif

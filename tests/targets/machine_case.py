@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autotune.isa.program import DramTensor, Instruction, Program, Role
-from autotune.isa.table import Opcode
+from autotune.isa.table import Format, Opcode
 from autotune.targets.emulator import EmulatorTarget
 from autotune.targets.library import load_spec
 from autotune.targets.spec import HardwareSpec
@@ -42,9 +42,11 @@ def program(
     return Program("case", tensors, (stream,) * cores, (credits,) * cores, elements)
 
 
-def tensor(name: str, *shape: int, role: Role = Role.INPUT) -> DramTensor:
+def tensor(
+    name: str, *shape: int, role: Role = Role.INPUT, format: Format = Format.FP32
+) -> DramTensor:
     """A row of the tensor table."""
-    return DramTensor(name, shape, role)
+    return DramTensor(name, shape, role, format)
 
 
 def counted(

@@ -1,0 +1,360 @@
+"""Numbers in narrow formats: what the engine computes is, bit by bit, what the table says."""
+
+from __future__ import annotations
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+from drawn_case import (
+    Fields,
+    address,
+    coordinates,
+    dense,
+    extents,
+    near,
+    nested,
+    rectangle,
+    repeats,
+    sized,
+    span,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from machine_case import load, make, program, store, tensor
+
+from autotune.errors import InputError
+from autotune.isa.program import Program, Role
+from autotune.isa.table import Format, Opcode, UnaryFn, When
+from autotune.targets.arrays import ARRAY_TYPES
+from autotune.targets.emulator import EmulatorTarget
+from autotune.targets.library import load_spec
+from oracle import Interpreter
+
+WORDS = 6000
+HALF = WORDS // 2
+TARGET = EmulatorTarget(load_spec("server"))
+INTEGERS = (Format.INT8, Format.UINT8, Format.INT32)
+SPECIAL = (
+    math.nan, -math.nan, math.inf, -math.inf, 0.0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5, 126.5, 127.5,
+    128.0, -128.5, -129.0, 254.5, 255.5, 256.0, 2.0**31, -(2.0**31), 2.0**33, 3e38, -3e38, 1e-40,
+    1.00390625, 1.01171875, 1.0039063, 3.3895314e38,
+)  # fmt: skip
+"""NaN, ±inf, ties of both rounding steps, both ends of every integer range, subnormals."""
+
+
+def numbers(format: Format, count: int, seed: int = 5) -> np.ndarray:
+    """Values all over a format's range; special ones among those of floating point."""
+    rng = np.random.default_rng(seed)
+    dtype = ARRAY_TYPES[format]
+    if format in INTEGERS:
+        limits = np.iinfo(dtype)
+        drawn = rng.integers(limits.min, limits.max, count, dtype=dtype, endpoint=True)
+        drawn[:2] = (limits.min, limits.max)[:count]
+        return drawn
+    drawn = rng.standard_normal(count) * 10.0 ** rng.integers(-3, 11, count)
+    drawn[: len(SPECIAL)] = SPECIAL[:count]
+    with np.errstate(over="ignore"):
+        return rng.permutation(drawn.astype(np.float32)).astype(dtype)
+
+
+def assert_equal(case: Program, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Engine and interpreter agree exactly, NaN with NaN."""
+    _, got = TARGET.run(case, feeds)
+    for name, value in Interpreter(case, feeds).run().items():
+        assert got[name].dtype == value.dtype
+        widest = np.int64 if np.issubdtype(value.dtype, np.integer) else np.float64
+        np.testing.assert_array_equal(got[name].astype(widest), value.astype(widest))
+    return got
+
+
+def filled(base: int, words: int) -> Fields:
+    return {"dst_base": base, "size4": words, "dst_stride4": 1, "p0": 1.0}
+
+
+scales = st.sampled_from((1.0, 0.5, 0.1, 1 / 3, 7.0, 1e-6, 3e5))
+
+
+@settings(max_examples=100)
+@given(
+    st.data(), st.sampled_from(Format), st.sampled_from(Format), scales, st.booleans(), extents()
+)
+def test_convert_rounds_and_saturates_as_its_row_says(
+    data: st.DataObject,
+    source: Format,
+    target: Format,
+    scale: float,
+    divide: bool,
+    sizes: tuple[int, ...],
+) -> None:
+    zeros = st.sampled_from((0, 1, 128, -5, 1 << 23, -(1 << 31), (1 << 31) - 1))
+    fields = sized(sizes) | {"divide": int(divide), "scale": scale}
+    fields |= {"src_format": int(source), "dst_format": int(target)}
+    fields["src_zero"] = data.draw(zeros) if source in INTEGERS else 0
+    fields["dst_zero"] = data.draw(zeros) if target in INTEGERS else 0
+    keep = data.draw(st.tuples(*[st.booleans()] * 5))
+    strides = data.draw(dense(sizes))
+    fields |= rectangle("dst", strides)
+    fields |= data.draw(address("dst", 0, HALF, span(sizes, strides)))
+    strides = repeats(data.draw(dense(sizes)), keep)
+    fields |= rectangle("src", strides)
+    fields |= data.draw(address("src", HALF, WORDS, span(sizes, strides)))
+    in_words = HALF * 4 // source.bytes
+    out_words = HALF * 4 // target.bytes
+    case = program(
+        make(Opcode.FILL, **filled(0, HALF)),
+        load(0, HALF, in_words, format=int(source)),
+        *nested(make(Opcode.CONVERT, **fields)),
+        store(1, 0, out_words, format=int(target)),
+        tensors=(
+            tensor("x", in_words, format=source),
+            tensor("y", out_words, role=Role.OUTPUT, format=target),
+        ),
+        elements=WORDS,
+    )
+    assert_equal(case, {"x": numbers(source, in_words)})
+
+
+@pytest.mark.parametrize("target", Format)
+@pytest.mark.parametrize("source", Format)
+def test_convert_of_rows_longer_than_a_chunk(source: Format, target: Format) -> None:
+    n = 1000
+    zero = 3 if target in INTEGERS else 0
+    case = program(
+        load(0, 0, n, format=int(source)),
+        make(
+            Opcode.CONVERT, src_format=int(source), dst_format=int(target), dst_base=n, size4=n,
+            dst_stride4=1, src_stride4=1, scale=0.75, dst_zero=zero,
+        ),
+        store(1, n, n, format=int(target)),
+        tensors=(tensor("x", n, format=source), tensor("y", n, role=Role.OUTPUT, format=target)),
+        elements=2 * n,
+    )  # fmt: skip
+    assert_equal(case, {"x": numbers(source, n)})
+
+
+def test_bf16_of_fp32_is_nearest_even_for_every_upper_half() -> None:
+    """All bit patterns of the upper half, with lower halves around the tie."""
+    upper = np.arange(1 << 16, dtype=np.uint32) << 16
+    for lower in (0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF):
+        x = (upper | np.uint32(lower)).view(np.float32).reshape(4, -1)
+        columns = x.shape[1]
+        whole = {"tensor": 0, "size0": 4, "size1": columns}
+        case = program(
+            make(Opcode.LOAD, **whole, dst_stride0=columns, dst_stride1=1),
+            make(Opcode.STORE, **{**whole, "tensor": 1}, src_stride0=columns, src_stride1=1),
+            tensors=(
+                tensor("x", *x.shape), tensor("y", *x.shape, role=Role.OUTPUT, format=Format.BF16)
+            ),
+            elements=x.size,
+        )  # fmt: skip
+        _, got = TARGET.run(case, {"x": x})
+        with np.errstate(invalid="ignore", over="ignore"):
+            want = x.astype(ml_dtypes.bfloat16)
+        is_number = ~np.isnan(x)
+        bits = got["y"].view(np.uint16)
+        np.testing.assert_array_equal(bits[is_number], want.view(np.uint16)[is_number])
+        assert np.isnan(got["y"][~is_number].astype(np.float32)).all()
+
+
+@settings(max_examples=80)
+@given(st.data(), st.integers(1, 5), *[st.sampled_from(Format)] * 3)
+def test_transfers_pad_clip_and_convert(
+    data: st.DataObject, rank: int, source: Format, held: Format, target: Format
+) -> None:
+    shape, sizes = data.draw(extents(6, rank)), data.draw(extents(4, rank))
+    strides = data.draw(dense(sizes))
+    at = data.draw(coordinates())
+    at = {name: value for name, value in at.items() if int(name[-1]) < rank}
+    place = data.draw(address("dst", 0, WORDS, span(sizes, strides)))
+    common = {**sized(sizes), **at, "format": int(held)}
+    moved = {name.replace("dst", "src"): value for name, value in place.items()}
+    pad = data.draw(st.sampled_from((0.0, 7.0, -300.5, math.inf, 0.1)))
+    case = program(
+        make(Opcode.FILL, **filled(0, WORDS)),
+        *nested(
+            make(Opcode.LOAD, tensor=0, pad=pad, **common, **place, **rectangle("dst", strides)),
+            make(Opcode.STORE, tensor=1, **common, **moved, **rectangle("src", strides)),
+        ),
+        tensors=(
+            tensor("x", *shape, format=source),
+            tensor("y", *shape, role=Role.OUTPUT, format=target),
+        ),
+        elements=WORDS,
+    )
+    assert_equal(case, {"x": numbers(source, math.prod(shape)).reshape(shape)})
+
+
+def test_int32_passes_unrounded_where_no_format_changes() -> None:
+    x = np.array([2**24 + 1, -(2**31), 2**31 - 1, -1], np.int32)
+    kind = Format.INT32
+    case = program(
+        load(0, 0, 4, format=int(kind)), store(1, 0, 4, format=int(kind)),
+        tensors=(tensor("x", 4, format=kind), tensor("y", 4, role=Role.OUTPUT, format=kind)),
+    )  # fmt: skip
+    _, got = TARGET.run(case, {"x": x})
+    np.testing.assert_array_equal(got["y"], x)
+
+
+DIMENSIONS = {
+    "a": ("m", "k2", "k1", "k0"),
+    "b": ("k2", "k1", "k0", "n1", "n0"),
+    "c": ("m", "n1", "n0"),
+    "r": ("m", "n1", "n0"),
+}
+
+
+def factors(left: Format, right: Format, words: int) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the factors; floating ones small enough for exact products in fp32."""
+    if left is not Format.BF16:
+        return numbers(left, words * 4, 1), numbers(right, words * 4, 2)
+    rng = np.random.default_rng(1)
+    made = [rng.standard_normal(words * 2).astype(ARRAY_TYPES[left]) for _ in range(2)]
+    return made[0], made[1]
+
+
+pairs = st.one_of(
+    st.just((Format.BF16, Format.BF16)),
+    st.tuples(*[st.sampled_from((Format.INT8, Format.UINT8))] * 2),
+)
+
+
+@settings(max_examples=100)
+@given(
+    st.data(),
+    st.tuples(*[st.integers(1, n) for n in (9, 4, 20, 3, 3, 6)]),
+    pairs,
+    st.sampled_from(When),
+    st.sampled_from(When),
+    st.integers(0, 2),
+    st.booleans(),
+)
+def test_narrow_matmul_is_exact(
+    data: st.DataObject,
+    sizes: tuple[int, ...],
+    formats: tuple[Format, Format],
+    adds: When,
+    ends: When,
+    bias_axis: int,
+    residual: bool,
+) -> None:
+    n = dict(zip(("m", "n1", "n0", "k2", "k1", "k0"), sizes, strict=True))
+    part = WORDS
+    fields: Fields = dict(n.items())
+    for place, (name, own) in enumerate(DIMENSIONS.items()):
+        extent = tuple(n[d] for d in own)
+        strides = data.draw(dense(extent)) if name == "c" else data.draw(near(extent))
+        fields |= {f"{name}_{d}": s for d, s in zip(own, strides, strict=True)}
+        low, high = place * part, (place + 1) * part
+        fields |= data.draw(address(name, low, high, span(extent, strides)))
+    fields |= data.draw(address("bias", 4 * part, 5 * part, 20))
+    wide = Format.FP32 if formats[0] is Format.BF16 else Format.INT32
+    fns = [UnaryFn.COPY, UnaryFn.RELU]
+    if wide is Format.FP32:  # factors by which a product is exact, fused with its sum or not
+        fns += [UnaryFn.LEAKY_RELU, UnaryFn.CLIP]
+        fields["scale"] = data.draw(st.sampled_from((1.0, 0.5, 4.0)))
+    else:
+        zeros = st.sampled_from((0, 128, -256, 255, 3))
+        fields |= {"a_zero": data.draw(zeros), "b_zero": data.draw(zeros)}
+    fields |= {
+        "accumulate": int(adds),
+        "epilogue": int(ends),
+        "bias_axis": bias_axis,
+        "adds": int(residual),
+        "fn": int(data.draw(st.sampled_from(fns))),
+        "a_format": int(formats[0]),
+        "b_format": int(formats[1]),
+        "k_level": data.draw(st.integers(0, 1)),
+        "p0": -0.5,
+        "p1": 0.75,
+    }
+    left, right = factors(*formats, part)
+    rest = (
+        numbers(wide, 3 * part)
+        if wide is Format.INT32
+        else np.random.default_rng(3).standard_normal(3 * part).astype(np.float32)
+    )
+    case = program(
+        load(0, 0, left.size, format=int(formats[0])),
+        load(1, part, right.size, format=int(formats[1])),
+        load(2, 2 * part, 3 * part, format=int(wide)),
+        *nested(make(Opcode.MATMUL, **fields)),
+        store(3, 2 * part, part, format=int(wide)),
+        tensors=(
+            tensor("a", left.size, format=formats[0]),
+            tensor("b", right.size, format=formats[1]),
+            tensor("rest", 3 * part, format=wide),
+            tensor("c", part, role=Role.OUTPUT, format=wide),
+        ),
+        elements=5 * part,
+    )
+    assert_equal(case, {"a": left, "b": right, "rest": rest})
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.sampled_from((1, 100, 130)),
+    st.sampled_from(((1, 7), (3, 530), (90, 7))),
+    st.sampled_from((3, 300, 700)),
+    pairs,
+    st.sampled_from((0, -100, 255)),
+)
+def test_narrow_matmul_larger_than_its_blocks_is_exact(
+    m: int, columns: tuple[int, int], k: int, formats: tuple[Format, Format], zero: int
+) -> None:
+    n1, n0 = columns
+    n = n1 * n0
+    bf16 = formats[0] is Format.BF16
+    wide = Format.FP32 if bf16 else Format.INT32
+    a, b = m * k, k * n
+    rng = np.random.default_rng(m + n + k)
+    left, right = (
+        rng.standard_normal(size).astype(ml_dtypes.bfloat16) if bf16 else numbers(kind, size, size)
+        for kind, size in zip(formats, (a, b), strict=True)
+    )
+    case = program(
+        make(Opcode.LOAD, tensor=0, size0=m, size1=k, dst_stride0=k, dst_stride1=1, format=int(formats[0])),
+        make(Opcode.LOAD, tensor=1, dst_base=a, size0=k, size1=n, dst_stride0=n, dst_stride1=1, format=int(formats[1])),
+        make(
+            Opcode.MATMUL, b_base=a, c_base=a + b, m=m, n1=n1, n0=n0, k0=k, a_m=k, a_k0=1, b_k0=n,
+            b_n1=n0, b_n0=1, c_m=n, c_n1=n0, c_n0=1, a_format=int(formats[0]),
+            b_format=int(formats[1]), a_zero=0 if bf16 else zero, b_zero=0 if bf16 else zero,
+        ),
+        make(Opcode.STORE, tensor=2, src_base=a + b, size0=m, size1=n, src_stride0=n, src_stride1=1, format=int(wide)),
+        tensors=(
+            tensor("a", m, k, format=formats[0]),
+            tensor("b", k, n, format=formats[1]),
+            tensor("c", m, n, role=Role.OUTPUT, format=wide),
+        ),
+        elements=a + b + m * n,
+    )  # fmt: skip
+    assert_equal(case, {"a": left.reshape(m, k), "b": right.reshape(k, n)})
+
+
+def test_arrays_come_back_in_their_formats_and_unwritten_parts_say_so() -> None:
+    kinds = {"f": Format.FP32, "h": Format.BF16, "i": Format.INT8, "w": Format.INT32}
+    case = program(
+        tensors=tuple(tensor(name, 3, role=Role.OUTPUT, format=k) for name, k in kinds.items())
+    )
+    _, got = TARGET.run(case, {})
+    for name, kind in kinds.items():
+        assert got[name].dtype == ARRAY_TYPES[kind]
+        if kind in INTEGERS:
+            assert (got[name] == 0).all()
+        else:
+            assert np.isnan(got[name].astype(np.float32)).all()
+
+
+def test_bf16_is_taken_as_bits_and_other_types_are_refused() -> None:
+    case = program(
+        load(0, 0, 2, format=int(Format.BF16)), store(1, 0, 2, format=int(Format.BF16)),
+        tensors=(
+            tensor("x", 2, format=Format.BF16), tensor("y", 2, role=Role.OUTPUT, format=Format.BF16)
+        ),
+    )  # fmt: skip
+    bits = np.array([0x3F80, 0xC000], np.uint16)
+    _, got = TARGET.run(case, {"x": bits})
+    assert got["y"].astype(np.float32).tolist() == [1.0, -2.0]
+    with pytest.raises(InputError, match=r"float32.*bfloat16"):
+        TARGET.run(case, {"x": np.ones(2, np.float32)})
