@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter, mul
+from operator import mul
 
 from autotune.isa.notation import OPERAND_PARTS
-from autotune.isa.program import field_index
+from autotune.isa.program import field_index, fields_getter
 from autotune.isa.table import (
     CHAIN_STAGES,
     ELEMENT_BYTES,
@@ -44,7 +44,7 @@ FORMAT_FIELDS = {
     (Opcode.CONVERT, "src"): "src_format",
 }
 """Which field holds the format of an operand; the elements of every other one fill a word."""
-_BYTES = {int(form): form.bytes for form in Format}
+_BYTES: dict[int | float, int] = {int(form): form.bytes for form in Format}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,33 +65,25 @@ class Access:
     keeps: Condition | None = None
 
 
-def _positions(opcode: Opcode, names: Sequence[str]) -> Getter:
-    index = field_index(opcode)
-    places = [index[name] for name in names if name in index]
-    if len(places) == 1:
-        place = places[0]
-        return lambda values: (values[place],)
-    return itemgetter(*places)
-
-
-def _span(opcode: Opcode, sizes: Sequence[str], strides: Sequence[str]) -> Callable[[Values], int]:
-    sizes_of, strides_of = _positions(opcode, sizes), _positions(opcode, strides)
+def _span(
+    opcode: Opcode, sizes: Sequence[str], strides: Sequence[str], form: str | None
+) -> Callable[[Values], int]:
+    """``form`` is the field that holds the format; elements never straddle two words."""
+    sizes_of, strides_of = fields_getter(opcode, *sizes), fields_getter(opcode, *strides)
 
     def span(values: Values) -> int:
         steps = strides_of(values)
         reached: int = sum(map(mul, sizes_of(values), steps)) - sum(steps)
         return reached
 
-    return span
-
-
-def _packed(opcode: Opcode, form: str, span: Callable[[Values], int]) -> Callable[[Values], int]:
-    """A span of elements in words; elements never straddle two of them."""
+    if form is None:
+        return span
     place = field_index(opcode)[form]
 
     def packed(values: Values) -> int:
-        reached, code = span(values), values[place]
-        return reached * _BYTES[int(code)] // ELEMENT_BYTES if code else reached
+        steps = strides_of(values)
+        reached: int = sum(map(mul, sizes_of(values), steps)) - sum(steps)
+        return reached * _BYTES[values[place]] // ELEMENT_BYTES if values[place] else reached
 
     return packed
 
@@ -101,17 +93,15 @@ def _access(opcode: Opcode, operand: str, written: bool) -> Access:
         sizes = MATMUL_DIMENSIONS[operand]
         strides = tuple(f"{operand}_{d}" for d in sizes)
     else:
-        sizes = tuple(f"size{d}" for d in range(MAX_RANK))
-        strides = tuple(f"{operand}_stride{d}" for d in range(MAX_RANK))
-    span = _span(opcode, sizes, strides)
-    form = FORMAT_FIELDS.get((opcode, operand))
-    if form is not None:
-        span = _packed(opcode, form, span)
+        dims = [d for d in range(MAX_RANK) if f"size{d}" in field_index(opcode)]
+        sizes = tuple(f"size{d}" for d in dims)
+        strides = tuple(f"{operand}_stride{d}" for d in dims)
+    span = _span(opcode, sizes, strides, FORMAT_FIELDS.get((opcode, operand)))
     return Access(operand, written, _address(opcode, operand), span)
 
 
 def _address(opcode: Opcode, operand: str) -> Getter:
-    return _positions(opcode, [f"{operand}_{part}" for part in OPERAND_PARTS])
+    return fields_getter(opcode, *(f"{operand}_{part}" for part in OPERAND_PARTS))
 
 
 def _field(opcode: Opcode, name: str, wanted: int) -> Condition:
@@ -152,7 +142,7 @@ def _matmul() -> tuple[Access, ...]:
 
 
 def _chain() -> tuple[Access, ...]:
-    kinds = _positions(Opcode.CHAIN, [f"stage{i}_kind" for i in range(CHAIN_STAGES)])
+    kinds = fields_getter(Opcode.CHAIN, *(f"stage{i}_kind" for i in range(CHAIN_STAGES)))
 
     def side(name: str, *users: StageKind) -> Access:
         return replace(

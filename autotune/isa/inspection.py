@@ -37,4 +37,6 @@ def _inspection(opcode: Opcode) -> Inspection:
     )
 
 
-INSPECTIONS: dict[int, Inspection] = {int(opcode): _inspection(opcode) for opcode in ACCESSES}
+INSPECTIONS: dict[int | float, Inspection] = {
+    int(opcode): _inspection(opcode) for opcode in ACCESSES
+}

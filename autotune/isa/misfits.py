@@ -18,7 +18,16 @@ from autotune.isa.access import BIAS_DIMENSION, EXTENT_FIELDS
 from autotune.isa.field_table import field_table
 from autotune.isa.notation import CODES, EPILOGUE_FUNCTIONS
 from autotune.isa.program import Instruction
-from autotune.isa.table import INSTRUCTIONS, MAX_RANK, Field, FieldType, Opcode, UnaryFn
+from autotune.isa.table import (
+    HEADER,
+    INSTRUCTIONS,
+    MAX_RANK,
+    Field,
+    FieldType,
+    Opcode,
+    UnaryFn,
+    Unit,
+)
 
 FLOAT32_LIMIT = struct.unpack("<f", struct.pack("<I", 0x7F7F_FFFF))[0]
 """Largest finite float32."""
@@ -63,9 +72,12 @@ AT_LEAST_ONE = _at_least_one()
 
 
 def _legal(opcode: Opcode, field: Field) -> tuple[int, int]:
-    """Smallest and largest value of a field; the float32 bits of every FLOAT."""
+    """Smallest and largest value of a field; the float32 bits of every FLOAT. Control
+    instructions leave the header's semaphores alone."""
     if field.type is FieldType.FLOAT:
         return 0, (1 << 32) - 1
+    if INSTRUCTIONS[opcode].unit is Unit.CONTROL and field in HEADER[1:]:
+        return 0, 0
     if (opcode, field.name) in AT_LEAST_ONE:
         return 1, field.high
     return CODE_LIMITS.get((opcode, field.name), (field.low, field.high))
@@ -178,6 +190,8 @@ def _reason(values: Sequence[int | float]) -> str | None:
         elif value == 0 and (opcode, field.name) in AT_LEAST_ONE:
             return AT_LEAST_ONE[opcode, field.name]
         elif value > _legal(opcode, field)[1]:
+            if field in HEADER:
+                return f"{opcode.name} waits for or signals a semaphore; use WAIT or SIGNAL"
             known = list(range(CODE_LIMITS[opcode, field.name][1] + 1))
             return f"{field.name} {value} is not one of {known}"
     return None

@@ -8,6 +8,8 @@ from enum import IntEnum
 class Unit(IntEnum):
     """The in-order queues of a core."""
 
+    __hash__ = int.__hash__  # an Enum's own goes by name, in Python: too slow for lowering
+
     LOAD = 0
     STORE = 1
     MATRIX = 2
@@ -17,6 +19,8 @@ class Unit(IntEnum):
 
 class Opcode(IntEnum):
     """Operation codes."""
+
+    __hash__ = int.__hash__
 
     HALT = 0
     LOOP = 1

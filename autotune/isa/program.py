@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -30,23 +32,34 @@ def field_index(opcode: Opcode) -> dict[str, int]:
     return {field.name: i for i, field in enumerate(INSTRUCTIONS[opcode].all_fields)}
 
 
-@cache
-def _integer_ranges(opcode: Opcode) -> dict[str, tuple[int, int, int]]:
+def fields_getter(opcode: Opcode, *names: str) -> Callable[..., tuple[int, ...]]:
+    """A function from ``Instruction.values`` of one opcode to these fields of it."""
+    index = field_index(opcode)
+    places = [index[name] for name in names]
+    if len(places) == 1:
+        place = places[0]
+        return lambda values: (values[place],)
+    return itemgetter(*places)
+
+
+def _integer_ranges(row: InstructionRow) -> dict[str, tuple[int, int, int]]:
     """Field name to position, smallest and largest integer; an empty range for FLOAT fields."""
     return {
         field.name: (i, 1, 0) if field.type is FieldType.FLOAT else (i, field.low, field.high)
-        for i, field in enumerate(INSTRUCTIONS[opcode].all_fields)
+        for i, field in enumerate(row.all_fields)
     }
 
 
-@cache
-def _defaults(opcode: Opcode) -> tuple[int | float, ...]:
+def _defaults(row: InstructionRow) -> tuple[int | float, ...]:
     values: list[int | float] = [
         float(field.default) if field.type is FieldType.FLOAT else field.default
-        for field in INSTRUCTIONS[opcode].all_fields
+        for field in row.all_fields
     ]
-    values[0] = int(opcode)
+    values[0] = int(row.opcode)
     return tuple(values)
+
+
+_MAKINGS = {op: (_integer_ranges(row), _defaults(row)) for op, row in INSTRUCTIONS.items()}
 
 
 def fitted(opcode: Opcode, field: Field, value: int | float) -> int | float:
@@ -79,8 +92,8 @@ class Instruction:
     def make(cls, opcode: Opcode, **fields: int | float) -> Instruction:
         """Build from named fields; the rest take their defaults. Raises ``ProgramError`` for a
         value that does not fit its field."""
-        index = _integer_ranges(opcode)
-        values = list(_defaults(opcode))
+        index, defaults = _MAKINGS[opcode]
+        values = [*defaults]
         for name, value in fields.items():
             position, low, high = index[name]
             if type(value) is int and low <= value <= high:

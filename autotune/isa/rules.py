@@ -7,11 +7,10 @@ Every rule takes ``Instruction.values`` whose single fields fit already, and rai
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import itemgetter
 
 from autotune.errors import ProgramError
 from autotune.isa.notation import STAGE_FUNCTIONS, STAGE_PARTS
-from autotune.isa.program import field_index
+from autotune.isa.program import fields_getter
 from autotune.isa.table import (
     CHAIN_STAGES,
     MAX_RANK,
@@ -33,15 +32,12 @@ FACTORS = frozenset((Format.INT8, Format.UINT8))
 INTEGER_EPILOGUES = (UnaryFn.COPY, UnaryFn.RELU)
 
 
-def _getter(opcode: Opcode, *names: str) -> Callable[..., tuple[int, ...]]:
-    index = field_index(opcode)
-    return itemgetter(*(index[name] for name in names))
-
-
-_MATMUL_TIMES = _getter(Opcode.MATMUL, "accumulate", "epilogue", "k_level")
-_MATMUL_FORMATS = _getter(Opcode.MATMUL, "a_format", "b_format", "a_zero", "b_zero", "forward")
+_MATMUL_TIMES = fields_getter(Opcode.MATMUL, "accumulate", "epilogue", "k_level")
+_MATMUL_FORMATS = fields_getter(
+    Opcode.MATMUL, "a_format", "b_format", "a_zero", "b_zero", "forward"
+)
 _FP32_UNFORWARDED = (0, 0, 0, 0, 0)
-_MATMUL_EPILOGUE = _getter(Opcode.MATMUL, "fn", "scale")
+_MATMUL_EPILOGUE = fields_getter(Opcode.MATMUL, "fn", "scale")
 
 
 def _matmul(values: Values) -> None:
@@ -83,7 +79,7 @@ def _check_zero(name: str, zero: int, form: int) -> None:
         raise ProgramError(f"{name} {zero} with {_name(form)}; only integers have a zero point")
 
 
-_ONLINE_TIMES = _getter(Opcode.ONLINE, "accumulate", "k_level")
+_ONLINE_TIMES = fields_getter(Opcode.ONLINE, "accumulate", "k_level")
 
 
 def _online(values: Values) -> None:
@@ -92,7 +88,7 @@ def _online(values: Values) -> None:
 
 
 _STAGES = tuple(
-    _getter(Opcode.CHAIN, *(f"stage{i}_{part}" for part in STAGE_PARTS[:2]))
+    fields_getter(Opcode.CHAIN, *(f"stage{i}_{part}" for part in STAGE_PARTS[:2]))
     for i in range(CHAIN_STAGES)
 )
 _STAGE_CODES: dict[int, Sequence[int]] = {
@@ -112,7 +108,7 @@ def _chain(values: Values) -> None:
 
 
 _ZEROS = tuple(
-    (f"{side}_zero", _getter(Opcode.CONVERT, f"{side}_zero", f"{side}_format"))
+    (f"{side}_zero", fields_getter(Opcode.CONVERT, f"{side}_zero", f"{side}_format"))
     for side in ("src", "dst")
 )
 
@@ -129,8 +125,8 @@ RULES: dict[Opcode, Rule] = {
     Opcode.CONVERT: _convert,
 }
 
-_AXES = _getter(Opcode.GATHER, *(f"axis{d}" for d in range(MAX_RANK)))
-_SIZES = _getter(Opcode.GATHER, *(f"size{d}" for d in range(MAX_RANK)))
+_AXES = fields_getter(Opcode.GATHER, *(f"axis{d}" for d in range(MAX_RANK)))
+_SIZES = fields_getter(Opcode.GATHER, *(f"size{d}" for d in range(MAX_RANK)))
 
 
 def check_axes(values: Values, rank: int) -> None:

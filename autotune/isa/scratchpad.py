@@ -84,11 +84,12 @@ class Scratchpad:
         base, step0, level0, step1, level1, slot, turn = access.address(values)
         low = base
         high = end = base + access.span(values)
-        if level0 != level1:
-            low, high = self._stretched(low, high, step0 * self.last_index[level0])
-            low, high = self._stretched(low, high, step1 * self.last_index[level1])
-        elif level0 != NO_LEVEL:
-            low, high = self._stretched(low, high, (step0 + step1) * self.last_index[level0])
+        reach0, reach1 = step0 * self.last_index[level0], step1 * self.last_index[level1]
+        if level0 == level1:
+            reach0, reach1 = reach0 + reach1, 0
+        if reach0 or reach1:
+            low += min(reach0, 0) + min(reach1, 0)
+            high += max(reach0, 0) + max(reach1, 0)
         if turn == NO_LEVEL:
             slot = 0
         if low < 0 or high + slot >= self.limit:
@@ -96,17 +97,10 @@ class Scratchpad:
                 f"{access.operand} reaches elements {low} to {high + slot}; the program declares "
                 f"{self.limit} scratchpad elements"
             )
-        if access.written:
-            if access.keeps is not None and access.keeps(values):
-                self._read(at, access.operand, (base, end), (low, high), slot)
-            self.written.add(low, high + slot)
-        else:
+        if not access.written or (access.keeps is not None and access.keeps(values)):
             self._read(at, access.operand, (base, end), (low, high), slot)
-
-    @staticmethod
-    def _stretched(low: int, high: int, reach: int) -> tuple[int, int]:
-        """The hull after a loop has moved it by up to ``reach``."""
-        return (low + reach, high) if reach < 0 else (low, high + reach)
+        if access.written:
+            self.written.add(low, high + slot)
 
     def _read(
         self, at: int, operand: str, first: tuple[int, int], hull: tuple[int, int], slot: int

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import itemgetter
 
 from autotune.errors import ProgramError
 from autotune.isa.access import Values
-from autotune.isa.program import DramTensor, Role, field_index
+from autotune.isa.program import DramTensor, Role, field_index, fields_getter
 from autotune.isa.rules import check_axes
 from autotune.isa.table import MAX_RANK, Opcode
 
@@ -19,19 +18,20 @@ assert field_index(Opcode.STORE)["tensor"] == field_index(Opcode.GATHER)["tensor
 def _beyond(opcode: Opcode, rank: int) -> tuple[Callable[..., tuple[int, ...]], tuple[int, ...]]:
     """Coordinates and steps, and but for GATHER sizes, of the dimensions that a tensor of ``rank``
     does not have; and what they must be."""
-    index = field_index(opcode)
     dims = range(rank, MAX_RANK)
     wanted = {f"{part}{d}": 0 for part in ("coord", "step") for d in dims}
     if opcode is not Opcode.GATHER:
         wanted |= {f"size{d}": 1 for d in dims}
-    return itemgetter(*(index[name] for name in wanted)), tuple(wanted.values())
+    return fields_getter(opcode, *wanted), tuple(wanted.values())
 
 
-_BEYOND = {
-    (int(opcode), rank): _beyond(opcode, rank)
-    for opcode in (Opcode.LOAD, Opcode.STORE, Opcode.GATHER)
-    for rank in range(1, MAX_RANK)
-}
+_BEYOND: list[dict[int | float, tuple[Callable[..., tuple[int, ...]], tuple[int, ...]]]] = [
+    {int(opcode): _beyond(opcode, rank) for opcode in (Opcode.LOAD, Opcode.STORE, Opcode.GATHER)}
+    if 1 <= rank < MAX_RANK
+    else {}
+    for rank in range(MAX_RANK)
+]
+"""By rank and opcode."""
 
 
 class Transfers:
@@ -69,8 +69,8 @@ class Transfers:
             raise ProgramError(f"loads output {tensor.name!r} before anything is stored to it")
 
     def _check_rank(self, values: Values, tensor: DramTensor, rank: int) -> None:
+        beyond, nothing = _BEYOND[rank][values[0]]
         is_gather = values[0] == _GATHER
-        beyond, nothing = _BEYOND[int(values[0]), rank]
         if beyond(values) != nothing:
             raise ProgramError(
                 f"tensor {tensor.name!r} has rank {rank}; dimensions from {rank} on must have "

@@ -38,9 +38,10 @@ from autotune.isa.balance import Balance
 from autotune.isa.inspection import INSPECTIONS, Inspection
 from autotune.isa.misfits import first_misfit
 from autotune.isa.notation import LEVEL_POSITIONS
-from autotune.isa.program import Instruction, Program, field_index
+from autotune.isa.program import Instruction, Program, field_index, fields_getter
 from autotune.isa.scratchpad import LateReadError, Scratchpad
 from autotune.isa.table import (
+    HEADER,
     INSTRUCTIONS,
     MAX_LOOP_DEPTH,
     NO_LEVEL,
@@ -83,11 +84,13 @@ def verify(program: Program, scratchpad_elements: int | None = None) -> None:
 _HALT, _LOOP, _CASE, _END, _WAIT, _SIGNAL = map(
     int, (Opcode.HALT, Opcode.LOOP, Opcode.CASE, Opcode.END, Opcode.WAIT, Opcode.SIGNAL)
 )
-_TRIPS, _LOOP_LEVEL = (field_index(Opcode.LOOP)[name] for name in ("trips", "level"))
-_LOW, _HIGH, _CASE_LEVEL = (field_index(Opcode.CASE)[name] for name in ("low", "high", "level"))
+_LOOP_FIELDS = fields_getter(Opcode.LOOP, "trips", "level")
+_CASE_FIELDS = fields_getter(Opcode.CASE, "low", "high", "level")
 _END_LEVEL = field_index(Opcode.END)["level"]
-_UNIT, _SEMAPHORE = (field_index(Opcode.WAIT)[name] for name in ("unit", "semaphore"))
+_UNIT_AND_SEMAPHORE = fields_getter(Opcode.WAIT, "unit", "semaphore")
 assert field_index(Opcode.SIGNAL) == field_index(Opcode.WAIT)
+_SEMAPHORES_OF = fields_getter(Opcode.HALT, *(field.name for field in HEADER[1:]))
+"""Three to wait for, three to signal; of any opcode."""
 _ENCLOSING = tuple(frozenset((*range(depth), NO_LEVEL)) for depth in range(MAX_LOOP_DEPTH + 1))
 """Levels that a field may name inside of so many loops and cases."""
 
@@ -130,40 +133,38 @@ class _StreamProof:
         return ProgramError(f"{place}: {reason}")
 
     def _walk(self) -> None:
-        final = len(self.stream) - 1
         for at, instruction in enumerate(self.stream):
             self.at = at
             values = instruction.values
-            look = INSPECTIONS.get(int(values[0]))
-            if look is not None:
-                self._work(look, values)
-            elif values[0] != _HALT:
+            look = INSPECTIONS.get(values[0])
+            if look is None:
                 self._control(values)
-            elif self.at != final:
-                raise ProgramError("HALT before the end of the stream")
+            else:
+                self._work(look, values)
         if not self.stream or self.stream[-1].values[0] != _HALT:
             raise ProgramError("the stream does not end with HALT")
-        if any(self.stream[-1].values[1:]):
-            raise ProgramError("HALT waits for or signals a semaphore; use WAIT or SIGNAL")
         if self.is_case:
             raise ProgramError(f"{len(self.is_case)} loops or cases are open at HALT")
         self.balance.finish()
 
     def _control(self, values: Values) -> None:
-        if any(values[1:7]):
-            raise ProgramError("control waits for or signals a semaphore; use WAIT or SIGNAL")
         opcode = values[0]
         if opcode == _WAIT:
-            self.balance.wait(int(values[_SEMAPHORE]), int(values[_UNIT]))
+            unit, semaphore = _UNIT_AND_SEMAPHORE(values)
+            self.balance.wait(semaphore, unit)
         elif opcode == _SIGNAL:
-            self.balance.signal(int(values[_SEMAPHORE]))
+            unit, semaphore = _UNIT_AND_SEMAPHORE(values)
+            self.balance.signal(semaphore)
         elif opcode == _LOOP:
-            self._enter(int(values[_LOOP_LEVEL]), is_case=False)
-            self.scratchpad.enter(int(values[_LOOP_LEVEL]), int(values[_TRIPS]))
+            trips, level = _LOOP_FIELDS(values)
+            self._enter(level, is_case=False)
+            self.scratchpad.enter(level, trips)
         elif opcode == _CASE:
             self._enter_case(values)
         elif opcode == _END:
             self._leave(int(values[_END_LEVEL]))
+        elif opcode == _HALT and self.at != len(self.stream) - 1:
+            raise ProgramError("HALT before the end of the stream")
 
     def _enter(self, level: int, is_case: bool) -> None:
         depth = len(self.is_case)
@@ -178,11 +179,9 @@ class _StreamProof:
         self.balance.enter()
 
     def _enter_case(self, values: Values) -> None:
-        if values[_LOW] > values[_HIGH]:
-            raise ProgramError(
-                f"enters from {values[_LOW]} to {values[_HIGH]}, hence never; low is at most high"
-            )
-        level = int(values[_CASE_LEVEL])
+        low, high, level = _CASE_FIELDS(values)
+        if low > high:
+            raise ProgramError(f"enters from {low} to {high}, hence never; low is at most high")
         self._enter(level, is_case=True)
         self.scratchpad.enter_case(level)
         self.transfers.enter_case()
@@ -203,11 +202,12 @@ class _StreamProof:
 
     def _work(self, look: Inspection, values: Values) -> None:
         """An instruction of a queue other than control."""
-        waits_and_signals = any(values[1:7])
-        if waits_and_signals:
-            for semaphore in values[1:4]:
+        semaphores = _SEMAPHORES_OF(values)
+        idle = not any(semaphores)
+        if not idle:
+            for semaphore in semaphores[:3]:
                 if semaphore:
-                    self.balance.wait(int(semaphore), look.unit)
+                    self.balance.wait(semaphore, look.unit)
         if not self.enclosing.issuperset(look.levels(values)):
             self._refuse_level(look, values)
         if look.rule is not None:
@@ -216,10 +216,10 @@ class _StreamProof:
             self.transfers.check(values)
         for access in look.accesses:
             self.scratchpad.access(access, values, self.at)
-        if waits_and_signals:
-            for semaphore in values[4:7]:
+        if not idle:
+            for semaphore in semaphores[3:]:
                 if semaphore:
-                    self.balance.signal(int(semaphore))
+                    self.balance.signal(semaphore)
 
     def _refuse_level(self, look: Inspection, values: Values) -> None:
         fields = INSTRUCTIONS[look.opcode].all_fields
