@@ -7,7 +7,10 @@ from setuptools import Extension, setup
 
 KERNELS = Path("kernels")
 SOURCES = sorted(KERNELS.rglob("*.pyx"))
-HEADERS = [str(path) for path in sorted([*KERNELS.rglob("*.pxd"), *KERNELS.rglob("*.h")])]
+HEADERS = [
+    str(path)
+    for path in sorted([path for form in ("*.pxd", "*.pxi", "*.h") for path in KERNELS.rglob(form)])
+]
 
 if not SOURCES:
     raise SystemExit("setup.py: no .pyx file under kernels/: the source tree is incomplete")
@@ -39,7 +42,7 @@ setup(
     package_data={
         "autotune.targets": ["specs/*.toml"],
         "autotune.report": ["templates/*"],
-        "autotune.kernels": ["*.pyx", "*.pxd", "*.h"],
+        "autotune.kernels": ["*.pyx", "*.pxd", "*.pxi", "*.h"],
         "autotune": ["py.typed"],
     },
     ext_modules=[extension(source) for source in SOURCES],

@@ -1,7 +1,5 @@
-/* What an instruction costs wherever it runs: cycles of matrix and vector unit, scratchpad traffic.
- *
- * These depend on the instruction alone, so they are found once, when a program is loaded, and its
- * totals follow from how often each instruction is executed. */
+/* What one execution of an instruction costs wherever it runs: cycles of matrix and vector unit,
+ * scratchpad traffic. Found once, when a program is loaded. */
 #ifndef AUTOTUNE_COST_H
 #define AUTOTUNE_COST_H
 
@@ -15,16 +13,18 @@ typedef struct {
 
 enum { SIMPLE, DIVIDE, TRANSCENDENTAL, CLASSES };
 enum { OUTPUT_STATIONARY, WEIGHT_STATIONARY, INPUT_STATIONARY }; /* as spec.DATAFLOWS */
+enum { MACS_FP32, MACS_BF16, MACS_INT8, MAC_CLASSES };
 
-/* Sums over all executions of all instructions; `magnitude` bounds every one of them. */
+/* Of one execution. A product's reads of c and of what its epilogue takes depend on `When`: they come
+ * in `adding` and `ending` of its executions only. */
 typedef struct {
-    int64_t instructions[5], waits, signals, trips;
-    int64_t folds, macs_issued, macs_useful;
-    int64_t vector_elements[CLASSES], vector_passes, vector_work; /* elements times cost class */
-    int64_t scratchpad_read, scratchpad_written; /* elements; without what stores read */
-    int64_t load_elements, peak_elements;
-    double magnitude;
-} Totals;
+    int64_t read_bytes, written_bytes, adding_bytes, ending_bytes; /* scratchpad */
+    int64_t folds, stream_cycles, fill_cycles, macs_issued, macs_useful;
+    int32_t mac_class;
+    int64_t elements[CLASSES], work, passes, slots; /* of the vector unit; work: times cost class */
+    int64_t peak_bytes;                             /* highest scratchpad address, plus one */
+    int64_t trips;                                  /* of k_level, 0 none */
+} Cost;
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -33,10 +33,8 @@ static int64_t greatest_divisor(int64_t a, int64_t b) {
     return a;
 }
 
-static int cost_class(const Word *w) {
-    if (w->opcode == OP_BINARY) return w->fn == BI_DIV ? DIVIDE : w->fn == BI_POW ? TRANSCENDENTAL : SIMPLE;
-    if (w->opcode != OP_UNARY) return SIMPLE;
-    switch (w->fn) {
+static int unary_class(int fn) {
+    switch (fn) {
     case UN_SQRT: case UN_RSQRT: case UN_RECIPROCAL: return DIVIDE;
     case UN_SIGMOID: case UN_TANH: case UN_ERF: case UN_GELU: case UN_GELU_TANH: case UN_EXP: case UN_LOG:
         return TRANSCENDENTAL;
@@ -44,26 +42,41 @@ static int cost_class(const Word *w) {
     }
 }
 
+static int binary_class(int fn) { return fn == BI_DIV ? DIVIDE : fn == BI_POW ? TRANSCENDENTAL : SIMPLE; }
+
+static int cost_class(const Word *w) {
+    switch (w->opcode) {
+    case OP_BINARY: return binary_class(w->fn);
+    case OP_UNARY: return unary_class(w->fn);
+    case OP_CONVERT: return w->conversion.divide ? DIVIDE : SIMPLE;
+    default: return SIMPLE;
+    }
+}
+
 /* Cycles that one pass over an operand takes: its first `lanes` elements in row-major order, spread
  * over word-interleaved banks of which each serves ceil(lanes / banks) words a cycle, so that unit
- * stride never conflicts. Elements that a stride of 0 repeats are read once. */
-static int64_t pass_conflict(const CostNumbers *n, const Nest *nest, int operand, int32_t *served) {
-    int64_t left = n->lanes, most = 0, trip[RANK] = {0}, take[RANK], at = 0;
+ * stride never conflicts. Elements that a stride of 0 repeats are read once; neighbours of a narrow
+ * format share a word. */
+static int64_t pass_conflict(const CostNumbers *n, const Nest *nest, int operand, int bytes, int32_t *served) {
+    int64_t left = n->lanes, most = 0, trip[RANK] = {0}, take[RANK], at = 0, before = -1;
+    const int64_t *stride = nest->stride[operand];
     for (int d = nest->rank - 1; d >= 0; d--) {
         take[d] = nest->size[d] < left ? nest->size[d] : left;
         left /= take[d];
-        if (nest->stride[operand][d] == 0) take[d] = 1;
+        if (stride[d] == 0) take[d] = 1;
     }
-    if (nest->rank == 1 && nest->stride[operand][0] <= 1) return 1;
+    if (nest->rank == 1 && stride[0] <= 1) return 1;
     memset(served, 0, (size_t)n->banks * sizeof *served);
     for (;;) {
-        int32_t words = ++served[at & (n->banks - 1)];
+        int64_t word = at * bytes / 4;
+        int32_t words = served[word & (n->banks - 1)] += word != before;
+        before = word;
         if (words > most) most = words;
         int d = nest->rank - 1;
         for (; d >= 0; d--) {
-            at += nest->stride[operand][d];
+            at += stride[d];
             if (++trip[d] < take[d]) break;
-            at -= take[d] * nest->stride[operand][d];
+            at -= take[d] * stride[d];
             trip[d] = 0;
         }
         if (d < 0) break;
@@ -85,7 +98,9 @@ static int64_t elements_of(const int64_t *size, int rank) {
 typedef struct {
     int64_t folds, cycles, streamed;
     int64_t first_folds;   /* folds until the first outputs are complete */
-    int64_t reads, writes; /* elements of operands, and of partial sums, without those of c itself */
+    int64_t reads;         /* operand elements */
+    int64_t partial_reads; /* partial sums, without those that c held before */
+    int64_t writes;        /* sums, partial ones too */
 } Mapping;
 
 static Mapping map_product(const CostNumbers *n, const Product *p) {
@@ -94,9 +109,12 @@ static Mapping map_product(const CostNumbers *n, const Product *p) {
     Mapping out = {0};
     if (n->dataflow == OUTPUT_STATIONARY) {
         int64_t down = ceil_div(p->m, n->rows);
-        Mapping os = {down * across, 0, depth, 1, depth * (across * p->m + down * columns), outputs};
-        out = os;
+        out.folds = down * across;
+        out.streamed = depth;
         out.cycles = out.folds * (depth + n->rows + n->cols - 2);
+        out.first_folds = 1;
+        out.reads = depth * (across * p->m + down * columns);
+        out.writes = outputs;
         return out;
     }
     if (n->dataflow == INPUT_STATIONARY) across = ceil_div(p->m, n->cols);
@@ -104,152 +122,179 @@ static Mapping map_product(const CostNumbers *n, const Product *p) {
     out.streamed = n->dataflow == WEIGHT_STATIONARY ? p->m : columns;
     out.cycles = out.folds * (out.streamed + 2 * n->rows + n->cols - 2);
     out.first_folds = deep;
-    out.reads = (deep - 1) * outputs + (n->dataflow == WEIGHT_STATIONARY ? depth * (columns + across * p->m)
-                                                                        : depth * (p->m + across * columns));
+    out.reads = n->dataflow == WEIGHT_STATIONARY ? depth * (columns + across * p->m)
+                                                 : depth * (p->m + across * columns);
+    out.partial_reads = (deep - 1) * outputs;
     out.writes = deep * outputs;
     return out;
 }
 
-/* Bias, activation and accumulation happen on the drain and take no time. */
-static void cost_product(const CostNumbers *n, Word *w, int64_t executions, int64_t trips, Totals *t) {
+/* Bias, scale, residual, activation and accumulation happen on the drain and take no time. */
+static void cost_product(const CostNumbers *n, Word *w, Cost *c) {
     const Product *p = &w->product;
     Mapping map = map_product(n, p);
-    int64_t columns = p->n1 * p->n0, depth = p->k2 * p->k1 * p->k0;
-    int64_t last = trips > 0 ? executions / trips : 0; /* executions in the last (or first) trip */
-    int64_t adding = p->accumulate == WHEN_ALWAYS ? executions
-                   : p->accumulate == WHEN_BY_LEVEL ? executions - last : 0;
-    int64_t ending = p->epilogue == WHEN_ALWAYS ? executions : p->epilogue == WHEN_BY_LEVEL ? last : 0;
+    int64_t columns = p->n1 * p->n0, outputs = p->m * columns;
     int64_t bias = p->bias_axis == 1 ? p->m : p->bias_axis == 2 ? p->n0 : 0;
     w->cycles = n->matrix_setup_cycles + map.cycles;
-    t->folds += executions * map.folds;
-    t->macs_issued += executions * map.folds * n->rows * n->cols * map.streamed;
-    t->macs_useful += executions * p->m * columns * depth;
-    t->scratchpad_read += executions * map.reads + adding * p->m * columns + ending * bias;
-    t->scratchpad_written += executions * map.writes;
+    w->lead_cycles = n->matrix_setup_cycles + map.cycles / map.folds * map.first_folds;
+    c->folds = map.folds;
+    c->stream_cycles = map.folds * map.streamed;
+    c->fill_cycles = map.cycles - c->stream_cycles;
+    c->mac_class = p->a_format == FORMAT_FP32 ? MACS_FP32 : p->a_format == FORMAT_BF16 ? MACS_BF16 : MACS_INT8;
+    c->macs_issued = map.folds * n->rows * n->cols * map.streamed;
+    c->macs_useful = outputs * p->k2 * p->k1 * p->k0;
+    c->read_bytes = map.reads * FORMAT_BYTES[p->a_format] + 4 * map.partial_reads;
+    c->written_bytes = 4 * map.writes;
+    c->adding_bytes = 4 * outputs;
+    c->ending_bytes = 4 * (bias + (p->has_residual ? outputs : 0));
 }
 
-static void cost_vector(const CostNumbers *n, Word *w, int64_t executions, int32_t *served, Totals *t) {
-    static const int reads[] = {1, 2, 3, 1, 0, 0}; /* UNARY to MASK: operands read */
+/* A pass runs through all stages of the vector unit, which work on neighbouring passes at the same
+ * time: it takes as long as the slowest stage. */
+static void cost_passes(const CostNumbers *n, Word *w, int64_t elements, const int *kinds, int count, Cost *c) {
     const int64_t cycles[CLASSES] = {1, n->divide_cycles, n->transcendental_cycles};
-    int kind = cost_class(w), operands = w->opcode == OP_BINARY || w->opcode == OP_FMA ? 3
-             : w->opcode == OP_UNARY || w->opcode == OP_REDUCE ? 2 : 1;
-    int64_t elements = elements_of(w->nest.size, w->nest.rank), passes = ceil_div(elements, n->lanes);
-    int64_t conflict = 1, each = cycles[kind] > 1 ? cycles[kind] : 1, written = elements;
-    for (int o = 0; o < operands; o++) {
-        int64_t ways = pass_conflict(n, &w->nest, o, served);
-        if (ways > conflict) conflict = ways;
+    int64_t passes = ceil_div(elements, n->lanes), slowest = 1;
+    for (int i = 0; i < count; i++) {
+        int64_t each = cycles[kinds[i]] > 1 ? cycles[kinds[i]] : 1;
+        if (each > slowest) slowest = each;
+        c->elements[kinds[i]] += elements;
+        c->work += elements * each;
     }
+    c->passes = passes;
+    c->slots = passes * n->lanes;
+    w->cycles = n->vector_setup_cycles + (count - 1) + passes * slowest;
+    w->bank_cycles = passes * slowest; /* times what conflicts add, below */
+}
+
+static int operand_bytes(const Word *w, int operand) {
+    if (w->opcode != OP_CONVERT) return 4;
+    return FORMAT_BYTES[operand ? w->conversion.src_format : w->conversion.dst_format];
+}
+
+/* Operands of a vector instruction that are read or written element by element, as bits. */
+static int streamed_operands(const Word *w) {
+    int sides = 0;
+    switch (w->opcode) {
+    case OP_FILL: case OP_MASK: return 1;
+    case OP_BINARY: case OP_FMA: return 7;
+    case OP_ONLINE: return 5;
+    case OP_CHAIN:
+        for (int i = 0; i < w->stages; i++) {
+            int kind = w->stage[i].kind;
+            sides |= kind == STAGE_WITH0 || kind == STAGE_FROM0 ? 4 : kind == STAGE_WITH1 || kind == STAGE_FROM1 ? 8 : 0;
+        }
+        return 3 | sides;
+    default: return 3;
+    }
+}
+
+/* Stages of a vector instruction by cost class; returns how many. ONLINE runs over its scores twice:
+ * for the maximum, then for exponentials and sum. */
+static int stage_kinds(const Word *w, int *kinds) {
+    if (w->opcode == OP_CHAIN) {
+        for (int i = 0; i < w->stages; i++)
+            kinds[i] = w->stage[i].kind == STAGE_UNARY ? unary_class(w->stage[i].fn) : binary_class(w->stage[i].fn);
+        return w->stages;
+    }
+    kinds[0] = w->opcode == OP_ONLINE ? TRANSCENDENTAL : cost_class(w);
+    return 1;
+}
+
+static void cost_vector(const CostNumbers *n, Word *w, int32_t *served, Cost *c) {
+    int kinds[STAGES], operands = streamed_operands(w), count = stage_kinds(w, kinds);
+    int64_t elements = elements_of(w->nest.size, w->nest.rank), conflict = 1, written = elements;
+    for (int o = 0; o < 4; o++) {
+        if (!(operands >> o & 1)) continue;
+        int64_t ways = pass_conflict(n, &w->nest, o, operand_bytes(w, o), served);
+        if (ways > conflict) conflict = ways;
+        if (o) c->read_bytes += elements * operand_bytes(w, o);
+    }
+    cost_passes(n, w, elements, kinds, count, c);
     if (w->opcode == OP_REDUCE)
         for (int d = 0; d < w->nest.rank; d++) if (w->nest.stride[0][d] == 0) written /= w->nest.size[d];
-    w->cycles = n->vector_setup_cycles + passes * each;
-    w->bank_cycles = passes * each * (conflict - 1);
-    t->vector_elements[kind] += executions * elements;
-    t->vector_work += executions * elements * each;
-    t->vector_passes += executions * passes;
-    t->scratchpad_read += executions * elements * reads[w->opcode - OP_UNARY]
-                        + (w->opcode == OP_REDUCE && w->p1 != 0.0f ? executions * written : 0);
-    t->scratchpad_written += executions * written;
+    c->written_bytes = written * operand_bytes(w, 0);
+    if (w->opcode == OP_FMA) c->read_bytes += 4 * elements;
+    if (w->opcode == OP_REDUCE && w->p1 != 0.0f) c->read_bytes += 4 * written;
+    if (w->opcode == OP_ONLINE) { /* the pass for the maximum; the state of each row */
+        int64_t first = ceil_div(elements, n->lanes);
+        w->cycles += first;
+        w->bank_cycles += first;
+        c->passes += first;
+        c->slots += first * n->lanes;
+        c->elements[SIMPLE] += elements;
+        c->work += elements;
+        c->read_bytes += 4 * elements;
+        c->written_bytes += 12 * w->nest.size[0];
+        c->adding_bytes = 8 * w->nest.size[0];
+    }
+    w->bank_cycles *= conflict - 1;
 }
 
 /* Elements arrive in the order of the tensor; the stride between neighbours decides how many of a
  * scratchpad line's worth meet in one bank. */
-static void cost_dma(const CostNumbers *n, Word *w, int64_t executions, Totals *t) {
-    int d = RANK - 1;
+static void cost_dma(const CostNumbers *n, Word *w, Cost *c) {
+    int d = RANK - 1, bytes = FORMAT_BYTES[w->format];
     while (d > 0 && w->region.size[d] == 1) d--;
-    int64_t stride = w->nest.stride[0][d], ways = stride ? greatest_divisor(stride, n->banks) : 1;
+    int64_t stride = w->nest.stride[0][d];
+    int64_t ways = stride && stride * bytes % 4 == 0 ? greatest_divisor(stride * bytes / 4, n->banks) : 1;
     int64_t elements = elements_of(w->region.size, RANK);
     w->cycles = n->dma_setup_cycles;
     w->bank_cycles = elements;
     w->conflict = ways < w->region.size[d] ? ways : w->region.size[d];
-    if (w->opcode == OP_STORE) return;
-    t->load_elements += executions * elements;
-    t->scratchpad_written += executions * elements;
+    w->line_elements = n->banks * 4 / bytes;
+    if (w->opcode != OP_STORE) c->written_bytes = elements * bytes;
 }
 
-/* Largest number any sum above can reach with this instruction, in floating point. */
+/* Largest number that any sum can reach by so many executions, in floating point. */
 static double bound_of(const CostNumbers *n, const Word *w, double executions) {
     double work = 1;
     const Product *p = &w->product;
     if (w->opcode == OP_MATMUL)
         work = ((double)p->m + 2 * n->rows + n->cols) * ((double)p->n1 * p->n0 + 2 * n->rows + n->cols)
-             * ((double)p->k2 * p->k1 * p->k0 + 2 * n->rows + n->cols);
+             * ((double)p->k2 * p->k1 * p->k0 + 2 * n->rows + n->cols) * 8;
     else if (w->unit == UNIT_VECTOR || w->unit == UNIT_LOAD || w->unit == UNIT_STORE)
         for (int d = 0; d < w->nest.rank; d++) work *= (double)w->nest.size[d];
-    if (w->unit == UNIT_VECTOR) work *= 1.0 + n->divide_cycles + n->transcendental_cycles;
-    if (w->unit == UNIT_LOAD || w->unit == UNIT_STORE) work *= (double)n->banks;
+    if (w->unit == UNIT_VECTOR) work *= 32.0 + 2 * n->divide_cycles + 2 * n->transcendental_cycles;
+    if (w->unit == UNIT_LOAD || w->unit == UNIT_STORE) work *= 4.0 * (double)n->banks;
     work += (double)(n->dma_setup_cycles + n->matrix_setup_cycles + n->vector_setup_cycles);
     return executions * work;
 }
 
-/* One more than the highest element that an operand reaches over all trips. */
-static int64_t operand_reach(const Word *w, int operand, const Loops *trips) {
-    const Operand *o = &w->operand[operand];
-    const Product *p = &w->product;
-    int64_t reach = o->base + 1, a = o->step0 * (trips->trips[o->level0] - 1);
-    int64_t b = o->step1 * (trips->trips[o->level1] - 1);
-    reach += (a > 0 ? a : 0) + (b > 0 ? b : 0) + (trips->index[o->turn] > 1 ? o->slot : 0);
-    if (w->opcode != OP_MATMUL) {
-        for (int d = 0; d < w->nest.rank; d++) reach += (w->nest.size[d] - 1) * w->nest.stride[operand][d];
-        return reach;
-    }
-    int64_t k2 = p->k2 - 1, k1 = p->k1 - 1, k0 = p->k0 - 1, m = p->m - 1, n1 = p->n1 - 1, n0 = p->n0 - 1;
-    switch (operand) {
-    case 0: return reach + m * p->c_m + n1 * p->c_n1 + n0 * p->c_n0;
-    case 1: return reach + m * p->a_m + k2 * p->a_k2 + k1 * p->a_k1 + k0 * p->a_k0;
-    case 2: return reach + k2 * p->b_k2 + k1 * p->b_k1 + k0 * p->b_k0 + n1 * p->b_n1 + n0 * p->b_n0;
-    default: return p->bias_axis == 0 ? 0 : reach + (p->bias_axis == 1 ? m : n0);
-    }
-}
-
-static void cost_word(const CostNumbers *n, Word *w, int64_t executions, const Loops *trips, int operands,
-                      int32_t *served, Totals *t) {
+static void cost_word(const CostNumbers *n, Word *w, int32_t *served, Cost *c) {
     switch (w->unit) {
     case UNIT_MATRIX:
-        if (w->opcode == OP_MATMUL) cost_product(n, w, executions, trips->trips[w->product.k_level], t);
+        if (w->opcode == OP_MATMUL) cost_product(n, w, c);
         break;
     case UNIT_VECTOR:
-        if (w->opcode >= OP_UNARY && w->opcode <= OP_MASK) cost_vector(n, w, executions, served, t);
+        if (w->opcode >= OP_UNARY) cost_vector(n, w, served, c);
         break;
     case UNIT_LOAD: case UNIT_STORE:
-        if (w->opcode == OP_LOAD || w->opcode == OP_STORE) cost_dma(n, w, executions, t);
+        if (w->opcode == OP_LOAD || w->opcode == OP_STORE || w->opcode == OP_GATHER) cost_dma(n, w, c);
         break;
-    }
-    for (int o = 0; o < operands; o++) {
-        int64_t reach = operand_reach(w, o, trips);
-        if (reach > t->peak_elements) t->peak_elements = reach;
     }
 }
 
-/* Costs of a core's words; adds to the totals. Returns 0 when they would not fit 63 bits. Within
- * `loops`, `trips` are those of the open loops and `index` how often each begins one. */
-static int cost_stream(const CostNumbers *n, const Layout *layouts, Word *words, int64_t count,
-                       int32_t *served, Totals *t) {
-    Loops loops;
-    int64_t executions[LEVELS] = {1};
+/* Costs of a core's words. Returns 0 when executing them would not fit 63 bits. */
+static int cost_stream(const CostNumbers *n, Word *words, Cost *costs, int64_t count, int32_t *served) {
+    int64_t executions[LEVELS] = {1}, trips[LEVELS] = {0};
+    double magnitude = 0;
     int depth = 0;
-    for (int i = 0; i < LEVELS; i++) loops.trips[i] = loops.index[i] = 1;
     for (int64_t i = 0; i < count; i++) {
         Word *w = &words[i];
-        const Layout *l = &layouts[w->opcode];
-        int64_t times = executions[depth];
         if (w->opcode == OP_HALT || w->opcode == OP_MARK) continue;
-        if (w->opcode == OP_END) { depth--; continue; }
-        if (w->opcode == OP_LOOP) {
+        if (w->opcode == OP_END) { trips[--depth] = 0; continue; }
+        if (w->opcode == OP_LOOP || w->opcode == OP_CASE) {
             if (!w->trips) { i = w->jump - 1; continue; }
-            if ((double)times * (double)w->trips > 1e12) return 0;
-            loops.trips[w->level] = w->trips;
-            executions[++depth] = loops.index[w->level] = times * w->trips;
-            t->trips += executions[depth];
+            if ((double)executions[depth] * (double)w->trips > 1e12) return 0;
+            trips[depth] = w->trips;
+            executions[depth + 1] = executions[depth] * w->trips;
+            depth++;
             continue;
         }
-        t->magnitude += bound_of(n, w, (double)times);
-        if (t->magnitude > 4e18) return 0;
-        t->instructions[w->unit] += times;
-        for (const uint8_t *s = w->waits; *s; s++) t->waits += times;
-        for (const uint8_t *s = w->signals; *s; s++) t->signals += times;
-        int operands = 0;
-        while (operands < 4 && l->at[AT_OPERAND + operands] >= 0) operands++;
-        cost_word(n, w, times, &loops, operands, served, t);
+        cost_word(n, w, served, &costs[i]);
+        magnitude += bound_of(n, w, (double)executions[depth]);
+        if (magnitude > 2e18) return 0;
+        if (w->product.k_level < LEVELS - 1) costs[i].trips = trips[w->product.k_level];
     }
     return 1;
 }

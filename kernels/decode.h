@@ -12,7 +12,7 @@ enum { AT_WAITS, AT_SIGNALS, AT_FN, AT_P0, AT_P1, AT_OPERAND, AT_OPERAND_LAST = 
        AT_STRIDES, AT_STRIDES_LAST = AT_STRIDES + 3, AT_SIZES, AT_COORDINATES, AT_EXTENTS, AT_TENSOR,
        AT_PRODUCT_SIZES, AT_PRODUCT_STRIDES, AT_PRODUCT_FLAGS, AT_ACCUMULATE, AT_TRIPS, AT_LEVEL,
        AT_UNIT, AT_SEMAPHORE, AT_FORMAT, AT_SCALE, AT_ADDS, AT_RESIDUAL_STRIDES, AT_PRODUCT_FORMATS,
-       AT_AXES, AT_ONLINE_NEST, AT_ONLINE_FLAGS, AT_STAGES, AT_CONVERSION, GROUPS };
+       AT_AXES, AT_ONLINE_NEST, AT_ONLINE_FLAGS, AT_STAGES, AT_CONVERSION, AT_FORWARD, AT_CASE, GROUPS };
 
 typedef struct {
     int32_t at[GROUPS];
@@ -131,6 +131,7 @@ static void decode_word(const Layout *l, const int64_t *row, const Tensor *tenso
     memset(w, 0, sizeof *w);
     w->opcode = (int32_t)row[0];
     w->unit = l->unit;
+    w->stream = -1;
     decode_semaphores(row + l->at[AT_WAITS], w->waits);
     decode_semaphores(row + l->at[AT_SIGNALS], w->signals);
     for (int o = 0; o < 5; o++) {
@@ -152,19 +153,27 @@ static void decode_word(const Layout *l, const int64_t *row, const Tensor *tenso
     else if (operands) decode_nest(l, row, operands, unused, &w->nest);
     if (l->at[AT_TRIPS] >= 0) w->trips = row[l->at[AT_TRIPS]];
     if (l->at[AT_LEVEL] >= 0) w->level = (int32_t)row[l->at[AT_LEVEL]];
+    if (l->at[AT_FORWARD] >= 0) w->forward = (int32_t)row[l->at[AT_FORWARD]];
+    if (l->at[AT_CASE] >= 0) {
+        const int64_t *f = row + l->at[AT_CASE];
+        w->parameter = (int32_t)f[0];
+        w->low = f[1];
+        w->high = f[2];
+        w->trips = 1;
+    }
     if (l->at[AT_SEMAPHORE] >= 0) {
         w->unit = (int32_t)row[l->at[AT_UNIT]];
         (w->opcode == OP_WAIT ? w->waits : w->signals)[0] = (uint8_t)row[l->at[AT_SEMAPHORE]];
     }
 }
 
-/* Gives LOOP and END each other's place. A loop without any queued instruction runs 0 trips. */
+/* Gives LOOP (CASE) and END each other's place. A block without any queued instruction runs 0 trips. */
 static void link_loops(Word *words, int64_t count) {
     int64_t open[LEVELS], queued[LEVELS + 1] = {0};
     int depth = 0;
     for (int64_t i = 0; i < count; i++) {
         Word *w = &words[i];
-        if (w->opcode == OP_LOOP) {
+        if (w->opcode == OP_LOOP || w->opcode == OP_CASE) {
             open[depth++] = i;
             queued[depth] = 0;
         } else if (w->opcode == OP_END) {

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "transfer.h"
+#include "gather.h"
 
 typedef struct {
     double cycles_per_burst;
@@ -21,8 +21,15 @@ typedef struct {
     int row_shift, burst_shift;
 } DramNumbers;
 
-/* Memory side of a DMA instruction. It depends on the clipped sizes and on where the rectangle
- * begins within a burst, so it is kept from one execution to the next of the same instruction. */
+/* What the transfers of one DMA instruction were, in one run of its program. */
+typedef struct {
+    int64_t transfers, bursts, bytes; /* bytes that were wanted */
+    int64_t closed, conflicts, turnarounds;
+    int64_t data_cycles, row_cycles, turn_cycles;
+} Traffic;
+
+/* Memory side of a rectangle. It depends on the clipped sizes and on where the rectangle begins
+ * within a burst, so it is kept from one execution to the next of the same instruction. */
 typedef struct {
     int64_t size[RANK], phase; /* what it was made for; phase -1: nothing yet */
     int64_t bursts, data_cycles;
@@ -31,17 +38,17 @@ typedef struct {
     int64_t count[RANK], stride[RANK]; /* in bytes */
 } Shape;
 
-/* Counts of one run of a program. */
+#define SHAPES 4 /* kept per instruction, by phase */
+
 typedef struct {
-    int64_t transfers[2], bursts[2], bytes[2]; /* by direction: read, write; bytes that were wanted */
-    int64_t hits, closed, conflicts, turnarounds, data_cycles, row_cycles;
-} Traffic;
+    Shape shape[SHAPES];
+    Traffic traffic;
+} Stream;
 
 typedef struct {
     int64_t free;  /* when the channel is */
     int32_t way;   /* of the last transfer: 0 none yet, 1 read, 2 write */
     int64_t *open; /* row that each bank holds open, -1 none */
-    Traffic traffic;
 } Channel;
 
 /* Runs of a clipped rectangle: the innermost contiguous stretch and the loops around it. */
@@ -53,18 +60,18 @@ typedef struct {
 
 static Runs runs_of(const Region *r, const int64_t *size) {
     Runs out;
-    int d = r->rank - 1;
-    out.bytes = 4;
+    int d = r->rank - 1, element = FORMAT_BYTES[r->format];
+    out.bytes = element;
     for (; d >= 0; d--) {
         if (size[d] == 1) continue;
-        if (r->stride[d] * 4 != out.bytes) break;
+        if (r->stride[d] * element != out.bytes) break;
         out.bytes *= size[d];
     }
     out.levels = 0;
     for (int e = 0; e <= d; e++) {
         if (size[e] == 1) continue;
         out.count[out.levels] = size[e];
-        out.stride[out.levels++] = r->stride[e] * 4;
+        out.stride[out.levels++] = r->stride[e] * element;
     }
     return out;
 }
@@ -96,13 +103,17 @@ static int64_t bursts_of(const DramNumbers *n, const Runs *runs, int level, int6
     return total;
 }
 
+static int64_t cycles_of(const DramNumbers *n, int64_t bursts) {
+    return (int64_t)ceil((double)bursts * n->cycles_per_burst - 1e-9);
+}
+
 /* Runs that leave no whole row between them sweep over rows as one. */
 static void make_shape(const DramNumbers *n, const Region *r, const int64_t *size, int64_t phase, Shape *out) {
     Runs runs = runs_of(r, size);
     memcpy(out->size, size, sizeof out->size);
     out->phase = phase;
     out->bursts = bursts_of(n, &runs, 0, phase);
-    out->data_cycles = (int64_t)ceil((double)out->bursts * n->cycles_per_burst - 1e-9);
+    out->data_cycles = cycles_of(n, out->bursts);
     out->sweep_bytes = runs.bytes;
     out->levels = runs.levels;
     while (out->levels > 0) {
@@ -121,7 +132,7 @@ typedef struct {
 } Misses;
 
 /* Rows `first` to `last` in turn. */
-static void sweep_rows(int64_t *open, int64_t banks, int64_t first, int64_t last, Misses *misses) {
+ALWAYS_INLINE void sweep_rows(int64_t *open, int64_t banks, int64_t first, int64_t last, Misses *misses) {
     int64_t checked = last - first < banks ? last : first + banks - 1;
     for (int64_t row = first; row <= checked; row++) {
         int64_t *bank = &open[row & (banks - 1)];
@@ -151,34 +162,83 @@ static Misses rows_opened(const DramNumbers *n, Channel *channel, const Shape *s
     }
 }
 
+/* What a rectangle asks of the channel. */
+typedef struct {
+    int64_t elements, bursts, data_cycles;
+    Misses misses;
+} Request;
+
+static Request ask_rectangle(const DramNumbers *n, Channel *channel, const Region *r, const int64_t *size,
+                             int64_t elements, int64_t address, Stream *stream) {
+    int64_t phase = address & (n->burst_bytes - 1);
+    Shape *shape = &stream->shape[(phase >> 2) % SHAPES];
+    if (shape->phase != phase || memcmp(shape->size, size, sizeof shape->size) != 0)
+        make_shape(n, r, size, phase, shape);
+    Request out = {elements, shape->bursts, shape->data_cycles, rows_opened(n, channel, shape, address)};
+    return out;
+}
+
+/* `bytes` from `address` on; `burst` is the last one that was read, which is not read again. */
+static void ask_run(const DramNumbers *n, Channel *channel, int64_t address, int64_t bytes, int64_t *burst,
+                    Request *out) {
+    int64_t first = address >> n->burst_shift, last = (address + bytes - 1) >> n->burst_shift;
+    out->bursts += last - first + (first != *burst);
+    *burst = last;
+    sweep_rows(channel->open, n->banks, address >> n->row_shift, (address + bytes - 1) >> n->row_shift, &out->misses);
+}
+
+/* GATHER: row by row of the rectangle, element by element where those do not lie side by side. */
+static Request ask_gather(const DramNumbers *n, Channel *channel, const Region *r, const Loops *at) {
+    Request out = {0};
+    int last = RANK - 1, bytes = FORMAT_BYTES[r->format];
+    while (last > 0 && r->size[last] == 1) last--;
+    int64_t trip[RANK] = {0}, coordinate[RANK], burst = -1, pitch = r->hop[last] * r->stride[r->axis[last]];
+    for (;;) {
+        row_coordinates(r, at, trip, coordinate);
+        Inside in = row_inside(r, coordinate, r->axis[last], r->hop[last], r->size[last]);
+        int64_t element = in.low * pitch, count = in.high - in.low;
+        for (int t = 0; t < RANK; t++) element += coordinate[t] * r->stride[t];
+        out.elements += count;
+        if (count && (pitch == 1 || pitch == 0))
+            ask_run(n, channel, r->first_byte + element * bytes, (pitch ? count : 1) * bytes, &burst, &out);
+        else
+            for (int64_t i = 0; i < count; i++)
+                ask_run(n, channel, r->first_byte + (element + i * pitch) * bytes, bytes, &burst, &out);
+        int d = last - 1;
+        for (; d >= 0; d--) {
+            if (++trip[d] < r->size[d]) break;
+            trip[d] = 0;
+        }
+        if (d < 0) break;
+    }
+    out.data_cycles = cycles_of(n, out.bursts);
+    return out;
+}
+
 typedef struct {
     int64_t begin, turn, row, data; /* when the channel was granted; cycles that it then is taken */
 } Grant;
 
-/* One transfer that may begin at `ready`; `address` is of its first byte. */
-static Grant transfer(const DramNumbers *n, Channel *channel, const Region *r, const int64_t *size,
-                      int64_t elements, int64_t address, int64_t ready, int writes, Shape *shape) {
-    int64_t phase = address & (n->burst_bytes - 1);
-    if (shape->phase != phase || memcmp(shape->size, size, sizeof shape->size) != 0)
-        make_shape(n, r, size, phase, shape);
-    Misses misses = rows_opened(n, channel, shape, address);
+/* One transfer that may begin at `ready`. */
+static Grant grant_channel(const DramNumbers *n, Channel *channel, const Request *request, int element_bytes,
+                           int64_t ready, int writes, Traffic *t) {
+    const Misses *misses = &request->misses;
     int turns = channel->way == 2 - writes;
-    int64_t rounds = (misses.closed + misses.conflicts + n->banks - 1) / n->banks;
-    int64_t precharges = (misses.conflicts + n->banks - 1) / n->banks;
+    int64_t rounds = (misses->closed + misses->conflicts + n->banks - 1) / n->banks;
+    int64_t precharges = (misses->conflicts + n->banks - 1) / n->banks;
     Grant out = {ready > channel->free ? ready : channel->free, turns ? n->turnaround_cycles : 0,
-                 rounds * n->activate_cycles + precharges * n->precharge_cycles, shape->data_cycles};
+                 rounds * n->activate_cycles + precharges * n->precharge_cycles, request->data_cycles};
     channel->free = out.begin + out.turn + out.row + out.data;
     channel->way = 1 + writes;
-    Traffic *t = &channel->traffic;
-    t->transfers[writes]++;
-    t->bursts[writes] += shape->bursts;
-    t->bytes[writes] += elements * 4;
-    t->closed += misses.closed;
-    t->conflicts += misses.conflicts;
-    t->hits += shape->bursts - misses.closed - misses.conflicts;
+    t->transfers++;
+    t->bursts += request->bursts;
+    t->bytes += request->elements * element_bytes;
+    t->closed += misses->closed;
+    t->conflicts += misses->conflicts;
     t->turnarounds += turns;
     t->data_cycles += out.data;
     t->row_cycles += out.row;
+    t->turn_cycles += out.turn;
     return out;
 }
 

@@ -2,102 +2,27 @@
 """The emulator's engine: loads a verified program once, then runs it with or without numbers.
 
 The model is in the headers beside this file: ``timeline.h`` (sequencers, queues, semaphores),
-``dram.h`` (the channel), ``cost.h`` (units), ``execute.h`` (numbers). Here stand allocation, the
-tables that the headers decode by, and what a run is summed up to.
+``machine.h`` (their state), ``dram.h`` (the channel), ``cost.h`` (units), ``hazard.h`` (what waits
+are for), ``account.h`` (sums), ``execute.h`` (numbers). Here stand allocation and results.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
+
+from enum import IntEnum
 
 import numpy as np
 
 from autotune.errors import ProgramError
 from autotune.isa.program import field_index
-from autotune.isa.table import CHAIN_STAGES, INSTRUCTIONS, MAX_RANK, OPERANDS, Opcode, Unit
+from autotune.isa.table import (
+    CHAIN_STAGES, INSTRUCTIONS, MAX_RANK, OPERANDS, PARAMETERS, Opcode, Unit,
+)
 
-cdef extern from "timeline.h" nogil:
-    enum: RANK, LEVELS, UNITS, TOKENS, NARROW_WORKSPACE, NEVER, HALTED, SPENDINGS
-    enum: UNIT_CONTROL
-    ctypedef struct Word:
-        int opcode, unit
-        uint8_t waits[4]
-    ctypedef struct DramNumbers:
-        double cycles_per_burst
-        int64_t burst_bytes, row_bytes, banks
-        int64_t activate_cycles, precharge_cycles, column_cycles, turnaround_cycles
-        int row_shift, burst_shift
-    ctypedef struct Numbers:
-        int64_t dispatch_cycles, queue_depth, dma_setup_cycles, scratchpad_banks
-        DramNumbers dram
-    ctypedef struct Shape:
-        int64_t phase
-    ctypedef struct Traffic:
-        int64_t transfers[2]
-        int64_t bursts[2]
-        int64_t bytes[2]
-        int64_t hits, closed, conflicts, turnarounds, data_cycles, row_cycles
-    ctypedef struct Channel:
-        int64_t free
-        int64_t *open
-        Traffic traffic
-    ctypedef struct Entry:
-        const Word *word
-    ctypedef struct Queue:
-        Entry *ring
-        int64_t head, count, free, start
-        int64_t spent[6]
-    ctypedef struct Semaphore:
-        int64_t *ring
-        unsigned int head, tail
-        int taker
-    ctypedef struct Memory:
-        float *scratchpad
-        void **tensors
-        float *work
-    ctypedef struct Core:
-        const Word *words
-        Memory memory
-        int64_t *begun
-        Shape *shapes
-        Semaphore *semaphores
-        Queue queue[4]
-        int64_t pc, clock
-        int state
-        int64_t full_cycles, wait_cycles
-    ctypedef struct Machine:
-        Numbers numbers
-        Channel channel
-        Core *cores
-        int core_count, has_numbers
-    void advance(Machine *m, Core *core)
-    int run_machine(Machine *m, int64_t budget)
-
-cdef extern from "cost.h" nogil:
-    enum: GROUPS, AT_OPERAND, AT_STRIDES
-    ctypedef struct Layout:
-        int at[64]
-        int unit
-    ctypedef struct Tensor:
-        int64_t shape[5]
-        int64_t stride[5]
-        int rank, format
-        int64_t first_byte
-    ctypedef struct CostNumbers:
-        int64_t rows, cols, dataflow, matrix_setup_cycles
-        int64_t lanes, vector_setup_cycles, divide_cycles, transcendental_cycles
-        int64_t banks, dma_setup_cycles
-    ctypedef struct Totals:
-        int64_t instructions[5]
-        int64_t waits, signals, trips, folds, macs_issued, macs_useful
-        int64_t vector_elements[3]
-        int64_t vector_passes, vector_work, scratchpad_read, scratchpad_written
-        int64_t load_elements, peak_elements
-    void decode_word(const Layout *l, const int64_t *row, const Tensor *tensors, Word *w)
-    void link_loops(Word *words, int64_t count)
-    int cost_stream(const CostNumbers *n, const Layout *layouts, Word *words, int64_t count,
-                    int32_t *served, Totals *t)
+include "machine.pxi"
+include "layouts.pxi"
 
 DATAFLOWS = ("os", "ws", "is")
 """Operand that the array holds, by the codes of cost.h."""
@@ -105,76 +30,56 @@ DATAFLOWS = ("os", "ws", "is")
 EVENTS_PER_CHECK = 1 << 20
 """Instructions started between two looks for Ctrl-C."""
 
-cdef Layout LAYOUTS[64]
+SUMS = (
+    ("executed", OPCODES), ("spent", UNITS * SPENDINGS), ("waits", UNITS), ("signals", UNITS),
+    ("trips", 1), ("cases", 1), ("transfers", 2), ("bursts", 2), ("wanted_bytes", 2), ("closed", 2),
+    ("conflicts", 2), ("turnarounds", 2), ("data_cycles", 2), ("row_cycles", 2), ("turn_cycles", 2),
+    ("folds", 1), ("stream_cycles", 1), ("fill_cycles", 1), ("macs_issued", 3), ("macs_useful", 3),
+    ("elements", 3), ("work", 1), ("passes", 1), ("slots", 1), ("read_bytes", UNITS),
+    ("written_bytes", UNITS), ("padded_bytes", 1), ("first", 1), ("last", 1), ("peak_bytes", 1),
+)
+"""Name and length of each part of a row of sums (struct Sums of account.h)."""
 
-_OPERAND_NAMES = {
-    opcode: [name for name, _ in operands] for opcode, operands in OPERANDS.items()
-}
+SUM_COUNT = sum(length for _, length in SUMS)
+assert SUM_COUNT * sizeof(int64_t) == sizeof(Sums)
 
-
-def _narrow_and_fused():
-    """Groups of number formats and of fused instructions."""
-    return [
-        ("format",),
-        ("scale",),
-        ("adds",),
-        ("r_m", "r_n1", "r_n0"),
-        ("a_format", "b_format", "a_zero", "b_zero"),
-        tuple(f"{part}{d}" for d in range(MAX_RANK) for part in ("axis", "hop")),
-        ("size0", "size1", "dst_stride0", "dst_stride1", "src_stride0", "src_stride1", "state_stride0"),
-        ("accumulate", "k_level"),
-        tuple(f"stage{i}_{part}" for i in range(CHAIN_STAGES) for part in ("kind", "fn", "p0", "p1")),
-        ("dst_format", "src_format", "divide", "scale", "src_zero", "dst_zero"),
-    ]
-
-
-def _groups(opcode):
-    """Per Layout slot the names of its neighbouring fields, for one opcode."""
-    names = _OPERAND_NAMES.get(opcode, [])
-    parts = ("base", "step0", "level0", "step1", "level1", "slot", "turn")
-    dims = range(MAX_RANK)
-    groups = [("wait0", "wait1", "wait2"), ("signal0", "signal1", "signal2"), ("fn",), ("p0",), ("p1",)]
-    if opcode in (Opcode.LOAD, Opcode.GATHER):
-        groups[3] = ("pad",)
-    is_reduction = opcode is Opcode.REDUCE
-    padded = [*names, None, None, None, None, None]
-    groups += [tuple(f"{name}_{part}" for part in parts) for name in padded[:5]]
-    groups += [tuple(f"{name}_stride{d}" for d in dims) for name in padded[:4]]
-    return [
-        *groups,
-        tuple(f"size{d}" for d in dims),
-        tuple(f"{part}{d}" for d in dims for part in ("coord", "step", "level")),
-        tuple(f"extent{d}" for d in dims),
-        ("tensor",),
-        ("m", "n1", "n0", "k2", "k1", "k0"),
-        ("a_m", "a_k2", "a_k1", "a_k0", "b_k2", "b_k1", "b_k0", "b_n1", "b_n0", "c_m", "c_n1", "c_n0"),
-        ("none",) if is_reduction else ("accumulate", "epilogue", "k_level", "bias_axis"),
-        ("accumulate",) if is_reduction else ("none",),
-        ("trips",),
-        ("level",),
-        ("unit",),
-        ("semaphore",),
-        *_narrow_and_fused(),
-    ]
+EVENT = np.dtype([
+    ("since", "i8"), ("start", "i8"), ("end", "i8"),
+    ("core", "i4"), ("unit", "i4"), ("word", "i4"), ("cause", "i4"),
+])
+"""One row of a trace: what a unit (or, as unit 4, the DRAM channel) did from ``start`` to ``end``; it
+had been free since ``since``, waiting by ``cause``."""
+assert EVENT.itemsize == sizeof(Event)
 
 
-cdef void _fill_layouts() except *:
-    cdef int opcode, slot
-    for row in INSTRUCTIONS.values():
-        index = field_index(row.opcode)
-        opcode = int(row.opcode)
-        groups = _groups(row.opcode)
-        assert len(groups) == GROUPS
-        LAYOUTS[opcode].unit = int(row.unit)
-        for slot, names in enumerate(groups):
-            first = index.get(names[0], -1)
-            places = [index.get(name, -1) for name in names]
-            if first >= 0 and places != list(range(first, first + len(names))):
-                first = -1  # a row with its own arrangement of these fields
-            LAYOUTS[opcode].at[slot] = first
+DMA_OPCODES = frozenset(map(int, (Opcode.LOAD, Opcode.STORE, Opcode.GATHER)))
+MARK_ID = field_index(Opcode.MARK)["id"]
 
 
-_fill_layouts()
+class By(IntEnum):
+    """What a run's sums are summed over."""
+
+    PROGRAM = 0
+    MARK = 1
+    INSTRUCTION = 2
+
+
+class Outcome:
+    """What a run counted.
+
+    ``sums`` is ``[regions, SUM_COUNT]`` int64; ``sequencers`` per core (clock, cycles held by a full
+    queue, cycles waiting for a semaphore); ``events`` a trace of EVENT rows or None, ``dropped`` the
+    events beyond its limit.
+    """
+
+    __slots__ = ("cycles", "dropped", "events", "sequencers", "sums")
+
+    def __init__(self, cycles, sequencers, sums, events, dropped):
+        self.cycles = cycles
+        self.sequencers = sequencers
+        self.sums = sums
+        self.events = events
+        self.dropped = dropped
 
 
 cdef class Loaded:
@@ -187,26 +92,35 @@ cdef class Loaded:
     cdef Word **words
     cdef int64_t *lengths
     cdef Tensor *tensors
+    cdef Cost **costs
+    cdef int32_t **regions
     cdef Numbers numbers
-    cdef Totals totals
     cdef int core_count
     cdef int64_t scratchpad_elements
     cdef readonly object program
+    cdef readonly tuple marks
+    cdef readonly frozenset parameters
     cdef list credits
+    cdef list streams
+    cdef bint forwards
     cdef double bytes_per_cycle
 
     def __cinit__(self, program, numbers):
         cdef int core
         self.core_count = len(program.streams)
         self.words = <Word **> calloc(self.core_count, sizeof(Word *))
+        self.costs = <Cost **> calloc(self.core_count, sizeof(Cost *))
+        self.regions = <int32_t **> calloc(self.core_count, sizeof(int32_t *))
         self.lengths = <int64_t *> calloc(self.core_count, sizeof(int64_t))
         self.tensors = <Tensor *> calloc(max(1, len(program.tensors)), sizeof(Tensor))
-        if not (self.words and self.lengths and self.tensors):
+        if not (self.words and self.costs and self.regions and self.lengths and self.tensors):
             raise MemoryError
         for core in range(self.core_count):
             self.lengths[core] = len(program.streams[core])
             self.words[core] = <Word *> calloc(self.lengths[core], sizeof(Word))
-            if not self.words[core]:
+            self.costs[core] = <Cost *> calloc(self.lengths[core], sizeof(Cost))
+            self.regions[core] = <int32_t *> calloc(self.lengths[core], sizeof(int32_t))
+            if not (self.words[core] and self.costs[core] and self.regions[core]):
                 raise MemoryError
 
     def __init__(self, program, numbers):
@@ -219,10 +133,16 @@ cdef class Loaded:
 
     def __dealloc__(self):
         cdef int core
-        if self.words:
-            for core in range(self.core_count):
+        for core in range(self.core_count):
+            if self.words:
                 free(self.words[core])
+            if self.costs:
+                free(self.costs[core])
+            if self.regions:
+                free(self.regions[core])
         free(self.words)
+        free(self.costs)
+        free(self.regions)
         free(self.lengths)
         free(self.tensors)
 
@@ -230,8 +150,8 @@ cdef class Loaded:
         cdef Numbers *n = &self.numbers
         n.dispatch_cycles = spec.control.dispatch_cycles
         n.queue_depth = spec.control.queue_depth
-        n.dma_setup_cycles = spec.dram.setup_cycles
         n.scratchpad_banks = spec.scratchpad.banks
+        n.ports = spec.scratchpad.ports
         n.dram.burst_bytes = spec.dram.burst_bytes
         n.dram.burst_shift = spec.dram.burst_bytes.bit_length() - 1
         n.dram.row_bytes = spec.dram.row_bytes
@@ -263,8 +183,6 @@ cdef class Loaded:
     cdef _decode(self, program, spec):
         cdef CostNumbers n
         cdef int core
-        cdef int64_t i
-        cdef const int64_t[:, ::1] table
         cdef int32_t *served
         n.rows, n.cols = spec.matrix.rows, spec.matrix.cols
         n.dataflow = DATAFLOWS.index(spec.matrix.dataflow)
@@ -273,34 +191,55 @@ cdef class Loaded:
         n.divide_cycles = spec.vector.divide_cycles
         n.transcendental_cycles = spec.vector.transcendental_cycles
         n.banks, n.dma_setup_cycles = spec.scratchpad.banks, spec.dram.setup_cycles
-        memset(&self.totals, 0, sizeof(Totals))
         served = <int32_t *> malloc(n.banks * sizeof(int32_t))
         if not served:
             raise MemoryError
+        marks, self.streams, parameters = {None: 0}, [], set()
         try:
             for core in range(self.core_count):
-                table = program.table(core)
-                for i in range(self.lengths[core]):
-                    decode_word(&LAYOUTS[table[i, 0]], &table[i, 0], self.tensors, &self.words[core][i])
-                link_loops(self.words[core], self.lengths[core])
-                if not cost_stream(&n, LAYOUTS, self.words[core], self.lengths[core], served, &self.totals):
+                self._decode_core(core, program.table(core), marks, parameters)
+                if not cost_stream(&n, self.words[core], self.costs[core], self.lengths[core], served):
                     raise ProgramError(
                         f"{program.name}: core {core} would execute more than the counters hold "
-                        "(4e18); lower the trips of its loops"
+                        "(2e18); lower the trips of its loops"
                     )
+                if not name_waits(self.words[core], self.lengths[core], self.costs[core]):
+                    raise MemoryError
         finally:
             free(served)
+        self.marks = tuple(marks)
+        self.parameters = frozenset(parameters)
 
-    def execute(self, double bandwidth, tensors=None):
-        """Run once; returns raw counts by name.
+    cdef _decode_core(self, int core, const int64_t[:, ::1] table, dict marks, set parameters):
+        cdef int64_t i
+        cdef int32_t region = 0, streams = 0
+        cdef Word *word
+        for i in range(self.lengths[core]):
+            word = &self.words[core][i]
+            decode_word(&LAYOUTS[table[i, 0]], &table[i, 0], self.tensors, word)
+            if word.opcode == OP_MARK:
+                region = marks.setdefault(table[i, MARK_ID], len(marks))
+            elif word.opcode == OP_CASE:
+                parameters.add(word.parameter)
+            elif word.opcode in DMA_OPCODES:
+                word.stream = streams
+                streams += 1
+            self.forwards |= word.forward
+            self.regions[core][i] = region
+        link_loops(self.words[core], self.lengths[core])
+        self.streams.append(streams)
+
+    def execute(self, double bandwidth, tensors=None, parameters=None, by=By.PROGRAM, trace_limit=0):
+        """Run once; returns an ``Outcome``.
 
         ``bandwidth`` multiplies the channel's bytes per cycle. ``tensors`` are C-contiguous arrays
         of their tensors' formats in the order of the tensor table, outputs writable; None times
-        alone.
-        Raises ``ProgramError`` for a deadlock, with the instructions that wait.
+        alone. ``parameters`` maps runtime parameters to values; ``trace_limit`` is how many events
+        are kept. Raises ``ProgramError`` for a deadlock, with the instructions that wait, and for a
+        parameter that is missing.
         """
-        cdef Run run = Run(self, bandwidth, tensors)
-        return run.complete()
+        cdef Run run = Run(self, bandwidth, tensors, parameters or {}, trace_limit)
+        return run.complete(by)
 
 
 cdef class Run:
@@ -311,10 +250,12 @@ cdef class Run:
     cdef void **blocks
     cdef int block_count
     cdef list arrays
+    cdef int64_t[::1] parameters
+    cdef object events
 
-    def __cinit__(self, Loaded loaded, double bandwidth, tensors):
+    def __cinit__(self, Loaded loaded, double bandwidth, tensors, parameters, trace_limit):
         self.loaded = loaded
-        self.blocks = <void **> calloc(4 + loaded.core_count * 10, sizeof(void *))
+        self.blocks = <void **> calloc(4 + loaded.core_count * 16, sizeof(void *))
         if not self.blocks:
             raise MemoryError
         memset(&self.machine, 0, sizeof(Machine))
@@ -327,11 +268,33 @@ cdef class Run:
         m.cores = <Core *> self._block(m.core_count * sizeof(Core))
         m.channel.open = <int64_t *> self._block(m.numbers.dram.banks * sizeof(int64_t))
         memset(m.channel.open, 0xFF, m.numbers.dram.banks * sizeof(int64_t))
+        self._set_parameters(parameters)
+        m.parameters = &self.parameters[0]
         cdef int core
         for core in range(m.core_count):
             self._prepare(core, &m.cores[core])
+        if trace_limit:
+            self._trace(trace_limit)
         if tensors is not None:
             self._attach(tensors)
+
+    cdef _set_parameters(self, given):
+        values = np.zeros(PARAMETERS, np.int64)
+        for number in sorted(self.loaded.parameters):
+            if number not in given:
+                raise ProgramError(
+                    f"{self.loaded.program.name}: dispatches on parameter {number}, which has no value; "
+                    f"pass parameters={{{number}: …}}"
+                )
+            values[number] = given[number]
+        self.parameters = values
+
+    cdef _trace(self, limit):
+        cdef int64_t[::1] memory
+        self.events = np.zeros(limit, EVENT)
+        memory = self.events.view(np.int64)
+        self.machine.trace.ring = <Event *> &memory[0]
+        self.machine.trace.limit = limit
 
     cdef void *_block(self, size_t size) except NULL:
         """Zeroed memory that lives as long as the run."""
@@ -353,16 +316,21 @@ cdef class Run:
         cdef int u
         cdef const Word *word
         cdef uint8_t waited
+        cdef int64_t streams = self.loaded.streams[number]
         core.words = self.loaded.words[number]
         core.begun = <int64_t *> self._block(length * sizeof(int64_t))
-        core.shapes = <Shape *> self._block(length * sizeof(Shape))
+        core.accounts = <Account *> self._block(length * sizeof(Account))
+        core.streams = <Stream *> self._block(streams * sizeof(Stream))
+        for i in range(streams):
+            for u in range(SHAPES):
+                core.streams[i].shape[u].phase = -1
         core.semaphores = <Semaphore *> self._block(256 * sizeof(Semaphore))
         for u in range(UNITS):
             core.queue[u].ring = <Entry *> self._block(self.loaded.numbers.queue_depth * sizeof(Entry))
             core.queue[u].start = NEVER
+        self._place_loops(core)
         used = set()
         for i in range(length):
-            core.shapes[i].phase = -1
             word = &core.words[i]
             for u in range(3):
                 waited = word.waits[u]
@@ -376,6 +344,29 @@ cdef class Run:
             core.semaphores[<int> semaphore].ring = rings + i * TOKENS
         for i, count in enumerate(self.loaded.credits[number]):
             core.semaphores[i].tail = count
+        if self.loaded.forwards:
+            self._bound(number, core)
+
+    cdef _place_loops(self, Core *core):
+        """Entries of the load queue hold the loops of a gather."""
+        cdef int64_t i, depth = self.loaded.numbers.queue_depth
+        cdef Loops *loops = <Loops *> self._block(depth * sizeof(Loops))
+        for i in range(depth):
+            core.queue[0].ring[i].loops = &loops[i]
+
+    cdef _bound(self, int number, Core *core):
+        """Room for the ends of forwarding products, in the semaphores that they signal."""
+        cdef int64_t i
+        cdef int s
+        cdef const Word *word
+        forwarded = set()
+        for i in range(self.loaded.lengths[number]):
+            word = &core.words[i]
+            if word.forward:
+                forwarded.update(word.signals[s] for s in range(3) if word.signals[s])
+        cdef int64_t *bounds = <int64_t *> self._block(len(forwarded) * TOKENS * sizeof(int64_t))
+        for i, semaphore in enumerate(forwarded):
+            core.semaphores[<int> semaphore].bound = bounds + i * TOKENS
 
     cdef _attach(self, tensors):
         """Give every core a scratchpad of NaN and all of them the arrays."""
@@ -397,7 +388,7 @@ cdef class Run:
             m.cores[core].memory.tensors = pointers
             m.cores[core].memory.work = <float *> self._block(NARROW_WORKSPACE * sizeof(float))
 
-    cdef complete(self):
+    cdef complete(self, by):
         cdef Machine *m = &self.machine
         cdef int core, more = 1
         cdef int64_t budget = EVENTS_PER_CHECK
@@ -409,7 +400,7 @@ cdef class Run:
                 more = run_machine(m, budget)
             PyErr_CheckSignals()
         self._refuse_deadlock()
-        return self._counts()
+        return self._outcome(by)
 
     cdef _refuse_deadlock(self):
         cdef int core, unit
@@ -435,29 +426,52 @@ cdef class Run:
             "signal it before it is waited for"
         )
 
-    cdef _counts(self):
-        """Raw counts; ``spent`` is [core][unit][cause] cycles."""
+    cdef _outcome(self, by):
         cdef Machine *m = &self.machine
-        cdef Totals *t = &self.loaded.totals
-        cdef Traffic *d = &m.channel.traffic
         cdef int core, unit
         cdef Core *c
-        cycles, spent, sequencers = 0, [], []
+        cycles, sequencers = 0, []
         for core in range(m.core_count):
             c = &m.cores[core]
-            cycles = max(cycles, c.clock, *(c.queue[unit].free for unit in range(UNITS)))
-            spent.append([[c.queue[unit].spent[i] for i in range(SPENDINGS)] for unit in range(UNITS)])
+            cycles = max(cycles, c.clock, *[c.queue[unit].free for unit in range(UNITS)])
             sequencers.append((c.clock, c.full_cycles, c.wait_cycles))
-        return {
-            "cycles": cycles, "spent": spent, "sequencers": sequencers,
-            "instructions": [t.instructions[i] for i in range(5)],
-            "waits": t.waits, "signals": t.signals, "trips": t.trips, "folds": t.folds,
-            "macs_issued": t.macs_issued, "macs_useful": t.macs_useful,
-            "vector_elements": [t.vector_elements[i] for i in range(3)],
-            "vector_passes": t.vector_passes, "vector_work": t.vector_work,
-            "scratchpad_read": t.scratchpad_read, "scratchpad_written": t.scratchpad_written,
-            "load_elements": t.load_elements, "peak_elements": t.peak_elements,
-            "transfers": [d.transfers[0], d.transfers[1]], "bursts": [d.bursts[0], d.bursts[1]],
-            "bytes": [d.bytes[0], d.bytes[1]], "row_hits": d.hits, "row_misses": d.closed + d.conflicts,
-            "data_cycles": d.data_cycles, "row_cycles": d.row_cycles,
-        }
+        kept = min(m.trace.count, m.trace.limit)
+        events = None if self.events is None else self.events[:kept]
+        return Outcome(cycles, sequencers, self._sums(by), events, m.trace.count - kept)
+
+    cdef _sums(self, by):
+        """One row per region: the program, its marks in order of their first place (row 0: before
+        any), or its instructions, core by core."""
+        cdef Loaded loaded = self.loaded
+        cdef int core, unit
+        cdef int64_t i, row = 0, mode = by
+        cdef const Word *word
+        cdef Core *c
+        cdef Sums *sums
+        count = {By.PROGRAM: 1, By.MARK: len(loaded.marks)}.get(by)
+        if count is None:
+            count = sum([loaded.lengths[core] for core in range(loaded.core_count)])
+        out = np.zeros((count, SUM_COUNT), np.int64)
+        cdef int64_t[:, ::1] memory = out
+        for i in range(count):
+            (<Sums *> &memory[i, 0]).first = NEVER
+        for core in range(loaded.core_count):
+            c = &self.machine.cores[core]
+            for i in range(loaded.lengths[core]):
+                word = &c.words[i]
+                sums = <Sums *> &memory[row if mode else 0, 0]
+                if mode == 1:
+                    sums = <Sums *> &memory[loaded.regions[core][i], 0]
+                if word.opcode == OP_LOOP:
+                    sums.trips += c.begun[i]
+                elif word.opcode == OP_CASE:
+                    sums.cases += c.begun[i]
+                else:
+                    add_instruction(word, &loaded.costs[core][i], &c.accounts[i],
+                                    &c.streams[word.stream] if word.stream >= 0 else NULL, sums)
+                row += mode == 2
+        for i in range(count):
+            sums = <Sums *> &memory[i, 0]
+            if sums.first == NEVER:
+                sums.first = 0
+        return out

@@ -1,96 +1,70 @@
 /* The timing model: sequencers, unit queues and semaphores, advanced in order of start times.
  *
  * A core's sequencer walks its stream and puts one instruction per dispatch_cycles into the queue of
- * its unit, and stalls while that is full; loops, their ends and marks take no time. A unit starts
- * the head of its queue at max(unit free, dispatched, semaphores). The earliest start is taken first,
- * so that no start found later can be earlier. Numbers are computed when an instruction is
- * dispatched: program order is one of the orders that the semaphores allow. */
+ * its unit, and stalls while that is full; loops, cases, their ends and marks take no time. A unit
+ * starts the head of its queue at max(unit free, dispatched, semaphores, a free scratchpad port). The
+ * earliest start is taken first, so that no start found later can be earlier. Numbers are computed
+ * when an instruction is dispatched: program order is one of the orders that the semaphores allow. */
 #ifndef AUTOTUNE_TIMELINE_H
 #define AUTOTUNE_TIMELINE_H
 
-#include "dram.h"
-#include "execute.h"
+#include "machine.h"
 
-#define NEVER INT64_MAX
-#define UNITS 4
-#define RUNNING (-1)
-#define HALTED (-2)
-#define TOKENS 1024 /* signals that can wait at once: 255 in program order and 3 per queue entry */
+static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
 
-enum { SPENT_BUSY, SPENT_DISPATCH, SPENT_SEMAPHORE, SPENT_CHANNEL, SPENT_ROW, SPENT_BANK, SPENDINGS };
-
-typedef struct {
-    int64_t dispatch_cycles, queue_depth, dma_setup_cycles, scratchpad_banks;
-    DramNumbers dram;
-} Numbers;
-
-typedef struct {
-    const Word *word;
-    int64_t dispatched;
-    int64_t elements, address; /* of a DMA: inside of the tensor; its first byte */
-    int64_t size[RANK];
-} Entry;
-
-typedef struct {
-    Entry *ring; /* [queue_depth] */
-    int64_t head, count;
-    int64_t free, start; /* start of the head, NEVER while it cannot */
-    int64_t spent[SPENDINGS];
-} Queue;
-
-typedef struct {
-    int64_t *ring; /* [TOKENS] times of the signals not yet taken */
-    uint32_t head, tail;
-    int32_t taker; /* unit that waits for it */
-} Semaphore;
-
-typedef struct {
-    const Word *words;
-    Memory memory;
-    Loops loops;
-    int64_t *begun;  /* trips that each LOOP has begun */
-    Shape *shapes;   /* of each DMA instruction */
-    Semaphore *semaphores;
-    Queue queue[UNITS];
-    int64_t pc, clock;
-    int32_t state;   /* RUNNING, HALTED, or the unit whose queue is full (or CONTROL: waits itself) */
-    int64_t full_cycles, wait_cycles; /* what held the sequencer up */
-} Core;
-
-typedef struct {
-    Numbers numbers;
-    Channel channel;
-    Core *cores;
-    int32_t core_count, has_numbers;
-} Machine;
-
-/* When the head of a queue can start. */
+/* When the head of a queue can start, and what it waits for. */
 static void refresh(Core *core, Queue *q) {
     q->start = NEVER;
     if (q->count == 0) return;
     const Entry *e = &q->ring[q->head];
-    int64_t start = e->dispatched > q->free ? e->dispatched : q->free;
-    for (const uint8_t *w = e->word->waits; *w; w++) {
-        const Semaphore *s = &core->semaphores[*w];
+    const Word *word = e->word;
+    int64_t start = later(e->dispatched, q->free), bound = 0;
+    int32_t cause = SPENT_SEMAPHORE;
+    for (int i = 0; word->waits[i]; i++) {
+        const Semaphore *s = &core->semaphores[word->waits[i]];
         uint32_t before = 0; /* the same semaphore, taken more than once */
-        for (const uint8_t *v = e->word->waits; v < w; v++) before += *v == *w;
+        for (int j = 0; j < i; j++) before += word->waits[j] == word->waits[i];
         if (s->tail - s->head <= before) return;
-        int64_t time = s->ring[(s->head + before) % TOKENS];
-        if (time > start) start = time;
+        uint32_t at = (s->head + before) % TOKENS;
+        if (s->ring[at] > start) {
+            start = s->ring[at];
+            cause = word->why[i];
+        }
+        if (s->bound && s->bound[at] > bound) bound = s->bound[at];
     }
-    q->start = start;
+    q->start = q->wanted = start;
+    q->bound = bound;
+    q->cause = cause;
 }
 
 static void advance(Machine *m, Core *core);
 
-static void signal_at(Machine *m, Core *core, int semaphore, int64_t time) {
+static void signal_at(Machine *m, Core *core, int semaphore, int64_t time, int64_t bound) {
     Semaphore *s = &core->semaphores[semaphore];
-    s->ring[s->tail++ % TOKENS] = time;
+    if (s->head == s->tail) s->head = s->tail = 0; /* keeps to few cache lines */
+    uint32_t at = s->tail++ % TOKENS;
+    s->ring[at] = time;
+    if (s->bound) s->bound[at] = bound;
     if (s->taker == UNIT_CONTROL) {
         if (core->state == UNIT_CONTROL) advance(m, core);
     } else if (core->queue[s->taker].start == NEVER) {
         refresh(core, &core->queue[s->taker]);
     }
+}
+
+/* What a LOAD or STORE moves in this trip. */
+static void place_rectangle(const Word *w, const Loops *at, Entry *e) {
+    if (w->inside) {
+        e->elements = w->bank_cycles;
+        e->address = w->address;
+        for (int i = 0; i < w->moves; i++) e->address += w->move[i] * at->index[w->move_level[i]];
+        memcpy(e->size, w->region.size, sizeof e->size);
+        return;
+    }
+    Clip c = clip_region(&w->region, at);
+    e->elements = c.elements;
+    e->address = w->region.first_byte + FORMAT_BYTES[w->region.format] * clip_offset(&w->region, &c);
+    memcpy(e->size, c.size, sizeof e->size);
 }
 
 /* Puts the instruction at pc into its queue, which has room. */
@@ -102,12 +76,8 @@ static void dispatch(Machine *m, Core *core, const Word *w) {
     Entry *e = &q->ring[place];
     e->word = w;
     e->dispatched = core->clock;
-    if (w->opcode == OP_LOAD || w->opcode == OP_STORE) {
-        Clip c = clip_region(&w->region, &core->loops);
-        e->elements = c.elements;
-        e->address = w->region.first_byte + 4 * clip_offset(&w->region, &c);
-        memcpy(e->size, c.size, sizeof e->size);
-    }
+    if (w->opcode == OP_LOAD || w->opcode == OP_STORE) place_rectangle(w, &core->loops, e);
+    else if (w->opcode == OP_GATHER) *e->loops = core->loops;
     if (m->has_numbers) execute_word(w, &core->loops, &core->memory);
     if (++q->count == 1) refresh(core, q);
 }
@@ -130,7 +100,14 @@ static int control(Machine *m, Core *core, const Word *w) {
         }
     }
     core->clock += m->numbers.dispatch_cycles;
+    core->accounts[w - core->words].executions++;
     return 1;
+}
+
+static int enters(const Machine *m, const Word *w) {
+    if (w->opcode == OP_LOOP) return w->trips > 0;
+    int64_t value = m->parameters[w->parameter];
+    return w->trips > 0 && w->low <= value && value <= w->high;
 }
 
 /* Lets a core's sequencer run until it has to stop. */
@@ -142,14 +119,17 @@ static void advance(Machine *m, Core *core) {
         case OP_HALT:
             core->state = HALTED;
             return;
-        case OP_LOOP:
+        case OP_LOOP: case OP_CASE:
             core->loops.trips[w->level] = w->trips;
-            if (w->trips) begin_trip(core, core->pc++, 0);
-            else core->pc = w->jump; /* nothing in its body takes time */
+            if (enters(m, w)) begin_trip(core, core->pc++, 0);
+            else core->pc = w->jump;
             continue;
         case OP_END: {
             int64_t loop = w->jump, index = core->loops.index[w->level] + 1;
-            if (index == core->loops.trips[w->level]) { core->pc++; continue; }
+            if (index == core->loops.trips[w->level]) {
+                core->pc++;
+                continue;
+            }
             begin_trip(core, loop, index);
             core->pc = loop + 1;
             continue;
@@ -161,7 +141,7 @@ static void advance(Machine *m, Core *core) {
         if (w->unit == UNIT_CONTROL) {
             if (!control(m, core, w)) { core->state = UNIT_CONTROL; return; }
             core->pc++;
-            if (w->signals[0]) signal_at(m, core, w->signals[0], core->clock);
+            if (w->signals[0]) signal_at(m, core, w->signals[0], core->clock, 0);
             continue;
         }
         if (core->queue[w->unit].count == m->numbers.queue_depth) { core->state = w->unit; return; }
@@ -170,49 +150,92 @@ static void advance(Machine *m, Core *core) {
     }
 }
 
-static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
+static void record(Machine *m, int64_t since, int64_t start, int64_t end, int core, int unit, int64_t word, int cause) {
+    Event event = {since, start, end, core, unit, (int32_t)word, cause};
+    if (m->trace.count < m->trace.limit) m->trace.ring[m->trace.count] = event;
+    m->trace.count++;
+}
 
 /* A DMA that starts at `start`; returns its end. `bank_cycles` of its word are the elements of the
- * rectangle: scratchpad lines are `banks` words wide, and conflicting accesses take turns. */
-static int64_t run_dma(Machine *m, Core *core, Queue *q, const Entry *e, int64_t start) {
+ * rectangle: a scratchpad line is all banks wide, and conflicting accesses take turns. */
+static int64_t run_dma(Machine *m, Core *core, const Entry *e, int64_t start, Account *a) {
     const Word *w = e->word;
-    int64_t ready = start + w->cycles, writes = w->opcode == OP_STORE;
+    const DramNumbers *dram = &m->numbers.dram;
+    int64_t ready = start + w->cycles, writes = w->opcode == OP_STORE, elements = e->elements, column = 0;
+    Stream *stream = &core->streams[w->stream];
     Grant grant = {ready, 0, 0, 0};
-    if (e->elements > 0)
-        grant = transfer(&m->numbers.dram, &m->channel, &w->region, e->size, e->elements, e->address,
-                         ready, (int)writes, &core->shapes[w - core->words]);
-    int64_t lines = writes ? e->elements : w->bank_cycles, banks = m->numbers.scratchpad_banks;
-    int64_t latency = e->elements > 0 ? m->numbers.dram.column_cycles : 0;
-    int64_t moved = grant.begin + grant.turn + grant.row + latency + grant.data;
-    int64_t ideal = later(moved, grant.begin + (lines + banks - 1) / banks);
-    int64_t end = later(moved, grant.begin + (lines * w->conflict + banks - 1) / banks);
-    q->spent[SPENT_CHANNEL] += grant.begin - ready;
-    q->spent[SPENT_ROW] += grant.row + grant.turn;
-    q->spent[SPENT_BANK] += end - ideal;
-    q->spent[SPENT_BUSY] += w->cycles + ideal - grant.begin - grant.row - grant.turn;
+    if (w->opcode == OP_GATHER || elements > 0) {
+        Request request = w->opcode == OP_GATHER
+            ? ask_gather(dram, &m->channel, &w->region, e->loops)
+            : ask_rectangle(dram, &m->channel, &w->region, e->size, elements, e->address, stream);
+        elements = request.elements;
+        if (elements) {
+            grant = grant_channel(dram, &m->channel, &request, FORMAT_BYTES[w->region.format], ready, (int)writes,
+                                  &stream->traffic);
+            column = dram->column_cycles;
+            if (m->trace.limit)
+                record(m, -1, grant.begin, m->channel.free, (int)(core - m->cores), UNITS, w - core->words, 0);
+        }
+    }
+    int64_t lines = writes ? elements : w->bank_cycles;
+    int64_t moved = grant.begin + grant.turn + grant.row + column + grant.data;
+    int64_t ideal = later(moved, grant.begin + ceil_div(lines, w->line_elements));
+    int64_t end = w->conflict > 1 ? later(moved, grant.begin + ceil_div(lines * w->conflict, w->line_elements)) : ideal;
+    a->spent[SPENT_CHANNEL] += grant.begin - ready;
+    a->spent[SPENT_TURN] += grant.turn;
+    a->spent[SPENT_ROW] += grant.row;
+    a->spent[SPENT_COLUMN] += column;
+    a->spent[SPENT_BANK] += end - ideal;
+    a->spent[SPENT_BUSY] += w->cycles + grant.data + ideal - moved;
     return end;
+}
+
+/* Takes the scratchpad port that is free first; 0 if that is later than the head's start, which it
+ * then becomes. */
+static int take_port(Machine *m, Core *core, Queue *q, int64_t **port) {
+    *port = &core->port_free[0];
+    for (int i = 1; i < m->numbers.ports; i++)
+        if (core->port_free[i] < **port) *port = &core->port_free[i];
+    if (**port <= q->start) return 1;
+    q->start = **port;
+    return 0;
 }
 
 /* Starts the head of a queue at its start time. */
 static void start_head(Machine *m, Core *core, Queue *q) {
+    int64_t *port = 0;
+    if (m->numbers.ports < UNITS && !take_port(m, core, q, &port)) return;
     Entry *e = &q->ring[q->head];
     const Word *w = e->word;
-    int64_t start = q->start, issued = later(e->dispatched, q->free), end;
-    q->spent[SPENT_DISPATCH] += issued - q->free;
-    q->spent[SPENT_SEMAPHORE] += start - issued;
+    Account *a = &core->accounts[w - core->words];
+    int64_t start = q->start, issued = later(e->dispatched, q->free), since = q->free, end, signalled;
+    a->spent[SPENT_DISPATCH] += issued - since;
+    a->spent[q->cause] += q->wanted - issued;
+    a->spent[SPENT_PORT] += start - q->wanted;
     for (const uint8_t *s = w->waits; *s; s++) core->semaphores[*s].head++;
-    if (w->opcode == OP_LOAD || w->opcode == OP_STORE) {
-        end = run_dma(m, core, q, e, start);
+    if (w->stream >= 0) {
+        end = signalled = run_dma(m, core, e, start, a);
     } else {
         end = start + w->cycles + w->bank_cycles;
-        q->spent[SPENT_BUSY] += w->cycles;
-        q->spent[SPENT_BANK] += w->bank_cycles;
+        a->spent[SPENT_BUSY] += w->cycles;
+        a->spent[SPENT_BANK] += w->bank_cycles;
+        if (end < q->bound) {
+            a->spent[SPENT_OPERAND] += q->bound - end;
+            end = q->bound;
+        }
+        signalled = w->forward ? start + w->lead_cycles : end;
     }
+    if (!a->executions++) a->first = start;
+    a->last = end;
+    if (port) *port = end;
+    if (m->trace.limit)
+        record(m, since, start, end, (int)(core - m->cores), (int)(q - core->queue), w - core->words,
+               start == issued ? SPENT_DISPATCH : start > q->wanted ? SPENT_PORT : q->cause);
     q->free = end;
     if (++q->head == m->numbers.queue_depth) q->head = 0;
     q->count--;
     refresh(core, q);
-    for (const uint8_t *s = w->signals; *s; s++) signal_at(m, core, *s, end);
+    for (const uint8_t *s = w->signals; *s; s++) signal_at(m, core, *s, signalled, w->forward ? end : 0);
     if (core->state == q - core->queue) {
         core->full_cycles += later(start - core->clock, 0);
         core->clock = later(core->clock, start);

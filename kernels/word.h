@@ -99,7 +99,19 @@ typedef struct {
     int32_t level, jump; /* LOOP: behind its END. END: its LOOP's body. */
     int64_t cycles;      /* set-up and work; of a DMA set-up alone */
     int64_t bank_cycles; /* lost to bank conflicts; of a DMA the elements per rectangle */
-    int64_t conflict;    /* DMA: ways in which its scratchpad accesses share a bank */
+    uint8_t why[4];      /* of each wait: what it is for (SPENT_*) */
+    int32_t stream;      /* number of a DMA instruction among those of its core, -1 none */
+    int32_t forward;     /* signals lead_cycles after its start instead of at its end */
+    int64_t lead_cycles;
+    /* DMA: a rectangle that lies in its tensor in every trip begins at address + sum of moves */
+    int64_t conflict;    /* ways in which its scratchpad accesses share a bank */
+    int64_t line_elements; /* that the scratchpad takes in a cycle */
+    int32_t inside, moves;
+    int64_t address, move[RANK];
+    int32_t move_level[RANK];
+    /* CASE */
+    int32_t parameter;
+    int64_t low, high;
     /* numbers */
     int32_t fn;
     float p0, p1, scale;

@@ -13,6 +13,8 @@ from autotune.isa.program import Program, Role
 from autotune.isa.verifier import verify
 from autotune.kernels.engine import Loaded
 from autotune.targets.arrays import array_for
+from autotune.targets.counters import Counters
+from autotune.targets.energy import energy_fj
 from autotune.targets.physical import (
     Drift,
     PhysicalSpec,
@@ -24,8 +26,8 @@ from autotune.targets.physical import (
     noise_factor,
 )
 from autotune.targets.protocol import Array, Execution
+from autotune.targets.reading import Reading
 from autotune.targets.spec import HardwareSpec
-from autotune.targets.tally import counters_of
 
 LOADED_LIMIT = 512
 """Programs kept decoded; the one that was used longest ago goes first."""
@@ -185,12 +187,12 @@ class EmulatorTarget:
     ) -> Execution:
         """Execute once at factors of the nominal clock and DRAM bandwidth. DRAM does not slow with
         the core: per cycle of a slower core it moves more."""
-        counters = counters_of(loaded.execute(bandwidth / clock, arrays), self._spec)
-        counted = counters["cycles"]
+        reading = Reading.of_program(loaded.execute(bandwidth / clock, arrays), self._spec)
+        counted = reading.cycles
         exact = clock == 1 and noise == 1
         cycles = counted if exact else max(min(counted, 1), round(counted / clock * noise))
-        dram_bytes = counters["dram_read_bytes"] + counters["dram_write_bytes"]
-        return Execution(cycles, counters["energy_fj"], dram_bytes, counters)
+        dram_bytes = reading.total("bursts", 2) * self._spec.dram.burst_bytes
+        return Execution(cycles, energy_fj(reading), dram_bytes, Counters(reading))
 
 
 def _drifted(spec: PhysicalSpec, state: PhysicalState | None, drift: Drift) -> PhysicalState | None:

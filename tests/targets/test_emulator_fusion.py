@@ -81,6 +81,8 @@ def stages(*rows: tuple[StageKind, int] | tuple[StageKind, int, float, float]) -
 def exact_stage(draw: st.DrawFn) -> tuple[StageKind, int, float, float]:
     kind = draw(st.sampled_from(StageKind))
     fn = draw(st.sampled_from(EXACT_UNARY if kind is StageKind.UNARY else EXACT_BINARY))
+    if kind is StageKind.NONE:
+        fn = 0
     return kind, int(fn), *draw(st.sampled_from(((-0.5, 0.75), (0.25, 2.0))))
 
 

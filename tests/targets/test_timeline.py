@@ -167,7 +167,7 @@ def test_semaphores_put_units_in_a_row() -> None:
     found = counted(*body, tensors=(X, Y))
     move = SETUP + 4 * BURST + MISS
     assert found["cycles"] == DISPATCH + move + (3 + 8) + move
-    assert found["store_stall_semaphore_cycles"] == DISPATCH + move + (3 + 8) - 3
+    assert found["store_stall_operand_cycles"] == DISPATCH + move + (3 + 8) - 3
     assert found["vector_idle_cycles"] == move
 
 

@@ -1,0 +1,155 @@
+/* Where instructions touch the scratchpad over all trips, and so what their semaphores stand for: the
+ * cause that a wait is booked under. */
+#ifndef AUTOTUNE_HAZARD_H
+#define AUTOTUNE_HAZARD_H
+
+#include <stdlib.h>
+
+#include "cost.h"
+
+#define OPERANDS 5
+#define ID_COUNT 256 /* semaphores of a core */
+
+/* What the cycles of a unit are booked under; names in autotune.targets.counters. */
+enum { SPENT_BUSY, SPENT_DISPATCH, SPENT_OPERAND, SPENT_FULL, SPENT_SEMAPHORE, SPENT_PORT, SPENT_CHANNEL,
+       SPENT_TURN, SPENT_ROW, SPENT_COLUMN, SPENT_BANK, SPENDINGS };
+
+/* Lowest and highest word that each operand reaches; operands that are read or written, as bits. */
+typedef struct {
+    int64_t low[OPERANDS], high[OPERANDS];
+    uint8_t reads, writes;
+} Touched;
+
+static int64_t span_words(int64_t elements, int bytes) { return elements * bytes / 4; }
+
+/* From the first word of a product's operand to its last. */
+static int64_t product_span(const Product *p, int operand) {
+    int64_t k2 = p->k2 - 1, k1 = p->k1 - 1, k0 = p->k0 - 1, m = p->m - 1, n1 = p->n1 - 1, n0 = p->n0 - 1;
+    switch (operand) {
+    case 0: return m * p->c_m + n1 * p->c_n1 + n0 * p->c_n0;
+    case 1: return span_words(m * p->a_m + k2 * p->a_k2 + k1 * p->a_k1 + k0 * p->a_k0, FORMAT_BYTES[p->a_format]);
+    case 2: return span_words(k2 * p->b_k2 + k1 * p->b_k1 + k0 * p->b_k0 + n1 * p->b_n1 + n0 * p->b_n0,
+                              FORMAT_BYTES[p->b_format]);
+    case 3: return p->bias_axis == 1 ? m : n0;
+    default: return m * p->r_m + n1 * p->r_n1 + n0 * p->r_n0;
+    }
+}
+
+static int64_t nest_span(const Word *w, int operand, int bytes) {
+    int64_t span = 0;
+    for (int d = 0; d < w->nest.rank; d++) {
+        int64_t last = w->nest.size[d] - 1;
+        if (w->opcode == OP_ONLINE && operand == 1 && d == 1) { span += 2; continue; } /* m, l, f */
+        span += last * w->nest.stride[operand][d];
+    }
+    return span_words(span, bytes);
+}
+
+static void touch(const Word *w, int operand, int64_t span, const Loops *at, Touched *out) {
+    const Operand *o = &w->operand[operand];
+    int64_t a = o->step0 * (at->trips[o->level0] - 1), b = o->step1 * (at->trips[o->level1] - 1);
+    out->low[operand] = o->base + (a < 0 ? a : 0) + (b < 0 ? b : 0);
+    out->high[operand] = o->base + span + (a > 0 ? a : 0) + (b > 0 ? b : 0) + (o->turn < LEVELS - 1 ? o->slot : 0);
+}
+
+/* `at` holds the trips of the open loops, 1 for all other levels. */
+static void touched_by(const Word *w, const Loops *at, Touched *out) {
+    const Product *p = &w->product;
+    switch (w->opcode) {
+    case OP_STORE: out->reads = 1; break;
+    case OP_LOAD: case OP_GATHER: case OP_FILL: case OP_MASK: out->writes = 1; break;
+    case OP_MATMUL:
+        out->writes = 1;
+        out->reads = (uint8_t)(6 | (p->accumulate != WHEN_NEVER) | (p->epilogue != WHEN_NEVER && p->bias_axis ? 8 : 0)
+                               | (p->epilogue != WHEN_NEVER && p->has_residual ? 16 : 0));
+        break;
+    case OP_ONLINE:
+        out->writes = 3;
+        out->reads = (uint8_t)(4 | (p->accumulate != WHEN_NEVER ? 2 : 0));
+        break;
+    default:
+        if (w->unit != UNIT_VECTOR || w->opcode < OP_UNARY) return;
+        out->writes = 1;
+        out->reads = (uint8_t)((streamed_operands(w) & ~1)
+                               | (w->opcode == OP_FMA || (w->opcode == OP_REDUCE && w->p1 != 0.0f)));
+    }
+    for (int o = 0; o < OPERANDS; o++) {
+        if (!((out->reads | out->writes) >> o & 1)) continue;
+        int bytes = w->unit == UNIT_LOAD || w->unit == UNIT_STORE ? FORMAT_BYTES[w->format] : operand_bytes(w, o);
+        touch(w, o, w->opcode == OP_MATMUL ? product_span(p, o) : nest_span(w, o, bytes), at, out);
+    }
+}
+
+static int overlaps(const Touched *a, int a_operands, const Touched *b, int b_operands) {
+    for (int i = 0; i < OPERANDS; i++)
+        for (int j = 0; j < OPERANDS; j++)
+            if (a_operands >> i & b_operands >> j & 1 && a->low[i] <= b->high[j] && b->low[j] <= a->high[i]) return 1;
+    return 0;
+}
+
+/* What a wait is for: data that the signaller writes, a place that it still uses, or neither. */
+static int wait_cause(const Touched *waiter, const Touched *signaller) {
+    if (overlaps(waiter, waiter->reads, signaller, signaller->writes)) return SPENT_OPERAND;
+    if (overlaps(waiter, waiter->writes, signaller, signaller->reads | signaller->writes)) return SPENT_FULL;
+    return SPENT_SEMAPHORE;
+}
+
+/* A rectangle that lies inside of its tensor in every trip needs no clipping. */
+static void settle_rectangle(Word *w, const Loops *at) {
+    Region *r = &w->region;
+    int bytes = FORMAT_BYTES[r->format];
+    w->address = r->first_byte;
+    for (int d = 0; d < RANK; d++) {
+        int64_t reach = r->step[d] * (at->trips[r->level[d]] - 1), low = reach < 0 ? reach : 0;
+        if (r->coord[d] + low < 0 || r->coord[d] + reach - low + r->size[d] > r->extent[d]) return;
+        w->address += bytes * r->coord[d] * r->stride[d];
+        if (!reach) continue;
+        w->move[w->moves] = bytes * r->step[d] * r->stride[d];
+        w->move_level[w->moves++] = r->level[d];
+    }
+    w->inside = 1;
+}
+
+static void touch_stream(Word *words, int64_t count, Touched *touched, Cost *costs) {
+    Loops at;
+    int depth = 0;
+    for (int i = 0; i < LEVELS; i++) at.trips[i] = 1;
+    for (int64_t i = 0; i < count; i++) {
+        Word *w = &words[i];
+        if (w->opcode == OP_LOOP || w->opcode == OP_CASE) at.trips[depth++] = w->trips ? w->trips : 1;
+        else if (w->opcode == OP_END) at.trips[--depth] = 1;
+        touched_by(w, &at, &touched[i]);
+        if (w->opcode == OP_LOAD || w->opcode == OP_STORE) settle_rectangle(w, &at);
+        for (int o = 0; o < OPERANDS; o++)
+            if ((touched[i].reads | touched[i].writes) >> o & 1 && 4 * (touched[i].high[o] + 1) > costs[i].peak_bytes)
+                costs[i].peak_bytes = 4 * (touched[i].high[o] + 1);
+    }
+}
+
+/* Fills in what every wait of a stream is for. Returns 0 without memory. */
+static int name_waits(Word *words, int64_t count, Cost *costs) {
+    int32_t last[ID_COUNT], *before = (int32_t *)malloc((size_t)count * 3 * sizeof *before);
+    Touched *touched = (Touched *)calloc((size_t)count, sizeof *touched);
+    if (!before || !touched) { free(before); free(touched); return 0; }
+    touch_stream(words, count, touched, costs);
+    for (int i = 0; i < ID_COUNT; i++) last[i] = -1;
+    for (int64_t i = 0; i < count; i++)
+        for (int s = 0; words[i].signals[s]; s++) { /* chains the signals of each semaphore */
+            before[3 * i + s] = last[words[i].signals[s]];
+            last[words[i].signals[s]] = (int32_t)(3 * i + s);
+        }
+    for (int64_t i = 0; i < count; i++)
+        for (int v = 0; words[i].waits[v]; v++) {
+            int cause = SPENT_SEMAPHORE;
+            for (int32_t at = last[words[i].waits[v]]; at >= 0 && cause != SPENT_OPERAND; at = before[at]) {
+                int found = wait_cause(&touched[i], &touched[at / 3]);
+                if (found == SPENT_OPERAND || cause == SPENT_SEMAPHORE) cause = found;
+            }
+            words[i].why[v] = (uint8_t)cause;
+        }
+    free(before);
+    free(touched);
+    return 1;
+}
+
+#endif
