@@ -10,7 +10,7 @@
 #include "convert.h"
 #include "gemm.h"
 
-#define NARROW_DEPTH 256 /* as the blocks of gemm.h */
+#define NARROW_DEPTH GEMM_BLOCK
 #define NARROW_COLUMNS 512
 #define NARROW_ROWS 96
 /* floats of workspace: blocks of a, b and of sums, and what the fp32 product takes */

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.special import erf
 
-from autotune.isa.program import Instruction, Program, Role
+from autotune.isa.program import Instruction, Program, Role, field_index
 from autotune.isa.table import (
     CHAIN_STAGES,
+    ELEMENT_BYTES,
     MAX_RANK,
     NO_LEVEL,
     BinaryFn,
@@ -151,11 +152,19 @@ class Interpreter:
             address += i.get(f"{name}_slot") * (self.count["level", turn] % 2)
         dtype = ARRAY_TYPES[format]
         steps = [dtype.itemsize * stride for stride in strides]
-        return np.ndarray(sizes, dtype, self.scratchpad, 4 * address, steps)
+        return self._elements_at(sizes, dtype, ELEMENT_BYTES * address, steps)
+
+    def _elements_at(
+        self, sizes: list[int], dtype: np.dtype, first_byte: int, steps: list[int]
+    ) -> np.ndarray:
+        """Elements of the scratchpad in place; raises beyond its end."""
+        return np.ndarray(sizes, dtype, self.scratchpad, first_byte, steps)
 
     def _rect(self, i: Instruction, name: str, format: Format = Format.FP32) -> np.ndarray:
-        sizes = [i.get(f"size{d}") for d in range(MAX_RANK)]
-        strides = [i.get(f"{name}_stride{d}") for d in range(MAX_RANK)]
+        known = field_index(i.opcode)
+        dims = [d for d in range(MAX_RANK) if f"{name}_stride{d}" in known]
+        sizes = [i.get(f"size{d}") for d in dims]
+        strides = [i.get(f"{name}_stride{d}") for d in dims]
         return self._view(i, name, sizes, strides, format)
 
     def _firsts(self, i: Instruction) -> list[int]:
@@ -256,16 +265,13 @@ class Interpreter:
         self._rect(i, "dst")[...] = x
 
     def _online(self, i: Instruction) -> None:
-        sizes = [i.get("size0"), i.get("size1")]
-        src, dst = (
-            self._view(i, name, sizes, [i.get(f"{name}_stride{d}") for d in range(2)])
-            for name in ("src", "dst")
-        )
-        state = self._view(i, "state", [sizes[0], 3], [i.get("state_stride0"), 1])
+        src, dst = self._rect(i, "src"), self._rect(i, "dst")
+        rows = i.get("size0")
+        state = self._view(i, "state", [rows, 3], [i.get("state_stride0"), 1])
         continues = self._applies(i.get("accumulate"), i.get("k_level"), first=False)
         scores = np.float32(i.scalar("scale")) * src
-        before = state[:, 0].copy() if continues else np.full(sizes[0], -np.inf, np.float32)
-        total = state[:, 1].copy() if continues else np.zeros(sizes[0], np.float32)
+        before = state[:, 0].copy() if continues else np.full(rows, -np.inf, np.float32)
+        total = state[:, 1].copy() if continues else np.zeros(rows, np.float32)
         most = np.maximum(before, scores.max(axis=1))
         shift = np.where(most == -np.inf, np.float32(0), most)
         dst[...] = np.exp(scores - shift[:, None])

@@ -11,11 +11,25 @@ from collections import defaultdict, deque
 
 import numpy as np
 
+from autotune.isa.access import FORMAT_FIELDS, MATMUL_DIMENSIONS, STATE_WORDS
 from autotune.isa.program import Instruction, Program
-from autotune.isa.table import INSTRUCTIONS, OPERANDS, Opcode, Unit
+from autotune.isa.table import (
+    CHAIN_STAGES,
+    ELEMENT_BYTES,
+    INSTRUCTIONS,
+    OPERANDS,
+    Format,
+    Opcode,
+    StageKind,
+    Unit,
+)
 from oracle import Interpreter
 
 UNITS = 4
+SIDE_USERS = {
+    "side0": (StageKind.WITH0, StageKind.FROM0),
+    "side1": (StageKind.WITH1, StageKind.FROM1),
+}
 
 
 class RaceDetector(Interpreter):
@@ -28,7 +42,6 @@ class RaceDetector(Interpreter):
     def run(self) -> list[str]:  # type: ignore[override]
         for stream, credits in zip(self.program.streams, self.program.credits, strict=True):
             n = self.program.scratchpad_elements
-            self.scratchpad = np.arange(n, dtype=np.float32)
             self.index, self.count, self.trips = {}, {}, {}
             self.clock = np.zeros((UNITS, UNITS), np.int64)
             self.wrote = np.zeros((UNITS, n), np.int64)
@@ -58,26 +71,44 @@ class RaceDetector(Interpreter):
         for semaphore in signals:
             self.tokens[semaphore].append(self.clock[unit].copy())
 
+    def _elements_at(
+        self, sizes: list[int], dtype: np.dtype, first_byte: int, steps: list[int]
+    ) -> np.ndarray:
+        """The words of elements, in place of the elements."""
+        at = np.full(sizes, first_byte)
+        for d, (size, step) in enumerate(zip(sizes, steps, strict=True)):
+            at += (step * np.arange(size)).reshape([-1 if e == d else 1 for e in range(len(sizes))])
+        return at // ELEMENT_BYTES
+
     def _elements(self, i: Instruction, name: str) -> np.ndarray:
+        """Words of the scratchpad that an operand touches."""
+        field = FORMAT_FIELDS.get((i.opcode, name))
+        format = Format.FP32 if field is None else Format(i.get(field))
+        if not self._is_present(i, name):
+            return np.zeros(0, np.int64)
         if i.opcode is Opcode.MATMUL:
-            dims = {
-                "a": ("m", "k2", "k1", "k0"),
-                "b": ("k2", "k1", "k0", "n1", "n0"),
-                "c": ("m", "n1", "n0"),
-                "r": ("m", "n1", "n0"),
-            }
-            if name == "bias":
-                axis = i.get("bias_axis")
-                size = [0, i.get("m"), i.get("n0")][axis]
-                view = self._view(i, name, [size], [1]) if size else np.zeros(0, np.float32)
-            elif name == "r" and not i.get("adds"):
-                view = np.zeros(0, np.float32)
-            else:
-                sizes = [i.get(d) for d in dims[name]]
-                view = self._view(i, name, sizes, [i.get(f"{name}_{d}") for d in dims[name]])
+            sizes, strides = self._matmul_extents(i, name)
+            view = self._view(i, name, sizes, strides, format)
+        elif name == "state":
+            sizes, strides = [i.get("size0"), STATE_WORDS], [i.get("state_stride0"), 1]
+            view = self._view(i, name, sizes, strides)
         else:
-            view = self._rect(i, name)
-        return np.unique(view.astype(np.int64))
+            view = self._rect(i, name, format)
+        return np.unique(view)
+
+    def _is_present(self, i: Instruction, name: str) -> bool:
+        if name == "bias":
+            return i.get("bias_axis") != 0
+        if name == "r":
+            return i.get("adds") != 0
+        users = SIDE_USERS.get(name)
+        return users is None or any(i.get(f"stage{k}_kind") in users for k in range(CHAIN_STAGES))
+
+    def _matmul_extents(self, i: Instruction, name: str) -> tuple[list[int], list[int]]:
+        if name == "bias":
+            return [i.get("m" if i.get("bias_axis") == 1 else "n0")], [1]
+        dims = MATMUL_DIMENSIONS[name]
+        return [i.get(d) for d in dims], [i.get(f"{name}_{d}") for d in dims]
 
     def _access(self, i: Instruction, unit: Unit, name: str, written: bool) -> None:
         at = self._elements(i, name)
