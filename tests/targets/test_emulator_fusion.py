@@ -296,6 +296,18 @@ def test_gather_makes_patches_of_a_padded_image(
     np.testing.assert_array_equal(got["y"].reshape(shape), want)
 
 
+def test_gather_takes_any_axis_for_a_dimension_of_size_1() -> None:
+    fields: Fields = {f"axis{d}": 7 for d in range(4)} | {f"hop{d}": 9 for d in range(4)}
+    fields |= {"axis4": 0, "hop4": 2, "size4": 3, "dst_stride4": 1, "coord0": 1}
+    for count in (3, 1):
+        case = program(
+            make(Opcode.GATHER, tensor=0, **{**fields, "size4": count}), store(1, 0, count),
+            tensors=(tensor("x", 6), tensor("y", count, role=Role.OUTPUT)), elements=count,
+        )  # fmt: skip
+        _, got = TARGET.run(case, {"x": np.arange(6, dtype=np.float32)})
+        assert got["y"].tolist() == [1.0, 3.0, 5.0][:count]
+
+
 def test_gather_blocks_channels_and_repeats_by_hop_0() -> None:
     """``[6, 2, 2]`` in blocks of 4 channels, channel innermost, padded to 8, twice."""
     shape = (2, 2, 2, 2, 4)
