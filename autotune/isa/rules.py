@@ -92,15 +92,17 @@ _STAGES = tuple(
     for i in range(CHAIN_STAGES)
 )
 _STAGE_CODES: dict[int, Sequence[int]] = {
-    int(kind): [0] if functions is None else list(map(int, functions))
+    int(kind): list(map(int, functions))
     for kind, functions in STAGE_FUNCTIONS.items()
+    if functions is not None
 }
+"""Known function codes by kind; that of a stage that does nothing is without effect."""
 
 
 def _chain(values: Values) -> None:
     for number, stage in enumerate(_STAGES):
         kind, fn = stage(values)
-        if fn not in _STAGE_CODES[kind]:
+        if kind and fn not in _STAGE_CODES[kind]:
             raise ProgramError(
                 f"stage{number}_fn {fn} is not one of {_STAGE_CODES[kind]}, which "
                 f"{StageKind(kind).name} knows"
