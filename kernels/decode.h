@@ -61,7 +61,6 @@ static void decode_region(const Layout *l, const int64_t *row, const Tensor *ten
     out->format = t->format;
     out->first_byte = t->first_byte;
     for (int d = 0; d < RANK && l->at[AT_AXES] >= 0; d++) {
-        if (out->size[d] == 1) continue; /* its axis may be none of the tensor's: any will do */
         out->axis[d] = (int32_t)row[l->at[AT_AXES] + 2 * d];
         out->hop[d] = row[l->at[AT_AXES] + 2 * d + 1];
     }
