@@ -67,7 +67,7 @@ class By(IntEnum):
 class Outcome:
     """What a run counted.
 
-    ``sums`` is ``[regions, SUM_COUNT]`` int64; ``sequencers`` per core (clock, cycles held by a full
+    ``sums`` holds ``[regions, SUM_COUNT]`` int64 per ``By`` asked for; ``sequencers`` per core (clock, cycles held by a full
     queue, cycles waiting for a semaphore); ``events`` a trace of EVENT rows or None, ``dropped`` the
     events beyond its limit.
     """
@@ -229,12 +229,12 @@ cdef class Loaded:
         link_loops(self.words[core], self.lengths[core])
         self.streams.append(streams)
 
-    def execute(self, double bandwidth, tensors=None, parameters=None, by=By.PROGRAM, trace_limit=0):
+    def execute(self, double bandwidth, tensors=None, parameters=None, by=(By.PROGRAM,), trace_limit=0):
         """Run once; returns an ``Outcome``.
 
         ``bandwidth`` multiplies the channel's bytes per cycle. ``tensors`` are C-contiguous arrays
         of their tensors' formats in the order of the tensor table, outputs writable; None times
-        alone. ``parameters`` maps runtime parameters to values; ``trace_limit`` is how many events
+        alone. ``by`` are the ways to sum up. ``parameters`` maps runtime parameters to values; ``trace_limit`` is how many events
         are kept. Raises ``ProgramError`` for a deadlock, with the instructions that wait, and for a
         parameter that is missing.
         """
@@ -437,7 +437,7 @@ cdef class Run:
             sequencers.append((c.clock, c.full_cycles, c.wait_cycles))
         kept = min(m.trace.count, m.trace.limit)
         events = None if self.events is None else self.events[:kept]
-        return Outcome(cycles, sequencers, self._sums(by), events, m.trace.count - kept)
+        return Outcome(cycles, sequencers, {one: self._sums(one) for one in by}, events, m.trace.count - kept)
 
     cdef _sums(self, by):
         """One row per region: the program, its marks in order of their first place (row 0: before

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from autotune.isa.table import INSTRUCTIONS, Opcode, Unit
-from autotune.targets.energy import ENERGY, PRICED, energy_fj, static_fj
+from autotune.targets.energy import ENERGY, PRICED, SEQUENCED, energy_fj, static_fj
 from autotune.targets.reading import CAUSES, READ, UNITS, WRITE, Reading
 
 Read = Callable[[Reading], int]
@@ -44,10 +44,6 @@ def causes_of(unit: str) -> tuple[str, ...]:
 
 def _opcodes(unit: Unit) -> tuple[Opcode, ...]:
     return tuple(op for op, row in INSTRUCTIONS.items() if row.unit is unit)
-
-
-_SEQUENCED = (Opcode.WAIT, Opcode.SIGNAL)
-"""Control words that take a dispatch; in a unit's queue they count as that unit's."""
 
 
 def _spent(number: int, cause: str) -> Read:
@@ -112,13 +108,13 @@ def _program_rows() -> Iterator[Counter]:
         "instructions",
         "instructions",
         "dispatched in all",
-        lambda r: r.executed(*work, *_SEQUENCED),
+        lambda r: r.executed(*work, *SEQUENCED),
     )
     yield Counter(
         "control_instructions",
         "instructions",
         "waits and signals by words of their own",
-        lambda r: r.executed(*_SEQUENCED),
+        lambda r: r.executed(*SEQUENCED),
     )
     yield from map(_executed, work)
     yield _sum("loop_trips", "trips", "of hardware loops; they take no time", "trips")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
 from autotune.errors import ProgramError, SpecError
 from autotune.isa.program import Program, Role
 from autotune.isa.verifier import verify
-from autotune.kernels.engine import Loaded
+from autotune.kernels.engine import By, Loaded, Outcome
 from autotune.targets.arrays import array_for
 from autotune.targets.counters import Counters
 from autotune.targets.energy import energy_fj
@@ -25,7 +25,8 @@ from autotune.targets.physical import (
     conditions,
     noise_factor,
 )
-from autotune.targets.protocol import Array, Execution
+from autotune.targets.profile import Profile, profile_of
+from autotune.targets.protocol import Array, Execution, Parameters
 from autotune.targets.reading import Reading
 from autotune.targets.spec import HardwareSpec
 
@@ -102,22 +103,38 @@ class EmulatorTarget:
         other drift stays. Raises ``SpecError`` as ``Drift`` does."""
         self.drift(replace(self._drift, dram_bandwidth=float(dram_bandwidth)))
 
-    def time(self, program: Program) -> Execution:
-        """Cost of a program, without numerics. Raises ``ProgramError`` for an illegal program."""
-        return self._execute(self._load(program), None)
+    def time(self, program: Program, parameters: Parameters | None = None) -> Execution:
+        """Cost of a program, without numerics; ``parameters`` are what its CASEs dispatch on.
+        Raises ``ProgramError`` for an illegal program, or a parameter that has no value."""
+        return self._execute(_Work(self._load(program), parameters=parameters))[0]
+
+    def profile(
+        self,
+        program: Program,
+        tensors: Mapping[str, Array] | None = None,
+        parameters: Parameters | None = None,
+    ) -> Profile:
+        """Execute as ``run`` does (None: as ``time``), and say what marks and instructions cost."""
+        arrays = None if tensors is None else _arrays(program, tensors)
+        work = _Work(self._load(program), arrays, parameters, tuple(By))
+        execution, outcome = self._execute(work)
+        return profile_of(program, work.loaded.marks, execution, outcome, self._spec)
 
     def run(
-        self, program: Program, tensors: Mapping[str, Array]
+        self,
+        program: Program,
+        tensors: Mapping[str, Array],
+        parameters: Parameters | None = None,
     ) -> tuple[Execution, dict[str, Array]]:
         """Execute with numbers: an array for every INPUT and CONSTANT tensor by name, of the
         declared shape and of its format's numpy type; returns the cost and the OUTPUT tensors.
 
         What no STORE reaches of an output is NaN, or 0 in integers. Raises ``ProgramError`` for an
-        illegal program, ``InputError`` for arrays that do not fit.
+        illegal program or a parameter without a value, ``InputError`` for arrays that do not fit.
         """
         loaded = self._load(program)
-        arrays = [array_for(program, tensor, tensors) for tensor in program.tensors]
-        execution = self._execute(loaded, arrays)
+        arrays = _arrays(program, tensors)
+        execution, _ = self._execute(_Work(loaded, arrays, parameters))
         outputs = {
             tensor.name: array
             for tensor, array in zip(program.tensors, arrays, strict=True)
@@ -154,45 +171,55 @@ class EmulatorTarget:
         spec = self._spec.physical
         return spec if drift.noise is None else replace(spec, noise=drift.noise)
 
-    def _execute(self, loaded: Loaded, arrays: list[Array] | None) -> Execution:
+    def _execute(self, work: _Work) -> tuple[Execution, Outcome]:
         with self._lock:
             drift, state = self._drift, self._state
         if state is None:
-            return self._at(loaded, arrays, drift.clock, drift.dram_bandwidth, 1.0)
+            return self._at(work, drift.clock, drift.dram_bandwidth, 1.0)
         with self._turn:
-            return self._execute_next(loaded, arrays)
+            return self._execute_next(work)
 
-    def _execute_next(self, loaded: Loaded, arrays: list[Array] | None) -> Execution:
+    def _execute_next(self, work: _Work) -> tuple[Execution, Outcome]:
         """Execute from the present physical state, and leave the next one."""
         with self._lock:
             drift, state = self._drift, self._state
         spec = self._physical(drift)
         if state is None:  # the drift that kept a state was taken back meanwhile
-            return self._at(loaded, arrays, drift.clock, drift.dram_bandwidth, 1.0)
+            return self._at(work, drift.clock, drift.dram_bandwidth, 1.0)
         clock, bandwidth = conditions(spec, state)
         clock, bandwidth = clock * drift.clock, bandwidth * drift.dram_bandwidth
-        execution = self._at(loaded, arrays, clock, bandwidth, noise_factor(spec, state))
+        execution, outcome = self._at(work, clock, bandwidth, noise_factor(spec, state))
         seconds = execution.counters["cycles"] / (clock * self._spec.clock_hz)
         with self._lock:
             self._state = after(spec, state, seconds, execution.energy_fj * 1e-15)
-        return execution
+        return execution, outcome
 
     def _at(
-        self,
-        loaded: Loaded,
-        arrays: list[Array] | None,
-        clock: float,
-        bandwidth: float,
-        noise: float,
-    ) -> Execution:
+        self, work: _Work, clock: float, bandwidth: float, noise: float
+    ) -> tuple[Execution, Outcome]:
         """Execute once at factors of the nominal clock and DRAM bandwidth. DRAM does not slow with
         the core: per cycle of a slower core it moves more."""
-        reading = Reading.of_program(loaded.execute(bandwidth / clock, arrays), self._spec)
+        outcome = work.loaded.execute(bandwidth / clock, work.arrays, work.parameters, work.by)
+        reading = Reading.of_program(outcome, self._spec)
         counted = reading.cycles
         exact = clock == 1 and noise == 1
         cycles = counted if exact else max(min(counted, 1), round(counted / clock * noise))
         dram_bytes = reading.total("bursts", 2) * self._spec.dram.burst_bytes
-        return Execution(cycles, energy_fj(reading), dram_bytes, Counters(reading))
+        return Execution(cycles, energy_fj(reading), dram_bytes, Counters(reading)), outcome
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A loaded program with what one execution of it takes, and how that is summed up."""
+
+    loaded: Loaded
+    arrays: list[Array] | None = None
+    parameters: Parameters | None = None
+    by: tuple[By, ...] = (By.PROGRAM,)
+
+
+def _arrays(program: Program, tensors: Mapping[str, Array]) -> list[Array]:
+    return [array_for(program, tensor, tensors) for tensor in program.tensors]
 
 
 def _drifted(spec: PhysicalSpec, state: PhysicalState | None, drift: Drift) -> PhysicalState | None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from autotune.isa.table import INSTRUCTIONS, Unit
+from autotune.isa.table import INSTRUCTIONS, Opcode, Unit
 from autotune.targets.ledger import Action, EnergyTable, Ledger
 from autotune.targets.reading import READ, UNITS, WRITE, Reading
 from autotune.targets.spec import EnergySpec, HardwareSpec
 
-_QUEUED = tuple(op for op, row in INSTRUCTIONS.items() if row.unit is not Unit.CONTROL)
+SEQUENCED = (Opcode.WAIT, Opcode.SIGNAL)
+"""Control words that take a dispatch; in a unit's queue they count as that unit's."""
+_DISPATCHED = (
+    *(op for op, row in INSTRUCTIONS.items() if row.unit is not Unit.CONTROL), *SEQUENCED,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,7 @@ PRICED = (
     Priced(Action("dram", "read"), "dram_read_byte_fj", "bytes of whole bursts read", _dram_bytes(READ)),
     Priced(Action("dram", "write"), "dram_write_byte_fj", "bytes of whole bursts written", _dram_bytes(WRITE)),
     Priced(Action("dram", "activate"), "dram_activate_fj", "rows opened", lambda r: r.total("closed", 2) + r.total("conflicts", 2)),
-    Priced(Action("control", "dispatch"), "dispatch_fj", "instructions dispatched", lambda r: r.executed(*_QUEUED)),
+    Priced(Action("control", "dispatch"), "dispatch_fj", "instructions dispatched", lambda r: r.executed(*_DISPATCHED)),
 )  # fmt: skip
 """What instructions do that costs energy."""
 

@@ -12,6 +12,8 @@ from autotune.isa.program import Program
 from autotune.targets.spec import HardwareSpec
 
 Array = npt.NDArray[Any]
+Parameters = Mapping[int, int]
+"""Runtime parameters of a program by number; those that it does not dispatch on are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +44,16 @@ class Target(Protocol):
         """The machine."""
         ...
 
-    def time(self, program: Program) -> Execution:
-        """Cost of a program, without numerics. Raises ``ProgramError`` for an illegal program."""
+    def time(self, program: Program, parameters: Parameters | None = None) -> Execution:
+        """Cost of a program, without numerics; ``parameters`` are what its CASEs dispatch on.
+        Raises ``ProgramError`` for an illegal program, or a parameter that has no value."""
         ...
 
     def run(
-        self, program: Program, tensors: Mapping[str, Array]
+        self,
+        program: Program,
+        tensors: Mapping[str, Array],
+        parameters: Parameters | None = None,
     ) -> tuple[Execution, dict[str, Array]]:
         """Execute with numbers: arrays for every INPUT and CONSTANT tensor by name, of the declared
         shape and format (``autotune.targets.arrays``); returns the cost and the OUTPUT tensors."""

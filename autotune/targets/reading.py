@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autotune.isa.table import Opcode
-from autotune.kernels.engine import SUMS, Outcome
+from autotune.kernels.engine import SUMS, By, Outcome
 from autotune.targets.spec import HardwareSpec
 
 UNITS = ("load", "store", "matrix", "vector")
@@ -54,7 +54,12 @@ class Reading:
     @classmethod
     def of_program(cls, outcome: Outcome, spec: HardwareSpec) -> Reading:
         """The whole run; ``outcome`` is one summed by program."""
-        return cls(spec, outcome.sums[0].tolist(), outcome.cycles, outcome.sequencers)
+        return cls(spec, outcome.sums[By.PROGRAM][0].tolist(), outcome.cycles, outcome.sequencers)
+
+    @classmethod
+    def of_parts(cls, outcome: Outcome, by: By, spec: HardwareSpec) -> list[Reading]:
+        """Every mark or instruction, in the engine's order; ``outcome`` is one summed by these."""
+        return [cls.of_part(row, spec) for row in outcome.sums[by].tolist()]
 
     @classmethod
     def of_part(cls, row: Sequence[int], spec: HardwareSpec) -> Reading:
