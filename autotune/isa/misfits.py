@@ -21,6 +21,7 @@ from autotune.isa.program import Instruction
 from autotune.isa.table import (
     HEADER,
     INSTRUCTIONS,
+    MAX_RANK,
     Field,
     FieldType,
     Opcode,
@@ -45,6 +46,8 @@ def _code_limits() -> dict[tuple[Opcode, str], tuple[int, int]]:
     assert sorted(EPILOGUE_FUNCTIONS) == list(UnaryFn)[: len(EPILOGUE_FUNCTIONS)]
     limits[Opcode.MATMUL, "fn"] = (0, len(EPILOGUE_FUNCTIONS) - 1)
     limits[Opcode.MATMUL, "bias_axis"] = (0, max(BIAS_DIMENSION))
+    for d in range(MAX_RANK):
+        limits[Opcode.GATHER, f"axis{d}"] = (0, MAX_RANK - 1)
     return limits
 
 

@@ -61,8 +61,6 @@ class Transfers:
         rank = len(tensor.shape)
         if rank < MAX_RANK:
             self._check_rank(values, tensor, rank)
-        if opcode == _GATHER:
-            check_axes(values, rank)
         if opcode == _STORE:
             if tensor.role is not Role.OUTPUT:
                 raise ProgramError(f"stores to {tensor.name!r}, which is {tensor.role}, not output")
@@ -78,3 +76,5 @@ class Transfers:
                 f"tensor {tensor.name!r} has rank {rank}; dimensions from {rank} on must have "
                 f"{'' if is_gather else 'size 1, '}coordinate 0 and step 0"
             )
+        if is_gather:
+            check_axes(values, rank)
