@@ -241,7 +241,7 @@ static void cost_dma(const CostNumbers *n, Word *w, Cost *c) {
     w->cycles = n->dma_setup_cycles;
     w->bank_cycles = elements;
     w->conflict = ways < w->region.size[d] ? ways : w->region.size[d];
-    w->line_elements = n->banks * 4 / bytes;
+    while (n->banks * 4 / bytes >> (w->line_shift + 1)) w->line_shift++;
     if (w->opcode != OP_STORE) c->written_bytes = elements * bytes;
 }
 
@@ -291,6 +291,7 @@ static int cost_stream(const CostNumbers *n, Word *words, Cost *costs, int64_t c
             depth++;
             continue;
         }
+        w->at = (int32_t)i;
         cost_word(n, w, served, &costs[i]);
         magnitude += bound_of(n, w, (double)executions[depth]);
         if (magnitude > 2e18) return 0;

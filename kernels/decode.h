@@ -134,6 +134,8 @@ static void decode_word(const Layout *l, const int64_t *row, const Tensor *tenso
     w->stream = -1;
     decode_semaphores(row + l->at[AT_WAITS], w->waits);
     decode_semaphores(row + l->at[AT_SIGNALS], w->signals);
+    for (int i = 1; i < 3 && w->waits[i]; i++)
+        for (int j = 0; j < i; j++) w->again[i] += w->waits[j] == w->waits[i];
     for (int o = 0; o < 5; o++) {
         w->operand[o].level0 = w->operand[o].level1 = w->operand[o].turn = LEVELS - 1;
         if (l->at[AT_OPERAND + o] >= 0) decode_operand(row + l->at[AT_OPERAND + o], &w->operand[o]);

@@ -18,7 +18,7 @@ typedef struct {
     double cycles_per_burst;
     int64_t burst_bytes, row_bytes, banks; /* powers of two */
     int64_t activate_cycles, precharge_cycles, column_cycles, turnaround_cycles;
-    int row_shift, burst_shift;
+    int row_shift, burst_shift, bank_shift;
 } DramNumbers;
 
 /* What the transfers of one DMA instruction were, in one run of its program. */
@@ -168,12 +168,12 @@ typedef struct {
     Misses misses;
 } Request;
 
-static Request ask_rectangle(const DramNumbers *n, Channel *channel, const Region *r, const int64_t *size,
+static Request ask_rectangle(const DramNumbers *n, Channel *channel, const Word *w, const int64_t *size,
                              int64_t elements, int64_t address, Stream *stream) {
     int64_t phase = address & (n->burst_bytes - 1);
     Shape *shape = &stream->shape[(phase >> 2) % SHAPES];
-    if (shape->phase != phase || memcmp(shape->size, size, sizeof shape->size) != 0)
-        make_shape(n, r, size, phase, shape);
+    if (shape->phase != phase || (!w->inside && memcmp(shape->size, size, sizeof shape->size) != 0))
+        make_shape(n, &w->region, size, phase, shape);
     Request out = {elements, shape->bursts, shape->data_cycles, rows_opened(n, channel, shape, address)};
     return out;
 }
@@ -224,8 +224,8 @@ static Grant grant_channel(const DramNumbers *n, Channel *channel, const Request
                            int64_t ready, int writes, Traffic *t) {
     const Misses *misses = &request->misses;
     int turns = channel->way == 2 - writes;
-    int64_t rounds = (misses->closed + misses->conflicts + n->banks - 1) / n->banks;
-    int64_t precharges = (misses->conflicts + n->banks - 1) / n->banks;
+    int64_t rounds = (misses->closed + misses->conflicts + n->banks - 1) >> n->bank_shift;
+    int64_t precharges = (misses->conflicts + n->banks - 1) >> n->bank_shift;
     Grant out = {ready > channel->free ? ready : channel->free, turns ? n->turnaround_cycles : 0,
                  rounds * n->activate_cycles + precharges * n->precharge_cycles, request->data_cycles};
     channel->free = out.begin + out.turn + out.row + out.data;

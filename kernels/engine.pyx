@@ -157,6 +157,7 @@ cdef class Loaded:
         n.dram.row_bytes = spec.dram.row_bytes
         n.dram.row_shift = spec.dram.row_bytes.bit_length() - 1
         n.dram.banks = spec.dram.banks
+        n.dram.bank_shift = spec.dram.banks.bit_length() - 1
         n.dram.activate_cycles = spec.dram.activate_cycles
         n.dram.precharge_cycles = spec.dram.precharge_cycles
         n.dram.column_cycles = spec.dram.column_cycles

@@ -20,8 +20,7 @@ typedef struct {
     const Word *word;
     int64_t dispatched;
     int64_t elements, address; /* of a LOAD or STORE: inside of the tensor; its first byte */
-    int64_t size[RANK];        /* clipped */
-    Request request;           /* of a GATHER, whose `elements` are 0 until it is asked */
+    int64_t size[RANK];        /* clipped, unless the word's is always inside */
     Loops *loops;              /* of a GATHER: where they stood */
 } Entry;
 

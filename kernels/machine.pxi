@@ -26,7 +26,7 @@ cdef extern from "timeline.h" nogil:
         double cycles_per_burst
         int64_t burst_bytes, row_bytes, banks
         int64_t activate_cycles, precharge_cycles, column_cycles, turnaround_cycles
-        int row_shift, burst_shift
+        int row_shift, burst_shift, bank_shift
     ctypedef struct Numbers:
         int64_t dispatch_cycles, queue_depth, scratchpad_banks, ports
         DramNumbers dram

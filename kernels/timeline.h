@@ -22,10 +22,8 @@ static void refresh(Core *core, Queue *q) {
     int32_t cause = SPENT_SEMAPHORE;
     for (int i = 0; word->waits[i]; i++) {
         const Semaphore *s = &core->semaphores[word->waits[i]];
-        uint32_t before = 0; /* the same semaphore, taken more than once */
-        for (int j = 0; j < i; j++) before += word->waits[j] == word->waits[i];
-        if (s->tail - s->head <= before) return;
-        uint32_t at = (s->head + before) % TOKENS;
+        if (s->tail - s->head <= word->again[i]) return;
+        uint32_t at = (s->head + word->again[i]) % TOKENS;
         if (s->ring[at] > start) {
             start = s->ring[at];
             cause = word->why[i];
@@ -58,7 +56,6 @@ static void place_rectangle(const Word *w, const Loops *at, Entry *e) {
         e->elements = w->bank_cycles;
         e->address = w->address;
         for (int i = 0; i < w->moves; i++) e->address += w->move[i] * at->index[w->move_level[i]];
-        memcpy(e->size, w->region.size, sizeof e->size);
         return;
     }
     Clip c = clip_region(&w->region, at);
@@ -100,7 +97,7 @@ static int control(Machine *m, Core *core, const Word *w) {
         }
     }
     core->clock += m->numbers.dispatch_cycles;
-    core->accounts[w - core->words].executions++;
+    core->accounts[w->at].executions++;
     return 1;
 }
 
@@ -167,20 +164,21 @@ static int64_t run_dma(Machine *m, Core *core, const Entry *e, int64_t start, Ac
     if (w->opcode == OP_GATHER || elements > 0) {
         Request request = w->opcode == OP_GATHER
             ? ask_gather(dram, &m->channel, &w->region, e->loops)
-            : ask_rectangle(dram, &m->channel, &w->region, e->size, elements, e->address, stream);
+            : ask_rectangle(dram, &m->channel, w, w->inside ? w->region.size : e->size, elements, e->address, stream);
         elements = request.elements;
         if (elements) {
             grant = grant_channel(dram, &m->channel, &request, FORMAT_BYTES[w->region.format], ready, (int)writes,
                                   &stream->traffic);
             column = dram->column_cycles;
             if (m->trace.limit)
-                record(m, -1, grant.begin, m->channel.free, (int)(core - m->cores), UNITS, w - core->words, 0);
+                record(m, -1, grant.begin, m->channel.free, (int)(core - m->cores), UNITS, w->at, 0);
         }
     }
     int64_t lines = writes ? elements : w->bank_cycles;
     int64_t moved = grant.begin + grant.turn + grant.row + column + grant.data;
-    int64_t ideal = later(moved, grant.begin + ceil_div(lines, w->line_elements));
-    int64_t end = w->conflict > 1 ? later(moved, grant.begin + ceil_div(lines * w->conflict, w->line_elements)) : ideal;
+    int64_t round = ((int64_t)1 << w->line_shift) - 1;
+    int64_t ideal = later(moved, grant.begin + ((lines + round) >> w->line_shift));
+    int64_t end = later(moved, grant.begin + ((lines * w->conflict + round) >> w->line_shift));
     a->spent[SPENT_CHANNEL] += grant.begin - ready;
     a->spent[SPENT_TURN] += grant.turn;
     a->spent[SPENT_ROW] += grant.row;
@@ -207,7 +205,7 @@ static void start_head(Machine *m, Core *core, Queue *q) {
     if (m->numbers.ports < UNITS && !take_port(m, core, q, &port)) return;
     Entry *e = &q->ring[q->head];
     const Word *w = e->word;
-    Account *a = &core->accounts[w - core->words];
+    Account *a = &core->accounts[w->at];
     int64_t start = q->start, issued = later(e->dispatched, q->free), since = q->free, end, signalled;
     a->spent[SPENT_DISPATCH] += issued - since;
     a->spent[q->cause] += q->wanted - issued;
@@ -229,7 +227,7 @@ static void start_head(Machine *m, Core *core, Queue *q) {
     a->last = end;
     if (port) *port = end;
     if (m->trace.limit)
-        record(m, since, start, end, (int)(core - m->cores), (int)(q - core->queue), w - core->words,
+        record(m, since, start, end, (int)(core - m->cores), (int)(q - core->queue), w->at,
                start == issued ? SPENT_DISPATCH : start > q->wanted ? SPENT_PORT : q->cause);
     q->free = end;
     if (++q->head == m->numbers.queue_depth) q->head = 0;

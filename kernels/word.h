@@ -100,12 +100,14 @@ typedef struct {
     int64_t cycles;      /* set-up and work; of a DMA set-up alone */
     int64_t bank_cycles; /* lost to bank conflicts; of a DMA the elements per rectangle */
     uint8_t why[4];      /* of each wait: what it is for (SPENT_*) */
+    uint8_t again[4];    /* of each wait: earlier ones of the same semaphore */
     int32_t stream;      /* number of a DMA instruction among those of its core, -1 none */
     int32_t forward;     /* signals lead_cycles after its start instead of at its end */
     int64_t lead_cycles;
     /* DMA: a rectangle that lies in its tensor in every trip begins at address + sum of moves */
     int64_t conflict;    /* ways in which its scratchpad accesses share a bank */
-    int64_t line_elements; /* that the scratchpad takes in a cycle */
+    int32_t line_shift;  /* the scratchpad takes 2^line_shift elements in a cycle */
+    int32_t at;          /* place in the stream */
     int32_t inside, moves;
     int64_t address, move[RANK];
     int32_t move_level[RANK];
