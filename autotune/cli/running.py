@@ -11,6 +11,7 @@ import typer
 
 from autotune.cli.console import emit, facts, say, show
 from autotune.cli.options import DimOption, JsonOption, SeedOption, dimensions
+from autotune.cli.tracing import TraceLimitOption, TraceOption, record
 from autotune.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ def run(
         bool, typer.Option("--online", help="Learn from the runs and follow drift.")
     ] = False,
     out: Annotated[Path | None, typer.Option("--out", help="NPZ file for the outputs.")] = None,
+    trace: TraceOption = None,
+    trace_limit: TraceLimitOption = None,
     dim: DimOption = None,
     seed: SeedOption = 0,
     json: JsonOption = False,
@@ -43,9 +46,12 @@ def run(
     """Run a network by its plan. With --check, exit 1 when a number is off."""
     from autotune import api
     from autotune.cli.drift_memory import open_machine
+    from autotune.report.trace_file import check_place
     from autotune.runtime.session import Session
     from autotune.search.plan import Plan
 
+    if trace is not None:
+        check_place(trace)
     path = api.resolve_model(plan)
     named = target or (Plan.load(path).target if path.suffix == ".plan" else "edge")
     with Session(path, open_machine(named), online=online, dims=dimensions(dim)) as session:
@@ -58,6 +64,8 @@ def run(
         differences = compare(session.graph, feeds, outputs) if check else {}
         if out is not None:
             save(out, outputs)
+        if trace is not None:
+            record(session, trace, trace_limit)
         report(session, differences, json)
     return int(any(not ok for _, ok in differences.values()))
 

@@ -6,9 +6,9 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
-from autotune.errors import ProgramError, SpecError
+from autotune.errors import InputError, ProgramError, SpecError
 from autotune.isa.program import Program, Role
 from autotune.isa.verifier import verify
 from autotune.kernels.engine import By, Loaded, Outcome
@@ -29,6 +29,7 @@ from autotune.targets.profile import Profile, profile_of
 from autotune.targets.protocol import Array, Execution, Parameters
 from autotune.targets.reading import Reading
 from autotune.targets.spec import HardwareSpec
+from autotune.targets.trace import EVENT_LIMIT, Trace
 
 LOADED_LIMIT = 512
 """Programs kept decoded; the one that was used longest ago goes first."""
@@ -106,7 +107,7 @@ class EmulatorTarget:
     def time(self, program: Program, parameters: Parameters | None = None) -> Execution:
         """Cost of a program, without numerics; ``parameters`` are what its CASEs dispatch on.
         Raises ``ProgramError`` for an illegal program, or a parameter that has no value."""
-        return self._execute(_Work(self._load(program), parameters=parameters))[0]
+        return self._execute(_Work(self._load(program), parameters=parameters)).execution
 
     def profile(
         self,
@@ -117,8 +118,25 @@ class EmulatorTarget:
         """Execute as ``run`` does (None: as ``time``), and say what marks and instructions cost."""
         arrays = None if tensors is None else _arrays(program, tensors)
         work = _Work(self._load(program), arrays, parameters, tuple(By))
-        execution, outcome = self._execute(work)
-        return profile_of(program, work.loaded.marks, execution, outcome, self._spec)
+        done = self._execute(work)
+        return profile_of(program, work.loaded.marks, done.execution, done.outcome, self._spec)
+
+    def trace(
+        self,
+        program: Program,
+        tensors: Mapping[str, Array] | None = None,
+        parameters: Parameters | None = None,
+        limit: int = EVENT_LIMIT,
+    ) -> tuple[Execution, Trace]:
+        """Execute as ``run`` does (None: as ``time``), and record what each unit and the DRAM
+        channel did, up to ``limit`` events. Raises ``InputError`` for a limit below 1."""
+        if limit < 1:
+            raise InputError(f"a trace of {limit} events; let it hold 1 at least")
+        arrays = None if tensors is None else _arrays(program, tensors)
+        done = self._execute(_Work(self._load(program), arrays, parameters, trace_limit=limit))
+        outcome, clock_hz = done.outcome, done.clock * self._spec.clock_hz
+        trace = Trace(program, outcome.events, outcome.dropped, outcome.cycles, clock_hz)
+        return done.execution, trace
 
     def run(
         self,
@@ -134,7 +152,7 @@ class EmulatorTarget:
         """
         loaded = self._load(program)
         arrays = _arrays(program, tensors)
-        execution, _ = self._execute(_Work(loaded, arrays, parameters))
+        execution = self._execute(_Work(loaded, arrays, parameters)).execution
         outputs = {
             tensor.name: array
             for tensor, array in zip(program.tensors, arrays, strict=True)
@@ -171,7 +189,7 @@ class EmulatorTarget:
         spec = self._spec.physical
         return spec if drift.noise is None else replace(spec, noise=drift.noise)
 
-    def _execute(self, work: _Work) -> tuple[Execution, Outcome]:
+    def _execute(self, work: _Work) -> _Done:
         with self._lock:
             drift, state = self._drift, self._state
         if state is None:
@@ -179,7 +197,7 @@ class EmulatorTarget:
         with self._turn:
             return self._execute_next(work)
 
-    def _execute_next(self, work: _Work) -> tuple[Execution, Outcome]:
+    def _execute_next(self, work: _Work) -> _Done:
         """Execute from the present physical state, and leave the next one."""
         with self._lock:
             drift, state = self._drift, self._state
@@ -188,24 +206,25 @@ class EmulatorTarget:
             return self._at(work, drift.clock, drift.dram_bandwidth, 1.0)
         clock, bandwidth = conditions(spec, state)
         clock, bandwidth = clock * drift.clock, bandwidth * drift.dram_bandwidth
-        execution, outcome = self._at(work, clock, bandwidth, noise_factor(spec, state))
-        seconds = execution.counters["cycles"] / (clock * self._spec.clock_hz)
+        done = self._at(work, clock, bandwidth, noise_factor(spec, state))
+        seconds = done.outcome.cycles / (clock * self._spec.clock_hz)
         with self._lock:
-            self._state = after(spec, state, seconds, execution.energy_fj * 1e-15)
-        return execution, outcome
+            self._state = after(spec, state, seconds, done.execution.energy_fj * 1e-15)
+        return done
 
-    def _at(
-        self, work: _Work, clock: float, bandwidth: float, noise: float
-    ) -> tuple[Execution, Outcome]:
+    def _at(self, work: _Work, clock: float, bandwidth: float, noise: float) -> _Done:
         """Execute once at factors of the nominal clock and DRAM bandwidth. DRAM does not slow with
         the core: per cycle of a slower core it moves more."""
-        outcome = work.loaded.execute(bandwidth / clock, work.arrays, work.parameters, work.by)
+        outcome = work.loaded.execute(
+            bandwidth / clock, work.arrays, work.parameters, work.by, work.trace_limit
+        )
         reading = Reading.of_program(outcome, self._spec)
         counted = reading.cycles
         exact = clock == 1 and noise == 1
         cycles = counted if exact else max(min(counted, 1), round(counted / clock * noise))
         dram_bytes = reading.total("bursts", 2) * self._spec.dram.burst_bytes
-        return Execution(cycles, energy_fj(reading), dram_bytes, Counters(reading)), outcome
+        execution = Execution(cycles, energy_fj(reading), dram_bytes, Counters(reading))
+        return _Done(execution, outcome, clock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +235,15 @@ class _Work:
     arrays: list[Array] | None = None
     parameters: Parameters | None = None
     by: tuple[By, ...] = (By.PROGRAM,)
+    trace_limit: int = 0
+
+
+class _Done(NamedTuple):
+    """One execution: its cost, what the engine counted, and the factor of the nominal clock."""
+
+    execution: Execution
+    outcome: Outcome
+    clock: float
 
 
 def _arrays(program: Program, tensors: Mapping[str, Array]) -> list[Array]:

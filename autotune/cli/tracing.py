@@ -1,0 +1,67 @@
+"""``--trace``: the options, and the trace file that a command fills with the programs that it times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from autotune.cli.console import say
+from autotune.errors import InputError
+
+if TYPE_CHECKING:
+    from autotune.report.trace_file import TraceFile
+    from autotune.runtime.session import Session
+    from autotune.targets.emulator import EmulatorTarget
+    from autotune.targets.protocol import Target
+
+TraceOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--trace",
+        help="File for what every unit did when, for Perfetto or chrome://tracing; .gz: packed.",
+    ),
+]
+TraceLimitOption = Annotated[
+    int | None,
+    typer.Option("--trace-limit", min=1, help="Events that go to the trace [default: a million]."),
+]
+
+
+def emulated(target: Target) -> EmulatorTarget:
+    """The target as one that records traces. Raises ``InputError`` for one that is not emulated."""
+    from autotune.targets.emulator import EmulatorTarget
+
+    if not isinstance(target, EmulatorTarget):
+        raise InputError(f"{target.name} is not emulated; only an emulated machine can be traced")
+    return target
+
+
+@contextmanager
+def trace_file(path: Path, title: str, target: Target, limit: int | None) -> Iterator[TraceFile]:
+    """The file at ``path``, to be filled by the block; says when events did not fit."""
+    from autotune.report.trace_file import writing
+    from autotune.targets.trace import EVENT_LIMIT
+
+    with writing(path, title, target.spec, EVENT_LIMIT if limit is None else limit) as file:
+        yield file
+    if file.dropped:
+        say(
+            f"{path}: {file.dropped:,} events beyond the limit were dropped; raise --trace-limit to "
+            f"{file.recorded + file.dropped} to see all of them"
+        )
+
+
+def record(session: Session, path: Path, limit: int | None) -> None:
+    """Execute every program of the session's plan once more, without numbers, into a trace file.
+
+    Raises ``InputError`` for a target that is not emulated.
+    """
+    machine = emulated(session.target)
+    with trace_file(path, session.graph.name, machine, limit) as file:
+        for step in session.table.group_steps:
+            _, trace = machine.trace(step.program, limit=file.room)
+            file.add(trace, " + ".join(step.operators))

@@ -1,0 +1,101 @@
+"""Writes a trace file part by part, so that a long run never stands in memory as text."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from autotune.errors import InputError
+from autotune.report.trace_events import Part, metadata
+from autotune.targets.spec import HardwareSpec
+from autotune.targets.trace import EVENT_LIMIT, Trace
+
+_COMPRESSION = 3
+"""Of zlib: the text repeats itself, higher levels cost time and save little."""
+
+
+class TraceFile:
+    """A trace-event file being written; programs are added in the order in which they ran.
+
+    ``recorded`` counts the events in it, ``dropped`` those that went beyond ``limit``.
+    """
+
+    def __init__(self, stream: IO[bytes], title: str, spec: HardwareSpec, limit: int) -> None:
+        self._stream = stream
+        self._spec = spec
+        self._limit = limit
+        self._nanoseconds = 0
+        self.recorded = self.dropped = 0
+        stream.write(b'{"displayTimeUnit":"ns","traceEvents":[\n')
+        stream.write(",\n".join(metadata(title, spec.cores)).encode())
+
+    @property
+    def room(self) -> int:
+        """Events that the next program should record: what may still be written, 1 at least."""
+        return max(1, self._limit - self.recorded)
+
+    def add(self, trace: Trace, label: str) -> None:
+        """One program that runs after those before it; ``label`` says what it computes."""
+        kept = trace.first(self._limit - self.recorded)
+        self.recorded += len(kept.events)
+        self.dropped += kept.dropped
+        part = Part(kept, label, self._spec.cores, self._nanoseconds)
+        for line in part.lines():
+            self._stream.write(b",\n" + line.encode())
+        self._nanoseconds = part.end_nanoseconds
+
+    def finish(self) -> None:
+        """Close the document."""
+        notes = {
+            "target": self._spec.name,
+            "hardware profile": self._spec.profile_id,
+            "nominal clock Hz": self._spec.clock_hz,
+            "dropped events": self.dropped,
+        }
+        self._stream.write(b'\n],"otherData":' + json.dumps(notes).encode() + b"}\n")
+
+
+@contextmanager
+def writing(
+    path: Path, title: str, spec: HardwareSpec, limit: int = EVENT_LIMIT
+) -> Iterator[TraceFile]:
+    """A trace file of a machine like ``spec``, gzipped where ``path`` ends in ``.gz``; it appears when
+    the block ends, whole or not at all. ``title`` names the run.
+
+    Raises ``InputError`` for a path that cannot be a file's, ``OSError`` naming it when writing fails.
+    """
+    check_place(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as plain:
+            if path.suffix == ".gz":
+                with gzip.GzipFile("", "wb", _COMPRESSION, plain, mtime=0) as packed:
+                    yield from _written(packed, title, spec, limit)
+            else:
+                yield from _written(plain, title, spec, limit)
+        temporary.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _written(
+    stream: IO[bytes] | gzip.GzipFile, title: str, spec: HardwareSpec, limit: int
+) -> Iterator[TraceFile]:
+    file = TraceFile(stream, title, spec, limit)  # type: ignore[arg-type]
+    yield file
+    file.finish()
+
+
+def check_place(path: Path) -> None:
+    """Raise ``InputError`` unless a file can stand at ``path``: worth asking before a long run."""
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: there is no folder {path.parent}; make it first")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: is not a file that can be replaced; give another name")
