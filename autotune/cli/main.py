@@ -9,7 +9,17 @@ from typing import Any
 
 import typer
 
-from autotune.cli import benching, calibration, drifting, inspection, machine, running, searching
+from autotune.cli import (
+    assembling,
+    benching,
+    calibration,
+    drifting,
+    inspection,
+    machine,
+    running,
+    searching,
+    timing,
+)
 from autotune.errors import AutotuneError
 
 OK, MISMATCH, USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -29,6 +39,9 @@ app.command("search")(searching.search)
 app.command("run")(running.run)
 app.command("explain")(inspection.explain)
 app.command("predict")(inspection.predict)
+app.command("asm")(assembling.asm)
+app.command("disasm")(assembling.disasm)
+app.command("time")(timing.time)
 app.command("doctor")(machine.doctor)
 machine.targets.command("drift")(drifting.drift)
 app.add_typer(machine.targets, name="targets")

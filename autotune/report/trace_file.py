@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import BinaryIO
 
 from autotune.errors import InputError
+from autotune.report.files import replacing
 from autotune.report.trace_events import Part, metadata
 from autotune.targets.spec import HardwareSpec
 from autotune.targets.trace import EVENT_LIMIT, Trace
@@ -25,7 +25,9 @@ class TraceFile:
     ``recorded`` counts the events in it, ``dropped`` those that went beyond ``limit``.
     """
 
-    def __init__(self, stream: IO[bytes], title: str, spec: HardwareSpec, limit: int) -> None:
+    def __init__(
+        self, stream: BinaryIO | gzip.GzipFile, title: str, spec: HardwareSpec, limit: int
+    ) -> None:
         self._stream = stream
         self._spec = spec
         self._limit = limit
@@ -70,25 +72,18 @@ def writing(
     Raises ``InputError`` for a path that cannot be a file's, ``OSError`` naming it when writing fails.
     """
     check_place(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as plain:
-            if path.suffix == ".gz":
-                with gzip.GzipFile("", "wb", _COMPRESSION, plain, mtime=0) as packed:
-                    yield from _written(packed, title, spec, limit)
-            else:
-                yield from _written(plain, title, spec, limit)
-        temporary.replace(path)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as plain:
+        if path.suffix == ".gz":
+            with gzip.GzipFile("", "wb", _COMPRESSION, plain, mtime=0) as packed:
+                yield from _written(packed, title, spec, limit)
+        else:
+            yield from _written(plain, title, spec, limit)
 
 
 def _written(
-    stream: IO[bytes] | gzip.GzipFile, title: str, spec: HardwareSpec, limit: int
+    stream: BinaryIO | gzip.GzipFile, title: str, spec: HardwareSpec, limit: int
 ) -> Iterator[TraceFile]:
-    file = TraceFile(stream, title, spec, limit)  # type: ignore[arg-type]
+    file = TraceFile(stream, title, spec, limit)
     yield file
     file.finish()
 
@@ -97,5 +92,5 @@ def check_place(path: Path) -> None:
     """Raise ``InputError`` unless a file can stand at ``path``: worth asking before a long run."""
     if not path.parent.is_dir():
         raise InputError(f"{path}: there is no folder {path.parent}; make it first")
-    if path.exists() and not path.is_file():
-        raise InputError(f"{path}: is not a file that can be replaced; give another name")
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; give the name of a file in it")

@@ -7,19 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import onnx
 import pytest
-from onnx import TensorProto, helper
+from plan_case import write_plan
 
-from autotune.api import load_network
 from autotune.cli.main import main
-from autotune.fusion.analysis import analyse
-from autotune.fusion.group import Group
-from autotune.fusion.nest import Rejection
-from autotune.schedule.space import default_schedule
-from autotune.search.objective import Objective
-from autotune.search.plan import NetworkFile, Plan, PlannedGroup
-from autotune.targets.library import load_spec
 
 
 @pytest.fixture(autouse=True)
@@ -30,26 +21,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Path:
-    """A plan of two groups."""
-    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, (16, 64)) for n in "xy")
-    steps = (("relu", "Relu", "x", "a"), ("exp", "Exp", "a", "b"), ("tanh", "Tanh", "b", "y"))
-    nodes = [helper.make_node(kind, [i], [o], name) for name, kind, i, o in steps]
-    network = tmp_path / "net.onnx"
-    made = helper.make_graph(nodes, "net", [x], [y])
-    onnx.save(helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)]), network)
-    graph, spec = load_network(network), load_spec("edge")
-    planned = []
-    for names, output in ((("relu", "exp"), "b"), (("tanh",), "y")):
-        nests = analyse(Group.from_graph(graph, names))
-        assert not isinstance(nests, Rejection)
-        schedule = default_schedule(nests, spec.scratchpad_elements, spec.cores)
-        planned.append(PlannedGroup(names, (output,), schedule, 1.0, None, None, None))
-    path = tmp_path / "net.plan"
-    Plan(
-        graph.name, NetworkFile.of(network), graph.fingerprint, "edge", spec.profile_id,
-        Objective.LATENCY, tuple(planned),
-    ).save(path)  # fmt: skip
-    return path
+    return write_plan(tmp_path)
 
 
 def run(*arguments: object, code: int = 0) -> None:

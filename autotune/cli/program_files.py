@@ -1,0 +1,77 @@
+"""Programs from and to files, as assembly or in binary form; ``-`` is stdin or stdout."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from autotune.errors import ProgramError
+from autotune.isa.assembly import assemble
+from autotune.isa.codec import MAGIC, decode
+from autotune.isa.program import Program
+from autotune.isa.verifier import verify
+
+STREAM = "-"
+
+
+def read_program(
+    name: str, *, verified: bool = True, scratchpad_elements: int | None = None
+) -> Program:
+    """The program in a file of either form, verified for a core with so much scratchpad.
+
+    Raises ``ProgramError`` that names the file and, in assembly, line and column.
+    """
+    data = sys.stdin.buffer.read() if name == STREAM else Path(name).read_bytes()
+    where = "stdin" if name == STREAM else name
+    try:
+        text = None if data.startswith(MAGIC) or b"\0" in data else data.decode("utf-8-sig")
+        program = decode(data) if text is None else assemble(text)
+        if verified:
+            _verify(program, text, scratchpad_elements)
+    except UnicodeDecodeError as error:
+        raise ProgramError(
+            f"{where}: offset {error.start}: neither a binary program nor assembly in UTF-8"
+        ) from None
+    except ProgramError as error:
+        raise ProgramError(f"{where}: {error}") from None
+    return program
+
+
+def _verify(program: Program, text: str | None, scratchpad_elements: int | None) -> None:
+    try:
+        verify(program, scratchpad_elements)
+    except ProgramError as error:
+        place = "" if text is None else _place(text, str(error).removeprefix(f"{program.name}: "))
+        raise ProgramError(f"{place}{error}") from None
+
+
+def _place(text: str, refusal: str) -> str:
+    """Line and column of the instruction that the verifier's message begins with; empty without."""
+    found = re.match(r"core (\d+), instruction (\d+)", refusal)
+    if found is None:
+        return ""
+    core, instruction = -1, -1
+    for number, line in enumerate(text.split("\n"), start=1):
+        statement = line.split("#", 1)[0].strip()
+        if statement == ".core":
+            core, instruction = core + 1, -1
+        elif statement and not statement.startswith("."):
+            instruction += 1
+        if (core, instruction) == (int(found[1]), int(found[2])):
+            return f"line {number}, column {len(line) - len(line.lstrip()) + 1}: "
+    return ""
+
+
+def write(name: str, content: str | bytes) -> None:
+    """To a file, whole or not at all, or to stdout. Raises ``OSError`` naming the file."""
+    from autotune.report.files import replace_file
+
+    # a lone surrogate can stand in a quoted name alone, where assembly reads this escape
+    data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
+    if name != STREAM:
+        replace_file(Path(name), data)
+        return
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()

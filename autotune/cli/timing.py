@@ -1,0 +1,164 @@
+"""``autotune time``: one program on a machine, and what its units spent their cycles on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from autotune.cli.console import emit, facts, show
+from autotune.cli.options import JsonOption, TargetOption
+from autotune.cli.tracing import TraceLimitOption, TraceOption, emulated, trace_file
+from autotune.errors import InputError
+
+if TYPE_CHECKING:
+    from autotune.targets.emulator import EmulatorTarget
+    from autotune.targets.protocol import Execution
+
+MARK_COLUMNS = (
+    "cycles",
+    "instructions",
+    "load_busy_cycles",
+    "store_busy_cycles",
+    "matrix_busy_cycles",
+    "vector_busy_cycles",
+    "dram_read_bytes",
+    "dram_write_bytes",
+)
+"""Counters that are shown of a profile mark; --json has them all."""
+
+
+def time(
+    file: Annotated[str, typer.Argument(help="Assembly or binary program; - for stdin.")],
+    target: TargetOption = "edge",
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option("--parameter", help="Value of a runtime parameter: NUMBER=INT; repeatable."),
+    ] = None,
+    counters: Annotated[bool, typer.Option("--counters", help="Show every counter.")] = False,
+    marks: Annotated[bool, typer.Option("--marks", help="Show what profile marks cost.")] = False,
+    trace: TraceOption = None,
+    trace_limit: TraceLimitOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Time one program on a machine, without numbers."""
+    from autotune.cli.drift_memory import open_machine
+    from autotune.cli.program_files import read_program
+    from autotune.report.trace_file import check_place
+
+    if trace is not None:
+        check_place(trace)
+    values = parameters(parameter)
+    machine = emulated(open_machine(target))
+    program = read_program(file, scratchpad_elements=machine.spec.scratchpad_elements)
+    profile = machine.profile(program, parameters=values)
+    if trace is not None:
+        with trace_file(trace, program.name, machine, trace_limit) as out:
+            out.add(machine.trace(program, parameters=values, limit=out.room)[1], program.name)
+    execution, by_mark = profile.execution, profile.marks
+    if json:
+        document = _document(program.name, machine, execution)
+        if counters:
+            document["counters"] = dict(execution.counters)
+        if marks:
+            document["marks"] = [{"mark": m, **counted} for m, counted in by_mark.items()]
+        emit(document)
+        return
+    _tell(program.name, machine, execution)
+    if marks:
+        _tell_marks(by_mark)
+    if counters:
+        _tell_counters(execution)
+
+
+def parameters(options: list[str] | None) -> dict[int, int]:
+    """``NUMBER=INT`` options as a mapping. Raises ``InputError``."""
+    from autotune.isa.table import PARAMETERS
+
+    found: dict[int, int] = {}
+    for option in options or ():
+        parts = re.fullmatch(r"(\d{1,9})=(-?\d{1,9})", option, re.ASCII)
+        if parts is None or int(parts[1]) >= PARAMETERS:
+            raise InputError(
+                f"--parameter {option!r} is not NUMBER=INT with NUMBER from 0 to {PARAMETERS - 1} "
+                "and INT of up to nine digits, such as --parameter 0=3"
+            )
+        found[int(parts[1])] = int(parts[2])
+    return found
+
+
+def _document(name: str, machine: EmulatorTarget, execution: Execution) -> dict[str, Any]:
+    return {
+        "program": name,
+        "target": machine.name,
+        "cycles": execution.cycles,
+        "seconds": execution.cycles / machine.spec.clock_hz,
+        "energy_fj": execution.energy_fj,
+        "dram_bytes": execution.dram_bytes,
+        "units": _units(execution.counters),
+    }
+
+
+def _units(counters: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    """Cycles of each unit by what it did, in the order of the counter table."""
+    from autotune.targets.reading import CAUSES, UNITS
+
+    return {
+        unit: {
+            what: counters[f"{unit}_{what}_cycles"]
+            for what in (*CAUSES, "idle")
+            if f"{unit}_{what}_cycles" in counters
+        }
+        for unit in UNITS
+    }
+
+
+def _tell(name: str, machine: EmulatorTarget, execution: Execution) -> None:
+    from autotune.targets.reading import CAUSES
+
+    counters = execution.counters
+    facts(
+        {
+            "program": name,
+            "cycles": f"{execution.cycles:,}",
+            "seconds on the target": f"{execution.cycles / machine.spec.clock_hz:.6f}",
+            "energy µJ": f"{execution.energy_fj / 1e9:,.3f}",
+            "DRAM bytes": f"{execution.dram_bytes:,}",
+            "instructions": f"{counters['instructions']:,}",
+            "matrix utilisation": f"{counters['matrix_utilisation_ppm'] / 1e4:.1f} %",
+            "DRAM utilisation": f"{counters['dram_utilisation_ppm'] / 1e4:.1f} %",
+        }
+    )
+    units = _units(counters)
+    docs = {**CAUSES, "idle": "after its last instruction"}
+    rows = [
+        (what, *(f"{spent[what]:,}" if what in spent else "" for spent in units.values()), doc)
+        for what, doc in docs.items()
+        if any(spent.get(what) for spent in units.values())
+    ]
+    show(
+        f"cycles of {machine.spec.cores} × {counters['cycles']:,} by unit",
+        ("", *units, "a unit is"),
+        rows,
+    )
+
+
+def _tell_marks(marks: Mapping[int | None, Mapping[str, int]]) -> None:
+    rows = [
+        ("none" if mark is None else str(mark), *(f"{counted[name]:,}" for name in MARK_COLUMNS))
+        for mark, counted in marks.items()
+    ]
+    titles = (name.removesuffix("_cycles").replace("_", " ") for name in MARK_COLUMNS)
+    show("by profile mark", ("mark", *titles), rows)
+
+
+def _tell_counters(execution: Execution) -> None:
+    from autotune.targets.counters import COUNTERS
+
+    rows = [
+        (name, f"{value:,}", COUNTERS[name].unit, COUNTERS[name].doc)
+        for name, value in execution.counters.items()
+    ]
+    show("counters", ("counter", "value", "unit", "meaning"), rows)
