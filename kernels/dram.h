@@ -38,7 +38,7 @@ typedef struct {
     int64_t count[RANK], stride[RANK]; /* in bytes */
 } Shape;
 
-#define SHAPES 4 /* kept per instruction, by phase */
+#define SHAPES 16 /* kept per instruction, by phase: as many as there are in a burst of 64 bytes */
 
 typedef struct {
     Shape shape[SHAPES];
@@ -172,7 +172,7 @@ static Request ask_rectangle(const DramNumbers *n, Channel *channel, const Word 
                              int64_t elements, int64_t address, Stream *stream) {
     int64_t phase = address & (n->burst_bytes - 1);
     Shape *shape = &stream->shape[(phase >> 2) % SHAPES];
-    if (shape->phase != phase || (!w->inside && memcmp(shape->size, size, sizeof shape->size) != 0))
+    if (shape->phase != phase || (w->clips && memcmp(shape->size, size, sizeof shape->size) != 0))
         make_shape(n, &w->region, size, phase, shape);
     Request out = {elements, shape->bursts, shape->data_cycles, rows_opened(n, channel, shape, address)};
     return out;

@@ -94,20 +94,28 @@ static int wait_cause(const Touched *waiter, const Touched *signaller) {
     return SPENT_SEMAPHORE;
 }
 
-/* A rectangle that lies inside of its tensor in every trip needs no clipping. */
+/* Finds what of a rectangle's place does not depend on trips, or is linear in them. */
 static void settle_rectangle(Word *w, const Loops *at) {
     Region *r = &w->region;
-    int bytes = FORMAT_BYTES[r->format];
     w->address = r->first_byte;
+    w->settled_elements = 1;
     for (int d = 0; d < RANK; d++) {
-        int64_t reach = r->step[d] * (at->trips[r->level[d]] - 1), low = reach < 0 ? reach : 0;
-        if (r->coord[d] + low < 0 || r->coord[d] + reach - low + r->size[d] > r->extent[d]) return;
-        w->address += bytes * r->coord[d] * r->stride[d];
+        int64_t pitch = FORMAT_BYTES[r->format] * r->stride[d];
+        int64_t reach = r->step[d] * (at->trips[r->level[d]] - 1), down = reach < 0 ? reach : 0;
+        int64_t low = r->coord[d] + down < 0, high = r->coord[d] + reach - down + r->size[d] > r->extent[d];
+        w->settled[d] = r->size[d];
+        if (reach && (low || high)) {
+            w->clip_dim[w->clips++] = d;
+            continue;
+        }
+        Side side = clip_side(r, d, r->coord[d]);
+        w->settled[d] = side.size;
+        w->settled_elements *= side.size;
+        w->address += pitch * (r->coord[d] + side.low);
         if (!reach) continue;
-        w->move[w->moves] = bytes * r->step[d] * r->stride[d];
+        w->move[w->moves] = pitch * r->step[d];
         w->move_level[w->moves++] = r->level[d];
     }
-    w->inside = 1;
 }
 
 static void touch_stream(Word *words, int64_t count, Touched *touched, Cost *costs) {

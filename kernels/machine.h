@@ -20,7 +20,7 @@ typedef struct {
     const Word *word;
     int64_t dispatched;
     int64_t elements, address; /* of a LOAD or STORE: inside of the tensor; its first byte */
-    int64_t size[RANK];        /* clipped, unless the word's is always inside */
+    int64_t size[RANK];        /* clipped, where the word's is not settled */
     Loops *loops;              /* of a GATHER: where they stood */
 } Entry;
 

@@ -35,7 +35,7 @@ cdef extern from "timeline.h" nogil:
     ctypedef struct Shape:
         int64_t phase
     ctypedef struct Stream:
-        Shape shape[4]
+        Shape shape[16]
     ctypedef struct Channel:
         int64_t *open
     ctypedef struct Entry:

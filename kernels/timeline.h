@@ -52,16 +52,20 @@ static void signal_at(Machine *m, Core *core, int semaphore, int64_t time, int64
 
 /* What a LOAD or STORE moves in this trip. */
 static void place_rectangle(const Word *w, const Loops *at, Entry *e) {
-    if (w->inside) {
-        e->elements = w->bank_cycles;
-        e->address = w->address;
-        for (int i = 0; i < w->moves; i++) e->address += w->move[i] * at->index[w->move_level[i]];
-        return;
+    const Region *r = &w->region;
+    int64_t elements = w->settled_elements, address = w->address;
+    for (int i = 0; i < w->moves; i++) address += w->move[i] * at->index[w->move_level[i]];
+    if (w->clips) memcpy(e->size, w->settled, sizeof e->size);
+    for (int i = 0; i < w->clips; i++) {
+        int d = w->clip_dim[i];
+        int64_t first = r->coord[d] + r->step[d] * at->index[r->level[d]];
+        Side side = clip_side(r, d, first);
+        e->size[d] = side.size;
+        elements *= side.size;
+        address += FORMAT_BYTES[r->format] * r->stride[d] * (first + side.low);
     }
-    Clip c = clip_region(&w->region, at);
-    e->elements = c.elements;
-    e->address = w->region.first_byte + FORMAT_BYTES[w->region.format] * clip_offset(&w->region, &c);
-    memcpy(e->size, c.size, sizeof e->size);
+    e->elements = elements;
+    e->address = address;
 }
 
 /* Puts the instruction at pc into its queue, which has room. */
@@ -164,7 +168,7 @@ static int64_t run_dma(Machine *m, Core *core, const Entry *e, int64_t start, Ac
     if (w->opcode == OP_GATHER || elements > 0) {
         Request request = w->opcode == OP_GATHER
             ? ask_gather(dram, &m->channel, &w->region, e->loops)
-            : ask_rectangle(dram, &m->channel, w, w->inside ? w->region.size : e->size, elements, e->address, stream);
+            : ask_rectangle(dram, &m->channel, w, w->clips ? e->size : w->settled, elements, e->address, stream);
         elements = request.elements;
         if (elements) {
             grant = grant_channel(dram, &m->channel, &request, FORMAT_BYTES[w->region.format], ready, (int)writes,

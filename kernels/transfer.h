@@ -14,17 +14,28 @@ typedef struct {
     int whole;        /* none of it is outside */
 } Clip;
 
+/* One dimension of a rectangle that begins at `first` of it. */
+typedef struct {
+    int64_t low, size;
+} Side;
+
+ALWAYS_INLINE Side clip_side(const Region *r, int d, int64_t first) {
+    int64_t low = first < 0 ? -first : 0;
+    int64_t high = r->extent[d] - first < r->size[d] ? r->extent[d] - first : r->size[d];
+    Side out = {low, high > low ? high - low : 0};
+    return out;
+}
+
 ALWAYS_INLINE Clip clip_region(const Region *r, const Loops *at) {
     Clip out;
     out.elements = 1;
     out.whole = 1;
     for (int d = 0; d < RANK; d++) {
         int64_t first = r->coord[d] + r->step[d] * at->index[r->level[d]];
-        int64_t low = first < 0 ? -first : 0;
-        int64_t high = r->extent[d] - first < r->size[d] ? r->extent[d] - first : r->size[d];
+        Side side = clip_side(r, d, first);
         out.first[d] = first;
-        out.low[d] = low;
-        out.size[d] = high > low ? high - low : 0;
+        out.low[d] = side.low;
+        out.size[d] = side.size;
         out.elements *= out.size[d];
         out.whole &= out.size[d] == r->size[d];
     }

@@ -104,13 +104,13 @@ typedef struct {
     int32_t stream;      /* number of a DMA instruction among those of its core, -1 none */
     int32_t forward;     /* signals lead_cycles after its start instead of at its end */
     int64_t lead_cycles;
-    /* DMA: a rectangle that lies in its tensor in every trip begins at address + sum of moves */
+    /* DMA. The first element inside of the tensor is at `address` plus moves times indices, plus what
+     * the dimensions add that have to be clipped in every trip; the others have sizes `settled`. */
     int64_t conflict;    /* ways in which its scratchpad accesses share a bank */
     int32_t line_shift;  /* the scratchpad takes 2^line_shift elements in a cycle */
     int32_t at;          /* place in the stream */
-    int32_t inside, moves;
-    int64_t address, move[RANK];
-    int32_t move_level[RANK];
+    int32_t moves, clips, move_level[RANK], clip_dim[RANK];
+    int64_t address, move[RANK], settled[RANK], settled_elements;
     /* CASE */
     int32_t parameter;
     int64_t low, high;
