@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Self
 
 from autotune.errors import ProgramError
@@ -64,31 +64,27 @@ class View:
         sizes, strides = list(self.sizes), list(self.strides)
         offset = self.offset + start * strides[dim]
         sizes[dim], strides[dim] = size, strides[dim] * step
-        return replace(self, offset=offset, sizes=tuple(sizes), strides=tuple(strides))
+        return View(self.storage, offset, self.terms, tuple(sizes), tuple(strides))
 
     def drop(self, dim: int) -> View:
         """Without a dimension, at its first element."""
-        return replace(
-            self,
-            sizes=self.sizes[:dim] + self.sizes[dim + 1 :],
-            strides=self.strides[:dim] + self.strides[dim + 1 :],
+        return self._shaped(
+            self.sizes[:dim] + self.sizes[dim + 1 :],
+            self.strides[:dim] + self.strides[dim + 1 :],
         )
 
     def permute(self, perm: Sequence[int]) -> View:
         """Dimensions in another order."""
-        return replace(
-            self,
-            sizes=tuple(self.sizes[d] for d in perm),
-            strides=tuple(self.strides[d] for d in perm),
+        return self._shaped(
+            tuple([self.sizes[d] for d in perm]), tuple([self.strides[d] for d in perm])
         )
 
     def split(self, dim: int, outer: int) -> View:
         """One dimension as ``outer`` groups of equal size."""
         inner = self.sizes[dim] // outer
-        return replace(
-            self,
-            sizes=(*self.sizes[:dim], outer, inner, *self.sizes[dim + 1 :]),
-            strides=(
+        return self._shaped(
+            (*self.sizes[:dim], outer, inner, *self.sizes[dim + 1 :]),
+            (
                 *self.strides[:dim],
                 inner * self.strides[dim],
                 self.strides[dim],
@@ -102,13 +98,23 @@ class View:
         strides = [0] * len(sizes)
         for d, (n, stride) in enumerate(zip(self.sizes, self.strides, strict=True)):
             strides[d + shift] = stride if n == sizes[d + shift] and n > 1 else 0
-        return replace(self, sizes=sizes, strides=tuple(strides))
+        return self._shaped(sizes, tuple(strides))
 
     def moved(self, offset: int, terms: Terms = ()) -> View:
         """The same rectangle elsewhere in the storage."""
         if not offset and not terms:
             return self
-        return replace(self, offset=self.offset + offset, terms=add_terms(self.terms, terms))
+        return View(
+            self.storage,
+            self.offset + offset,
+            add_terms(self.terms, terms),
+            self.sizes,
+            self.strides,
+        )
+
+    def _shaped(self, sizes: tuple[int, ...], strides: tuple[int, ...]) -> View:
+        """The same first element with other dimensions."""
+        return View(self.storage, self.offset, self.terms, sizes, strides)
 
     def address(self, name: str) -> dict[str, int]:
         """The address fields of operand ``name``. Raises ``ProgramError`` for too many terms."""

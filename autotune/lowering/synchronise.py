@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from autotune.errors import ScheduleError
 from autotune.isa.program import Instruction
@@ -23,8 +23,7 @@ _SLOTS = 3
 """Semaphores that fit into an instruction's own wait or signal fields."""
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(NamedTuple):
     """``target`` of unit ``taker`` waits for ``source`` of unit ``giver``, ``distance`` iterations
     of the body before (0: the same one). Positions are item numbers in the body."""
 
@@ -35,8 +34,7 @@ class Edge:
     distance: int
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(NamedTuple):
     """One item's use of a storage by one unit."""
 
     item: int
@@ -184,6 +182,9 @@ def _strictest(edges: set[Edge]) -> list[Edge]:
         pairs[edge.giver, edge.taker, edge.distance > 0].append(edge)
     kept = []
     for group in pairs.values():
+        if len(group) == 1:
+            kept += group
+            continue
         for edge in group:
             if not any(_implies(other, edge) for other in group if other is not edge):
                 kept.append(edge)
