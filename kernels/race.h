@@ -279,7 +279,7 @@ static void end_turn(Replay *r, const Word *w) {
 
 /* Up to `budget` instructions more; 0 at HALT or when no more races can be taken in. */
 static int replay(Replay *r, int64_t budget) {
-    while (budget > 0) {
+    for (;;) {
         const Word *w = &r->words[r->pc];
         switch (w->opcode) {
         case OP_HALT: return 0;
@@ -291,13 +291,12 @@ static int replay(Replay *r, int64_t budget) {
             else r->pc = w->jump;
             break;
         default:
+            if (budget-- == 0) return 1;
             r->pc++;
-            budget--;
             perform(r, w);
             if (r->found.count == r->found.limit) return 0;
         }
     }
-    return 1;
 }
 
 #endif

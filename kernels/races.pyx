@@ -137,17 +137,16 @@ cdef class Replayed:
 
     cdef _run_core(self, int core):
         cdef int more = 1
-        cdef int64_t budget = BUDGET
+        cdef int64_t budget
         self._begin(core)
         while more:
-            if self.state.executed + budget > self.executed_limit:
-                budget = self.executed_limit - self.state.executed
-                if budget <= 0:
-                    self._refuse(core)
+            budget = min(BUDGET, self.executed_limit - self.state.executed)
             if self.state.executed + budget >= len(self.places):
                 self._grow(2 * len(self.places))
             with nogil:
                 more = replay(&self.state, budget)
+            if more and budget == 0:
+                self._refuse(core)
             PyErr_CheckSignals()
         self.executed += self.state.executed
 

@@ -190,7 +190,9 @@ def nest_schedules(draw: st.DrawFn, nest: Nest) -> NestSchedule:
         draw(st.integers(1, c.k_extent)) if c.chunkable else c.k_extent for c in nest.contractions
     )
     order = tuple(draw(st.permutations(range(len(tile)))))
-    return NestSchedule(tile, order, k_tile, draw(st.integers(1, 2)), draw(st.integers(1, 2)))
+    split = [d for d in order if tile[d] < nest.root_shape[d]]
+    cores = draw(st.integers(1, 2)) if nest.shareable.issuperset(split[:1]) else 1
+    return NestSchedule(tile, order, k_tile, draw(st.integers(1, 2)), cores)
 
 
 def schedules(nests: tuple[Nest, ...]) -> st.SearchStrategy[Schedule]:

@@ -112,9 +112,23 @@ class Nest:
         return tuple(d for d, n in enumerate(self.root_shape) if n > 1 and d not in self.forced)
 
     @cached_property
+    def shareable(self) -> frozenset[int]:
+        """Root dimensions whose loop may be divided over cores: tiles along them store disjoint
+        parts of every output, so that no two cores write the same element of DRAM."""
+        stored = [stage.footprint for stage in self.stages if stage.output in self.stores]
+        return frozenset(
+            d for d in self.tileable if all(_is_apart(footprint, d) for footprint in stored)
+        )
+
+    @cached_property
     def loads(self) -> tuple[int, ...]:
         """Buffers that DMA fills."""
         return tuple(i for i, b in enumerate(self.buffers) if b.role is BufferRole.LOAD)
+
+
+def _is_apart(footprint: Footprint, dim: int) -> bool:
+    """Whether root tiles side by side along ``dim`` have no element of ``footprint`` in common."""
+    return any(axis.dim == dim and axis.window <= axis.scale for axis in footprint)
 
 
 def k_axis(op: Op, index: int, shape: tuple[int, ...]) -> int | None:

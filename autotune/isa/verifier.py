@@ -27,7 +27,8 @@ run. So no program that writes all it reads whatever its cases do is refused, an
 may still read a gap between the words written. Such a read meets old numbers, never memory outside
 of the scratchpad.
 
-Not checked: races between units that no semaphore orders, and between cores in DRAM.
+Not checked: races between units that no semaphore orders, and between cores in DRAM; that is done by
+``autotune.targets.races``.
 """
 
 from __future__ import annotations

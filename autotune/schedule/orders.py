@@ -12,7 +12,7 @@ Order = tuple[int, ...]
 def distinct_orders(nest: Nest, split: tuple[int, ...], shared: bool) -> tuple[Order, ...]:
     """Orders of all root dimensions, split ones first, of which no two refill the same buffers
     and run the same stages equally often; ``shared``: the outermost loop is divided over cores,
-    so that it tells orders apart as well. Of equal orders the first in dimension order stays: it
+    so that it tells orders apart as well and must be one that can be. Of equal orders the first in dimension order stays: it
     walks DRAM rows in sequence."""
     rest = tuple(d for d in range(len(nest.root_shape)) if d not in split)
     contents = {nest.buffers[i].dims for i in nest.loads}
@@ -23,6 +23,8 @@ def distinct_orders(nest: Nest, split: tuple[int, ...], shared: bool) -> tuple[O
     found: dict[tuple[object, ...], Order] = {}
     for order in permutations(split):
         outermost = order[:1] if shared else ()
+        if not nest.shareable.issuperset(outermost):
+            continue
         signature = (outermost, *(_around(order, dims) for dims in sorted(contents, key=sorted)))
         found.setdefault(signature, (*order, *rest))
     return tuple(found.values())

@@ -122,6 +122,11 @@ def _check_nest(nest: Nest, part: NestSchedule) -> Rejection | None:
             return Rejection(f"tile: {t} > extent {n} of dimension {d}")
         if t < n and d in nest.forced:
             return Rejection(f"tile: dimension {d} of {nest.root!r} cannot be split")
+    outermost = split_dims(nest, part)[:1]
+    if part.cores > 1 and not nest.shareable.issuperset(outermost):
+        return Rejection(
+            f"cores: tiles along dimension {outermost[0]} of {nest.root!r} store the same elements"
+        )
     for k, c in zip(part.k_tile, nest.contractions, strict=True):
         if k > c.k_extent or (k < c.k_extent and not c.chunkable):
             return Rejection(f"reduction: {k} of {c.k_extent} is not possible here")

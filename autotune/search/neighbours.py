@@ -65,10 +65,10 @@ def _stepped(nest: Nest, table: ScheduleTable) -> ScheduleTable:
     for i in range(len(nest.contractions)):
         k_tile[:, i] = values[tiled + i]
     whole = tile == np.array(nest.root_shape, dtype=np.int64)
-    cores = np.where(whole.all(axis=1), 1, table.cores[row])
-    return ScheduleTable(
-        tile, _canonical(table.order[row], whole), k_tile, table.buffers[row], cores
-    )
+    order = _canonical(table.order[row], whole)
+    shared = np.isin(order[:, :1], list(nest.shareable)).all(axis=1) & ~whole.all(axis=1)
+    cores = np.where(shared, table.cores[row], 1)
+    return ScheduleTable(tile, order, k_tile, table.buffers[row], cores)
 
 
 def _canonical(order: Ints, whole: Ints) -> Ints:

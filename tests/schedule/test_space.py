@@ -13,6 +13,8 @@ from autotune.datasets import random_graphs
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest, Rejection
+from autotune.graph.builder import GraphBuilder
+from autotune.graph.op import OpKind
 from autotune.schedule.extents import extents
 from autotune.schedule.orders import distinct_orders
 from autotune.schedule.schedule import NestSchedule, Schedule, check, scratchpad_elements
@@ -133,3 +135,22 @@ def test_extents_are_ascending_and_hold_the_largest_that_an_instruction_takes(ex
     assert found[0] == 1
     assert found[-1] <= min(extent, 65535)
     assert extent > 65535 or found[-1] == extent
+
+
+def test_no_loop_is_shared_by_cores_that_would_store_the_same_elements() -> None:
+    """The norm of a row is an output, and made again for every tile along the row."""
+    b = GraphBuilder("norm")
+    x = b.input("x", (4, 6))
+    scale, bias = b.constant(np.ones(6, np.float32)), b.constant(np.zeros(6, np.float32))
+    norm = b.add(OpKind.LAYER_NORM, x, scale, bias, axis=1)
+    graph = b.build(outputs=[norm, b.add(OpKind.RELU, norm)])
+    nests = analyse(Group.from_graph(graph, [op.name for op in graph.ops]))
+    assert not isinstance(nests, Rejection)
+    (nest,) = (n for n in nests if len(n.stages) > 1)
+    assert nest.shareable == {0}
+    table = enumerate_nest(nest, CAPACITY, 2, 10**6, np.random.default_rng(0))
+    assert set(table.cores.tolist()) == {1, 2}
+    outermost = {row.order[0] for row in map(table.row, range(len(table))) if row.cores == 2}
+    assert outermost == {0}
+    rejected = check((nest,), Schedule((NestSchedule((4, 1), (1, 0), (), 1, 2),)), CAPACITY, 2)
+    assert rejected is not None and "store the same elements" in rejected.reason
