@@ -95,7 +95,7 @@ cdef class Replayed:
         return <void *> &flat[0]
 
     cdef void *_zeros(self, size_t size) except NULL:
-        return self._memory(np.zeros(max(1, size), np.uint8))
+        return self._memory(np.zeros(size + 1, np.uint8))
 
     cdef int32_t *_stamps(self, int64_t words) except NULL:
         return <int32_t *> self._zeros(4 * words)
