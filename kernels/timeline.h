@@ -3,7 +3,8 @@
  * A core's sequencer walks its stream and puts one instruction per dispatch_cycles into the queue of
  * its unit, and stalls while that is full; loops, cases, their ends and marks take no time. A unit
  * starts the head of its queue at max(unit free, dispatched, semaphores, a free scratchpad port). The
- * earliest start is taken first, so that no start found later can be earlier. Numbers are computed
+ * earliest start is taken first, so that no start found later can be earlier; of equal ones the lower
+ * core's, then the lower unit's, which so takes a port that several wait for. Numbers are computed
  * when an instruction is dispatched: program order is one of the orders that the semaphores allow. */
 #ifndef AUTOTUNE_TIMELINE_H
 #define AUTOTUNE_TIMELINE_H
@@ -206,27 +207,27 @@ static int take_port(Machine *m, Core *core, Queue *q, int64_t **port) {
 /* Starts the head of a queue at its start time. */
 static void start_head(Machine *m, Core *core, Queue *q) {
     int64_t *port = 0;
-    if (m->numbers.ports < UNITS && !take_port(m, core, q, &port)) return;
     Entry *e = &q->ring[q->head];
     const Word *w = e->word;
+    if (m->numbers.ports < UNITS && w->opcode >= OP_LOAD && !take_port(m, core, q, &port)) return;
     Account *a = &core->accounts[w->at];
-    int64_t start = q->start, issued = later(e->dispatched, q->free), since = q->free, end, signalled;
+    int64_t start = q->start, issued = later(e->dispatched, q->free), since = q->free, end;
     a->spent[SPENT_DISPATCH] += issued - since;
     a->spent[q->cause] += q->wanted - issued;
     a->spent[SPENT_PORT] += start - q->wanted;
     for (const uint8_t *s = w->waits; *s; s++) core->semaphores[*s].head++;
     if (w->stream >= 0) {
-        end = signalled = run_dma(m, core, e, start, a);
+        end = run_dma(m, core, e, start, a);
     } else {
         end = start + w->cycles + w->bank_cycles;
         a->spent[SPENT_BUSY] += w->cycles;
         a->spent[SPENT_BANK] += w->bank_cycles;
-        if (end < q->bound) {
-            a->spent[SPENT_OPERAND] += q->bound - end;
-            end = q->bound;
-        }
-        signalled = w->forward ? start + w->lead_cycles : end;
     }
+    if (end < q->bound) {
+        a->spent[SPENT_OPERAND] += q->bound - end;
+        end = q->bound;
+    }
+    int64_t signalled = w->forward ? start + w->lead_cycles : end;
     if (!a->executions++) a->first = start;
     a->last = end;
     if (port) *port = end;

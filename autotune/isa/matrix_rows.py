@@ -60,6 +60,6 @@ MATRIX_ROWS = (
         "CLIP only. a and b are both FP32 or both BF16 (c, bias, r are FP32), or each INT8 or "
         "UINT8 (c, bias, r are INT32; Σ (a − a_zero) · (b − b_zero) modulo 2³²; fn COPY or "
         "RELU, scale 1). With `forward` the signals are given when the first results leave the "
-        "array, and the vector instruction that takes one ends no earlier than the last.",
+        "array, and the instruction that takes one ends no earlier than the last.",
     ),
 )

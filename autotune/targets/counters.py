@@ -173,8 +173,9 @@ def _direction_rows(way: int, name: str, done: str, by: str) -> Iterator[Counter
         f"of whole bursts {done}",
         lambda r: r.sum("bursts", way) * r.spec.dram.burst_bytes,
     )
+    again = "; a gather may want one more than once" if way == READ else ""
     yield _sum(
-        f"dram_{name}_useful_bytes", "bytes", f"{done} that {by} wanted", "wanted_bytes", way
+        f"dram_{name}_useful_bytes", "bytes", f"{done} that {by} wanted{again}", "wanted_bytes", way
     )
     yield Counter(
         f"dram_{name}_row_hits",

@@ -80,3 +80,14 @@ def loop(trips: int, *body: Instruction, level: int = 0) -> tuple[Instruction, .
     return (
         make(Opcode.LOOP, trips=trips, level=level), *body, make(Opcode.END, level=level)
     )  # fmt: skip
+
+
+FILLED = 2048
+"""Words that ``alone`` fills first, so that all of them may be read."""
+
+
+def alone(instruction: Instruction, spec: HardwareSpec = PLAIN, **rest: object) -> dict[str, int]:
+    """Counters of one instruction, without those of the FILL before it."""
+    before = counted(fill(0, size4=FILLED), spec=spec, **rest)
+    after = counted(fill(0, size4=FILLED), instruction, spec=spec, **rest)
+    return {name: after[name] - before[name] for name in after}
