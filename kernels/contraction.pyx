@@ -15,22 +15,26 @@ UNROLL = 4
 def matmul(writer, c, a, b, reduction, epilogue):
     """c[…,M,N] (+)= a[…,M,K] · b[…,K,N]; batch dimensions of a and b are broadcast to c's.
 
-    ``reduction`` gives the accumulate fields, ``epilogue`` those of bias and activation with the
-    bias view under ``view`` (or None).
+    ``reduction`` gives the accumulate fields, ``epilogue`` those of bias and activation, with the
+    bias view under ``view`` and that of the tile to add under ``residual`` where there is one.
     """
     batch = c.sizes[:-2]
     a = a.broadcast((*batch, *a.sizes[-2:]))
     b = b.broadcast((*batch, *b.sizes[-2:]))
 
-    def body(writer, c, a, b):
+    residual = epilogue.get("residual")
+    added = () if residual is None else (residual.broadcast(c.sizes),)
+
+    def body(writer, c, a, b, *added):
         sizes = {"m": c.sizes[0], "n0": c.sizes[1], "k0": a.sizes[1]}
         strides = {
             "a_m": a.strides[0], "a_k0": a.strides[1], "b_k0": b.strides[0],
             "b_n0": b.strides[1], "c_m": c.strides[0], "c_n0": c.strides[1],
         }
-        _multiply(writer, c, a, b, {**sizes, **strides}, reduction, epilogue)
+        fields_out = _with_views(epilogue, (), added)
+        _multiply(writer, c, a, b, {**sizes, **strides}, reduction, fields_out)
 
-    _over_batch(writer, len(batch), (c, a, b), body)
+    _over_batch(writer, len(batch), (c, a, b, *added), body)
 
 
 def conv(writer, y, x, w, strides, dilations, int group, reduction, epilogue):
@@ -38,6 +42,8 @@ def conv(writer, y, x, w, strides, dilations, int group, reduction, epilogue):
 
     Rows of the array take output channels, columns take output pixels.
     """
+    residual = epilogue.get("residual")
+    added = () if residual is None else (residual.broadcast(y.sizes).split(1, group),)
     y, x, w = y.split(1, group), x.split(1, group), w.split(0, group)
     # [N, G, M, OH, OW], [N, G, C, H, W], [G, M, C, KH, KW] -> w with a broadcast batch dimension
     w = _prepend(w, y.sizes[0])
@@ -45,8 +51,8 @@ def conv(writer, y, x, w, strides, dilations, int group, reduction, epilogue):
     bias = epilogue.get("view")
     biases = () if bias is None else (_prepend(bias.split(0, group), y.sizes[0]),)
 
-    def body(writer, y, x, w, *bias):
-        fields_out = {**epilogue, "view": bias[0]} if bias else epilogue
+    def body(writer, y, x, w, *views):
+        fields_out = _with_views(epilogue, views[:len(biases)], views[len(biases):])
         out, rows, cols = y.sizes
         channels, taps_h, taps_w = w.sizes[1:]
         sizes = {"m": out, "n1": rows, "n0": cols, "k2": taps_h, "k1": taps_w, "k0": channels}
@@ -59,7 +65,7 @@ def conv(writer, y, x, w, strides, dilations, int group, reduction, epilogue):
         }
         _multiply(writer, y, w, x, {**sizes, **fields}, reduction, fields_out)
 
-    _over_batch(writer, 2, (y, x, w, *biases), body)
+    _over_batch(writer, 2, (y, x, w, *biases, *added), body)
 
 
 def depthwise(writer, y, x, w, bias, strides, dilations):
@@ -95,6 +101,16 @@ def _prepend(view, int extent):
     )
 
 
+def _with_views(epilogue, biases, residuals):
+    """The epilogue with the views of one batch element."""
+    found = dict(epilogue)
+    if biases:
+        found["view"] = biases[0]
+    if residuals:
+        found["residual"] = residuals[0]
+    return found
+
+
 def _multiply(writer, c, a, b, fields, reduction, epilogue):
     cdef dict words = {**c.address("c"), **a.address("a"), **b.address("b"), **fields, **reduction}
     reads = (a, b) if not reduction["accumulate"] else (a, b, c)
@@ -102,7 +118,14 @@ def _multiply(writer, c, a, b, fields, reduction, epilogue):
     if bias is not None:
         words.update(bias.address("bias"))
         reads = (*reads, bias)
-    words.update({name: value for name, value in epilogue.items() if name != "view"})
+    residual = epilogue.get("residual")
+    if residual is not None:
+        words.update(residual.address("r"))
+        words.update(adds=1, r_m=residual.strides[0], r_n0=residual.strides[-1])
+        if residual.rank == 3:
+            words["r_n1"] = residual.strides[1]
+        reads = (*reads, residual)
+    words.update({name: v for name, v in epilogue.items() if name not in ("view", "residual")})
     writer.emit(Opcode.MATMUL, Unit.MATRIX, (c,), reads, **words)
 
 

@@ -120,9 +120,7 @@ def _read_buffers(step: Step, steps: list[Step]) -> tuple[int, ...]:
         return (step.buffer,)
     made = {s.stage.output: s.stage.result for s in steps}
     stage = step.stage
-    found = [b for b in (*stage.operands, stage.epilogue.bias) if b is not None]
-    found += [made[x] for x in stage.op.inputs if x in made]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys((*stage.loads, *(made[x] for x in stage.inputs if x in made))))
 
 
 def _users(steps: list[Step], n: int) -> list[_Use]:

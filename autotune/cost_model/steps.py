@@ -24,9 +24,8 @@ def steps_of(tiling: Tiling, spec: HardwareSpec) -> list[Step]:
     loaded: set[int] = set()
     steps: list[Step] = []
     for stage in nest.stages:
-        bias = stage.epilogue.bias
-        for index in (*stage.operands, bias):
-            if index is not None and index not in loaded:
+        for index in stage.loads:
+            if index not in loaded:
                 loaded.add(index)
                 steps.append(_load(tiling, stage, index, spec))
         steps.extend(_computed(tiling, stage, spec))

@@ -142,6 +142,8 @@ def _contraction(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec)
     streamed = k * (-(-n // spec.matrix.cols) * m + -(-m // spec.matrix.rows) * n)
     # every piece writes its results, all but the first read them to add to
     again = 2.0 - 1.0 / tiling.parts[tiling.k_dim(stage.contraction)]
+    if stage.epilogue.residual is not None:
+        again = again + 1.0 / tiling.parts[tiling.k_dim(stage.contraction)]
     touched = np.asarray(repeats * (streamed + again * m * n), dtype=np.float64)
     return Cost(np.asarray(cycles, dtype=np.float64), repeats, macs, 0.0, touched)
 

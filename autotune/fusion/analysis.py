@@ -4,6 +4,7 @@ from the inputs forwards."""
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from autotune.fusion.footprint import (
     Footprint,
@@ -25,6 +26,7 @@ from autotune.fusion.nest import (
     Epilogue,
     Nest,
     Rejection,
+    Residual,
     Stage,
     k_axis,
 )
@@ -251,30 +253,52 @@ class _Builder:
     def _epilogue(
         self, op: Op, operands: tuple[int | None, ...], masks: dict[str, float]
     ) -> tuple[Epilogue, str, tuple[str, ...]]:
-        """Bias and activation that follow a contraction and can leave with its accumulator."""
-        output, bias, fn = op.output, None, None
+        """Sums with a bias vector and with another tile, then an activation, that follow a
+        contraction and can leave with its accumulator."""
+        bias = operands[2] if op.family is Family.CONV and len(op.inputs) == 3 else None
+        epilogue, output = Epilogue(bias), op.output
         merged: tuple[str, ...] = ()
-        if op.family is Family.CONV and len(op.inputs) == 3:
-            bias = operands[2]
         user = self._only_user(output)
-        if user is not None and op.family is Family.MATMUL and output not in masks:
-            other = self._row_bias(user, output)
-            if other is not None:
-                bias = self._load(other, (self.footprints[user.output][-1],))
-                output, merged = user.output, (user.output,)
-                user = self._only_user(output)
-        if user is not None and user.kind in EPILOGUE_FNS and output not in masks:
-            fn, output, merged = user, user.output, (*merged, user.output)
-        return Epilogue(bias, fn), output, merged
+        while user is not None and epilogue.fn is None and output not in masks:
+            grown = self._grown(epilogue, op, user, output)
+            if grown is None:
+                break
+            epilogue, output, merged = grown, user.output, (*merged, user.output)
+            user = self._only_user(output)
+        return epilogue, output, merged
 
-    def _row_bias(self, user: Op, output: str) -> str | None:
-        """The constant vector that ``user`` adds to every row of ``output``, if that is all."""
+    def _grown(self, epilogue: Epilogue, op: Op, user: Op, output: str) -> Epilogue | None:
+        """The epilogue of ``op`` with ``user`` of ``output`` in it; None where it has no place."""
+        if user.kind in EPILOGUE_FNS:
+            return replace(epilogue, fn=user)
+        other = self._addend(user, output)
+        if other is None:
+            return None
+        made = other in self.group.producer
+        is_row = self.types[other].shape == self.types[output].shape[-1:]
+        if op.family is Family.MATMUL and epilogue.bias is None and is_row and not made:
+            return replace(epilogue, bias=self._load(other, (self.footprints[user.output][-1],)))
+        index = user.inputs.index(other)
+        need = input_footprint(user, index, self.footprints[user.output], self.types)
+        if epilogue.residual is not None or not (made or self._at_hand(other, need)):
+            return None
+        buffer = None if made else self._load(other, need)
+        return replace(epilogue, residual=Residual(other, need, buffer))
+
+    def _at_hand(self, tensor: str, need: Footprint) -> bool:
+        """Whether a product may wait for an addend from DRAM: it was loaded for an earlier stage,
+        or is a vector. A whole tile would come while the product runs and is added behind it
+        (docs/decisions/0009-fused-primitives.md has the cycles)."""
+        loaded = Buffer(BufferRole.LOAD, tensor, need) in self.load_keys
+        return loaded or sum(n > 1 for n in self.types[tensor].shape) <= 1
+
+    def _addend(self, user: Op, output: str) -> str | None:
+        """What ``user`` adds to every element of ``output``, if that is all it does and the
+        addend is there by then: loaded, or made by an earlier stage."""
         if user.kind is not OpKind.ADD or self.types[user.output].shape != self.types[output].shape:
             return None
-        other = next(x for x in user.inputs if x != output) if len(set(user.inputs)) == 2 else None
-        if other is None or other in self.group.producer:
-            return None
-        return other if self.types[other].shape == self.types[output].shape[-1:] else None
+        other = next(x for x in user.inputs if x != output)
+        return None if other in self.group.producer and other not in self.located else other
 
     def _in_place(self, op: Op, operands: tuple[int | None, ...]) -> int | None:
         """A dying operand of the same shape whose buffer the result can take over."""

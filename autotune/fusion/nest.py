@@ -52,11 +52,23 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
+class Residual:
+    """A tile that a contraction's epilogue adds: the part ``footprint`` of ``tensor``, in the loaded
+    buffer ``buffer``, or made inside the nest where that is None."""
+
+    tensor: str
+    footprint: Footprint
+    buffer: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Epilogue:
-    """What a contraction applies on the way out of the accumulator."""
+    """What a contraction applies on the way out of the accumulator: fn(sums + bias + residual)."""
 
     bias: int | None = None
     """Buffer of the bias vector."""
+    residual: Residual | None = None
+    """The tile added, broadcast where it is smaller."""
     fn: Op | None = None
     """The activation operator merged into it."""
 
@@ -79,6 +91,19 @@ class Stage:
     view: bool = False
     mask: float | None = None
     """Fill value for the parts outside the tensor, where a window operator reads them."""
+
+    @property
+    def loads(self) -> tuple[int, ...]:
+        """Loaded buffers that it reads: those of its operands, then those of its epilogue."""
+        residual = self.epilogue.residual
+        added = None if residual is None else residual.buffer
+        return tuple(i for i in (*self.operands, self.epilogue.bias, added) if i is not None)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Tensors that it reads, loaded or made; a loaded bias left out."""
+        residual = self.epilogue.residual
+        return self.op.inputs if residual is None else (*self.op.inputs, residual.tensor)
 
 
 @dataclass(frozen=True, slots=True)

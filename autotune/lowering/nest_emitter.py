@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autotune.fusion.footprint import Footprint, input_footprint
-from autotune.fusion.nest import Buffer, Nest, Stage, k_axis
+from autotune.fusion.nest import Buffer, Epilogue, Nest, Residual, Stage, k_axis
 from autotune.graph.op import Family
 from autotune.graph.tensor import TensorType
 from autotune.isa.table import When
@@ -123,10 +123,8 @@ class NestEmitter:
 
     def _loads(self, writer: TileWriter, stage: Stage, position: int) -> None:
         """Fill the whole-footprint operands of a stage that belong to this level."""
-        bias = stage.epilogue.bias
-        wanted = (*stage.operands, *(() if bias is None else (bias,)))
-        for index in wanted:
-            if index is None or index in self.loaded or self.load_level[index] != position:
+        for index in stage.loads:
+            if index in self.loaded or self.load_level[index] != position:
                 continue
             if not self._in_pieces(index):
                 self._load(writer, index, self._turn(self.nest.buffers[index]), None)
@@ -286,16 +284,25 @@ class NestEmitter:
         return view.slice(axis, origin.first, size).moved(0, terms)
 
     def _epilogue(self, stage: Stage, when: When) -> dict[str, object]:
-        bias, fn = stage.epilogue.bias, stage.epilogue.fn
-        if when is When.NEVER or (bias is None and fn is None):
+        bias, residual, fn = stage.epilogue.bias, stage.epilogue.residual, stage.epilogue.fn
+        if when is When.NEVER or stage.epilogue == Epilogue():
             return {}
         fields: dict[str, object] = {"epilogue": int(when)}
         if bias is not None:
             fields["view"] = self.loaded[bias].view
             fields["bias_axis"] = 1 if stage.op.family is Family.CONV else 2
+        if residual is not None:
+            fields["residual"] = self._residual(residual)
         if fn is not None:
             fields.update(activation(fn))
         return fields
+
+    def _residual(self, residual: Residual) -> View:
+        """The tile that an epilogue adds to the current one."""
+        held = residual.buffer
+        tile = self.tiles[residual.tensor] if held is None else self.loaded[held]
+        need = residual.footprint
+        return tile.part(origin_of(need, self.segments), sizes_of(need, self.segments))
 
 
 def coordinates(origin: tuple[Origin, ...] | list[Origin]) -> list[tuple[int, int, int]]:
