@@ -346,14 +346,18 @@ def _energy_rows() -> Iterator[Counter]:
     yield Counter("energy_fj", "femtojoules", "in all", energy_fj, whole=True)
 
 
-COUNTERS: dict[str, Counter] = {
-    row.name: row
-    for rows in (
-        _program_rows, _sequencer_rows, _dram_rows, _matrix_rows, _vector_rows, _scratchpad_rows,
-        _energy_rows,
-    )
-    for row in rows()
-}  # fmt: skip
+FAMILIES: dict[str, tuple[Counter, ...]] = {
+    "Program and units": tuple(_program_rows()),
+    "Sequencers": tuple(_sequencer_rows()),
+    "DRAM": tuple(_dram_rows()),
+    "Matrix array": tuple(_matrix_rows()),
+    "Vector unit": tuple(_vector_rows()),
+    "Scratchpad": tuple(_scratchpad_rows()),
+    "Energy": tuple(_energy_rows()),
+}
+"""The counters by what they count."""
+
+COUNTERS: dict[str, Counter] = {row.name: row for rows in FAMILIES.values() for row in rows}
 """Every counter, in the order in which they print."""
 
 PART_COUNTERS = tuple(name for name, row in COUNTERS.items() if not row.whole)
