@@ -31,7 +31,7 @@ typedef struct {
     int64_t start;  /* of the head, NEVER while it cannot */
     int64_t wanted; /* start of the head but for the ports of the scratchpad */
     int64_t bound;  /* the head ends no earlier: what is forwarded to it has then arrived */
-    int32_t cause;  /* what the head waited for last */
+    int32_t cause, bound_cause; /* what the head waited for last, and to the bound */
 } Queue;
 
 typedef struct {

@@ -20,7 +20,7 @@ static void refresh(Core *core, Queue *q) {
     const Entry *e = &q->ring[q->head];
     const Word *word = e->word;
     int64_t start = later(e->dispatched, q->free), bound = 0;
-    int32_t cause = SPENT_SEMAPHORE;
+    int32_t cause = SPENT_SEMAPHORE, bound_cause = SPENT_SEMAPHORE;
     for (int i = 0; word->waits[i]; i++) {
         const Semaphore *s = &core->semaphores[word->waits[i]];
         if (s->tail - s->head <= word->again[i]) return;
@@ -29,11 +29,15 @@ static void refresh(Core *core, Queue *q) {
             start = s->ring[at];
             cause = word->why[i];
         }
-        if (s->bound && s->bound[at] > bound) bound = s->bound[at];
+        if (s->bound && s->bound[at] > bound) {
+            bound = s->bound[at];
+            bound_cause = word->why[i];
+        }
     }
     q->start = q->wanted = start;
     q->bound = bound;
     q->cause = cause;
+    q->bound_cause = bound_cause;
 }
 
 static void advance(Machine *m, Core *core);
@@ -224,7 +228,7 @@ static void start_head(Machine *m, Core *core, Queue *q) {
         a->spent[SPENT_BANK] += w->bank_cycles;
     }
     if (end < q->bound) {
-        a->spent[SPENT_OPERAND] += q->bound - end;
+        a->spent[q->bound_cause] += q->bound - end;
         end = q->bound;
     }
     int64_t signalled = w->forward ? start + w->lead_cycles : end;

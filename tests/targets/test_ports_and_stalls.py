@@ -182,6 +182,17 @@ def test_a_store_of_a_forwarding_product_ends_no_earlier_either() -> None:
     )
 
 
+def test_a_load_that_takes_the_place_of_a_forwarding_product_waits_for_room() -> None:
+    """All of the product's reads are done when it is, so the load ends no earlier either."""
+    taker = load(0, 2048, 16, wait0=1)
+    body = (fill(0, size4=8), matmul(8, 8, 100, signal0=1, forward=1), taker)
+    found = counted(*body, tensors=(X,))
+    assert found["cycles"] == 2 + PRODUCT
+    spent = SETUP + MISS + BURST
+    assert found["load_stall_full_cycles"] == 2 + PRODUCT - spent - 3
+    assert found["load_idle_cycles"] == 0
+
+
 def test_what_comes_behind_the_consumer_is_not_held() -> None:
     behind = fill(3000, size4=8)
     assert forwarding(1, unary(OUTPUTS), behind)["cycles"] == 2 + PRODUCT + 4
