@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from autotune.cli.console import emit, facts, say, show
+from autotune.cli.group_costs import GroupCost, documents, group_costs, tell
 from autotune.cli.options import DimOption, JsonOption, SeedOption, dimensions
 from autotune.cli.tracing import TraceLimitOption, TraceOption, record
 from autotune.errors import InputError
@@ -37,6 +38,9 @@ def run(
         bool, typer.Option("--online", help="Learn from the runs and follow drift.")
     ] = False,
     out: Annotated[Path | None, typer.Option("--out", help="NPZ file for the outputs.")] = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Show what each fusion group cost, and why.")
+    ] = False,
     trace: TraceOption = None,
     trace_limit: TraceLimitOption = None,
     dim: DimOption = None,
@@ -66,7 +70,8 @@ def run(
             save(out, outputs)
         if trace is not None:
             record(session, trace, trace_limit)
-        report(session, differences, json)
+        costs = group_costs(session) if profile else None
+        report(session, differences, costs, json)
     return int(any(not ok for _, ok in differences.values()))
 
 
@@ -134,8 +139,14 @@ def _difference(output: Array, wanted: Array) -> tuple[float, bool]:
     return float(np.abs(given - wanted).max()), close
 
 
-def report(session: Session, differences: dict[str, tuple[float, bool]], json: bool) -> None:
-    """Print what the runs cost and whether the numbers are right."""
+def report(
+    session: Session,
+    differences: dict[str, tuple[float, bool]],
+    costs: tuple[GroupCost, ...] | None,
+    json: bool,
+) -> None:
+    """Print what the runs cost, by group where that was asked for, and whether the numbers are
+    right."""
     last = session.last_run
     if json:
         emit(
@@ -150,6 +161,7 @@ def report(session: Session, differences: dict[str, tuple[float, bool]], json: b
                     {"kind": e.kind.value, "run": e.run, "text": e.text, "figures": dict(e.figures)}
                     for e in session.events
                 ],
+                **({} if costs is None else {"groups": documents(costs)}),
             }
         )
         return
@@ -161,6 +173,8 @@ def report(session: Session, differences: dict[str, tuple[float, bool]], json: b
             "DRAM bytes": f"{last.dram_bytes:,}",
         }
     )
+    if costs is not None:
+        tell(costs)
     if differences:
         rows = [(n, f"{d:.3g}", "ok" if ok else "DIFFERS") for n, (d, ok) in differences.items()]
         show(
