@@ -12,14 +12,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from autotune import api
-from autotune.isa.program import DramTensor, Instruction, Program, Role
-from autotune.isa.table import Opcode
 from autotune.runtime.drift_demo import demonstrate_drift
 from autotune.store.store import Store
 from autotune.targets.library import target
+from emulator import emulator_figures
 
 NETWORKS = ("light_squeezenet", "light_resnet50", "mlp", "transformer_block")
 SPECS = ("edge", "mobile", "server")
@@ -116,117 +113,6 @@ def bench_drift(network: str, spec: str, store: Store) -> dict[str, float]:
     }
 
 
-def loop_program(trips: int) -> Program:
-    """Loads, multiplies, vector operations and stores inside two hardware loops."""
-
-    def block(role: Role, name: str) -> DramTensor:
-        return DramTensor(name, (64, 64), role)
-
-    tile = {"size0": 16, "size1": 16}
-
-    def square(name: str, base: int) -> dict[str, int]:
-        return {f"{name}_base": base, f"{name}_stride0": 16, f"{name}_stride1": 1}
-
-    body = (
-        Instruction.make(Opcode.LOAD, tensor=0, **square("dst", 0), **tile, wait0=3, signal0=1),
-        Instruction.make(
-            Opcode.MATMUL,
-            a_base=0,
-            b_base=0,
-            c_base=256,
-            m=16,
-            n0=16,
-            k0=16,
-            a_m=16,
-            a_k0=1,
-            b_k0=16,
-            b_n0=1,
-            c_m=16,
-            c_n0=1,
-            wait0=1,
-            wait1=4,
-            signal0=2,
-            signal1=3,
-        ),
-        Instruction.make(
-            Opcode.UNARY,
-            fn=1,
-            **square("dst", 512),
-            **square("src", 256),
-            **tile,
-            wait0=2,
-            wait1=6,
-            signal0=5,
-            signal1=4,
-        ),
-        Instruction.make(Opcode.STORE, tensor=1, **square("src", 512), **tile, wait0=5, signal0=6),
-    )
-    stream = (
-        Instruction.make(Opcode.LOOP, trips=trips, level=0),
-        Instruction.make(Opcode.LOOP, trips=100, level=1),
-        *body,
-        Instruction.make(Opcode.END, level=1),
-        Instruction.make(Opcode.END, level=0),
-        Instruction.make(Opcode.HALT),
-    )
-    tensors = (block(Role.INPUT, "x"), block(Role.OUTPUT, "y"))
-    return Program("loop", tensors, (stream,), ((0, 0, 0, 1, 1, 0, 1),), 768)
-
-
-def matmul_program(extent: int, trips: int) -> Program:
-    """One square multiplication, repeated."""
-    operands = {"a_base": 0, "b_base": extent * extent, "c_base": 2 * extent * extent}
-    strides = {"a_m": extent, "a_k0": 1, "b_k0": extent, "b_n0": 1, "c_m": extent, "c_n0": 1}
-    load = {"size0": 2 * extent, "size1": extent, "dst_stride0": extent, "dst_stride1": 1}
-    stream = (
-        Instruction.make(Opcode.LOAD, tensor=0, **load, signal0=1),
-        Instruction.make(Opcode.WAIT, unit=2, semaphore=1),
-        Instruction.make(Opcode.LOOP, trips=trips, level=0),
-        Instruction.make(Opcode.MATMUL, **operands, **strides, m=extent, n0=extent, k0=extent),
-        Instruction.make(Opcode.END, level=0),
-        Instruction.make(Opcode.HALT),
-    )
-    tensors = (DramTensor("x", (2 * extent, extent), Role.INPUT),)
-    return Program(f"matmul{extent}", tensors, (stream,), ((0, 0),), 3 * extent * extent)
-
-
-def bench_emulator() -> dict[str, float]:
-    """Executed instructions per second, and multiply-adds per second with numbers."""
-    machine = target("edge")
-    say("emulator speed")
-    figures: dict[str, float] = {}
-    trips = 2000
-    program = loop_program(trips)
-    machine.time(loop_program(1))
-    executed = trips * 100 * 4
-    seconds = best_of(lambda: machine.time(program))
-    figures["timing_only_instructions_per_second"] = executed / seconds
-    x = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
-    small = loop_program(trips // 10)
-    seconds = best_of(lambda: machine.run(small, {"x": x}))
-    figures["numeric_instructions_per_second"] = executed / 10 / seconds
-    for extent in (16, 32, 128):
-        trips_here = 2**29 // extent**3
-        x = np.random.default_rng(0).standard_normal((2 * extent, extent)).astype(np.float32)
-        program = matmul_program(extent, trips_here)
-        seconds = best_of(lambda: machine.run(program, {"x": x}))  # noqa: B023 (called at once)
-        figures[f"numeric_macs_per_second_{extent}"] = trips_here * extent**3 / seconds
-    for name, value in figures.items():
-        say(f"  {name}: {value:.3g}")
-    return figures
-
-
-def best_of(call: object, repeats: int = 3) -> float:
-    """Least seconds of a few calls: the machine is shared, noise only adds."""
-    assert callable(call)
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
 def table(rows: list[SpecRow]) -> str:
     """The plans' figures as text."""
     lines = [
@@ -284,8 +170,8 @@ def markdown(rows: list[SpecRow], emulator: Mapping[str, float]) -> str:
         f"| {row.held_out['coverage']:.1%} |"
         for row in rows
     ]
-    lines += ["", "| emulator, one thread | per second |", "|---|---|"]
-    lines += [f"| {name} | {value:.3g} |" for name, value in emulator.items()]
+    lines += ["", "| emulator | figure |", "|---|---|"]
+    lines += [f"| {name} | {value:.4g} |" for name, value in emulator.items()]
     for row in rows:
         if row.drift:
             lines += [
@@ -304,12 +190,13 @@ def main() -> None:
     parser.add_argument("--markdown", type=Path, help="also write docs/figures.md here")
     parser.add_argument("--specs", nargs="*", default=SPECS, help="targets to measure")
     arguments = parser.parse_args()
-    emulator = bench_emulator()
+    say("emulator speed")
+    emulator = emulator_figures()
     with tempfile.TemporaryDirectory() as home:
         rows = [bench_spec(spec, Path(home)) for spec in arguments.specs]
     print(table(rows))
     for name, value in emulator.items():
-        print(f"{name:42} {value:.3g}")
+        print(f"{name:64} {value:.4g}")
     for row in rows:
         for name, value in row.drift.items():
             print(f"drift {row.spec} {name:36} {value:.6g}")

@@ -23,13 +23,13 @@ from autotune.schedule.space import default_schedule
 from autotune.targets.emulator import EmulatorTarget
 from autotune.targets.library import load_spec
 from autotune.targets.spec import HardwareSpec
-from bench import loop_program
 from child import best_cpu_seconds, spent
+from emulator import loop_program
 
 NETWORK = "light_resnet50"
 DECADES = (1, 10, 100, 1000)
 TURNS = 15
-TRIPS = 10
+TRIPS = 100
 """Trips of the outer loop that the decades multiply: 4000 instructions."""
 
 

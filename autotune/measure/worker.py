@@ -15,6 +15,7 @@ from multiprocessing.connection import Connection
 
 from autotune.measure.attempt import Lower, attempt
 from autotune.schedule.candidate import Candidate
+from autotune.targets.counters import Counters
 from autotune.targets.protocol import Execution, Target
 
 _UNLOADABLE = (AttributeError, ImportError, TypeError, ValueError, pickle.UnpicklingError)
@@ -95,6 +96,6 @@ def _answer_all(line: Connection) -> None:
 
 def _portable(result: Execution | str) -> Execution | str:
     """A result that can be pickled, whatever mapping the target keeps its counters in."""
-    if isinstance(result, str) or type(result.counters) is dict:
+    if isinstance(result, str) or type(result.counters) in (dict, Counters):
         return result
     return replace(result, counters=dict(result.counters))

@@ -367,22 +367,25 @@ PART_COUNTERS = tuple(name for name, row in COUNTERS.items() if not row.whole)
 class Counters(Mapping[str, int]):
     """The counters of one reading, each worked out when it is asked for."""
 
-    __slots__ = ("_names", "_reading")
+    __slots__ = ("_reading", "_rows")
 
     def __init__(self, reading: Reading, names: tuple[str, ...] | None = None) -> None:
         self._reading = reading
-        self._names = tuple(COUNTERS) if names is None else names
+        self._rows = COUNTERS if names is None else {name: COUNTERS[name] for name in names}
 
     def __getitem__(self, name: str) -> int:
-        if name not in self._names:
-            raise KeyError(name)
-        return COUNTERS[name].read(self._reading)
+        return self._rows[name].read(self._reading)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self._rows)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._rows)
+
+    def counted(self) -> dict[str, int]:
+        """All of them, worked out now."""
+        reading = self._reading
+        return {name: row.read(reading) for name, row in self._rows.items()}
 
     def __reduce__(self) -> tuple[type[dict[str, int]], tuple[dict[str, int]]]:
-        return dict, (dict(self),)
+        return dict, (self.counted(),)
