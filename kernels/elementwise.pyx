@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Tile emitters of element-wise operators, softmax and layer normalisation."""
 
-from autotune.isa.table import BinaryFn, Opcode, ReduceFn, UnaryFn, Unit
+from autotune.isa.table import BinaryFn, Opcode, ReduceFn, StageKind, UnaryFn, Unit
 from autotune.isa.tile import sizes_of
 
 
@@ -32,6 +32,33 @@ def fma(writer, y, lhs, rhs):
     )
 
 
+def chain(writer, y, x, stages, sides):
+    """y = the ``stages`` of x one after the other, in one pass; all operands are broadcast to ``y``.
+
+    A stage is (StageKind, function, p0, p1), at most 4 of them; ``sides`` are at most 2 views.
+    """
+    x, sides = x.broadcast(y.sizes), [side.broadcast(y.sizes) for side in sides]
+    cdef dict fields = {**y.operand("dst"), **x.operand("src"), **sizes_of(y.sizes)}
+    for number, side in enumerate(sides):
+        fields.update(side.operand(f"side{number}"))
+    for number, (kind, fn, p0, p1) in enumerate(stages):
+        fields.update({
+            f"stage{number}_kind": int(kind), f"stage{number}_fn": int(fn),
+            f"stage{number}_p0": p0, f"stage{number}_p1": p1,
+        })
+    writer.emit(Opcode.CHAIN, Unit.VECTOR, (y,), (x, *sides), **fields)
+
+
+def _with(int number, fn):
+    """The stage that takes side operand ``number`` on its right."""
+    return (StageKind.WITH1 if number else StageKind.WITH0, fn, 0.0, 0.0)
+
+
+def _apply(fn, float p0=0.0, float p1=0.0):
+    """The stage of a unary function."""
+    return (StageKind.UNARY, fn, p0, p1)
+
+
 def fill(writer, y, float value):
     """y = value."""
     writer.emit(
@@ -55,31 +82,34 @@ def softmax(writer, y, x, rows):
     first so that exp cannot overflow.
     """
     reduce(writer, ReduceFn.MAX, rows, x)
-    binary(writer, BinaryFn.SUB, y, x, rows)
-    unary(writer, UnaryFn.EXP, y, y)
+    chain(writer, y, x, (_with(0, BinaryFn.SUB), _apply(UnaryFn.EXP)), (rows,))
     reduce(writer, ReduceFn.SUM, rows, y)
     unary(writer, UnaryFn.RECIPROCAL, rows, rows)
     binary(writer, BinaryFn.MUL, y, y, rows)
 
 
-def layer_norm(writer, y, x, scale, bias, rows, squares, float epsilon):
+def layer_norm(writer, y, x, scale, bias, rows, float epsilon):
     """y = (x − mean) / √(var + epsilon) · scale + bias over the dimensions where ``rows`` has
     extent 1, in two passes (mean, then squared deviations), which keeps fp32 accurate.
 
-    ``rows`` holds one value per row, ``squares`` a tile like ``x``; ``bias`` may be None.
+    ``rows`` holds two values per row, in its last dimension; ``y`` holds the squares meanwhile, so
+    that it must not be ``x``. ``bias`` may be None.
     """
+    last = rows.rank - 1
+    mean, spread = rows.slice(last, 0, 1), rows.slice(last, 1, 1)
     cdef int count = 1
-    for kept, extent in zip(rows.sizes, x.sizes):
+    for kept, extent in zip(mean.sizes, x.sizes):
         if kept != extent:
             count *= extent
-    reduce(writer, ReduceFn.SUM, rows, x)
-    unary(writer, UnaryFn.AFFINE, rows, rows, 1.0 / count, 0.0)
-    binary(writer, BinaryFn.SUB, y, x, rows)
-    unary(writer, UnaryFn.SQUARE, squares, y)
-    reduce(writer, ReduceFn.SUM, rows, squares)
-    unary(writer, UnaryFn.AFFINE, rows, rows, 1.0 / count, epsilon)
-    unary(writer, UnaryFn.RSQRT, rows, rows)
-    binary(writer, BinaryFn.MUL, y, y, rows)
-    binary(writer, BinaryFn.MUL, y, y, scale)
-    if bias is not None:
-        binary(writer, BinaryFn.ADD, y, y, bias)
+    centred = _with(0, BinaryFn.SUB)
+    reduce(writer, ReduceFn.SUM, mean, x)
+    unary(writer, UnaryFn.AFFINE, mean, mean, 1.0 / count, 0.0)
+    chain(writer, y, x, (centred, _apply(UnaryFn.SQUARE)), (mean,))
+    reduce(writer, ReduceFn.SUM, spread, y)
+    deviation = (_apply(UnaryFn.AFFINE, 1.0 / count, epsilon), _apply(UnaryFn.RSQRT))
+    chain(writer, spread, spread, deviation, ())
+    chain(writer, y, x, (centred, _with(1, BinaryFn.MUL)), (mean, spread))
+    if bias is None:
+        binary(writer, BinaryFn.MUL, y, y, scale)
+    else:
+        chain(writer, y, y, (_with(0, BinaryFn.MUL), _with(1, BinaryFn.ADD)), (scale, bias))

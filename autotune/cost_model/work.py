@@ -48,6 +48,9 @@ PASSES: dict[OpKind, Pass] = {
 """Element-wise kinds that take more than one cycle per pass."""
 
 
+_ONE, _TWO = (Pass.SIMPLE,), (Pass.SIMPLE, Pass.SIMPLE)
+
+
 @dataclass(frozen=True, slots=True)
 class Cost:
     """Of one run of a stage: busy cycles, instructions, multiply-adds, vector elements times their
@@ -69,7 +72,8 @@ class VectorWork:
     elements: Extent
     operands: int
     written: Extent
-    kind: Pass = Pass.SIMPLE
+    kinds: tuple[Pass, ...] = (Pass.SIMPLE,)
+    """Of the stages that a pass runs through."""
     conflict: Extent = 1
     """Cycles that reading one pass takes for its banks."""
 
@@ -109,11 +113,11 @@ def stage_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -
     cycles, lane_elements, touched = (np.zeros(tiles.count.shape) for _ in range(3))
     instructions: Extent = 0
     for work in _passes(tiling, stage, tiles, spec):
-        each = pass_cycles(work.kind, spec.vector)
-        passes = -(-work.elements // spec.vector.lanes) * each * work.conflict
-        cycles += work.repeats * (spec.vector.setup_cycles + passes)
+        stages = [pass_cycles(kind, spec.vector) for kind in work.kinds]
+        passes = -(-work.elements // spec.vector.lanes) * max(stages) * work.conflict
+        cycles += work.repeats * (spec.vector.setup_cycles + len(stages) - 1 + passes)
         instructions = instructions + work.repeats
-        lane_elements += work.repeats * work.elements * each
+        lane_elements += work.repeats * work.elements * sum(stages)
         touched += work.repeats * (work.elements * work.operands + work.written)
     return Cost(cycles, instructions, 0.0, lane_elements, touched)
 
@@ -165,7 +169,7 @@ def _passes(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> I
     match op.family:
         case Family.UNARY | Family.BINARY:
             kind = PASSES.get(op.kind, Pass.SIMPLE)
-            yield VectorWork(1, elements, len(op.inputs), elements, kind)
+            yield VectorWork(1, elements, len(op.inputs), elements, (kind,))
         case Family.TRANSPOSE:
             pitches = _pitches(tiling, stage, tiles)
             turned = [pitches[d] for d in op.ints("perm")]
@@ -232,17 +236,19 @@ def _conflict(sizes: list[Extent], strides: list[Extent], spec: HardwareSpec) ->
 
 def _softmax(elements: Extent, rows: Extent) -> Iterator[VectorWork]:
     yield VectorWork(2, elements, 1, rows)
-    yield VectorWork(2, elements, 2, elements)
-    yield VectorWork(1, elements, 1, elements, Pass.TRANSCENDENTAL)
-    yield VectorWork(1, rows, 1, rows, Pass.DIVIDE)
+    yield VectorWork(1, elements, 2, elements, (Pass.SIMPLE, Pass.TRANSCENDENTAL))
+    yield VectorWork(1, elements, 2, elements)
+    yield VectorWork(1, rows, 1, rows, (Pass.DIVIDE,))
 
 
 def _layer_norm(stage: Stage, elements: Extent, rows: Extent) -> Iterator[VectorWork]:
     yield VectorWork(2, elements, 1, rows)
-    yield VectorWork(1, elements, 1, elements)
-    yield VectorWork(1 + len(stage.op.inputs), elements, 2, elements)
-    yield VectorWork(2, rows, 1, rows)
-    yield VectorWork(1, rows, 1, rows, Pass.DIVIDE)
+    yield VectorWork(1, rows, 1, rows)
+    yield VectorWork(1, elements, 2, elements, _TWO)
+    yield VectorWork(1, rows, 1, rows, (Pass.SIMPLE, Pass.DIVIDE))
+    yield VectorWork(1, elements, 3, elements, _TWO)
+    has_bias = len(stage.op.inputs) == 3
+    yield VectorWork(1, elements, 3 if has_bias else 2, elements, _TWO if has_bias else _ONE)
 
 
 def _pool(
@@ -271,7 +277,7 @@ def _pool(
         ]
         yield VectorWork(2, _product(ones), 0, _product(ones))
         yield VectorWork(1, out[2] * out[3] * window, 1, out[2] * out[3])
-        yield VectorWork(1, out[2] * out[3], 1, out[2] * out[3], Pass.DIVIDE)
+        yield VectorWork(1, out[2] * out[3], 1, out[2] * out[3], (Pass.DIVIDE,))
 
 
 def _input_elements(tiling: Tiling, stage: Stage, tiles: Tiles, index: int) -> Extent:

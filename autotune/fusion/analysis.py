@@ -326,10 +326,8 @@ class _Builder:
             return (self._add(Buffer(BufferRole.TEMP, op.output, kept)),)
         if op.family is Family.LAYER_NORM:
             kept = tuple(full(1) if d >= op.int("axis") else a for d, a in enumerate(footprint))
-            return (
-                self._add(Buffer(BufferRole.TEMP, op.output, kept)),
-                self._add(Buffer(BufferRole.TEMP, op.output, footprint)),
-            )
+            rows = (*kept[:-1], full(2))
+            return (self._add(Buffer(BufferRole.TEMP, op.output, rows)),)
         if (
             op.kind is OpKind.AVERAGE_POOL
             and any(op.ints("pads"))

@@ -143,7 +143,6 @@ def compute(
                 operands[1],
                 bias,
                 temps[0].view,
-                temps[1].view,
                 op.float("epsilon"),
             )
         case Family.CONCAT:

@@ -74,7 +74,7 @@ def test_a_sum_by_any_schedule_equals_the_reference(
     nests = analyse(group)
     assert not isinstance(nests, Rejection)
     program = lower(group, data.draw(schedules(nests)), SPEC)
-    assert RaceDetector(program).run() == []
+    assert not RaceDetector(program).run()
     feeds = {"x": array(*graph.shape("x"))}
     got = Interpreter(program, {**feeds, **graph.constants}).run()
     for name, value in evaluate(graph, feeds).items():
