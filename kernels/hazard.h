@@ -94,6 +94,35 @@ static int wait_cause(const Touched *waiter, const Touched *signaller) {
     return SPENT_SEMAPHORE;
 }
 
+#define MEMBERS 8
+
+/* The instructions that a wait or signal stands for: itself, or for a word of its own those of its
+ * unit that come next (WAIT) or came last (SIGNAL), up to another such word. Returns how many. */
+static int members_of(const Word *words, int64_t count, int64_t at, int64_t *out) {
+    int opcode = words[at].opcode, step = opcode == OP_WAIT ? 1 : -1, found = 0;
+    out[0] = at;
+    if (opcode != OP_WAIT && opcode != OP_SIGNAL) return 1;
+    for (int64_t i = at + step; i >= 0 && i < count && found < MEMBERS; i += step) {
+        if (words[i].unit != words[at].unit) continue;
+        if (words[i].opcode == opcode && found) break;
+        if (words[i].opcode != OP_WAIT && words[i].opcode != OP_SIGNAL) out[found++] = i;
+    }
+    return found;
+}
+
+static int cause_between(const Word *words, int64_t count, const Touched *touched, int64_t waiter, int64_t signaller) {
+    int64_t takers[MEMBERS], givers[MEMBERS];
+    int taking = members_of(words, count, waiter, takers), giving = members_of(words, count, signaller, givers);
+    int cause = SPENT_SEMAPHORE;
+    for (int i = 0; i < taking; i++)
+        for (int j = 0; j < giving; j++) {
+            int found = wait_cause(&touched[takers[i]], &touched[givers[j]]);
+            if (found == SPENT_OPERAND) return found;
+            if (found == SPENT_FULL) cause = found;
+        }
+    return cause;
+}
+
 /* Finds what of a rectangle's place does not depend on trips, or is linear in them. */
 static void settle_rectangle(Word *w, const Loops *at) {
     Region *r = &w->region;
@@ -150,7 +179,7 @@ static int name_waits(Word *words, int64_t count, Cost *costs) {
         for (int v = 0; words[i].waits[v]; v++) {
             int cause = SPENT_SEMAPHORE;
             for (int32_t at = last[words[i].waits[v]]; at >= 0 && cause != SPENT_OPERAND; at = before[at]) {
-                int found = wait_cause(&touched[i], &touched[at / 3]);
+                int found = cause_between(words, count, touched, i, at / 3);
                 if (found == SPENT_OPERAND || cause == SPENT_SEMAPHORE) cause = found;
             }
             words[i].why[v] = (uint8_t)cause;

@@ -231,6 +231,7 @@ def test_wait_and_signal_words_work_like_the_fields() -> None:
         tensors=(Y,),
     )
     assert fields["cycles"] == words["cycles"]
+    assert fields["store_stall_operand_cycles"] == words["store_stall_operand_cycles"] > 0
 
 
 def test_a_deadlock_names_who_waits() -> None:
