@@ -1,10 +1,20 @@
-"""Builds the Cython kernels. Everything declarative stands in pyproject.toml."""
+"""Builds the Cython kernels. Everything declarative stands in pyproject.toml.
 
+With AUTOTUNE_SANITIZE=1 in the environment they watch their own memory and arithmetic; what imports
+them must run under the compiler's libasan (tests/fuzz/sanitized.py does).
+"""
+
+import os
 from pathlib import Path
 
 import numpy
 from setuptools import Extension, setup
 
+FAST = ["-O3", "-fno-math-errno", "-fno-trapping-math"]
+SANITIZED = ["-O1", "-g1", "-fno-omit-frame-pointer", "-fno-wrapv",
+             "-fsanitize=address,undefined", "-fsanitize-recover=undefined"]  # fmt: skip
+"""-fno-wrapv takes back what Python's own flags say, so that overflows are seen."""
+SANITIZES = os.environ.get("AUTOTUNE_SANITIZE") == "1"
 KERNELS = Path("kernels")
 SOURCES = sorted(KERNELS.rglob("*.pyx"))
 HEADERS = [
@@ -23,7 +33,8 @@ def extension(source: Path) -> Extension:
         [str(source)],
         depends=HEADERS,
         include_dirs=[numpy.get_include(), str(KERNELS)],
-        extra_compile_args=["-O3", "-fno-math-errno", "-fno-trapping-math"],
+        extra_compile_args=SANITIZED if SANITIZES else FAST,
+        extra_link_args=["-fsanitize=address,undefined"] if SANITIZES else [],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
     )
 

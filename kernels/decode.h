@@ -147,7 +147,7 @@ static void decode_word(const Layout *l, const int64_t *row, const Tensor *tenso
     if (l->at[AT_ACCUMULATE] >= 0) w->p1 = (float)row[l->at[AT_ACCUMULATE]];
     if (l->at[AT_SCALE] >= 0) w->scale = float_of(row[l->at[AT_SCALE]]);
     if (l->at[AT_FORMAT] >= 0) w->format = (int32_t)row[l->at[AT_FORMAT]];
-    if (l->at[AT_STAGES] >= 0) unused = ~decode_stages(row + l->at[AT_STAGES], w) << 2;
+    if (l->at[AT_STAGES] >= 0) unused = (~decode_stages(row + l->at[AT_STAGES], w) & 3) << 2;
     if (l->at[AT_CONVERSION] >= 0) decode_conversion(row + l->at[AT_CONVERSION], &w->conversion);
     if (l->at[AT_COORDINATES] >= 0) decode_region(l, row, tensors, &w->region);
     if (l->at[AT_PRODUCT_SIZES] >= 0) decode_product(l, row, &w->product);

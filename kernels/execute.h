@@ -64,7 +64,7 @@ static void execute_word(const Word *w, const Loops *at, const Memory *memory) {
     case OP_GATHER: gather(w, at, s, (const char *)tensors[w->region.tensor]); break;
     case OP_STORE: store_rectangle(w, at, s, (char *)tensors[w->region.tensor]); break;
     case OP_MATMUL: execute_product(w, at, memory); break;
-    default: if (w->unit == UNIT_VECTOR) execute_vector(w, at, s); break;
+    default: if (w->opcode >= OP_UNARY) execute_vector(w, at, s); break; /* WAIT and SIGNAL compute nothing */
     }
 }
 

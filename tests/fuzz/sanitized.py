@@ -1,0 +1,95 @@
+"""Kernels built to watch their own memory, and the environment that they run in.
+
+The build lies in ``build/asan/<hash of the sources>``, so that it is made once for each state of
+the kernels. Only a process started with ``environment()`` can import it, by ``use``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+BUILDS = ROOT / "build" / "asan"
+_OPTIONS = (
+    "detect_leaks=0:abort_on_error=1:allocator_may_return_null=1:detect_stack_use_after_return=0"
+)
+
+
+def _fingerprint() -> str:
+    digest = hashlib.sha256(f"{sys.version}{os.environ.get('CC', '')}".encode())
+    sources = [
+        path
+        for path in (ROOT / "kernels").iterdir()
+        if path.suffix in (".pyx", ".pxd", ".pxi", ".h")
+    ]
+    for path in sorted([*sources, ROOT / "setup.py"]):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _library(name: str) -> Path | None:
+    """The compiler's own copy of a sanitizer's library, None if it has none."""
+    compiler = os.environ.get("CC", "gcc").split()[0]
+    if shutil.which(compiler) is None:
+        return None
+    asked = [compiler, f"-print-file-name={name}"]
+    found = Path(subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip())
+    return found if found.is_absolute() else None
+
+
+def available() -> bool:
+    """Whether this machine's compiler brings the sanitizers along."""
+    return sys.platform == "linux" and None not in (_library("libasan.so"), _library("libubsan.so"))
+
+
+def build() -> Path:
+    """The folder of the sanitized modules; builds them if there are none for these sources, and
+    removes those for other ones. Raises ``CalledProcessError`` where that fails."""
+    BUILDS.mkdir(parents=True, exist_ok=True)
+    with (BUILDS / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        place = BUILDS / _fingerprint()
+        if not (place / "done").exists():
+            for old in BUILDS.iterdir():
+                if old.is_dir():
+                    shutil.rmtree(old)
+            _compile(place)
+            (place / "done").touch()
+    return place / "autotune" / "kernels"
+
+
+def _compile(place: Path) -> None:
+    command = [sys.executable, "setup.py", "--quiet", "build_ext", "--parallel", "2"]
+    places = ["--build-lib", str(place), "--build-temp", str(place / "objects")]
+    environment = os.environ | {"AUTOTUNE_SANITIZE": "1"}
+    subprocess.run([*command, *places], cwd=ROOT, env=environment, check=True)
+    shutil.rmtree(place / "objects")
+
+
+def environment() -> dict[str, str]:
+    """Environment of a process that imports sanitized modules: the sanitizers come first, memory
+    comes from malloc, an error aborts."""
+    libraries = [str(path) for name in ("libasan.so", "libubsan.so") if (path := _library(name))]
+    return os.environ | {
+        "LD_PRELOAD": " ".join(libraries),
+        "PYTHONMALLOC": "malloc",
+        "ASAN_OPTIONS": _OPTIONS,
+        "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:abort_on_error=1",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+
+
+def use(modules: Path) -> None:
+    """Import the kernels of this process from ``modules``; before anything imports one."""
+    import autotune.kernels
+
+    loaded = [name for name in sys.modules if name.startswith("autotune.kernels.")]
+    assert not loaded, f"{loaded} are imported already"
+    autotune.kernels.__path__.insert(0, str(modules))

@@ -1,0 +1,114 @@
+"""An accepted program never faults: fuzzed under AddressSanitizer and UBSan."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autotune.errors import ProgramError
+from autotune.isa.program import Instruction, Program
+from autotune.isa.table import Opcode
+from autotune.isa.verifier import verify
+from fuzz import sanitized
+from fuzz.__main__ import fuzz
+from fuzz.cases import KINDS, case
+from fuzz.corpus import corpus
+from fuzz.draws import Rng
+from fuzz.judge import Outcome, judge
+from fuzz.share import Share
+from fuzz.shrink import shrunk
+
+CASES = 10_000
+needs_sanitizers = pytest.mark.skipif(
+    not sanitized.available(), reason="the compiler has no libasan and libubsan"
+)
+BEYOND = Path(__file__).with_name("beyond.py")
+
+
+@pytest.fixture(scope="module")
+def modules() -> Path:
+    return sanitized.build()
+
+
+@pytest.mark.slow
+@needs_sanitizers
+def test_ten_thousand_cases_neither_crash_nor_hang_nor_leave_their_memory(
+    modules: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    status = fuzz(Share(seed=0, first=0, end=CASES), 2, modules)
+    printed = capfd.readouterr().out
+    assert status == 0, printed
+    assert f"{CASES} cases in" in printed
+
+
+@pytest.mark.slow
+@needs_sanitizers
+@pytest.mark.parametrize("opcode", ["fill", "unary", "load", "store", "gather", "matmul", "online"])
+def test_the_sanitizer_sees_one_word_beyond_the_scratchpad(modules: Path, opcode: str) -> None:
+    def ended(elements: int) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(BEYOND), str(modules), opcode, str(elements)]
+        return subprocess.run(
+            command, env=sanitized.environment(), capture_output=True, text=True, check=False
+        )
+
+    inside, outside = ended(elements=64), ended(elements=63)
+    assert inside.returncode == 0, inside.stderr
+    assert outside.returncode != 0
+    assert "AddressSanitizer: heap-buffer-overflow" in outside.stderr
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_case_is_the_same_in_every_run(kind: str) -> None:
+    for number in range(20):
+        assert repr(case(5, number, kind)[1]) == repr(case(5, number, kind)[1])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_cases_of_every_kind_get_as_far_as_numbers_and_are_refused(kind: str) -> None:
+    subjects = [case(2, number, kind) for number in range(120)]
+    outcomes = {judge(subject, rng).outcome for _, subject, rng in subjects}
+    assert Outcome.RAN in outcomes
+    assert outcomes & {Outcome.REFUSED, Outcome.MALFORMED}
+
+
+def test_mutations_begin_from_valid_programs_with_every_opcode() -> None:
+    used = {word.opcode for program in corpus() for stream in program.streams for word in stream}
+    assert used == set(Opcode)
+    for program in corpus():
+        verify(program)
+        assert judge(program, Rng(1)).outcome is Outcome.RAN
+
+
+def test_programs_by_hand_fill_their_scratchpad_to_the_last_word() -> None:
+    by_hand = [program for program in corpus() if program.tensors == corpus()[0].tensors]
+    assert len(by_hand) > 10
+    for program in by_hand:
+        with pytest.raises(ProgramError):
+            verify(program, program.scratchpad_elements - 1)
+        smaller = Program(
+            program.name,
+            program.tensors,
+            program.streams,
+            program.credits,
+            program.scratchpad_elements - 1,
+        )
+        with pytest.raises(ProgramError):
+            verify(smaller)
+
+
+def test_a_failure_shrinks_to_the_instruction_that_makes_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def judged(subject: object, rng: object) -> None:
+        assert isinstance(subject, Program)
+        for word in subject.streams[0]:
+            assert word.opcode is not Opcode.ONLINE or word.get("state_stride0") != 3
+
+    monkeypatch.setattr("fuzz.shrink.judge", judged)
+    online = next(program for program in corpus() if program.name == "online")
+    smallest = shrunk(online, (0,))
+    assert isinstance(smallest, Program)
+    assert smallest.streams == ((Instruction.make(Opcode.ONLINE, state_stride0=3),),)
