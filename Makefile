@@ -25,7 +25,7 @@ TARGET ?= edge
 BUDGET ?=
 DEMO := demo
 
-.PHONY: help env demo test check bench bench-systolic lint format types layers tests fast-tests wheel-test clean
+.PHONY: help env demo test check bench bench-systolic fuzz lint format types layers tests fast-tests wheel-test clean
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -74,6 +74,10 @@ layers: $(BUILT)
 tests: $(BUILT) ## all tests
 	$(call say,"running all tests")
 	@$(BIN)/pytest -n auto
+
+fuzz: $(BUILT) ## try CASES=1000000 of SEED=0 on sanitized kernels (the nightly run); FIRST=n goes on from a case
+	$(call say,"fuzzing decoder, assembler, verifier and engine")
+	@PYTHONPATH=tests $(PY) -m fuzz --sanitize --cases $(or $(CASES),1000000) --seed $(or $(SEED),0) --first $(or $(FIRST),0)
 
 fast-tests: $(BUILT)
 	$(call say,"running the fast tests")
