@@ -20,7 +20,7 @@ from autotune.schedule.space import scratchpad_elements
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec
 
-FEATURE_VERSION = 2
+FEATURE_VERSION = 3
 """Version of the table below; part of every stored model."""
 
 

@@ -168,8 +168,10 @@ def _passes(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> I
         return
     match op.family:
         case Family.UNARY | Family.BINARY:
-            kind = PASSES.get(op.kind, Pass.SIMPLE)
-            yield VectorWork(1, elements, len(op.inputs), elements, (kind,))
+            run = (op, *(link.op for link in stage.links))
+            kinds = tuple(PASSES.get(x.kind, Pass.SIMPLE) for x in run)
+            reads = 1 + len({*op.inputs[1:], *(side.tensor for side in stage.sides)})
+            yield VectorWork(1, elements, reads, elements, kinds)
         case Family.TRANSPOSE:
             pitches = _pitches(tiling, stage, tiles)
             turned = [pitches[d] for d in op.ints("perm")]

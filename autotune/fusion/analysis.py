@@ -20,13 +20,16 @@ from autotune.fusion.group import Group
 from autotune.fusion.nest import (
     EPILOGUE_FNS,
     MAX_RANK,
+    MAX_SIDES,
+    MAX_STAGES,
     Buffer,
     BufferRole,
     Contraction,
     Epilogue,
+    Link,
     Nest,
     Rejection,
-    Residual,
+    Side,
     Stage,
     k_axis,
 )
@@ -205,6 +208,11 @@ class _Builder:
         merged: tuple[str, ...] = ()
         if contraction is not None:
             epilogue, output, merged = self._epilogue(op, operands, masks)
+        links: tuple[Link, ...] = ()
+        if op.family in (Family.UNARY, Family.BINARY):
+            links = self._links(op)
+            merged = tuple(link.op.output for link in links)
+            output = merged[-1] if links else output
         footprint = self.footprints[output]
         result = self._in_place(op, operands)
         if result is None:
@@ -220,6 +228,7 @@ class _Builder:
                 self._temps(op),
                 epilogue,
                 contraction,
+                links=links,
                 mask=masks.get(output),
             )
         )
@@ -283,11 +292,43 @@ class _Builder:
         if epilogue.residual is not None or not (made or self._at_hand(other, need)):
             return None
         buffer = None if made else self._load(other, need)
-        return replace(epilogue, residual=Residual(other, need, buffer))
+        return replace(epilogue, residual=Side(other, need, buffer))
+
+    def _links(self, op: Op) -> tuple[Link, ...]:
+        """The element-wise operators behind ``op`` that its pass can take along."""
+        links: tuple[Link, ...] = ()
+        sides, output = set(op.inputs[1:]), op.output
+        while len(links) < MAX_STAGES - 1:
+            link = self._link(output)
+            if link is None:
+                break
+            if link.side is not None:
+                sides.add(link.side.tensor)
+            if len(sides) > MAX_SIDES:
+                break
+            links, output = (*links, link), link.op.output
+        return links
+
+    def _link(self, output: str) -> Link | None:
+        """The only user of ``output`` if it is element-wise and all else that it reads is there."""
+        user = self._only_user(output)
+        if user is None or user.family not in (Family.UNARY, Family.BINARY):
+            return None
+        if user.family is Family.UNARY:
+            return Link(user)
+        if self.types[user.output].shape != self.types[output].shape:
+            return None
+        index = 1 - user.inputs.index(output)
+        other = user.inputs[index]
+        need = input_footprint(user, index, self.footprints[user.output], self.types)
+        made = other in self.group.producer
+        if other not in self.located if made else not self._at_hand(other, need):
+            return None
+        return Link(user, Side(other, need, None if made else self._load(other, need)))
 
     def _at_hand(self, tensor: str, need: Footprint) -> bool:
-        """Whether a product may wait for an addend from DRAM: it was loaded for an earlier stage,
-        or is a vector. A whole tile would come while the product runs and is added behind it
+        """Whether a stage may wait for one more operand from DRAM: it was loaded for an earlier
+        stage, or is a vector. A whole tile would come while a product runs and is added behind it
         (docs/decisions/0009-fused-primitives.md has the cycles)."""
         loaded = Buffer(BufferRole.LOAD, tensor, need) in self.load_keys
         return loaded or sum(n > 1 for n in self.types[tensor].shape) <= 1

@@ -15,6 +15,8 @@ from autotune.graph.op import Family, Op, OpKind
 from autotune.graph.tensor import TensorType
 
 MAX_RANK = 5
+MAX_STAGES, MAX_SIDES = 4, 2
+"""Operators of one vector pass, and operands that they read besides the first one's."""
 EPILOGUE_FNS = frozenset((OpKind.RELU, OpKind.LEAKY_RELU, OpKind.CLIP))
 
 
@@ -52,13 +54,22 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Residual:
-    """A tile that a contraction's epilogue adds: the part ``footprint`` of ``tensor``, in the loaded
-    buffer ``buffer``, or made inside the nest where that is None."""
+class Side:
+    """A tile that an operator merged into a stage reads: the part ``footprint`` of ``tensor``, in the
+    loaded buffer ``buffer``, or made inside the nest where that is None."""
 
     tensor: str
     footprint: Footprint
     buffer: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An element-wise operator that runs in the same pass behind another one; ``side`` is what it
+    reads besides that one's result."""
+
+    op: Op
+    side: Side | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +78,7 @@ class Epilogue:
 
     bias: int | None = None
     """Buffer of the bias vector."""
-    residual: Residual | None = None
+    residual: Side | None = None
     """The tile added, broadcast where it is smaller."""
     fn: Op | None = None
     """The activation operator merged into it."""
@@ -89,21 +100,27 @@ class Stage:
     epilogue: Epilogue = Epilogue()
     contraction: int | None = None
     view: bool = False
+    links: tuple[Link, ...] = ()
+    """Of an element-wise stage: what follows in its pass."""
     mask: float | None = None
     """Fill value for the parts outside the tensor, where a window operator reads them."""
 
     @property
     def loads(self) -> tuple[int, ...]:
         """Loaded buffers that it reads: those of its operands, then those of its epilogue."""
-        residual = self.epilogue.residual
-        added = None if residual is None else residual.buffer
-        return tuple(i for i in (*self.operands, self.epilogue.bias, added) if i is not None)
+        sides = (side.buffer for side in self.sides)
+        return tuple(i for i in (*self.operands, self.epilogue.bias, *sides) if i is not None)
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """Tensors that it reads, loaded or made; a loaded bias left out."""
-        residual = self.epilogue.residual
-        return self.op.inputs if residual is None else (*self.op.inputs, residual.tensor)
+        return (*self.op.inputs, *(side.tensor for side in self.sides))
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """Tiles that operators merged into it read."""
+        found = (self.epilogue.residual, *(link.side for link in self.links))
+        return tuple(side for side in found if side is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autotune.fusion.footprint import Footprint, input_footprint
-from autotune.fusion.nest import Buffer, Epilogue, Nest, Residual, Stage, k_axis
+from autotune.fusion.nest import Buffer, Epilogue, Nest, Side, Stage, k_axis
 from autotune.graph.op import Family
 from autotune.graph.tensor import TensorType
 from autotune.isa.table import When
 from autotune.isa.tile import Node, TileWriter, View, row_major
 from autotune.kernels import movement
-from autotune.lowering.operators import activation, compute, compute_contraction
+from autotune.lowering.operators import activation, compute, compute_chain, compute_contraction
 from autotune.lowering.tiles import (
     Origin,
     Reservation,
@@ -199,6 +199,13 @@ class NestEmitter:
             self._contract(writer, stage, stage.contraction, result)
             return
         operands = [self.operand(stage, i) for i in range(len(stage.op.inputs))]
+        if stage.links:
+            links = [
+                (link.op, None if link.side is None else (link.side.tensor, self._side(link.side)))
+                for link in stage.links
+            ]
+            compute_chain(writer, stage.op, links, result, operands)
+            return
         temps = [self._temp(index) for index in stage.temps]
         compute(writer, stage.op, self.types, result, operands, temps)
 
@@ -292,16 +299,15 @@ class NestEmitter:
             fields["view"] = self.loaded[bias].view
             fields["bias_axis"] = 1 if stage.op.family is Family.CONV else 2
         if residual is not None:
-            fields["residual"] = self._residual(residual)
+            fields["residual"] = self._side(residual)
         if fn is not None:
             fields.update(activation(fn))
         return fields
 
-    def _residual(self, residual: Residual) -> View:
-        """The tile that an epilogue adds to the current one."""
-        held = residual.buffer
-        tile = self.tiles[residual.tensor] if held is None else self.loaded[held]
-        need = residual.footprint
+    def _side(self, side: Side) -> View:
+        """The tile that an operator merged into a stage reads."""
+        tile = self.tiles[side.tensor] if side.buffer is None else self.loaded[side.buffer]
+        need = side.footprint
         return tile.part(origin_of(need, self.segments), sizes_of(need, self.segments))
 
 

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from autotune.graph.op import Family, Op, OpKind
 from autotune.graph.tensor import TensorType
-from autotune.isa.table import BinaryFn, ReduceFn, UnaryFn
+from autotune.isa.table import BinaryFn, ReduceFn, StageKind, UnaryFn
 from autotune.isa.tile import TileWriter, View, row_major
 from autotune.kernels import contraction, elementwise, movement
 from autotune.lowering.tiles import Tile
@@ -95,6 +95,39 @@ def compute_contraction(
 
 def _swap_last(view: View) -> View:
     return view.permute((*range(view.rank - 2), view.rank - 1, view.rank - 2))
+
+
+Link = tuple[Op, tuple[str, View] | None]
+"""An operator behind another one, with the name and tile of what else it reads."""
+_KINDS = ((StageKind.FROM0, StageKind.FROM1), (StageKind.WITH0, StageKind.WITH1))
+"""By the position of the side operand among an operator's inputs, then by its number."""
+
+
+def compute_chain(
+    writer: TileWriter, op: Op, links: list[Link], result: View, operands: list[View]
+) -> None:
+    """Emit a run of element-wise operators as one pass over ``operands[0]``."""
+    if not result.rank:
+        result, operands = _scalar(result), [_scalar(x) for x in operands]
+    sides: list[View] = []
+    first = (1, operands[1]) if op.family is Family.BINARY else None
+    stages = [_chain_stage(op, first, sides)]
+    for user, side in links:
+        where = side and (user.inputs.index(side[0]), side[1] if side[1].rank else _scalar(side[1]))
+        stages.append(_chain_stage(user, where, sides))
+    elementwise.chain(writer, result, operands[0], stages, sides)
+
+
+def _chain_stage(
+    op: Op, side: tuple[int, View] | None, sides: list[View]
+) -> tuple[StageKind, int, float, float]:
+    """Kind, function and scalars of one stage; its side operand joins ``sides`` if it is new."""
+    if side is None:
+        return (StageKind.UNARY, int(UNARY_FNS[op.kind]), *scalars(op))
+    position, view = side
+    if view not in sides:
+        sides.append(view)
+    return (_KINDS[position][sides.index(view)], int(BINARY_FNS[op.kind]), 0.0, 0.0)
 
 
 def compute(
