@@ -4,7 +4,7 @@ length of programs, and ten thousand calibration runs; part of `make bench`."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 
@@ -18,6 +18,7 @@ from autotune.schedule.candidate import Candidate
 from autotune.search.drawing import candidates
 from autotune.targets.library import target
 from autotune.targets.protocol import Target
+from child import best_cpu_seconds
 
 SPEC = "edge"
 NETWORKS = ("light_squeezenet", "light_resnet50", "mlp", "transformer_block")
@@ -70,32 +71,22 @@ def matmul_program(n: int, trips: int) -> Program:
     )
 
 
-def best_of(call: Callable[[], object], repeats: int = 5) -> float:
-    """Least CPU seconds of a few calls: the machine is shared, noise only adds."""
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        call()
-        times.append(time.process_time() - start)
-    return min(times)
-
-
 def speed(machine: Target) -> Iterator[tuple[str, float]]:
     """Instructions per second, timed alone and with numbers, and multiply-adds per second."""
     trips = 20_000
     program = loop_program(trips)
     machine.time(program)
-    seconds = best_of(lambda: machine.time(program))
+    seconds = best_cpu_seconds(lambda: machine.time(program))
     yield "instructions per second, timing and all counters", 40 * trips / seconds
     x = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
     small = loop_program(trips // 10)
-    seconds = best_of(lambda: machine.run(small, {"x": x}))
+    seconds = best_cpu_seconds(lambda: machine.run(small, {"x": x}))
     yield "instructions per second, numbers too (16³ tiles)", 4 * trips / seconds
     for n in TILES:
         times = 2**29 // n**3
         x = np.random.default_rng(0).standard_normal((2 * n, n)).astype(np.float32)
         product = matmul_program(n, times)
-        seconds = best_of(lambda: machine.run(product, {"x": x}))  # noqa: B023 (called at once)
+        seconds = best_cpu_seconds(lambda: machine.run(product, {"x": x}))  # noqa: B023 (called at once)
         yield f"multiply-adds per second, numbers and timing, {n}³ tiles", times * n**3 / seconds
 
 
@@ -104,7 +95,7 @@ def growth(machine: Target) -> Iterator[tuple[str, float]]:
     for trips in DECADES:
         program = loop_program(trips)
         machine.time(program)
-        seconds = best_of(lambda: machine.time(program), 9)  # noqa: B023 (called at once)
+        seconds = best_cpu_seconds(lambda: machine.time(program), 9)  # noqa: B023 (called at once)
         yield f"nanoseconds per instruction of {40 * trips:,}", seconds / (40 * trips) * 1e9
 
 
