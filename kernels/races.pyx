@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
 """The race check's replay of a verified program; behind ``autotune.targets.races``.
 
-What is checked is in ``race.h`` and ``shadow.h``; here stand decoding, allocation and results.
+The model is in ``race.h`` (order), ``access.h`` (who touches what) and ``shadow.h`` (memory); here stand decoding, allocation and results.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -31,6 +31,7 @@ cdef extern from "race.h" nogil:
         Finding *rows
         int64_t count, limit
         const int32_t *places
+        int64_t touched
     ctypedef struct Patterns:
         pass
     ctypedef struct Tokens:
@@ -70,7 +71,7 @@ cdef class Replayed:
     cdef list kept
     cdef object places
     cdef int64_t executed_limit
-    cdef readonly int64_t executed
+    cdef readonly int64_t executed, touched
     cdef readonly object findings
     cdef object shadowed
 
@@ -129,10 +130,12 @@ cdef class Replayed:
         self.state.found.places = &memory[0]
 
     def run(self):
-        """Replay every core; returns the findings as FINDING rows."""
+        """Replay every core; returns the findings as FINDING rows. ``executed`` and ``touched`` then say
+        how many instructions ran and how many words they looked at."""
         cdef int core
         for core in range(len(self.program.streams)):
             self._run_core(core)
+        self.touched = self.state.found.touched
         return self.findings[: self.state.found.count]
 
     cdef _run_core(self, int core):

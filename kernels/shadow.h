@@ -37,6 +37,7 @@ typedef struct {
     Finding *rows;
     int64_t count, limit;
     const int32_t *places; /* of this core's instructions, by half their stamp */
+    int64_t touched;       /* words looked at */
 } Findings;
 
 /* One access of one instruction. */
@@ -149,6 +150,7 @@ ALWAYS_INLINE void fill_places(int32_t *to, int64_t n, int64_t step, int32_t pla
 
 ALWAYS_INLINE void touch_words(const Touch *t, int64_t first, int64_t n, int64_t step) {
     const Shadow *s = t->shadow;
+    t->found->touched += n;
     int bad = t->pending && late_writes(s->write + first, n, step, t->seen);
     for (int u = 0; t->writes && u < ACTORS; u++)
         if (t->pending >> u & 1 && s->read[u]) bad |= late_reads(s->read[u] + first, n, step, t->seen[u]);

@@ -31,7 +31,8 @@ def run(
         Path | None, typer.Option("--inputs", help="NPZ file; default: seeded random.")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Compare with the numpy reference.")
+        bool,
+        typer.Option("--check", help="Compare with the numpy reference; look for races."),
     ] = False,
     repeat: Annotated[int, typer.Option("--repeat", min=1, help="Runs.")] = 1,
     online: Annotated[
@@ -47,7 +48,7 @@ def run(
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> int:
-    """Run a network by its plan. With --check, exit 1 when a number is off."""
+    """Run a network by its plan. With --check, exit 1 when a number is off or a program has a race."""
     from autotune import api
     from autotune.cli.drift_memory import open_machine
     from autotune.report.trace_file import check_place
@@ -66,13 +67,14 @@ def run(
         if online:
             session.wait_idle()
         differences = compare(session.graph, feeds, outputs) if check else {}
+        races = races_of(session) if check else ()
         if out is not None:
             save(out, outputs)
         if trace is not None:
             record(session, trace, trace_limit)
         costs = group_costs(session) if profile else None
-        report(session, differences, costs, json)
-    return int(any(not ok for _, ok in differences.values()))
+        report(session, differences, races, costs, json)
+    return int(bool(races) or any(not ok for _, ok in differences.values()))
 
 
 def read_inputs(path: Path) -> dict[str, Array]:
@@ -139,14 +141,23 @@ def _difference(output: Array, wanted: Array) -> tuple[float, bool]:
     return float(np.abs(given - wanted).max()), close
 
 
+def races_of(session: Session) -> tuple[str, ...]:
+    """Races of the programs that the session runs now, each program once, as lines."""
+    from autotune.targets.races import find_races
+
+    programs = {id(step.program): step.program for step in session.table.group_steps}
+    return tuple(f"{p.name}: {race}" for p in programs.values() for race in find_races(p))
+
+
 def report(
     session: Session,
     differences: dict[str, tuple[float, bool]],
+    races: tuple[str, ...],
     costs: tuple[GroupCost, ...] | None,
     json: bool,
 ) -> None:
-    """Print what the runs cost, by group where that was asked for, and whether the numbers are
-    right."""
+    """Print what the runs cost, by group where that was asked for, whether the numbers are right,
+    and races."""
     last = session.last_run
     if json:
         emit(
@@ -157,6 +168,7 @@ def report(
                 "check": {
                     name: {"max_difference": d, "ok": ok} for name, (d, ok) in differences.items()
                 },
+                "races": list(races),
                 "events": [
                     {"kind": e.kind.value, "run": e.run, "text": e.text, "figures": dict(e.figures)}
                     for e in session.events
@@ -182,5 +194,8 @@ def report(
             ("output", "largest difference", ""),
             rows,
         )
+        facts({"races": len(races) or "none"})
+    for race in races:
+        say(race)
     for event in session.events:
         say(f"run {event.run}: {event.kind.value}: {event.text}")

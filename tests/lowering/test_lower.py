@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from lowering_case import SPEC, block_program, lowered, residual_block
 
 from autotune.errors import ScheduleError
-from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
-from autotune.fusion.nest import Rejection
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.op import OpKind as K
@@ -20,12 +19,8 @@ from autotune.graph.reference import evaluate
 from autotune.isa.program import Program
 from autotune.lowering.lower import lower
 from autotune.schedule.schedule import NestSchedule, Schedule
-from autotune.targets.library import load_spec
-from autotune.targets.races import find_races
-from drawn_graphs import array, graphs, schedules
+from drawn_graphs import graphs
 from oracle import Interpreter
-
-SPEC = replace(load_spec("server"), cores=2)
 
 
 def run(graph: Graph, program: Program) -> None:
@@ -40,45 +35,11 @@ def run(graph: Graph, program: Program) -> None:
         )
 
 
-def lowered(graph: Graph, data: st.DataObject) -> Program:
-    group = Group.from_graph(graph, [op.name for op in graph.ops])
-    nests = analyse(group)
-    assume(not isinstance(nests, Rejection))
-    assert not isinstance(nests, Rejection)
-    try:
-        return lower(group, data.draw(schedules(nests)), SPEC)
-    except ScheduleError as error:
-        assume("depends on" not in str(error) and "semaphores" not in str(error))
-        raise
-
-
 @settings(max_examples=2 * settings().max_examples)
 @given(st.data())
 def test_any_group_by_any_schedule_equals_the_reference(data: st.DataObject) -> None:
     graph = data.draw(graphs())
     run(graph, lowered(graph, data))
-
-
-@settings(max_examples=5 * settings().max_examples)
-@given(st.data())
-def test_semaphores_order_every_conflict(data: st.DataObject) -> None:
-    assert find_races(lowered(data.draw(graphs()), data)) == ()
-
-
-def residual_block() -> Graph:
-    b = GraphBuilder("block")
-    x = b.input("x", (1, 6, 9, 10))
-    y = b.add(
-        K.RELU, b.add(K.CONV, x, b.constant(array(8, 6, 3, 3)), b.constant(array(8)), pads=(1,) * 4)
-    )
-    z = b.add(K.CONV, y, b.constant(array(6, 8, 3, 3)), pads=(1,) * 4)
-    return b.build(outputs=[b.add(K.RELU, b.add(K.ADD, z, x))])
-
-
-def block_program() -> Program:
-    graph = residual_block()
-    group = Group.from_graph(graph, [op.name for op in graph.ops])
-    return lower(group, Schedule((NestSchedule((1, 3, 4, 5), (2, 3, 1, 0), (6, 8)),)), SPEC)
 
 
 def test_intermediates_stay_out_of_dram() -> None:
