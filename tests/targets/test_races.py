@@ -236,6 +236,19 @@ def test_a_bias_is_read_in_the_trip_of_the_epilogue_alone() -> None:
         assert bool(assert_as_the_oracle(case(*body))) is raced
 
 
+@pytest.mark.parametrize(("when", "raced"), [(When.BY_LEVEL, False), (When.ALWAYS, True)])
+def test_a_bias_is_read_in_the_last_trip_of_its_reduction(when: When, raced: bool) -> None:
+    """It comes side by side with the product of the first trip, which is done before the second."""
+    fields = {"bias_base": 300, "bias_axis": 2, "epilogue": int(when), "k_level": 0}
+    body = (
+        load(0, 300, 4, dst_step0=100, dst_level0=0, signal0=1),
+        product(**fields),
+        wait(Unit.MATRIX, 1),
+    )
+    program = case(fill(0, size4=500), *_to_all(Unit.VECTOR), *loop(2, *body))
+    assert bool(assert_as_the_oracle(program)) is raced
+
+
 def test_a_side_that_no_stage_uses_is_not_read() -> None:
     fields = {"src_base": 100, "dst_base": 100, "side0_base": 0, "side1_base": 32, "size4": 8}
     fields |= {f"{name}_stride4": 1 for name in ("dst", "src", "side0", "side1")}
