@@ -117,6 +117,17 @@ def test_a_wait_for_neither_data_nor_room_is_the_semaphores_own() -> None:
     assert found["load_stall_full_cycles"] == 0
 
 
+def test_a_semaphore_of_several_signals_stands_for_what_one_of_them_does() -> None:
+    """The store reads what the load overwrites, the fill before it touches neither."""
+    body = (
+        fill(0, size4=64), fill(3000, signal0=1), store(1, 0, 64, signal0=1),
+        load(0, 0, 64, wait0=1, wait1=1),
+    )  # fmt: skip
+    found = counted(*body, tensors=(X, Y))
+    assert found["load_stall_full_cycles"] == 3 + MOVE + MISS - 4
+    assert found["load_stall_semaphore_cycles"] == 0
+
+
 def test_what_is_dispatched_late_stalls_on_dispatch() -> None:
     slow = replace(PLAIN, control=replace(PLAIN.control, dispatch_cycles=9))
     found = counted(*[fill()] * 5, spec=slow)
