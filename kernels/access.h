@@ -126,8 +126,7 @@ static void touch_gathered(const Shadow *tensors, const Word *w, const Loops *at
         row_coordinates(g, at, trip, coordinate);
         Inside in = row_inside(g, coordinate, g->axis[last], g->hop[last], g->size[last]);
         if (in.low == in.high) continue;
-        int64_t n = in.high - in.low, element = in.low * step, ahead = step < 0 ? -step : step;
-        for (int d = 0; d < RANK; d++) element += coordinate[d] * g->stride[d];
+        int64_t n = in.high - in.low, element = first_inside(g, coordinate, last, in.low), ahead = step < 0 ? -step : step;
         if (step < 0) element += (n - 1) * step;
         Pattern p = pattern_of(1, &n, &ahead, FORMAT_BYTES[g->format]);
         touch_tensor(tensors, g, &p, element, 0, t);

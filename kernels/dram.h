@@ -196,8 +196,7 @@ static Request ask_gather(const DramNumbers *n, Channel *channel, const Region *
     for (;;) {
         row_coordinates(r, at, trip, coordinate);
         Inside in = row_inside(r, coordinate, r->axis[last], r->hop[last], r->size[last]);
-        int64_t element = in.low * pitch, count = in.high - in.low;
-        for (int t = 0; t < RANK; t++) element += coordinate[t] * r->stride[t];
+        int64_t count = in.high - in.low, element = count ? first_inside(r, coordinate, last, in.low) : 0;
         out.elements += count;
         if (count && (pitch == 1 || pitch == 0))
             ask_run(n, channel, r->first_byte + element * bytes, (pitch ? count : 1) * bytes, &burst, &out);

@@ -37,6 +37,14 @@ ALWAYS_INLINE Inside row_inside(const Region *r, const int64_t *coordinate, int 
     return inside_of(coordinate[axis], hop, r->extent[axis], n);
 }
 
+/* The tensor's element where a row, which begins at `coordinate`, is inside first: at its element `low`. */
+ALWAYS_INLINE int64_t first_inside(const Region *r, const int64_t *coordinate, int last, int64_t low) {
+    int64_t element = low * r->hop[last];
+    element = (coordinate[r->axis[last]] + element) * r->stride[r->axis[last]];
+    for (int t = 0; t < RANK; t++) if (t != r->axis[last]) element += coordinate[t] * r->stride[t];
+    return element;
+}
+
 ALWAYS_INLINE void gather_row(int to_format, int64_t n, char *to, int64_t ts, int from_format,
                               const char *from, int64_t fs) {
     if (to_format != from_format) {
@@ -68,8 +76,7 @@ ALWAYS_INLINE void gather_body(const Word *w, const Loops *at, float *scratchpad
         pad_row(w->format, in.low, to, ts, (const char *)&pad);
         pad_row(w->format, n - in.high, to + in.high * ts * to_bytes, ts, (const char *)&pad);
         if (in.low == in.high) continue;
-        int64_t element = in.low * hop * r->stride[r->axis[last]];
-        for (int t = 0; t < RANK; t++) element += coordinate[t] * r->stride[t];
+        int64_t element = first_inside(r, coordinate, last, in.low);
         gather_row(w->format, in.high - in.low, to + in.low * ts * to_bytes, ts, r->format,
                    tensor + element * from_bytes, hop * r->stride[r->axis[last]]);
     } while (next_row(&w->nest, last, 1, trip, offset));

@@ -19,11 +19,12 @@ typedef struct {
     int64_t low, size;
 } Side;
 
+/* Of a side that is all outside, `low` is where coordinate 0 would be: addresses made of it stay small. */
 ALWAYS_INLINE Side clip_side(const Region *r, int d, int64_t first) {
     int64_t low = first < 0 ? -first : 0;
     int64_t high = r->extent[d] - first < r->size[d] ? r->extent[d] - first : r->size[d];
-    Side out = {low, high > low ? high - low : 0};
-    return out;
+    Side none = {-first, 0}, out = {low, high - low};
+    return high > low ? out : none;
 }
 
 ALWAYS_INLINE Clip clip_region(const Region *r, const Loops *at) {

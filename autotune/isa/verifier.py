@@ -10,6 +10,7 @@ Proven, for every core and every trip of every loop:
 - every scratchpad access lies in ``[0, program.scratchpad_elements)``, and that in what the
   target has. A rectangle's extreme addresses are exact: they are affine in the loop indices, and
   the second slot counts as reached wherever a loop turns it;
+- all tensors together fit DRAM's address space;
 - rectangles agree with the rank of their tensor (they may lie outside of it: padding); only OUTPUT
   tensors are stored to; an OUTPUT is loaded only after a STORE to it earlier in the same stream
   that runs whenever the load does: not one in a CASE that ended before;
@@ -33,6 +34,8 @@ Not checked: races between units that no semaphore orders, and between cores in 
 
 from __future__ import annotations
 
+import math
+
 from autotune.errors import ProgramError
 from autotune.isa.access import Values
 from autotune.isa.balance import Balance
@@ -52,6 +55,8 @@ from autotune.isa.transfers import Transfers
 
 TENSOR_LIMIT = 1 << 10
 """Tensors that the ``tensor`` field can tell apart."""
+DRAM_LIMIT_BYTES = 1 << 46
+"""That all tensors may have together: an engine's 64 bits hold every address and hop with it."""
 
 
 def verify(program: Program, scratchpad_elements: int | None = None) -> None:
@@ -73,6 +78,11 @@ def verify(program: Program, scratchpad_elements: int | None = None) -> None:
         raise ProgramError(
             f"{program.name}: {len(program.tensors)} tensors; a program names at most "
             f"{TENSOR_LIMIT}; split the group"
+        )
+    size = sum(math.prod(tensor.shape) * tensor.format.bytes for tensor in program.tensors)
+    if size > DRAM_LIMIT_BYTES:
+        raise ProgramError(
+            f"{program.name}: tensors of {size} bytes; DRAM has {DRAM_LIMIT_BYTES}; split the group"
         )
     for core, (stream, credits) in enumerate(zip(program.streams, program.credits, strict=True)):
         try:

@@ -157,7 +157,7 @@ def _changed_tensor(rng: Rng, tensor: DramTensor) -> DramTensor:
         case _:
             shape = list(tensor.shape)
             d = below(rng, len(shape))
-            huge = (1 << 24, (1 << 32) - 1, 1 << 62, 1 << 70)
+            huge = (1 << 24, (1 << 32) - 1, 1 << 38, 1 << 43, 1 << 62, 1 << 70)
             shape[d] = pick(rng, huge) if chance(rng, 0.1) else max(1, shape[d] + below(rng, 3) - 1)
             return replace(tensor, shape=tuple(shape))
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from autotune.isa.program import DramTensor, Instruction, Program, Role
+from autotune.isa.program import DramTensor, Instruction, Role
 from autotune.isa.table import HEADER, INSTRUCTIONS, Field, FieldType, Format
 
 HEADER_LENGTH = len(HEADER)
@@ -105,16 +106,9 @@ def tensor(rng: Rng, number: int) -> DramTensor:
     return DramTensor(f"t{number}", tuple(shape), pick(rng, list(Role)), pick(rng, list(Format)))
 
 
-def contents(rng: Rng, program: Program) -> dict[int, np.ndarray]:
-    """Bytes for every INPUT and CONSTANT by number: any bits (NaN, infinities, subnormals), or
-    moderate numbers."""
-    found = {}
-    for number, declared in enumerate(program.tensors):
-        if declared.role is Role.OUTPUT:
-            continue
-        count = int(np.prod(declared.shape))
-        raw = rng.generator.bytes(count * declared.format.bytes)
-        if declared.format is Format.FP32 and chance(rng, 0.5):
-            raw = rng.generator.standard_normal(count, np.float32).tobytes()
-        found[number] = np.frombuffer(raw, np.uint8)
-    return found
+def contents(rng: Rng, declared: DramTensor) -> bytes:
+    """Bytes of a tensor: any bits (NaN, infinities, subnormals), or moderate numbers."""
+    count = math.prod(declared.shape)
+    if declared.format is Format.FP32 and chance(rng, 0.5):
+        return rng.generator.standard_normal(count, np.float32).tobytes()
+    return rng.generator.bytes(count * declared.format.bytes)

@@ -7,7 +7,7 @@ from isa_case import changed, golden, position, with_stream
 
 from autotune.errors import ProgramError
 from autotune.isa.program import DramTensor, Instruction, Program, Role
-from autotune.isa.table import NO_LEVEL, Opcode, ReduceFn, Unit, When
+from autotune.isa.table import NO_LEVEL, Format, Opcode, ReduceFn, Unit, When
 from autotune.isa.verifier import verify
 
 LOAD, STORE, MATMUL = (position(golden(), op) for op in (Opcode.LOAD, Opcode.STORE, Opcode.MATMUL))
@@ -160,6 +160,15 @@ def test_a_tensor_table_beyond_the_field_is_refused() -> None:
     program = small(HALT)
     verify(replace(program, tensors=program.tensors * 512))
     refused(replace(program, tensors=program.tensors * 513), "1026 tensors; .* at most 1024")
+
+
+def test_tensors_beyond_the_address_space_are_refused() -> None:
+    def sized(*shape: int) -> Program:
+        return replace(small(HALT), tensors=(DramTensor("x", shape, Role.INPUT, Format.BF16),))
+
+    verify(sized(1 << 40, 1 << 5))
+    for shape in ((1 << 40, 1 << 6), (1 << 32,) * 5, (1 << 90,)):
+        refused(sized(*shape), "bytes; DRAM has 70368744177664")
 
 
 def test_a_negative_scratchpad_is_refused() -> None:
