@@ -18,6 +18,7 @@ from fuzz import sanitized
 from fuzz.share import Note, Share, Tally, read_tally
 
 HANG_SECONDS = 60
+"""CPU seconds that a case may take."""
 PROGRESS_SECONDS = 20
 EXPLAINED = 2
 """Failing cases of a worker that are shrunk and printed."""
@@ -34,12 +35,22 @@ class Worker:
     last: int = -1
     since: float = 0.0
 
-    def hangs(self, now: float) -> bool:
+    def hangs(self) -> bool:
         """Whether it has been at the same case for too long; to be asked again and again."""
-        number = self.note.read()
+        number, now = self.note.read(), _cpu_seconds(self.process.pid)
         if number != self.last:
             self.last, self.since = number, now
         return number >= 0 and now - self.since > HANG_SECONDS
+
+
+def _cpu_seconds(pid: int) -> float:
+    """CPU time of a process: a worker waits for nothing, so one that gets none was stopped, or has
+    a busy machine, and does not hang. The clock on the wall where there is no /proc."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return time.monotonic()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _arguments() -> argparse.ArgumentParser:
@@ -86,7 +97,7 @@ def _supervise(workers: list[Worker], begin: float) -> None:
         time.sleep(0.2)
         now = time.monotonic()
         for worker in workers:
-            if worker.process.poll() is None and worker.hangs(now):
+            if worker.process.poll() is None and worker.hangs():
                 print(f"case {worker.note.read()} hangs: {HANG_SECONDS} s", flush=True)
                 worker.process.kill()
                 worker.process.wait()

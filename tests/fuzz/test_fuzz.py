@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,12 @@ from autotune.isa.program import Instruction, Program
 from autotune.isa.table import Opcode
 from autotune.isa.verifier import verify
 from fuzz import sanitized
-from fuzz.__main__ import fuzz
+from fuzz.__main__ import Worker, fuzz
 from fuzz.cases import KINDS, case
 from fuzz.corpus import corpus
 from fuzz.draws import Rng
 from fuzz.judge import Outcome, judge
-from fuzz.share import Share
+from fuzz.share import Note, Share
 from fuzz.shrink import shrunk
 
 CASES = 10_000
@@ -112,3 +113,22 @@ def test_a_failure_shrinks_to_the_instruction_that_makes_it(
     smallest = shrunk(online, (0,))
     assert isinstance(smallest, Program)
     assert smallest.streams == ((Instruction.make(Opcode.ONLINE, state_stride0=3),),)
+
+
+@pytest.mark.parametrize(("code", "hangs"), [("while True: pass", True), ("input()", False)])
+def test_a_worker_hangs_that_computes_at_one_case_and_not_one_that_is_held_up(
+    code: str, hangs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fuzz.__main__.HANG_SECONDS", 0.3)
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
+    worker = Worker(process, Share(0, 0, 1), tmp_path, Note(tmp_path / "note"))
+    worker.note.write(0)
+    try:
+        assert not worker.hangs()
+        limit = time.monotonic() + (30 if hangs else 1)
+        while not worker.hangs() and time.monotonic() < limit:
+            time.sleep(0.05)
+        assert worker.hangs() is hangs
+    finally:
+        process.kill()
+        process.communicate()
