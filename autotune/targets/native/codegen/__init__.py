@@ -1,0 +1,1 @@
+"""Generators of micro-kernels: from the constants of an instruction to LLVM IR text."""
