@@ -144,7 +144,8 @@ def markdown(rows: list[SpecRow], emulator: Mapping[str, float]) -> str:
     lines = [
         "# Figures",
         "",
-        "Written by `make bench`, everything measured in one run on two cores.",
+        "Written by `make bench`, everything measured in one run on two cores. How the emulator compares",
+        "with SCALE-Sim in speed, memory and cycles is in [figures-systolic.md](figures-systolic.md).",
         "",
         "Measured cycles of the found plan, as a ratio:",
         "",

@@ -62,6 +62,14 @@ class Analysis:
         roofline: Floats = np.max(least, axis=0)
         return np.maximum(roofline, 1.0)
 
+    @cached_property
+    def instructions(self) -> Floats:
+        """Instructions that all cores execute together, those that only wait or signal left out."""
+        count = self.zeros
+        for step in self.steps:
+            count = count + step.instructions
+        return count
+
     def busy_all(self, unit: Unit) -> Floats:
         """Busy cycles of one unit over all cores."""
         return self.total(lambda s: s.cycles, unit)

@@ -174,6 +174,13 @@ class Program:
             raise ProgramError(f"{self.name}: needs one credit table for each of its streams")
         if any(len(credits) > SEMAPHORES for credits in self.credits):
             raise ProgramError(f"{self.name}: more than {SEMAPHORES} semaphores")
+        names = [tensor.name for tensor in self.tensors]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ProgramError(
+                f"{self.name}: {names.count(twice)} tensors are named {twice!r}; name each tensor "
+                "once, arrays go by it"
+            )
 
     def table(self, core: int) -> npt.NDArray[np.int64]:
         """The stream of one core as ``[instructions, fields]`` int64, rows padded with zeros;

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from autotune.cost_model.features import bound
+from autotune.cost_model.analysis import Analysis
 from autotune.datasets import random_graphs
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group, is_convex
@@ -14,7 +14,7 @@ from autotune.fusion.nest import Nest, Rejection
 from autotune.graph.graph import Graph
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import NestSchedule, Schedule
-from autotune.schedule.space import enumerate_nest, tile_count
+from autotune.schedule.space import enumerate_nest
 from autotune.targets.spec import HardwareSpec
 
 SCHEDULES = 6
@@ -22,8 +22,10 @@ SCHEDULES = 6
 _ENUMERATED = 384
 _LARGEST = 9
 """Operators of a drawn group at most."""
-_STEPS = 40_000
-"""Tiles times stages of a drawn schedule at most: keeps one measurement in milliseconds."""
+INSTRUCTIONS = 40_000
+"""Instructions that a drawn program executes at most, those that only wait or signal left out:
+keeps an execution near 0.3 ms, and below 7 ms where every run of a transfer opens a DRAM row. With
+half of it the model errs more on large layers, whose fewest instructions on ``edge`` are near 10⁵."""
 _NEAR_GOOD = 0.6
 """Share of schedules drawn from the better end: search exploits that end."""
 _FROM_GRAPHS = 0.5
@@ -52,7 +54,8 @@ def _drawn(
     nests = analyse(group)
     if group.is_view or isinstance(nests, Rejection):
         return
-    parts = [_nest_schedules(nest, spec, rng) for nest in nests]
+    limit = INSTRUCTIONS // len(nests)
+    parts = [_nest_schedules(nest, spec, rng, limit) for nest in nests]
     if all(parts):
         for row in zip(*parts, strict=True):
             yield Candidate(group, Schedule(row), network)
@@ -85,14 +88,19 @@ def grown(graph: Graph, size: int, rng: np.random.Generator) -> frozenset[str]:
     return frozenset(names)
 
 
-def _nest_schedules(nest: Nest, spec: HardwareSpec, rng: np.random.Generator) -> list[NestSchedule]:
-    """Schedules of a nest: near-good and uniform ones mixed; empty when none is legal."""
+def _nest_schedules(
+    nest: Nest, spec: HardwareSpec, rng: np.random.Generator, limit: int
+) -> list[NestSchedule]:
+    """Schedules of a nest of at most ``limit`` instructions: near-good and uniform ones mixed;
+    empty when none is legal."""
     table = enumerate_nest(nest, spec.scratchpad_elements, spec.cores, _ENUMERATED, rng)
-    small = tile_count(nest, table) * max(1, len(nest.stages)) <= _STEPS
-    table = table.take(np.flatnonzero(small))
     if not len(table):
         return []
-    ranked = np.argsort(bound(nest, table, spec), kind="stable")
+    analysis = Analysis(nest, table, spec)
+    short = np.flatnonzero(analysis.instructions <= limit)
+    if not len(short):
+        return []
+    ranked = short[np.argsort(analysis.roofline[short], kind="stable")]
     picked = []
     for _ in range(SCHEDULES):
         if rng.random() < _NEAR_GOOD:

@@ -86,7 +86,13 @@ def programs(draw: st.DrawFn) -> Program:
     text = st.text(st.characters(codec="utf-8"), max_size=8)
     shapes = st.lists(st.integers(1, 2**32 - 1), min_size=1, max_size=5).map(tuple)
     roles, formats = st.sampled_from(Role), st.sampled_from(Format)
-    tensors = draw(st.lists(st.builds(DramTensor, text, shapes, roles, formats), max_size=3))
+    tensors = draw(
+        st.lists(
+            st.builds(DramTensor, text, shapes, roles, formats),
+            max_size=3,
+            unique_by=lambda tensor: tensor.name,
+        )
+    )
     some = st.sampled_from(Opcode).flatmap(instructions)
     streams = draw(st.lists(st.lists(some, max_size=4).map(tuple), min_size=1, max_size=2))
     credits = [tuple(draw(st.lists(st.integers(0, 255), max_size=4))) for _ in range(len(streams))]

@@ -157,9 +157,12 @@ def test_loops_nest_to_the_limit_and_no_deeper() -> None:
 
 
 def test_a_tensor_table_beyond_the_field_is_refused() -> None:
-    program = small(HALT)
-    verify(replace(program, tensors=program.tensors * 512))
-    refused(replace(program, tensors=program.tensors * 513), "1026 tensors; .* at most 1024")
+    def table(count: int) -> Program:
+        tensors = (DramTensor(f"x{number}", (1,), Role.INPUT) for number in range(count))
+        return replace(small(HALT), tensors=tuple(tensors))
+
+    verify(table(1024))
+    refused(table(1025), "1025 tensors; .* at most 1024")
 
 
 def test_tensors_beyond_the_address_space_are_refused() -> None:

@@ -1,55 +1,18 @@
 """Calibration: draws legal candidates, continues where it was interrupted, trains."""
 
-from itertools import islice
-
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from search_case import EDGE, calibrated, chain, residual
 
-from autotune.fusion.analysis import analyse
-from autotune.fusion.group import is_connected, is_convex
 from autotune.measure.measurement import Failed, Measured
 from autotune.measure.runner import measure
-from autotune.schedule.schedule import check
 from autotune.search.calibrate import calibrate
-from autotune.search.drawing import candidates, grown
+from autotune.search.drawing import candidates
 from autotune.search.records import to_record
 from autotune.store.store import Store
-from drawn_graphs import graphs
 
 pytestmark = pytest.mark.slow  # trains models
 
 PROFILE = EDGE.spec.profile_id
-
-
-def test_drawn_candidates_are_legal_and_of_all_networks() -> None:
-    drawn = list(islice(candidates((residual(),), EDGE.spec, 1), 150))
-    for candidate in drawn:
-        nests = analyse(candidate.group)
-        assert isinstance(nests, tuple)
-        limits = EDGE.spec.scratchpad_elements, EDGE.spec.cores
-        assert check(nests, candidate.schedule, *limits) is None
-    networks = {candidate.network for candidate in drawn}
-    assert "residual" in networks and any(n.startswith("workload:") for n in networks)
-    assert {len(c.group.ops) for c in drawn} >= {1, 2, 3}
-
-
-def test_a_seed_reproduces_the_draw() -> None:
-    one, two, other = (
-        [c.key for c in islice(candidates((), EDGE.spec, seed), 40)] for seed in (1, 1, 2)
-    )
-    assert one == two != other
-
-
-@given(st.data())
-def test_grown_sets_are_connected_and_convex(data: st.DataObject) -> None:
-    graph = data.draw(graphs(max_ops=8))
-    size = data.draw(st.integers(1, 8))
-    names = grown(graph, size, np.random.default_rng(data.draw(st.integers(0, 99))))
-    assert 1 <= len(names) <= size
-    assert is_convex(graph, set(names)) and is_connected(graph, set(names))
 
 
 def test_the_model_predicts_what_it_was_trained_on() -> None:
