@@ -15,10 +15,11 @@
  * token ends no earlier than the MATMUL: c is ordered before it, all else before what comes after it. */
 typedef struct { int32_t seen[ACTORS], late; } Token;
 
-typedef struct {
-    Token ring[256]; /* counts end at 255 */
-    uint8_t head, tail;
-} Tokens;
+#define SEMAPHORES 256
+
+/* Tokens of a semaphore from head to tail, which wrap around: counts end at 255. Where they begin and end
+ * stands apart, so that semaphores that are not used leave their pages alone. */
+typedef struct { Token ring[256]; } Tokens;
 
 typedef struct {
     const Word *words;
@@ -26,6 +27,7 @@ typedef struct {
     const int64_t *parameters;
     int64_t *begun;    /* trips that each LOOP and CASE has begun */
     Tokens *tokens;    /* by semaphore */
+    uint8_t head[SEMAPHORES], tail[SEMAPHORES];
     Shadow scratchpad;
     Shadow *tensors;   /* those without `write` are read alone: nothing can race there */
     int32_t *places;   /* by instruction executed, from 1 on; room for a budget more */
@@ -61,15 +63,13 @@ static void perform(Replay *r, const Word *w) {
     int32_t *mine = r->clock[w->unit], late = 0;
     join(mine, r->clock[UNIT_CONTROL]);
     for (const uint8_t *s = w->waits; *s; s++) {
-        Tokens *q = &r->tokens[*s];
-        const Token *token = &q->ring[q->head++];
+        const Token *token = &r->tokens[*s].ring[r->head[*s]++];
         join(mine, token->seen);
         if (w->unit == UNIT_VECTOR && token->late > late) late = token->late;
     }
     if (w->unit != UNIT_CONTROL) execute(r, w, late);
     for (const uint8_t *s = w->signals; *s; s++) {
-        Tokens *q = &r->tokens[*s];
-        Token *token = &q->ring[q->tail++];
+        Token *token = &r->tokens[*s].ring[r->tail[*s]++];
         memcpy(token->seen, mine, sizeof token->seen);
         token->late = w->forward ? mine[UNIT_MATRIX] : 0;
         if (w->forward) token->seen[UNIT_MATRIX] -= 2;

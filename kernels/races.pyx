@@ -18,7 +18,7 @@ include "machine.pxi"
 include "layouts.pxi"
 
 cdef extern from "race.h" nogil:
-    enum: ACTORS, UNIT_LOAD, UNIT_STORE
+    enum: ACTORS, UNIT_LOAD, UNIT_STORE, SEMAPHORES
     ctypedef struct Shadow:
         int32_t *write
         int32_t *read[4]
@@ -34,14 +34,18 @@ cdef extern from "race.h" nogil:
         int64_t touched
     ctypedef struct Patterns:
         pass
+    ctypedef struct Token:
+        pass
     ctypedef struct Tokens:
-        uint8_t tail
+        Token ring[256]
     ctypedef struct Replay:
         const Word *words
         const Patterns *patterns
         const int64_t *parameters
         int64_t *begun
         Tokens *tokens
+        uint8_t head[SEMAPHORES]
+        uint8_t tail[SEMAPHORES]
         Shadow scratchpad
         Shadow *tensors
         int32_t *places
@@ -53,7 +57,7 @@ cdef extern from "race.h" nogil:
     void settle_patterns(const Word *w, Patterns *out)
     int replay(Replay *r, int64_t budget)
 
-BUDGET = 1 << 20
+BUDGET = 1 << 16
 """Instructions replayed between two looks for Ctrl-C."""
 FINDING = np.dtype([
     ("kind", "i4"), ("memory", "i4"), ("first", "i4"), ("second", "i4"), ("word", "i8")
@@ -84,7 +88,7 @@ cdef class Replayed:
         self.findings = np.zeros(limit, FINDING)
         self.state.found.rows = <Finding *> self._memory(self.findings)
         self.state.found.limit = limit
-        self.state.tokens = <Tokens *> self._zeros(256 * sizeof(Tokens))
+        self.state.tokens = <Tokens *> self._zeros(SEMAPHORES * sizeof(Tokens))
         self._shadow_scratchpad()
         self._shadow_tensors(shadowed)
         self._grow(BUDGET)
@@ -161,11 +165,18 @@ cdef class Replayed:
         self.state.count = len(self.program.streams[core])
         memset(self.state.clock, 0, sizeof(self.state.clock))
         memset(&self.state.loops, 0, sizeof(Loops))
-        memset(self.state.tokens, 0, 256 * sizeof(Tokens))
-        for i, count in enumerate(self.program.credits[core]):
-            self.state.tokens[i].tail = count
+        self._begin_tokens(self.program.credits[core])
         self._forget()
         self._decode(self.program.table(core))
+
+    cdef _begin_tokens(self, credits):
+        """Only credits are taken before they are given: the rest of a ring may stay as it is."""
+        cdef int i, count
+        memset(self.state.head, 0, SEMAPHORES)
+        memset(self.state.tail, 0, SEMAPHORES)
+        for i, count in enumerate(credits):
+            memset(self.state.tokens[i].ring, 0, count * sizeof(Token))
+            self.state.tail[i] = count
 
     cdef _forget(self):
         """What an earlier core did, but for its accesses to DRAM."""

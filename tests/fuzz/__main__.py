@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -106,6 +107,12 @@ def _supervise(workers: list[Worker], begin: float) -> None:
             print(f"{now - begin:6.0f} s: case {min(w.note.read() for w in workers)}", flush=True)
 
 
+def ending(worker: Worker) -> str:
+    """How a worker that is no more ended: the signal's name, where one ended it."""
+    status = worker.process.returncode
+    return f"status {status}" if status >= 0 else signal.Signals(-status).name
+
+
 def _failed(worker: Worker, modules: Path | None) -> bool:
     """Print what went wrong in a worker; False if nothing did."""
     tally = read_tally(worker.place / "report")
@@ -113,6 +120,8 @@ def _failed(worker: Worker, modules: Path | None) -> bool:
     numbers = [*tally.failures, *([worker.note.read()] if crashed else [])]
     if numbers:
         print((worker.place / "errors").read_text(errors="replace")[-6000:])
+    if crashed:
+        print(f"the worker at case {worker.note.read()} ended with {ending(worker)}", flush=True)
     for number in numbers[-EXPLAINED:]:
         command = _command(worker.share, modules, "--show", str(number))
         subprocess.run(command, env=_environment(modules), check=False)

@@ -268,7 +268,8 @@ def _two_cores() -> Program:
     return replace(one, name="two_cores", streams=one.streams * 2, credits=((), (0, 0, 0)))
 
 
-def _lowered() -> list[Program]:
+@cache
+def lowered() -> tuple[Program, ...]:
     """Programs of random groups and schedules; the same in every run."""
     spec = replace(load_spec("server"), cores=2)
     found: list[Program] = []
@@ -295,7 +296,7 @@ def _lowered() -> list[Program]:
             found.append(program)
 
     collect()
-    return found[:LOWERED]
+    return tuple(found[:LOWERED])
 
 
 @cache
@@ -304,4 +305,4 @@ def corpus() -> tuple[Program, ...]:
     by_hand = (
         _transfers, _narrow_transfers, _gather, _vector, _chain, _online, _convert, _matmul, _narrow_matmul, _cases, _two_cores,
     )  # fmt: skip
-    return (*(make_one() for make_one in by_hand), *_lowered())
+    return (*(make_one() for make_one in by_hand), *lowered())

@@ -1,9 +1,10 @@
 """What may become of a case, and the judge who finds out: the oracle of the fuzzer.
 
 Bytes, texts and programs are either refused with a ``ProgramError`` or accepted. An accepted
-program is timed, and run with numbers, unless its static bound of work is too large: both must cost
-the same, complete, and leave the tensors alone that are not outputs. Memory is AddressSanitizer's
-part. Anything else raises; whoever calls decides what that means.
+program is timed, searched for races, and run with numbers, unless its static bound of work is too
+large: time must be the same with numbers, and the tensors left alone that are not outputs. It may
+have races. Memory is AddressSanitizer's part. Anything else raises; whoever calls decides what that
+means.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from autotune.kernels.engine import By, Loaded
 from autotune.targets.arrays import ARRAY_TYPES, array_for
 from autotune.targets.library import load_spec
 from autotune.targets.protocol import Array
+from autotune.targets.races import find_races
 from fuzz.draws import Rng, below, contents, pick
 from fuzz.workload import tensor_bytes, work
 
@@ -31,8 +33,11 @@ Subject = bytes | str | Program
 """What a case is: an encoding, a text, or a program."""
 EVERY = (By.INSTRUCTION,)
 RUN_LIMIT = 200_000
+RACES_LIMIT = 1_000_000
+RACES = 4
 TIME_LIMIT = 400_000
 TENSOR_BYTES_LIMIT = 1 << 22
+SHADOW_BYTES_LIMIT = 1 << 26
 EDGE = load_spec("edge")
 MACHINES = tuple(
     replace(
@@ -56,7 +61,8 @@ class Outcome(StrEnum):
     REFUSED = "refused"  # by the verifier, or by the counters' limit
     SKIPPED = "skipped"  # accepted, too much work to try
     TIMED = "timed"  # accepted, ran without numbers, too much work for them
-    RAN = "ran"  # accepted, ran with numbers
+    RAN = "ran"  # accepted, ran with numbers, without a race
+    RACED = "ran, with races"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +124,17 @@ def judge_program(program: Program, rng: Rng) -> Verdict:
         return Verdict(Outcome.SKIPPED)
     parameters = {number: below(rng, 8) - 2 for number in loaded.parameters}
     timed = loaded.execute(1.0, None, parameters, by=EVERY)
-    if work(program, numbers=True) > RUN_LIMIT or tensor_bytes(program) > TENSOR_BYTES_LIMIT:
+    elements, size = work(program, numbers=True), tensor_bytes(program)
+    races = (
+        elements <= RACES_LIMIT
+        and size <= SHADOW_BYTES_LIMIT
+        and find_races(program, parameters, RACES)
+    )
+    if elements > RUN_LIMIT or size > TENSOR_BYTES_LIMIT:
         return Verdict(Outcome.TIMED)
     arrays = [_array(rng, program, tensor) for tensor in program.tensors]
     _compare(program, timed, loaded, parameters, arrays)
-    return Verdict(Outcome.RAN)
+    return Verdict(Outcome.RACED if races else Outcome.RAN)
 
 
 def _array(rng: Rng, program: Program, tensor: DramTensor) -> Array:

@@ -73,12 +73,12 @@ def _compile(place: Path) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Environment of a process that imports sanitized modules: the sanitizers come first, memory
-    comes from malloc, an error aborts."""
+    """Environment of a process that imports sanitized modules: the sanitizers come first, an error
+    aborts. Python's own objects stay in its arenas, unwatched: the kernels' memory comes from malloc
+    and numpy, and cases take half as long."""
     libraries = [str(path) for name in ("libasan.so", "libubsan.so") if (path := _library(name))]
     return os.environ | {
         "LD_PRELOAD": " ".join(libraries),
-        "PYTHONMALLOC": "malloc",
         "ASAN_OPTIONS": _OPTIONS,
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:abort_on_error=1",
         "OMP_NUM_THREADS": "1",

@@ -14,9 +14,9 @@ from autotune.isa.program import Instruction, Program
 from autotune.isa.table import Opcode
 from autotune.isa.verifier import verify
 from fuzz import sanitized
-from fuzz.__main__ import Worker, fuzz
+from fuzz.__main__ import Worker, ending, fuzz
 from fuzz.cases import KINDS, case
-from fuzz.corpus import corpus
+from fuzz.corpus import corpus, lowered
 from fuzz.draws import Rng
 from fuzz.judge import Outcome, judge
 from fuzz.share import Note, Share
@@ -71,7 +71,7 @@ def test_a_case_is_the_same_in_every_run(kind: str) -> None:
 def test_cases_of_every_kind_get_as_far_as_numbers_and_are_refused(kind: str) -> None:
     subjects = [case(2, number, kind) for number in range(120)]
     outcomes = {judge(subject, rng).outcome for _, subject, rng in subjects}
-    assert Outcome.RAN in outcomes
+    assert outcomes & {Outcome.RAN, Outcome.RACED}
     assert outcomes & {Outcome.REFUSED, Outcome.MALFORMED}
 
 
@@ -80,7 +80,13 @@ def test_mutations_begin_from_valid_programs_with_every_opcode() -> None:
     assert used == set(Opcode)
     for program in corpus():
         verify(program)
+        assert judge(program, Rng(1)).outcome in (Outcome.RAN, Outcome.RACED)
+
+
+def test_lowered_programs_run_without_races_and_are_searched_for_them() -> None:
+    for program in lowered():
         assert judge(program, Rng(1)).outcome is Outcome.RAN
+    assert {judge(program, Rng(1)).outcome for program in corpus()} > {Outcome.RACED}
 
 
 def test_programs_by_hand_fill_their_scratchpad_to_the_last_word() -> None:
@@ -113,6 +119,18 @@ def test_a_failure_shrinks_to_the_instruction_that_makes_it(
     smallest = shrunk(online, (0,))
     assert isinstance(smallest, Program)
     assert smallest.streams == ((Instruction.make(Opcode.ONLINE, state_stride0=3),),)
+
+
+@pytest.mark.parametrize(
+    ("code", "ended"),
+    [("import os; os.abort()", "SIGABRT"), ("import sys; sys.exit(3)", "status 3")],
+)
+def test_a_dead_worker_names_the_signal_that_ended_it(
+    code: str, ended: str, tmp_path: Path
+) -> None:
+    process = subprocess.Popen([sys.executable, "-c", code])
+    process.wait()
+    assert ending(Worker(process, Share(0, 0, 1), tmp_path, Note(tmp_path / "note"))) == ended
 
 
 @pytest.mark.parametrize(("code", "hangs"), [("while True: pass", True), ("input()", False)])
