@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import NamedTuple, Self
 
 from autotune.errors import ProgramError
 from autotune.isa.program import Instruction
@@ -38,8 +38,7 @@ class Storage:
     turn: int
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """A strided rectangle in a storage: element ``offset + Σ termᵢ`` plus strides."""
 
     storage: Storage
@@ -155,8 +154,7 @@ def sizes_of(sizes: Sequence[int]) -> dict[str, int]:
     return {f"size{d}": n for d, n in enumerate(sizes)}
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(NamedTuple):
     """One instruction with the storages that it reads and writes (index, turn level)."""
 
     instruction: Instruction
@@ -165,8 +163,7 @@ class Leaf:
     writes: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """A hardware loop around a body, at nesting level ``level``."""
 
     trips: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from autotune.fusion.footprint import Footprint, input_footprint
 from autotune.fusion.nest import Buffer, Epilogue, Nest, Side, Stage, k_axis
@@ -53,6 +53,9 @@ class NestEmitter:
         self.loaded: dict[int, Tile] = {}
         self.stage_level = tuple(self._depth(stage.footprint) for stage in nest.stages)
         self.load_level = {i: self._depth(nest.buffers[i].footprint) for i in nest.loads}
+        self.whole_loads = [
+            [i for i in stage.loads if not self._in_pieces(i)] for stage in nest.stages
+        ]
 
     def emit(self) -> tuple[Node, ...]:
         """The nest's nodes on this core; empty when its share is empty."""
@@ -70,16 +73,13 @@ class NestEmitter:
         return max((p for p, d in enumerate(self.split) if d in dims), default=-1)
 
     def _level(self, writer: TileWriter, position: int) -> None:
-        stages = [
-            s
-            for s, level in zip(self.nest.stages, self.stage_level, strict=True)
-            if level == position
-        ]
-        for stage in stages:
-            self._loads(writer, stage, position)
-            self._stage(writer, stage)
-        for stage in self.nest.stages:
-            self._loads(writer, stage, position)
+        stages = zip(self.nest.stages, self.stage_level, self.whole_loads, strict=True)
+        for stage, level, loads in stages:
+            if level == position:
+                self._loads(writer, loads, position)
+                self._stage(writer, stage)
+        for loads in self.whole_loads:
+            self._loads(writer, loads, position)
         if position + 1 == len(self.split):
             return
         dim = self.split[position + 1]
@@ -121,12 +121,10 @@ class NestEmitter:
         place: Reservation = self.places[index]
         return dense(storage(index, place, turn), sizes)
 
-    def _loads(self, writer: TileWriter, stage: Stage, position: int) -> None:
+    def _loads(self, writer: TileWriter, wanted: Sequence[int], position: int) -> None:
         """Fill the whole-footprint operands of a stage that belong to this level."""
-        for index in stage.loads:
-            if index in self.loaded or self.load_level[index] != position:
-                continue
-            if not self._in_pieces(index):
+        for index in wanted:
+            if self.load_level[index] == position and index not in self.loaded:
                 self._load(writer, index, self._turn(self.nest.buffers[index]), None)
 
     def _in_pieces(self, index: int) -> bool:

@@ -11,7 +11,9 @@ Program order satisfies every edge, hence the result cannot deadlock.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from operator import itemgetter
 from typing import NamedTuple
 
 from autotune.errors import ScheduleError
@@ -40,7 +42,11 @@ class Access(NamedTuple):
     item: int
     unit: Unit
     writes: bool
-    turns: frozenset[int]
+    turns: int
+
+
+Uses = dict[tuple[int, Unit], tuple[bool, int]]
+"""(storage, unit) to whether the unit writes it, and the set of levels it turns by, one bit each."""
 
 
 class Synchroniser:
@@ -49,10 +55,11 @@ class Synchroniser:
     def __init__(self) -> None:
         self.credits = [0]
         self.out: list[Instruction] = []
+        self._uses: dict[int, Uses] = {}
 
     def finish(self) -> tuple[tuple[Instruction, ...], tuple[int, ...]]:
         """Close the stream with HALT; returns instructions and initial credits."""
-        self.out.append(Instruction.make(Opcode.HALT))
+        self.out.append(_word(Opcode.HALT))
         return tuple(self.out), tuple(self.credits)
 
     def sequence(self, nests: Sequence[tuple[Node, ...]]) -> None:
@@ -78,12 +85,12 @@ class Synchroniser:
         return len(self.credits) - 1
 
     def _control(self, opcode: Opcode, unit: Unit, semaphore: int) -> None:
-        self.out.append(Instruction.make(opcode, unit=int(unit), semaphore=semaphore))
+        self.out.append(_word(opcode, unit=int(unit), semaphore=semaphore))
 
     def _body(self, body: tuple[Node, ...], level: int | None) -> None:
         waits: dict[int, list[tuple[Unit, int]]] = defaultdict(list)
         signals: dict[int, list[tuple[Unit, int]]] = defaultdict(list)
-        for edge in _edges(body, level):
+        for edge in _edges([self._uses_of(node) for node in body], level):
             semaphore = self._semaphore(edge.distance)
             signals[edge.source].append((edge.giver, semaphore))
             waits[edge.target].append((edge.taker, semaphore))
@@ -96,6 +103,9 @@ class Synchroniser:
     def _leaf(self, leaf: Leaf, waits: list[int], signals: list[int]) -> None:
         for semaphore in waits[_SLOTS:]:
             self._control(Opcode.WAIT, leaf.unit, semaphore)
+        if not waits and not signals:
+            self.out.append(leaf.instruction)
+            return
         values = list(leaf.instruction.values)
         for i, semaphore in enumerate(waits[:_SLOTS]):
             values[1 + i] = semaphore
@@ -110,11 +120,36 @@ class Synchroniser:
     ) -> None:
         for unit, semaphore in waits:
             self._control(Opcode.WAIT, unit, semaphore)
-        self.out.append(Instruction.make(Opcode.LOOP, trips=block.trips, level=block.level))
+        self.out.append(_word(Opcode.LOOP, trips=block.trips, level=block.level))
         self._body(block.body, block.level)
-        self.out.append(Instruction.make(Opcode.END, level=block.level))
+        self.out.append(_word(Opcode.END, level=block.level))
         for unit, semaphore in signals:
             self._control(Opcode.SIGNAL, unit, semaphore)
+
+    def _uses_of(self, node: Node) -> Uses:
+        """What a node touches; every level above asks for it again."""
+        known = self._uses.get(id(node))  # nodes live as long as the trees of `sequence`
+        if known is not None:
+            return known
+        found: Uses = {}
+        if isinstance(node, Leaf):
+            for storage, turn in node.reads:
+                found[storage, node.unit] = (False, 1 << turn)
+            for storage, turn in node.writes:
+                found[storage, node.unit] = (True, 1 << turn)
+        else:
+            for child in node.body:
+                for key, (writes, turns) in self._uses_of(child).items():
+                    written, turned = found.get(key, (False, 0))
+                    found[key] = (written or writes, turned | turns)
+        self._uses[id(node)] = found
+        return found
+
+
+@lru_cache(maxsize=4096)
+def _word(opcode: Opcode, **fields: int) -> Instruction:
+    """A control word; programs have many equal ones."""
+    return Instruction.make(opcode, **fields)
 
 
 def _units(node: Node) -> set[Unit]:
@@ -123,79 +158,73 @@ def _units(node: Node) -> set[Unit]:
     return {unit for child in node.body for unit in _units(child)}
 
 
-def _accesses(node: Node) -> dict[tuple[int, Unit], tuple[bool, frozenset[int]]]:
-    """(storage, unit) to whether the node's unit writes it, and the levels it turns by."""
-    found: dict[tuple[int, Unit], tuple[bool, frozenset[int]]] = {}
-    if isinstance(node, Leaf):
-        for storage, turn in node.reads:
-            found[storage, node.unit] = (False, frozenset((turn,)))
-        for storage, turn in node.writes:
-            found[storage, node.unit] = (True, frozenset((turn,)))
-        return found
-    for child in node.body:
-        for key, (writes, turns) in _accesses(child).items():
-            known = found.get(key, (False, frozenset()))
-            found[key] = (known[0] or writes, known[1] | turns)
-    return found
-
-
-def _edges(body: tuple[Node, ...], level: int | None) -> list[Edge]:
-    uses: dict[int, list[Access]] = defaultdict(list)
-    for item, node in enumerate(body):
-        for (storage, unit), (writes, turns) in _accesses(node).items():
-            uses[storage].append(Access(item, unit, writes, turns))
+def _edges(items: Sequence[Uses], level: int | None) -> list[Edge]:
+    accesses: dict[int, list[Access]] = defaultdict(list)
+    for item, uses in enumerate(items):
+        for (storage, unit), (writes, turns) in uses.items():
+            accesses[storage].append(Access(item, unit, writes, turns))
     edges: set[Edge] = set()
-    for accesses in uses.values():
-        alternates = all(access.turns == {level} for access in accesses)
-        shared = len({access.item for access in accesses}) > 1
-        if not shared or len({access.unit for access in accesses}) == 1:
+    for found in accesses.values():
+        if found[0].item == found[-1].item or len({access.unit for access in found}) == 1:
             continue
-        distance = 0 if level is None else 2 if alternates else 1
-        for access in accesses:
-            edges.update(_incoming(access, accesses, distance))
+        distance = 0
+        if level is not None:
+            distance = 2 if all(access.turns == 1 << level for access in found) else 1
+        edges.update(_conflicts(found, distance))
     return _strictest(edges)
 
 
-def _incoming(access: Access, accesses: list[Access], distance: int) -> list[Edge]:
-    """Edges into one access: from the last conflicting access of each other unit."""
+def _conflicts(accesses: list[Access], distance: int) -> Iterator[Edge]:
+    """Edges into every access of one storage: from the last conflicting access of each other unit.
+    A write conflicts with all accesses, a read with writes."""
+    last, last_write = _last(accesses)
+    start = 0
     before: dict[Unit, int] = {}
+    before_write: dict[Unit, int] = {}
+    for access in accesses:
+        while accesses[start].item < access.item:
+            _pass(accesses[start], before, before_write)
+            start += 1
+        earlier = before if access.writes else before_write
+        for unit, item in earlier.items():
+            if unit is not access.unit:
+                yield Edge(item, unit, access.item, access.unit, 0)
+        if not distance:
+            continue
+        for unit, item in (last if access.writes else last_write).items():
+            if unit is not access.unit and unit not in earlier:
+                yield Edge(item, unit, access.item, access.unit, distance)
+
+
+def _last(accesses: list[Access]) -> tuple[dict[Unit, int], dict[Unit, int]]:
+    """By unit, the item of its last access and of its last write."""
     last: dict[Unit, int] = {}
-    for other in accesses:
-        if other.unit is not access.unit and (other.writes or access.writes):
-            last[other.unit] = other.item
-            if other.item < access.item:
-                before[other.unit] = other.item
-    found = [Edge(item, unit, access.item, access.unit, 0) for unit, item in before.items()]
-    if distance:
-        found += [
-            Edge(item, unit, access.item, access.unit, distance)
-            for unit, item in last.items()
-            if unit not in before
-        ]
-    return found
+    last_write: dict[Unit, int] = {}
+    for access in accesses:
+        _pass(access, last, last_write)
+    return last, last_write
+
+
+def _pass(access: Access, last: dict[Unit, int], last_write: dict[Unit, int]) -> None:
+    last[access.unit] = access.item
+    if access.writes:
+        last_write[access.unit] = access.item
 
 
 def _strictest(edges: set[Edge]) -> list[Edge]:
-    """Without the edges that another one between the same units implies."""
-    pairs: dict[tuple[Unit, Unit, bool], list[Edge]] = defaultdict(list)
-    for edge in edges:
-        pairs[edge.giver, edge.taker, edge.distance > 0].append(edge)
+    """Without the edges that another one between the same units implies: one that begins no
+    earlier, ends no later and reaches back no further."""
+    best: dict[tuple[Unit, Unit, int], int] = {}
     kept = []
-    for group in pairs.values():
-        if len(group) == 1:
-            kept += group
+    for edge in sorted(edges, key=lambda e: (e.target, -e.source, e.distance)):
+        source, giver, _, taker, distance = edge
+        least = 1 if distance else 0
+        if any(best.get((giver, taker, d), -1) >= source for d in range(least, distance + 1)):
             continue
-        for edge in group:
-            if not any(_implies(other, edge) for other in group if other is not edge):
-                kept.append(edge)
-    return sorted(kept, key=lambda e: (e.target, e.source, e.giver, e.taker, e.distance))
+        best[giver, taker, distance] = source
+        kept.append(edge)
+    return sorted(kept, key=_ORDER)
 
 
-def _implies(strict: Edge, edge: Edge) -> bool:
-    if (strict.source, strict.target, strict.distance) == (edge.source, edge.target, edge.distance):
-        return False
-    return (
-        strict.source >= edge.source
-        and strict.target <= edge.target
-        and strict.distance <= edge.distance
-    )
+_ORDER = itemgetter(2, 0, 1, 3, 4)
+"""By target, source, giver, taker, distance."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from autotune.fusion.footprint import AxisMap, Footprint
 from autotune.fusion.nest import Nest, buffer_sizes
@@ -12,8 +12,7 @@ from autotune.isa.tile import Storage, Terms, View, add_terms, row_major
 from autotune.schedule.schedule import NestSchedule, slots
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """The tiles of one root dimension that the code being emitted is for: ``trips`` tiles of
     ``size`` from ``start`` on; ``level`` is the hardware loop over them, None for one tile."""
 
@@ -23,16 +22,14 @@ class Segment:
     level: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """First coordinate of a tile in one tensor dimension: ``first + Σ step · index[level]``."""
 
     first: int
     terms: Terms
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
+class Tile(NamedTuple):
     """A tensor's tile: its view in the scratchpad and the coordinates it begins at."""
 
     view: View
@@ -44,10 +41,13 @@ class Tile:
         terms: Terms = ()
         for stride, own, wanted in zip(self.view.strides, self.origin, origin, strict=True):
             offset += stride * (wanted.first - own.first)
-            minus = tuple((level, -step) for level, step in own.terms)
+            if wanted.terms == own.terms:
+                continue
+            minus = tuple([(level, -step) for level, step in own.terms])
             delta = add_terms(wanted.terms, minus)
-            terms = add_terms(terms, tuple((level, step * stride) for level, step in delta))
-        return replace(self.view.moved(offset, terms), sizes=sizes)
+            terms = add_terms(terms, tuple([(level, step * stride) for level, step in delta]))
+        view = self.view.moved(offset, terms)
+        return View(view.storage, view.offset, view.terms, sizes, view.strides)
 
 
 Segments = Mapping[int, Segment]
@@ -71,16 +71,15 @@ def axis_size(axis: AxisMap, segments: Segments) -> int:
 
 def origin_of(footprint: Footprint, segments: Segments) -> tuple[Origin, ...]:
     """Origins of all dimensions."""
-    return tuple(axis_origin(axis, segments) for axis in footprint)
+    return tuple([axis_origin(axis, segments) for axis in footprint])
 
 
 def sizes_of(footprint: Footprint, segments: Segments) -> tuple[int, ...]:
     """Extents of all dimensions."""
-    return tuple(axis_size(axis, segments) for axis in footprint)
+    return tuple([axis_size(axis, segments) for axis in footprint])
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(NamedTuple):
     """A buffer's place in the scratchpad: base element, elements of one slot, whether it has two."""
 
     base: int
