@@ -18,6 +18,11 @@ class VectorIsa:
         """Of one vector register."""
         return 4 * self.lanes
 
+    @property
+    def fused(self) -> bool:
+        """Whether it multiplies and adds in one rounding; else ``llvm.fma`` would call libm."""
+        return self.name != "sse2"
+
 
 AVX512 = VectorIsa("avx512", 16, 32)
 AVX2 = VectorIsa("avx2", 8, 16)

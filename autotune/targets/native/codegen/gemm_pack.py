@@ -1,0 +1,66 @@
+"""Packs a panel of a GEMM's unpacked factor into a buffer on the stack, where lanes are not
+neighbours in memory; gemm.py then reads the buffer like a packed constant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autotune.targets.native.codegen.gemm_blocking import best_blocking
+from autotune.targets.native.codegen.gemm_loops import Loops, Reduction
+from autotune.targets.native.codegen.gemm_tile import Columns
+from autotune.targets.native.codegen.ir import FunctionWriter, vector
+from autotune.targets.native.codegen.lane_access import load_lanes
+from autotune.targets.native.codegen.vector_isa import VectorIsa
+
+BUFFER_BYTES = 64 * 1024
+"""Of the stack, at most."""
+FEW_ROWS = 14
+"""Up to so many rows a panel is read only once, from where it is."""
+
+
+def packed_width(loops: Loops, isa: VectorIsa) -> int | None:
+    """Elements of the panels to pack the factor in, or None to read it in place: because its lanes
+    are neighbours, because it is not read again, or because a panel is too large for the stack."""
+    most = BUFFER_BYTES // (4 * loops.depth) // isa.lanes * isa.lanes
+    few = loops.row1.size * loops.row0.size <= FEW_ROWS
+    if loops.vector.lanes == 1 or loops.vector.size == 1 or few or most == 0:
+        return None
+    return best_blocking(loops, isa, most=most).width
+
+
+@dataclass(slots=True)
+class PanelPack:
+    """Writes the copy of a panel of ``width`` elements. ``columns`` and ``reductions`` are those of
+    the factor in memory."""
+
+    writer: FunctionWriter
+    isa: VectorIsa
+    columns: Columns
+    width: int
+    reductions: tuple[Reduction, ...]
+
+    def write(self, source: str, buffer: str) -> None:
+        """Fill ``buffer``, [depth][width], with zeros behind the last lane."""
+        self._level(0, source, buffer)
+
+    def _level(self, depth: int, source: str, buffer: str) -> str:
+        """Copies the loops from ``depth`` in; returns where to go on in the buffer."""
+        if depth == len(self.reductions):
+            return self._step(source, buffer)
+        k = self.reductions[depth]
+        if k.size == 1:
+            return self._level(depth + 1, source, buffer)
+        loop = self.writer.begin(k.size, ("ptr", source), ("ptr", buffer))
+        here, there = loop.values
+        there = self._level(depth + 1, here, there)
+        self.writer.end(loop, self.writer.offset(here, k.lanes), there)
+        return there
+
+    def _step(self, source: str, buffer: str) -> str:
+        kind, lanes, stride = vector(self.isa.lanes), self.isa.lanes, self.columns.stride
+        for j in range(self.columns.vectors):
+            count = self.columns.last_lanes if j == self.columns.vectors - 1 else lanes
+            place = self.writer.offset(source, j * lanes * stride)
+            value = load_lanes(self.writer, self.isa, place, count, stride)
+            self.writer.store(kind, value, self.writer.offset(buffer, j * lanes))
+        return self.writer.offset(buffer, self.width)

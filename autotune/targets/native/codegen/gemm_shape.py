@@ -1,0 +1,120 @@
+"""The constants of an fp32 MATMUL, as given to the generator gemm.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import IntEnum
+
+from autotune.errors import ProgramError
+from autotune.isa.functions import UnaryFn, When
+
+
+class BiasAxis(IntEnum):
+    """Which axis of c the dense vector ``bias`` runs along; the codes are MATMUL's."""
+
+    NONE = 0
+    M = 1
+    N0 = 2
+
+
+class VectorAxis(IntEnum):
+    """Which axis of c the lanes of a register run along. The factor with that axis (a has m, b has
+    n0) is read in vectors, and may be packed in panels; the other's elements are broadcast."""
+
+    M = 0
+    N0 = 1
+
+
+FUNCTIONS = (UnaryFn.COPY, UnaryFn.RELU, UnaryFn.LEAKY_RELU, UnaryFn.CLIP)
+"""What an epilogue may apply."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GemmShape:
+    """c[m,n1,n0] (+)= Σ a[m,k2,k1,k0]·b[k2,k1,k0,n1,n0], then fn(scale·c + bias + r); names are the
+    fields of MATMUL in docs/isa.md. Strides are in elements.
+
+    With ``panel`` = NR the factor of ``vector_axis(shape)`` is given packed, as
+    [ceil(V/NR)][k2·k1·k0][NR] with zeros behind the V-th; its strides then only choose the axis.
+    BY_LEVEL goes by the kernel's one number, the reduction loop's trip: accumulates unless it is 0,
+    ends with the epilogue if it is ``last``. Raises ProgramError for what no MATMUL may be.
+    """
+
+    m: int = 1
+    n1: int = 1
+    n0: int = 1
+    k2: int = 1
+    k1: int = 1
+    k0: int = 1
+    a_m: int = 0
+    a_k2: int = 0
+    a_k1: int = 0
+    a_k0: int = 0
+    b_k2: int = 0
+    b_k1: int = 0
+    b_k0: int = 0
+    b_n1: int = 0
+    b_n0: int = 0
+    c_m: int = 0
+    c_n1: int = 0
+    c_n0: int = 0
+    r_m: int = 0
+    r_n1: int = 0
+    r_n0: int = 0
+    accumulate: When = When.NEVER
+    epilogue: When = When.NEVER
+    last: int = 0
+    bias: BiasAxis = BiasAxis.NONE
+    fn: UnaryFn = UnaryFn.COPY
+    p0: float = 0.0
+    p1: float = 0.0
+    scale: float = 1.0
+    adds: bool = False
+    panel: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("m", "n1", "n0", "k2", "k1", "k0"):
+            if getattr(self, name) < 1:
+                raise ProgramError(f"matmul: {name} is {getattr(self, name)}; give at least 1")
+        for field in fields(self):
+            if field.name[:2] in ("a_", "b_", "c_", "r_") and getattr(self, field.name) < 0:
+                raise ProgramError(f"matmul: {field.name} is negative; give strides of 0 and up")
+        if self.fn not in FUNCTIONS:
+            raise ProgramError(f"matmul: fn {self.fn.name}; its epilogue has copy to clip only")
+        if self.panel is not None and self.panel < 1:
+            raise ProgramError(f"matmul: panels of {self.panel}; give at least 1")
+        if self.panel is not None and self.n1 > 1 and vector_axis(self) is VectorAxis.N0:
+            raise ProgramError(
+                f"matmul: b in panels with n1 = {self.n1}; panels have no n1, give 1"
+            )
+
+    @property
+    def has_bias(self) -> bool:
+        """Whether the kernel reads a bias."""
+        return self.epilogue != When.NEVER and self.bias != BiasAxis.NONE
+
+    @property
+    def has_residual(self) -> bool:
+        """Whether the kernel reads r."""
+        return self.epilogue != When.NEVER and self.adds
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """Names of the kernel's operands, in their order."""
+        return ("a", "b", "c", *("bias",) * self.has_bias, *("r",) * self.has_residual)
+
+    @property
+    def numbers(self) -> int:
+        """Of run-time integers: the trip of the reduction loop, if anything goes by it."""
+        return int(When.BY_LEVEL in (self.accumulate, self.epilogue))
+
+
+def vector_axis(shape: GemmShape) -> VectorAxis:
+    """The axis that lanes run along: the one of unit stride in c and in its factor, else in c,
+    else in its factor; of equals the longer."""
+
+    def merit(size: int, c: int, factor: int) -> tuple[bool, bool, bool, int]:
+        return (size > 1, c == 1, factor == 1, size)
+
+    by_m = merit(shape.m, shape.c_m, shape.a_m)
+    return VectorAxis.M if by_m > merit(shape.n0, shape.c_n0, shape.b_n0) else VectorAxis.N0

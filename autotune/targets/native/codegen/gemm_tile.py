@@ -1,0 +1,121 @@
+"""Writes the sums of one register tile of a GEMM: rows × vectors accumulators over all reduction
+loops; gemm.py calls it per tile, and gemm_epilogue.py takes the sums from there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autotune.targets.native.codegen.gemm_loops import Reduction
+from autotune.targets.native.codegen.ir import FunctionWriter, vector
+from autotune.targets.native.codegen.lane_access import broadcast, load_lanes
+from autotune.targets.native.codegen.vector_isa import VectorIsa
+
+MAX_UNROLL = 4
+"""Steps of the reduction in a trip: enough to hide the loop, and little code to compile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The lanes of a tile: registers, valid lanes of the last one, and the distance of neighbouring
+    lanes in the factor (1 in panels)."""
+
+    vectors: int
+    last_lanes: int
+    stride: int
+
+
+Rows = Sequence[str | int]
+"""Offsets in elements of each row of a tile: constants, or i64 values."""
+
+
+@dataclass(slots=True)
+class TileSums:
+    """Writes the reduction of a tile. ``reductions`` from the outermost in; ``rows`` are offsets in
+    the broadcast factor."""
+
+    writer: FunctionWriter
+    isa: VectorIsa
+    columns: Columns
+    rows: Rows
+    reductions: tuple[Reduction, ...]
+
+    def write(self, lanes: str, scalars: str) -> list[str]:
+        """Accumulators row by row, given the tile's first element of either factor."""
+        zeros = ["zeroinitializer"] * (len(self.rows) * self.columns.vectors)
+        return self._level(0, lanes, scalars, zeros)
+
+    def _level(self, depth: int, lanes: str, scalars: str, sums: list[str]) -> list[str]:
+        k = self.reductions[depth]
+        innermost = depth == len(self.reductions) - 1
+        unroll = unrolled(k.size) if innermost else 1
+        trips = k.size // unroll
+        if trips == 1:
+            return self._steps(k, unroll, lanes, scalars, sums)
+        kind = vector(self.isa.lanes)
+        carried = [("ptr", lanes), ("ptr", scalars), *((kind, value) for value in sums)]
+        loop = self.writer.begin(trips, *carried)
+        here, there, *sums = loop.values
+        if innermost:
+            sums = self._steps(k, unroll, here, there, sums)
+        else:
+            sums = self._level(depth + 1, here, there, sums)
+        here = self.writer.offset(here, unroll * k.lanes)
+        there = self.writer.offset(there, unroll * k.broadcast)
+        self.writer.end(loop, here, there, *sums)
+        return sums
+
+    def _steps(
+        self, k: Reduction, count: int, lanes: str, scalars: str, sums: list[str]
+    ) -> list[str]:
+        for step in range(count):
+            near = step * k.lanes
+            rows = [self._element(scalars, row, step * k.broadcast) for row in self.rows]
+            sums = self._step(lanes, near, rows, sums)
+        return sums
+
+    def _element(self, scalars: str, row: str | int, step: int) -> str:
+        if isinstance(row, int):
+            return self.writer.offset(scalars, row + step)
+        return self.writer.offset(self.writer.offset(scalars, row), step)
+
+    def _step(self, lanes: str, near: int, rows: list[str], sums: list[str]) -> list[str]:
+        """One rank-1 update. The smaller side is loaded first and stays in registers."""
+        vectors, sums = self.columns.vectors, list(sums)
+        if vectors <= len(rows):
+            held = [self._vector(lanes, near, j) for j in range(vectors)]
+            for i, row in enumerate(rows):
+                scalar = broadcast(self.writer, self.isa, row)
+                for j in range(vectors):
+                    at = i * vectors + j
+                    sums[at] = multiply_add(self.writer, self.isa, scalar, held[j], sums[at])
+            return sums
+        spread = [broadcast(self.writer, self.isa, row) for row in rows]
+        for j in range(vectors):
+            column = self._vector(lanes, near, j)
+            for i, scalar in enumerate(spread):
+                at = i * vectors + j
+                sums[at] = multiply_add(self.writer, self.isa, scalar, column, sums[at])
+        return sums
+
+    def _vector(self, lanes: str, near: int, j: int) -> str:
+        stride = self.columns.stride
+        count = self.columns.last_lanes if j == self.columns.vectors - 1 else self.isa.lanes
+        place = self.writer.offset(lanes, near + j * self.isa.lanes * stride)
+        return load_lanes(self.writer, self.isa, place, count, stride)
+
+
+def unrolled(size: int) -> int:
+    """Steps of a trip, a divisor of the loop's size."""
+    if size <= MAX_UNROLL:
+        return size
+    return next(count for count in range(MAX_UNROLL, 0, -1) if size % count == 0)
+
+
+def multiply_add(writer: FunctionWriter, isa: VectorIsa, x: str, y: str, z: str) -> str:
+    """x·y + z in all lanes, in one rounding where the instruction set can."""
+    kind = vector(isa.lanes)
+    if isa.fused:
+        name = f"llvm.fma.v{isa.lanes}f32"
+        return writer.call(kind, name, (kind, x), (kind, y), (kind, z))
+    return writer.value(f"fadd {kind} {writer.value(f'fmul {kind} {x}, {y}')}, {z}")

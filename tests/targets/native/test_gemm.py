@@ -1,0 +1,168 @@
+"""Native GEMM kernels equal numpy in float64 within their rounding, and write nothing but c."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+from gemm_case import GUARD, GUARDS, Case, shapes, view, with_panels
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from native_code import Native, can_run
+
+from autotune.errors import ProgramError
+from autotune.isa.functions import UnaryFn, When
+from autotune.targets.native.codegen.gemm import gemm, panel_width
+from autotune.targets.native.codegen.gemm_blocking import row_tiles
+from autotune.targets.native.codegen.gemm_shape import (
+    BiasAxis,
+    GemmShape,
+    VectorAxis,
+    vector_axis,
+)
+from autotune.targets.native.codegen.vector_isa import AVX2, AVX512, SSE2, VECTOR_ISAS, VectorIsa
+
+RUNNABLE = [isa for isa in (AVX2, SSE2) if can_run(isa)]
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def check(shape: GemmShape, isa: VectorIsa, seed: int = 0, *, c_is_r: bool = False) -> None:
+    """Run one kernel on each trip that matters, against the oracle."""
+    native, case = Native(gemm(shape, isa), isa), Case.of(shape, seed)
+    for trip in sorted({0, 1, shape.last}) if shape.numbers else (0,):
+        c = case.c.copy()
+        operands = case.operands(c)
+        r = case.r
+        if c_is_r:
+            operands[-1], r = c[GUARDS:], case.c[GUARDS:]
+        native(*operands, numbers=(trip,) if shape.numbers else ())
+        expected, bound = case.expected(trip, r)
+        got = view(c[GUARDS:], shape, "c").copy()
+        assert (abs(got - expected) <= bound).all(), (shape, trip, abs(got - expected).max())
+        view(c[GUARDS:], shape, "c")[...] = GUARD
+        assert (c == GUARD).all(), (shape, trip, "wrote outside of c")
+
+
+def dense(m: int, n: int, k: int, **rest: object) -> GemmShape:
+    """c[m,n] = a[m,k]·b[k,n], all dense."""
+    return GemmShape(
+        m=m, n0=n, k0=k, a_m=k, a_k0=1, b_k0=n, b_n0=1, c_m=n, c_n0=1, r_m=n, r_n0=1, **rest
+    )  # type: ignore[arg-type]
+
+
+def convolution(size: int, channels: int, outputs: int, **rest: object) -> GemmShape:
+    """3×3 over a channels-last image with a border: m are output channels."""
+    line = (size + 2) * channels
+    return GemmShape(
+        m=outputs, n1=size, n0=size, k2=3, k1=3, k0=channels,
+        a_m=1, a_k2=3 * channels * outputs, a_k1=channels * outputs, a_k0=outputs,
+        b_k2=line, b_k1=channels, b_k0=1, b_n1=line, b_n0=channels,
+        c_m=1, c_n1=size * outputs, c_n0=outputs, r_m=1, r_n1=size * outputs, r_n0=outputs, **rest,
+    )  # type: ignore[arg-type]  # fmt: skip
+
+
+@pytest.mark.parametrize("isa", RUNNABLE, ids=lambda isa: isa.name)
+@settings(max_examples=60, deadline=None)
+@given(shape=shapes(), seed=SEEDS)
+def test_any_matmul_equals_numpy(isa: VectorIsa, shape: GemmShape, seed: int) -> None:
+    check(shape, isa, seed)
+
+
+@pytest.mark.parametrize("isa", RUNNABLE, ids=lambda isa: isa.name)
+@settings(max_examples=40, deadline=None)
+@given(shape=shapes(), seed=SEEDS, vectors=st.integers(0, 5))
+def test_panels_equal_numpy(isa: VectorIsa, shape: GemmShape, seed: int, vectors: int) -> None:
+    width = vectors * isa.lanes or panel_width(with_panels(shape, isa.lanes), isa)
+    check(with_panels(shape, width), isa, seed)
+
+
+@pytest.mark.parametrize("isa", VECTOR_ISAS, ids=lambda isa: isa.name)
+@settings(max_examples=15, deadline=None)
+@given(shape=shapes())
+def test_the_text_is_legal_for_every_instruction_set(isa: VectorIsa, shape: GemmShape) -> None:
+    llvm.parse_assembly(gemm(shape, isa).ir).verify()
+
+
+@pytest.mark.parametrize("isa", RUNNABLE, ids=lambda isa: isa.name)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        dense(256, 16, 256),
+        dense(48, 64, 256, accumulate=When.ALWAYS),
+        dense(13, 500, 70, epilogue=When.ALWAYS, fn=UnaryFn.RELU, bias=BiasAxis.N0),
+        dense(1, 300, 64),
+        replace(dense(40, 64, 96), b_k0=1, b_n0=96),
+        replace(dense(3, 64, 2100), b_k0=1, b_n0=2100),
+        convolution(14, 16, 24, epilogue=When.BY_LEVEL, last=1, accumulate=When.BY_LEVEL),
+        convolution(7, 8, 40, epilogue=When.ALWAYS, bias=BiasAxis.M, adds=True),
+        convolution(7, 8, 16, epilogue=When.ALWAYS, bias=BiasAxis.N0),
+    ],
+    ids=lambda shape: f"{shape.m}x{shape.n1}x{shape.n0}x{shape.k0}",
+)
+def test_sizes_of_networks_equal_numpy(isa: VectorIsa, shape: GemmShape) -> None:
+    check(shape, isa)
+    check(with_panels(shape, panel_width(shape, isa)), isa)
+
+
+@pytest.mark.parametrize("isa", RUNNABLE, ids=lambda isa: isa.name)
+def test_the_residual_may_be_c(isa: VectorIsa) -> None:
+    check(dense(29, 37, 600, epilogue=When.ALWAYS, adds=True), isa, c_is_r=True)
+    check(convolution(7, 8, 19, epilogue=When.ALWAYS, adds=True), isa, c_is_r=True)
+
+
+@pytest.mark.parametrize("fn", [UnaryFn.COPY, UnaryFn.RELU, UnaryFn.LEAKY_RELU, UnaryFn.CLIP])
+def test_not_a_number_stays_one(fn: UnaryFn) -> None:
+    shape = dense(3, 9, 2, epilogue=When.ALWAYS, fn=fn, p0=-0.5, p1=0.5)
+    case = Case.of(shape, 0)
+    case.a[0] = np.nan
+    c = case.c.copy()
+    Native(gemm(shape, RUNNABLE[-1]), RUNNABLE[-1])(*case.operands(c))
+    got = view(c[GUARDS:], shape, "c")
+    assert np.isnan(got[0]).all() and not np.isnan(got[1:]).any()
+
+
+@given(rows=st.integers(1, 500), most=st.integers(1, 14))
+def test_tiles_cover_all_rows_once_and_differ_by_one(rows: int, most: int) -> None:
+    parts = row_tiles(rows, most)
+    covered = [
+        p.first + i * p.rows + j for p in parts for i in range(p.count) for j in range(p.rows)
+    ]
+    assert covered == list(range(rows))
+    assert max(p.rows for p in parts) <= most
+    assert max(p.rows for p in parts) - min(p.rows for p in parts) <= 1
+
+
+def test_code_of_large_kernels_stays_small() -> None:
+    for shape in (dense(512, 515, 256), convolution(14, 64, 72), convolution(7, 512, 72)):
+        for isa in VECTOR_ISAS:
+            text = gemm(with_panels(shape, panel_width(shape, isa)), isa).ir
+            assert text.count("llvm.fma") < 400, (shape, isa)
+
+
+def test_lanes_run_along_the_axis_that_is_dense_in_c_and_its_factor() -> None:
+    assert vector_axis(dense(8, 8, 8)) is VectorAxis.N0
+    assert vector_axis(convolution(7, 8, 8)) is VectorAxis.M
+    assert vector_axis(replace(dense(64, 1, 8), c_m=1, a_m=1)) is VectorAxis.M
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"m": 0}, "m is 0"),
+        ({"a_k0": -1}, "a_k0 is negative"),
+        ({"fn": UnaryFn.TANH}, "TANH"),
+        ({"panel": 0}, "panels of 0"),
+        ({"panel": 16, "n1": 2, "b_n1": 64}, "n1 = 2"),
+    ],
+)
+def test_an_impossible_matmul_is_refused(wrong: dict[str, int], says: str) -> None:
+    with pytest.raises(ProgramError, match=says):
+        replace(dense(4, 8, 8), **wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("panel", [24, 16 * 31])
+def test_panels_must_fit_the_instruction_set(panel: int) -> None:
+    with pytest.raises(ProgramError, match="avx512"):
+        gemm(replace(dense(4, 8, 8), panel=panel), AVX512)
