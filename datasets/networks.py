@@ -152,6 +152,9 @@ NETWORKS: dict[str, Network] = {
     for row in (
         Network("light_squeezenet", None, "Iandola et al. 2016, arXiv:1602.07360"),
         Network("light_resnet50", None, "He et al. 2016, arXiv:1512.03385"),
+        Network("light_bvlc_alexnet", None, "Krizhevsky et al. 2012, NeurIPS 25"),
+        Network("light_zfnet512", None, "Zeiler and Fergus 2014, arXiv:1311.2901"),
+        Network("light_inception_v1", None, "Szegedy et al. 2014, arXiv:1409.4842"),
         Network("light_densenet121", None, "Huang et al. 2017, arXiv:1608.06993"),
         Network("light_inception_v2", None, "Ioffe and Szegedy 2015, arXiv:1502.03167"),
         Network("light_shufflenet", None, "Zhang et al. 2018, arXiv:1707.01083"),

@@ -21,14 +21,16 @@ from autotune.errors import ModelError
 Array = npt.NDArray[np.float32]
 
 LIGHT_MODELS: tuple[str, ...] = (
-    "light_squeezenet",
-    "light_resnet50",
+    "light_bvlc_alexnet",
     "light_densenet121",
+    "light_inception_v1",
     "light_inception_v2",
+    "light_resnet50",
     "light_shufflenet",
+    "light_squeezenet",
     "light_vgg19",
+    "light_zfnet512",
 )
-"""Those whose operators are all supported (AlexNet, Inception v1 and ZFNet need LRN)."""
 
 
 def light_path(name: str) -> Path:
@@ -70,7 +72,8 @@ def light_expected(name: str) -> tuple[dict[str, Array], dict[str, Array]]:
 def light_seeded(name: str, seed: int = 0) -> onnx.ModelProto:
     """The same network with seeded random weights: every output differs, none saturates.
 
-    Weights of rank ≥ 2 are normal with variance 2 / fan-in (He et al. 2015, arXiv:1502.01852).
+    Weights of rank ≥ 2 are normal with variance 2 / fan-in behind a Relu, else 1 / fan-in
+    (He et al. 2015, arXiv:1502.01852, section 2.2).
     Batch-norm scales are in [0.5, 1), below 1 so that residual sums do not grow with depth;
     variances are in [0.8, 1.2); biases and means are normal with deviation 0.1.
     Weights of the final Gemm are an eighth of that, so that no class takes all probability.
@@ -82,11 +85,13 @@ def light_seeded(name: str, seed: int = 0) -> onnx.ModelProto:
     ranges = {node.input[1]: (0.5, 1.0) for node in norms}
     ranges |= {node.input[4]: (0.8, 1.2) for node in norms}
     heads = {node.input[1] for node in model.graph.node if node.op_type == "Gemm"}
+    rectified = _rectified(model.graph)
     for node in model.graph.node:
         if node.op_type != "ConstantOfShape":
             continue
         shape = tuple(int(extent) for extent in shapes[node.input[0]])
-        values = _weight(rng, shape, ranges.get(node.output[0]))
+        gain = 2.0 if node.output[0] in rectified else 1.0
+        values = _weight(rng, shape, gain, ranges.get(node.output[0]))
         values = values / np.float32(8) if node.output[0] in heads else values
         node.op_type = "Constant"
         del node.input[:], node.attribute[:]
@@ -94,10 +99,31 @@ def light_seeded(name: str, seed: int = 0) -> onnx.ModelProto:
     return model
 
 
+KEEPS_ZEROS = frozenset(
+    ("Reshape", "Transpose", "Concat", "MaxPool", "AveragePool", "Dropout", "LRN")
+)
+"""Operators whose output is at least half zeros, or never negative, when their input is."""
+
+
+def _rectified(graph: onnx.GraphProto) -> set[str]:
+    """The weights that multiply what a Relu has cut."""
+    cut: set[str] = set()
+    weights: set[str] = set()
+    for node in graph.node:
+        if node.op_type == "Relu" or (node.op_type in KEEPS_ZEROS and cut.intersection(node.input)):
+            cut.update(node.output)
+        if node.op_type in ("Conv", "Gemm") and node.input[0] in cut:
+            weights.add(node.input[1])
+    return weights
+
+
 def _weight(
-    rng: np.random.Generator, shape: tuple[int, ...], bounds: tuple[float, float] | None
+    rng: np.random.Generator,
+    shape: tuple[int, ...],
+    gain: float,
+    bounds: tuple[float, float] | None,
 ) -> Array:
     if bounds is not None:
         return rng.uniform(*bounds, shape).astype(np.float32)
-    deviation = 0.1 if len(shape) < 2 else math.sqrt(2 / math.prod(shape[1:]))
+    deviation = 0.1 if len(shape) < 2 else math.sqrt(gain / math.prod(shape[1:]))
     return rng.standard_normal(shape, dtype=np.float32) * np.float32(deviation)

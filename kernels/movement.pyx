@@ -29,6 +29,17 @@ def pool(writer, fn, y, x, kernel, strides, dilations):
         )
 
 
+def slide(writer, fn, y, x, int axis, int window):
+    """y = reduction of x over windows along ``axis``; x has window - 1 more elements there."""
+    sizes = (*y.sizes, window)
+    windows = type(x)(x.storage, x.offset, x.terms, sizes, (*x.strides, x.strides[axis]))
+    result = type(y)(y.storage, y.offset, y.terms, sizes, (*y.strides, 0))
+    writer.emit(
+        Opcode.REDUCE, Unit.VECTOR, (result,), (windows,), fn=int(fn),
+        **result.operand("dst"), **windows.operand("src"), **sizes_of(sizes),
+    )
+
+
 def window_counts(writer, counts, ones, coordinates, extents, kernel, strides, dilations):
     """counts[1,1,OH,OW] = 1 / (elements of each window that lie inside the tensor)."""
     fill(writer, ones, 1.0)

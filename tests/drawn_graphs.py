@@ -76,6 +76,12 @@ class Grower:
         )
         self.put(y, (n, c, (h + 2 * pad - 2) // 2 + 1, w + 2 * pad - 1))
 
+    def slide(self, x: str) -> None:
+        axis = self.draw(st.integers(0, len(self.shapes[x]) - 1))
+        before, after = self.draw(st.integers(0, 3)), self.draw(st.integers(0, 3))
+        y = self.builder.add(OpKind.SLIDING_SUM, x, axis=axis, before=before, after=after)
+        self.put(y, self.shapes[x])
+
     def unary(self, x: str) -> None:
         kind = self.draw(st.sampled_from([OpKind.RELU, OpKind.TANH, OpKind.SIGMOID, OpKind.NEG]))
         self.put(self.builder.add(kind, x), self.shapes[x])
@@ -153,6 +159,7 @@ ANY = (
     Grower.unary,
     Grower.binary,
     Grower.reduce,
+    Grower.slide,
     Grower.matmul,
     Grower.softmax,
     Grower.layer_norm,

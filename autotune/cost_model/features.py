@@ -270,7 +270,7 @@ FEATURES: tuple[Feature, ...] = (
         lambda a: a.zeros + sum(s.contraction is not None for s in a.nest.stages),
     ),
     Feature("stages_elementwise", "1", "element-wise stages", _stages(Family.UNARY, Family.BINARY)),
-    Feature("stages_window", "1", "poolings", _stages(Family.POOL)),
+    Feature("stages_window", "1", "poolings, sliding sums", _stages(Family.POOL, Family.SLIDE)),
     Feature(
         "stages_reduction",
         "1",

@@ -183,6 +183,8 @@ def _passes(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> I
             yield from _depthwise(tiling, stage, tiles, out, spec)
         case Family.POOL:
             yield from _pool(tiling, stage, tiles, out, spec)
+        case Family.SLIDE:
+            yield _slide(tiling, stage, tiles, out, spec)
         case Family.REDUCE:
             yield VectorWork(1, _input_elements(tiling, stage, tiles, 0), 1, elements)
             if op.kind is OpKind.REDUCE_MEAN:
@@ -280,6 +282,17 @@ def _pool(
         yield VectorWork(2, _product(ones), 0, _product(ones))
         yield VectorWork(1, out[2] * out[3] * window, 1, out[2] * out[3])
         yield VectorWork(1, out[2] * out[3], 1, out[2] * out[3], (Pass.DIVIDE,))
+
+
+def _slide(
+    tiling: Tiling, stage: Stage, tiles: Tiles, out: list[Extent], spec: HardwareSpec
+) -> VectorWork:
+    op = stage.op
+    window = op.int("before") + 1 + op.int("after")
+    pitches = _pitches(tiling, stage, tiles)
+    conflict = _conflict([*out, window], [*pitches, pitches[op.int("axis")]], spec)
+    elements = _product(out)
+    return VectorWork(1, elements * window, 1, elements, conflict=conflict)
 
 
 def _input_elements(tiling: Tiling, stage: Stage, tiles: Tiles, index: int) -> Extent:

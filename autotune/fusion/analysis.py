@@ -35,6 +35,9 @@ from autotune.fusion.nest import (
 )
 from autotune.graph.op import Family, Op, OpKind
 
+PADDING = frozenset((Family.CONV, Family.POOL, Family.SLIDE))
+"""What reads past its operand's borders."""
+
 
 def analyse(group: Group) -> tuple[Nest, ...] | Rejection:
     """The nests of a group: one for its last output, and one more for every other output whose
@@ -147,7 +150,7 @@ class _Builder:
         masks: dict[str, float] = {}
         for op in self.ops:
             x = op.inputs[0]
-            if op.family not in (Family.CONV, Family.POOL) or x not in self.group.producer:
+            if op.family not in PADDING or x not in self.group.producer:
                 continue
             if not self._outside(x):
                 continue

@@ -76,7 +76,14 @@ def forced_dims(op: Op, types: Mapping[str, TensorType]) -> frozenset[int]:
             return frozenset((1,)) if grouped else frozenset()
         case Family.REDUCE:
             return frozenset(op.ints("axes"))
-        case Family.MATMUL | Family.UNARY | Family.BINARY | Family.POOL | Family.TRANSPOSE:
+        case (
+            Family.MATMUL
+            | Family.UNARY
+            | Family.BINARY
+            | Family.POOL
+            | Family.SLIDE
+            | Family.TRANSPOSE
+        ):
             return frozenset()
         case _:
             assert_never(op.family)
@@ -169,6 +176,10 @@ def input_footprint(
             return _broadcast(shape, out, out_shape)
         case Family.POOL:
             return (*out[:2], *_window(op, out, op.ints("kernel")))
+        case Family.SLIDE:
+            before, reach = op.int("before"), op.int("before") + 1 + op.int("after")
+            near = out[op.int("axis")].windowed(1, before, reach)
+            return tuple(near if d == op.int("axis") else a for d, a in enumerate(out))
         case Family.REDUCE:
             axes = op.ints("axes")
             return tuple(full(n) if d in axes else out[d] for d, n in enumerate(shape))

@@ -20,6 +20,7 @@ class Family(StrEnum):
     UNARY = "unary"
     BINARY = "binary"
     POOL = "pool"
+    SLIDE = "slide"
     REDUCE = "reduce"
     SOFTMAX = "softmax"
     LAYER_NORM = "layer_norm"
@@ -56,6 +57,7 @@ class OpKind(StrEnum):
     POW = "pow"
     MAX_POOL = "max_pool"
     AVERAGE_POOL = "average_pool"
+    SLIDING_SUM = "sliding_sum"
     REDUCE_MEAN = "reduce_mean"
     REDUCE_SUM = "reduce_sum"
     REDUCE_MAX = "reduce_max"
@@ -119,6 +121,8 @@ OPERATORS: dict[OpKind, OpRow] = {
         # x [N,C,H,W]; count_include_pad 0/1 for the average
         OpRow(OpKind.MAX_POOL, Family.POOL, (1, 1), _WINDOW),
         OpRow(OpKind.AVERAGE_POOL, Family.POOL, (1, 1), (*_WINDOW, "count_include_pad")),
+        # y[i] = x[i - before] + ... + x[i + after] along a non-negative axis, zeros outside
+        OpRow(OpKind.SLIDING_SUM, Family.SLIDE, (1, 1), ("axis", "before", "after")),
         # axes sorted, non-negative; the reduced axes stay with extent 1
         OpRow(OpKind.REDUCE_MEAN, Family.REDUCE, (1, 1), ("axes",)),
         OpRow(OpKind.REDUCE_SUM, Family.REDUCE, (1, 1), ("axes",)),

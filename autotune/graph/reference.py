@@ -105,6 +105,14 @@ def _average_pool(op: Op, inputs: Inputs) -> Array:
     return np.asarray(total / _windows(op, ones, kernel, 0.0).sum(axis=(4, 5)))
 
 
+def _sliding_sum(op: Op, inputs: Inputs) -> Array:
+    x, axis = inputs[0], op.int("axis")
+    before, after = op.int("before"), op.int("after")
+    around = [(before, after) if d == axis else (0, 0) for d in range(x.ndim)]
+    view = sliding_window_view(np.pad(x, around), before + 1 + after, axis=axis)
+    return np.asarray(view.sum(axis=-1))
+
+
 def _softmax(op: Op, inputs: Inputs) -> Array:
     axis = op.int("axis")
     shifted = np.exp(inputs[0] - inputs[0].max(axis=axis, keepdims=True))
@@ -170,6 +178,7 @@ REFERENCE: dict[OpKind, Callable[[Op, Inputs], Array]] = {
     OpKind.POW: lambda op, i: np.power(i[0], i[1]),
     OpKind.MAX_POOL: _max_pool,
     OpKind.AVERAGE_POOL: _average_pool,
+    OpKind.SLIDING_SUM: _sliding_sum,
     OpKind.REDUCE_MEAN: lambda op, i: i[0].mean(axis=op.ints("axes"), keepdims=True),
     OpKind.REDUCE_SUM: lambda op, i: i[0].sum(axis=op.ints("axes"), keepdims=True),
     OpKind.REDUCE_MAX: lambda op, i: i[0].max(axis=op.ints("axes"), keepdims=True),

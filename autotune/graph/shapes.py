@@ -10,6 +10,9 @@ from autotune.graph.op import OPERATORS, Family, Op
 
 Shape = tuple[int, ...]
 
+MAX_SLIDING_RANK = 4
+"""The window is one more dimension, and an instruction holds five."""
+
 
 def infer_shape(op: Op, input_shapes: Sequence[Shape]) -> Shape:
     """Output shape of ``op`` for inputs of these shapes.
@@ -81,6 +84,15 @@ def _pool(op: Op, shapes: tuple[Shape, ...]) -> Shape:
         pads = list(op.ints("pads"))
         raise _refuse(op, shapes, f"pads {pads} leave a window that holds only padding")
     return (x[0], x[1], *extents)
+
+
+def _slide(op: Op, shapes: tuple[Shape, ...]) -> Shape:
+    _axis(op, shapes, op.int("axis"))
+    if min(op.int("before"), op.int("after")) < 0:
+        raise _refuse(op, shapes, "before and after must be ≥ 0")
+    if len(shapes[0]) > MAX_SLIDING_RANK:
+        raise _refuse(op, shapes, f"the rank is more than {MAX_SLIDING_RANK}")
+    return shapes[0]
 
 
 def _taps_reach_input(op: Op, axis: int, size: int, positions: int) -> bool:
@@ -172,6 +184,7 @@ SHAPE_RULES: dict[Family, Callable[[Op, tuple[Shape, ...]], Shape]] = {
     Family.UNARY: _unary,
     Family.BINARY: _binary,
     Family.POOL: _pool,
+    Family.SLIDE: _slide,
     Family.REDUCE: _reduce,
     Family.SOFTMAX: _softmax,
     Family.LAYER_NORM: _layer_norm,

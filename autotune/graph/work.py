@@ -39,6 +39,8 @@ def flops(op: Op, graph: Graph) -> int:
             return OPERATORS[op.kind].flops_per_element * out_elements
         case Family.POOL:
             return out_elements * math.prod(op.ints("kernel"))
+        case Family.SLIDE:
+            return out_elements * (op.int("before") + op.int("after"))
         case Family.REDUCE:
             return in_elements
         case Family.SOFTMAX:

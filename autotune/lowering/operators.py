@@ -41,6 +41,7 @@ BINARY_FNS: dict[OpKind, BinaryFn] = {
 REDUCE_FNS: dict[OpKind, ReduceFn] = {
     OpKind.MAX_POOL: ReduceFn.MAX,
     OpKind.AVERAGE_POOL: ReduceFn.SUM,
+    OpKind.SLIDING_SUM: ReduceFn.SUM,
     OpKind.REDUCE_MAX: ReduceFn.MAX,
     OpKind.REDUCE_SUM: ReduceFn.SUM,
     OpKind.REDUCE_MEAN: ReduceFn.SUM,
@@ -160,6 +161,15 @@ def compute(
             )
         case Family.POOL:
             _pool(writer, op, types, result, operands[0], temps)
+        case Family.SLIDE:
+            movement.slide(
+                writer,
+                REDUCE_FNS[op.kind],
+                result,
+                operands[0],
+                op.int("axis"),
+                op.int("before") + 1 + op.int("after"),
+            )
         case Family.REDUCE:
             elementwise.reduce(writer, REDUCE_FNS[op.kind], result, operands[0])
             if op.kind is OpKind.REDUCE_MEAN:

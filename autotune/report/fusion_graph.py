@@ -23,6 +23,7 @@ STYLES: dict[Family, str] = {
     Family.UNARY: "vector",
     Family.BINARY: "vector",
     Family.POOL: "window",
+    Family.SLIDE: "window",
     Family.REDUCE: "window",
     Family.SOFTMAX: "window",
     Family.LAYER_NORM: "window",

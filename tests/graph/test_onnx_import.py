@@ -18,7 +18,12 @@ from autotune.graph.op import OpKind
 from autotune.graph.passes import simplify
 from autotune.graph.reference import evaluate
 
-LIGHT = ["light_squeezenet", "light_resnet50"]
+LIGHT = [
+    "light_squeezenet",
+    "light_resnet50",
+    pytest.param("light_inception_v1", marks=pytest.mark.slow),
+    pytest.param("light_shufflenet", marks=pytest.mark.slow),
+]
 
 
 @pytest.mark.slow
@@ -208,9 +213,9 @@ def test_a_cyclic_graph_is_refused_with_its_tensors(tmp_path: Path) -> None:
 
 
 def test_an_unsupported_operator_is_refused_with_name_type_and_way_out(tmp_path: Path) -> None:
-    lrn = helper.make_node("LRN", ["x"], ["y"], name="norm1", size=3)
-    text = refusal(write(tmp_path, nodes_model(lrn).SerializeToString()))
-    assert "node 'norm1': operator LRN is not supported" in text
+    mean = helper.make_node("MeanVarianceNormalization", ["x"], ["y"], name="norm1")
+    text = refusal(write(tmp_path, nodes_model(mean).SerializeToString()))
+    assert "node 'norm1': operator MeanVarianceNormalization is not supported" in text
     assert "run 'autotune doctor --operators'" in text
     unnamed = nodes_model(
         helper.make_node("Relu", ["x"], ["t"]), helper.make_node("Selu", ["t"], ["y"])

@@ -30,6 +30,8 @@ def f32(value: float) -> np.ndarray:
 
 
 X4 = normal(2, 4, 7, 9)
+SQUARE = normal(5, 5, 3, 2)
+"""As many images as channels: onnx 1.23's LRN takes the extent of the one for the other's."""
 NORM = [positive(4), normal(4), normal(4), positive(4)]
 
 # operator, inputs, opset, constant positions, attributes
@@ -135,6 +137,11 @@ CASES = [
     ("AveragePool", [X4], 11, (), {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}),
     ("AveragePool", [X4], 11, (), {"kernel_shape": [2, 2], "strides": [2, 2], "ceil_mode": 1}),
     ("AveragePool", [normal(2, 3, 9)], 11, (), {"kernel_shape": [3]}),
+    ("LRN", [SQUARE], 9, (), {"size": 3}),
+    ("LRN", [SQUARE], 13, (), {"size": 4, "alpha": 0.7, "beta": 0.75, "bias": 0.5}),
+    ("LRN", [SQUARE], 13, (), {"size": 1, "alpha": 2.0, "beta": 0.5}),
+    ("LRN", [SQUARE], 13, (), {"size": 9, "alpha": 0.3, "beta": 1.0, "bias": 2.0}),
+    ("LRN", [SQUARE], 13, (), {"size": 2, "alpha": 0.9, "beta": 0.6}),
     ("Conv", [X4, normal(5, 4, 3, 3)], 9, (1,), {}),
     ("Conv", [X4, normal(6, 2, 3, 2), normal(6)], 11, (1, 2), {"group": 2, "strides": [2, 1], "pads": [1, 0, 2, 1]}),
     ("Conv", [X4, normal(8, 1, 3, 3)], 11, (1,), {"group": 4, "dilations": [2, 3], "kernel_shape": [3, 3]}),
@@ -184,6 +191,14 @@ def test_same_lower_pads_in_front_and_rounds_the_extent_up() -> None:
     expected = padded.reshape(2, 4, 4, 2, 5, 2).max(axis=(3, 5))
     (found,) = evaluate(imported(model), feeds).values()
     np.testing.assert_array_equal(found, expected)
+
+
+def test_lrn_slides_over_every_channel_of_every_image() -> None:
+    model, feeds = single("LRN", [X4], 13, size=3, alpha=0.6, bias=0.5)
+    squares = np.pad(X4**2, ((0, 0), (1, 1), (0, 0), (0, 0)))
+    total = squares[:, :-2] + squares[:, 1:-1] + squares[:, 2:]
+    (found,) = evaluate(imported(model), feeds).values()
+    np.testing.assert_allclose(found, X4 / (0.5 + 0.2 * total) ** 0.75, rtol=1e-5)
 
 
 def test_every_run_time_operator_of_the_table_has_a_case() -> None:

@@ -1,4 +1,4 @@
-"""ONNX operators that slide a window: the poolings; and the window attributes Conv shares."""
+"""ONNX operators that slide a window: the poolings, LRN; and the window attributes Conv shares."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from autotune.errors import ModelError
 from autotune.graph.onnx_ops.scope import Node, Scope, Translate
 from autotune.graph.op import AttrValue, OpKind
+from autotune.graph.shapes import MAX_SLIDING_RANK
+
+CHANNEL_AXIS = 1
+"""Of every tensor that ONNX slides a window over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +156,51 @@ def _global_pooled(scope: Scope, node: Node, kind: OpKind) -> str:
     return scope.result(node, kind, x, axes=tuple(range(2, rank)))
 
 
+def _local_response_norm(scope: Scope, node: Node) -> str:
+    """y = x / (bias + alpha / size · Σ x²)^beta over ``size`` neighbouring channels
+    (Krizhevsky et al. 2012, section 3.3). The windows reach ⌊(size − 1) / 2⌋ channels down."""
+    size = node.int("size", 0)
+    if size < 1:
+        raise ModelError(f"{node.label}: LRN size must be an integer ≥ 1, got {size}")
+    x = scope.tensor(node, 0)
+    if not 2 <= len(scope.shape(x)) <= MAX_SLIDING_RANK:
+        raise ModelError(
+            f"{node.label}: LRN over shape {list(scope.shape(x))}: only ranks 2 to "
+            f"{MAX_SLIDING_RANK} are supported"
+        )
+    before = (size - 1) // 2
+    total = scope.step(
+        node,
+        OpKind.SLIDING_SUM,
+        scope.step(node, OpKind.MUL, x, x),
+        axis=CHANNEL_AXIS,
+        before=before,
+        after=size - 1 - before,
+    )
+    share = scope.constant(node, node.float("alpha", 1e-4) / size, "alpha")
+    scaled = scope.step(node, OpKind.MUL, total, share)
+    base = scope.step(
+        node, OpKind.ADD, scaled, scope.constant(node, node.float("bias", 1.0), "bias")
+    )
+    return scope.result(node, OpKind.DIV, x, _power(scope, node, base, node.float("beta", 0.75)))
+
+
+def _power(scope: Scope, node: Node, base: str, beta: float) -> str:
+    """base^beta; the published 0.75 by two square roots, exact where a general power is not."""
+    if beta == 1.0:
+        return base
+    if beta not in (0.5, 0.75):
+        return scope.step(node, OpKind.POW, base, scope.constant(node, beta, "beta"))
+    root = scope.step(node, OpKind.SQRT, base)
+    if beta == 0.5:
+        return root
+    return scope.step(node, OpKind.SQRT, scope.step(node, OpKind.MUL, base, root))
+
+
 WINDOW: dict[str, Translate] = {
     "MaxPool": lambda scope, node: _pooled(scope, node, OpKind.MAX_POOL),
     "AveragePool": lambda scope, node: _pooled(scope, node, OpKind.AVERAGE_POOL),
+    "LRN": _local_response_norm,
     "GlobalAveragePool": lambda scope, node: _global_pooled(scope, node, OpKind.REDUCE_MEAN),
     "GlobalMaxPool": lambda scope, node: _global_pooled(scope, node, OpKind.REDUCE_MAX),
 }
