@@ -38,7 +38,7 @@ def resolve_model(model: Path | str) -> Path:
     A file wins over a name. Raises ``ModelError`` when a shipped network cannot be built.
     """
     from autotune.datasets import NETWORKS, load
-    from autotune.store.store import home
+    from autotune.home import home
 
     path = Path(model)
     if not path.exists() and str(model) in NETWORKS:

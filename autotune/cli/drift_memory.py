@@ -13,7 +13,7 @@ from pathlib import Path
 
 from autotune.cli.console import say
 from autotune.errors import InputError, SpecError, StoreError
-from autotune.store.store import home
+from autotune.home import home
 from autotune.targets import library
 from autotune.targets.emulator import EmulatorTarget
 from autotune.targets.physical import Drift

@@ -138,7 +138,7 @@ def store_info(json: JsonOption = False) -> None:
 @store.command("path")
 def store_path() -> None:
     """Where the store is."""
-    from autotune.store.store import home
+    from autotune.home import home
 
     typer.echo(str(home() / "autotune.db"))
 

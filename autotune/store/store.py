@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import platformdirs
 from sqlalchemy import Connection, Row, delete, func, select, union
 from sqlalchemy.dialects.sqlite import insert
 
 from autotune.errors import StoreError
+from autotune.home import home
 from autotune.store.database import BUSY_SECONDS, Database
 from autotune.store.faults import ELSEWHERE
 from autotune.store.info import StoreInfo
@@ -33,12 +32,6 @@ MODELS_KEPT = 8
 
 VARIABLES = 500
 """Values bound in one statement; SQLite before 3.32 takes no more than 999."""
-
-
-def home() -> Path:
-    """The user's folder of this program: ``AUTOTUNE_HOME``, else the platform's data folder."""
-    chosen = os.environ.get("AUTOTUNE_HOME", "")
-    return Path(chosen).expanduser() if chosen else platformdirs.user_data_path("autotune")
 
 
 class Store:

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from store_case import APPEND, record, records
 
 from autotune.errors import StoreError
+from autotune.home import home
 from autotune.store.records import Record
-from autotune.store.store import MODELS_KEPT, Store, home
+from autotune.store.store import MODELS_KEPT, Store
 
 
 @pytest.fixture(params=["file", "memory"])
