@@ -5,6 +5,7 @@ them must run under the compiler's libasan (tests/fuzz/sanitized.py does).
 """
 
 import os
+import re
 from pathlib import Path
 
 import numpy
@@ -19,24 +20,33 @@ seen by the processor; to look for it takes a third of the compiler's time."""
 SANITIZES = os.environ.get("AUTOTUNE_SANITIZE") == "1"
 KERNELS = Path("kernels")
 SOURCES = sorted(KERNELS.rglob("*.pyx"))
-HEADERS = [
-    str(path)
-    for path in sorted([path for form in ("*.pxd", "*.pxi", "*.h") for path in KERNELS.rglob(form)])
-]
+INCLUDE = re.compile(r'^\s*(?:#include|include|cdef extern from)\s+"([^"]+)"', re.MULTILINE)
 
 if not SOURCES:
     raise SystemExit("setup.py: no .pyx file under kernels/: the source tree is incomplete")
 
 
+def included(source: Path) -> set[Path]:
+    """The files under kernels/ that a source includes, and those that they do."""
+    found: set[Path] = set()
+    unread = [source]
+    while unread:
+        named = {KERNELS / name for name in INCLUDE.findall(unread.pop().read_text("utf-8"))}
+        new = {path for path in named if path.exists()} - found
+        found |= new
+        unread += new
+    return found
+
+
 def extension(source: Path) -> Extension:
-    """One compiled module for one .pyx file, rebuilt when any shared header changes."""
+    """One compiled module for one .pyx file, rebuilt when what it includes changes."""
     return Extension(
         "autotune." + ".".join(source.with_suffix("").parts),
         [str(source)],
-        depends=HEADERS,
+        depends=sorted(map(str, included(source))),
         include_dirs=[numpy.get_include(), str(KERNELS)],
         extra_compile_args=SANITIZED if SANITIZES else FAST,
-        extra_link_args=["-fsanitize=address,undefined"] if SANITIZES else [],
+        extra_link_args=["-pthread", *(["-fsanitize=address,undefined"] if SANITIZES else [])],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
     )
 

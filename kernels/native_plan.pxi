@@ -1,0 +1,163 @@
+# A sequence of programs on a pool's threads.
+
+NOWHERE = -1
+"""Pointer number of a base whose address stands in the plan."""
+
+
+cdef class Plan:
+    """Programs that run one after the other by one call.
+
+    ``programs`` are pairs (streams, table). Thread i of the pool runs stream i, and a program begins
+    when all threads have ended the one before. ``table`` has shape [bases, 2], int64: base b of the
+    streams, for b > 0, is byte ``table[b, 1]`` behind the pointer of number ``table[b, 0]`` that a
+    run is given, or the address ``table[b, 1]`` itself where the number is −1; row 0 stands for the
+    scratchpad and is not read. ``keeps`` is held as long as the plan: the kernels' code, constants.
+
+    Raises ``ProgramError`` for a program without streams, with more of them than the pool has
+    threads, and for a base that its table lacks.
+    """
+
+    cdef NativeProgram *programs
+    cdef int64_t count
+    cdef readonly ThreadPool pool
+    cdef readonly int threads
+    cdef readonly int64_t pointer_count
+    cdef readonly int64_t scratchpad_bytes
+    cdef readonly bint dispatches
+    cdef list streams
+    cdef object keeps
+    cdef const int64_t[::1] wanted, zeros
+
+    def __init__(self, programs, ThreadPool pool not None, keeps=None):
+        if self.programs:
+            raise ProgramError("a Plan is made once; make another one")
+        programs = [(tuple(streams), checked_table(table, 2, "of pointers")) for streams, table in programs]
+        self.programs = <NativeProgram *> room(len(programs), sizeof(NativeProgram))
+        self.pool, self.keeps, self.streams, self.threads = pool, keeps, [], 1
+        self.zeros = np.zeros(PARAMETERS, np.int64)
+        wanted = set()
+        for streams, table in programs:
+            self._add(streams, table, wanted)
+        self.wanted = np.array(sorted(wanted), np.int64)
+        self.pointer_count = max(wanted, default=-1) + 1
+
+    def __dealloc__(self):
+        cdef int64_t p, i
+        for p in range(self.count):
+            for i in range(self.programs[p].count):
+                free(self.programs[p].tracks[i].values)
+                free(self.programs[p].tracks[i].starts)
+                free(self.programs[p].tracks[i].sources)
+                free(self.programs[p].tracks[i].begun)
+            free(self.programs[p].tracks)
+        free(self.programs)
+
+    def __len__(self):
+        return self.count
+
+    cdef int _add(self, tuple streams, const int64_t[:, ::1] table, set wanted) except -1:
+        cdef NativeProgram *program = &self.programs[self.count]
+        cdef Stream stream
+        if not 1 <= len(streams) <= self.pool.threads:
+            raise ProgramError(
+                f"program {self.count} has {len(streams)} streams; this pool runs 1 to {self.pool.threads}"
+            )
+        program.tracks = <Track *> room(len(streams), sizeof(Track))
+        self.count += 1
+        for stream in streams:
+            self._lay(&program.tracks[program.count], stream, table, wanted, program)
+            self.scratchpad_bytes = max(self.scratchpad_bytes, stream.scratchpad_bytes)
+            self.dispatches |= stream.dispatches
+            self.streams.append(stream)
+        self.threads = max(self.threads, len(streams))
+        return 0
+
+    cdef int _lay(self, Track *track, Stream stream, const int64_t[:, ::1] table, set wanted,
+                  NativeProgram *program) except -1:
+        """Resolves a stream's bases by its program's table."""
+        cdef int64_t i, base, pointer
+        program.count += 1  # from here on __dealloc__ frees what there is
+        if stream is None or not stream.steps:
+            raise ProgramError(f"program {self.count - 1} has a stream that was never made")
+        if stream.base_count > max(1, table.shape[0]):
+            raise ProgramError(
+                f"program {self.count - 1} uses base {stream.base_count - 1}; its table has {table.shape[0]} rows"
+            )
+        track.values = <uint64_t *> room(stream.value_count, sizeof(uint64_t))
+        track.starts = <uint64_t *> room(stream.value_count, sizeof(uint64_t))
+        track.sources = <int32_t *> room(stream.value_count, sizeof(int32_t))
+        track.begun = <uint64_t *> room(stream.turn_count, sizeof(uint64_t))
+        track.steps, track.moves, track.swaps = stream.steps, stream.moves, stream.swaps
+        track.value_count, track.turn_count = stream.value_count, stream.turn_count
+        for i in range(stream.value_count):
+            base = stream.bases[i]
+            track.starts[i] = stream.starts[i]
+            if base <= 0:
+                track.sources[i] = FROM_NOTHING if base < 0 else FROM_SCRATCHPAD
+                continue
+            pointer = table[base, 0]
+            if not NOWHERE <= pointer < 1 << 30:
+                raise ProgramError(f"base {base} is pointer {pointer}; pointers are −1 to 2^30")
+            track.starts[i] += <uint64_t> table[base, 1]
+            track.sources[i] = <int32_t> (FROM_POINTERS + pointer if pointer >= 0 else FROM_NOTHING)
+            if pointer >= 0:
+                wanted.add(pointer)
+        return 0
+
+    def run(self, const int64_t[::1] pointers not None, const int64_t[::1] parameters=None,
+            int64_t[::1] nanoseconds=None):
+        """Run all programs once; returns when the last has ended.
+
+        ``pointers`` are addresses, ``pointer_count`` at least; ``parameters`` the program's runtime
+        parameters, all of them, needed where it dispatches. ``nanoseconds`` is filled with the time
+        that each program took, when it is given. Raises ``InputError`` for less than that or a
+        pointer that is 0, and ``MemoryError`` when threads or scratchpads cannot be had.
+        """
+        cdef PlanRun run
+        cdef uint64_t *sources
+        cdef int64_t *times = NULL
+        cdef int64_t i
+        cdef int error
+        self._check(pointers, parameters, nanoseconds)
+        sources = <uint64_t *> room(FROM_POINTERS + self.pointer_count, sizeof(uint64_t))
+        try:
+            for i in range(self.pointer_count):
+                sources[FROM_POINTERS + i] = <uint64_t> pointers[i]
+            if nanoseconds is not None:
+                times = <int64_t *> room(self.count + 1, sizeof(int64_t))
+            run.programs, run.count, run.pointers, run.begin_ns = self.programs, self.count, sources, times
+            run.parameters = &self.zeros[0] if parameters is None else &parameters[0]
+            with nogil:
+                error = run_job(self.pool.pool, self.threads, <uint32_t> (self.count + 1),
+                                self.scratchpad_bytes, walk_plan, &run)
+                if times:
+                    times[self.count] = now_ns()
+            if error:
+                raise MemoryError(
+                    f"{self.threads} threads with scratchpads of {self.scratchpad_bytes} bytes: "
+                    f"{os.strerror(error)}"
+                )
+            if times:
+                for i in range(self.count):
+                    nanoseconds[i] = times[i + 1] - times[i]
+        finally:
+            free(sources)
+            free(times)
+
+    cdef int _check(self, const int64_t[::1] pointers, const int64_t[::1] parameters,
+                    int64_t[::1] nanoseconds) except -1:
+        cdef int64_t i
+        if not self.programs:
+            raise InputError("a plan that was never made cannot run")
+        if pointers.shape[0] < self.pointer_count:
+            raise InputError(f"{pointers.shape[0]} pointers for a plan of {self.pointer_count}")
+        for i in range(self.wanted.shape[0]):
+            if pointers[self.wanted[i]] == 0:
+                raise InputError(f"pointer {self.wanted[i]} is 0, and the plan uses it")
+        if parameters is None and self.dispatches:
+            raise InputError("the plan dispatches on runtime parameters; pass them")
+        if parameters is not None and parameters.shape[0] < PARAMETERS:
+            raise InputError(f"{parameters.shape[0]} parameters; a plan takes {PARAMETERS}")
+        if nanoseconds is not None and nanoseconds.shape[0] < self.count:
+            raise InputError(f"room for {nanoseconds.shape[0]} times; the plan has {self.count} programs")
+        return 0
