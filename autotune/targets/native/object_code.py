@@ -31,9 +31,9 @@ _FOREIGN = ("llvm.x86.", "llvm.aarch64.", "llvm.arm.")
 _SYMBOL_TABLE, _SYMBOL_BYTES = 2, 24
 
 
-def symbol(kernel: MicroKernel) -> str:
+def symbol(digest: str) -> str:
     """Name of a micro-kernel's function in its object code."""
-    return f"{SYMBOL}_{kernel.digest}"
+    return f"{SYMBOL}_{digest}"
 
 
 class CodeGenerator:
@@ -45,10 +45,10 @@ class CodeGenerator:
         self._target_machine = target_machine(machine)
 
     def object(self, kernel: MicroKernel) -> bytes:
-        """A relocatable object with the function ``symbol(kernel)``. Raises ``ProgramError`` for IR
-        that LLVM refuses, and for calls of functions that are not ours to call."""
+        """A relocatable object with the function ``symbol(kernel.digest)``. Raises ``ProgramError``
+        for IR that LLVM refuses, and for calls of functions that are not ours to call."""
         code = self._emit(kernel, True)
-        refuse_undefined(code, kernel)
+        refuse_undefined(code, kernel.digest)
         return code
 
     def assembly(self, kernel: MicroKernel) -> str:
@@ -59,7 +59,7 @@ class CodeGenerator:
         import llvmlite.binding as llvm
 
         _refuse_declared(kernel)
-        text = kernel.ir.replace(f"@{SYMBOL}(", f"@{symbol(kernel)}(")
+        text = kernel.ir.replace(f"@{SYMBOL}(", f"@{symbol(kernel.digest)}(")
         try:  # in a context of its own, which is what lets threads generate code side by side
             module = llvm.parse_assembly(text, llvm.create_context())
             module.verify()
@@ -118,13 +118,13 @@ def _refuse_declared(kernel: MicroKernel) -> None:
             )
 
 
-def refuse_undefined(code: bytes, kernel: MicroKernel) -> None:
+def refuse_undefined(code: bytes, digest: str) -> None:
     """Raise ``ProgramError`` when object code calls more than ``LIBRARY``: an intrinsic such as
     ``llvm.exp`` became a call of ``expf``, slow and different on each system."""
     missing = undefined(code) - LIBRARY
     if missing:
         raise ProgramError(
-            f"micro-kernel {kernel.digest} calls {', '.join(sorted(missing))}: use intrinsics that "
+            f"micro-kernel {digest} calls {', '.join(sorted(missing))}: use intrinsics that "
             "are instructions of the CPU it is compiled for"
         )
 

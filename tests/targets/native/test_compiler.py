@@ -211,6 +211,18 @@ def test_code_that_cannot_stand_alone_is_an_error_and_the_compiler_goes_on(
     assert computes_the_sum(addresses[0], 1) and computes_the_sum(addresses[1], 2)
 
 
+def test_an_intrinsic_that_the_instruction_set_lacks_is_refused() -> None:
+    writer = FunctionWriter(1)
+    x = writer.load("<4 x float>", writer.pointers[0])
+    argument = ("<4 x float>", x)
+    fused = writer.call("<4 x float>", "llvm.fma.v4f32", argument, argument, argument)
+    writer.store("<4 x float>", fused, writer.pointers[0])
+    kernel = writer.finish()
+    assert CodeGenerator(GENERIC[AVX2]).object(kernel)
+    with pytest.raises(ProgramError, match="fmaf"):
+        CodeGenerator(GENERIC[SSE2]).object(kernel)
+
+
 def copying() -> MicroKernel:
     """out[1000] = x."""
     writer = FunctionWriter(2)
