@@ -10,9 +10,12 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from autotune.datasets import LIGHT_MODELS, NETWORKS, light_expected, light_path, load
-from autotune.datasets.networks import mlp, transformer_block, write
+from autotune.datasets.chains import elementwise, norm_gelu
+from autotune.datasets.mobilenet import mobilenet_v2
+from autotune.datasets.networks import mlp, write
+from autotune.datasets.transformers import attention, bert_layer, bert_small, transformer_block, vit
 from autotune.errors import ModelError
-from autotune.graph.onnx_import import load_onnx
+from autotune.graph.onnx_import import load_onnx, translate
 from autotune.graph.passes import simplify
 from autotune.graph.reference import evaluate
 
@@ -27,7 +30,38 @@ def test_built_networks_compute_what_onnx_computes(name: str, tmp_path: Path) ->
         np.testing.assert_allclose(evaluate(one, {"x": x})["y"], expected, rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("builder", [mlp, transformer_block])
+SMALL = {
+    "bert_layer": lambda: bert_layer(tokens=7, width=24, heads=3),
+    "bert_small": lambda: bert_small(tokens=5, width=16),
+    "vit_tiny": lambda: vit(side=48, width=12, layers=2, classes=9),
+    "mobilenet_v2": lambda: mobilenet_v2(side=32, classes=9),
+    "attention": lambda: attention(heads=2, tokens=9, depth=8),
+    "norm_gelu": lambda: norm_gelu(tokens=5, width=11),
+    "elementwise": lambda: elementwise(channels=3, side=7),
+    "mlp": lambda: mlp(batch=3, widths=(9, 8, 7)),
+    "transformer_block": lambda: transformer_block(tokens=6, width=12, heads=3),
+}
+"""Every built network at a small size."""
+
+
+def test_every_built_network_has_a_small_form() -> None:
+    assert set(SMALL) == {name for name, row in NETWORKS.items() if row.builder is not None}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_networks_compute_what_onnx_computes(name: str) -> None:
+    model = SMALL[name]()
+    evaluator = ReferenceEvaluator(model)
+    graph = translate(model, name, {})
+    rng = np.random.default_rng(0)
+    fed = {x: rng.standard_normal(graph.shape(x)).astype(np.float32) for x in graph.inputs}
+    (expected,) = evaluator.run(None, dict(fed))
+    assert 0.01 < expected.std() < 10
+    for one in (graph, simplify(graph).graph):
+        np.testing.assert_allclose(evaluate(one, fed)["y"], expected, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("builder", [mlp, transformer_block, bert_small, norm_gelu, mobilenet_v2])
 def test_a_seed_reproduces_a_network(builder) -> None:
     assert builder(seed=3).SerializeToString() == builder(seed=3).SerializeToString()
     assert builder(seed=3).SerializeToString() != builder(seed=4).SerializeToString()

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_case import assert_same, imported, model_of, single
 
 from autotune.datasets import light_expected, light_path, light_seeded
-from autotune.datasets.networks import transformer_block
+from autotune.datasets.transformers import transformer_block
 from autotune.errors import ModelError
 from autotune.graph.onnx_import import load_onnx, translate
 from autotune.graph.op import OpKind

@@ -12,7 +12,7 @@ from onnx import helper
 from onnx_case import imported, model_of, single
 
 from autotune.datasets import random_graphs
-from autotune.datasets.networks import transformer_block
+from autotune.datasets.transformers import transformer_block
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.onnx_import import translate
