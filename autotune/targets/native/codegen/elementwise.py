@@ -1,0 +1,261 @@
+"""Code of vector runs: one pass over a rectangle, every node of the body in registers.
+
+One dimension is the vector's, along which outputs have unit stride where they can. What does not
+change in a loop is loaded and computed outside of it; a run with enough such vectors (the weights
+of a depthwise convolution) loops over another dimension inside of a block of vectors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autotune.isa.functions import BinaryFn, UnaryFn
+from autotune.targets.native.codegen.ir import FunctionWriter
+from autotune.targets.native.codegen.lanes import Lanes
+from autotune.targets.native.codegen.maths import binary, power_of, unary
+from autotune.targets.native.codegen.micro_kernel import MicroKernel
+from autotune.targets.native.codegen.nest import Dim, merged
+from autotune.targets.native.codegen.strips import load_strip, store_strip
+from autotune.targets.native.codegen.vector_isa import VectorIsa
+from autotune.targets.native.codegen.vector_run import (
+    Binary,
+    Constant,
+    Fma,
+    Load,
+    Node,
+    Unary,
+    VectorRun,
+    arguments,
+)
+
+GATHER_COST = 1.5
+"""Of an element that is inserted or extracted by itself, in loads of a register."""
+NEAR_BYTES = 256 * 1024
+"""A rectangle that stays in the second-level cache: the order of its lines is free."""
+LIGHT, MIDDLE = 12, 40
+"""Weights of bodies up to which four and two registers are computed at once."""
+POLYNOMIAL_WEIGHT = 20
+SIMPLE = frozenset(
+    {
+        UnaryFn.COPY,
+        UnaryFn.RELU,
+        UnaryFn.LEAKY_RELU,
+        UnaryFn.CLIP,
+        UnaryFn.NEG,
+        UnaryFn.ABS,
+        UnaryFn.SQUARE,
+        UnaryFn.AFFINE,
+        UnaryFn.SQRT,
+        UnaryFn.RSQRT,
+        UnaryFn.RECIPROCAL,
+    }
+)
+
+
+def elementwise(run: VectorRun, isa: VectorIsa) -> MicroKernel:
+    """The kernel of a run; its operands are the inputs, then the outputs."""
+    return _Code(run, isa).kernel()
+
+
+@dataclass(frozen=True, slots=True)
+class _Strip:
+    """Elements ``first`` to ``first + count`` along the vector dimension, behind its loop's."""
+
+    first: int
+    count: int
+
+
+class _Code:
+    """Writes one run. ``_loops`` are outermost first; a node's level is the number of loops that
+    it is inside of, ``_values`` its names by strip, one if all strips share it."""
+
+    def __init__(self, run: VectorRun, isa: VectorIsa) -> None:
+        self._run, self._isa = run, isa
+        strides = [*run.inputs, *(output.strides for output in run.outputs)]
+        self._dims = merged(run.sizes, strides, leading=len(run.inputs))
+        self._writer = FunctionWriter(len(strides))
+        self._axis = self._vector_axis()
+        lanes = isa.lanes if self._axis is not None and self._axis.size > 1 else 1
+        self._v = Lanes(self._writer, isa, lanes)
+        self._loops = self._ordered()
+        self._levels = self._node_levels()
+        self._differs = self._differing()
+        self._values: dict[int, tuple[str, ...]] = {}
+
+    def kernel(self) -> MicroKernel:
+        self._nest(0, self._writer.pointers, (_Strip(0, 1),))
+        return self._writer.finish()
+
+    def _vector_axis(self) -> Dim | None:
+        return min(self._dims, key=self._vector_cost, default=None)
+
+    def _vector_cost(self, dim: Dim) -> float:
+        """Of an element, in loads, with ``dim`` as the vector's dimension."""
+        lanes, inputs = self._isa.lanes, len(self._run.inputs)
+        cost = float(_weight(self._run))
+        for position, stride in enumerate(dim.strides):
+            if stride == 1:
+                cost += 1
+            elif stride or position >= inputs:
+                cost += GATHER_COST * lanes
+        return cost * -(-dim.size // lanes) / dim.size
+
+    def _ordered(self) -> tuple[Dim, ...]:
+        """The loops: the vector's dimension innermost, or right outside of one that shares
+        vectors."""
+        if self._axis is None:
+            return ()
+        others = [dim for dim in self._dims if dim is not self._axis]
+        inner = max(others, key=self._shared_vectors, default=None)
+        if inner is None or not self._pays(self._shared_vectors(inner)):
+            return (*others, self._axis)
+        return (*(dim for dim in others if dim is not inner), self._axis, inner)
+
+    def _shared_vectors(self, dim: Dim) -> int:
+        """Inputs that are vectors, and the same ones all along ``dim``."""
+        assert self._axis is not None
+        inputs = range(len(self._run.inputs))
+        return sum(1 for i in inputs if self._axis.strides[i] and not dim.strides[i])
+
+    def _pays(self, shared: int) -> bool:
+        if shared == 0 or shared > self._isa.registers - 4:
+            return False
+        moved = 4 * self._run.elements * (len(self._run.inputs) - shared + len(self._run.outputs))
+        return shared >= 3 or moved <= NEAR_BYTES
+
+    def _node_levels(self) -> list[int]:
+        levels: list[int] = []
+        for node in self._run.body:
+            if isinstance(node, Load):
+                moves = [bool(dim.strides[node.operand]) for dim in self._loops]
+                levels.append(max((i + 1 for i, moving in enumerate(moves) if moving), default=0))
+            else:
+                levels.append(max((levels[x] for x in arguments(node)), default=0))
+        return levels
+
+    def _differing(self) -> list[bool]:
+        """Whether a node's lanes may hold different values."""
+        out: list[bool] = []
+        for node in self._run.body:
+            if isinstance(node, Load):
+                out.append(self._axis is not None and bool(self._axis.strides[node.operand]))
+            else:
+                out.append(any(out[x] for x in arguments(node)))
+        return out
+
+    def _nest(self, level: int, pointers: tuple[str, ...], strips: tuple[_Strip, ...]) -> None:
+        """What is computed inside of ``level`` loops, and the loops inside."""
+        self._compute(level, pointers, strips)
+        if level == len(self._loops):
+            self._store(pointers, strips)
+        elif self._loops[level] is self._axis:
+            self._vector_loop(level, pointers)
+        else:
+            self._loop(level, pointers, self._loops[level].size, 1, strips)
+
+    def _loop(
+        self,
+        level: int,
+        pointers: tuple[str, ...],
+        trips: int,
+        step: int,
+        strips: tuple[_Strip, ...],
+    ) -> None:
+        """A loop of ``step`` elements of its dimension a trip."""
+        if trips == 1:
+            self._nest(level + 1, pointers, strips)
+            return
+        loop = self._writer.begin(trips)
+        moved = self._moved(pointers, self._loops[level], loop.index, step)
+        self._nest(level + 1, moved, strips)
+        self._writer.end(loop)
+
+    def _vector_loop(self, level: int, pointers: tuple[str, ...]) -> None:
+        """Blocks of registers, then the registers and the elements that are left."""
+        size, lanes = self._loops[level].size, self._v.lanes
+        block = lanes * min(self._registers_at_once(), max(1, size // lanes))
+        trips, left = divmod(size, block)
+        if trips:
+            strips = tuple(_Strip(first, lanes) for first in range(0, block, lanes))
+            self._loop(level, pointers, trips, block, strips)
+        if left:
+            axis = self._loops[level]
+            behind = tuple(
+                self._writer.offset(pointer, trips * block * stride)
+                for pointer, stride in zip(pointers, axis.strides, strict=True)
+            )
+            firsts = range(0, left, lanes)
+            strips = tuple(_Strip(first, min(lanes, left - first)) for first in firsts)
+            self._nest(level + 1, behind, strips)
+
+    def _registers_at_once(self) -> int:
+        weight = _weight(self._run)
+        most = 4 if weight <= LIGHT else 2 if weight <= MIDDLE else 1
+        if self._loops and self._loops[-1] is not self._axis:
+            shared = self._shared_vectors(self._loops[-1])
+            return max(1, min(most, (self._isa.registers - 4) // max(1, shared)))
+        return most
+
+    def _moved(self, pointers: tuple[str, ...], dim: Dim, index: str, step: int) -> tuple[str, ...]:
+        offsets: dict[int, str] = {0: "0", 1: index}
+        for stride in {stride * step for stride in dim.strides} - offsets.keys():
+            offsets[stride] = self._writer.value(f"mul nsw i64 {index}, {stride}")
+        given = zip(pointers, dim.strides, strict=True)
+        return tuple(self._writer.offset(at, offsets[stride * step]) for at, stride in given)
+
+    def _compute(self, level: int, pointers: tuple[str, ...], strips: tuple[_Strip, ...]) -> None:
+        """The nodes of this level, strip by strip."""
+        mine = [i for i, at in enumerate(self._levels) if at == level]
+        for i in mine:
+            self._values.pop(i, None)
+        for position, strip in enumerate(strips):
+            for i in mine:
+                if position == 0 or self._differs[i]:
+                    name = self._node(self._run.body[i], pointers, strip, position)
+                    self._values[i] = (*self._values.get(i, ()), name)
+
+    def _node(self, node: Node, pointers: tuple[str, ...], strip: _Strip, position: int) -> str:
+        v = self._v
+        given = [self._value(x, position) for x in arguments(node)]
+        match node:
+            case Load(operand):
+                stride = 0 if self._axis is None else self._axis.strides[operand]
+                return load_strip(v, pointers[operand], stride, strip.first, strip.count)
+            case Constant(value):
+                return v.constant(value)
+            case Unary(fn, _, p0, p1):
+                return unary(v, fn, given[0], p0, p1)
+            case Binary(fn, _, y):
+                exponent = self._run.body[y]
+                if fn is BinaryFn.POW and isinstance(exponent, Constant):
+                    return power_of(v, given[0], exponent.value)
+                return binary(v, fn, *given)
+            case Fma():
+                return v.fma(*given)
+
+    def _value(self, i: int, position: int) -> str:
+        names = self._values[i]
+        return names[position if len(names) > 1 else 0]
+
+    def _store(self, pointers: tuple[str, ...], strips: tuple[_Strip, ...]) -> None:
+        first = len(self._run.inputs)
+        for position, strip in enumerate(strips):
+            for o, output in enumerate(self._run.outputs, start=first):
+                stride = 0 if self._axis is None else self._axis.strides[o]
+                value = self._value(output.node, position)
+                store_strip(self._v, value, pointers[o], stride, strip.first, strip.count)
+
+
+def _weight(run: VectorRun) -> int:
+    """About the number of instructions of a body."""
+    return sum(_node_weight(node) for node in run.body)
+
+
+def _node_weight(node: Node) -> int:
+    match node:
+        case Unary(fn):
+            return 1 if fn in SIMPLE else POLYNOMIAL_WEIGHT
+        case Binary(BinaryFn.POW):
+            return 3 * POLYNOMIAL_WEIGHT
+        case _:
+            return 1

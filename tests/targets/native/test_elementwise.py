@@ -1,0 +1,199 @@
+"""Vector runs against numpy: rectangles, strides, broadcasts, tails; what lies around stays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from generated_code import compiled, host_isas, object_code
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from autotune.isa.functions import BinaryFn, UnaryFn
+from autotune.targets.native.codegen.elementwise import elementwise
+from autotune.targets.native.codegen.vector_isa import AVX512, NEON, VECTOR_ISAS, VectorIsa
+from autotune.targets.native.codegen.vector_run import (
+    Binary,
+    Constant,
+    Fma,
+    Load,
+    Node,
+    Output,
+    Unary,
+    VectorRun,
+)
+
+GUARD = np.float32(777.0)
+MARGIN = 32
+ISAS = host_isas()
+
+
+def extent(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    return 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+
+
+def view(buffer: np.ndarray, sizes: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
+    steps = tuple(4 * stride for stride in strides)
+    return np.lib.stride_tricks.as_strided(buffer[MARGIN:], sizes, steps)
+
+
+def buffer_of(
+    rng: np.random.Generator, sizes: tuple[int, ...], strides: tuple[int, ...]
+) -> np.ndarray:
+    values = rng.uniform(-2, 2, extent(sizes, strides) + 2 * MARGIN)
+    return values.astype(np.float32)
+
+
+def expected(run: VectorRun, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    values: list[np.ndarray] = []
+    for node in run.body:
+        match node:
+            case Load(operand):
+                values.append(inputs[operand].astype(np.float64))
+            case Constant(value):
+                values.append(np.full(run.sizes, np.float32(value), np.float64))
+            case Unary(UnaryFn.RELU, x):
+                values.append(np.maximum(values[x], 0))
+            case Unary(UnaryFn.TANH, x):
+                values.append(np.tanh(values[x]))
+            case Unary(UnaryFn.AFFINE, x, p0, p1):
+                values.append(values[x] * np.float32(p0) + np.float32(p1))
+            case Binary(BinaryFn.ADD, x, y):
+                values.append(values[x] + values[y])
+            case Binary(BinaryFn.MAXIMUM, x, y):
+                values.append(np.maximum(values[x], values[y]))
+            case Binary(BinaryFn.MUL, x, y):
+                values.append(values[x] * values[y])
+            case Fma(x, y, z):
+                values.append(values[x] * values[y] + values[z])
+            case _:
+                raise AssertionError(node)
+    return [values[output.node] for output in run.outputs]
+
+
+def check(run: VectorRun, isa: VectorIsa, seed: int = 0) -> None:
+    rng = np.random.default_rng(seed)
+    sources = [buffer_of(rng, run.sizes, strides) for strides in run.inputs]
+    results = [
+        np.full(extent(run.sizes, output.strides) + 2 * MARGIN, GUARD) for output in run.outputs
+    ]
+    before = [source.copy() for source in sources]
+    views = [view(s, run.sizes, t) for s, t in zip(sources, run.inputs, strict=True)]
+    compiled(elementwise(run, isa), isa)(*(b[MARGIN:] for b in (*sources, *results)))
+    for output, result, wanted in zip(run.outputs, results, expected(run, views), strict=True):
+        written = view(result, run.sizes, output.strides)
+        np.testing.assert_allclose(written, wanted, rtol=2e-6, atol=2e-6)
+        written[...] = GUARD
+        assert (result == GUARD).all(), "wrote outside of the rectangle"
+    for source, old in zip(sources, before, strict=True):
+        assert (source == old).all()
+
+
+@st.composite
+def dense_strides(draw: DrawFn, sizes: tuple[int, ...], *, broadcasts: bool) -> tuple[int, ...]:
+    """Strides of a permuted, padded layout, where dimensions of an input may be broadcast."""
+    order = draw(st.permutations(range(len(sizes)))) if draw(st.booleans()) else range(len(sizes))
+    strides, step = [0] * len(sizes), 1 if draw(st.integers(0, 3)) else 2
+    for d in reversed(order):
+        if broadcasts and not draw(st.integers(0, 2)):
+            continue
+        strides[d] = step
+        step = step * sizes[d] + draw(st.sampled_from([0, 0, 0, 3]))
+    return tuple(strides)
+
+
+@st.composite
+def runs(draw: DrawFn) -> VectorRun:
+    rank = draw(st.integers(0, 5))
+    most = {0: 1, 1: 300, 2: 40, 3: 12, 4: 6, 5: 4}[rank]
+    sizes = tuple(draw(st.integers(1, most)) for _ in range(rank))
+    inputs = tuple(
+        draw(dense_strides(sizes, broadcasts=True)) for _ in range(draw(st.integers(1, 4)))
+    )
+    body: list[Node] = [Load(i) for i in range(len(inputs))] + [Constant(1.25)]
+    for _ in range(draw(st.integers(0, 6))):
+        x, y = (draw(st.integers(0, len(body) - 1)) for _ in range(2))
+        made: list[Node] = [
+            Unary(UnaryFn.RELU, x),
+            Unary(UnaryFn.TANH, x),
+            Unary(UnaryFn.AFFINE, x, 0.5, -0.25),
+            Binary(BinaryFn.ADD, x, y),
+            Binary(BinaryFn.MAXIMUM, x, y),
+        ]
+        body.append(draw(st.sampled_from(made)))
+        if draw(st.booleans()):
+            body.append(Unary(UnaryFn.TANH, len(body) - 1))
+            body.append(Fma(len(body) - 1, x if x < len(inputs) else 0, 0))
+            body.append(Unary(UnaryFn.TANH, len(body) - 1))
+    outputs = tuple(
+        Output(draw(dense_strides(sizes, broadcasts=False)), draw(st.integers(0, len(body) - 1)))
+        for _ in range(draw(st.integers(1, 2)))
+    )
+    return VectorRun(sizes, inputs, outputs, tuple(body))
+
+
+@given(runs(), st.sampled_from(ISAS))
+def test_a_run_computes_its_rectangle_and_touches_nothing_else(
+    run: VectorRun, isa: VectorIsa
+) -> None:
+    check(run, isa)
+
+
+@pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
+@pytest.mark.parametrize("length", [*range(1, 40), 63, 64, 65, 129])
+def test_every_tail_is_right(length: int, isa: VectorIsa) -> None:
+    body = (Load(0), Unary(UnaryFn.TANH, 0))
+    check(VectorRun((length,), ((1,),), (Output((1,), 1),), body), isa)
+
+
+def depthwise(channels: int, pixels: tuple[int, int]) -> VectorRun:
+    """3×3 taps: nine rectangles of the input, channels last, nine rows of weights."""
+    rows, columns = pixels
+    image = ((columns + 2) * channels, channels, 1)
+    body: list[Node] = [Load(i) for i in range(18)] + [Binary(BinaryFn.MUL, 0, 9)]
+    for tap in range(1, 9):
+        body.append(Fma(tap, 9 + tap, len(body) - 1))
+    body.append(Unary(UnaryFn.RELU, len(body) - 1))
+    out = Output((columns * channels, channels, 1), len(body) - 1)
+    return VectorRun(
+        (rows, columns, channels), (image,) * 9 + ((0, 0, 1),) * 9, (out,), tuple(body)
+    )
+
+
+@pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
+@pytest.mark.parametrize("channels", [3, 8, 24, 36])
+def test_a_depthwise_convolution_is_one_run(channels: int, isa: VectorIsa) -> None:
+    check(depthwise(channels, (5, 7)), isa)
+
+
+@pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
+@pytest.mark.parametrize("sizes", [(37,), (5, 13), (3, 4, 9)])
+def test_a_result_may_take_the_place_of_an_input(sizes: tuple[int, ...], isa: VectorIsa) -> None:
+    strides = tuple(int(s) for s in np.cumprod((1, *sizes[:0:-1]))[::-1])
+    body = (Load(0), Unary(UnaryFn.AFFINE, 0, 2.0, 1.0))
+    run = VectorRun(sizes, (strides,), (Output(strides, 1),), body)
+    memory = np.arange(np.prod(sizes), dtype=np.float32)
+    wanted = 2 * memory + 1
+    compiled(elementwise(run, isa), isa)(memory, memory)
+    assert (memory == wanted).all()
+
+
+@pytest.mark.parametrize("isa", VECTOR_ISAS, ids=lambda isa: isa.name)
+def test_no_function_is_called(isa: VectorIsa) -> None:
+    body: list[Node] = [Load(0), Load(1)]
+    body += [Unary(fn, 0, 0.5, 2.0) for fn in UnaryFn]
+    body += [Binary(fn, 0, 1) for fn in BinaryFn]
+    outputs = tuple(Output((1,), node) for node in range(2, len(body)))
+    run = VectorRun((53,), ((1,), (1,)), outputs, tuple(body))
+    code = object_code(elementwise(run, isa), isa)
+    assert not [name for name in (b"expf", b"powf", b"fmaf", b"memset", b"tanhf") if name in code]
+
+
+@pytest.mark.parametrize("isa", [AVX512, NEON], ids=lambda isa: isa.name)
+def test_a_run_becomes_code_of_machines_that_are_not_here(isa: VectorIsa) -> None:
+    assert object_code(elementwise(depthwise(36, (5, 7)), isa), isa)
+
+
+def test_elements_that_would_be_stored_twice_are_refused() -> None:
+    with pytest.raises(AssertionError, match="stored twice"):
+        VectorRun((4,), ((1,),), (Output((0,), 0),), (Load(0),))
