@@ -12,6 +12,7 @@ PIPES = 2  # FMAs, and loads, a cycle
 LATENCY = 4  # cycles of an FMA
 MAX_ROWS = 14  # of a tile, which bounds the code
 NEAR_BYTES = 24 * 1024  # of the factor in lanes that stay in an L1 cache beside the rest
+FAR_CYCLES = 2.0  # of a vector that comes from the L2 cache: 32 bytes a cycle at best
 SCATTERED_CYCLES = 3.0  # to find a row of a tile that spans pixel rows, once a tile
 TILE_CYCLES = 12.0  # to begin and end a tile
 
@@ -105,15 +106,18 @@ def _cycles(loops: Loops, blocking: Blocking) -> float:
     repeats = 1 if blocking.scattered else loops.row1.size
     cycles = 0.0
     for panels in blocking.panels:
+        far = 4 * loops.depth * blocking.width > NEAR_BYTES and not blocking.rows_outside
         for part in panels.tiles:
-            tile = _tile_cycles(part.rows, panels.vectors) * loops.depth + TILE_CYCLES
+            tile = _step_cycles(part.rows, panels.vectors, far) * loops.depth + TILE_CYCLES
             tile += 2 * part.rows * panels.vectors
             tile += SCATTERED_CYCLES * part.rows * blocking.scattered
             cycles += tile * part.count * panels.count * repeats
     return cycles
 
 
-def _tile_cycles(rows: int, vectors: int) -> float:
-    """Cycles of a step of the reduction: bound by FMAs, by loads, or by the FMAs' latency."""
+def _step_cycles(rows: int, vectors: int, far: bool) -> float:
+    """Cycles of a step of the reduction: bound by FMAs, by loads, by the FMAs' latency, or by the
+    panel's way from the L2 cache."""
     products = rows * vectors
-    return max(products, rows + vectors, PIPES * LATENCY) / PIPES
+    steps = max(products, rows + vectors, PIPES * LATENCY) / PIPES
+    return max(steps, vectors * FAR_CYCLES) if far else steps
