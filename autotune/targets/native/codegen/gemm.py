@@ -28,6 +28,9 @@ from autotune.targets.native.codegen.ir import FunctionWriter
 from autotune.targets.native.codegen.micro_kernel import MicroKernel
 from autotune.targets.native.codegen.vector_isa import VectorIsa
 
+AHEAD_STEPS = 16
+"""Of the reduction: how far ahead a panel is prefetched that comes from the L2 cache."""
+
 
 def panel_width(shape: GemmShape, isa: VectorIsa) -> int:
     """The NR to pack the factor of ``vector_axis(shape)`` with: a multiple of the lanes."""
@@ -48,9 +51,9 @@ def gemm(shape: GemmShape, isa: VectorIsa) -> MicroKernel:
     source = loops_of(shape)
     width = shape.panel if shape.panel is not None else packed_width(source, isa)
     loops = source if width is None else packed(source, width)
-    blocking = best_blocking(loops, isa, width)
-    writer = FunctionWriter(len(shape.operands), shape.numbers)
     local = source if shape.panel is None and width is not None else None
+    blocking = best_blocking(loops, isa, width, outside=None if local is None else False)
+    writer = FunctionWriter(len(shape.operands), shape.numbers)
     _GemmWriter(writer, isa, shape, loops, blocking, conditions(writer, shape), local).write()
     return writer.finish()
 
@@ -97,7 +100,7 @@ class _GemmWriter:
         self._repeat(outer.size, lambda i: self._blocks(self._moved(place, i, outer), buffer))
 
     def _blocks(self, place: _Place, buffer: str) -> None:
-        if self.blocking.rows_outside and self.local is None:
+        if self.blocking.rows_outside:
             self._rows_outside(place)
             return
         for panels in self.blocking.panels:
@@ -151,15 +154,12 @@ class _GemmWriter:
         read = replace(columns, last_lanes=self.isa.lanes) if padded else columns
         reductions = self.loops.reductions
         rows = self._offsets(first, count, row1.broadcast, row0.broadcast)
-        sums = TileSums(self.writer, self.isa, read, rows, reductions).write(
-            place.lanes, place.scalars
-        )
         ends = EndRows(
             self._offsets(first, count, row1.c, row0.c),
             self._offsets(first, count, row1.r, row0.r) if place.r else (),
             self._offsets(first, count, 0, self.loops.bias_row) if place.bias else (),
         )
-        TileEnd(
+        end = TileEnd(
             self.writer,
             self.isa,
             self.shape,
@@ -168,7 +168,11 @@ class _GemmWriter:
             columns,
             Ends(place.c, place.bias, place.r),
             ends,
-        ).write(sums)
+        )
+        end.prefetch()
+        ahead = AHEAD_STEPS if self.blocking.far else 0
+        sums = TileSums(self.writer, self.isa, read, rows, reductions, ahead)
+        end.write(sums.write(place.lanes, place.scalars))
 
     def _offsets(self, first: _Index, count: int, stride1: int, stride0: int) -> Rows:
         """Of a tile's rows, by the strides of row1 and row0."""

@@ -11,9 +11,14 @@ from autotune.targets.native.codegen.vector_isa import VectorIsa
 PIPES = 2  # FMAs, and loads, a cycle
 LATENCY = 4  # cycles of an FMA
 MAX_ROWS = 14  # of a tile, which bounds the code
+LINE_BYTES = 64
+MIDDLE_BYTES = 384 * 1024  # that stay in an L2 cache
+STREAMED_BYTES = 1024 * 1024  # of panels that one after another come fast enough
+OUTER_BYTES_PER_CYCLE = 16  # from beyond it, mostly hidden
 NEAR_BYTES = 24 * 1024  # of the factor in lanes that stay in an L1 cache beside the rest
-FAR_CYCLES = 2.0  # of a vector that comes from the L2 cache: 32 bytes a cycle at best
-SCATTERED_CYCLES = 3.0  # to find a row of a tile that spans pixel rows, once a tile
+FAR_CYCLES = 0.15  # that a vector from the L2 cache costs more, most of it hidden
+LOST_CYCLES = 1.0  # that it costs more where not even that cache holds a panel
+SCATTERED = 1.06  # what a tile across lines of row0 must gain: it is much more code
 TILE_CYCLES = 12.0  # to begin and end a tile
 
 
@@ -42,27 +47,39 @@ class Panels:
 class Blocking:
     """Panels of ``width`` elements: the full ones, then a narrower one if need be. ``scattered``:
     row1 and row0 are one sequence of rows, and a tile may span several of row0. ``rows_outside``:
-    all panels pass by a tile of rows (all have the same tiles), else all rows by a panel."""
+    all panels pass by a tile of rows (all have the same tiles), else all rows by a panel. ``far``:
+    a panel comes from beyond the L1 cache each time."""
 
     width: int
     panels: tuple[Panels, ...]
     scattered: bool
     rows_outside: bool
+    far: bool
 
 
 def best_blocking(
-    loops: Loops, isa: VectorIsa, width: int | None = None, most: int | None = None
+    loops: Loops,
+    isa: VectorIsa,
+    width: int | None = None,
+    most: int | None = None,
+    outside: bool | None = None,
 ) -> Blocking:
-    """The cheapest blocking: of all widths up to ``most`` elements, or with panels of ``width``."""
+    """The cheapest blocking: of all widths up to ``most`` elements, or with panels of ``width``;
+    of both loop orders, or with ``rows_outside`` as ``outside`` says."""
     widths = [width] if width is not None else _widths(loops, isa, most)
     flags = (False, True) if loops.row1.size > 1 else (False,)
-    choices = [_blocking(loops, isa, width, flag) for width in widths for flag in flags]
+    orders = (False, True) if outside is None else (outside,)
+    choices = [
+        _blocking(loops, isa, width, flag, order)
+        for width in widths
+        for flag in flags
+        for order in orders
+    ]
     return min(choices, key=lambda blocking: _cycles(loops, blocking))
 
 
-def _blocking(loops: Loops, isa: VectorIsa, width: int, scattered: bool) -> Blocking:
+def _blocking(loops: Loops, isa: VectorIsa, width: int, scattered: bool, outside: bool) -> Blocking:
     rows = loops.row0.size * (loops.row1.size if scattered else 1)
-    outside = 4 * loops.depth * loops.vector.size <= NEAR_BYTES
     full, rest = divmod(loops.vector.size, width)
     panels = []
     if full:
@@ -74,7 +91,9 @@ def _blocking(loops: Loops, isa: VectorIsa, width: int, scattered: bool) -> Bloc
         if outside and panels:
             tiles = panels[0].tiles
         panels.append(Panels(full, 1, vectors, rest - (vectors - 1) * isa.lanes, tiles))
-    return Blocking(width, tuple(panels), scattered, outside)
+    again = loops.vector.size if outside else width
+    far = 4 * loops.depth * again > NEAR_BYTES
+    return Blocking(width, tuple(panels), scattered, outside, far)
 
 
 def row_tiles(rows: int, most: int) -> tuple[RowTiles, ...]:
@@ -104,20 +123,43 @@ def _most_rows(isa: VectorIsa, vectors: int) -> int:
 
 def _cycles(loops: Loops, blocking: Blocking) -> float:
     repeats = 1 if blocking.scattered else loops.row1.size
-    cycles = 0.0
+    cycles, tiles = 0.0, 0
+    way = FAR_CYCLES if blocking.far else 0.0
+    if not blocking.rows_outside and 4 * loops.depth * blocking.width > MIDDLE_BYTES:
+        way = LOST_CYCLES
     for panels in blocking.panels:
-        far = 4 * loops.depth * blocking.width > NEAR_BYTES and not blocking.rows_outside
         for part in panels.tiles:
-            tile = _step_cycles(part.rows, panels.vectors, far) * loops.depth + TILE_CYCLES
-            tile += 2 * part.rows * panels.vectors
-            tile += SCATTERED_CYCLES * part.rows * blocking.scattered
+            step = _step_cycles(part.rows, panels.vectors) + panels.vectors * way
+            tile = step * loops.depth + TILE_CYCLES + 2 * part.rows * panels.vectors
             cycles += tile * part.count * panels.count * repeats
-    return cycles
+            tiles += part.count * repeats * (panels.first == 0)
+    cycles *= SCATTERED if blocking.scattered else 1
+    return cycles + _traffic_cycles(loops, blocking, tiles)
 
 
-def _step_cycles(rows: int, vectors: int, far: bool) -> float:
-    """Cycles of a step of the reduction: bound by FMAs, by loads, by the FMAs' latency, or by the
-    panel's way from the L2 cache."""
-    products = rows * vectors
-    steps = max(products, rows + vectors, PIPES * LATENCY) / PIPES
-    return max(steps, vectors * FAR_CYCLES) if far else steps
+def _traffic_cycles(loops: Loops, blocking: Blocking, tiles: int) -> float:
+    """Cycles that wait for what comes from beyond the L2 cache: what the outer loop walks over and c
+    once; what passes inside once too where it stays, else again by every pass. Panels that are no
+    whole cache lines touch those of c twice."""
+    rows = loops.row1.size * loops.row0.size
+    panels = -(-loops.vector.size // blocking.width)
+    lanes, scalars = 4 * loops.depth * loops.vector.size, 4 * _span(loops)
+    ends = 4 * rows * loops.vector.size
+    if blocking.rows_outside:
+        moved = scalars + ends + lanes * (tiles if lanes > STREAMED_BYTES else 1)
+    else:
+        split = 4 * blocking.width % LINE_BYTES > 0 and panels > 1
+        moved = lanes + ends * (1 + split) + scalars * (panels if scalars > MIDDLE_BYTES else 1)
+    return moved / OUTER_BYTES_PER_CYCLE
+
+
+def _span(loops: Loops) -> int:
+    """Elements of the broadcast factor: windows of a convolution overlap."""
+    span = sum((axis.size - 1) * axis.broadcast for axis in (loops.row1, loops.row0)) + 1
+    span += sum((k.size - 1) * k.broadcast for k in loops.reductions)
+    return min(span, loops.row1.size * loops.row0.size * loops.depth)
+
+
+def _step_cycles(rows: int, vectors: int) -> float:
+    """Cycles of a step of the reduction: bound by FMAs, by loads, or by the FMAs' latency."""
+    return max(rows * vectors, rows + vectors, PIPES * LATENCY) / PIPES

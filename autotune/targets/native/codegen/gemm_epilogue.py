@@ -10,7 +10,13 @@ from typing import assert_never
 from autotune.isa.functions import UnaryFn, When
 from autotune.targets.native.codegen.gemm_loops import Loops
 from autotune.targets.native.codegen.gemm_shape import GemmShape
-from autotune.targets.native.codegen.gemm_tile import Columns, Rows, multiply_add
+from autotune.targets.native.codegen.gemm_tile import (
+    LINE_BYTES,
+    Columns,
+    Rows,
+    multiply_add,
+    prefetch,
+)
 from autotune.targets.native.codegen.ir import FunctionWriter, vector
 from autotune.targets.native.codegen.lane_access import broadcast, load_lanes, splat, store_lanes
 from autotune.targets.native.codegen.vector_isa import VectorIsa
@@ -64,6 +70,18 @@ class TileEnd:
     columns: Columns
     ends: Ends
     rows: EndRows
+
+    def prefetch(self) -> None:
+        """Ask for the tile's lines of c and r, long before they are used."""
+        for base, rows, stride, write in (
+            (self.ends.c, self.rows.c, self.loops.vector.c, True),
+            (self.ends.r, self.rows.r, self.loops.vector.r, False),
+        ):
+            line = LINE_BYTES // 4
+            for row in rows if base and stride == 1 else ():
+                place = self.writer.offset(base, row)
+                for near in range(0, self.isa.lanes * self.columns.vectors, line):
+                    prefetch(self.writer, place, near, write=write)
 
     def write(self, sums: list[str]) -> None:
         """From sums, row by row, to c in memory."""

@@ -17,15 +17,23 @@ BUFFER_BYTES = 64 * 1024
 FEW_ROWS = 14
 """Up to so many rows a panel is read only once, from where it is."""
 
+MANY_ROWS = 64
+"""More rows make it worth while to copy a panel only to have it dense: vectors of it that are
+``FAR_APART_BYTES`` apart or more fall into few sets of an L1 cache."""
+FAR_APART_BYTES = 512
+
 
 def packed_width(loops: Loops, isa: VectorIsa) -> int | None:
-    """Elements of the panels to pack the factor in, or None to read it in place: because its lanes
-    are neighbours, because it is not read again, or because a panel is too large for the stack."""
+    """Elements of the panels to pack the factor in, or None to read it in place: because it is
+    dense enough, because it is hardly read again, or because a panel is too large for the stack."""
     most = BUFFER_BYTES // (4 * loops.depth) // isa.lanes * isa.lanes
-    few = loops.row1.size * loops.row0.size <= FEW_ROWS
-    if loops.vector.lanes == 1 or loops.vector.size == 1 or few or most == 0:
+    rows = loops.row1.size * loops.row0.size
+    dense = loops.vector.lanes == 1
+    if loops.vector.size == 1 or most == 0 or rows <= (MANY_ROWS if dense else FEW_ROWS):
         return None
-    return best_blocking(loops, isa, most=most).width
+    if dense and loops.reductions[-1].lanes * 4 < FAR_APART_BYTES:
+        return None
+    return best_blocking(loops, isa, most=most, outside=False).width
 
 
 @dataclass(slots=True)

@@ -12,7 +12,9 @@ from autotune.targets.native.codegen.lane_access import broadcast, load_lanes
 from autotune.targets.native.codegen.vector_isa import VectorIsa
 
 MAX_UNROLL = 4
-"""Steps of the reduction in a trip: enough to hide the loop, and little code to compile."""
+UNROLLED_PRODUCTS = 48
+"""Steps of the reduction, and their FMAs, in a trip: enough to hide the loop, and little code."""
+LINE_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +34,14 @@ Rows = Sequence[str | int]
 @dataclass(slots=True)
 class TileSums:
     """Writes the reduction of a tile. ``reductions`` from the outermost in; ``rows`` are offsets in
-    the broadcast factor."""
+    the broadcast factor. The factor in lanes is prefetched ``ahead`` steps, unless 0."""
 
     writer: FunctionWriter
     isa: VectorIsa
     columns: Columns
     rows: Rows
     reductions: tuple[Reduction, ...]
+    ahead: int = 0
 
     def write(self, lanes: str, scalars: str) -> list[str]:
         """Accumulators row by row, given the tile's first element of either factor."""
@@ -48,7 +51,7 @@ class TileSums:
     def _level(self, depth: int, lanes: str, scalars: str, sums: list[str]) -> list[str]:
         k = self.reductions[depth]
         innermost = depth == len(self.reductions) - 1
-        unroll = unrolled(k.size) if innermost else 1
+        unroll = unrolled(k.size, len(sums)) if innermost else 1
         trips = k.size // unroll
         if trips == 1:
             return self._steps(k, unroll, lanes, scalars, sums)
@@ -70,9 +73,15 @@ class TileSums:
     ) -> list[str]:
         for step in range(count):
             near = step * k.lanes
+            if self.ahead and k.lanes:
+                self._prefetch(lanes, (step + self.ahead) * k.lanes)
             rows = [self._element(scalars, row, step * k.broadcast) for row in self.rows]
             sums = self._step(lanes, near, rows, sums)
         return sums
+
+    def _prefetch(self, lanes: str, near: int) -> None:
+        for line in range(0, 4 * self.isa.lanes * self.columns.vectors, LINE_BYTES):
+            prefetch(self.writer, lanes, near + line // 4)
 
     def _element(self, scalars: str, row: str | int, step: int) -> str:
         if isinstance(row, int):
@@ -105,11 +114,19 @@ class TileSums:
         return load_lanes(self.writer, self.isa, place, count, stride)
 
 
-def unrolled(size: int) -> int:
-    """Steps of a trip, a divisor of the loop's size."""
-    if size <= MAX_UNROLL:
-        return size
-    return next(count for count in range(MAX_UNROLL, 0, -1) if size % count == 0)
+def unrolled(size: int, products: int) -> int:
+    """Steps of a trip of a reduction of ``size`` steps with so many FMAs each: a divisor."""
+    most = max(1, min(MAX_UNROLL, UNROLLED_PRODUCTS // products))
+    return next(count for count in range(most, 0, -1) if size % count == 0)
+
+
+def prefetch(
+    writer: FunctionWriter, pointer: str, elements: str | int, *, write: bool = False
+) -> None:
+    """Ask for the cache line of an element, which need not exist."""
+    writer.declare("void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    place = writer.value(f"getelementptr float, ptr {pointer}, i64 {elements}")
+    writer.line(f"call void @llvm.prefetch.p0(ptr {place}, i32 {int(write)}, i32 3, i32 1)")
 
 
 def multiply_add(writer: FunctionWriter, isa: VectorIsa, x: str, y: str, z: str) -> str:
