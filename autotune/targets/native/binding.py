@@ -1,0 +1,188 @@
+"""Binds instructions to micro-kernels: generated for their constants, or the compiled ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import prod
+
+from autotune.isa.access import MATMUL_DIMENSIONS
+from autotune.isa.program import Program, Role, field_index
+from autotune.isa.table import MAX_RANK, NO_LEVEL, Format, Opcode, UnaryFn, When
+from autotune.targets.native.affine import Affine
+from autotune.targets.native.call import Call, Operand, Space
+from autotune.targets.native.codegen.gemm import gemm, panel_width
+from autotune.targets.native.codegen.gemm_shape import (
+    BiasAxis,
+    GemmShape,
+    VectorAxis,
+    vector_axis,
+)
+from autotune.targets.native.codegen.vector_isa import VectorIsa
+from autotune.targets.native.packing import Packed, packed
+from autotune.targets.native.residence import TRANSFERS, Residence
+from autotune.targets.native.touch import touches_of
+from autotune.targets.native.tree import Leaf
+
+WORD_OPERANDS: dict[Opcode, tuple[str, ...]] = {
+    Opcode.MATMUL: ("c", "a", "b", "bias", "r"),
+    Opcode.UNARY: ("dst", "src"),
+    Opcode.BINARY: ("dst", "lhs", "rhs"),
+    Opcode.FMA: ("dst", "lhs", "rhs"),
+    Opcode.FILL: ("dst",),
+    Opcode.REDUCE: ("dst", "src"),
+    Opcode.CHAIN: ("dst", "src", "side0", "side1"),
+    Opcode.ONLINE: ("dst", "state", "src"),
+    Opcode.CONVERT: ("dst", "src"),
+    Opcode.MASK: ("dst",),
+    Opcode.LOAD: ("dst",),
+    Opcode.GATHER: ("dst",),
+    Opcode.STORE: ("src",),
+}
+"""Operands that the compiled kernels of kernels/words.h take behind the word."""
+WORD_SLOTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Binder:
+    """Binds the instructions of one stream. Without ``isa`` nothing is generated."""
+
+    program: Program
+    residence: Residence
+    isa: VectorIsa | None
+
+    def bind(self, leaf: Leaf) -> Call:
+        """The call of an instruction that is not left out."""
+        operands = {
+            touch.operand: Operand.of(
+                touch, self.residence.operands.get((leaf.place, touch.operand))
+            )
+            for touch in touches_of(leaf)
+        }
+        if self.isa is not None and leaf.opcode is Opcode.MATMUL and _is_fp32(leaf):
+            return self._product(leaf, operands, self.isa)
+        return _word(leaf, operands)
+
+    def _product(self, leaf: Leaf, operands: dict[str, Operand], isa: VectorIsa) -> Call:
+        shape = gemm_shape(leaf, operands)
+        factor = "a" if vector_axis(shape) is VectorAxis.M else "b"
+        constant = self._packed(leaf, shape, operands[factor], factor, isa)
+        if constant is not None:
+            shape = replace(shape, panel=constant.width)
+            operands = {**operands, factor: Operand(Space.POOL, 0, constant.at)}
+        numbers = (Affine.of(0, (leaf.instruction.get("k_level"), 1)),) if shape.numbers else ()
+        return Call(
+            gemm(shape, isa),
+            tuple(operands[name] for name in shape.operands),
+            numbers,
+            packed=constant,
+        )
+
+    def _packed(
+        self, leaf: Leaf, shape: GemmShape, operand: Operand, factor: str, isa: VectorIsa
+    ) -> Packed | None:
+        """A constant factor in panels; None where it is none, or packing it is not possible."""
+        if operand.space is not Space.TENSOR or (factor == "b" and shape.n1 > 1):
+            return None
+        tensor = self.program.tensors[operand.number]
+        if tensor.role is not Role.CONSTANT:
+            return None
+        names = ("m", "k2", "k1", "k0") if factor == "a" else ("n0", "k2", "k1", "k0")
+        axes = tuple((getattr(shape, d), getattr(shape, f"{factor}_{d}")) for d in names)
+        width = panel_width(shape, isa)
+        return packed(leaf, operand.number, operand.at, axes, width, prod(tensor.shape))
+
+
+def gemm_shape(leaf: Leaf, operands: dict[str, Operand]) -> GemmShape:
+    """The constants of a MATMUL with its operands where they live."""
+    instruction = leaf.instruction
+    epilogue = When(instruction.get("epilogue"))
+    level = instruction.get("k_level")
+    strides = {
+        f"{name}_{d}": stride
+        for name, dims in MATMUL_DIMENSIONS.items()
+        if name in operands
+        for d, stride in zip(dims, operands[name].strides, strict=True)
+    }
+    sizes = {d: instruction.get(d) for d in ("m", "n1", "n0", "k2", "k1", "k0")}
+    return GemmShape(
+        **sizes,
+        **strides,
+        accumulate=When(instruction.get("accumulate")),
+        epilogue=epilogue,
+        last=0 if level == NO_LEVEL else leaf.trips(level) - 1,
+        bias=BiasAxis(instruction.get("bias_axis")),
+        fn=UnaryFn(instruction.get("fn")),
+        p0=instruction.scalar("p0"),
+        p1=instruction.scalar("p1"),
+        scale=instruction.scalar("scale"),
+        adds=bool(instruction.get("adds")),
+    )
+
+
+def _is_fp32(leaf: Leaf) -> bool:
+    get = leaf.instruction.get
+    return get("a_format") == Format.FP32 and get("b_format") == Format.FP32
+
+
+def _word(leaf: Leaf, operands: dict[str, Operand]) -> Call:
+    """The compiled kernel of the opcode, its word relieved of what the executor gives."""
+    opcode = leaf.opcode
+    values = list(leaf.instruction.values)
+    index = field_index(opcode)
+
+    def put(name: str, value: int) -> None:
+        if name in index:
+            values[index[name]] = value
+
+    for name in WORD_OPERANDS[opcode]:
+        for part in ("base", "step0", "step1", "slot"):
+            put(f"{name}_{part}", 0)
+        for part in ("level0", "level1", "turn"):
+            put(f"{name}_{part}", NO_LEVEL)
+        if name in operands:
+            _put_strides(put, opcode, name, operands[name])
+    coordinates = _coordinates(leaf) if "coord0" in index else ()
+    for d in range(len(coordinates)):
+        put(f"coord{d}", 0)
+        put(f"step{d}", 1)
+        put(f"level{d}", d)
+    places = [operands.get(name, Operand(Space.SCRATCHPAD)) for name in WORD_OPERANDS[opcode]]
+    if opcode in TRANSFERS:
+        places.append(Operand(Space.TENSOR, leaf.instruction.get("tensor")))
+    places += [Operand(Space.SCRATCHPAD)] * (WORD_SLOTS - len(places))
+    numbers = coordinates or _loop_numbers(leaf)
+    return Call(opcode, (Operand(Space.WORD), *places), numbers, tuple(values))
+
+
+def _put_strides(
+    put: Callable[[str, int], None], opcode: Opcode, name: str, operand: Operand
+) -> None:
+    if name == "bias":
+        return
+    if opcode is Opcode.MATMUL:
+        for d, stride in zip(MATMUL_DIMENSIONS[name], operand.strides, strict=True):
+            put(f"{name}_{d}", stride)
+    elif not (opcode is Opcode.ONLINE and name == "state"):
+        for i, stride in enumerate(operand.strides):
+            put(f"{name}_stride{i}", stride)
+
+
+def _coordinates(leaf: Leaf) -> tuple[Affine, ...]:
+    get = leaf.instruction.get
+    found = []
+    for d in range(MAX_RANK):
+        level = get(f"level{d}")
+        pairs = () if level == NO_LEVEL else ((level, get(f"step{d}")),)
+        found.append(Affine.of(get(f"coord{d}"), *pairs))
+    return tuple(found)
+
+
+def _loop_numbers(leaf: Leaf) -> tuple[Affine, ...]:
+    """Where the reduction loop stands and its last trip, for opcodes that go by it."""
+    if leaf.opcode not in (Opcode.MATMUL, Opcode.ONLINE):
+        return ()
+    level = leaf.instruction.get("k_level")
+    if level == NO_LEVEL:
+        return (Affine(), Affine())
+    return (Affine.of(0, (level, 1)), Affine(leaf.trips(level) - 1))

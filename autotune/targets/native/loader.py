@@ -1,0 +1,163 @@
+"""Loads tile programs for the host CPU: streams become calls, calls machine code and step tables.
+
+``bind`` chooses micro-kernels, ``link`` compiles those of many programs together and packs their
+constants. A linked program is immutable and may stand in any number of plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.isa.field_table import field_table
+from autotune.isa.program import Program, Role
+from autotune.kernels.native import NOWHERE, Stream
+from autotune.kernels.words import WORD_KERNELS, Words
+from autotune.targets.native.binding import Binder
+from autotune.targets.native.call import Call, Operand, Space
+from autotune.targets.native.codegen.micro_kernel import MicroKernel
+from autotune.targets.native.codegen.vector_isa import VectorIsa
+from autotune.targets.native.compiler import Compiler
+from autotune.targets.native.packing import Packed
+from autotune.targets.native.residence import residence
+from autotune.targets.native.steps import StepTables
+from autotune.targets.native.tree import Node, leaves, tree_of
+
+ALIGNMENT_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A program with the micro-kernels chosen: per stream its nodes, and the calls by place."""
+
+    program: Program
+    streams: tuple[tuple[tuple[Node, ...], Mapping[int, Call]], ...]
+
+    @property
+    def kernels(self) -> list[MicroKernel]:
+        """The code that has to be generated, in the order of the calls."""
+        return [
+            call.kernel
+            for _, calls in self.streams
+            for call in calls.values()
+            if isinstance(call.kernel, MicroKernel)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """A program ready for plans: streams, the table of their bases (``autotune.kernels.native``)
+    with tensor i as pointer number i, and what must live as long."""
+
+    program: Program
+    streams: tuple[Stream, ...]
+    table: npt.NDArray[np.int64]
+    keeps: tuple[Any, ...]
+
+    def renumbered(self, pointers: Sequence[tuple[int, int]]) -> npt.NDArray[np.int64]:
+        """The table with tensor i at byte ``pointers[i][1]`` behind pointer number
+        ``pointers[i][0]``."""
+        table = self.table.copy()
+        table[1 : len(pointers) + 1] = np.asarray(pointers, np.int64).reshape(-1, 2)
+        return table
+
+
+def bind(program: Program, isa: VectorIsa | None) -> Bound:
+    """Choose micro-kernels for a verified program; without ``isa`` the compiled ones."""
+    streams = []
+    for stream in program.streams:
+        nodes = tree_of(stream)
+        order = tuple(leaves(nodes))
+        found = residence(program, order)
+        binder = Binder(program, found, isa)
+        calls = {leaf.place: binder.bind(leaf) for leaf in order if leaf.place not in found.dropped}
+        streams.append((nodes, calls))
+    return Bound(program, tuple(streams))
+
+
+def link(
+    bounds: Sequence[Bound],
+    constants: Sequence[Mapping[str, npt.NDArray[np.float32]]],
+    compiler: Compiler | None,
+) -> list[Linked]:
+    """Compile the kernels of all programs at once and pack each one's constants, given by name."""
+    kernels = [kernel for bound in bounds for kernel in bound.kernels]
+    code = None if compiler is None or not kernels else compiler.load(kernels)
+    addresses = {} if code is None else dict(zip(kernels, code.addresses, strict=True))
+    return [
+        _linked(bound, values, addresses, code)
+        for bound, values in zip(bounds, constants, strict=True)
+    ]
+
+
+def _linked(
+    bound: Bound,
+    constants: Mapping[str, npt.NDArray[np.float32]],
+    addresses: Mapping[MicroKernel, int],
+    code: Any,
+) -> Linked:
+    program = bound.program
+    calls = [call for _, table in bound.streams for call in table.values()]
+    pool, offsets = _packed(program, calls, constants)
+    decoded = [call for call in calls if not isinstance(call.kernel, MicroKernel)]
+    words = Words(field_table([call.row for call in decoded]), program.tensors) if decoded else None
+    places = [] if words is None else words.addresses()
+    word_of = {id(call): place for call, place in zip(decoded, places, strict=True)}
+    count = len(program.tensors)
+    pool_base, absolute = count + 1, count + 2
+
+    def address(call: Call) -> int:
+        if isinstance(call.kernel, MicroKernel):
+            return addresses[call.kernel]
+        return int(WORD_KERNELS[call.kernel])
+
+    def base(call: Call, operand: Operand) -> tuple[int, int]:
+        match operand.space:
+            case Space.SCRATCHPAD:
+                return 0, 0
+            case Space.TENSOR:
+                return 1 + operand.number, 0
+            case Space.POOL:
+                assert call.packed is not None
+                return pool_base, offsets[call.packed]
+            case Space.WORD:
+                return absolute, word_of[id(call)]
+
+    streams = []
+    for nodes, table in bound.streams:
+        tables = StepTables(address, base)
+        tables.add(nodes, table)
+        streams.append(tables.stream(program.scratchpad_elements))
+    pointers = [(0, 0), *((i, 0) for i in range(count)), (NOWHERE, pool.ctypes.data), (NOWHERE, 0)]
+    return Linked(
+        program, tuple(streams), np.asarray(pointers, np.int64), (code, words, pool, constants)
+    )
+
+
+def _packed(
+    program: Program, calls: Sequence[Call], constants: Mapping[str, npt.NDArray[np.float32]]
+) -> tuple[npt.NDArray[np.float32], dict[Packed, int]]:
+    """All packed constants in one array, and the byte where each begins."""
+    wanted = dict.fromkeys(call.packed for call in calls if call.packed is not None)
+    step = ALIGNMENT_BYTES // 4
+    starts, total = {}, 0
+    for packed in wanted:
+        starts[packed] = total
+        total += -(-packed.elements // step) * step
+    pool = aligned_floats(total)
+    for packed, start in starts.items():
+        tensor = program.tensors[packed.tensor]
+        assert tensor.role is Role.CONSTANT
+        packed.pack(constants[tensor.name], pool[start : start + packed.elements])
+    return pool, {packed: 4 * start for packed, start in starts.items()}
+
+
+def aligned_floats(count: int) -> npt.NDArray[np.float32]:
+    """``count`` floats that begin on a cache line."""
+    raw = np.empty(4 * count + ALIGNMENT_BYTES, np.uint8)
+    skip = -raw.ctypes.data % ALIGNMENT_BYTES
+    return raw[skip : skip + 4 * count].view(np.float32)

@@ -1,0 +1,242 @@
+"""Where operands live: which buffers need no copy because the tensor itself can be read or written.
+
+On the CPU a scratchpad is memory like any other. A LOAD whose buffer is only read can be left out if
+its readers may read the tensor; a STORE, if what computes its buffer may write the tensor. Both hold
+for any program that the verifier accepts, or are not done: what is not proven is copied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from autotune.isa.program import Program, Role
+from autotune.isa.table import Format, Opcode
+from autotune.targets.native.rectangle import InPlace, Rectangle
+from autotune.targets.native.touch import Touch, touches_of
+from autotune.targets.native.tree import Block, Leaf
+
+STRIDED = frozenset(
+    (
+        Opcode.MATMUL,
+        Opcode.UNARY,
+        Opcode.BINARY,
+        Opcode.FMA,
+        Opcode.CHAIN,
+        Opcode.FILL,
+        Opcode.REDUCE,
+    )
+)
+"""Opcodes whose micro-kernels take operands anywhere in memory."""
+
+
+TRANSFERS = frozenset((Opcode.LOAD, Opcode.STORE, Opcode.GATHER))
+
+
+@dataclass(slots=True)
+class Residence:
+    """The operands of a stream that lie in tensors, by (place of instruction, operand), and the
+    places of the transfers that are left out."""
+
+    operands: dict[tuple[int, str], InPlace] = field(default_factory=dict)
+    dropped: set[int] = field(default_factory=set)
+
+
+def residence(program: Program, stream: tuple[Leaf, ...]) -> Residence:
+    """Decide for every operand of a stream."""
+    touches = [touch for leaf in stream for touch in touches_of(leaf)]
+    transfers = [
+        Rectangle.of(touch.leaf, touch, program.tensors)
+        for touch in touches
+        if touch.leaf.opcode in TRANSFERS
+    ]
+    buffers = _Buffers(touches, {r.leaf.place: _filled_from(r, touches) for r in transfers})
+    found = Residence()
+    for rectangle in transfers:
+        if not _movable(program, rectangle):
+            continue
+        if rectangle.leaf.opcode is Opcode.LOAD:
+            operands = buffers.read_in_place(rectangle)
+        elif _alone(rectangle, transfers):
+            operands = buffers.written_in_place(rectangle)
+        else:
+            operands = None
+        if operands is not None:
+            found.operands.update(operands)
+            found.dropped.add(rectangle.leaf.place)
+    return found
+
+
+def _movable(program: Program, rectangle: Rectangle) -> bool:
+    """Whether a transfer neither pads, clips nor converts, and reads what no one writes."""
+    leaf, tensor = rectangle.leaf, program.tensors[rectangle.tensor]
+    if leaf.opcode is Opcode.GATHER or not rectangle.inside:
+        return False
+    if tensor.format is not Format.FP32 or leaf.instruction.get("format") != Format.FP32:
+        return False
+    return (leaf.opcode is Opcode.STORE) == (tensor.role is Role.OUTPUT)
+
+
+def _alone(store: Rectangle, transfers: list[Rectangle]) -> bool:
+    """Whether no other transfer moves what a STORE writes, so that it may write earlier."""
+    return all(
+        other is store
+        or other.tensor != store.tensor
+        or (other.leaf.opcode is Opcode.STORE and store.apart_from(other))
+        for other in transfers
+    )
+
+
+Operands = dict[tuple[int, str], InPlace]
+
+
+@dataclass(frozen=True, slots=True)
+class _Buffers:
+    """All touches of a stream, and for the place of each STORE that from which on its buffer is
+    filled anew (None where that is not known)."""
+
+    touches: list[Touch]
+    filled: dict[int, int | None]
+
+    def read_in_place(self, rectangle: Rectangle) -> Operands | None:
+        """The readers of a LOAD's buffer in its tensor; None if one of them cannot."""
+        load = rectangle.leaf
+        near = self._near(rectangle)
+        behind = [t for t in near if _in_body_behind(t, load)]
+        ends = min(
+            (t.leaf.place for t in behind if t.written and t.leaf.path == load.path), default=-1
+        )
+        own = [t for t in behind if ends < 0 or t.leaf.place < ends]
+        # what ends the buffer's life may read it first, element by element
+        own += [t for t in behind if t.leaf.place == ends and not t.written]
+        if any(t.written for t in own):
+            return None
+        others = [t for t in near if t not in own and t.reads]
+        if not all(self._fresh(t, near, {load.place}) for t in others):
+            return None
+        return _located(rectangle, own)
+
+    def written_in_place(self, rectangle: Rectangle) -> Operands | None:
+        """What fills a STORE's buffer and what reads it then, in its tensor; None if one cannot."""
+        store, begins = rectangle.leaf, self.filled[rectangle.leaf.place]
+        if begins is None:
+            return None
+        near = self._near(rectangle)
+        own = [t for t in near if begins < t.leaf.place < store.place and _under(t, store.path)]
+        own += [t for t in near if t.leaf.place == begins and t.written]
+        behind = [t for t in near if _in_body_behind(t, store)]
+        ends = min((t.leaf.place for t in behind if t.written), default=-1)
+        own += [t for t in behind if ends < 0 or t.leaf.place < ends]
+        places = {t.leaf.place for t in own} | {store.place}
+        others = [t for t in near if t not in own and t.reads]
+        if not all(self._fresh(t, near, places) for t in others):
+            return None
+        return _located(rectangle, own)
+
+    def _near(self, rectangle: Rectangle) -> list[Touch]:
+        low, high = rectangle.buffer.low, rectangle.buffer.high
+        return [t for t in self.touches if t.leaf is not rectangle.leaf and t.meets(low, high)]
+
+    def _fresh(self, read: Touch, near: list[Touch], moved: set[int]) -> bool:
+        """Whether a reader gets what instructions other than those at the places ``moved`` wrote
+        last, in the same trip of all their common loops, with none of the moved ones in between."""
+        begins = self.filled.get(read.leaf.place)
+        if begins is not None:
+            return not any(begins <= place < read.leaf.place for place in moved)
+        for writer in near:
+            if not writer.written or writer.leaf.place in moved:
+                continue
+            common = _common(writer.leaf.path, read.leaf.path)
+            if writer.leaf.place >= read.leaf.place or not _covers(writer, common, read):
+                continue
+            if not any(writer.leaf.place < place < read.leaf.place for place in moved):
+                return True
+        return False
+
+
+def _filled_from(store: Rectangle, touches: list[Touch]) -> int | None:
+    """Place of the latest instruction from which on a STORE's buffer is filled anew; None where
+    nothing is known to fill it, and for other transfers."""
+    if store.leaf.opcode is not Opcode.STORE:
+        return None
+    depth, writers = len(store.leaf.path), []
+    low, high = store.buffer.low, store.buffer.high
+    for touch in reversed(touches):
+        if touch.leaf.place >= store.leaf.place or not touch.written:
+            continue
+        if not (_under(touch, store.leaf.path) and touch.meets(low, high)):
+            continue
+        if not _begins_anew(touch, depth):
+            continue
+        if _covers(touch, store.leaf.path, store.buffer):
+            return touch.leaf.place
+        writers.append(touch)
+        if store.filled_by(writers, depth):
+            return touch.leaf.place
+    return None
+
+
+def _located(rectangle: Rectangle, own: list[Touch]) -> Operands | None:
+    found: Operands = {}
+    for touch in own:
+        place = rectangle.locate(touch) if touch.leaf.opcode in STRIDED else None
+        if place is None:
+            return None
+        found[touch.leaf.place, touch.operand] = place
+    return found
+
+
+def _under(touch: Touch, path: tuple[Block, ...]) -> bool:
+    """Whether it runs inside of the blocks of ``path``."""
+    return touch.leaf.path[: len(path)] == path
+
+
+def _in_body_behind(touch: Touch, leaf: Leaf) -> bool:
+    return touch.leaf.place > leaf.place and _under(touch, leaf.path)
+
+
+def _common(a: tuple[Block, ...], b: tuple[Block, ...]) -> tuple[Block, ...]:
+    depth = 0
+    while depth < min(len(a), len(b)) and a[depth] is b[depth]:
+        depth += 1
+    return a[:depth]
+
+
+def _begins_anew(writer: Touch, depth: int) -> bool:
+    """Whether in every trip of the loop at level ``depth`` − 1 it runs, first without reading what
+    it writes."""
+    runs = not any(block.conditional for block in writer.leaf.path[depth:])
+    return runs and not writer.keeps and (writer.begins is None or writer.begins >= depth)
+
+
+def _covers(writer: Touch, path: tuple[Block, ...], read: Touch) -> bool:
+    """Whether in one trip of the loops of ``path`` a writer in them writes every word that ``read``
+    may touch in the same trip."""
+    depth = len(path)
+    if not _begins_anew(writer, depth):
+        return False
+    if writer.alternation != read.alternation or (
+        writer.alternation is not None and writer.alternation.turn >= depth
+    ):
+        return False
+    outer, inner = writer.at.split(depth)
+    read_outer, read_inner = read.at.split(depth)
+    if outer.terms != read_outer.terms:
+        return False
+    extents = [*writer.dims, *((writer.leaf.trips(level), step) for level, step in inner.terms)]
+    low, high = inner.within(writer.leaf.trips)
+    low, high = low + outer.first, high + outer.first + writer.span
+    wanted_low, wanted_high = read_inner.within(read.leaf.trips)
+    wanted_low += read_outer.first
+    wanted_high += read_outer.first + read.span
+    return _dense(extents, high - low + 1) and low <= wanted_low and wanted_high <= high
+
+
+def _dense(extents: list[tuple[int, int]], words: int) -> bool:
+    """Whether a rectangle's elements are ``words`` different ones; steps of 0 write one again."""
+    reach, count = 0, 1
+    for stride, n in sorted((abs(stride), n) for n, stride in extents if n > 1 and stride):
+        if stride <= reach:
+            return False
+        reach += (n - 1) * stride
+        count *= n
+    return count == words

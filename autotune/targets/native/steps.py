@@ -1,0 +1,83 @@
+"""Step tables: a stream's calls as the executor walks them; the loader's last step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from autotune.isa.table import ELEMENT_BYTES
+from autotune.kernels.native import CASE, END, LOOP, RUN, Stream
+from autotune.targets.native.affine import Affine, Terms
+from autotune.targets.native.call import Call, Operand
+from autotune.targets.native.tree import Block, Body, Leaf, Node
+
+Calls = Mapping[int, Call]
+"""By the place of the instruction that they stand at; what is left out has none."""
+
+
+@dataclass(slots=True)
+class StepTables:
+    """The five tables of a ``Stream`` (autotune.kernels.native) while they are filled.
+
+    ``address`` gives a call's kernel; ``base`` an operand's base and what its byte counts from.
+    """
+
+    address: Callable[[Call], int]
+    base: Callable[[Call, Operand], tuple[int, int]]
+    steps: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
+    operands: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
+    numbers: list[tuple[int, int, int]] = field(default_factory=list)
+    terms: list[tuple[int, int]] = field(default_factory=list)
+    turns: list[tuple[int, int]] = field(default_factory=list)
+
+    def add(self, nodes: tuple[Node, ...], calls: Calls) -> None:
+        """Append the steps of some nodes."""
+        for node in nodes:
+            if isinstance(node, Body):
+                self._block(node, calls)
+            elif node.place in calls:
+                self._run(node, calls[node.place])
+
+    def stream(self, scratchpad_elements: int) -> Stream:
+        """The finished stream."""
+        tables = self.steps, self.operands, self.terms, self.turns, self.numbers
+        return Stream(*tables, scratchpad_elements * ELEMENT_BYTES)
+
+    def _block(self, body: Body, calls: Calls) -> None:
+        block, begin = body.block, len(self.steps)
+        self.steps.append((LOOP, block.trips, block.level, 0, 0, 0))
+        self.add(body.nodes, calls)
+        if len(self.steps) == begin + 1:
+            self.steps.pop()
+            return
+        if block.conditional:
+            self.steps[begin] = _case(block, len(self.steps))
+        self.steps.append((END, block.level, 0, 0, 0, 0))
+
+    def _run(self, leaf: Leaf, call: Call) -> None:
+        operands, numbers = len(self.operands), len(self.numbers)
+        for operand in call.operands:
+            self._operand(call, operand)
+        for number in call.numbers:
+            self.numbers.append((number.first, *self._terms(number.terms)))
+        counts = operands, len(call.operands), numbers, len(call.numbers)
+        self.steps.append((RUN, self.address(call), *counts))
+
+    def _operand(self, call: Call, operand: Operand) -> None:
+        base, byte = self.base(call, operand)
+        place: Affine = operand.at * ELEMENT_BYTES
+        terms, turn = self._terms(place.terms), len(self.turns)
+        if operand.alternation is not None:
+            slot = operand.alternation.slot * ELEMENT_BYTES
+            self.turns.append((slot, operand.alternation.turn))
+        self.operands.append((base, byte + place.first, *terms, turn, len(self.turns) - turn))
+
+    def _terms(self, terms: Terms) -> tuple[int, int]:
+        first = len(self.terms)
+        self.terms.extend((step, level) for level, step in terms)
+        return first, len(terms)
+
+
+def _case(block: Block, end: int) -> tuple[int, int, int, int, int, int]:
+    get = block.instruction.get
+    return (CASE, get("parameter"), get("low"), get("high"), block.level, end)

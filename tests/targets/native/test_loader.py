@@ -1,0 +1,110 @@
+"""What the native engine computes is what the reference computes, wherever operands live."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from drawn_programs import TENSORS, drawn_program
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lowering_case import block_program, lowered, residual_block
+from native_case import executed
+
+from autotune.errors import ProgramError
+from autotune.graph.reference import evaluate
+from autotune.isa.program import Program, Role
+from autotune.isa.table import Opcode
+from autotune.isa.verifier import verify
+from autotune.targets.native.binding import Binder
+from autotune.targets.native.compiler import Compiler
+from autotune.targets.native.host import available
+from autotune.targets.native.loader import Bound, bind
+from autotune.targets.native.residence import Residence
+from autotune.targets.native.tree import leaves, tree_of
+from drawn_graphs import graphs
+
+needs_llvm = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
+
+
+@pytest.fixture(scope="module")
+def compiler(tmp_path_factory: pytest.TempPathFactory) -> Compiler:
+    return Compiler(cache_dir=tmp_path_factory.mktemp("objects"))
+
+
+def copying(program: Program) -> Bound:
+    """Every transfer made and every operand where the program says."""
+    streams = []
+    for stream in program.streams:
+        nodes = tree_of(stream)
+        binder = Binder(program, Residence(), None)
+        streams.append((nodes, {leaf.place: binder.bind(leaf) for leaf in leaves(nodes)}))
+    return Bound(program, tuple(streams))
+
+
+def inputs(program: Program, seed: int = 3) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {
+        t.name: rng.standard_normal(t.shape).astype(np.float32)
+        for t in program.tensors
+        if t.role is not Role.OUTPUT
+    }
+
+
+def check(data: st.DataObject, compiler: Compiler | None) -> None:
+    graph = data.draw(graphs())
+    program = lowered(graph, data)
+    rng = np.random.default_rng(3)
+    feeds = {x: rng.standard_normal(graph.shape(x)).astype(np.float32) for x in graph.inputs}
+    got = executed(program, {**feeds, **graph.constants}, compiler)
+    for name, value in evaluate(graph, feeds).items():
+        scale = np.abs(value).max() + 1e-3
+        np.testing.assert_allclose(
+            got[name].reshape(value.shape), value, rtol=1e-3, atol=1e-4 * scale
+        )
+
+
+@settings(max_examples=2 * settings().max_examples)
+@given(st.data())
+def test_compiled_kernels_equal_the_reference(data: st.DataObject) -> None:
+    check(data, None)
+
+
+@needs_llvm
+@settings(max_examples=settings().max_examples // 3)
+@given(data=st.data())
+def test_generated_kernels_equal_the_reference(compiler: Compiler, data: st.DataObject) -> None:
+    check(data, compiler)
+
+
+@settings(max_examples=10 * settings().max_examples)
+@given(st.integers(0, 2**32))
+def test_operands_in_their_tensors_change_no_bit_of_any_program(seed: int) -> None:
+    program = drawn_program(np.random.default_rng(seed))
+    program = Program("drawn", program.tensors, program.streams[:1], program.credits[:1], 1 << 12)
+    try:
+        verify(program, 1 << 12)
+    except ProgramError:
+        return
+    tensors = inputs(program)
+    want = executed(program, tensors, bound=copying(program))
+    got = executed(program, tensors)
+    for t in TENSORS[1:]:
+        np.testing.assert_array_equal(got[t.name], want[t.name])
+
+
+def test_what_a_group_loads_without_padding_and_stores_is_not_copied() -> None:
+    program = block_program()
+    assert {t.name for t in program.tensors} == {
+        *residual_block().inputs, *residual_block().constants, *residual_block().outputs
+    }  # fmt: skip
+    bound = bind(program, None)
+    ((nodes, calls),) = bound.streams
+    kept = [leaf for leaf in leaves(nodes) if leaf.place in calls]
+    transfers = [leaf.opcode for leaf in kept if leaf.opcode in (Opcode.LOAD, Opcode.STORE)]
+    assert Opcode.STORE not in transfers
+    padded = {
+        program.tensors[leaf.instruction.get("tensor")].role
+        for leaf in kept
+        if leaf.opcode is Opcode.LOAD
+    }
+    assert padded == {Role.INPUT}
