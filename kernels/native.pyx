@@ -32,9 +32,10 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 
 import os
-import threading
 
 import numpy as np
+
+cimport numpy as cnp
 
 from autotune.errors import InputError, ProgramError
 from autotune.isa.table import PARAMETERS
@@ -54,7 +55,6 @@ cdef extern from "native_steps.h" nogil:
     void end_pool(Pool *pool)
     int run_job(Pool *pool, int threads, uint32_t parts, size_t scratch_bytes,
                 void (*job)(Pool *, int, void *) noexcept nogil, void *argument)
-    int64_t now_ns()
 
     ctypedef struct Move:
         uint64_t step, rewind
@@ -88,7 +88,7 @@ cdef extern from "native_steps.h" nogil:
         int64_t count
         const uint64_t *pointers
         const int64_t *parameters
-        int64_t *begin_ns
+        int64_t *nanoseconds
 
     void walk_plan(Pool *pool, int thread, void *argument)
 
@@ -97,6 +97,8 @@ cdef extern from "native_samples.h" nogil:
     void count_kernel(char **, const int64_t *)
     void add_kernel(char **, const int64_t *)
     void record_kernel(char **, const int64_t *)
+
+cnp.import_array()
 
 RUN, LOOP, END, CASE = STEP_RUN, STEP_LOOP, STEP_END, STEP_CASE
 """First column of a step."""

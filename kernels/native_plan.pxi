@@ -4,6 +4,18 @@ NOWHERE = -1
 """Pointer number of a base whose address stands in the plan."""
 
 
+cdef int64_t *integers(object array, int64_t count, str name) except? NULL:
+    """The elements of an int64 array, not by a memoryview: three of them take half a microsecond."""
+    if not cnp.PyArray_Check(array):
+        raise InputError(f"{name} is a {type(array).__name__}; give an int64 array")
+    cdef cnp.ndarray found = array
+    if found.ndim != 1 or cnp.PyArray_TYPE(found) != cnp.NPY_INT64 or not cnp.PyArray_ISCARRAY(found):
+        raise InputError(f"{name} is {array.dtype}{list(array.shape)}; give contiguous int64 that can be written")
+    if found.shape[0] < count:
+        raise InputError(f"{found.shape[0]} {name} are given; the plan has {count}")
+    return <int64_t *> cnp.PyArray_DATA(found)
+
+
 cdef class Plan:
     """Programs that run one after the other by one call.
 
@@ -24,6 +36,7 @@ cdef class Plan:
     cdef readonly int64_t pointer_count
     cdef readonly int64_t scratchpad_bytes
     cdef readonly bint dispatches
+    cdef bint made
     cdef list streams
     cdef object keeps
     cdef const int64_t[::1] wanted, zeros
@@ -40,6 +53,7 @@ cdef class Plan:
             self._add(streams, table, wanted)
         self.wanted = np.array(sorted(wanted), np.int64)
         self.pointer_count = max(wanted, default=-1) + 1
+        self.made = True
 
     def __dealloc__(self):
         cdef int64_t p, i
@@ -77,7 +91,7 @@ cdef class Plan:
         """Resolves a stream's bases by its program's table."""
         cdef int64_t i, base, pointer
         program.count += 1  # from here on __dealloc__ frees what there is
-        if stream is None or not stream.steps:
+        if stream is None or not stream.made:
             raise ProgramError(f"program {self.count - 1} has a stream that was never made")
         if stream.base_count > max(1, table.shape[0]):
             raise ProgramError(
@@ -104,60 +118,49 @@ cdef class Plan:
                 wanted.add(pointer)
         return 0
 
-    def run(self, const int64_t[::1] pointers not None, const int64_t[::1] parameters=None,
-            int64_t[::1] nanoseconds=None):
+    def run(self, pointers not None, parameters=None, nanoseconds=None):
         """Run all programs once; returns when the last has ended.
 
-        ``pointers`` are addresses, ``pointer_count`` at least; ``parameters`` the program's runtime
-        parameters, all of them, needed where it dispatches. ``nanoseconds`` is filled with the time
-        that each program took, when it is given. Raises ``InputError`` for less than that or a
-        pointer that is 0, and ``MemoryError`` when threads or scratchpads cannot be had.
+        All three are int64 arrays. ``pointers`` are addresses, ``pointer_count`` at least;
+        ``parameters`` the 256 runtime parameters, needed where a program dispatches.
+        ``nanoseconds`` is filled with the time that each program took, when it is given. Raises
+        ``InputError`` for less than that or a pointer that is 0, and ``MemoryError`` when threads
+        or scratchpads cannot be had.
         """
-        cdef PlanRun run
-        cdef uint64_t *sources
+        cdef int64_t *given = integers(pointers, self.pointer_count, "pointers")
         cdef int64_t *times = NULL
+        cdef const int64_t *chosen
+        cdef int64_t i
+        if not self.made:
+            raise InputError("a plan that was never made cannot run")
+        chosen = &self.zeros[0]
+        if parameters is not None:
+            chosen = integers(parameters, PARAMETERS, "parameters")
+        elif self.dispatches:
+            raise InputError("the plan dispatches on runtime parameters; pass them")
+        if nanoseconds is not None:
+            times = integers(nanoseconds, self.count, "nanoseconds")
+        for i in range(self.wanted.shape[0]):
+            if given[self.wanted[i]] == 0:
+                raise InputError(f"pointer {self.wanted[i]} is 0, and the plan uses it")
+        self._run(given, chosen, times)
+
+    cdef int _run(self, const int64_t *given, const int64_t *parameters, int64_t *times) except -1:
+        cdef PlanRun run
         cdef int64_t i
         cdef int error
-        self._check(pointers, parameters, nanoseconds)
-        sources = <uint64_t *> room(FROM_POINTERS + self.pointer_count, sizeof(uint64_t))
-        try:
-            for i in range(self.pointer_count):
-                sources[FROM_POINTERS + i] = <uint64_t> pointers[i]
-            if nanoseconds is not None:
-                times = <int64_t *> room(self.count + 1, sizeof(int64_t))
-            run.programs, run.count, run.pointers, run.begin_ns = self.programs, self.count, sources, times
-            run.parameters = &self.zeros[0] if parameters is None else &parameters[0]
-            with nogil:
-                error = run_job(self.pool.pool, self.threads, <uint32_t> (self.count + 1),
-                                self.scratchpad_bytes, walk_plan, &run)
-                if times:
-                    times[self.count] = now_ns()
-            if error:
-                raise MemoryError(
-                    f"{self.threads} threads with scratchpads of {self.scratchpad_bytes} bytes: "
-                    f"{os.strerror(error)}"
-                )
-            if times:
-                for i in range(self.count):
-                    nanoseconds[i] = times[i + 1] - times[i]
-        finally:
+        cdef uint64_t *sources = <uint64_t *> room(FROM_POINTERS + self.pointer_count, sizeof(uint64_t))
+        for i in range(self.pointer_count):
+            sources[FROM_POINTERS + i] = <uint64_t> given[i]
+        run.programs, run.count, run.pointers = self.programs, self.count, sources
+        run.parameters, run.nanoseconds = parameters, times
+        with nogil:
+            error = run_job(self.pool.pool, self.threads, <uint32_t> (self.count + 1),
+                            self.scratchpad_bytes, walk_plan, &run)
             free(sources)
-            free(times)
-
-    cdef int _check(self, const int64_t[::1] pointers, const int64_t[::1] parameters,
-                    int64_t[::1] nanoseconds) except -1:
-        cdef int64_t i
-        if not self.programs:
-            raise InputError("a plan that was never made cannot run")
-        if pointers.shape[0] < self.pointer_count:
-            raise InputError(f"{pointers.shape[0]} pointers for a plan of {self.pointer_count}")
-        for i in range(self.wanted.shape[0]):
-            if pointers[self.wanted[i]] == 0:
-                raise InputError(f"pointer {self.wanted[i]} is 0, and the plan uses it")
-        if parameters is None and self.dispatches:
-            raise InputError("the plan dispatches on runtime parameters; pass them")
-        if parameters is not None and parameters.shape[0] < PARAMETERS:
-            raise InputError(f"{parameters.shape[0]} parameters; a plan takes {PARAMETERS}")
-        if nanoseconds is not None and nanoseconds.shape[0] < self.count:
-            raise InputError(f"room for {nanoseconds.shape[0]} times; the plan has {self.count} programs")
+        if error:
+            raise MemoryError(
+                f"{self.threads} threads with scratchpads of {self.scratchpad_bytes} bytes: "
+                f"{os.strerror(error)}"
+            )
         return 0

@@ -65,7 +65,7 @@ typedef struct {
     int64_t count;
     const uint64_t *pointers;  /* by source, from FROM_NOTHING on */
     const int64_t *parameters;
-    int64_t *begin_ns;         /* [count + 1], or NULL */
+    int64_t *nanoseconds;      /* [count] that the programs took, or NULL */
 } PlanRun;
 
 static void place_values(const Track *t, const char *scratchpad, const uint64_t *pointers) {
@@ -126,6 +126,13 @@ static void walk_steps(const Track *t, const int64_t *parameters) {
     }
 }
 
+/* Notes what program p − 1 took since it began; returns when p begins. */
+static int64_t end_program(int64_t *took, int64_t p, int64_t begin) {
+    int64_t now = now_ns();
+    if (p) took[p - 1] = now - begin;
+    return now;
+}
+
 /* A thread's part in a plan. It waits for those who took part in the program before, and they had
  * waited for those before them; who has no stream in a program is not asked. */
 static void walk_plan(Pool *pool, int thread, void *argument) {
@@ -133,6 +140,7 @@ static void walk_plan(Pool *pool, int thread, void *argument) {
     const int64_t limit_ns = pool->spins ? BETWEEN_NS : 0;
     Worker *me = &pool->workers[thread];
     int64_t others = 0; /* streams of the program before */
+    int64_t *took = thread ? NULL : run->nanoseconds, begin = 0;
     for (int64_t p = 0; p < run->count; others = run->programs[p++].count) {
         const NativeProgram *program = &run->programs[p];
         if (thread >= program->count) continue;
@@ -140,12 +148,15 @@ static void walk_plan(Pool *pool, int thread, void *argument) {
         place_values(track, me->scratch, run->pointers);
         for (int64_t t = 0; t < others; t++)
             if (t != thread) await_flag(&pool->workers[t].done, pool->epoch + (uint32_t) p, limit_ns);
-        if (!thread && run->begin_ns) run->begin_ns[p] = now_ns();
+        if (took) begin = end_program(took, p, begin);
         walk_steps(track, run->parameters);
         int heard = thread || (p + 1 < run->count && run->programs[p + 1].count > 1);
         if (heard) raise_flag(&me->done, pool->epoch + (uint32_t) p + 1);
     }
     if (thread) raise_flag(&me->done, pool->epoch + (uint32_t) run->count + 1);
+    else for (int64_t t = 1; t < others; t++)
+        await_flag(&pool->workers[t].done, pool->epoch + (uint32_t) run->count, limit_ns);
+    if (took) end_program(took, run->count, begin);
 }
 
 #endif

@@ -28,6 +28,7 @@ cdef class Stream:
     cdef readonly int64_t base_count
     cdef readonly int64_t scratchpad_bytes
     cdef readonly bint dispatches
+    cdef bint made
     cdef const int64_t[:, ::1] rows, operands, numbers, terms, turns
 
     def __init__(self, steps, operands, terms, turns, numbers, int64_t scratchpad_bytes=0):
@@ -46,6 +47,7 @@ cdef class Stream:
         self._nest()
         self._place()
         self.rows = self.operands = self.numbers = self.terms = self.turns = None
+        self.made = True
 
     def __dealloc__(self):
         free(self.steps)

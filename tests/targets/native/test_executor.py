@@ -243,12 +243,31 @@ def test_runs_refuse_missing_pointers_and_parameters() -> None:
         plan.run(np.zeros(0, np.int64))
     with pytest.raises(InputError, match="is 0"):
         plan.run(np.zeros(1, np.int64))
+    with pytest.raises(InputError, match="int64"):
+        plan.run(np.ones(1, np.float64))
+    with pytest.raises(InputError, match="int64"):
+        plan.run(np.ones(4, np.int64)[::2])
+    with pytest.raises(InputError, match="int64"):
+        plan.run([1])
     tables = Tables()
     tables.case(0, 0, 0)
     tables.end()
     cases = Plan([([tables.stream()], POINTERS)], ONE)
     with pytest.raises(InputError, match="parameters"):
         cases.run(np.zeros(0, np.int64))
+
+
+def test_what_was_refused_cannot_be_used() -> None:
+    """Python can keep an object whose making failed."""
+    stream, plan = Stream.__new__(Stream), Plan.__new__(Plan)
+    with pytest.raises(ProgramError):
+        stream.__init__([(END, 0, 0, 0, 0, 0)], [], [], [], [])
+    with pytest.raises(ProgramError, match="never made"):
+        plan.__init__([([stream], POINTERS)], ONE)
+    with pytest.raises(InputError, match="never made"):
+        plan.run(np.zeros(0, np.int64))
+    with pytest.raises(ProgramError, match="once"):
+        counting(1).__init__([], [], [], [], [])
 
 
 def test_tables_place_bases_at_pointers_plus_bytes() -> None:
