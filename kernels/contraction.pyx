@@ -10,6 +10,8 @@ from autotune.kernels.elementwise import binary, fma
 
 UNROLL = 4
 """Batch elements up to which instructions are repeated instead of looped over."""
+SIZE_LIMIT = (1 << 16) - 1
+"""Largest extent that an instruction's size field holds."""
 
 
 def matmul(writer, c, a, b, reduction, epilogue):
@@ -37,10 +39,13 @@ def matmul(writer, c, a, b, reduction, epilogue):
     _over_batch(writer, len(batch), (c, a, b, *added), body)
 
 
-def conv(writer, y, x, w, strides, dilations, int group, reduction, epilogue):
+def conv(
+    writer, y, x, w, strides, dilations, int group, bint whole_rows, reduction, epilogue
+):
     """y[N,M,OH,OW] (+)= Σ w[M,C/group,KH,KW] · x[N,C,H,W] by shifting windows: no patch matrix.
 
-    Rows of the array take output channels, columns take output pixels.
+    Rows of the array take output channels, columns take output pixels: rows of the image and
+    pixels of a row, or with ``whole_rows`` all of them in one run where they are equally spaced.
     """
     residual = epilogue.get("residual")
     added = () if residual is None else (residual.broadcast(y.sizes).split(1, group),)
@@ -55,6 +60,8 @@ def conv(writer, y, x, w, strides, dilations, int group, reduction, epilogue):
         fields_out = _with_views(epilogue, views[:len(biases)], views[len(biases):])
         out, rows, cols = y.sizes
         channels, taps_h, taps_w = w.sizes[1:]
+        if whole_rows and _in_one_run(y, x, views[len(biases):], strides):
+            rows, cols = 1, rows * cols
         sizes = {"m": out, "n1": rows, "n0": cols, "k2": taps_h, "k1": taps_w, "k0": channels}
         fields = {
             "a_m": w.strides[0], "a_k0": w.strides[1], "a_k2": w.strides[2], "a_k1": w.strides[3],
@@ -68,30 +75,44 @@ def conv(writer, y, x, w, strides, dilations, int group, reduction, epilogue):
     _over_batch(writer, 2, (y, x, w, *biases, *added), body)
 
 
-def depthwise(writer, y, x, w, bias, strides, dilations):
-    """y[N,C,OH,OW] = Σ w[C,1,KH,KW] · x[N,C,H,W], tap by tap on the vector unit.
+def _in_one_run(y, x, residuals, strides):
+    """Whether the pixels of all rows are equally spaced, in the result and in what it is made of."""
+    cdef long cols = y.sizes[2]
+    if y.sizes[1] * cols > SIZE_LIMIT:
+        return False
+    pitches = [(x.strides[1] * strides[0], x.strides[2] * strides[1])]
+    pitches += [(view.strides[1], view.strides[2]) for view in (y, *residuals)]
+    return all(row == cols * pixel for row, pixel in pitches)
+
+
+def depthwise(writer, y, x, w, bias, int channel, spatial, strides, dilations):
+    """y = Σ w[C,1,KH,KW] · x, tap by tap on the vector unit; x and y are images of either layout,
+    whose axes ``channel`` and ``spatial`` name.
 
     A systolic array would use one of its rows; the vector unit uses every lane.
     """
     cdef int taps_h = w.sizes[2], taps_w = w.sizes[3], i, j
+    cdef int down = spatial[0], across = spatial[1]
+    w = w.drop(1)
     for i in range(taps_h):
         for j in range(taps_w):
-            shifted = x.slice(2, i * dilations[0], y.sizes[2], strides[0])
-            shifted = shifted.slice(3, j * dilations[1], y.sizes[3], strides[1])
-            tap = w.slice(2, i, 1).slice(3, j, 1).drop(1)
+            shifted = x.slice(down, i * dilations[0], y.sizes[down], strides[0])
+            shifted = shifted.slice(across, j * dilations[1], y.sizes[across], strides[1])
+            tap = _along(channel, w.slice(1, i, 1).slice(2, j, 1).drop(2).drop(1))
             if i == 0 and j == 0:
                 binary(writer, BinaryFn.MUL, y, shifted, tap)
             else:
                 fma(writer, y, shifted, tap)
     if bias is not None:
-        binary(writer, BinaryFn.ADD, y, y, _column(bias))
+        binary(writer, BinaryFn.ADD, y, y, _along(channel, bias))
 
 
-def _column(vector):
-    """[C] as [C, 1, 1]."""
+def _along(int channel, vector):
+    """[C] as an image that has only channels."""
     return type(vector)(
-        vector.storage, vector.offset, vector.terms, (vector.sizes[0], 1, 1),
-        (vector.strides[0], 0, 0),
+        vector.storage, vector.offset, vector.terms,
+        tuple(vector.sizes[0] if d == channel else 1 for d in range(4)),
+        tuple(vector.strides[0] if d == channel else 0 for d in range(4)),
     )
 
 

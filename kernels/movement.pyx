@@ -6,20 +6,19 @@ from autotune.isa.tile import sizes_of
 from autotune.kernels.elementwise import binary, fill, unary
 
 
-def pool(writer, fn, y, x, kernel, strides, dilations):
-    """y[N,C,OH,OW] = reduction of x[N,C,H,W] over sliding windows, one instruction per image."""
-    cdef int image
+def pool(writer, fn, y, x, spatial, kernel, strides, dilations):
+    """y = reduction of x over sliding windows along its axes ``spatial``, one instruction per
+    image: the windows are its last two dimensions."""
+    cdef int image, down = spatial[0] - 1, across = spatial[1] - 1
     for image in range(y.sizes[0]):
         source = x.slice(0, image, 1).drop(0)
         target = y.slice(0, image, 1).drop(0)
         sizes = (*target.sizes, *kernel)
-        windows = type(x)(
-            source.storage, source.offset, source.terms, sizes,
-            (
-                source.strides[0], source.strides[1] * strides[0], source.strides[2] * strides[1],
-                source.strides[1] * dilations[0], source.strides[2] * dilations[1],
-            ),
-        )
+        steps = list(source.strides)
+        steps += [steps[down] * dilations[0], steps[across] * dilations[1]]
+        steps[down] *= strides[0]
+        steps[across] *= strides[1]
+        windows = type(x)(source.storage, source.offset, source.terms, sizes, tuple(steps))
         result = type(y)(
             target.storage, target.offset, target.terms, sizes, (*target.strides, 0, 0)
         )
@@ -40,11 +39,11 @@ def slide(writer, fn, y, x, int axis, int window):
     )
 
 
-def window_counts(writer, counts, ones, coordinates, extents, kernel, strides, dilations):
-    """counts[1,1,OH,OW] = 1 / (elements of each window that lie inside the tensor)."""
+def window_counts(writer, counts, ones, coordinates, extents, spatial, kernel, strides, dilations):
+    """counts = 1 / (elements of each window that lie inside the tensor); one image, one channel."""
     fill(writer, ones, 1.0)
     mask(writer, ones, coordinates, extents, 0.0)
-    pool(writer, ReduceFn.SUM, counts, ones, kernel, strides, dilations)
+    pool(writer, ReduceFn.SUM, counts, ones, spatial, kernel, strides, dilations)
     unary(writer, UnaryFn.RECIPROCAL, counts, counts)
 
 

@@ -17,7 +17,7 @@ from autotune.cost_model.conflict import pass_conflict
 from autotune.cost_model.tiling import Floats, Tiles, Tiling
 from autotune.fusion.footprint import Footprint, input_footprint, is_depthwise
 from autotune.fusion.nest import Stage
-from autotune.graph.op import Family, OpKind
+from autotune.graph.op import Family, Op, OpKind
 from autotune.schedule.table import Ints
 from autotune.targets.spec import HardwareSpec, MatrixSpec, VectorSpec
 
@@ -136,9 +136,10 @@ def _contraction(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec)
     out = [tiling.axis_size(axis, tiles.sizes) for axis in stage.footprint]
     piece = tiles.sizes[tiling.k_dim(stage.contraction)]
     if op.family is Family.CONV:
-        group = op.int("group")
-        taps = math.prod(types[op.inputs[1]].shape[2:])
-        m, n, k, repeats = out[1] // group, out[2] * out[3], piece * taps, out[0] * group
+        group, axes = op.int("group"), op.axes
+        taps = math.prod(axes.taps(types[op.inputs[1]].shape))
+        m, n = out[axes.channel] // group, _product([*axes.sizes(out)])
+        k, repeats = piece * taps, out[axes.batch] * group
     else:
         m, n, k, repeats = out[-2], out[-1], piece, _product(out[:-2])
     cycles = repeats * matrix_cycles(m, n, k, spec.matrix)
@@ -208,15 +209,20 @@ def _depthwise(
 ) -> Iterator[VectorWork]:
     op, types = stage.op, tiling.nest.types
     assert is_depthwise(op, types)
-    taps = math.prod(types[op.inputs[1]].shape[2:])
-    elements, strides = _product(out), op.ints("strides")
-    *outer, down, across = _pitches(tiling, stage, tiles)
-    stepped = [*outer, down * strides[0], across * strides[1]]
+    taps = math.prod(op.axes.taps(types[op.inputs[1]].shape))
+    elements = _product(out)
+    stepped = _strided(op, _pitches(tiling, stage, tiles))
     conflict = _conflict(out, stepped, spec)
     yield VectorWork(1, elements, 2, elements, conflict=conflict)
     yield VectorWork(taps - 1, elements, 3, elements, conflict=conflict)
     if len(op.inputs) == 3:
         yield VectorWork(1, elements, 2, elements)
+
+
+def _strided(op: Op, pitches: list[Extent]) -> list[Extent]:
+    """Scratchpad strides from one window's image elements to those of the next."""
+    steps: tuple[Extent, ...] = op.axes.image(1, 1, op.ints("strides"))
+    return [pitch * step for pitch, step in zip(pitches, steps, strict=True)]
 
 
 def _pitches(tiling: Tiling, stage: Stage, tiles: Tiles) -> list[Extent]:
@@ -259,19 +265,14 @@ def _pool(
     tiling: Tiling, stage: Stage, tiles: Tiles, out: list[Extent], spec: HardwareSpec
 ) -> Iterator[VectorWork]:
     op = stage.op
-    kernel, strides, dilations = op.ints("kernel"), op.ints("strides"), op.ints("dilations")
-    window = math.prod(kernel)
-    image = out[1] * out[2] * out[3]
-    _, channel, down, across = _pitches(tiling, stage, tiles)
-    steps = [
-        channel,
-        down * strides[0],
-        across * strides[1],
-        down * dilations[0],
-        across * dilations[1],
-    ]
+    kernel, dilations = op.ints("kernel"), op.ints("dilations")
+    window, pixels = math.prod(kernel), _product([*op.axes.sizes(out)])
+    image = out[op.axes.channel] * pixels
+    pitches = _pitches(tiling, stage, tiles)
+    down, across = op.axes.sizes(pitches)
+    steps = [*_strided(op, pitches)[1:], down * dilations[0], across * dilations[1]]
     conflict = _conflict([*out[1:], *kernel], steps, spec)
-    yield VectorWork(out[0], image * window, 1, image, conflict=conflict)
+    yield VectorWork(out[op.axes.batch], image * window, 1, image, conflict=conflict)
     if op.kind is OpKind.MAX_POOL:
         return
     yield VectorWork(1, _product(out), 2 if stage.temps else 1, _product(out))
@@ -280,8 +281,8 @@ def _pool(
             tiling.axis_size(a, tiles.sizes) for a in tiling.nest.buffers[stage.temps[0]].footprint
         ]
         yield VectorWork(2, _product(ones), 0, _product(ones))
-        yield VectorWork(1, out[2] * out[3] * window, 1, out[2] * out[3])
-        yield VectorWork(1, out[2] * out[3], 1, out[2] * out[3], (Pass.DIVIDE,))
+        yield VectorWork(1, pixels * window, 1, pixels)
+        yield VectorWork(1, pixels, 1, pixels, (Pass.DIVIDE,))
 
 
 def _slide(

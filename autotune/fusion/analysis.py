@@ -250,7 +250,7 @@ class _Builder:
 
     def _contraction(self, op: Op) -> int | None:
         if op.family is Family.CONV and not is_depthwise(op, self.types):
-            k_extent = self.types[op.inputs[1]].shape[1]
+            k_extent = self.types[op.inputs[1]].shape[op.axes.in_channel]
             free = op.int("group") == 1
         elif op.family is Family.MATMUL:
             shape = self.types[op.inputs[0]].shape
@@ -377,9 +377,9 @@ class _Builder:
             and any(op.ints("pads"))
             and not op.int("count_include_pad")
         ):
-            need = input_footprint(op, 0, footprint, self.types)
-            spatial = (full(1), full(1), *need[2:])
-            counts = (full(1), full(1), *footprint[2:])
+            need, axes = input_footprint(op, 0, footprint, self.types), op.axes
+            spatial = axes.image(full(1), full(1), axes.sizes(need))
+            counts = axes.image(full(1), full(1), axes.sizes(footprint))
             return (
                 self._add(Buffer(BufferRole.TEMP, op.output, spatial)),
                 self._add(Buffer(BufferRole.TEMP, op.output, counts)),

@@ -73,7 +73,7 @@ def forced_dims(op: Op, types: Mapping[str, TensorType]) -> frozenset[int]:
             return frozenset(range(rank)) - frozenset(out for _, out in pairs)
         case Family.CONV:
             grouped = op.int("group") > 1 and not is_depthwise(op, types)
-            return frozenset((1,)) if grouped else frozenset()
+            return frozenset((op.axes.channel,)) if grouped else frozenset()
         case Family.REDUCE:
             return frozenset(op.ints("axes"))
         case (
@@ -91,8 +91,8 @@ def forced_dims(op: Op, types: Mapping[str, TensorType]) -> frozenset[int]:
 
 def is_depthwise(op: Op, types: Mapping[str, TensorType]) -> bool:
     """Whether a convolution has one input and one output channel per group."""
-    out_channels, in_per_group = types[op.inputs[1]].shape[:2]
-    return in_per_group == 1 and out_channels == op.int("group")
+    weight, axes = types[op.inputs[1]].shape, op.axes
+    return weight[axes.in_channel] == 1 and weight[axes.out_channel] == op.int("group")
 
 
 def reshape_pairs(source: tuple[int, ...], result: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
@@ -126,20 +126,28 @@ def _broadcast(shape: tuple[int, ...], out: Footprint, out_shape: tuple[int, ...
 
 
 def _conv(op: Op, index: int, out: Footprint, types: Mapping[str, TensorType]) -> Footprint:
-    weight = types[op.inputs[1]].shape
+    weight, axes = types[op.inputs[1]].shape, op.axes
+    channels = out[axes.channel]
     if index == 2:
-        return (out[1],)
+        return (channels,)
     if index == 1:
-        return (out[1], *(full(n) for n in weight[1:]))
-    channels = out[1] if is_depthwise(op, types) else full(types[op.inputs[0]].shape[1])
-    return (out[0], channels, *_window(op, out, weight[2:]))
+        return tuple(channels if d == axes.out_channel else full(n) for d, n in enumerate(weight))
+    if not is_depthwise(op, types):
+        channels = full(types[op.inputs[0]].shape[axes.channel])
+    return axes.image(out[axes.batch], channels, _window(op, out, axes.taps(weight)))
+
+
+def _pool(op: Op, out: Footprint) -> Footprint:
+    axes = op.axes
+    return axes.image(out[axes.batch], out[axes.channel], _window(op, out, op.ints("kernel")))
 
 
 def _window(op: Op, out: Footprint, kernel: tuple[int, ...]) -> Footprint:
+    """Rows and columns of the input."""
     strides, pads, dilations = op.ints("strides"), op.ints("pads"), op.ints("dilations")
     return tuple(
-        out[2 + d].windowed(strides[d], pads[d], (kernel[d] - 1) * dilations[d] + 1)
-        for d in range(2)
+        axis.windowed(strides[d], pads[d], (kernel[d] - 1) * dilations[d] + 1)
+        for d, axis in enumerate(op.axes.sizes(out))
     )
 
 
@@ -175,7 +183,7 @@ def input_footprint(
         case Family.BINARY:
             return _broadcast(shape, out, out_shape)
         case Family.POOL:
-            return (*out[:2], *_window(op, out, op.ints("kernel")))
+            return _pool(op, out)
         case Family.SLIDE:
             before, reach = op.int("before"), op.int("before") + 1 + op.int("after")
             near = out[op.int("axis")].windowed(1, before, reach)

@@ -176,7 +176,7 @@ def _is_apart(footprint: Footprint, dim: int) -> bool:
 def k_axis(op: Op, index: int, shape: tuple[int, ...]) -> int | None:
     """The axis of input ``index`` that a contraction reduces over and may take in pieces."""
     if op.family is Family.CONV:
-        return 1 if index < 2 else None
+        return (op.axes.channel, op.axes.in_channel, None)[index]
     rank = len(shape)
     if index == 0:
         return rank - 2 if op.int("trans_a") else rank - 1

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from autotune.errors import ModelError
+from autotune.graph.axes import CHANNELS_FIRST, CHANNELS_LAST, Axes
 
 AttrValue = int | float | tuple[int, ...]
 Attrs = tuple[tuple[str, AttrValue], ...]
@@ -70,7 +71,8 @@ class OpKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OpRow:
-    """One operator kind: its family, number of inputs (min, max) and required attributes."""
+    """One operator kind: its family, number of inputs (min, max) and attributes: the required ones,
+    and flags (0 or 1) that are left out where they are 0."""
 
     kind: OpKind
     family: Family
@@ -78,6 +80,7 @@ class OpRow:
     attrs: tuple[str, ...] = ()
     flops_per_element: int = 0
     """Scalar operations per output element, for element-wise kinds (transcendentals count 8)."""
+    flags: tuple[str, ...] = ()
 
 
 def _unary(kind: OpKind, flops: int, *attrs: str) -> OpRow:
@@ -89,12 +92,19 @@ def _binary(kind: OpKind, flops: int = 1) -> OpRow:
 
 
 _WINDOW = ("kernel", "strides", "pads", "dilations")
+_LAID_OUT = ("channels_last",)
+
+
+def _window(kind: OpKind, family: Family, arity: tuple[int, int], *attrs: str) -> OpRow:
+    return OpRow(kind, family, arity, attrs, flags=_LAID_OUT)
+
 
 OPERATORS: dict[OpKind, OpRow] = {
     row.kind: row
     for row in (
         # x [N,C,H,W], w [M,C/group,KH,KW], optional b [M] -> [N,M,OH,OW]; pads top,left,bottom,right
-        OpRow(OpKind.CONV, Family.CONV, (2, 3), ("strides", "pads", "dilations", "group")),
+        # channels_last: x [N,H,W,C], w [KH,KW,C/group,M] -> [N,OH,OW,M]
+        _window(OpKind.CONV, Family.CONV, (2, 3), "strides", "pads", "dilations", "group"),
         # numpy.matmul over the last two axes after the optional transposes; batch axes broadcast
         OpRow(OpKind.MATMUL, Family.MATMUL, (2, 2), ("trans_a", "trans_b")),
         _unary(OpKind.RELU, 1),
@@ -118,9 +128,9 @@ OPERATORS: dict[OpKind, OpRow] = {
         _binary(OpKind.MAXIMUM),
         _binary(OpKind.MINIMUM),
         _binary(OpKind.POW, 16),
-        # x [N,C,H,W]; count_include_pad 0/1 for the average
-        OpRow(OpKind.MAX_POOL, Family.POOL, (1, 1), _WINDOW),
-        OpRow(OpKind.AVERAGE_POOL, Family.POOL, (1, 1), (*_WINDOW, "count_include_pad")),
+        # x [N,C,H,W], channels_last [N,H,W,C]; count_include_pad 0/1 for the average
+        _window(OpKind.MAX_POOL, Family.POOL, (1, 1), *_WINDOW),
+        _window(OpKind.AVERAGE_POOL, Family.POOL, (1, 1), *_WINDOW, "count_include_pad"),
         # y[i] = x[i - before] + ... + x[i + after] along a non-negative axis, zeros outside
         OpRow(OpKind.SLIDING_SUM, Family.SLIDE, (1, 1), ("axis", "before", "after")),
         # axes sorted, non-negative; the reduced axes stay with extent 1
@@ -155,7 +165,7 @@ class Op:
             raise ModelError(
                 f"{self.name}: {self.kind} takes {low} to {high} inputs, got {len(self.inputs)}"
             )
-        names = tuple(name for name, _ in self.attrs)
+        names = tuple(item[0] for item in self.attrs if item[0] not in row.flags or item[1] != 1)
         if names != tuple(sorted(row.attrs)):
             raise ModelError(
                 f"{self.name}: {self.kind} needs attributes {sorted(row.attrs)}, got {list(names)}"
@@ -170,13 +180,20 @@ class Op:
         output: str,
         attrs: Mapping[str, AttrValue] | None = None,
     ) -> Op:
-        """Build an operator from an attribute mapping in any order."""
-        return cls(name, kind, inputs, output, tuple(sorted((attrs or {}).items())))
+        """Build an operator from an attribute mapping in any order, flags of 0 among them."""
+        flags = OPERATORS[kind].flags
+        held = sorted((k, v) for k, v in (attrs or {}).items() if k not in flags or v != 0)
+        return cls(name, kind, inputs, output, tuple(held))
 
     @property
     def family(self) -> Family:
         """The family of this operator's kind."""
         return OPERATORS[self.kind].family
+
+    @property
+    def axes(self) -> Axes:
+        """What the axes of this window operator's images and weight are."""
+        return CHANNELS_LAST if ("channels_last", 1) in self.attrs else CHANNELS_FIRST
 
     def attr(self, name: str) -> AttrValue:
         """The value of one attribute; the constructor has proved that it exists."""

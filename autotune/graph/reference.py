@@ -10,6 +10,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy import special
 
 from autotune.errors import InputError
+from autotune.graph.axes import inverse
 from autotune.graph.graph import Array, Graph
 from autotune.graph.op import Op, OpKind
 
@@ -71,7 +72,8 @@ def _windows(op: Op, x: Array, kernel: tuple[int, ...], fill: float) -> Array:
 
 
 def _conv(op: Op, inputs: Inputs) -> Array:
-    x, w = inputs[0], inputs[1]
+    x = inputs[0].transpose(op.axes.image_order)
+    w = inputs[1].transpose(op.axes.weight_order)
     group = op.int("group")
     view = _windows(op, x, w.shape[2:], 0.0)
     batch, _, rows, columns = view.shape[:4]
@@ -80,7 +82,7 @@ def _conv(op: Op, inputs: Inputs) -> Array:
     out = np.matmul(weights, patches).reshape(batch, w.shape[0], rows, columns)
     if len(inputs) == 3:
         out = out + inputs[2].reshape(1, -1, 1, 1)
-    return np.asarray(out)
+    return np.asarray(out.transpose(inverse(op.axes.image_order)))
 
 
 def _matmul(op: Op, inputs: Inputs) -> Array:
@@ -91,18 +93,21 @@ def _matmul(op: Op, inputs: Inputs) -> Array:
 
 
 def _max_pool(op: Op, inputs: Inputs) -> Array:
-    view = _windows(op, inputs[0], op.ints("kernel"), -np.inf)
-    return np.asarray(view.max(axis=(4, 5)))
+    axes = op.axes
+    view = _windows(op, inputs[0].transpose(axes.image_order), op.ints("kernel"), -np.inf)
+    return np.asarray(view.max(axis=(4, 5)).transpose(inverse(axes.image_order)))
 
 
 def _average_pool(op: Op, inputs: Inputs) -> Array:
-    x = inputs[0]
+    order = op.axes.image_order
+    x = inputs[0].transpose(order)
     kernel = op.ints("kernel")
     total = _windows(op, x, kernel, 0.0).sum(axis=(4, 5))
     if op.int("count_include_pad"):
-        return np.asarray(total / np.float32(math.prod(kernel)))
+        return np.asarray((total / np.float32(math.prod(kernel))).transpose(inverse(order)))
     ones = np.ones((1, 1, *x.shape[2:]), dtype=np.float32)
-    return np.asarray(total / _windows(op, ones, kernel, 0.0).sum(axis=(4, 5)))
+    counts = _windows(op, ones, kernel, 0.0).sum(axis=(4, 5))
+    return np.asarray((total / counts).transpose(inverse(order)))
 
 
 def _sliding_sum(op: Op, inputs: Inputs) -> Array:

@@ -54,8 +54,8 @@ def _window(op: Op, shapes: Sequence[Shape], kernel: Shape) -> Shape:
     top, left, bottom, right = _tuple_of(op, shapes, "pads", 4, 0)
     before, after = (top, left), (bottom, right)
     extents = tuple(
-        window_extent(shapes[0][2 + i], kernel[i], strides[i], dilations[i], before[i], after[i])
-        for i in range(2)
+        window_extent(size, kernel[i], strides[i], dilations[i], before[i], after[i])
+        for i, size in enumerate(op.axes.sizes(shapes[0]))
     )
     if min(extents) < 1:
         raise _refuse(op, shapes, f"kernel {list(kernel)} is larger than the padded input")
@@ -63,27 +63,28 @@ def _window(op: Op, shapes: Sequence[Shape], kernel: Shape) -> Shape:
 
 
 def _conv(op: Op, shapes: tuple[Shape, ...]) -> Shape:
-    x, w = shapes[0], shapes[1]
+    x, w, axes = shapes[0], shapes[1], op.axes
     if len(x) != 4 or len(w) != 4:
         raise _refuse(op, shapes, "input and weight must have rank 4")
     group = op.int("group")
-    if group < 1 or x[1] != w[1] * group or w[0] % group:
+    out = w[axes.out_channel]
+    if group < 1 or x[axes.channel] != w[axes.in_channel] * group or out % group:
         raise _refuse(op, shapes, f"channels do not fit group={group}")
-    if len(shapes) == 3 and shapes[2] != (w[0],):
-        raise _refuse(op, shapes, f"the bias must have shape [{w[0]}]")
-    return (x[0], w[0], *_window(op, shapes, w[2:]))
+    if len(shapes) == 3 and shapes[2] != (out,):
+        raise _refuse(op, shapes, f"the bias must have shape [{out}]")
+    return axes.image(x[axes.batch], out, _window(op, shapes, axes.taps(w)))
 
 
 def _pool(op: Op, shapes: tuple[Shape, ...]) -> Shape:
-    x = shapes[0]
+    x, axes = shapes[0], op.axes
     if len(x) != 4:
         raise _refuse(op, shapes, "the input must have rank 4")
     kernel = _tuple_of(op, shapes, "kernel", 2, 1)
     extents = _window(op, shapes, kernel)
-    if not all(_taps_reach_input(op, i, x[2 + i], extents[i]) for i in range(2)):
+    if not all(_taps_reach_input(op, i, n, extents[i]) for i, n in enumerate(axes.sizes(x))):
         pads = list(op.ints("pads"))
         raise _refuse(op, shapes, f"pads {pads} leave a window that holds only padding")
-    return (x[0], x[1], *extents)
+    return axes.image(x[axes.batch], x[axes.channel], extents)
 
 
 def _slide(op: Op, shapes: tuple[Shape, ...]) -> Shape:

@@ -13,7 +13,8 @@ def multiply_adds(op: Op, graph: Graph) -> int:
     out_elements = math.prod(graph.shape(op.output))
     match op.family:
         case Family.CONV:
-            return out_elements * math.prod(graph.shape(op.inputs[1])[1:])
+            weight = graph.shape(op.inputs[1])
+            return out_elements * math.prod(weight) // weight[op.axes.out_channel]
         case Family.MATMUL:
             inner = graph.shape(op.inputs[0])[-2 if op.int("trans_a") else -1]
             return out_elements * inner

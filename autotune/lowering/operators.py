@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import assert_never
 
+from autotune.graph.axes import CHANNELS_LAST
 from autotune.graph.op import Family, Op, OpKind
 from autotune.graph.tensor import TensorType
 from autotune.isa.table import BinaryFn, ReduceFn, StageKind, UnaryFn
@@ -77,21 +78,49 @@ def compute_contraction(
     """Emit one piece of a contraction on the matrix unit."""
     left, right = operands
     if op.family is Family.CONV:
-        contraction.conv(
-            writer,
-            result,
-            left,
-            right,
-            op.ints("strides"),
-            op.ints("dilations"),
-            op.int("group"),
-            reduction,
-            epilogue,
-        )
+        _conv(writer, op, types, result, left, right, reduction, epilogue)
         return
     a = _swap_last(left) if op.int("trans_a") else left
     b = _swap_last(right) if op.int("trans_b") else right
     contraction.matmul(writer, result, a, b, reduction, epilogue)
+
+
+def _conv(
+    writer: TileWriter,
+    op: Op,
+    types: Mapping[str, TensorType],
+    result: View,
+    x: View,
+    w: View,
+    reduction: dict[str, int],
+    epilogue: dict[str, object],
+) -> None:
+    """The emitter sees every layout as [N, C, H, W]: strides say where the channels are."""
+    axes = op.axes
+    residual = epilogue.get("residual")
+    if isinstance(residual, View):
+        turned = residual.broadcast(result.sizes).permute(axes.image_order)
+        epilogue = {**epilogue, "residual": turned}
+    contraction.conv(
+        writer,
+        result.permute(axes.image_order),
+        x.permute(axes.image_order),
+        w.permute(axes.weight_order),
+        op.ints("strides"),
+        op.ints("dilations"),
+        op.int("group"),
+        _whole_rows(op, types, result),
+        reduction,
+        epilogue,
+    )
+
+
+def _whole_rows(op: Op, types: Mapping[str, TensorType], result: View) -> bool:
+    """Whether a channels-last tile is of whole rows, so that its pixels lie one behind the other
+    in memory too, not only in the scratchpad."""
+    across = op.axes.spatial[1]
+    whole = result.sizes[across] == types[op.output].shape[across]
+    return whole and op.axes == CHANNELS_LAST
 
 
 def _swap_last(view: View) -> View:
@@ -154,8 +183,10 @@ def compute(
                 writer,
                 result,
                 operands[0],
-                operands[1],
+                operands[1].permute(op.axes.weight_order),
                 bias,
+                op.axes.channel,
+                op.axes.spatial,
                 op.ints("strides"),
                 op.ints("dilations"),
             )
@@ -222,7 +253,8 @@ def _pool(
     x: View,
     temps: list[Tile],
 ) -> None:
-    window = op.ints("kernel"), op.ints("strides"), op.ints("dilations")
+    axes = op.axes
+    window = axes.spatial, op.ints("kernel"), op.ints("strides"), op.ints("dilations")
     movement.pool(writer, REDUCE_FNS[op.kind], result, x, *window)
     if op.kind is OpKind.MAX_POOL:
         return
@@ -233,5 +265,6 @@ def _pool(
     ones, counts = temps
     shape = types[op.inputs[0]].shape
     at = [(o.first, *(o.terms[0] if o.terms else (0, 0))) for o in ones.origin]
-    movement.window_counts(writer, counts.view, ones.view, at, (1, 1, *shape[2:]), *window)
+    inside = axes.image(1, 1, axes.sizes(shape))
+    movement.window_counts(writer, counts.view, ones.view, at, inside, *window)
     elementwise.binary(writer, BinaryFn.MUL, result, result, counts.view)

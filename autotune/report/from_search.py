@@ -90,7 +90,8 @@ def _row(index: int, item: GroupResult, made: Mapping[str, int], spec: HardwareS
 def _macs(op: Op, item: GroupResult) -> int:
     types = item.group.type_of
     if op.family is Family.CONV:
-        per_output = types[op.inputs[1]].elements // types[op.inputs[1]].shape[0]
+        weight = types[op.inputs[1]]
+        per_output = weight.elements // weight.shape[op.axes.out_channel]
     elif op.family is Family.MATMUL:
         shape = types[op.inputs[0]].shape
         per_output = shape[-2] if op.int("trans_a") else shape[-1]

@@ -70,7 +70,7 @@ class AffineFolding:
 
 def _channels(op: Op, graph: Graph) -> tuple[int, int]:
     """The output axis that the weights scale, and its extent."""
-    axis = 1 if op.kind is OpKind.CONV else len(graph.shape(op.output)) - 1
+    axis = op.axes.channel if op.kind is OpKind.CONV else len(graph.shape(op.output)) - 1
     return axis, graph.shape(op.output)[axis]
 
 
@@ -121,7 +121,7 @@ def _folded(op: Op, output: str, affine: Affine, graph: Graph, constants: dict[s
         shape = tuple(-1 if i == columns else 1 for i in range(weight.ndim))
         constants[name] = (weight * affine.factor.reshape(shape)).astype(np.float32)
         return replace(op, inputs=(op.inputs[0], name), output=output)
-    factor = affine.factor.reshape(-1, 1, 1, 1)
+    factor = affine.factor.reshape(op.axes.weight(-1, 1, (1, 1)))
     constants[name] = (weight * factor).astype(np.float32)
     bias = graph.constants[op.inputs[2]] if len(op.inputs) == 3 else np.float32(0)
     inputs: tuple[str, ...] = (op.inputs[0], name)

@@ -1,0 +1,76 @@
+"""Which axis of an image is what: the one place where window operators' layouts are told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+T = TypeVar("T")
+
+Perm = tuple[int, ...]
+"""A permutation of axes as ``numpy.transpose`` takes it."""
+
+
+class Layout(StrEnum):
+    """Where a network's images keep their channels."""
+
+    CHANNELS_FIRST = "channels_first"
+    CHANNELS_LAST = "channels_last"
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """Axis numbers of a window operator's images, and of a convolution's weight."""
+
+    batch: int
+    channel: int
+    spatial: tuple[int, int]
+    """Rows, columns."""
+    out_channel: int
+    """Of the weight, as are the following ones; its input channels are those of one group."""
+    in_channel: int
+    kernel: tuple[int, int]
+
+    @property
+    def image_order(self) -> Perm:
+        """The permutation that brings an image to [N, C, H, W]."""
+        return (self.batch, self.channel, *self.spatial)
+
+    @property
+    def weight_order(self) -> Perm:
+        """The permutation that brings a weight to [M, C/group, KH, KW]."""
+        return (self.out_channel, self.in_channel, *self.kernel)
+
+    def image(self, batch: T, channel: T, spatial: Sequence[T]) -> tuple[T, ...]:
+        """One value per axis of an image."""
+        return _placed(self.image_order, (batch, channel, *spatial))
+
+    def weight(self, out_channel: T, in_channel: T, kernel: Sequence[T]) -> tuple[T, ...]:
+        """One value per axis of a weight."""
+        return _placed(self.weight_order, (out_channel, in_channel, *kernel))
+
+    def sizes(self, shape: Sequence[T]) -> tuple[T, T]:
+        """Rows and columns of an image."""
+        return shape[self.spatial[0]], shape[self.spatial[1]]
+
+    def taps(self, shape: Sequence[T]) -> tuple[T, T]:
+        """Rows and columns of a weight's window."""
+        return shape[self.kernel[0]], shape[self.kernel[1]]
+
+
+def _placed(order: Perm, values: tuple[T, ...]) -> tuple[T, ...]:
+    """``values[i]`` at axis ``order[i]``."""
+    return tuple(values[order.index(axis)] for axis in range(len(order)))
+
+
+CHANNELS_FIRST = Axes(0, 1, (2, 3), out_channel=0, in_channel=1, kernel=(2, 3))
+"""x [N,C,H,W], w [M,C/group,KH,KW]."""
+CHANNELS_LAST = Axes(0, 3, (1, 2), out_channel=3, in_channel=2, kernel=(0, 1))
+"""x [N,H,W,C], w [KH,KW,C/group,M]."""
+
+
+def inverse(perm: Perm) -> Perm:
+    """The permutation that undoes ``perm``."""
+    return tuple(perm.index(axis) for axis in range(len(perm)))
