@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from autotune.graph.axes import Layout
 from autotune.graph.graph import Graph
 from autotune.graph.passes.affine_folding import AffineFolding
+from autotune.graph.passes.channels_last import ChannelsLast
 from autotune.graph.passes.constant_folding import ConstantFolding
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.graph.passes.gelu_pattern import GeluPattern
@@ -21,11 +23,22 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
-def simplify(graph: Graph) -> PassResult:
-    """Run every pass in order until a whole round changes nothing.
-
-    Each change removes an operator or a constant, so the number of rounds is bounded.
+def simplify(graph: Graph, layout: Layout = Layout.CHANNELS_FIRST) -> PassResult:
+    """Run every pass in order until a whole round changes nothing; then hold the images in
+    ``layout``, and simplify what that leaves. A network that is channels-last stays so.
     """
+    result = _settled(graph)
+    if layout is Layout.CHANNELS_FIRST:
+        return result
+    turned = ChannelsLast().run(result.graph)
+    if not turned.notes:
+        return result
+    settled = _settled(turned.graph)
+    return PassResult(settled.graph, (*result.notes, *turned.notes, *settled.notes))
+
+
+def _settled(graph: Graph) -> PassResult:
+    """Each change removes an operator or a constant, so the number of rounds is bounded."""
     notes: list[Note] = []
     while True:
         before = len(notes)
