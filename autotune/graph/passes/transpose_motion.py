@@ -31,7 +31,7 @@ def passes(op: Op, graph: Graph) -> bool:
     if rank < MIN_RANK:
         return False
     match op.family:
-        case Family.UNARY | Family.REDUCE | Family.SOFTMAX | Family.CONCAT:
+        case Family.UNARY | Family.REDUCE | Family.SLIDE | Family.SOFTMAX | Family.CONCAT:
             return True
         case Family.BINARY:
             return all(x in graph.constants or len(graph.shape(x)) == rank for x in op.inputs)
@@ -58,8 +58,8 @@ def moved_attrs(op: Op, graph: Graph) -> Mapping[str, AttrValue]:
     match op.family:
         case Family.REDUCE:
             return {"axes": tuple(sorted(order.index(axis) for axis in op.ints("axes")))}
-        case Family.SOFTMAX | Family.CONCAT:
-            return {"axis": order.index(op.int("axis"))}
+        case Family.SOFTMAX | Family.CONCAT | Family.SLIDE:
+            return {**dict(op.attrs), "axis": order.index(op.int("axis"))}
         case Family.RESHAPE:
             return {"shape": tuple(shape[axis] for axis in order)}
         case Family.TRANSPOSE:
