@@ -15,6 +15,7 @@ CHECKED := autotune datasets benchmarks tests setup.py
 
 KERNEL_SOURCES := $(shell find kernels -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
 SCALESIM := .bench/scalesim
+CPU_PEERS := .bench/cpu
 INSTALLED := $(VENV)/.installed
 BUILT := $(VENV)/.built
 say = @printf '\033[1m==> %s\033[0m\n' $(1)
@@ -25,7 +26,7 @@ TARGET ?= edge
 BUDGET ?=
 DEMO := demo
 
-.PHONY: help env demo test check bench bench-systolic fuzz lint format types layers tests fast-tests wheel-test clean
+.PHONY: help env demo test check bench bench-systolic bench-cpu fuzz lint format types layers tests fast-tests wheel-test clean
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -57,6 +58,10 @@ bench: $(BUILT) ## figures as ratios measured in one run; JSON=file keeps them a
 bench-systolic: $(BUILT) $(SCALESIM)/.installed ## emulator against SCALE-Sim in one run; FULL=1: every layer (15 minutes)
 	$(call say,"benchmarking the emulator and SCALE-Sim")
 	@$(PY) benchmarks/systolic.py --markdown docs/figures-systolic.md $(if $(FULL),--full) $(if $(JSON),--json $(JSON))
+
+bench-cpu: $(BUILT) $(CPU_PEERS)/.installed ## native engine against ONNX Runtime and OpenVINO in one run; PLANS=folder of our plans
+	$(call say,"benchmarking the native engine beside ONNX Runtime and OpenVINO")
+	@$(PY) benchmarks/cpu.py --markdown docs/figures-cpu.md $(if $(PLANS),--plans $(PLANS)) $(if $(JSON),--json $(JSON))
 
 lint: $(BUILT)
 	$(call say,"checking format and lint (ruff)")
@@ -105,6 +110,12 @@ $(SCALESIM)/.installed: benchmarks/scalesim.txt | $(INSTALLED)
 	$(call say,"installing SCALE-Sim in an environment of its own $(SCALESIM)")
 	@$(PY) -m venv --clear $(SCALESIM)
 	@$(SCALESIM)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
+	@touch $@
+
+$(CPU_PEERS)/.installed: benchmarks/cpu.txt | $(INSTALLED)
+	$(call say,"installing ONNX Runtime and OpenVINO in an environment of their own $(CPU_PEERS)")
+	@$(PY) -m venv --clear $(CPU_PEERS)
+	@$(CPU_PEERS)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
 	@touch $@
 
 $(BUILT): $(INSTALLED) $(KERNEL_SOURCES)

@@ -1,0 +1,178 @@
+"""The figures of `make bench-cpu`: our native engine against ONNX Runtime and OpenVINO on this CPU.
+
+All get the same ONNX file, inputs and number of threads. They take turns in rounds, so that a busy
+spell of the machine meets every engine, and only one computes at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from child import run_child
+from cpu_engine import Case, Engine, EngineFailure
+from cpu_figures import ENGINES, OURS, PEERS, EngineRow, Figures, NetworkRow
+from cpu_networks import NAMES, NetworkCase, make_case
+from cpu_tables import as_json, failures, markdown, text
+
+HERE = Path(__file__).parent
+PEERS_PYTHON = HERE.parent / ".bench" / "cpu" / "bin" / "python"
+REST_SECONDS = 0.05
+"""Between turns: thread pools spin for a while after a run, which would disturb the next engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is measured: rounds, and at least so many seconds and runs in each turn."""
+
+    rounds: int
+    seconds: float
+    runs: int = 3
+
+
+def say(progress: str) -> None:
+    """Progress goes to stderr; stdout is for figures."""
+    print(progress, file=sys.stderr, flush=True)
+
+
+def take_turns(
+    engines: Sequence[Engine], effort: Effort, failed: dict[str, str]
+) -> dict[str, tuple[float, ...]]:
+    """The median run of every engine in every round; each round begins with another engine. One
+    that fails goes to ``failed`` with its reason."""
+    rounds: dict[str, list[float]] = {engine.name: [] for engine in engines}
+    for index in range(effort.rounds):
+        first = index % max(len(engines), 1)
+        for engine in (*engines[first:], *engines[:first]):
+            if engine.name in failed:
+                continue
+            time.sleep(REST_SECONDS)
+            try:
+                rounds[engine.name].append(median(engine.time(effort.seconds, effort.runs)))
+            except EngineFailure as failure:
+                failed[engine.name] = str(failure)
+    return {name: tuple(found) for name, found in rounds.items() if name not in failed}
+
+
+def distance(found: Path, wanted: Path) -> float:
+    """Greatest distance between the outputs in two npz files, as a share of their range."""
+    with np.load(found) as ours, np.load(wanted) as theirs:
+        if ours.files != theirs.files:
+            return float("inf")
+        pairs = [(ours[name], theirs[name]) for name in theirs.files]
+    if any(a.shape != b.shape for a, b in pairs):
+        return float("inf")
+    return max(float(np.abs(a - b).max() / max(np.ptp(b), 1e-30)) for a, b in pairs)
+
+
+def measure_network(
+    case: NetworkCase,
+    threads: int,
+    pythons: Mapping[str, Path],
+    plan: Path | None,
+    effort: Effort,
+    folder: Path,
+) -> NetworkRow:
+    """One network on every engine that opens it."""
+    failed: dict[str, str] = {}
+    engines: list[Engine] = []
+    with ExitStack() as stack:
+        for name, python in pythons.items():
+            given = Case(case.network, case.inputs, threads, plan if name == OURS else None)
+            try:
+                engines.append(stack.enter_context(Engine(name, python, given, folder)))
+            except EngineFailure as failure:
+                failed[name] = str(failure)
+        outputs = {e.name: e.save_outputs(folder / f"{e.name}.out.npz") for e in engines}
+        rounds = take_turns(engines, effort, failed)
+        opened = {engine.name: engine.open_seconds for engine in engines}
+    wanted = next(iter(outputs.values()), folder)
+    rows = {
+        name: EngineRow(found, opened[name], distance(outputs[name], wanted))
+        for name, found in rounds.items()
+    }
+    return NetworkRow(case.name, threads, case.multiply_adds, rows, failed)
+
+
+def show(row: NetworkRow) -> str:
+    """A network's progress line."""
+    times = (f"{name} {found.seconds * 1e3:.3f} ms" for name, found in row.engines.items())
+    return f"{row.network}, threads {row.threads}: {', '.join(times)}"
+
+
+def measure(
+    networks: Sequence[str],
+    threads: Sequence[int],
+    pythons: Mapping[str, Path],
+    plans: Path | None,
+    effort: Effort,
+) -> Figures:
+    """All figures. The peak is measured before and after, the greater counts: noise only lowers."""
+    rows: list[NetworkRow] = []
+    peaks = {count: _peak(count) for count in threads}
+    for name in networks:
+        with tempfile.TemporaryDirectory() as made:
+            case = make_case(name, Path(made))
+            plan = plans and plans / f"{name}.plan"
+            known = plan if plan is not None and plan.exists() else None
+            for count in threads:
+                rows.append(measure_network(case, count, pythons, known, effort, Path(made)))
+                say(show(rows[-1]))
+    peaks = {count: max(peaks[count], _peak(count)) for count in threads}
+    rows.sort(key=lambda row: threads.index(row.threads))
+    return Figures(_machine(), peaks, tuple(rows))
+
+
+def _peak(threads: int) -> float:
+    found = run_child(Path(sys.executable), HERE / "cpu_peak.py", [str(threads)])
+    return float(found["gflops"])
+
+
+def _machine() -> str:
+    """The CPU's name, where the system tells it."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return f"CPU: {next(names, platform.processor() or platform.machine())}."
+
+
+def main() -> None:
+    """Measure, print, write; ends with 1 when outputs disagree."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, help="also write the figures here")
+    parser.add_argument("--markdown", type=Path, help="also write docs/figures-cpu.md here")
+    parser.add_argument("--networks", nargs="+", choices=NAMES, default=NAMES)
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=ENGINES)
+    parser.add_argument("--threads", nargs="+", type=int, default=(1, 2))
+    parser.add_argument("--plans", type=Path, help="folder of our plans, NETWORK.plan")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=0.3, help="of one engine's turn, at least")
+    given = parser.parse_args()
+    pythons = {e: PEERS_PYTHON if e in PEERS else Path(sys.executable) for e in given.engines}
+    effort = Effort(given.rounds, given.seconds)
+    figures = measure(given.networks, given.threads, pythons, given.plans, effort)
+    print(text(figures))
+    for failure in failures(figures):
+        say(f"not run: {failure}")
+    if given.markdown is not None:
+        given.markdown.write_text(markdown(figures))
+    if given.json is not None:
+        given.json.write_text(json.dumps(as_json(figures), indent=2) + "\n")
+    wrong = figures.disagreeing()
+    if wrong:
+        sys.exit(f"error: outputs disagree: {'; '.join(wrong)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""The bench of the native engine: its ratios, how it asks engines, what it makes of failures; needs
+neither peer."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cpu_engine
+from autotune.datasets import NETWORKS
+from cpu import Effort, distance, take_turns
+from cpu_engine import Case, Engine, EngineFailure
+from cpu_figures import EngineRow, Figures, NetworkRow, geometric_mean
+from cpu_networks import NAMES, make_case
+from cpu_tables import as_json, failures, markdown, text
+
+PYTHON = Path(sys.executable)
+
+STUB = """
+import json, os, sys
+for line in sys.stdin:
+    command = json.loads(line)
+    if command["do"] == "time" and sys.argv[1] == "dying":
+        print("about to die", file=sys.stderr, flush=True)
+        os.abort()
+    if command["do"] == "open" and sys.argv[1] == "refusing":
+        print(json.dumps({"failed": "ValueError: no"}), flush=True)
+    else:
+        print(json.dumps({"seconds": 0.5 if command["do"] == "open" else [3.0, 1.0, 2.0]}), flush=True)
+"""
+
+
+@pytest.fixture
+def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
+    worker = tmp_path / "stub.py"
+    worker.write_text(STUB)
+    monkeypatch.setattr(cpu_engine, "WORKER", worker)
+    return Case(tmp_path / "network.onnx", tmp_path / "inputs.npz", 1)
+
+
+def row(**rounds: tuple[float, ...]) -> NetworkRow:
+    engines = {name: EngineRow(found, 1.0, 1e-7) for name, found in rounds.items()}
+    return NetworkRow("any", 1, 10**9, engines)
+
+
+def test_a_speed_is_the_median_over_rounds_that_saw_the_same_machine() -> None:
+    # the machine was three times slower in the second round; each round says two
+    found = row(onnxruntime=(2.0, 6.0, 2.0), openvino=(1.0, 3.0, 1.0), autotune=(4.0, 12.0, 4.0))
+    assert found.speed("openvino", "onnxruntime") == 2.0
+    assert found.speed("autotune", "onnxruntime") == 0.5
+    assert found.speed_of_better("autotune") == 0.25
+    assert found.engines["onnxruntime"].spread == 2.0
+
+
+def test_ratios_with_an_engine_that_did_not_run_are_absent() -> None:
+    found = row(onnxruntime=(2.0,), openvino=(1.0,))
+    assert found.speed("autotune", "openvino") is None
+    assert found.speed_of_better("autotune") is None
+    assert geometric_mean([None, 4.0, 1.0]) == pytest.approx(2.0)
+    assert geometric_mean([None]) is None
+
+
+def test_the_share_of_the_peak_counts_two_operations_a_multiply_add() -> None:
+    assert row(onnxruntime=(0.04,)).of_peak("onnxruntime", 100.0) == pytest.approx(0.5)
+
+
+def test_outputs_that_differ_are_named() -> None:
+    near, far = EngineRow((1.0,), 1.0, 1e-6), EngineRow((1.0,), 1.0, float("nan"))
+    rows = (NetworkRow("any", 1, 0, {"onnxruntime": near, "autotune": far}),)
+    assert Figures("a CPU", {1: 1.0}, rows).disagreeing() == ["any on autotune: nan of the range"]
+
+
+def test_the_distance_is_a_share_of_the_range(tmp_path: Path) -> None:
+    a, b, c = (tmp_path / f"{name}.npz" for name in "abc")
+    np.savez(a, np.asarray([0.0, 1.0, 4.0]))
+    np.savez(b, np.asarray([0.0, 1.5, 4.0]))
+    np.savez(c, np.asarray([0.0, 1.5]))
+    assert distance(b, a) == 0.125
+    assert distance(c, a) == float("inf")
+
+
+def test_engines_take_turns_and_give_the_median_of_each(case: Case, tmp_path: Path) -> None:
+    failed: dict[str, str] = {}
+    with Engine("one", PYTHON, case, tmp_path) as one, Engine("two", PYTHON, case, tmp_path) as two:
+        assert one.open_seconds == 0.5
+        assert take_turns([one, two], Effort(2, 0.0), failed) == {
+            "one": (2.0, 2.0),
+            "two": (2.0, 2.0),
+        }
+    assert not failed
+
+
+def test_an_engine_that_dies_is_left_out_with_its_last_words(case: Case, tmp_path: Path) -> None:
+    failed: dict[str, str] = {}
+    with (
+        Engine("dying", PYTHON, case, tmp_path) as dying,
+        Engine("two", PYTHON, case, tmp_path) as two,
+    ):
+        assert list(take_turns([dying, two], Effort(2, 0.0), failed)) == ["two"]
+    assert failed["dying"].startswith("dying ended with -6:\nabout to die")
+
+
+def test_an_engine_that_refuses_a_network_says_why(case: Case, tmp_path: Path) -> None:
+    with pytest.raises(EngineFailure, match="refusing: ValueError: no"):
+        Engine("refusing", PYTHON, case, tmp_path)
+
+
+def test_every_network_of_the_bench_can_be_made_with_its_inputs(tmp_path: Path) -> None:
+    assert set(NAMES) == set(NETWORKS) - {"transformer_block"}
+    made = make_case("mlp", tmp_path)
+    assert made.multiply_adds == 16 * (784 * 512 + 512 * 256 + 256 * 10)
+    assert np.load(made.inputs)["x"].shape == (16, 784)
+
+
+def test_tables_and_json_hold_every_network_and_the_reasons_of_failures() -> None:
+    ran = row(onnxruntime=(0.002,), openvino=(0.001,))
+    rows = (ran, NetworkRow("other", 1, 0, {}, {"autotune": "SpecError: no"}))
+    figures = Figures("CPU: any.", {1: 100.0}, rows)
+    for shown in (text(figures), markdown(figures)):
+        assert all(word in shown for word in ("any", "2.000", "other", "geometric mean"))
+    assert failures(figures) == ["SpecError: no (other on 1)"]
+    found = json.loads(json.dumps(as_json(figures)))
+    assert found["rows"][0]["openvino_times_onnxruntime"] == 2.0
+    assert found["rows"][0]["ours_times_better"] is None
