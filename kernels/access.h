@@ -3,21 +3,10 @@
 #ifndef AUTOTUNE_ACCESS_H
 #define AUTOTUNE_ACCESS_H
 
+#include "operand.h"
 #include "shadow.h"
 
-#define OPERAND_COUNT 5
-
-typedef struct { Pattern operand[OPERAND_COUNT]; } Patterns;
-
-static int element_bytes(const Word *w, int operand) {
-    switch (w->opcode) {
-    case OP_LOAD: case OP_STORE: case OP_GATHER: return FORMAT_BYTES[w->format];
-    case OP_CONVERT: return FORMAT_BYTES[operand ? w->conversion.src_format : w->conversion.dst_format];
-    case OP_MATMUL:
-        return operand == 1 ? FORMAT_BYTES[w->product.a_format] : operand == 2 ? FORMAT_BYTES[w->product.b_format] : 4;
-    default: return 4;
-    }
-}
+typedef struct { Pattern operand[OPERANDS]; } Patterns;
 
 static void product_patterns(const Word *w, Pattern *out) {
     const Product *p = &w->product;
@@ -27,8 +16,8 @@ static void product_patterns(const Word *w, Pattern *out) {
     const int64_t a[] = {p->a_m, p->a_k2, p->a_k1, p->a_k0};
     const int64_t b[] = {p->b_k2, p->b_k1, p->b_k0, p->b_n1, p->b_n0};
     out[0] = pattern_of(3, rows, c, 4);
-    out[1] = pattern_of(4, left, a, element_bytes(w, 1));
-    out[2] = pattern_of(5, right, b, element_bytes(w, 2));
+    out[1] = pattern_of(4, left, a, operand_bytes(w, 1));
+    out[2] = pattern_of(5, right, b, operand_bytes(w, 2));
     out[3] = pattern_of(1, p->bias_axis == 1 ? &p->m : &p->n0, &one, 4);
     out[4] = pattern_of(3, rows, r, 4);
 }
@@ -42,7 +31,7 @@ static void settle_patterns(const Word *w, Patterns *out) {
     for (int o = 0; o < 4; o++) {
         int moved = w->unit == UNIT_LOAD || w->unit == UNIT_STORE;
         out->operand[o] = pattern_of(moved ? RANK : w->nest.rank, moved ? w->region.size : w->nest.size,
-                                     w->nest.stride[o], element_bytes(w, o));
+                                     w->nest.stride[o], operand_bytes(w, o));
     }
     if (w->opcode == OP_ONLINE) { /* m, l and f of each row */
         const int64_t size[] = {w->nest.size[0], 3}, stride[] = {w->nest.stride[1][0], 1};
@@ -50,44 +39,16 @@ static void settle_patterns(const Word *w, Patterns *out) {
     }
 }
 
-static int is_due(int when, int level, const Loops *at, int in_last_trip) {
-    if (when != WHEN_BY_LEVEL) return when == WHEN_ALWAYS;
-    return in_last_trip ? at->index[level] == at->trips[level] - 1 : at->index[level] != 0;
-}
-
-static int chain_sides(const Word *w) {
-    int sides = 0;
-    for (int i = 0; i < w->stages; i++) {
-        int kind = w->stage[i].kind;
-        if (kind == STAGE_WITH0 || kind == STAGE_FROM0) sides |= 4;
-        if (kind == STAGE_WITH1 || kind == STAGE_FROM1) sides |= 8;
-    }
-    return sides;
-}
-
 /* Operands that an instruction reads in this trip, as bits. */
-static int reads_of(const Word *w, const Loops *at) {
-    const Product *p = &w->product;
-    switch (w->opcode) {
-    case OP_MATMUL: {
-        int ends = is_due(p->epilogue, p->k_level, at, 1), adds = is_due(p->accumulate, p->k_level, at, 0);
-        return 6 | adds | (ends && p->bias_axis ? 8 : 0) | (ends && p->has_residual ? 16 : 0);
-    }
-    case OP_ONLINE: return 4 | (is_due(p->accumulate, p->k_level, at, 0) ? 2 : 0);
-    case OP_UNARY: case OP_CONVERT: return 2;
-    case OP_BINARY: return 6;
-    case OP_FMA: return 7;
-    case OP_REDUCE: return 2 | (w->p1 != 0.0f);
-    case OP_CHAIN: return 2 | chain_sides(w);
-    default: return 0;
-    }
+static int read_in_trip(const Word *w, const Loops *at) {
+    const Product *p = &w->product; /* ONLINE: its accumulate as well */
+    int adds = applies(p->accumulate, p->k_level, at, 0);
+    return operands_read(w, adds, w->opcode == OP_MATMUL && applies(p->epilogue, p->k_level, at, 1));
 }
-
-static int writes_of(const Word *w) { return w->opcode == OP_ONLINE ? 3 : w->unit != UNIT_STORE; }
 
 static void touch_operands(const Word *w, const Pattern *patterns, const Loops *at, int operands, Touch *t) {
     int32_t stamp = t->stamp;
-    for (int o = 0; o < OPERAND_COUNT; o++) {
+    for (int o = 0; o < OPERANDS; o++) {
         if (!(operands >> o & 1)) continue;
         t->pattern = &patterns[o];
         t->first_byte = 4 * address_of(&w->operand[o], at);
@@ -135,7 +96,7 @@ static void touch_gathered(const Shadow *tensors, const Word *w, const Loops *at
 
 /* A rectangle of the operand of a word that has a region: `size` elements from `low` on. */
 static void touch_part(const Word *w, const Loops *at, const int64_t *low, const int64_t *size, Touch *t) {
-    int bytes = element_bytes(w, 0);
+    int bytes = operand_bytes(w, 0);
     Pattern p = pattern_of(RANK, size, w->nest.stride[0], bytes);
     t->pattern = &p;
     t->first_byte = 4 * address_of(&w->operand[0], at);
@@ -179,10 +140,10 @@ static void touch_all(const Word *w, const Patterns *patterns, const Loops *at, 
     } else if (w->opcode == OP_GATHER) {
         touch_gathered(tensors, w, at, t);
     }
-    touch_operands(w, patterns->operand, at, reads_of(w, at), t);
+    touch_operands(w, patterns->operand, at, read_in_trip(w, at), t);
     t->writes = 1;
     if (w->opcode == OP_MASK) touch_masked(w, at, t);
-    else touch_operands(w, patterns->operand, at, writes_of(w), t);
+    else touch_operands(w, patterns->operand, at, operands_written(w), t);
 }
 
 #endif

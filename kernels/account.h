@@ -28,14 +28,6 @@ typedef struct {
     int64_t first, last, peak_bytes;                 /* earliest start, latest end; highest address */
 } Sums;
 
-/* Of `executions`, those in which a part of a product applies: none, all, or all but (only) the one of
- * `trips` that ends (begins) its reduction. */
-static int64_t applying(int when, int64_t executions, int64_t trips, int to_last) {
-    if (when != WHEN_BY_LEVEL) return when == WHEN_ALWAYS ? executions : 0;
-    int64_t ends = trips > 0 ? executions / trips : executions;
-    return to_last ? ends : executions - ends;
-}
-
 static void add_dma(const Word *w, const Cost *c, const Account *a, const Traffic *t, Sums *out) {
     int writes = w->opcode == OP_STORE;
     int64_t moved = t->bytes / FORMAT_BYTES[w->region.format] * FORMAT_BYTES[w->format];

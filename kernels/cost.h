@@ -166,27 +166,8 @@ static void cost_passes(const CostNumbers *n, Word *w, int64_t elements, const i
     w->bank_cycles = passes * slowest; /* times what conflicts add, below */
 }
 
-static int operand_bytes(const Word *w, int operand) {
-    if (w->opcode != OP_CONVERT) return 4;
-    return FORMAT_BYTES[operand ? w->conversion.src_format : w->conversion.dst_format];
-}
-
 /* Operands of a vector instruction that are read or written element by element, as bits. */
-static int streamed_operands(const Word *w) {
-    int sides = 0;
-    switch (w->opcode) {
-    case OP_FILL: case OP_MASK: return 1;
-    case OP_BINARY: case OP_FMA: return 7;
-    case OP_ONLINE: return 5;
-    case OP_CHAIN:
-        for (int i = 0; i < w->stages; i++) {
-            int kind = w->stage[i].kind;
-            sides |= kind == STAGE_WITH0 || kind == STAGE_FROM0 ? 4 : kind == STAGE_WITH1 || kind == STAGE_FROM1 ? 8 : 0;
-        }
-        return 3 | sides;
-    default: return 3;
-    }
-}
+static int streamed_operands(const Word *w) { return 1 | operands_read(w, 0, 0); }
 
 /* Stages of a vector instruction by cost class; returns how many. ONLINE runs over its scores twice:
  * for the maximum, then for exponentials and sum. */

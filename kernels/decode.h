@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "operand.h"
 #include "transfer.h"
 
 /* Groups of neighbouring fields. The engine fills one Layout per opcode from the instruction table:
@@ -66,18 +67,14 @@ static void decode_region(const Layout *l, const int64_t *row, const Tensor *ten
     }
 }
 
-/* The stages of a CHAIN that do something; returns the side operands that they read, as bits. */
-static int decode_stages(const int64_t *field, Word *w) {
-    int sides = 0;
+/* The stages of a CHAIN that do something. */
+static void decode_stages(const int64_t *field, Word *w) {
     for (int i = 0; i < STAGES; i++, field += 4) {
         Stage s = {(int32_t)field[0], (int32_t)field[1], float_of(field[2]), float_of(field[3])};
         if (s.kind == STAGE_NONE) continue;
-        if (s.kind == STAGE_WITH0 || s.kind == STAGE_FROM0) sides |= 1;
-        if (s.kind == STAGE_WITH1 || s.kind == STAGE_FROM1) sides |= 2;
         w->stage[w->stages++] = s;
     }
     if (w->stages == 0) w->stage[w->stages++] = (Stage){STAGE_UNARY, UN_COPY, 0, 0};
-    return sides;
 }
 
 /* Two dimensions of dst and src, one of the state. */
@@ -147,7 +144,10 @@ static void decode_word(const Layout *l, const int64_t *row, const Tensor *tenso
     if (l->at[AT_ACCUMULATE] >= 0) w->p1 = (float)row[l->at[AT_ACCUMULATE]];
     if (l->at[AT_SCALE] >= 0) w->scale = float_of(row[l->at[AT_SCALE]]);
     if (l->at[AT_FORMAT] >= 0) w->format = (int32_t)row[l->at[AT_FORMAT]];
-    if (l->at[AT_STAGES] >= 0) unused = (~decode_stages(row + l->at[AT_STAGES], w) & 3) << 2;
+    if (l->at[AT_STAGES] >= 0) {
+        decode_stages(row + l->at[AT_STAGES], w);
+        unused = ALL_SIDES & ~chain_sides(w);
+    }
     if (l->at[AT_CONVERSION] >= 0) decode_conversion(row + l->at[AT_CONVERSION], &w->conversion);
     if (l->at[AT_COORDINATES] >= 0) decode_region(l, row, tensors, &w->region);
     if (l->at[AT_PRODUCT_SIZES] >= 0) decode_product(l, row, &w->product);

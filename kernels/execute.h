@@ -7,6 +7,7 @@
 #include "gemm.h"
 #include "gemm_narrow.h"
 #include "online.h"
+#include "operand.h"
 
 /* What the numbers of one core live in: a scratchpad of words; `tensors`, the program's, each of its
  * own format; `work`, NARROW_WORKSPACE floats. */
@@ -15,11 +16,6 @@ typedef struct {
     void **tensors;
     float *work;
 } Memory;
-
-ALWAYS_INLINE int applies(int when, int level, const Loops *at, int to_last) {
-    if (when != WHEN_BY_LEVEL) return when == WHEN_ALWAYS;
-    return to_last ? at->index[level] == at->trips[level] - 1 : at->index[level] != 0;
-}
 
 static void execute_product(const Word *w, const Loops *at, const Memory *memory) {
     const Product *p = &w->product;

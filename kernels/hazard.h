@@ -7,7 +7,6 @@
 
 #include "cost.h"
 
-#define OPERANDS 5
 #define ID_COUNT 256 /* semaphores of a core */
 
 /* What the cycles of a unit are booked under; names in autotune.targets.counters. */
@@ -35,14 +34,14 @@ static int64_t product_span(const Product *p, int operand) {
     }
 }
 
-static int64_t nest_span(const Word *w, int operand, int bytes) {
+static int64_t nest_span(const Word *w, int operand) {
     int64_t span = 0;
     for (int d = 0; d < w->nest.rank; d++) {
         int64_t last = w->nest.size[d] - 1;
         if (w->opcode == OP_ONLINE && operand == 1 && d == 1) { span += 2; continue; } /* m, l, f */
         span += last * w->nest.stride[operand][d];
     }
-    return span_words(span, bytes);
+    return span_words(span, operand_bytes(w, operand));
 }
 
 static void touch(const Word *w, int operand, int64_t span, const Loops *at, Touched *out) {
@@ -55,28 +54,11 @@ static void touch(const Word *w, int operand, int64_t span, const Loops *at, Tou
 /* `at` holds the trips of the open loops, 1 for all other levels. */
 static void touched_by(const Word *w, const Loops *at, Touched *out) {
     const Product *p = &w->product;
-    switch (w->opcode) {
-    case OP_STORE: out->reads = 1; break;
-    case OP_LOAD: case OP_GATHER: case OP_FILL: case OP_MASK: out->writes = 1; break;
-    case OP_MATMUL:
-        out->writes = 1;
-        out->reads = (uint8_t)(6 | (p->accumulate != WHEN_NEVER) | (p->epilogue != WHEN_NEVER && p->bias_axis ? 8 : 0)
-                               | (p->epilogue != WHEN_NEVER && p->has_residual ? 16 : 0));
-        break;
-    case OP_ONLINE:
-        out->writes = 3;
-        out->reads = (uint8_t)(4 | (p->accumulate != WHEN_NEVER ? 2 : 0));
-        break;
-    default:
-        if (w->unit != UNIT_VECTOR || w->opcode < OP_UNARY) return;
-        out->writes = 1;
-        out->reads = (uint8_t)((streamed_operands(w) & ~1)
-                               | (w->opcode == OP_FMA || (w->opcode == OP_REDUCE && w->p1 != 0.0f)));
-    }
+    out->writes = (uint8_t)operands_written(w);
+    out->reads = (uint8_t)operands_read(w, p->accumulate != WHEN_NEVER, p->epilogue != WHEN_NEVER);
     for (int o = 0; o < OPERANDS; o++) {
         if (!((out->reads | out->writes) >> o & 1)) continue;
-        int bytes = w->unit == UNIT_LOAD || w->unit == UNIT_STORE ? FORMAT_BYTES[w->format] : operand_bytes(w, o);
-        touch(w, o, w->opcode == OP_MATMUL ? product_span(p, o) : nest_span(w, o, bytes), at, out);
+        touch(w, o, w->opcode == OP_MATMUL ? product_span(p, o) : nest_span(w, o), at, out);
     }
 }
 
