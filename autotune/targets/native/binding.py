@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from math import prod
 
 from autotune.isa.access import MATMUL_DIMENSIONS
 from autotune.isa.program import Program, Role, field_index
-from autotune.isa.table import MAX_RANK, NO_LEVEL, Format, Opcode, UnaryFn, When
+from autotune.isa.table import MAX_RANK, NO_LEVEL, Format, Opcode, ReduceFn, UnaryFn, When
 from autotune.targets.native.affine import Affine
 from autotune.targets.native.call import Call, Operand, Space
 from autotune.targets.native.codegen.gemm import gemm, panel_width
@@ -18,11 +18,13 @@ from autotune.targets.native.codegen.gemm_shape import (
     VectorAxis,
     vector_axis,
 )
+from autotune.targets.native.codegen.reduction import Reduction, reduction
 from autotune.targets.native.codegen.vector_isa import VectorIsa
 from autotune.targets.native.packing import Packed, packed
 from autotune.targets.native.residence import TRANSFERS, Residence
-from autotune.targets.native.touch import touches_of
-from autotune.targets.native.tree import Leaf
+from autotune.targets.native.touch import Touch, touches_of
+from autotune.targets.native.tree import Body, Leaf, Node
+from autotune.targets.native.vector_runs import ELEMENTWISE, Piece, RunWriter
 
 WORD_OPERANDS: dict[Opcode, tuple[str, ...]] = {
     Opcode.MATMUL: ("c", "a", "b", "bias", "r"),
@@ -51,16 +53,56 @@ class Binder:
     residence: Residence
     isa: VectorIsa | None
 
+    def calls(self, nodes: tuple[Node, ...]) -> dict[int, Call]:
+        """The calls of all instructions that are not left out, by place."""
+        found: dict[int, Call] = {}
+        run, last = None, -1
+        for node in nodes:
+            leaf = node if isinstance(node, Leaf) else None
+            if leaf is not None and leaf.place in self.residence.dropped:
+                continue
+            piece = self._piece(leaf) if leaf is not None else None
+            if run is not None and (piece is None or not run.add(piece)):
+                found[last] = run.call(self._isa)
+                run = None
+            if run is None and piece is not None:
+                run = RunWriter(piece.sizes)
+                run = run if run.add(piece) else None
+            if run is not None:
+                last = piece.leaf.place if piece is not None else last
+            elif isinstance(node, Body):
+                found |= self.calls(node.nodes)
+            else:
+                found[node.place] = self.bind(node)
+        if run is not None:
+            found[last] = run.call(self._isa)
+        return found
+
+    @property
+    def _isa(self) -> VectorIsa:
+        assert self.isa is not None, "nothing is generated"
+        return self.isa
+
+    def _piece(self, leaf: Leaf) -> Piece | None:
+        """An instruction that may join a run."""
+        if self.isa is None or leaf.opcode not in ELEMENTWISE:
+            return None
+        touches = {touch.operand: touch for touch in touches_of(leaf)}
+        return Piece(leaf, self._operands(touches.values()), touches)
+
+    def _operands(self, touches: Iterable[Touch]) -> dict[str, Operand]:
+        places = self.residence.operands
+        return {t.operand: Operand.of(t, places.get((t.leaf.place, t.operand))) for t in touches}
+
     def bind(self, leaf: Leaf) -> Call:
-        """The call of an instruction that is not left out."""
-        operands = {
-            touch.operand: Operand.of(
-                touch, self.residence.operands.get((leaf.place, touch.operand))
-            )
-            for touch in touches_of(leaf)
-        }
-        if self.isa is not None and leaf.opcode is Opcode.MATMUL and _is_fp32(leaf):
-            return self._product(leaf, operands, self.isa)
+        """The call of one instruction."""
+        touches = touches_of(leaf)
+        operands = self._operands(touches)
+        if self.isa is not None:
+            if leaf.opcode is Opcode.MATMUL and _is_fp32(leaf):
+                return self._product(leaf, operands, self.isa)
+            if leaf.opcode is Opcode.REDUCE and _apart(touches, operands):
+                return _reduction(leaf, operands, self.isa)
         return _word(leaf, operands)
 
     def _product(self, leaf: Leaf, operands: dict[str, Operand], isa: VectorIsa) -> Call:
@@ -118,6 +160,24 @@ def gemm_shape(leaf: Leaf, operands: dict[str, Operand]) -> GemmShape:
         scale=instruction.scalar("scale"),
         adds=bool(instruction.get("adds")),
     )
+
+
+def _apart(touches: tuple[Touch, ...], operands: dict[str, Operand]) -> bool:
+    """Whether the two operands of an instruction share no memory."""
+    a, b = touches
+    if operands[a.operand].space is not operands[b.operand].space:
+        return True
+    in_scratchpad = operands[a.operand].space is Space.SCRATCHPAD
+    return in_scratchpad and not a.meets(b.low, b.high)
+
+
+def _reduction(leaf: Leaf, operands: dict[str, Operand], isa: VectorIsa) -> Call:
+    get = leaf.instruction.get
+    dst, src = operands["dst"], operands["src"]
+    sizes = tuple(get(f"size{d}") for d in range(MAX_RANK))
+    fn, accumulate = ReduceFn(get("fn")), bool(get("accumulate"))
+    spec = Reduction(fn, sizes, dst.strides, src.strides, accumulate)
+    return Call(reduction(spec, isa), (dst, src))
 
 
 def _is_fp32(leaf: Leaf) -> bool:

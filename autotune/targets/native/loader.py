@@ -73,9 +73,7 @@ def bind(program: Program, isa: VectorIsa | None) -> Bound:
         nodes = tree_of(stream)
         order = tuple(leaves(nodes))
         found = residence(program, order)
-        binder = Binder(program, found, isa)
-        calls = {leaf.place: binder.bind(leaf) for leaf in order if leaf.place not in found.dropped}
-        streams.append((nodes, calls))
+        streams.append((nodes, Binder(program, found, isa).calls(nodes)))
     return Bound(program, tuple(streams))
 
 

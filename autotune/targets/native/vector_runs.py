@@ -1,0 +1,151 @@
+"""Fuses neighbouring element-wise instructions into vector runs; the loader binds them so.
+
+What an instruction stores and the next one reads again, element for element, stays in a register:
+the taps of a depthwise convolution become one pass, and so do chains of any length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from autotune.isa.functions import BinaryFn, StageKind, UnaryFn
+from autotune.isa.table import CHAIN_STAGES, MAX_RANK, Opcode
+from autotune.targets.native.call import Call, Operand, Space
+from autotune.targets.native.codegen.elementwise import elementwise
+from autotune.targets.native.codegen.vector_isa import VectorIsa
+from autotune.targets.native.codegen.vector_run import (
+    Binary,
+    Constant,
+    Fma,
+    Load,
+    Node,
+    Output,
+    Unary,
+    VectorRun,
+)
+from autotune.targets.native.touch import Touch
+from autotune.targets.native.tree import Leaf
+
+ELEMENTWISE = frozenset((Opcode.UNARY, Opcode.BINARY, Opcode.FMA, Opcode.CHAIN, Opcode.FILL))
+LONGEST = 96
+"""Nodes of a run at most: beyond, compiling takes longer than a pass over memory saves."""
+_BESIDE = {StageKind.WITH0: "side0", StageKind.WITH1: "side1"}
+_BEFORE = {StageKind.FROM0: "side0", StageKind.FROM1: "side1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """An element-wise instruction and its operands by name, with the touches they are of."""
+
+    leaf: Leaf
+    operands: Mapping[str, Operand]
+    touches: Mapping[str, Touch]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Of the rectangle."""
+        return tuple(self.leaf.instruction.get(f"size{d}") for d in range(MAX_RANK))
+
+    @property
+    def stores_once(self) -> bool:
+        """Whether every element of the result is stored once."""
+        strides = self.operands["dst"].strides
+        return all(n == 1 or stride for n, stride in zip(self.sizes, strides, strict=True))
+
+
+@dataclass(slots=True)
+class RunWriter:
+    """A run while instructions join it; ``add`` says whether one could."""
+
+    sizes: tuple[int, ...]
+    _nodes: list[Node] = field(default_factory=list)
+    _inputs: dict[Operand, Touch] = field(default_factory=dict)
+    _outputs: dict[Operand, Touch] = field(default_factory=dict)
+    _values: dict[Operand, int] = field(default_factory=dict)
+
+    def add(self, piece: Piece) -> bool:
+        """Take an instruction in, unless it does not fit those before it."""
+        if piece.sizes != self.sizes or not piece.stores_once or len(self._nodes) > LONGEST:
+            return False
+        target, touch = piece.operands["dst"], piece.touches["dst"]
+        reads = [(piece.operands[x], piece.touches[x]) for x in _reads(piece)]
+        if any(_interfere(read, t, self._outputs) for read, t in reads):
+            return False
+        loaded = dict(self._inputs) | {read: t for read, t in reads if read not in self._values}
+        if _interfere(target, touch, loaded) or _interfere(target, touch, self._outputs):
+            return False
+        for read, t in reads:
+            self._load(read, t)
+        self._values[target] = self._compute(piece)
+        self._outputs[target] = touch
+        return True
+
+    def call(self, isa: VectorIsa) -> Call:
+        """The kernel of all that was added."""
+        run = VectorRun(
+            self.sizes,
+            tuple(operand.strides for operand in self._inputs),
+            tuple(Output(operand.strides, self._values[operand]) for operand in self._outputs),
+            tuple(self._nodes),
+        )
+        return Call(elementwise(run, isa), (*self._inputs, *self._outputs))
+
+    def _load(self, operand: Operand, touch: Touch) -> None:
+        if operand not in self._values:
+            self._values[operand] = self._node(Load(len(self._inputs)))
+            self._inputs[operand] = touch
+
+    def _node(self, node: Node) -> int:
+        self._nodes.append(node)
+        return len(self._nodes) - 1
+
+    def _compute(self, piece: Piece) -> int:
+        """Append an instruction's nodes; the one of its result."""
+        get, scalar = piece.leaf.instruction.get, piece.leaf.instruction.scalar
+        value = {name: self._values[piece.operands[name]] for name in _reads(piece)}
+        match piece.leaf.opcode:
+            case Opcode.UNARY:
+                return self._unary(UnaryFn(get("fn")), value["src"], scalar("p0"), scalar("p1"))
+            case Opcode.BINARY:
+                return self._node(Binary(BinaryFn(get("fn")), value["lhs"], value["rhs"]))
+            case Opcode.FMA:
+                return self._node(Fma(value["lhs"], value["rhs"], value["dst"]))
+            case Opcode.FILL:
+                return self._node(Constant(scalar("p0")))
+            case _:
+                return self._chain(piece, value)
+
+    def _chain(self, piece: Piece, value: dict[str, int]) -> int:
+        x, instruction = value["src"], piece.leaf.instruction
+        for i in range(CHAIN_STAGES):
+            kind, fn = StageKind(instruction.get(f"stage{i}_kind")), instruction.get(f"stage{i}_fn")
+            if kind is StageKind.UNARY:
+                p0, p1 = (instruction.scalar(f"stage{i}_p{j}") for j in range(2))
+                x = self._unary(UnaryFn(fn), x, p0, p1)
+            elif kind in _BESIDE:
+                x = self._node(Binary(BinaryFn(fn), x, value[_BESIDE[kind]]))
+            elif kind in _BEFORE:
+                x = self._node(Binary(BinaryFn(fn), value[_BEFORE[kind]], x))
+        return x
+
+    def _unary(self, fn: UnaryFn, x: int, p0: float, p1: float) -> int:
+        return x if fn is UnaryFn.COPY else self._node(Unary(fn, x, p0, p1))
+
+
+def _reads(piece: Piece) -> list[str]:
+    names = [name for name in piece.operands if name != "dst"]
+    return [*names, "dst"] if piece.leaf.opcode is Opcode.FMA else names
+
+
+def _interfere(operand: Operand, touch: Touch, others: Mapping[Operand, Touch]) -> bool:
+    """Whether an operand may share memory with another one that is not it, element for element."""
+    for other, its in others.items():
+        if other == operand or other.space is not operand.space:
+            continue
+        if operand.space is Space.SCRATCHPAD:
+            if touch.meets(its.low, its.high):
+                return True
+        elif other.number == operand.number:
+            return True
+    return False
