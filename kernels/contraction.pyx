@@ -161,15 +161,17 @@ def _over_batch(writer, int rank, views, body):
         if sizes[longest] > UNROLL and room:
             looped = longest
     inner = writer.inner() if looped is not None else writer
+    single = [
+        type(view)(view.storage, view.offset, view.terms, view.sizes[rank:], view.strides[rank:])
+        for view in views
+    ]
     for index in product(*(range(1 if d == looped else sizes[d]) for d in range(rank))):
         picked = []
-        for view in views:
-            offset = sum(i * s for i, s in zip(index, view.strides))
+        for view, element in zip(views, single):
+            offset = sum([i * s for i, s in zip(index, view.strides)])
             stride = view.strides[looped] if looped is not None else 0
             terms = ((writer.depth, stride),) if stride else ()
-            for _ in range(rank):
-                view = view.drop(0)
-            picked.append(view.moved(offset, terms))
+            picked.append(element.moved(offset, terms))
         body(inner, *picked)
     if looped is not None:
         writer.close(inner, sizes[looped])

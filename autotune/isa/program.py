@@ -42,10 +42,13 @@ def fields_getter(opcode: Opcode, *names: str) -> Callable[..., tuple[int, ...]]
     return itemgetter(*places)
 
 
-def _integer_ranges(row: InstructionRow) -> dict[str, tuple[int, int, int]]:
-    """Field name to position, smallest and largest integer; an empty range for FLOAT fields."""
+def _ranges(row: InstructionRow) -> dict[str, tuple[int, int, int, Field]]:
+    """Field name to position, smallest and largest integer (an empty range for FLOAT fields), and
+    the field."""
     return {
-        field.name: (i, 1, 0) if field.type is FieldType.FLOAT else (i, field.low, field.high)
+        field.name: (i, 1, 0, field)
+        if field.type is FieldType.FLOAT
+        else (i, field.low, field.high, field)
         for i, field in enumerate(row.all_fields)
     }
 
@@ -59,7 +62,7 @@ def _defaults(row: InstructionRow) -> tuple[int | float, ...]:
     return tuple(values)
 
 
-_MAKINGS = {op: (_integer_ranges(row), _defaults(row)) for op, row in INSTRUCTIONS.items()}
+_MAKINGS = {op: (_ranges(row), _defaults(row)) for op, row in INSTRUCTIONS.items()}
 
 
 def fitted(opcode: Opcode, field: Field, value: int | float) -> int | float:
@@ -95,11 +98,10 @@ class Instruction:
         index, defaults = _MAKINGS[opcode]
         values = [*defaults]
         for name, value in fields.items():
-            position, low, high = index[name]
+            position, low, high, field = index[name]
             if type(value) is int and low <= value <= high:
                 values[position] = value
             else:
-                field = INSTRUCTIONS[opcode].all_fields[position]
                 values[position] = fitted(opcode, field, value)
         return cls(tuple(values))
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from autotune.fusion.footprint import Footprint, input_footprint
-from autotune.fusion.nest import Buffer, Epilogue, Nest, Side, Stage, k_axis
+from autotune.fusion.nest import Epilogue, Nest, Side, Stage, k_axis
 from autotune.graph.op import Family
 from autotune.graph.tensor import TensorType
 from autotune.isa.table import When
@@ -24,6 +25,14 @@ from autotune.lowering.tiles import (
     storage,
 )
 from autotune.schedule.schedule import NestSchedule, split_dims
+
+
+class _Level(NamedTuple):
+    """What is emitted at one depth of the loops: stages, each with the loads of that depth that it
+    needs, then all loads of that depth."""
+
+    stages: list[tuple[Stage, list[int]]]
+    loads: list[int]
 
 
 class NestEmitter:
@@ -51,11 +60,9 @@ class NestEmitter:
         }
         self.tiles: dict[str, Tile] = {}
         self.loaded: dict[int, Tile] = {}
-        self.stage_level = tuple(self._depth(stage.footprint) for stage in nest.stages)
+        self.dims = [buffer.dims for buffer in nest.buffers]
         self.load_level = {i: self._depth(nest.buffers[i].footprint) for i in nest.loads}
-        self.whole_loads = [
-            [i for i in stage.loads if not self._in_pieces(i)] for stage in nest.stages
-        ]
+        self.plan = self._planned()
 
     def emit(self) -> tuple[Node, ...]:
         """The nest's nodes on this core; empty when its share is empty."""
@@ -72,14 +79,24 @@ class NestEmitter:
         dims = {axis.dim for axis in footprint}
         return max((p for p, d in enumerate(self.split) if d in dims), default=-1)
 
+    def _planned(self) -> list[_Level]:
+        """What is emitted outside of all loops, and at every depth of them."""
+        plan = [_Level([], []) for _ in range(len(self.split) + 1)]
+        for stage in self.nest.stages:
+            level = self._depth(stage.footprint)
+            whole = [i for i in stage.loads if not self._in_pieces(i)]
+            first = [i for i in whole if self.load_level[i] == level]
+            plan[level + 1].stages.append((stage, first))
+            for i in whole:
+                plan[self.load_level[i] + 1].loads.append(i)
+        return plan
+
     def _level(self, writer: TileWriter, position: int) -> None:
-        stages = zip(self.nest.stages, self.stage_level, self.whole_loads, strict=True)
-        for stage, level, loads in stages:
-            if level == position:
-                self._loads(writer, loads, position)
-                self._stage(writer, stage)
-        for loads in self.whole_loads:
-            self._loads(writer, loads, position)
+        here = self.plan[position + 1]
+        for stage, loads in here.stages:
+            self._loads(writer, loads)
+            self._stage(writer, stage)
+        self._loads(writer, here.loads)
         if position + 1 == len(self.split):
             return
         dim = self.split[position + 1]
@@ -112,20 +129,20 @@ class NestEmitter:
             self._level(writer, position)
         self.segments[dim], self.tiles, self.loaded = outer
 
-    def _turn(self, buffer: Buffer) -> int | None:
+    def _turn(self, index: int) -> int | None:
         """The innermost hardware loop that refills a buffer."""
-        levels = [self.segments[d].level for d in buffer.dims]
+        levels = [self.segments[d].level for d in self.dims[index]]
         return max((level for level in levels if level is not None), default=None)
 
     def _place(self, index: int, turn: int | None, sizes: tuple[int, ...]) -> View:
         place: Reservation = self.places[index]
         return dense(storage(index, place, turn), sizes)
 
-    def _loads(self, writer: TileWriter, wanted: Sequence[int], position: int) -> None:
-        """Fill the whole-footprint operands of a stage that belong to this level."""
+    def _loads(self, writer: TileWriter, wanted: Sequence[int]) -> None:
+        """Fill whole-footprint operands."""
         for index in wanted:
-            if self.load_level[index] == position and index not in self.loaded:
-                self._load(writer, index, self._turn(self.nest.buffers[index]), None)
+            if index not in self.loaded:
+                self._load(writer, index, self._turn(index), None)
 
     def _in_pieces(self, index: int) -> bool:
         """Whether a loaded operand comes piece by piece along its reduction axis."""
@@ -190,7 +207,7 @@ class NestEmitter:
 
     def _computed(self, writer: TileWriter, stage: Stage) -> None:
         sizes = sizes_of(stage.footprint, self.segments)
-        turn = self._turn(self.nest.buffers[stage.result])
+        turn = self._turn(stage.result)
         result = self._place(stage.result, turn, sizes)
         self.tiles[stage.output] = Tile(result, origin_of(stage.footprint, self.segments))
         if stage.contraction is not None:
@@ -211,7 +228,7 @@ class NestEmitter:
         buffer = self.nest.buffers[index]
         sizes = sizes_of(buffer.footprint, self.segments)
         return Tile(
-            self._place(index, self._turn(buffer), sizes),
+            self._place(index, self._turn(index), sizes),
             origin_of(buffer.footprint, self.segments),
         )
 
@@ -269,7 +286,7 @@ class NestEmitter:
         for index in range(2):
             buffer = stage.operands[index]
             if buffer is not None and self._in_pieces(buffer):
-                turn = level if level is not None else self._turn(self.nest.buffers[buffer])
+                turn = level if level is not None else self._turn(buffer)
                 views.append(self._load(writer, buffer, turn, piece).view)
             else:
                 views.append(self._k_part(stage, index, piece))

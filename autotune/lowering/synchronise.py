@@ -160,12 +160,14 @@ def _units(node: Node) -> set[Unit]:
 
 def _edges(items: Sequence[Uses], level: int | None) -> list[Edge]:
     accesses: dict[int, list[Access]] = defaultdict(list)
+    users: dict[int, set[Unit]] = defaultdict(set)
     for item, uses in enumerate(items):
         for (storage, unit), (writes, turns) in uses.items():
             accesses[storage].append(Access(item, unit, writes, turns))
+            users[storage].add(unit)
     edges: set[Edge] = set()
-    for found in accesses.values():
-        if found[0].item == found[-1].item or len({access.unit for access in found}) == 1:
+    for storage, found in accesses.items():
+        if len(users[storage]) == 1 or found[0].item == found[-1].item:
             continue
         distance = 0
         if level is not None:
@@ -218,8 +220,9 @@ def _strictest(edges: set[Edge]) -> list[Edge]:
     kept = []
     for edge in sorted(edges, key=lambda e: (e.target, -e.source, e.distance)):
         source, giver, _, taker, distance = edge
-        least = 1 if distance else 0
-        if any(best.get((giver, taker, d), -1) >= source for d in range(least, distance + 1)):
+        if best.get((giver, taker, distance), -1) >= source:
+            continue
+        if distance == 2 and best.get((giver, taker, 1), -1) >= source:
             continue
         best[giver, taker, distance] = source
         kept.append(edge)
