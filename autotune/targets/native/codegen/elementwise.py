@@ -32,8 +32,9 @@ GATHER_COST = 1.5
 """Of an element that is inserted or extracted by itself, in loads of a register."""
 NEAR_BYTES = 256 * 1024
 """A rectangle that stays in the second-level cache: the order of its lines is free."""
-LIGHT, MIDDLE = 12, 40
-"""Weights of bodies up to which four and two registers are computed at once."""
+LIGHT = 12
+"""Weight of bodies up to which four registers are computed at once: it saves the loop's own work.
+Heavier ones gain nothing (Zen 3, each function in L1: within the noise), and grow."""
 POLYNOMIAL_WEIGHT = 20
 SIMPLE = frozenset(
     {
@@ -190,7 +191,7 @@ class _Code:
 
     def _registers_at_once(self) -> int:
         weight = _weight(self._run)
-        most = 4 if weight <= LIGHT else 2 if weight <= MIDDLE else 1
+        most = 4 if weight <= LIGHT else 1
         if self._loops and self._loops[-1] is not self._axis:
             shared = self._shared_vectors(self._loops[-1])
             return max(1, min(most, (self._isa.registers - 4) // max(1, shared)))

@@ -54,10 +54,13 @@ def exp(v: Lanes, x: str) -> str:
     return v.mul(v.mul(power, scale), spare)
 
 
-def raised_exp(v: Lanes, x: str, low: str | None = None) -> str:
-    """exp(x + low) · 2^64 for −112.5 ≤ x ≤ 0."""
+def raised_exp(v: Lanes, x: str, low: str | None = None, times: str | None = None) -> str:
+    """times · exp(x + low) · 2^64 for −112.5 ≤ x ≤ 0."""
     exponent, r = reduced(v, x, low)
-    return v.mul(v.add(less_one(v, r), v.constant(1.0)), power_of_two(v, exponent, SPARE))
+    one_less, scale = less_one(v, r), power_of_two(v, exponent, SPARE)
+    if times is None:
+        return v.mul(v.add(one_less, v.constant(1.0)), scale)
+    return v.mul(v.fma(times, one_less, times), scale)
 
 
 def lowered(v: Lanes, x: str) -> str:
