@@ -82,3 +82,28 @@ def near(draw: st.DrawFn, extent: tuple[int, ...]) -> tuple[int, ...]:
     if draw(st.booleans()):
         return tuple(math.prod(extent[d + 1 :]) for d in range(len(extent)))
     return tuple(draw(st.integers(0, 40)) for _ in extent)
+
+
+PRODUCT_DIMENSIONS = {
+    "a": ("m", "k2", "k1", "k0"),
+    "b": ("k2", "k1", "k0", "n1", "n0"),
+    "c": ("m", "n1", "n0"),
+    "r": ("m", "n1", "n0"),
+}
+
+
+@st.composite
+def products(draw: st.DrawFn, part: int) -> Fields:
+    """Sizes, strides and addresses of a MATMUL: a, b, c, r and bias, each in a part of its own of so
+    many words, in this order."""
+    names = ("m", "n1", "n0", "k2", "k1", "k0")
+    limits = (9, 4, 20, 3, 3, 6)
+    fields: Fields = {
+        name: draw(st.integers(1, most)) for name, most in zip(names, limits, strict=True)
+    }
+    for place, (name, own) in enumerate(PRODUCT_DIMENSIONS.items()):
+        sizes = tuple(int(fields[d]) for d in own)
+        strides = draw(dense(sizes) if name == "c" else near(sizes))
+        fields |= {f"{name}_{d}": s for d, s in zip(own, strides, strict=True)}
+        fields |= draw(address(name, place * part, (place + 1) * part, span(sizes, strides)))
+    return fields | draw(address("bias", 4 * part, 5 * part, 20))

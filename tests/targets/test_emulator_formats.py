@@ -13,28 +13,23 @@ from drawn_case import (
     coordinates,
     dense,
     extents,
-    near,
     nested,
+    products,
     rectangle,
     repeats,
     sized,
     span,
 )
+from engine_case import HALF, WORDS, assert_as_interpreted, dense_product, output, outputs_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from machine_case import load, make, program, store, tensor
 
 from autotune.errors import InputError
-from autotune.isa.program import Program, Role
+from autotune.isa.program import Role
 from autotune.isa.table import Format, Opcode, UnaryFn, When
 from autotune.targets.arrays import ARRAY_TYPES
-from autotune.targets.emulator import EmulatorTarget
-from autotune.targets.library import load_spec
-from oracle import Interpreter
 
-WORDS = 6000
-HALF = WORDS // 2
-TARGET = EmulatorTarget(load_spec("server"))
 INTEGERS = (Format.INT8, Format.UINT8, Format.INT32)
 SPECIAL = (
     math.nan, -math.nan, math.inf, -math.inf, 0.0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5, 126.5, 127.5,
@@ -57,16 +52,6 @@ def numbers(format: Format, count: int, seed: int = 5) -> np.ndarray:
     drawn[: len(SPECIAL)] = SPECIAL[:count]
     with np.errstate(over="ignore"):
         return rng.permutation(drawn.astype(np.float32)).astype(dtype)
-
-
-def assert_equal(case: Program, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Engine and interpreter agree exactly, NaN with NaN."""
-    _, got = TARGET.run(case, feeds)
-    for name, value in Interpreter(case, feeds).run().items():
-        assert got[name].dtype == value.dtype
-        widest = np.int64 if np.issubdtype(value.dtype, np.integer) else np.float64
-        np.testing.assert_array_equal(got[name].astype(widest), value.astype(widest))
-    return got
 
 
 def filled(base: int, words: int) -> Fields:
@@ -109,11 +94,11 @@ def test_convert_rounds_and_saturates_as_its_row_says(
         store(1, 0, out_words, format=int(target)),
         tensors=(
             tensor("x", in_words, format=source),
-            tensor("y", out_words, role=Role.OUTPUT, format=target),
+            output("y", out_words, format=target),
         ),
         elements=WORDS,
     )
-    assert_equal(case, {"x": numbers(source, in_words)})
+    assert_as_interpreted(case, x=numbers(source, in_words))
 
 
 @pytest.mark.parametrize("target", Format)
@@ -128,10 +113,10 @@ def test_convert_of_rows_longer_than_a_chunk(source: Format, target: Format) -> 
             dst_stride4=1, src_stride4=1, scale=0.75, dst_zero=zero,
         ),
         store(1, n, n, format=int(target)),
-        tensors=(tensor("x", n, format=source), tensor("y", n, role=Role.OUTPUT, format=target)),
+        tensors=(tensor("x", n, format=source), output("y", n, format=target)),
         elements=2 * n,
     )  # fmt: skip
-    assert_equal(case, {"x": numbers(source, n)})
+    assert_as_interpreted(case, x=numbers(source, n))
 
 
 def test_bf16_of_fp32_is_nearest_even_for_every_upper_half() -> None:
@@ -145,11 +130,11 @@ def test_bf16_of_fp32_is_nearest_even_for_every_upper_half() -> None:
             make(Opcode.LOAD, **whole, dst_stride0=columns, dst_stride1=1),
             make(Opcode.STORE, **{**whole, "tensor": 1}, src_stride0=columns, src_stride1=1),
             tensors=(
-                tensor("x", *x.shape), tensor("y", *x.shape, role=Role.OUTPUT, format=Format.BF16)
+                tensor("x", *x.shape), output("y", *x.shape, format=Format.BF16)
             ),
             elements=x.size,
         )  # fmt: skip
-        _, got = TARGET.run(case, {"x": x})
+        got = outputs_of(case, x=x)
         with np.errstate(invalid="ignore", over="ignore"):
             want = x.astype(ml_dtypes.bfloat16)
         is_number = ~np.isnan(x)
@@ -158,11 +143,16 @@ def test_bf16_of_fp32_is_nearest_even_for_every_upper_half() -> None:
         assert np.isnan(got["y"][~is_number].astype(np.float32)).all()
 
 
-@settings(max_examples=80)
-@given(st.data(), st.integers(1, 5), *[st.sampled_from(Format)] * 3)
-def test_transfers_pad_clip_and_convert(
-    data: st.DataObject, rank: int, source: Format, held: Format, target: Format
+@settings(max_examples=160)
+@given(
+    st.data(),
+    st.integers(1, 5),
+    st.one_of(st.just((Format.FP32,) * 3), st.tuples(*[st.sampled_from(Format)] * 3)),
+)
+def test_transfers_pad_transpose_clip_and_convert(
+    data: st.DataObject, rank: int, formats: tuple[Format, Format, Format]
 ) -> None:
+    source, held, target = formats
     shape, sizes = data.draw(extents(6, rank)), data.draw(extents(4, rank))
     strides = data.draw(dense(sizes))
     at = data.draw(coordinates())
@@ -179,11 +169,11 @@ def test_transfers_pad_clip_and_convert(
         ),
         tensors=(
             tensor("x", *shape, format=source),
-            tensor("y", *shape, role=Role.OUTPUT, format=target),
+            output("y", *shape, format=target),
         ),
         elements=WORDS,
     )
-    assert_equal(case, {"x": numbers(source, math.prod(shape)).reshape(shape)})
+    assert_as_interpreted(case, x=numbers(source, math.prod(shape)).reshape(shape))
 
 
 def test_int32_passes_unrounded_where_no_format_changes() -> None:
@@ -191,18 +181,9 @@ def test_int32_passes_unrounded_where_no_format_changes() -> None:
     kind = Format.INT32
     case = program(
         load(0, 0, 4, format=int(kind)), store(1, 0, 4, format=int(kind)),
-        tensors=(tensor("x", 4, format=kind), tensor("y", 4, role=Role.OUTPUT, format=kind)),
+        tensors=(tensor("x", 4, format=kind), output("y", 4, format=kind)),
     )  # fmt: skip
-    _, got = TARGET.run(case, {"x": x})
-    np.testing.assert_array_equal(got["y"], x)
-
-
-DIMENSIONS = {
-    "a": ("m", "k2", "k1", "k0"),
-    "b": ("k2", "k1", "k0", "n1", "n0"),
-    "c": ("m", "n1", "n0"),
-    "r": ("m", "n1", "n0"),
-}
+    np.testing.assert_array_equal(outputs_of(case, x=x)["y"], x)
 
 
 def factors(left: Format, right: Format, words: int) -> tuple[np.ndarray, np.ndarray]:
@@ -223,7 +204,7 @@ pairs = st.one_of(
 @settings(max_examples=100)
 @given(
     st.data(),
-    st.tuples(*[st.integers(1, n) for n in (9, 4, 20, 3, 3, 6)]),
+    products(WORDS),
     pairs,
     st.sampled_from(When),
     st.sampled_from(When),
@@ -232,23 +213,14 @@ pairs = st.one_of(
 )
 def test_narrow_matmul_is_exact(
     data: st.DataObject,
-    sizes: tuple[int, ...],
+    operands: Fields,
     formats: tuple[Format, Format],
     adds: When,
     ends: When,
     bias_axis: int,
     residual: bool,
 ) -> None:
-    n = dict(zip(("m", "n1", "n0", "k2", "k1", "k0"), sizes, strict=True))
-    part = WORDS
-    fields: Fields = dict(n.items())
-    for place, (name, own) in enumerate(DIMENSIONS.items()):
-        extent = tuple(n[d] for d in own)
-        strides = data.draw(dense(extent)) if name == "c" else data.draw(near(extent))
-        fields |= {f"{name}_{d}": s for d, s in zip(own, strides, strict=True)}
-        low, high = place * part, (place + 1) * part
-        fields |= data.draw(address(name, low, high, span(extent, strides)))
-    fields |= data.draw(address("bias", 4 * part, 5 * part, 20))
+    part, fields = WORDS, dict(operands)
     wide = Format.FP32 if formats[0] is Format.BF16 else Format.INT32
     fns = [UnaryFn.COPY, UnaryFn.RELU]
     if wide is Format.FP32:  # factors by which a product is exact, fused with its sum or not
@@ -285,11 +257,11 @@ def test_narrow_matmul_is_exact(
             tensor("a", left.size, format=formats[0]),
             tensor("b", right.size, format=formats[1]),
             tensor("rest", 3 * part, format=wide),
-            tensor("c", part, role=Role.OUTPUT, format=wide),
+            output("c", part, format=wide),
         ),
         elements=5 * part,
     )
-    assert_equal(case, {"a": left, "b": right, "rest": rest})
+    assert_as_interpreted(case, a=left, b=right, rest=rest)
 
 
 @settings(max_examples=20, deadline=None)
@@ -303,33 +275,16 @@ def test_narrow_matmul_is_exact(
 def test_narrow_matmul_larger_than_its_blocks_is_exact(
     m: int, columns: tuple[int, int], k: int, formats: tuple[Format, Format], zero: int
 ) -> None:
-    n1, n0 = columns
-    n = n1 * n0
+    n = columns[0] * columns[1]
     bf16 = formats[0] is Format.BF16
-    wide = Format.FP32 if bf16 else Format.INT32
-    a, b = m * k, k * n
     rng = np.random.default_rng(m + n + k)
     left, right = (
         rng.standard_normal(size).astype(ml_dtypes.bfloat16) if bf16 else numbers(kind, size, size)
-        for kind, size in zip(formats, (a, b), strict=True)
+        for kind, size in zip(formats, (m * k, k * n), strict=True)
     )
-    case = program(
-        make(Opcode.LOAD, tensor=0, size0=m, size1=k, dst_stride0=k, dst_stride1=1, format=int(formats[0])),
-        make(Opcode.LOAD, tensor=1, dst_base=a, size0=k, size1=n, dst_stride0=n, dst_stride1=1, format=int(formats[1])),
-        make(
-            Opcode.MATMUL, b_base=a, c_base=a + b, m=m, n1=n1, n0=n0, k0=k, a_m=k, a_k0=1, b_k0=n,
-            b_n1=n0, b_n0=1, c_m=n, c_n1=n0, c_n0=1, a_format=int(formats[0]),
-            b_format=int(formats[1]), a_zero=0 if bf16 else zero, b_zero=0 if bf16 else zero,
-        ),
-        make(Opcode.STORE, tensor=2, src_base=a + b, size0=m, size1=n, src_stride0=n, src_stride1=1, format=int(wide)),
-        tensors=(
-            tensor("a", m, k, format=formats[0]),
-            tensor("b", k, n, format=formats[1]),
-            tensor("c", m, n, role=Role.OUTPUT, format=wide),
-        ),
-        elements=a + b + m * n,
-    )  # fmt: skip
-    assert_equal(case, {"a": left.reshape(m, k), "b": right.reshape(k, n)})
+    zeros = {} if bf16 else {"a_zero": zero, "b_zero": zero}
+    case = dense_product(m, columns, k, formats, **zeros)
+    assert_as_interpreted(case, a=left.reshape(m, k), b=right.reshape(k, n))
 
 
 def test_arrays_come_back_in_their_formats_and_unwritten_parts_say_so() -> None:
@@ -337,7 +292,7 @@ def test_arrays_come_back_in_their_formats_and_unwritten_parts_say_so() -> None:
     case = program(
         tensors=tuple(tensor(name, 3, role=Role.OUTPUT, format=k) for name, k in kinds.items())
     )
-    _, got = TARGET.run(case, {})
+    got = outputs_of(case)
     for name, kind in kinds.items():
         assert got[name].dtype == ARRAY_TYPES[kind]
         if kind in INTEGERS:
@@ -350,11 +305,11 @@ def test_bf16_is_taken_as_bits_and_other_types_are_refused() -> None:
     case = program(
         load(0, 0, 2, format=int(Format.BF16)), store(1, 0, 2, format=int(Format.BF16)),
         tensors=(
-            tensor("x", 2, format=Format.BF16), tensor("y", 2, role=Role.OUTPUT, format=Format.BF16)
+            tensor("x", 2, format=Format.BF16), output("y", 2, format=Format.BF16)
         ),
     )  # fmt: skip
     bits = np.array([0x3F80, 0xC000], np.uint16)
-    _, got = TARGET.run(case, {"x": bits})
-    assert got["y"].astype(np.float32).tolist() == [1.0, -2.0]
+    got = outputs_of(case, x=bits)["y"]
+    assert got.astype(np.float32).tolist() == [1.0, -2.0]
     with pytest.raises(InputError, match=r"float32.*bfloat16"):
-        TARGET.run(case, {"x": np.ones(2, np.float32)})
+        outputs_of(case, x=np.ones(2, np.float32))

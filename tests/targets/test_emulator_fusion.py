@@ -1,8 +1,6 @@
-"""GATHER, CHAIN, ONLINE and the fused epilogue compute what their table rows say."""
+"""CHAIN, ONLINE and the fused epilogue compute what their table rows say."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 from drawn_case import (
@@ -10,63 +8,40 @@ from drawn_case import (
     address,
     dense,
     extents,
-    near,
     nested,
+    products,
     rectangle,
     repeats,
     sized,
     span,
 )
+from engine_case import (
+    WORDS,
+    assert_as_interpreted,
+    assert_on_scratchpad,
+    output,
+    outputs_of,
+    through_scratchpad,
+)
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from machine_case import load, loop, make, program, store, tensor
+from machine_case import loop, make, program, tensor
 
-from autotune.isa.program import Instruction, Program, Role
+from autotune.isa.program import Program
 from autotune.isa.table import (
-    NO_LEVEL,
     BinaryFn,
-    Format,
     Opcode,
     StageKind,
     UnaryFn,
     When,
 )
-from autotune.targets.arrays import ARRAY_TYPES
-from autotune.targets.emulator import EmulatorTarget
-from autotune.targets.library import load_spec
-from oracle import Interpreter
 
-WORDS = 6000
-HALF = WORDS // 2
-TARGET = EmulatorTarget(load_spec("server"))
 EXACT_UNARY = (
     UnaryFn.COPY, UnaryFn.RELU, UnaryFn.LEAKY_RELU, UnaryFn.CLIP, UnaryFn.SQRT, UnaryFn.RECIPROCAL,
     UnaryFn.NEG, UnaryFn.ABS, UnaryFn.SQUARE,
 )  # fmt: skip
 """Functions of one rounding: IEEE says their every bit."""
 EXACT_BINARY = tuple(fn for fn in BinaryFn if fn is not BinaryFn.POW)
-
-
-def compare(case: Program, feeds: dict[str, np.ndarray], rtol: float = 0.0) -> None:
-    """Engine and interpreter agree to ``rtol``, exactly unless told."""
-    _, got = TARGET.run(case, feeds)
-    for name, value in Interpreter(case, feeds).run().items():
-        np.testing.assert_allclose(
-            got[name].astype(np.float64), value.astype(np.float64), rtol=rtol, atol=0
-        )
-
-
-def on_scratchpad(*body: Instruction, rtol: float = 0.0, positive: bool = False) -> None:
-    """Compare the whole scratchpad after ``body``, which begins with random numbers in it."""
-    data = np.random.default_rng(7).standard_normal(WORDS).astype(np.float32)
-    case = program(
-        load(0, 0, WORDS),
-        *body,
-        store(1, 0, WORDS),
-        tensors=(tensor("x", WORDS), tensor("y", WORDS, role=Role.OUTPUT)),
-        elements=WORDS,
-    )
-    compare(case, {"x": np.abs(data) + 0.1 if positive else data}, rtol)
 
 
 def stages(*rows: tuple[StageKind, int] | tuple[StageKind, int, float, float]) -> Fields:
@@ -112,18 +87,20 @@ def test_chain_is_its_stages_one_after_the_other(
         reach = span(sizes, strides)
         fields |= data.draw(address(name, place * part, (place + 1) * part, reach))
     fields |= sized(sizes) | stages(*rows)
-    on_scratchpad(*nested(make(Opcode.CHAIN, **fields), trips=1 if same_as else 3), positive=True)
+    assert_on_scratchpad(
+        *nested(make(Opcode.CHAIN, **fields), trips=1 if same_as else 3), positive=True
+    )
 
 
 def test_chain_of_no_stages_copies_and_takes_rows_longer_than_a_chunk() -> None:
     n = 1100
     common = {"dst_base": 4000, "src_base": 100, "size4": n, "dst_stride4": 1, "src_stride4": 1}
-    on_scratchpad(make(Opcode.CHAIN, **common))
+    assert_on_scratchpad(make(Opcode.CHAIN, **common))
     twice = stages(
         (StageKind.NONE, 0), (StageKind.WITH0, BinaryFn.MUL), (StageKind.FROM1, BinaryFn.SUB)
     )
     sides = {"side0_base": 1500, "side0_stride4": 1, "side1_base": 2700, "side1_stride4": 1}
-    on_scratchpad(make(Opcode.CHAIN, **common, **sides, **twice))
+    assert_on_scratchpad(make(Opcode.CHAIN, **common, **sides, **twice))
 
 
 @settings(max_examples=60)
@@ -138,7 +115,7 @@ def test_chain_with_a_transcendental_stage(fn: UnaryFn, combine: BinaryFn, n: in
     fields = {"dst_base": 0, "src_base": 2000, "side0_base": 4000, "size4": n}
     fields |= {"dst_stride4": 1, "src_stride4": 1, "side0_stride4": 1}
     rows = stages((StageKind.UNARY, fn), (StageKind.WITH0, combine))
-    on_scratchpad(make(Opcode.CHAIN, **fields, **rows), rtol=1e-6, positive=True)
+    assert_on_scratchpad(make(Opcode.CHAIN, **fields, **rows), rtol=1e-6, positive=True)
 
 
 @settings(max_examples=100)
@@ -164,7 +141,7 @@ def test_online_is_its_recurrence(
     assume((rows - 1) * (columns * step + gap) + columns * step <= 3700)
     assume((rows - 1) * columns + columns + 60 <= 2200)
     fields["k_level"] = 0
-    on_scratchpad(*loop(3, make(Opcode.ONLINE, **fields)), rtol=1e-6)
+    assert_on_scratchpad(*loop(3, make(Opcode.ONLINE, **fields)), rtol=1e-6)
 
 
 def online_softmax(scores: np.ndarray, tile: int, values: np.ndarray) -> Program:
@@ -202,7 +179,7 @@ def online_softmax(scores: np.ndarray, tile: int, values: np.ndarray) -> Program
         make(Opcode.STORE, tensor=2, src_base=at_acc, size0=rows, size1=width, src_stride0=width,
              src_stride1=1),
         tensors=(tensor("s", *scores.shape), tensor("v", *values.shape),
-                 tensor("o", rows, width, role=Role.OUTPUT)),
+                 output("o", rows, width)),
         elements=at_acc + rows * width,
     )  # fmt: skip
 
@@ -220,7 +197,7 @@ def test_online_softmax_over_several_tiles_is_attention(
     rng = np.random.default_rng(seed)
     scores = (rng.standard_normal((rows, tile * tiles)) * 5).astype(np.float32)
     values = rng.random((tile * tiles, 8)).astype(np.float32) + 0.5
-    _, got = TARGET.run(online_softmax(scores, tile, values), {"s": scores, "v": values})
+    got = outputs_of(online_softmax(scores, tile, values), s=scores, v=values)
     want = softmax(scores.astype(np.float64) * 0.5) @ values.astype(np.float64)
     np.testing.assert_allclose(got["o"], want, rtol=3e-6)
 
@@ -228,144 +205,25 @@ def test_online_softmax_over_several_tiles_is_attention(
 def test_a_tile_that_is_masked_out_weighs_nothing() -> None:
     scores = np.array([[-np.inf] * 4 + [1.0, 2.0, -np.inf, 0.5]], np.float32)
     values = np.arange(1, 9, dtype=np.float32)[:, None] * np.ones(3, np.float32)
-    _, got = TARGET.run(online_softmax(scores, 4, values), {"s": scores, "v": values})
+    got = outputs_of(online_softmax(scores, 4, values), s=scores, v=values)
     np.testing.assert_allclose(got["o"], softmax(scores * 0.5) @ values, rtol=1e-6)
-
-
-@settings(max_examples=80)
-@given(st.data(), st.integers(1, 5), st.sampled_from(Format), st.sampled_from(Format))
-def test_gather_follows_axes_and_hops(
-    data: st.DataObject, rank: int, source: Format, held: Format
-) -> None:
-    shape, sizes = data.draw(extents(6, rank)), data.draw(extents(4))
-    strides = data.draw(dense(sizes))
-    place = data.draw(address("dst", 0, WORDS, span(sizes, strides)))
-    fields: Fields = {**sized(sizes), **rectangle("dst", strides), "format": int(held)}
-    for d in range(5):
-        fields[f"axis{d}"] = data.draw(st.integers(0, rank - 1))
-        fields[f"hop{d}"] = data.draw(st.integers(-2, 3))
-    for t in range(rank):
-        fields |= {
-            f"coord{t}": data.draw(st.integers(-4, 5)),
-            f"step{t}": data.draw(st.integers(-2, 2)),
-        }
-        fields[f"level{t}"] = data.draw(st.sampled_from((0, 1, NO_LEVEL)))
-    words = WORDS * 4 // held.bytes
-    case = program(
-        make(Opcode.FILL, size4=WORDS, dst_stride4=1, p0=-1.0),
-        *nested(make(Opcode.GATHER, tensor=0, pad=7.0, **fields, **place)),
-        store(1, 0, words, format=int(held)),
-        tensors=(
-            tensor("x", *shape, format=source),
-            tensor("y", words, role=Role.OUTPUT, format=held),
-        ),
-        elements=WORDS,
-    )
-    x = (np.arange(math.prod(shape)) % 100).reshape(shape).astype(ARRAY_TYPES[source])
-    compare(case, {"x": x})
-
-
-@given(
-    st.integers(1, 3), st.integers(1, 9), st.integers(1, 9), st.integers(1, 3), st.integers(1, 2)
-)
-def test_gather_makes_patches_of_a_padded_image(
-    channels: int, height: int, width: int, kernel: int, stride: int
-) -> None:
-    """im2col of ``[channels, height, width]``: rows c, kernel y, kernel x; columns y, x."""
-    pad = kernel // 2
-    down, across = ((n + 2 * pad - kernel) // stride + 1 for n in (height, width))
-    assume(down > 0 and across > 0)
-    shape = (channels, kernel, kernel, down, across)
-    strides = [math.prod(shape[d + 1 :]) for d in range(5)]
-    fields: Fields = {**sized(shape), **rectangle("dst", tuple(strides))}
-    fields |= {f"axis{d}": axis for d, axis in enumerate((0, 1, 2, 1, 2))}
-    fields |= {"hop3": stride, "hop4": stride, "coord1": -pad, "coord2": -pad}
-    count = math.prod(shape)
-    case = program(
-        make(Opcode.GATHER, tensor=0, **fields), store(1, 0, count),
-        tensors=(tensor("x", channels, height, width), tensor("y", count, role=Role.OUTPUT)),
-        elements=count,
-    )  # fmt: skip
-    x = np.arange(1, channels * height * width + 1, dtype=np.float32).reshape(
-        channels, height, width
-    )
-    padded = np.pad(x, ((0, 0), (pad, pad), (pad, pad)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (kernel, kernel), (1, 2))
-    want = windows[:, ::stride, ::stride].transpose(0, 3, 4, 1, 2)
-    _, got = TARGET.run(case, {"x": x})
-    np.testing.assert_array_equal(got["y"].reshape(shape), want)
-
-
-def test_gather_takes_an_axis_beyond_the_rank_for_a_dimension_of_size_1() -> None:
-    fields: Fields = {f"axis{d}": 4 for d in range(4)} | {f"hop{d}": 9 for d in range(4)}
-    fields |= {"axis4": 0, "hop4": 2, "size4": 3, "dst_stride4": 1, "coord0": 1}
-    for count in (3, 1):
-        case = program(
-            make(Opcode.GATHER, tensor=0, **{**fields, "size4": count}), store(1, 0, count),
-            tensors=(tensor("x", 6), tensor("y", count, role=Role.OUTPUT)), elements=count,
-        )  # fmt: skip
-        _, got = TARGET.run(case, {"x": np.arange(6, dtype=np.float32)})
-        assert got["y"].tolist() == [1.0, 3.0, 5.0][:count]
-
-
-def test_gather_blocks_channels_and_repeats_by_hop_0() -> None:
-    """``[6, 2, 2]`` in blocks of 4 channels, channel innermost, padded to 8, twice."""
-    shape = (2, 2, 2, 2, 4)
-    x = np.arange(24, dtype=np.float32).reshape(6, 2, 2)
-    fields: Fields = {**sized(shape), **rectangle("dst", (32, 16, 8, 4, 1))}
-    fields |= {f"axis{d}": axis for d, axis in enumerate((0, 0, 1, 2, 0))}
-    fields |= {"hop0": 0, "hop1": 4}
-    case = program(
-        make(Opcode.GATHER, tensor=0, **fields), store(1, 0, 64),
-        tensors=(tensor("x", 6, 2, 2), tensor("y", 64, role=Role.OUTPUT)), elements=64,
-    )  # fmt: skip
-    blocks = np.pad(x, ((0, 2), (0, 0), (0, 0))).reshape(2, 4, 2, 2).transpose(0, 2, 3, 1)
-    _, got = TARGET.run(case, {"x": x})
-    np.testing.assert_array_equal(got["y"].reshape(2, 2, 2, 2, 4), np.stack([blocks, blocks]))
 
 
 @settings(max_examples=100)
 @given(
-    st.data(),
-    st.tuples(*[st.integers(1, n) for n in (9, 4, 20, 3, 3, 6)]),
+    products(WORDS),
     st.sampled_from((When.ALWAYS, When.BY_LEVEL)),
     st.sampled_from((1.0, 0.5, -2.0)),
     st.integers(0, 2),
     st.sampled_from((UnaryFn.COPY, UnaryFn.RELU, UnaryFn.LEAKY_RELU)),
 )
 def test_matmul_scales_and_adds_a_residual(
-    data: st.DataObject,
-    sizes: tuple[int, ...],
-    ends: When,
-    scale: float,
-    bias_axis: int,
-    fn: UnaryFn,
+    operands: Fields, ends: When, scale: float, bias_axis: int, fn: UnaryFn
 ) -> None:
     """Small whole numbers, of which every sum is exact in any order."""
-    n = dict(zip(("m", "n1", "n0", "k2", "k1", "k0"), sizes, strict=True))
-    operands = {
-        "a": ("m", "k2", "k1", "k0"),
-        "b": ("k2", "k1", "k0", "n1", "n0"),
-        "c": ("m", "n1", "n0"),
-        "r": ("m", "n1", "n0"),
-    }
-    fields: Fields = dict(n.items())
-    for place, (name, own) in enumerate(operands.items()):
-        extent = tuple(n[d] for d in own)
-        strides = data.draw(dense(extent)) if name == "c" else data.draw(near(extent))
-        fields |= {f"{name}_{d}": s for d, s in zip(own, strides, strict=True)}
-        reach = span(extent, strides)
-        fields |= data.draw(address(name, place * WORDS, (place + 1) * WORDS, reach))
-    fields |= data.draw(address("bias", 4 * WORDS, 5 * WORDS, 20))
-    fields |= {"adds": 1, "scale": scale, "epilogue": int(ends), "bias_axis": bias_axis}
+    fields = operands | {"adds": 1, "scale": scale, "epilogue": int(ends), "bias_axis": bias_axis}
     fields |= {"fn": int(fn), "p0": 0.25, "k_level": 1}
     whole = 5 * WORDS
-    case = program(
-        load(0, 0, whole),
-        *nested(make(Opcode.MATMUL, **fields)),
-        store(1, 2 * WORDS, WORDS),
-        tensors=(tensor("x", whole), tensor("y", WORDS, role=Role.OUTPUT)),
-        elements=whole,
-    )
     x = np.random.default_rng(3).integers(-8, 9, whole).astype(np.float32)
-    compare(case, {"x": x})
+    case = through_scratchpad(*nested(make(Opcode.MATMUL, **fields)), words=whole)
+    assert_as_interpreted(case, x=x)
