@@ -21,6 +21,7 @@ from autotune.runtime.learning import (
     model_error,
     predicted_cycles,
 )
+from autotune.runtime.native_table import prepared
 from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.program_table import CostKey, ProgramTable, compile_table
 from autotune.runtime.published import Published
@@ -221,8 +222,9 @@ class Learner(Generic[M]):
         if proposal is None:
             return False
         self._take_in(proposal.records)
+        table = compile_table(current.graph, proposal.choices, work.target.spec, work.cache)
         proposed = annotated(
-            compile_table(current.graph, proposal.choices, work.target.spec, work.cache),
+            prepared(table, work.target),
             self._model,
             current.model_version,
         )

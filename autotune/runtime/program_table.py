@@ -15,6 +15,7 @@ from autotune.isa.program import Program
 from autotune.runtime.choice import Choice
 from autotune.runtime.program_cache import ProgramCache
 from autotune.schedule.schedule import Schedule
+from autotune.targets.native.executable import Executable
 from autotune.targets.spec import HardwareSpec
 
 CostKey = tuple[str, str]
@@ -67,6 +68,8 @@ class ProgramTable:
     constants: Mapping[str, Array]
     plan_version: int = 0
     model_version: int = 0
+    executable: Executable | None = None
+    """All steps as one native call, on targets that have that."""
 
     @property
     def versions(self) -> tuple[int, int]:

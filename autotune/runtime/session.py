@@ -19,6 +19,7 @@ from autotune.runtime.event import Event
 from autotune.runtime.execution import RunTrace, execute
 from autotune.runtime.inputs import checked_inputs
 from autotune.runtime.learning import OnlineOptions, annotated
+from autotune.runtime.native_table import prepared
 from autotune.runtime.online import OnlineTrainer
 from autotune.runtime.opening import Source, choices_of, open_model, open_source
 from autotune.runtime.planning import TRUSTED_SINCE, ModelLearning, plan_network
@@ -80,7 +81,7 @@ class Session:
             records = store if isinstance(store, Store) else self._opened(store)
             model = open_model(records, self.target)
         choices, objective = self._choices(found, model, records, options.seed)
-        table = compile_table(self.graph, choices, self.target.spec, cache)
+        table = prepared(compile_table(self.graph, choices, self.target.spec, cache), self.target)
         if model is not None:
             table = annotated(table, model, table.model_version)
         self._published = Published(table)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping
 
 import numpy as np
+from hypothesis import strategies as st
 
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
@@ -91,3 +92,17 @@ def choices(graph: Graph, *fused: tuple[str, str]) -> list[Choice]:
     """The partition that joins the ends of these edges, each group by its default schedule."""
     groups = [Group.from_graph(graph, names) for names in Partition.from_edges(graph, fused).groups]
     return [Choice(group, schedule_of(group)) for group in groups]
+
+
+def drawn_choices(graph: Graph, data: st.DataObject) -> list[Choice]:
+    edges = [(a, b) for a, b in graph.digraph.edges]
+    fused = data.draw(st.sets(st.sampled_from(edges))) if edges else set()
+
+    def fits(names: tuple[str, ...]) -> bool:
+        return not isinstance(analyse(Group.from_graph(graph, names)), Rejection)
+
+    partition = Partition.from_edges(graph, fused, fits)
+    return [
+        Choice(group, schedule_of(group))
+        for group in (Group.from_graph(graph, names) for names in partition.groups)
+    ]

@@ -9,10 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from autotune.errors import PlanError, ScheduleError
-from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
-from autotune.fusion.nest import Rejection
-from autotune.fusion.partition import Partition
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.op import OpKind
@@ -26,26 +23,12 @@ from autotune.schedule.schedule import NestSchedule, Schedule
 from drawn_graphs import graphs
 
 
-def drawn_choices(graph: Graph, data: st.DataObject) -> list[Choice]:
-    edges = [(a, b) for a, b in graph.digraph.edges]
-    fused = data.draw(st.sets(st.sampled_from(edges))) if edges else set()
-
-    def fits(names: tuple[str, ...]) -> bool:
-        return not isinstance(analyse(Group.from_graph(graph, names)), Rejection)
-
-    partition = Partition.from_edges(graph, fused, fits)
-    return [
-        Choice(group, case.schedule_of(group))
-        for group in (Group.from_graph(graph, names) for names in partition.groups)
-    ]
-
-
 @settings(max_examples=40)
 @given(st.data())
 def test_any_partition_of_any_graph_equals_the_reference(data: st.DataObject) -> None:
     graph = DeadNodes().run(data.draw(graphs())).graph
     try:
-        table = compile_table(graph, drawn_choices(graph, data), case.SPEC, ProgramCache())
+        table = compile_table(graph, case.drawn_choices(graph, data), case.SPEC, ProgramCache())
     except ScheduleError as error:
         assume("depends on" not in str(error) and "semaphores" not in str(error))
         raise

@@ -1,0 +1,45 @@
+"""A program table as one native executable, for targets that run whole networks in one call."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol, runtime_checkable
+
+from autotune.runtime.program_table import GroupStep, ProgramTable, ViewStep
+from autotune.targets.native.executable import Executable, Network, Part
+from autotune.targets.protocol import Target
+
+
+@runtime_checkable
+class WholeNetworks(Protocol):
+    """A target that runs a whole plan in one call."""
+
+    def executable(self, network: Network) -> Executable:
+        """Compile and place a network."""
+        ...
+
+
+def prepared(table: ProgramTable, target: Target) -> ProgramTable:
+    """The table with its executable, where the target runs whole networks."""
+    if not isinstance(target, WholeNetworks):
+        return table
+    return replace(table, executable=target.executable(network_of(table)))
+
+
+def network_of(table: ProgramTable) -> Network:
+    """What a table computes, as the native engine takes it."""
+    graph = table.graph
+    views: dict[str, str] = {}
+    for step in table.steps:
+        if isinstance(step, ViewStep):
+            views |= {op.output: op.inputs[0] for op in step.group.ops}
+    return Network(
+        tuple(
+            Part(step.program, step.bindings) for step in table.steps if isinstance(step, GroupStep)
+        ),
+        views,
+        table.constants,
+        tuple(graph.inputs),
+        tuple(graph.outputs),
+        {x: graph.shape(x) for x in (*graph.inputs, *graph.outputs)},
+    )

@@ -1,0 +1,153 @@
+"""A whole plan as one native call: programs linked together, tensors in one arena, no copies.
+
+The session makes one of each program table that it publishes, and runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.isa.program import Program, Role
+from autotune.kernels.native import NOWHERE, Plan, ThreadPool
+from autotune.targets.native.arena import ALIGNMENT_BYTES, Arena, Lifetime, placed
+from autotune.targets.native.codegen.vector_isa import VectorIsa
+from autotune.targets.native.compiler import Compiler
+from autotune.targets.native.loader import Linked, aligned_floats, bind, link
+from autotune.targets.protocol import Array
+
+Floats = npt.NDArray[np.float32]
+ARENA = 0
+"""Number of the arena's pointer; those of inputs follow, then those of outputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One program of a plan; ``names`` maps its tensors' names to the network's."""
+
+    program: Program
+    names: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What a plan computes: parts in order; ``views`` maps a tensor to the one whose memory it
+    shares; ``shapes`` are of inputs and outputs; constants are C-contiguous."""
+
+    parts: tuple[Part, ...]
+    views: Mapping[str, str]
+    constants: Mapping[str, Array]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    shapes: Mapping[str, tuple[int, ...]]
+
+    def root(self, name: str) -> str:
+        """The tensor that owns the memory of another one."""
+        while name in self.views:
+            name = self.views[name]
+        return name
+
+
+class Executable:
+    """A network ready to run on a pool's threads; safe to use from several threads at once.
+
+    ``arena`` says where intermediates lie. Runs are served one after the other.
+    """
+
+    def __init__(
+        self, network: Network, pool: ThreadPool, isa: VectorIsa | None, compiler: Compiler | None
+    ) -> None:
+        self._network = network
+        self._direct = _direct_outputs(network)
+        self.arena, self._pointers = _places(network, self._direct)
+        linked = _linked(network, isa, compiler)
+        programs = [
+            (one.streams, one.renumbered(self._table(part)))
+            for one, part in zip(linked, network.parts, strict=True)
+        ]
+        self._plan = Plan(programs, pool, (linked, dict(network.constants)))
+        self._memory = aligned_floats(self.arena.size_bytes // 4 + ALIGNMENT_BYTES)
+        self._made = [(x, network.shapes[x]) for x in self._direct]
+
+    def _table(self, part: Part) -> list[tuple[int, int]]:
+        """Pointer and byte of every tensor of a part."""
+        found = []
+        for tensor in part.program.tensors:
+            root = self._network.root(part.names[tensor.name])
+            constant = self._network.constants.get(root)
+            found.append(
+                self._pointers[root] if constant is None else (NOWHERE, constant.ctypes.data)
+            )
+        return found
+
+    def run(
+        self, inputs: Mapping[str, Floats], nanoseconds: npt.NDArray[np.int64] | None = None
+    ) -> dict[str, Floats]:
+        """Run once: C-contiguous float32 arrays of the inputs' shapes by name to outputs by name,
+        none of which shares memory with what was given. ``nanoseconds`` gets the time of each part.
+        """
+        network = self._network
+        made = {x: np.empty(shape, np.float32) for x, shape in self._made}
+        arrays = [*(inputs[x] for x in network.inputs), *made.values()]
+        pointers = [self._memory.ctypes.data, *(array.ctypes.data for array in arrays)]
+        self._plan.run(np.array(pointers, np.int64), None, nanoseconds)
+        return {x: made[x] if x in made else self._copied(x, inputs, made) for x in network.outputs}
+
+    def _copied(
+        self, name: str, inputs: Mapping[str, Floats], made: Mapping[str, Floats]
+    ) -> Floats:
+        """An output that is a view of an input, of a constant or of another output."""
+        root = self._network.root(name)
+        owners = {self._network.root(x): array for x, array in made.items()}
+        sources = {**self._network.constants, **inputs, **owners}
+        return np.array(sources[root], np.float32).reshape(self._network.shapes[name])
+
+
+def _direct_outputs(network: Network) -> tuple[str, ...]:
+    """The outputs that parts write straight into the caller's arrays: one for each tensor."""
+    written = {name for part in network.parts for name in _written(part)}
+    first: dict[str, str] = {}
+    for name in network.outputs:
+        root = network.root(name)
+        if root in written:
+            first.setdefault(root, name)
+    return tuple(first.values())
+
+
+def _written(part: Part) -> list[str]:
+    return [part.names[t.name] for t in part.program.tensors if t.role is Role.OUTPUT]
+
+
+def _places(network: Network, direct: Sequence[str]) -> tuple[Arena, dict[str, tuple[int, int]]]:
+    """Pointer number and byte of every tensor that is no constant."""
+    outside = [*network.inputs, *(network.root(x) for x in direct)]
+    pointers = {name: (1 + i, 0) for i, name in enumerate(outside)}
+    sizes: dict[str, int] = {}
+    steps: dict[str, list[int]] = {}
+    for step, part in enumerate(network.parts):
+        for tensor in part.program.tensors:
+            root = network.root(part.names[tensor.name])
+            if root in pointers or root in network.constants:
+                continue
+            sizes[root] = tensor.format.bytes * int(np.prod(tensor.shape))
+            steps.setdefault(root, []).append(step)
+    names = list(sizes)
+    arena = placed([Lifetime(sizes[x], min(steps[x]), max(steps[x])) for x in names])
+    pointers |= {x: (ARENA, offset) for x, offset in zip(names, arena.offsets, strict=True)}
+    return arena, pointers
+
+
+def _linked(network: Network, isa: VectorIsa | None, compiler: Compiler | None) -> list[Linked]:
+    bounds = [bind(part.program, isa) for part in network.parts]
+    constants = [
+        {
+            t.name: network.constants[network.root(part.names[t.name])].reshape(t.shape)
+            for t in part.program.tensors
+            if t.role is Role.CONSTANT
+        }
+        for part in network.parts
+    ]
+    return link(bounds, constants, compiler)

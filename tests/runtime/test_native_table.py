@@ -1,0 +1,93 @@
+"""A whole plan by one native call gives what its programs give one by one."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+import runtime_case as case
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autotune.graph.builder import GraphBuilder
+from autotune.graph.graph import Graph
+from autotune.graph.op import OpKind as K
+from autotune.graph.passes.dead_nodes import DeadNodes
+from autotune.graph.reference import evaluate
+from autotune.kernels.native import ThreadPool
+from autotune.runtime.native_table import network_of
+from autotune.runtime.program_cache import ProgramCache
+from autotune.runtime.program_table import compile_table
+from autotune.targets.native.executable import Executable
+from drawn_graphs import graphs
+
+
+def executable(graph: Graph, choices: list, threads: int = 2) -> Executable:
+    table = compile_table(graph, choices, case.SPEC, ProgramCache())
+    return Executable(network_of(table), ThreadPool(threads), None, None)
+
+
+def feeds_of(graph: Graph, seed: int = 0) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {x: rng.standard_normal(graph.shape(x)).astype(np.float32) for x in graph.inputs}
+
+
+@settings(max_examples=settings().max_examples)
+@given(st.data())
+def test_any_plan_equals_the_reference(data: st.DataObject) -> None:
+    graph = DeadNodes().run(data.draw(graphs())).graph
+    network = executable(graph, case.drawn_choices(graph, data))
+    feeds = feeds_of(graph)
+    got = network.run(feeds)
+    for name, value in evaluate(graph, feeds).items():
+        scale = np.abs(value).max() + 1e-3
+        np.testing.assert_allclose(got[name], value, rtol=1e-3, atol=1e-4 * scale)
+
+
+def test_outputs_that_are_views_are_the_callers_own() -> None:
+    b = GraphBuilder("views")
+    x = b.input("x", (4, 6))
+    y = b.add(K.RESHAPE, x, shape=(24,))
+    z = b.add(K.RELU, x)
+    w = b.add(K.RESHAPE, z, shape=(2, 12))
+    graph = b.build(outputs=[y, z, w])
+    network = executable(graph, case.choices(graph))
+    feeds = feeds_of(graph)
+    got = network.run(feeds)
+    want = evaluate(graph, feeds)
+    for name, value in got.items():
+        np.testing.assert_array_equal(value, want[name])
+        assert not np.may_share_memory(value, feeds["x"])
+    assert not np.may_share_memory(got[z], got[w])
+
+
+def test_runs_from_several_threads_do_not_disturb_each_other() -> None:
+    graph = case.network()
+    network = executable(graph, case.choices(graph))
+    wrong: list[int] = []
+
+    def work(seed: int) -> None:
+        feeds = feeds_of(graph, seed)
+        want = network.run(feeds)
+        for _ in range(50):
+            got = network.run(feeds)
+            if any(not np.array_equal(got[name], want[name]) for name in want):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_time_of_every_part_is_told(threads: int) -> None:
+    graph = case.network()
+    table = compile_table(graph, case.choices(graph), case.SPEC, ProgramCache())
+    network = executable(graph, case.choices(graph), threads)
+    nanoseconds = np.zeros(len(table.group_steps), np.int64)
+    network.run(feeds_of(graph), nanoseconds)
+    assert (nanoseconds > 0).all()
