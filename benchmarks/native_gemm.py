@@ -22,7 +22,9 @@ from autotune.targets.native.codegen.gemm import gemm, panel_width
 from autotune.targets.native.codegen.gemm_shape import BiasAxis, GemmShape
 from autotune.targets.native.codegen.ir import FunctionWriter, vector
 from autotune.targets.native.codegen.micro_kernel import SYMBOL, MicroKernel
-from autotune.targets.native.codegen.vector_isa import VectorIsa, vector_isa
+from autotune.targets.native.codegen.vector_isa import VectorIsa
+from autotune.targets.native.host import host, host_isa
+from autotune.targets.native.object_code import target_machine
 
 TURN_SECONDS = 5e-4
 DRIVER = """
@@ -55,19 +57,11 @@ class Running:
     best_seconds: float = float("inf")
 
 
-def machine() -> llvm.TargetMachine:
-    """This host."""
-    features = llvm.get_host_cpu_features().flatten()
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=features, opt=2
-    )
-
-
 def compiled(text: str, symbol: str) -> tuple[int, object, float]:
     """Address, owner, seconds."""
     start = time.process_time()
     module = llvm.parse_assembly(text)
-    engine = llvm.create_mcjit_compiler(module, machine())
+    engine = llvm.create_mcjit_compiler(module, target_machine(host(host_isa())))
     engine.finalize_object()
     address = engine.get_function_address(symbol)
     return address, engine, time.process_time() - start
@@ -202,10 +196,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=60)
     parser.add_argument("--only", default="")
     given = parser.parse_args()
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    features = llvm.get_host_cpu_features()
-    isa = vector_isa("x86_64", frozenset(name for name, has in features.items() if has))
+    isa = host_isa()
     shapes = {name: replace(s, panel=panel_width(s, isa)) for name, s in PACKED.items()} | UNPACKED
     chosen = {name: shape for name, shape in shapes.items() if given.only in name}
     compiled(peak_kernel(isa, 1)[0].ir, SYMBOL)  # the first pays for LLVM's set-up

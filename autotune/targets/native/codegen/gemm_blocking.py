@@ -18,7 +18,7 @@ OUTER_BYTES_PER_CYCLE = 16  # from beyond it, mostly hidden
 NEAR_BYTES = 24 * 1024  # of the factor in lanes that stay in an L1 cache beside the rest
 FAR_CYCLES = 0.15  # that a vector from the L2 cache costs more, most of it hidden
 LOST_CYCLES = 1.0  # that it costs more where not even that cache holds a panel
-SCATTERED = 1.06  # what a tile across lines of row0 must gain: it is much more code
+SCATTERED = 1.15  # what a tile across lines of row0 must gain: it is much more code
 TILE_CYCLES = 12.0  # to begin and end a tile
 
 
