@@ -8,6 +8,7 @@ of a depthwise convolution) loops over another dimension inside of a block of ve
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from autotune.isa.functions import BinaryFn, UnaryFn
 from autotune.targets.native.codegen.ir import FunctionWriter
@@ -30,6 +31,8 @@ from autotune.targets.native.codegen.vector_run import (
 
 GATHER_COST = 1.5
 """Of an element that is inserted or extracted by itself, in loads of a register."""
+FEW_TRIPS = 16
+"""Of the loops inside of shared vectors: fewer do not pay for loading them."""
 NEAR_BYTES = 256 * 1024
 """A rectangle that stays in the second-level cache: the order of its lines is free."""
 LIGHT = 12
@@ -102,15 +105,22 @@ class _Code:
         return cost * -(-dim.size // lanes) / dim.size
 
     def _ordered(self) -> tuple[Dim, ...]:
-        """The loops: the vector's dimension innermost, or right outside of one that shares
+        """The loops: the vector's dimension innermost, or right outside of those that share
         vectors."""
         if self._axis is None:
             return ()
         others = [dim for dim in self._dims if dim is not self._axis]
-        inner = max(others, key=self._shared_vectors, default=None)
+        inner = max(reversed(others), key=self._shared_vectors, default=None)
         if inner is None or not self._pays(self._shared_vectors(inner)):
             return (*others, self._axis)
-        return (*(dim for dim in others if dim is not inner), self._axis, inner)
+        inside = [inner]
+        for dim in reversed(others):
+            few = prod(each.size for each in inside) < FEW_TRIPS
+            alike = self._shared_vectors(dim) == self._shared_vectors(inner)
+            if few and alike and dim is not inner:
+                inside.insert(0, dim)
+        outside = [dim for dim in others if dim not in inside]
+        return (*outside, self._axis, *inside)
 
     def _shared_vectors(self, dim: Dim) -> int:
         """Inputs that are vectors, and the same ones all along ``dim``."""
