@@ -10,6 +10,7 @@ from autotune.targets.native.codegen.vector_isa import VectorIsa
 
 PIPES = 2  # FMAs, and loads, a cycle
 LATENCY = 4  # cycles of an FMA
+LOAD = 1.1  # of a pipe that a load takes: they seldom pair so well as FMAs
 MAX_ROWS = 14  # of a tile, which bounds the code
 LINE_BYTES = 64
 MIDDLE_BYTES = 384 * 1024  # that stay in an L2 cache
@@ -18,6 +19,7 @@ OUTER_BYTES_PER_CYCLE = 16  # from beyond it, mostly hidden
 NEAR_BYTES = 24 * 1024  # of the factor in lanes that stay in an L1 cache beside the rest
 FAR_CYCLES = 0.15  # that a vector from the L2 cache costs more, most of it hidden
 LOST_CYCLES = 1.0  # that it costs more where not even that cache holds a panel
+SCALAR_CYCLES = 0.03  # that a broadcast element costs beyond its load: it may come from L2 too
 SCATTERED = 1.15  # what a tile across lines of row0 must gain: it is much more code
 TILE_CYCLES = 12.0  # to begin and end a tile
 
@@ -162,4 +164,5 @@ def _span(loops: Loops) -> int:
 
 def _step_cycles(rows: int, vectors: int) -> float:
     """Cycles of a step of the reduction: bound by FMAs, by loads, or by the FMAs' latency."""
-    return max(rows * vectors, rows + vectors, PIPES * LATENCY) / PIPES
+    steps = max(rows * vectors, LOAD * (rows + vectors), PIPES * LATENCY) / PIPES
+    return steps + rows * SCALAR_CYCLES
