@@ -25,6 +25,11 @@ def extents(extent: int) -> tuple[int, ...]:
     return tuple(legal)
 
 
+def grained(candidates: tuple[int, ...], grain: int) -> tuple[int, ...]:
+    """The candidates that are multiples of ``grain``, and the whole."""
+    return tuple(x for x in candidates if x % grain == 0 or x == candidates[-1])
+
+
 def thin(candidates: tuple[int, ...], count: int) -> tuple[int, ...]:
     """``count`` of the candidates, the largest always, the others evenly spread in rank."""
     if len(candidates) <= count:

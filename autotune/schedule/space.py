@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from autotune.fusion.footprint import AxisMap
 from autotune.fusion.nest import Nest, Stage
-from autotune.schedule.extents import extents, thin_product
+from autotune.schedule.extents import extents, grained, thin_product
 from autotune.schedule.orders import distinct_orders
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import Ints, ScheduleTable
@@ -38,10 +38,8 @@ class _Grid:
     axes: list[Ints]
 
     @classmethod
-    def of(cls, nest: Nest, budget: int) -> _Grid:
-        tiles = [extents(nest.root_shape[d]) for d in nest.tileable]
-        pieces = [extents(c.k_extent) if c.chunkable else (c.k_extent,) for c in nest.contractions]
-        chosen = thin_product([*tiles, *pieces], budget)
+    def of(cls, nest: Nest, budget: int, grain: int) -> _Grid:
+        chosen = thin_product(candidate_extents(nest, grain), budget)
         return cls(nest, [np.array(axis, dtype=np.int64) for axis in chosen])
 
     @property
@@ -92,15 +90,32 @@ class _Grid:
         return single, single + second
 
 
+def candidate_extents(nest: Nest, grain: int) -> list[tuple[int, ...]]:
+    """Ascending candidates: tile extents of each tileable dimension, then the piece of each
+    contraction. Tiles of the innermost dimension are multiples of ``grain``, or the whole."""
+    innermost = len(nest.root_shape) - 1
+    tiles = [
+        grained(extents(nest.root_shape[d]), grain if d == innermost else 1) for d in nest.tileable
+    ]
+    pieces = [extents(c.k_extent) if c.chunkable else (c.k_extent,) for c in nest.contractions]
+    return [*tiles, *pieces]
+
+
 def enumerate_nest(
-    nest: Nest, capacity_elements: int, cores: int, limit: int, rng: np.random.Generator
+    nest: Nest,
+    capacity_elements: int,
+    cores: int,
+    limit: int,
+    rng: np.random.Generator,
+    grain: int = 1,
 ) -> ScheduleTable:
-    """At most ``limit`` legal schedules of a nest on cores of ``capacity_elements`` fp32 elements.
+    """At most ``limit`` legal schedules of a nest on cores of ``capacity_elements`` fp32 elements,
+    whose innermost tiles are multiples of ``grain``.
 
     Empty when none fits. Where there are more, half of the rows are those of the largest tiles
     and the rest is drawn with ``rng``. Rows that would give equal programs appear once.
     """
-    grid = _Grid.of(nest, _POOL)
+    grid = _Grid.of(nest, _POOL, grain)
     single, double = grid.needs()
     fits = np.stack(
         [single <= capacity_elements, (double <= capacity_elements) & (double > single)]
@@ -182,13 +197,14 @@ def _choose(
 
 
 def default_schedule(
-    nests: tuple[Nest, ...], capacity_elements: int, cores: int
+    nests: tuple[Nest, ...], capacity_elements: int, cores: int, grain: int = 1
 ) -> Schedule | None:
     """A legal schedule by rule alone: least traffic, then fewest tiles, double buffers, all cores.
     None when none fits. What runs before anything was measured."""
     parts = []
     for nest in nests:
-        table = enumerate_nest(nest, capacity_elements, cores, 2048, np.random.default_rng(0))
+        rng = np.random.default_rng(0)
+        table = enumerate_nest(nest, capacity_elements, cores, 2048, rng, grain)
         if not len(table):
             return None
         cost = loaded_elements(nest, table) + tile_count(nest, table) * _TILE_ELEMENTS

@@ -8,19 +8,18 @@ from itertools import permutations
 import numpy as np
 
 from autotune.fusion.nest import Nest
-from autotune.schedule.extents import extents
 from autotune.schedule.orders import distinct_orders
-from autotune.schedule.space import scratchpad_elements
+from autotune.schedule.space import candidate_extents, scratchpad_elements
 from autotune.schedule.table import Ints, ScheduleTable
 
 
 def neighbours(
-    nest: Nest, table: ScheduleTable, capacity_elements: int, cores: int
+    nest: Nest, table: ScheduleTable, capacity_elements: int, cores: int, grain: int = 1
 ) -> ScheduleTable:
     """Legal schedules one step from those of ``table``, each once: an extent one or two candidates
     up or down, one extent up and another down (capacity binds, so single steps up rarely fit),
     the other number of buffers, another loop order, another number of cores."""
-    parts = [_stepped(nest, table), _rebuffered(table), _reordered(nest, table, cores)]
+    parts = [_stepped(nest, table, grain), _rebuffered(table), _reordered(nest, table, cores)]
     columns = _unique(np.concatenate([_columns(part) for part in parts]))
     rank, pieces = len(nest.root_shape), len(nest.contractions)
     near = ScheduleTable(
@@ -45,10 +44,9 @@ def _unique(columns: Ints) -> Ints:
     return found
 
 
-def _stepped(nest: Nest, table: ScheduleTable) -> ScheduleTable:
+def _stepped(nest: Nest, table: ScheduleTable, grain: int) -> ScheduleTable:
     """Every schedule with every step of its extents that stays among the candidates."""
-    axes = [extents(nest.root_shape[d]) for d in nest.tileable]
-    axes += [extents(c.k_extent) if c.chunkable else (c.k_extent,) for c in nest.contractions]
+    axes = candidate_extents(nest, grain)
     if not axes:
         return table
     tiled = len(nest.tileable)

@@ -165,10 +165,10 @@ def gemm_shape(leaf: Leaf, operands: dict[str, Operand]) -> GemmShape:
 def _apart(touches: tuple[Touch, ...], operands: dict[str, Operand]) -> bool:
     """Whether the two operands of an instruction share no memory."""
     a, b = touches
-    if operands[a.operand].space is not operands[b.operand].space:
+    first, second = operands[a.operand], operands[b.operand]
+    if (first.space, first.number) != (second.space, second.number):
         return True
-    in_scratchpad = operands[a.operand].space is Space.SCRATCHPAD
-    return in_scratchpad and not a.meets(b.low, b.high)
+    return first.space is Space.SCRATCHPAD and not a.meets(b.low, b.high)
 
 
 def _reduction(leaf: Leaf, operands: dict[str, Operand], isa: VectorIsa) -> Call:
