@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 
 from autotune.cli.console import emit, facts, progress, say
-from autotune.cli.options import JsonOption, SeedOption, TargetOption
+from autotune.cli.options import JsonOption, SeedOption, TargetOption, ThreadsOption, with_threads
 
 
 def calibrate(
     target: TargetOption = "edge",
+    threads: ThreadsOption = None,
     budget: Annotated[
         int | None,
         typer.Option("--budget", min=1, help="Measurements; default: under 90 s on two cores."),
@@ -32,7 +33,7 @@ def calibrate(
     from autotune import api
     from autotune.cli.drift_memory import open_machine
 
-    machine = open_machine(target)
+    machine = open_machine(with_threads(target, threads))
     say(f"calibrating {target}")
     with progress() as heard:
         result = api.calibrate(machine, budget, models or api.CALIBRATED_ON, seed, progress=heard)

@@ -6,7 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autotune.cli.console import emit, say, show
-from autotune.cli.options import DimOption, JsonOption, ModelArgument, TargetOption, dimensions
+from autotune.cli.options import (
+    DimOption,
+    JsonOption,
+    ModelArgument,
+    TargetOption,
+    ThreadsOption,
+    dimensions,
+    with_threads,
+)
 
 if TYPE_CHECKING:
     from autotune.fusion.group import Group
@@ -88,6 +96,7 @@ def _explain_network(path: Path, dims: dict[str, int], json: bool) -> None:
 def predict(
     model: ModelArgument,
     target: TargetOption = "edge",
+    threads: ThreadsOption = None,
     dim: DimOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -98,7 +107,7 @@ def predict(
     from autotune.fusion.group import Group
 
     graph = api.load_network(model, dimensions(dim))
-    predictor = Predictor.load(target)
+    predictor = Predictor.load(with_threads(target, threads))
     found: dict[str, list[dict[str, Any]]] = {}
     partitions = {
         "unfused": unfused(graph),

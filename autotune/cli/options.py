@@ -9,7 +9,13 @@ import typer
 
 from autotune.errors import InputError
 
-TargetOption = Annotated[str, typer.Option("--target", help="Shipped spec or TOML file.")]
+TargetOption = Annotated[
+    str, typer.Option("--target", help="Shipped spec, TOML file, or cpu: this machine.")
+]
+ThreadsOption = Annotated[
+    int | None,
+    typer.Option("--threads", min=1, help="Threads of --target cpu; default: one per core."),
+]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
 DimOption = Annotated[
@@ -17,6 +23,13 @@ DimOption = Annotated[
 ]
 ModelArgument = Annotated[str, typer.Argument(help="ONNX file, or the name of a shipped network.")]
 OutOption = Annotated[Path | None, typer.Option("--out", help="Plan file to write.")]
+
+
+def with_threads(target: str, threads: int | None) -> str:
+    """The target's name with the number of threads in it. Raises ``SpecError`` where it has none."""
+    from autotune.targets.library import host_name
+
+    return str(host_name(target, threads))
 
 
 def dimensions(options: list[str] | None) -> dict[str, int]:

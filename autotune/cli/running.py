@@ -11,7 +11,14 @@ import typer
 
 from autotune.cli.console import emit, facts, say, show
 from autotune.cli.group_costs import GroupCost, documents, group_costs, tell
-from autotune.cli.options import DimOption, JsonOption, SeedOption, dimensions
+from autotune.cli.options import (
+    DimOption,
+    JsonOption,
+    SeedOption,
+    ThreadsOption,
+    dimensions,
+    with_threads,
+)
 from autotune.cli.tracing import TraceLimitOption, TraceOption, record
 from autotune.errors import InputError
 
@@ -27,6 +34,7 @@ def run(
         str, typer.Argument(help="Plan file, ONNX file, or name of a shipped network.")
     ],
     target: Annotated[str | None, typer.Option("--target", help="Default: the plan's own.")] = None,
+    threads: ThreadsOption = None,
     inputs: Annotated[
         Path | None, typer.Option("--inputs", help="NPZ file; default: seeded random.")
     ] = None,
@@ -59,7 +67,8 @@ def run(
         check_place(trace)
     path = api.resolve_model(plan)
     named = target or (Plan.load(path).target if path.suffix == ".plan" else "edge")
-    with Session(path, open_machine(named), online=online, dims=dimensions(dim)) as session:
+    machine = open_machine(with_threads(named, threads))
+    with Session(path, machine, online=online, dims=dimensions(dim)) as session:
         feeds = default_inputs(session.graph, seed) if inputs is None else read_inputs(inputs)
         outputs = session.run(feeds)
         for _ in range(repeat - 1):

@@ -17,7 +17,9 @@ from autotune.cli.options import (
     OutOption,
     SeedOption,
     TargetOption,
+    ThreadsOption,
     dimensions,
+    with_threads,
 )
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ class ObjectiveName(StrEnum):
 def search(
     model: ModelArgument,
     target: TargetOption = "edge",
+    threads: ThreadsOption = None,
     trials: Annotated[
         int, typer.Option("--trials", min=1, help="Partitions that Optuna tries.")
     ] = 200,
@@ -56,7 +59,7 @@ def search(
 
     plan_file = out if out is not None else Path(f"{Path(model).stem}.plan")
     report_file = report if report is not None else plan_file.with_suffix(".html")
-    machine = open_machine(target)
+    machine = open_machine(with_threads(target, threads))
     with progress() as heard:
         result = api.search(
             model,

@@ -39,7 +39,8 @@ class Session:
 
     ``source`` is a plan file, an ONNX file, a ``Plan`` or a ``Graph`` (``plan`` then says how to
     run it); a network without a plan is planned on the spot with the cost model at hand.
-    ``target`` is a name, a spec file or an open target. ``store`` (None: the user's) is opened
+    ``target`` is a name, a spec file or an open target; ``threads`` is how many the target named
+    ``cpu`` uses. ``store`` (None: the user's) is opened
     only for planning and for ``online`` learning, which ``options`` tune. ``dims`` binds symbolic
     dimensions of an ONNX file.
 
@@ -57,8 +58,9 @@ class Session:
         *,
         plan: Plan | None = None,
         options: OnlineOptions | None = None,
+        threads: int | None = None,
     ) -> None:
-        self.target = open_target(target) if isinstance(target, (str, Path)) else target
+        self.target = open_target(target, threads) if isinstance(target, (str, Path)) else target
         found = open_source(source, self.target, dims, plan)
         self.graph = found.graph
         self._profiler = Profiler()

@@ -1,0 +1,175 @@
+"""The host CPU as a hardware spec, from what the system tells and what probes measure once.
+
+The figures are kept in a file of the user's cache folder, by all that names the machine, so that
+the hardware profile is the same from run to run and another one on another machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import platform
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from autotune.errors import SpecError
+from autotune.home import cache_folder
+from autotune.targets.native import topology
+from autotune.targets.native.codegen.vector_isa import VectorIsa, vector_isa
+from autotune.targets.native.host import available, host, host_isa
+from autotune.targets.spec import (
+    ControlSpec,
+    DramSpec,
+    EnergySpec,
+    HardwareSpec,
+    MatrixSpec,
+    ScratchpadSpec,
+    VectorSpec,
+)
+
+SCHEMA = 1
+"""Of the file with the figures, and of what is measured: raise it when either changes."""
+
+THREADS_LIMIT = 64
+"""Cores that a spec may have."""
+
+DEFAULT_L2_BYTES = 512 << 10
+STREAM_BYTES = (64 << 20, 512 << 20)
+"""Memory that the bandwidth is measured on, at least and at most: four times the L3 between."""
+
+ASSUMED_CLOCK_HZ, ASSUMED_PIPES, ASSUMED_BYTES_PER_CYCLE = 2.5e9, 2, 4.0
+"""Of a machine without llvmlite, which cannot be probed: a server core of these years."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostFigures:
+    """The measured part of the host's spec, rounded to two digits. ``pipes`` are multiply-adds of a
+    whole vector per cycle and core; ``clock_hz`` is such that they make up the measured peak."""
+
+    clock_hz: float
+    pipes: int
+    lanes: int
+    l2_bytes: int
+    bytes_per_cycle: float
+
+
+def default_threads() -> int:
+    """One per core that this process may use."""
+    return min(THREADS_LIMIT, len(topology.usable_cores()))
+
+
+def detected(threads: int | None = None) -> HardwareSpec:
+    """This machine with ``threads`` cores (None: all that this process may use) as a spec named
+    ``cpu``. Measures for about a second when the machine was never seen before, with that many
+    threads. Raises ``SpecError`` for threads that the machine has not."""
+    most = default_threads()
+    count = most if threads is None else threads
+    if not 1 <= count <= most:
+        raise SpecError(f"cpu: {count} threads; this process may use 1 to {most} cores")
+    return host_spec(count, _figures(count, cache_folder()))
+
+
+def host_spec(threads: int, figures: HostFigures) -> HardwareSpec:
+    """The spec of a CPU. Scratchpad is the L2, DRAM main memory; a cache line is a burst, a page a
+    row. Set-up times are those of a call, and latencies typical of servers: both coarse, the cost
+    model learns the rest."""
+    clock, lanes = figures.clock_hz, figures.lanes
+    nanoseconds = clock / 1e9
+    return HardwareSpec(
+        name="cpu",
+        description=f"{threads} × {topology.model_name()}, measured",
+        sources=("measured on this machine (autotune/targets/native/probe.py)",),
+        cores=threads,
+        clock_hz=clock,
+        matrix=MatrixSpec(figures.pipes, lanes, "os", setup_cycles=20),
+        vector=VectorSpec(lanes, setup_cycles=20, divide_cycles=5, transcendental_cycles=12),
+        scratchpad=ScratchpadSpec(figures.l2_bytes, banks=2 * lanes, ports=4),
+        dram=DramSpec(
+            bytes_per_cycle=figures.bytes_per_cycle,
+            burst_bytes=64,
+            row_bytes=4096,
+            banks=64,
+            activate_cycles=round(14 * nanoseconds),
+            precharge_cycles=round(14 * nanoseconds),
+            column_cycles=round(14 * nanoseconds),
+            turnaround_cycles=0,
+            setup_cycles=20,
+        ),
+        control=ControlSpec(dispatch_cycles=10, queue_depth=64),
+        energy=EnergySpec(*(0,) * 11),
+    )
+
+
+@functools.cache
+def _figures(threads: int, folder: Path) -> HostFigures:
+    """From the file, or measured now and kept there."""
+    isa = _isa()
+    key = _key(isa, threads)
+    path = folder / "hosts" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+    known = _read(path, key)
+    if known is not None:
+        return known
+    found = _measured(isa, threads)
+    _write(path, key, found)
+    return found
+
+
+def _isa() -> VectorIsa:
+    """The widest instruction set, also on a host without llvmlite."""
+    if available():
+        return host_isa()
+    return vector_isa(platform.machine().lower(), topology.flags())
+
+
+def _key(isa: VectorIsa, threads: int) -> str:
+    """All that names the machine; the kernel's present clock is no part of it."""
+    features = str(host(isa)) if available() else " ".join(sorted(topology.flags()))
+    caches = [topology.cache_bytes(level) for level in (1, 2, 3)]
+    cores = len(topology.usable_cores())
+    return (
+        f"{SCHEMA}\n{topology.model_name()}\n{features}\n{isa.name}\n{caches}\n{cores}\n{threads}"
+    )
+
+
+def _measured(isa: VectorIsa, threads: int) -> HostFigures:
+    l2_bytes = (topology.cache_bytes(2) or DEFAULT_L2_BYTES) // 4 * 4
+    if not available():
+        clock = topology.clock_hz() or ASSUMED_CLOCK_HZ
+        return HostFigures(
+            rounded(clock), ASSUMED_PIPES, isa.lanes, l2_bytes, ASSUMED_BYTES_PER_CYCLE
+        )
+    from autotune.targets.native.compiler import Compiler
+    from autotune.targets.native.probe import probed
+
+    l3_bytes = (topology.cache_bytes(3) or 0) * len(topology.usable_cores())
+    low, high = STREAM_BYTES
+    found = probed(Compiler(isa), threads, min(high, max(low, 4 * l3_bytes)))
+    pipes = max(1, round(found.fmas_per_second / isa.lanes / found.clock_hz))
+    clock = rounded(found.fmas_per_second / isa.lanes / pipes)
+    return HostFigures(clock, pipes, isa.lanes, l2_bytes, rounded(found.bytes_per_second / clock))
+
+
+def rounded(value: float) -> float:
+    """To two digits: what another measurement of the same machine most often finds too."""
+    return float(f"{value:.1e}")
+
+
+def _read(path: Path, key: str) -> HostFigures | None:
+    """What the file says of this machine; None for none, or one that is not whole."""
+    try:
+        plain = json.loads(path.read_text("utf-8"))
+        return HostFigures(**plain["figures"]) if plain["key"] == key else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _write(path: Path, key: str, figures: HostFigures) -> None:
+    """Keep the figures; a folder that cannot be written costs measuring again."""
+    part = path.with_name(f"{path.name}.part{os.getpid()}")
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(json.dumps({"key": key, "figures": asdict(figures)}, indent=1) + "\n")
+        part.replace(path)
