@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from generated_code import compiled, host_isas
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
-from native_code import Native, can_run
 
 from autotune.isa.functions import BinaryFn, UnaryFn
 from autotune.targets.native.codegen.elementwise import elementwise
-from autotune.targets.native.codegen.vector_isa import AVX2, SSE2, VECTOR_ISAS, VectorIsa
+from autotune.targets.native.codegen.vector_isa import VECTOR_ISAS, VectorIsa
 from autotune.targets.native.codegen.vector_run import (
     Binary,
     Constant,
@@ -27,7 +27,7 @@ from autotune.targets.native.object_code import CodeGenerator
 
 GUARD = np.float32(777.0)
 MARGIN = 32
-ISAS = [isa for isa in (AVX2, SSE2) if can_run(isa)]
+ISAS = host_isas()
 
 
 def extent(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
@@ -81,7 +81,7 @@ def check(run: VectorRun, isa: VectorIsa, seed: int = 0) -> None:
     ]
     before = [source.copy() for source in sources]
     views = [view(s, run.sizes, t) for s, t in zip(sources, run.inputs, strict=True)]
-    Native(elementwise(run, isa), isa)(*(b[MARGIN:] for b in (*sources, *results)))
+    compiled(elementwise(run, isa), isa)(*(b[MARGIN:] for b in (*sources, *results)))
     for output, result, wanted in zip(run.outputs, results, expected(run, views), strict=True):
         written = view(result, run.sizes, output.strides)
         np.testing.assert_allclose(written, wanted, rtol=2e-6, atol=2e-6)
@@ -176,7 +176,7 @@ def test_a_result_may_take_the_place_of_an_input(sizes: tuple[int, ...], isa: Ve
     run = VectorRun(sizes, (strides,), (Output(strides, 1),), body)
     memory = np.arange(np.prod(sizes), dtype=np.float32)
     wanted = 2 * memory + 1
-    Native(elementwise(run, isa), isa)(memory, memory)
+    compiled(elementwise(run, isa), isa)(memory, memory)
     assert (memory == wanted).all()
 
 

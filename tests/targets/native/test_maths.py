@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
-from native_code import Native, can_run
+from generated_code import compiled, host_isas
 from scipy.special import erf, ndtr
 
 from autotune.isa.functions import BinaryFn, UnaryFn
 from autotune.targets.native.codegen.elementwise import elementwise
-from autotune.targets.native.codegen.vector_isa import AVX2, SSE2, VectorIsa
+from autotune.targets.native.codegen.vector_isa import VectorIsa
 from autotune.targets.native.codegen.vector_run import (
     Binary,
     Constant,
@@ -22,7 +22,7 @@ from autotune.targets.native.codegen.vector_run import (
     VectorRun,
 )
 
-ISAS = [isa for isa in (AVX2, SSE2) if can_run(isa)]
+ISAS = host_isas()
 each_isa = pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
 STEP = 4093
 """Every so many bit patterns: a million values, all exponents, both signs."""
@@ -70,7 +70,7 @@ def run_of(arrays: list[np.ndarray], body: tuple[Node, ...], isa: VectorIsa) -> 
     inputs = ((1,),) * len(arrays)
     size = min(len(out), 65536)
     run = VectorRun((size,), inputs, (Output((1,), len(body) - 1),), body)
-    code = Native(elementwise(run, isa), isa)
+    code = compiled(elementwise(run, isa), isa)
     for at in [*range(0, len(out) - size, size), len(out) - size]:
         code(*(array[at : at + size] for array in arrays), out[at : at + size])
     return out

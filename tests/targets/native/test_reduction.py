@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from generated_code import compiled, host_isas
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
-from native_code import Native, can_run
 
 from autotune.isa.functions import ReduceFn
 from autotune.targets.native.codegen.reduction import Reduction, reduction
-from autotune.targets.native.codegen.vector_isa import AVX2, SSE2, VECTOR_ISAS, VectorIsa
+from autotune.targets.native.codegen.vector_isa import VECTOR_ISAS, VectorIsa
 from autotune.targets.native.host import GENERIC
 from autotune.targets.native.object_code import CodeGenerator
 
 GUARD = np.float32(777.0)
 MARGIN = 32
 ERROR = 1e-6
-ISAS = [isa for isa in (AVX2, SSE2) if can_run(isa)]
+ISAS = host_isas()
 
 
 def extent(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
@@ -52,7 +52,7 @@ def check(spec: Reduction, isa: VectorIsa, low: float = -2.0) -> None:
     written[...] = 0.5
     wanted, size = expected(spec, view(source, spec.sizes, spec.src_strides), written.copy())
     before = source.copy()
-    Native(reduction(spec, isa), isa)(result[MARGIN:], source[MARGIN:])
+    compiled(reduction(spec, isa), isa)(result[MARGIN:], source[MARGIN:])
     assert (np.abs(written - wanted) <= ERROR * size).all()
     written[...] = GUARD
     assert (result == GUARD).all(), "wrote outside of the rectangle"
@@ -119,14 +119,14 @@ def test_long_sums_lose_no_digits(columns: int, isa: VectorIsa) -> None:
 def test_a_maximum_of_nan_is_nan(place: int, isa: VectorIsa) -> None:
     values, result = np.full(67, -5, np.float32), np.zeros(1, np.float32)
     values[place] = np.nan
-    Native(reduction(Reduction(ReduceFn.MAX, (67,), (0,), (1,)), isa), isa)(result, values)
+    compiled(reduction(Reduction(ReduceFn.MAX, (67,), (0,), (1,)), isa), isa)(result, values)
     assert np.isnan(result[0])
 
 
 @pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
 def test_a_maximum_of_minus_infinities_is_minus_infinity(isa: VectorIsa) -> None:
     values, result = np.full(67, -np.inf, np.float32), np.zeros(1, np.float32)
-    Native(reduction(Reduction(ReduceFn.MAX, (67,), (0,), (1,)), isa), isa)(result, values)
+    compiled(reduction(Reduction(ReduceFn.MAX, (67,), (0,), (1,)), isa), isa)(result, values)
     assert result[0] == -np.inf
 
 

@@ -1,0 +1,74 @@
+"""Compiles micro-kernels in this process, to run them on arrays; tests of the generators use it."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from autotune.targets.native.codegen.micro_kernel import SYMBOL, MicroKernel
+from autotune.targets.native.codegen.vector_isa import AVX2, AVX512, SSE2, VectorIsa, vector_isa
+
+Run = Callable[..., None]
+PLAIN_CPUS = {"avx512": "x86-64-v4", "avx2": "x86-64-v3", "sse2": "x86-64", "neon": "generic"}
+_KEPT: list[llvm.ExecutionEngine] = []
+
+
+@cache
+def _initialised() -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+
+
+def _machine(isa: VectorIsa) -> llvm.TargetMachine:
+    _initialised()
+    triple = "aarch64-unknown-linux-gnu" if isa.name == "neon" else llvm.get_process_triple()
+    target = llvm.Target.from_triple(triple)
+    return target.create_target_machine(cpu=PLAIN_CPUS[isa.name], opt=2, jit=True)
+
+
+@cache
+def host_isas() -> tuple[VectorIsa, ...]:
+    """Instruction sets whose code this machine runs, widest first."""
+    triple = llvm.get_process_triple()
+    features = frozenset(name for name, on in llvm.get_host_cpu_features().items() if on)
+    widest = vector_isa(triple.split("-")[0], features)
+    return {AVX512: (AVX512, AVX2, SSE2), AVX2: (AVX2, SSE2)}.get(widest, (widest,))
+
+
+def object_code(kernel: MicroKernel, isa: VectorIsa) -> bytes:
+    """A kernel's object file, of any architecture."""
+    machine = _machine(isa)
+    module = llvm.parse_assembly(kernel.ir)
+    module.triple = machine.triple
+    module.verify()
+    return bytes(machine.emit_object(module))
+
+
+def assembly(kernel: MicroKernel, isa: VectorIsa) -> str:
+    """A kernel's assembly text."""
+    module = llvm.parse_assembly(kernel.ir)
+    return str(_machine(isa).emit_assembly(module))
+
+
+def compiled(kernel: MicroKernel, isa: VectorIsa) -> Run:
+    """A function of the operands (arrays, or addresses) and of ``numbers``."""
+    module = llvm.parse_assembly(kernel.ir)
+    module.verify()
+    engine = llvm.create_mcjit_compiler(module, _machine(isa))
+    engine.finalize_object()
+    _KEPT.append(engine)
+    code = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(
+        engine.get_function_address(SYMBOL)
+    )
+
+    def run(*operands: np.ndarray | int, numbers: Sequence[int] = ()) -> None:
+        assert len(operands) == kernel.operands and len(numbers) == kernel.numbers
+        given = [each if isinstance(each, int) else each.ctypes.data for each in operands]
+        pointers = (ctypes.c_void_p * max(1, len(given)))(*given)
+        code(pointers, (ctypes.c_int64 * max(1, len(numbers)))(*numbers))
+
+    return run
