@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from autotune.graph.axes import Layout
 from autotune.graph.graph import Graph
 from autotune.runtime.opening import open_model, open_network
 from autotune.search.calibrate import DEFAULT_BUDGET, CalibrationResult
@@ -47,12 +48,17 @@ def resolve_model(model: Path | str) -> Path:
     return path
 
 
-def load_network(model: Path | str, dims: Mapping[str, int] | None = None) -> Graph:
-    """The simplified graph of an ONNX file or of a shipped network's name.
+def load_network(
+    model: Path | str,
+    dims: Mapping[str, int] | None = None,
+    layout: str = Layout.CHANNELS_FIRST,
+) -> Graph:
+    """The simplified graph of an ONNX file or of a shipped network's name, in ``layout``: that of
+    a spec where the network is for one machine.
 
     ``dims`` binds symbolic dimensions by name. Raises ``ModelError`` naming file and place.
     """
-    return open_network(resolve_model(model), dims)
+    return open_network(resolve_model(model), dims, Layout(layout))
 
 
 @contextmanager
@@ -83,7 +89,7 @@ def calibrate(
     What was measured before counts: calling again continues. Raises ``AutotuneError`` for bad input.
     """
     machine = as_target(target)
-    graphs = tuple(load_network(model) for model in models)
+    graphs = tuple(load_network(model, layout=machine.spec.layout) for model in models)
     with opened(store) as records:
         return run_calibration(
             machine,
@@ -116,7 +122,7 @@ def search(
     """
     machine = as_target(target)
     path = resolve_model(model)
-    graph = open_network(path, dims)
+    graph = load_network(path, dims, machine.spec.layout)
     with opened(store) as records:
         result = run_search(
             graph,

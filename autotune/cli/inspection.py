@@ -106,8 +106,8 @@ def predict(
     from autotune.fusion.candidates import greedy, unfused
     from autotune.fusion.group import Group
 
-    graph = api.load_network(model, dimensions(dim))
     predictor = Predictor.load(with_threads(target, threads))
+    graph = api.load_network(model, dimensions(dim), predictor.spec.layout)
     found: dict[str, list[dict[str, Any]]] = {}
     partitions = {
         "unfused": unfused(graph),

@@ -13,11 +13,16 @@ from typing import assert_never
 
 import numpy as np
 
-from autotune.cost_model.conflict import pass_conflict
+from autotune.cost_model.operand_strides import (
+    conflict_of,
+    pitches,
+    strided,
+    turned_conflict,
+)
 from autotune.cost_model.tiling import Floats, Tiles, Tiling
 from autotune.fusion.footprint import Footprint, input_footprint, is_depthwise
 from autotune.fusion.nest import Stage
-from autotune.graph.op import Family, Op, OpKind
+from autotune.graph.op import Family, OpKind
 from autotune.schedule.table import Ints
 from autotune.targets.spec import HardwareSpec, MatrixSpec, VectorSpec
 
@@ -172,11 +177,12 @@ def _passes(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> I
             run = (op, *(link.op for link in stage.links))
             kinds = tuple(PASSES.get(x.kind, Pass.SIMPLE) for x in run)
             reads = 1 + len({*op.inputs[1:], *(side.tensor for side in stage.sides)})
-            yield VectorWork(1, elements, reads, elements, kinds)
+            conflict = turned_conflict(tiling, stage, tiles, out, spec)
+            yield VectorWork(1, elements, reads, elements, kinds, conflict)
         case Family.TRANSPOSE:
-            pitches = _pitches(tiling, stage, tiles)
-            turned = [pitches[d] for d in op.ints("perm")]
-            conflict = _conflict(out, turned, spec)
+            dense = pitches(tiling, stage, tiles)
+            turned = [dense[d] for d in op.ints("perm")]
+            conflict = conflict_of(out, turned, spec)
             yield VectorWork(1, elements, 1, elements, conflict=conflict)
         case Family.RESHAPE:
             yield VectorWork(1, elements, 1, elements)
@@ -211,37 +217,12 @@ def _depthwise(
     assert is_depthwise(op, types)
     taps = math.prod(op.axes.taps(types[op.inputs[1]].shape))
     elements = _product(out)
-    stepped = _strided(op, _pitches(tiling, stage, tiles))
-    conflict = _conflict(out, stepped, spec)
+    stepped = strided(op, pitches(tiling, stage, tiles))
+    conflict = conflict_of(out, stepped, spec)
     yield VectorWork(1, elements, 2, elements, conflict=conflict)
     yield VectorWork(taps - 1, elements, 3, elements, conflict=conflict)
     if len(op.inputs) == 3:
         yield VectorWork(1, elements, 2, elements)
-
-
-def _strided(op: Op, pitches: list[Extent]) -> list[Extent]:
-    """Scratchpad strides from one window's image elements to those of the next."""
-    steps: tuple[Extent, ...] = op.axes.image(1, 1, op.ints("strides"))
-    return [pitch * step for pitch, step in zip(pitches, steps, strict=True)]
-
-
-def _pitches(tiling: Tiling, stage: Stage, tiles: Tiles) -> list[Extent]:
-    """Scratchpad strides of a stage's first operand: dense in the buffer that holds it."""
-    held = stage.operands[0]
-    if held is not None:
-        footprint = tiling.nest.buffers[held].footprint
-    else:
-        made = (s.footprint for s in tiling.nest.stages if s.output == stage.op.inputs[0])
-        need = input_footprint(stage.op, 0, stage.footprint, tiling.nest.types)
-        footprint = next(made, need)
-    pitches: list[Extent] = [1]
-    for axis in reversed(footprint[1:]):
-        pitches.append(pitches[-1] * tiling.axis_size(axis, tiles.sizes))
-    return pitches[::-1]
-
-
-def _conflict(sizes: list[Extent], strides: list[Extent], spec: HardwareSpec) -> Extent:
-    return pass_conflict(sizes, strides, spec.vector.lanes, spec.scratchpad.banks)
 
 
 def _softmax(elements: Extent, rows: Extent) -> Iterator[VectorWork]:
@@ -268,21 +249,31 @@ def _pool(
     kernel, dilations = op.ints("kernel"), op.ints("dilations")
     window, pixels = math.prod(kernel), _product([*op.axes.sizes(out)])
     image = out[op.axes.channel] * pixels
-    pitches = _pitches(tiling, stage, tiles)
-    down, across = op.axes.sizes(pitches)
-    steps = [*_strided(op, pitches)[1:], down * dilations[0], across * dilations[1]]
-    conflict = _conflict([*out[1:], *kernel], steps, spec)
+    dense = pitches(tiling, stage, tiles)
+    down, across = op.axes.sizes(dense)
+    steps = [*strided(op, dense)[1:], down * dilations[0], across * dilations[1]]
+    conflict = conflict_of([*out[1:], *kernel], steps, spec)
     yield VectorWork(out[op.axes.batch], image * window, 1, image, conflict=conflict)
     if op.kind is OpKind.MAX_POOL:
         return
     yield VectorWork(1, _product(out), 2 if stage.temps else 1, _product(out))
     if stage.temps:
-        ones = [
-            tiling.axis_size(a, tiles.sizes) for a in tiling.nest.buffers[stage.temps[0]].footprint
-        ]
-        yield VectorWork(2, _product(ones), 0, _product(ones))
-        yield VectorWork(1, pixels * window, 1, pixels)
-        yield VectorWork(1, pixels, 1, pixels, (Pass.DIVIDE,))
+        yield from _window_counts(tiling, stage, tiles, [*op.axes.sizes(out)], spec)
+
+
+def _window_counts(
+    tiling: Tiling, stage: Stage, tiles: Tiles, pixels: list[Extent], spec: HardwareSpec
+) -> Iterator[VectorWork]:
+    """How many elements of each window lie inside the tensor, for one image of one channel."""
+    kernel, strides, dilations = (stage.op.ints(n) for n in ("kernel", "strides", "dilations"))
+    footprint = tiling.nest.buffers[stage.temps[0]].footprint
+    ones = [tiling.axis_size(axis, tiles.sizes) for axis in stage.op.axes.sizes(footprint)]
+    yield VectorWork(2, _product(ones), 0, _product(ones))
+    steps = [ones[1] * strides[0], strides[1], ones[1] * dilations[0], dilations[1]]
+    conflict = conflict_of([*pixels, *kernel], steps, spec)
+    counted, window = _product(pixels), math.prod(kernel)
+    yield VectorWork(1, counted * window, 1, counted, conflict=conflict)
+    yield VectorWork(1, counted, 1, counted, (Pass.DIVIDE,))
 
 
 def _slide(
@@ -290,8 +281,8 @@ def _slide(
 ) -> VectorWork:
     op = stage.op
     window = op.int("before") + 1 + op.int("after")
-    pitches = _pitches(tiling, stage, tiles)
-    conflict = _conflict([*out, window], [*pitches, pitches[op.int("axis")]], spec)
+    dense = pitches(tiling, stage, tiles)
+    conflict = conflict_of([*out, window], [*dense, dense[op.int("axis")]], spec)
     elements = _product(out)
     return VectorWork(1, elements * window, 1, elements, conflict=conflict)
 

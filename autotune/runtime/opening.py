@@ -8,6 +8,7 @@ from pathlib import Path
 
 from autotune.cost_model.hpm import CostModel
 from autotune.errors import AutotuneError, PlanError
+from autotune.graph.axes import Layout
 from autotune.graph.graph import Graph
 from autotune.graph.onnx_import import load_onnx
 from autotune.graph.passes import simplify
@@ -27,12 +28,15 @@ class Source:
     plan: Plan | None
 
 
-def open_network(path: Path | str, dims: Dims = None) -> Graph:
-    """Read an ONNX file and simplify it. ``dims`` binds symbolic dimensions by name.
+def open_network(
+    path: Path | str, dims: Dims = None, layout: Layout = Layout.CHANNELS_FIRST
+) -> Graph:
+    """Read an ONNX file and simplify it, with its images in ``layout``: that of a spec where the
+    network is for one machine. ``dims`` binds symbolic dimensions by name.
 
     Raises ``ModelError`` naming the file, the place and the way out.
     """
-    return simplify(load_onnx(path, dims)).graph
+    return simplify(load_onnx(path, dims), layout).graph
 
 
 def open_source(
@@ -46,7 +50,11 @@ def open_source(
         return _planned(source, "plan", target, dims)
     if not isinstance(source, Graph) and _is_plan(Path(source)):
         return _planned(Plan.load(Path(source)), str(source), target, dims)
-    graph = simplify(source).graph if isinstance(source, Graph) else open_network(source, dims)
+    layout = Layout(target.spec.layout)
+    if isinstance(source, Graph):
+        graph = simplify(source, layout).graph
+    else:
+        graph = open_network(source, dims, layout)
     if plan is not None:
         plan.check_target(target.spec)
         plan.check_network(graph)
@@ -71,7 +79,7 @@ def _planned(plan: Plan, where: str, target: Target, dims: Dims) -> Source:
             f"{where}: names no network file; make it with 'autotune search', or open the network "
             "and give both: Session(graph, plan=plan)"
         )
-    graph = open_network(plan.network_file.check(), dims)
+    graph = open_network(plan.network_file.check(), dims, Layout(target.spec.layout))
     plan.check_network(graph)
     return Source(graph, plan)
 

@@ -11,7 +11,9 @@ from autotune.datasets import random_graphs
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group, is_convex
 from autotune.fusion.nest import Nest, Rejection
+from autotune.graph.axes import Layout
 from autotune.graph.graph import Graph
+from autotune.graph.passes import laid_out
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
@@ -33,8 +35,10 @@ _FROM_GRAPHS = 0.5
 
 
 def candidates(graphs: Sequence[Graph], spec: HardwareSpec, seed: int) -> Iterator[Candidate]:
-    """Endless candidates that are legal on ``spec``; a seed reproduces them."""
+    """Endless candidates that are legal on ``spec``, in its layout; a seed reproduces them."""
     rng = np.random.default_rng(seed)
+    layout = Layout(spec.layout)
+    graphs = [laid_out(graph, layout).graph for graph in graphs]
     number = 0
     while True:
         if graphs and rng.random() < _FROM_GRAPHS:
@@ -42,6 +46,7 @@ def candidates(graphs: Sequence[Graph], spec: HardwareSpec, seed: int) -> Iterat
             network = graph.name
         else:
             graph, network = next(random_graphs(rng, 1)), f"workload:{number}"
+            graph = laid_out(graph, layout).graph
             number += 1
         yield from _drawn(graph, network, spec, rng)
 

@@ -18,6 +18,9 @@ def _require(condition: bool, where: str, message: str) -> None:
 DATAFLOWS = ("os", "ws", "is")
 """Which operand a systolic array holds in place; the engine's codes are the positions."""
 
+LAYOUTS = ("channels_first", "channels_last")
+"""Where networks keep the channels of their images on a machine; the first is the default."""
+
 
 @dataclass(frozen=True, slots=True)
 class MatrixSpec:
@@ -197,7 +200,7 @@ class EnergySpec:
 @dataclass(frozen=True)
 class HardwareSpec:
     """A machine. Equal numbers make an equal ``profile_id``, whatever the name. ``physical`` is all
-    off by default: equal programs then cost the same, always."""
+    off by default: equal programs then cost the same, always. Networks are opened in ``layout``."""
 
     name: str
     description: str
@@ -211,18 +214,24 @@ class HardwareSpec:
     control: ControlSpec
     energy: EnergySpec
     physical: PhysicalSpec = field(default_factory=PhysicalSpec)
+    layout: str = LAYOUTS[0]
 
     def __post_init__(self) -> None:
         _require(1 <= self.cores <= 64, "cores", f"{self.cores} is not in 1..64")
         _require(1e6 <= self.clock_hz <= 1e11, "clock_hz", f"{self.clock_hz} is not in 1e6..1e11")
+        _require(
+            self.layout in LAYOUTS, "layout", f"{self.layout!r} is not one of: {', '.join(LAYOUTS)}"
+        )
 
     @cached_property
     def profile_id(self) -> str:
         """Hardware profile: 16 hex digits over every number, not over name and prose, nor over
-        physics that is off."""
+        physics that is off and the default layout."""
         left_out = {"name", "description", "sources"}
         if not self.physical.active:
             left_out.add("physical")
+        if self.layout == LAYOUTS[0]:
+            left_out.add("layout")
         numbers = {k: v for k, v in asdict(self).items() if k not in left_out}
         return hashlib.sha256(repr(sorted(numbers.items())).encode()).hexdigest()[:16]
 

@@ -34,6 +34,7 @@ OPTIONAL: dict[str, type] = {"physical": PhysicalSpec}
 """Tables that may be left out, as may any key of theirs; the dataclass has defaults."""
 
 _TOP: dict[str, type] = {"description": str, "sources": list, "cores": int, "clock_hz": float}
+_TOP_OPTIONAL: dict[str, type] = {"layout": str}
 _WORDS: dict[type, str] = {
     int: "a whole number",
     float: "a number",
@@ -70,8 +71,9 @@ def read_spec(path: Path) -> HardwareSpec:
 
 def parse_spec(name: str, document: Mapping[str, Any]) -> HardwareSpec:
     """The spec in a parsed TOML document. Raises ``SpecError`` naming key and value."""
-    _check_keys(document, [*_TOP, *SECTIONS], "", [*OPTIONAL])
-    top = {key: _typed(document[key], kind, key) for key, kind in _TOP.items()}
+    _check_keys(document, [*_TOP, *SECTIONS], "", [*_TOP_OPTIONAL, *OPTIONAL])
+    kinds = _TOP | {key: kind for key, kind in _TOP_OPTIONAL.items() if key in document}
+    top = {key: _typed(document[key], kind, key) for key, kind in kinds.items()}
     parts: dict[str, Any] = {
         key: _section(document[key], kind, key) for key, kind in SECTIONS.items()
     }

@@ -13,6 +13,8 @@ from autotune.datasets import random_graphs
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest, Rejection
+from autotune.graph.axes import Layout
+from autotune.graph.passes import laid_out
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.space import random_schedule
 from autotune.schedule.table import ScheduleTable
@@ -55,10 +57,12 @@ class Observation:
     dram_bytes: int
 
 
-def drawn(rng: np.random.Generator) -> tuple[Group, tuple[Nest, ...], Schedule]:
+def drawn(
+    rng: np.random.Generator, layout: Layout = Layout.CHANNELS_FIRST
+) -> tuple[Group, tuple[Nest, ...], Schedule]:
     """One random group with a random legal schedule."""
     while True:
-        graph = next(random_graphs(rng, 1))
+        graph = laid_out(next(random_graphs(rng, 1)), layout).graph
         group = Group.from_graph(graph, [op.name for op in graph.ops])
         nests = analyse(group)
         if isinstance(nests, Rejection):

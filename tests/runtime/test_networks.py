@@ -14,6 +14,7 @@ from autotune.fusion.analysis import analyse
 from autotune.fusion.candidates import greedy
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
+from autotune.graph.axes import Layout
 from autotune.graph.graph import Array, Graph
 from autotune.graph.reference import evaluate
 from autotune.runtime.choice import Choice
@@ -46,10 +47,11 @@ def ran(graph: Graph, feeds: dict[str, Array]) -> dict[str, Array]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("layout", Layout)
 @pytest.mark.parametrize("name", ["light_squeezenet", "light_resnet50"])
-def test_light_networks_match_the_outputs_shipped_beside_them(name: str) -> None:
+def test_light_networks_match_the_outputs_shipped_beside_them(name: str, layout: Layout) -> None:
     feeds, wanted = light_expected(name)
-    got = ran(open_network(light_path(name)), feeds)
+    got = ran(open_network(light_path(name), layout=layout), feeds)
     for output, value in wanted.items():
         np.testing.assert_allclose(got[output], value, rtol=1e-3, atol=1e-5)
 

@@ -11,10 +11,13 @@ import numpy as np
 import onnx
 import pytest
 import runtime_case as case
+from onnx import helper, numpy_helper
 
 from autotune.datasets import NETWORKS
 from autotune.errors import AutotuneError, InputError, ModelError, PlanError
+from autotune.graph.axes import Layout
 from autotune.graph.graph import Graph
+from autotune.graph.op import Family
 from autotune.graph.reference import evaluate
 from autotune.runtime.opening import open_network
 from autotune.runtime.program_cache import ProgramCache
@@ -86,6 +89,42 @@ def test_a_plan_file_finds_its_network(mlp: Path, tmp_path: Path) -> None:
     with Session(path, case.InterpretedTarget()) as running:
         feeds = case.inputs(graph)
         assert_reference(graph, feeds, running.run(feeds))
+
+
+def image_network(path: Path) -> Path:
+    """A residual pair of convolutions and a pooling, as a file."""
+    rng = np.random.default_rng(2)
+    weights = {"w": rng.standard_normal((4, 3, 3, 3)), "v": rng.standard_normal((4, 4, 1, 1))}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], "first", pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["a", "v"], ["p"], "second"),
+        helper.make_node("Add", ["p", "a"], ["s"], "sum"),
+        helper.make_node("GlobalAveragePool", ["s"], ["y"], "mean"),
+    ]
+    info = [
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        for name, shape in (("x", [1, 3, 6, 5]), ("y", [1, 4, 1, 1]))
+    ]
+    held = [numpy_helper.from_array(w.astype(np.float32), name) for name, w in weights.items()]
+    opset = [helper.make_opsetid("", 17)]
+    graph = helper.make_graph(nodes, "image", info[:1], info[1:], held)
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
+    return path
+
+
+def test_a_plan_opens_its_network_again_in_the_layout_of_its_machine(tmp_path: Path) -> None:
+    network, path = image_network(tmp_path / "image.onnx"), tmp_path / "image.plan"
+    spec = replace(case.SPEC, layout="channels_last")
+    graph = open_network(network, layout=Layout.CHANNELS_LAST)
+    plan = plan_for(graph, network_file=NetworkFile.of(network))
+    replace(plan, profile_id=spec.profile_id).save(path)
+    with Session(path, case.InterpretedTarget(spec)) as running:
+        assert {op.axes.channel for op in running.graph.ops if op.family is Family.CONV} == {3}
+        feeds = case.inputs(graph)
+        assert_reference(open_network(network), feeds, running.run(feeds))
+    again = Session(open_network(network), case.InterpretedTarget(spec), plan=Plan.load(path))
+    assert again.graph.fingerprint == graph.fingerprint
+    again.close()
 
 
 def test_a_plan_whose_network_has_changed_is_refused(mlp: Path, tmp_path: Path) -> None:

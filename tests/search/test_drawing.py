@@ -1,5 +1,6 @@
 """Drawing: calibration candidates are legal, of all networks, and quick to execute."""
 
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -11,6 +12,8 @@ from search_case import EDGE, residual
 from autotune.cost_model.analysis import Analysis
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import is_connected, is_convex
+from autotune.graph.axes import CHANNELS_LAST, Layout
+from autotune.graph.passes.channels_last import WINDOWS
 from autotune.lowering.lower import lower, nests_of
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import check
@@ -56,6 +59,15 @@ def test_drawn_candidates_are_legal_and_of_all_networks() -> None:
     networks = {candidate.network for candidate in drawn}
     assert "residual" in networks and any(n.startswith("workload:") for n in networks)
     assert {len(c.group.ops) for c in drawn} >= {1, 2, 3}
+
+
+def test_candidates_are_in_the_layout_of_the_machine() -> None:
+    for layout in Layout:
+        spec = replace(EDGE.spec, layout=layout.value)
+        drawn = islice(candidates((residual(),), spec, 4), 120)
+        windows = [op for c in drawn for op in c.group.ops if op.family in WINDOWS]
+        last = [op.axes == CHANNELS_LAST for op in windows]
+        assert windows and set(last) == {layout is Layout.CHANNELS_LAST}
 
 
 def test_a_seed_reproduces_the_draw() -> None:

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from autotune.errors import SpecError
+from autotune.graph.axes import Layout
 from autotune.targets.library import SPECS, load_spec, spec_names, target
 from autotune.targets.physical import PhysicalSpec
+from autotune.targets.spec import LAYOUTS
 
 EDGE = (SPECS / "edge.toml").read_text("utf-8")
 
@@ -64,6 +66,8 @@ def test_every_number_says_where_it_comes_from(name: str) -> None:
         ("bytes_per_cycle = 12.8", "bytes_per_cycle = -1", r"dram\.bytes_per_cycle: -1\.0 is not in"),
         ("clock_hz = 1.0e9", "clock_hz = 1.0e30", r"clock_hz: 1e\+30 is not in"),
         ("cores = 1", "cores = 0", r"cores: 0 is not in 1\.\.64"),
+        ("cores = 1", 'layout = "nhwc"\ncores = 1', r"layout: 'nhwc' is not one of: channels_first, "),
+        ("cores = 1", "layout = 3\ncores = 1", r"layout: 3 is not a text"),
         ("[energy]", "[energies]", r"energy: missing"),
         ("queue_depth = 16", "queue_depth = ", r"not valid TOML.*line"),
         ("[control]", "[extra]\nx = 1\n[control]", r"extra: unknown key"),
@@ -75,6 +79,17 @@ def test_a_bad_number_is_named_with_its_range(
 ) -> None:
     assert old in EDGE
     assert re.search(said, refusal(tmp_path, EDGE.replace(old, new, 1)))
+
+
+def test_the_default_layout_is_no_part_of_the_profile_and_another_one_is(tmp_path: Path) -> None:
+    def profile(layout: str) -> str:
+        path = tmp_path / "edge.toml"
+        path.write_text(f'layout = "{layout}"\n{EDGE}', "utf-8")
+        return load_spec(path).profile_id
+
+    edge = load_spec("edge").profile_id
+    assert profile("channels_first") == edge != profile("channels_last")
+    assert tuple(Layout) == LAYOUTS
 
 
 @pytest.mark.parametrize(

@@ -27,14 +27,20 @@ def simplify(graph: Graph, layout: Layout = Layout.CHANNELS_FIRST) -> PassResult
     """Run every pass in order until a whole round changes nothing; then hold the images in
     ``layout``, and simplify what that leaves. A network that is channels-last stays so.
     """
-    result = _settled(graph)
+    settled = _settled(graph)
+    turned = laid_out(settled.graph, layout)
+    return PassResult(turned.graph, (*settled.notes, *turned.notes))
+
+
+def laid_out(graph: Graph, layout: Layout) -> PassResult:
+    """The graph with its images in ``layout``, simplified if that changed it."""
     if layout is Layout.CHANNELS_FIRST:
-        return result
-    turned = ChannelsLast().run(result.graph)
+        return PassResult(graph, ())
+    turned = ChannelsLast().run(graph)
     if not turned.notes:
-        return result
+        return turned
     settled = _settled(turned.graph)
-    return PassResult(settled.graph, (*result.notes, *turned.notes, *settled.notes))
+    return PassResult(settled.graph, (*turned.notes, *settled.notes))
 
 
 def _settled(graph: Graph) -> PassResult:
