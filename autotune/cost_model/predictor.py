@@ -114,6 +114,8 @@ class Predictor:
                 self.spec.cores,
                 ENUMERATED,
                 np.random.default_rng(0),
+                self.spec.grain,
+                self.spec.buffers,
             )
             if not len(table):
                 raise ScheduleError(

@@ -108,9 +108,10 @@ def enumerate_nest(
     limit: int,
     rng: np.random.Generator,
     grain: int = 1,
+    buffers: int = 2,
 ) -> ScheduleTable:
     """At most ``limit`` legal schedules of a nest on cores of ``capacity_elements`` fp32 elements,
-    whose innermost tiles are multiples of ``grain``.
+    whose innermost tiles are multiples of ``grain`` and have up to ``buffers`` copies.
 
     Empty when none fits. Where there are more, half of the rows are those of the largest tiles
     and the rest is drawn with ``rng``. Rows that would give equal programs appear once.
@@ -120,10 +121,10 @@ def enumerate_nest(
     fits = np.stack(
         [single <= capacity_elements, (double <= capacity_elements) & (double > single)]
     )
-    cells = np.flatnonzero(fits)
+    cells = np.flatnonzero(fits[:buffers])
     if not len(cells):
         return ScheduleTable.of(nest, ())
-    buffers, *picked = np.unravel_index(cells, fits.shape)
+    copies, *picked = np.unravel_index(cells, fits[:buffers].shape)
     extent_columns = [axis[index] for axis, index in zip(grid.axes, picked, strict=True)]
     split, orders = _orders(nest, extent_columns, cores)
     variants = np.array([len(options) for options in orders], dtype=np.int64)[split]
@@ -142,7 +143,7 @@ def enumerate_nest(
         tile,
         rows[:, :rank],
         k_tile.reshape(-1, len(chosen)).T.copy(),
-        buffers[chosen] + 1,
+        copies[chosen] + 1,
         rows[:, rank],
     )
 
@@ -197,14 +198,18 @@ def _choose(
 
 
 def default_schedule(
-    nests: tuple[Nest, ...], capacity_elements: int, cores: int, grain: int = 1
+    nests: tuple[Nest, ...],
+    capacity_elements: int,
+    cores: int,
+    grain: int = 1,
+    buffers: int = 2,
 ) -> Schedule | None:
     """A legal schedule by rule alone: least traffic, then fewest tiles, double buffers, all cores.
     None when none fits. What runs before anything was measured."""
     parts = []
     for nest in nests:
         rng = np.random.default_rng(0)
-        table = enumerate_nest(nest, capacity_elements, cores, 2048, rng, grain)
+        table = enumerate_nest(nest, capacity_elements, cores, 2048, rng, grain, buffers)
         if not len(table):
             return None
         cost = loaded_elements(nest, table) + tile_count(nest, table) * _TILE_ELEMENTS

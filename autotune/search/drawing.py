@@ -98,7 +98,9 @@ def _nest_schedules(
 ) -> list[NestSchedule]:
     """Schedules of a nest of at most ``limit`` instructions: near-good and uniform ones mixed;
     empty when none is legal."""
-    table = enumerate_nest(nest, spec.scratchpad_elements, spec.cores, _ENUMERATED, rng)
+    table = enumerate_nest(
+        nest, spec.scratchpad_elements, spec.cores, _ENUMERATED, rng, spec.grain, spec.buffers
+    )
     if not len(table):
         return []
     analysis = Analysis(nest, table, spec)

@@ -14,7 +14,12 @@ from autotune.schedule.table import Ints, ScheduleTable
 
 
 def neighbours(
-    nest: Nest, table: ScheduleTable, capacity_elements: int, cores: int, grain: int = 1
+    nest: Nest,
+    table: ScheduleTable,
+    capacity_elements: int,
+    cores: int,
+    grain: int = 1,
+    buffers: int = 2,
 ) -> ScheduleTable:
     """Legal schedules one step from those of ``table``, each once: an extent one or two candidates
     up or down, one extent up and another down (capacity binds, so single steps up rarely fit),
@@ -29,7 +34,8 @@ def neighbours(
         columns[:, -2],
         columns[:, -1],
     )
-    return near.take(np.flatnonzero(scratchpad_elements(nest, near) <= capacity_elements))
+    fits = scratchpad_elements(nest, near) <= capacity_elements
+    return near.take(np.flatnonzero(fits & (near.buffers <= buffers)))
 
 
 def _columns(table: ScheduleTable) -> Ints:

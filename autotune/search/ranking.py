@@ -112,7 +112,8 @@ class Ranking:
 
     def _nest(self, nest: Nest, effort: Effort, rng: np.random.Generator) -> Ranked:
         capacity, cores = self.spec.scratchpad_elements, self.spec.cores
-        table = enumerate_nest(nest, capacity, cores, effort.enumerated, rng)
+        grain, buffers = self.spec.grain, self.spec.buffers
+        table = enumerate_nest(nest, capacity, cores, effort.enumerated, rng, grain, buffers)
         if not len(table):
             return Ranked.nothing()
         if len(table) > effort.predicted:
@@ -121,7 +122,7 @@ class Ranking:
         ranked = self._sorted(nest, table)
         for _ in range(effort.rounds):
             best = [schedule.nests[0] for schedule in ranked.schedules[: effort.refined]]
-            near = neighbours(nest, ScheduleTable.of(nest, best), capacity, cores)
+            near = neighbours(nest, ScheduleTable.of(nest, best), capacity, cores, grain, buffers)
             if len(near):
                 ranked = self._best_of(ranked, self._sorted(nest, near))
         return ranked

@@ -200,7 +200,10 @@ class EnergySpec:
 @dataclass(frozen=True)
 class HardwareSpec:
     """A machine. Equal numbers make an equal ``profile_id``, whatever the name. ``physical`` is all
-    off by default: equal programs then cost the same, always. Networks are opened in ``layout``."""
+    off by default: equal programs then cost the same, always. Networks are opened in ``layout``.
+    Innermost tiles of schedules are multiples of ``grain`` elements, or whole: what the machine
+    moves or computes at once. A tile has up to ``buffers`` copies: one where no unit loads ahead.
+    """
 
     name: str
     description: str
@@ -215,6 +218,8 @@ class HardwareSpec:
     energy: EnergySpec
     physical: PhysicalSpec = field(default_factory=PhysicalSpec)
     layout: str = LAYOUTS[0]
+    grain: int = 1
+    buffers: int = 2
 
     def __post_init__(self) -> None:
         _require(1 <= self.cores <= 64, "cores", f"{self.cores} is not in 1..64")
@@ -222,16 +227,18 @@ class HardwareSpec:
         _require(
             self.layout in LAYOUTS, "layout", f"{self.layout!r} is not one of: {', '.join(LAYOUTS)}"
         )
+        _require(1 <= self.grain <= 4096, "grain", f"{self.grain} is not in 1..4096")
+        _require(self.buffers in (1, 2), "buffers", f"{self.buffers} is not 1 or 2")
 
     @cached_property
     def profile_id(self) -> str:
         """Hardware profile: 16 hex digits over every number, not over name and prose, nor over
-        physics that is off and the default layout."""
+        physics that is off and defaults of what schedules and networks look like."""
         left_out = {"name", "description", "sources"}
         if not self.physical.active:
             left_out.add("physical")
-        if self.layout == LAYOUTS[0]:
-            left_out.add("layout")
+        defaults = (("layout", LAYOUTS[0]), ("grain", 1), ("buffers", 2))
+        left_out |= {name for name, value in defaults if getattr(self, name) == value}
         numbers = {k: v for k, v in asdict(self).items() if k not in left_out}
         return hashlib.sha256(repr(sorted(numbers.items())).encode()).hexdigest()[:16]
 

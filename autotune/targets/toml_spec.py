@@ -34,7 +34,7 @@ OPTIONAL: dict[str, type] = {"physical": PhysicalSpec}
 """Tables that may be left out, as may any key of theirs; the dataclass has defaults."""
 
 _TOP: dict[str, type] = {"description": str, "sources": list, "cores": int, "clock_hz": float}
-_TOP_OPTIONAL: dict[str, type] = {"layout": str}
+_TOP_OPTIONAL: dict[str, type] = {"layout": str, "grain": int, "buffers": int}
 _WORDS: dict[type, str] = {
     int: "a whole number",
     float: "a number",

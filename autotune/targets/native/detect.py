@@ -30,13 +30,14 @@ from autotune.targets.spec import (
     VectorSpec,
 )
 
-SCHEMA = 1
+SCHEMA = 2
 """Of the file with the figures, and of what is measured: raise it when either changes."""
 
 THREADS_LIMIT = 64
 """Cores that a spec may have."""
 
 DEFAULT_L2_BYTES = 512 << 10
+MOST_NEAR_BYTES = 32 << 20
 STREAM_BYTES = (64 << 20, 512 << 20)
 """Memory that the bandwidth is measured on, at least and at most: four times the L3 between."""
 
@@ -47,12 +48,13 @@ ASSUMED_CLOCK_HZ, ASSUMED_PIPES, ASSUMED_BYTES_PER_CYCLE = 2.5e9, 2, 4.0
 @dataclass(frozen=True, slots=True)
 class HostFigures:
     """The measured part of the host's spec, rounded to two digits. ``pipes`` are multiply-adds of a
-    whole vector per cycle and core; ``clock_hz`` is such that they make up the measured peak."""
+    whole vector per cycle and core; ``clock_hz`` is such that they make up the measured peak.
+    ``near_bytes`` is what a core may keep in cache at once."""
 
     clock_hz: float
     pipes: int
     lanes: int
-    l2_bytes: int
+    near_bytes: int
     bytes_per_cycle: float
 
 
@@ -73,9 +75,10 @@ def detected(threads: int | None = None) -> HardwareSpec:
 
 
 def host_spec(threads: int, figures: HostFigures) -> HardwareSpec:
-    """The spec of a CPU. Scratchpad is the L2, DRAM main memory; a cache line is a burst, a page a
-    row. Set-up times are those of a call, and latencies typical of servers: both coarse, the cost
-    model learns the rest."""
+    """The spec of a CPU. Scratchpad is what a core keeps in cache, DRAM main memory; a cache line is a
+    burst, a page a row. Set-up times are those of a call, and latencies typical of servers: both
+    coarse, the cost model learns the rest. Images are channels-last, tiles whole pairs of vectors;
+    a second buffer would bring nothing, since no unit loads ahead."""
     clock, lanes = figures.clock_hz, figures.lanes
     nanoseconds = clock / 1e9
     return HardwareSpec(
@@ -86,7 +89,7 @@ def host_spec(threads: int, figures: HostFigures) -> HardwareSpec:
         clock_hz=clock,
         matrix=MatrixSpec(figures.pipes, lanes, "os", setup_cycles=20),
         vector=VectorSpec(lanes, setup_cycles=20, divide_cycles=5, transcendental_cycles=12),
-        scratchpad=ScratchpadSpec(figures.l2_bytes, banks=2 * lanes, ports=4),
+        scratchpad=ScratchpadSpec(figures.near_bytes, banks=2 * lanes, ports=4),
         dram=DramSpec(
             bytes_per_cycle=figures.bytes_per_cycle,
             burst_bytes=64,
@@ -100,7 +103,18 @@ def host_spec(threads: int, figures: HostFigures) -> HardwareSpec:
         ),
         control=ControlSpec(dispatch_cycles=10, queue_depth=64),
         energy=EnergySpec(*(0,) * 11),
+        layout="channels_last",
+        grain=2 * lanes,
+        buffers=1,
     )
+
+
+def near_bytes(l2_bytes: int | None, l3_bytes: int | None) -> int:
+    """What a core may keep in cache: its L2, or half of its part of the L3 where that is more.
+    Operands are read where they lie, so that schedules need no tile to fit the L2: larger tiles
+    leave the blocking to the micro-kernels, which know it better."""
+    nearest = l2_bytes or DEFAULT_L2_BYTES
+    return min(MOST_NEAR_BYTES, max(nearest, (l3_bytes or 0) // 2)) // 4 * 4
 
 
 @functools.cache
@@ -135,12 +149,10 @@ def _key(isa: VectorIsa, threads: int) -> str:
 
 
 def _measured(isa: VectorIsa, threads: int) -> HostFigures:
-    l2_bytes = (topology.cache_bytes(2) or DEFAULT_L2_BYTES) // 4 * 4
+    near = near_bytes(topology.cache_bytes(2), topology.cache_bytes(3))
     if not available():
         clock = topology.clock_hz() or ASSUMED_CLOCK_HZ
-        return HostFigures(
-            rounded(clock), ASSUMED_PIPES, isa.lanes, l2_bytes, ASSUMED_BYTES_PER_CYCLE
-        )
+        return HostFigures(rounded(clock), ASSUMED_PIPES, isa.lanes, near, ASSUMED_BYTES_PER_CYCLE)
     from autotune.targets.native.compiler import Compiler
     from autotune.targets.native.probe import probed
 
@@ -149,7 +161,7 @@ def _measured(isa: VectorIsa, threads: int) -> HostFigures:
     found = probed(Compiler(isa), threads, min(high, max(low, 4 * l3_bytes)))
     pipes = max(1, round(found.fmas_per_second / isa.lanes / found.clock_hz))
     clock = rounded(found.fmas_per_second / isa.lanes / pipes)
-    return HostFigures(clock, pipes, isa.lanes, l2_bytes, rounded(found.bytes_per_second / clock))
+    return HostFigures(clock, pipes, isa.lanes, near, rounded(found.bytes_per_second / clock))
 
 
 def rounded(value: float) -> float:

@@ -19,6 +19,7 @@ from autotune.isa.verifier import verify
 from autotune.kernels.native import Plan, ThreadPool
 from autotune.targets.arrays import array_for
 from autotune.targets.native.compiler import Compiler
+from autotune.targets.native.executable import Executable, Network
 from autotune.targets.native.host import available, host_isa
 from autotune.targets.native.loader import Bound, Linked, bind, link
 from autotune.targets.native.perf_event import EVENTS, PerfCounters
@@ -122,6 +123,14 @@ class NativeTarget:
         sample = Sample(once.run())
         outputs = {t.name: arrays[t.name] for t in program.tensors if t.role is Role.OUTPUT}
         return self._execution(program, sample, None), outputs
+
+    def executable(self, network: Network) -> Executable:
+        """A whole plan as one call: compiled, its constants packed and its tensors placed. Raises
+        ``ProgramError`` for an illegal program."""
+        for part in network.parts:
+            self._checked(part.program)
+        isa = host_isa() if available() else None
+        return Executable(network, _pool(self.threads), isa, _compiler())
 
     def _execution(
         self, program: Program, sample: Sample, perf: Mapping[str, int] | None
