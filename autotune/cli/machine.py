@@ -70,11 +70,11 @@ def explain(heading: dict[str, str], spec: HardwareSpec) -> None:
 
 @targets.command("list")
 def list_targets(json: JsonOption = False) -> None:
-    """The shipped specs."""
+    """The shipped specs, and this machine."""
     from autotune.targets.derived import derived, spelled
-    from autotune.targets.library import load_spec, spec_names
+    from autotune.targets.library import HOST, load_spec, spec_names
 
-    specs = [load_spec(name) for name in spec_names()]
+    specs = [load_spec(name) for name in (*spec_names(), HOST)]
     if json:
         emit([asdict(spec) | {"profile_id": spec.profile_id} for spec in specs])
         return
@@ -89,7 +89,8 @@ def list_targets(json: JsonOption = False) -> None:
 
 @targets.command("show")
 def show_target(
-    name: Annotated[str, typer.Argument(help="Spec name or file.")], json: JsonOption = False
+    name: Annotated[str, typer.Argument(help="Spec name or file, or cpu.")],
+    json: JsonOption = False,
 ) -> None:
     """A spec's numbers, what follows from them, what is odd about them, and their sources."""
     from autotune.targets.library import load_spec
@@ -105,12 +106,13 @@ def show_target(
 
 @targets.command("check")
 def check_target(
-    file: Annotated[Path, typer.Argument(help="TOML file.")], json: JsonOption = False
+    file: Annotated[Path, typer.Argument(help="TOML file, or cpu.")], json: JsonOption = False
 ) -> None:
     """Whether a spec file is complete and its numbers are possible; warns of implausible ones."""
+    from autotune.targets.library import is_host, load_spec
     from autotune.targets.toml_spec import read_spec
 
-    spec = read_spec(file)
+    spec = load_spec(str(file)) if is_host(str(file)) else read_spec(file)
     if json:
         emit({"ok": True} | explained(spec))
         return

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autotune.cli.console import emit, facts, show
-from autotune.cli.options import JsonOption, TargetOption
+from autotune.cli.options import JsonOption, TargetOption, ThreadsOption, with_threads
 from autotune.cli.tracing import TraceLimitOption, TraceOption, emulated, trace_file
 from autotune.errors import InputError
 
 if TYPE_CHECKING:
     from autotune.targets.emulator import EmulatorTarget
-    from autotune.targets.protocol import Execution
+    from autotune.targets.protocol import Execution, Target
 
 MARK_COLUMNS = (
     "cycles",
@@ -33,6 +33,7 @@ MARK_COLUMNS = (
 def time(
     file: Annotated[str, typer.Argument(help="Assembly or binary program; - for stdin.")],
     target: TargetOption = "edge",
+    threads: ThreadsOption = None,
     parameter: Annotated[
         list[str] | None,
         typer.Option("--parameter", help="Value of a runtime parameter: NUMBER=INT; repeatable."),
@@ -47,12 +48,17 @@ def time(
     from autotune.cli.drift_memory import open_machine
     from autotune.cli.program_files import read_program
     from autotune.report.trace_file import check_place
+    from autotune.targets.library import is_host
 
     if trace is not None:
         check_place(trace)
     values = parameters(parameter)
-    machine = emulated(open_machine(target))
-    program = read_program(file, scratchpad_elements=machine.spec.scratchpad_elements)
+    opened = open_machine(with_threads(target, threads))
+    program = read_program(file, scratchpad_elements=opened.spec.scratchpad_elements)
+    if is_host(opened.name) and not marks and trace is None:
+        _time_here(program.name, opened, opened.time(program, values), counters, json)
+        return
+    machine = emulated(opened)
     profile = machine.profile(program, parameters=values)
     if trace is not None:
         with trace_file(trace, program.name, machine, trace_limit) as out:
@@ -60,6 +66,7 @@ def time(
     execution, by_mark = profile.execution, profile.marks
     if json:
         document = _document(program.name, machine, execution)
+        document["units"] = _units(execution.counters)
         if counters:
             document["counters"] = dict(execution.counters)
         if marks:
@@ -89,7 +96,30 @@ def parameters(options: list[str] | None) -> dict[int, int]:
     return found
 
 
-def _document(name: str, machine: EmulatorTarget, execution: Execution) -> dict[str, Any]:
+def _time_here(
+    name: str, machine: Target, execution: Execution, counters: bool, json: bool
+) -> None:
+    """What this machine took, and how sure that is."""
+    if json:
+        document = _document(name, machine, execution)
+        emit(document | ({"counters": dict(execution.counters)} if counters else {}))
+        return
+    found = execution.counters
+    facts(
+        {
+            "program": name,
+            "median": f"{found['nanoseconds'] / 1e3:,.2f} µs of {found['repeats']:,} repeats",
+            "fastest": f"{found['nanoseconds_min'] / 1e3:,.2f} µs",
+            "spread": f"{found['spread_ppm'] / 1e4:.1f} %{' (noisy)' if found['noisy'] else ''}",
+            "cycles": f"{execution.cycles:,} at {machine.spec.clock_hz / 1e9:g} GHz",
+            "tensor bytes": f"{execution.dram_bytes:,}",
+        }
+    )
+    if counters:
+        show("counters", ("counter", "value"), [(k, f"{v:,}") for k, v in found.items()])
+
+
+def _document(name: str, machine: Target, execution: Execution) -> dict[str, Any]:
     return {
         "program": name,
         "target": machine.name,
@@ -97,7 +127,6 @@ def _document(name: str, machine: EmulatorTarget, execution: Execution) -> dict[
         "seconds": execution.cycles / machine.spec.clock_hz,
         "energy_fj": execution.energy_fj,
         "dram_bytes": execution.dram_bytes,
-        "units": _units(execution.counters),
     }
 
 

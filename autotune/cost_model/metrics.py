@@ -12,8 +12,9 @@ Floats = npt.NDArray[np.float64]
 
 
 def mape(actual: Floats, predicted: Floats) -> float:
-    """Mean of |predicted − actual| / actual; a share, 0.08 is 8 %."""
-    return float(np.mean(np.abs(predicted - actual) / actual))
+    """Mean of |predicted − actual| / actual; a share, 0.08 is 8 %. Costs are whole numbers: one that
+    is 0, as energy is where it cannot be measured, counts as 1."""
+    return float(np.mean(np.abs(predicted - actual) / np.maximum(actual, 1.0)))
 
 
 def spearman(actual: Floats, predicted: Floats) -> float:

@@ -64,7 +64,8 @@ def train(data: Dataset, chosen: npt.NDArray[np.bool_], seed: int) -> Ratios:
     x, weight = data.x[rows], (data.part * data.weight[data.owner])[rows]
 
     def ratio(measured: Floats, analytic: Floats, rounds: int) -> xgb.Booster:
-        target = np.log(measured / np.maximum(analytic, 1.0))[data.owner][rows]
+        # a machine without energy counters measures 0 of it
+        target = np.log(np.maximum(measured, 1.0) / np.maximum(analytic, 1.0))[data.owner][rows]
         return boost(x, target, weight, seed, rounds)
 
     energy = data.analytic_energy(data.part * data.cycles[data.owner])

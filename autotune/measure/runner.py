@@ -18,7 +18,7 @@ from autotune.measure.packing import packed
 from autotune.measure.pool import SHARED, Pool
 from autotune.measure.process import SUPPORTED
 from autotune.schedule.candidate import Candidate
-from autotune.targets.protocol import Target
+from autotune.targets.protocol import RunsAlone, Target
 
 MANY = 64
 """Candidates that are worth starting worker processes for, whatever they are."""
@@ -36,7 +36,8 @@ class Runner:
     """A ``Measurer`` of one target on this machine.
 
     ``workers`` is the number of processes; None: one per core if the candidates are many, else none;
-    1: always this process. A target goes to a worker pickled, with its present state, batch by
+    1: always this process. A target that runs alone has one process of its own, whatever that says.
+    A target goes to a worker pickled, with its present state, batch by
     batch; one that cannot be pickled is measured in this process. A candidate that takes a worker
     longer than ``timeout_seconds`` fails. Raises ``InputError`` for ``workers`` below 1.
     """
@@ -59,18 +60,25 @@ class Runner:
         Closing the iterator, Ctrl-C included, ends what is being measured at once.
         """
         source = iter(candidates)
-        workers = self.pool.size if self.workers is None else self.workers
-        if workers == 1 or not SUPPORTED or packed(self.target) is None:
+        alone = isinstance(self.target, RunsAlone)
+        workers = self._workers(alone)
+        if (workers == 1 and not alone) or not SUPPORTED or packed(self.target) is None:
             yield from map(self._here, source)
             return
-        first = deque(islice(source, self._many()))
-        if len(first) < self._many():
+        many = 1 if alone else self._many()
+        first = deque(islice(source, many))
+        if len(first) < many:
             yield from self._for_a_while(first)
         if first:
             rest = chain(first, source)
             yield from Dispatch(
                 self.target, rest, self.lower, self.pool, workers, self.timeout_seconds, self.clock
             ).run()
+
+    def _workers(self, alone: bool) -> int:
+        if alone:
+            return 1
+        return self.pool.size if self.workers is None else self.workers
 
     def _many(self) -> int:
         if self.workers is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from autotune.cost_model.features import FEATURE_VERSION
 from autotune.cost_model.hpm import MIN_RECORDS, CostModel
-from autotune.errors import ScheduleError
+from autotune.errors import InputError, ScheduleError
 from autotune.fusion.candidates import greedy, unfused
 from autotune.fusion.partition import Partition
 from autotune.graph.graph import Graph
@@ -57,9 +57,11 @@ def search(
     model. ``start`` are partitions to begin from besides those of the strategies, ``known`` the
     measurements that count instead of the store's (of a machine that has drifted, the fresh ones).
     Raises ``ScheduleError`` when an operator has no legal schedule on the target, and
-    ``InputError`` for an unknown objective.
+    ``InputError`` for an unknown objective, or energy on a machine that does not tell it.
     """
     goal = Objective.parse(objective)
+    if goal is Objective.ENERGY and not target.spec.energy.known:
+        raise InputError(f"{target.name} does not measure energy; search for {Objective.LATENCY}")
     heard = silent if progress is None else progress
     if known is None:
         known = () if store is None else store.records(target.spec.profile_id)

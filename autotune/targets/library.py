@@ -84,6 +84,5 @@ def target(name_or_path: Path | str, threads: int | None = None) -> Target:
     if is_host(name_or_path):
         from autotune.targets.native.target import NativeTarget
 
-        spec = load_spec(name_or_path)
-        return NativeTarget(spec, f"{HOST}:{spec.cores}")
+        return NativeTarget(load_spec(name_or_path))
     return EmulatorTarget(load_spec(name_or_path), str(name_or_path))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy.typing as npt
 
@@ -58,3 +58,12 @@ class Target(Protocol):
         """Execute with numbers: arrays for every INPUT and CONSTANT tensor by name, of the declared
         shape and format (``autotune.targets.arrays``); returns the cost and the OUTPUT tensors."""
         ...
+
+
+@runtime_checkable
+class RunsAlone(Protocol):
+    """A target that runs on this very machine, so that a measurement slows another at the same
+    time, and a crash takes its process along: one worker process measures it, never the tuner's
+    own. Marked by having the attribute."""
+
+    runs_alone: bool

@@ -196,6 +196,11 @@ class EnergySpec:
             value = getattr(self, row.name)
             _require(0 <= value <= 10**12, f"energy.{row.name}", f"{value} is not in 0..10^12")
 
+    @property
+    def known(self) -> bool:
+        """Whether the machine's energy is known at all: a real one may not tell it."""
+        return any(getattr(self, row.name) for row in fields(self))
+
 
 @dataclass(frozen=True)
 class HardwareSpec:

@@ -64,8 +64,8 @@ def default_threads() -> int:
 
 
 def detected(threads: int | None = None) -> HardwareSpec:
-    """This machine with ``threads`` cores (None: all that this process may use) as a spec named
-    ``cpu``. Measures for about a second when the machine was never seen before, with that many
+    """This machine with ``threads`` cores (None: all that this process may use) as a spec,
+    ``cpu:2`` of two threads. Measures for about a second when the machine was never seen before, with that many
     threads. Raises ``SpecError`` for threads that the machine has not."""
     most = default_threads()
     count = most if threads is None else threads
@@ -82,7 +82,7 @@ def host_spec(threads: int, figures: HostFigures) -> HardwareSpec:
     clock, lanes = figures.clock_hz, figures.lanes
     nanoseconds = clock / 1e9
     return HardwareSpec(
-        name="cpu",
+        name=f"cpu:{threads}",
         description=f"{threads} × {topology.model_name()}, measured",
         sources=("measured on this machine (autotune/targets/native/probe.py)",),
         cores=threads,

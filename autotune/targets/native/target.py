@@ -86,12 +86,10 @@ class NativeTarget:
         arrays = {tensor.name: drawn(tensor) for tensor in program.tensors}
         linked = _linked(checked, arrays)
         pointers = _pointers(program, arrays)
-        pool = _pool(self.threads)
         with _TURN:
-            once = _Repeats(linked, pool, 1, pointers, given)
+            once = _Repeats(linked, _pool(self.threads), 1, pointers, given)
             once.run()  # tensors and code come into memory
-            several = _Repeats(linked, pool, batch_of(int(once.run()[0])), pointers, given)
-            several.run()
+            several = once.repeated(batch_of(int(once.run()[0])))
             sample = sampled(several.run)
             perf = several.counted()
         return self._execution(program, sample, perf)
@@ -232,9 +230,17 @@ class _Repeats:
         pointers: npt.NDArray[np.int64],
         parameters: npt.NDArray[np.int64],
     ) -> None:
-        self._count = count
+        self._linked, self._count = linked, count
         self._plan = Plan([(linked.streams, linked.table)] * count, pool, linked)
         self._arguments = pointers, parameters
+
+    def repeated(self, count: int) -> _Repeats:
+        """The same, ``count`` times within a call; run once, as it has step tables of its own."""
+        if count == self._count:
+            return self
+        more = _Repeats(self._linked, self._plan.pool, count, *self._arguments)
+        more.run()
+        return more
 
     def run(self) -> npt.NDArray[np.int64]:
         """Nanoseconds of every repeat."""

@@ -1,0 +1,123 @@
+"""The host as a spec: what is measured is plausible, kept, and named by all that it depends on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autotune.errors import SpecError
+from autotune.targets.library import host_name, load_spec, target
+from autotune.targets.native import detect, topology
+from autotune.targets.native.detect import HostFigures, default_threads, detected, host_spec
+from autotune.targets.native.host import available
+from autotune.targets.plausibility import warnings_of
+
+FIGURES = HostFigures(3.2e9, 2, 8, 1 << 19, 7.1)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache folder, and figures that are counted instead of measured."""
+    monkeypatch.setenv("AUTOTUNE_HOME", str(tmp_path))
+    detect._figures.cache_clear()
+    return tmp_path / "cache" / "hosts"
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Threads of every measurement that was made; each finds another clock."""
+    made: list[int] = []
+
+    def measure(isa: object, threads: int) -> HostFigures:
+        made.append(threads)
+        return replace(FIGURES, clock_hz=1e9 * len(made))
+
+    monkeypatch.setattr(detect, "_measured", measure)
+    return made
+
+
+@pytest.mark.skipif(not available(), reason="llvmlite is not installed")
+def test_what_is_measured_is_a_cpu(cache: Path) -> None:
+    spec = detected(1)
+    assert 5e8 < spec.clock_hz < 1e10
+    assert 1 <= spec.matrix.rows <= 8, "pipes"
+    assert 0.1 <= spec.dram.bytes_per_cycle <= 1000
+    assert not spec.energy.known and warnings_of(spec) == ()
+
+
+def test_a_profile_stays_until_the_machine_changes(
+    cache: Path, measured: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = detected(1)
+    detect._figures.cache_clear()
+    assert detected(1).profile_id == first.profile_id and measured == [1]
+    monkeypatch.setattr(topology, "model_name", lambda: "another CPU")
+    detect._figures.cache_clear()
+    assert detected(1).profile_id != first.profile_id and measured == [1, 1]
+    assert len(list(cache.iterdir())) == 2
+
+
+@pytest.mark.parametrize("damage", ["", "[]", "{}", '{"key": 1, "figures": {}}', "wrong key"])
+def test_figures_that_cannot_be_read_are_measured_again(
+    cache: Path, measured: list[int], damage: str
+) -> None:
+    detected(1)
+    (path,) = cache.iterdir()
+    if damage == "wrong key":
+        damage = json.dumps(json.loads(path.read_text()) | {"key": "another"})
+    path.write_text(damage)
+    detect._figures.cache_clear()
+    detected(1)
+    assert measured == [1, 1]
+
+
+def test_a_folder_that_cannot_be_written_costs_measuring_again(
+    cache: Path, measured: list[int]
+) -> None:
+    cache.parent.write_text("a file where the folder should be")
+    detected(1)
+    detect._figures.cache_clear()
+    assert detected(1).clock_hz == 2e9
+
+
+def test_a_thread_count_is_a_machine_of_its_own() -> None:
+    one, two = host_spec(1, FIGURES), host_spec(2, FIGURES)
+    assert one.profile_id != two.profile_id
+    assert (one.name, one.cores, two.name, two.cores) == ("cpu:1", 1, "cpu:2", 2)
+    assert one.peak_macs_per_cycle == 16
+
+
+def test_threads_that_the_machine_has_not_are_refused() -> None:
+    for threads in (0, default_threads() + 1):
+        with pytest.raises(SpecError, match=f"{threads} threads; this process may use 1 to"):
+            detected(threads)
+
+
+def test_the_host_is_opened_by_name_with_threads(cache: Path, measured: list[int]) -> None:
+    assert target("cpu", threads=1).name == target("cpu:1").name == load_spec("cpu:1").name
+    assert target("cpu").spec.cores == default_threads()
+    assert host_name("edge", None) == "edge"
+
+
+@pytest.mark.parametrize(
+    ("name", "threads", "message"),
+    [
+        ("edge", 2, "only cpu has threads"),
+        ("cpu:1", 2, "say the number once"),
+        ("cpu:two", None, "'two' is not a number of threads"),
+        ("cpu:", None, "is not a number of threads"),
+    ],
+)
+def test_threads_that_mean_nothing_are_refused(name: str, threads: int, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        target(name, threads)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("512K", 1 << 19), ("32M", 1 << 25), ("", None), ("K", None), ("512", None)]
+)
+def test_cache_sizes_are_read_as_the_system_writes_them(text: str, size: int | None) -> None:
+    assert topology.size_of(text) == size
