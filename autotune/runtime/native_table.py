@@ -19,6 +19,12 @@ class WholeNetworks(Protocol):
         ...
 
 
+def runs_by_rule(target: Target) -> bool:
+    """Whether a network may run on a target without plan and calibration: where people come to have
+    it computed, and not to learn what it costs."""
+    return isinstance(target, WholeNetworks)
+
+
 def prepared(table: ProgramTable, target: Target) -> ProgramTable:
     """The table with its executable, where the target runs whole networks."""
     if not isinstance(target, WholeNetworks):

@@ -96,6 +96,11 @@ def choices_of(plan: Plan, graph: Graph) -> tuple[Choice, ...]:
     )
 
 
+def is_calibrated(store: Store, target: Target) -> bool:
+    """Whether there is a cost model of the target's hardware profile."""
+    return store.load_model(target.spec.profile_id) is not None
+
+
 def open_model(store: Store, target: Target) -> CostModel:
     """The newest cost model of the target's hardware profile.
 

@@ -19,14 +19,21 @@ from autotune.runtime.event import Event
 from autotune.runtime.execution import RunTrace, execute
 from autotune.runtime.inputs import checked_inputs
 from autotune.runtime.learning import OnlineOptions, annotated
-from autotune.runtime.native_table import prepared
+from autotune.runtime.native_table import prepared, runs_by_rule
 from autotune.runtime.online import OnlineTrainer
-from autotune.runtime.opening import Source, choices_of, open_model, open_source
+from autotune.runtime.opening import (
+    Source,
+    choices_of,
+    is_calibrated,
+    open_model,
+    open_source,
+)
 from autotune.runtime.planning import TRUSTED_SINCE, ModelLearning, plan_network
 from autotune.runtime.profiler import GroupProfile, PairProfile, Profiler
 from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.program_table import ProgramTable, compile_table
 from autotune.runtime.published import Published
+from autotune.runtime.rules import ruled_choices
 from autotune.search.objective import Objective
 from autotune.search.plan import Plan
 from autotune.store.store import Store
@@ -42,7 +49,8 @@ class Session:
     ``target`` is a name, a spec file or an open target; ``threads`` is how many the target named
     ``cpu`` uses. ``store`` (None: the user's) is opened
     only for planning and for ``online`` learning, which ``options`` tune. ``dims`` binds symbolic
-    dimensions of an ONNX file.
+    dimensions of an ONNX file. On this machine (``cpu``) a network also runs without a plan and
+    without calibration: by rule, until ``autotune search`` finds better.
 
     Raises ``AutotuneError`` when a cost model is needed and the target was never calibrated,
     ``PlanError`` for a plan of another machine or network, ``ModelError`` for a bad network.
@@ -81,7 +89,8 @@ class Session:
         cache, model, records = ProgramCache(), None, None
         if online or found.plan is None:
             records = store if isinstance(store, Store) else self._opened(store)
-            model = open_model(records, self.target)
+            if online or is_calibrated(records, self.target) or not runs_by_rule(self.target):
+                model = open_model(records, self.target)
         choices, objective = self._choices(found, model, records, options.seed)
         table = prepared(compile_table(self.graph, choices, self.target.spec, cache), self.target)
         if model is not None:
@@ -109,6 +118,8 @@ class Session:
         self, found: Source, model: CostModel | None, store: Store | None, seed: int
     ) -> tuple[tuple[Choice, ...], Objective]:
         plan = found.plan
+        if plan is None and model is None:
+            return ruled_choices(self.graph, self.target.spec), Objective.LATENCY
         if plan is None:
             assert model is not None and store is not None
             plan = plan_network(self.graph, self.target, model, store, Objective.LATENCY, seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from autotune.kernels.native import ThreadPool
 from autotune.runtime.native_table import network_of
 from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.program_table import compile_table
+from autotune.runtime.session import Session
 from autotune.targets.native.executable import Executable
 from drawn_graphs import graphs
 
@@ -91,3 +93,13 @@ def test_time_of_every_part_is_told(threads: int) -> None:
     nanoseconds = np.zeros(len(table.group_steps), np.int64)
     network.run(feeds_of(graph), nanoseconds)
     assert (nanoseconds > 0).all()
+
+
+def test_a_network_runs_on_this_machine_without_calibration(tmp_path: Path) -> None:
+    graph = case.network()
+    feeds = feeds_of(graph)
+    with Session(graph, target="cpu", threads=1, store=tmp_path / "store.db") as session:
+        got = session.run(feeds)
+        assert session.last_run.cycles > 0
+    for name, value in evaluate(graph, feeds).items():
+        np.testing.assert_allclose(got[name], value, rtol=1e-4, atol=1e-5)
