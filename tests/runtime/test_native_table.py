@@ -22,12 +22,15 @@ from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.program_table import compile_table
 from autotune.runtime.session import Session
 from autotune.targets.native.executable import Executable
+from autotune.targets.native.loader import bind
 from drawn_graphs import graphs
 
 
 def executable(graph: Graph, choices: list, threads: int = 2) -> Executable:
     table = compile_table(graph, choices, case.SPEC, ProgramCache())
-    return Executable(network_of(table), ThreadPool(threads), None, None)
+    network = network_of(table)
+    bounds = [bind(part.program, None) for part in network.parts]
+    return Executable(network, bounds, ThreadPool(threads), None)
 
 
 def feeds_of(graph: Graph, seed: int = 0) -> dict[str, np.ndarray]:

@@ -14,9 +14,8 @@ import numpy.typing as npt
 from autotune.isa.program import Program, Role
 from autotune.kernels.native import NOWHERE, Plan, ThreadPool
 from autotune.targets.native.arena import ALIGNMENT_BYTES, Arena, Lifetime, placed
-from autotune.targets.native.codegen.vector_isa import VectorIsa
 from autotune.targets.native.compiler import Compiler
-from autotune.targets.native.loader import Linked, aligned_floats, bind, link
+from autotune.targets.native.loader import Bound, Linked, aligned_floats, link
 from autotune.targets.protocol import Array
 
 Floats = npt.NDArray[np.float32]
@@ -54,16 +53,20 @@ class Network:
 class Executable:
     """A network ready to run on a pool's threads; safe to use from several threads at once.
 
-    ``arena`` says where intermediates lie. Runs are served one after the other.
+    ``bounds`` are its parts' programs, bound (``loader.bind``). ``arena`` says where intermediates lie. Runs are served one after the other.
     """
 
     def __init__(
-        self, network: Network, pool: ThreadPool, isa: VectorIsa | None, compiler: Compiler | None
+        self,
+        network: Network,
+        bounds: Sequence[Bound],
+        pool: ThreadPool,
+        compiler: Compiler | None,
     ) -> None:
         self._network = network
         self._direct = _direct_outputs(network)
         self.arena, self._pointers = _places(network, self._direct)
-        linked = _linked(network, isa, compiler)
+        linked = _linked(network, bounds, compiler)
         programs = [
             (one.streams, one.renumbered(self._table(part)))
             for one, part in zip(linked, network.parts, strict=True)
@@ -140,8 +143,7 @@ def _places(network: Network, direct: Sequence[str]) -> tuple[Arena, dict[str, t
     return arena, pointers
 
 
-def _linked(network: Network, isa: VectorIsa | None, compiler: Compiler | None) -> list[Linked]:
-    bounds = [bind(part.program, isa) for part in network.parts]
+def _linked(network: Network, bounds: Sequence[Bound], compiler: Compiler | None) -> list[Linked]:
     constants = [
         {
             t.name: network.constants[network.root(part.names[t.name])].reshape(t.shape)

@@ -125,10 +125,8 @@ class NativeTarget:
     def executable(self, network: Network) -> Executable:
         """A whole plan as one call: compiled, its constants packed and its tensors placed. Raises
         ``ProgramError`` for an illegal program."""
-        for part in network.parts:
-            self._checked(part.program)
-        isa = host_isa() if available() else None
-        return Executable(network, _pool(self.threads), isa, _compiler())
+        bounds = [self._checked(part.program).bound for part in network.parts]
+        return Executable(network, bounds, _pool(self.threads), _compiler())
 
     def _execution(
         self, program: Program, sample: Sample, perf: Mapping[str, int] | None
