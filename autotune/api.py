@@ -9,7 +9,7 @@ from pathlib import Path
 from autotune.graph.axes import Layout
 from autotune.graph.graph import Graph
 from autotune.runtime.opening import open_model, open_network
-from autotune.search.calibrate import DEFAULT_BUDGET, CalibrationResult
+from autotune.search.calibrate import CalibrationResult, default_budget
 from autotune.search.calibrate import calibrate as run_calibration
 from autotune.search.fusion import DEFAULT_MEASURE, DEFAULT_TRIALS
 from autotune.search.fusion import search as run_search
@@ -84,7 +84,8 @@ def calibrate(
 ) -> CalibrationResult:
     """Measure fused operators on a target and train its cost model; both stay in the store.
 
-    ``budget`` is the number of measurements (None: the default, under 90 s on two cores),
+    ``budget`` is the number of measurements (None: the default, under 90 s on two cores,
+    some minutes where this machine itself is measured),
     ``models`` are ONNX files or shipped networks to draw groups from besides the generated ones.
     What was measured before counts: calling again continues. Raises ``AutotuneError`` for bad input.
     """
@@ -93,7 +94,7 @@ def calibrate(
     with opened(store) as records:
         return run_calibration(
             machine,
-            budget=DEFAULT_BUDGET if budget is None else budget,
+            budget=default_budget(machine) if budget is None else budget,
             graphs=graphs,
             seed=seed,
             store=records,

@@ -15,7 +15,11 @@ def calibrate(
     threads: ThreadsOption = None,
     budget: Annotated[
         int | None,
-        typer.Option("--budget", min=1, help="Measurements; default: under 90 s on two cores."),
+        typer.Option(
+            "--budget",
+            min=1,
+            help="Measurements; default: under 90 s on two cores, minutes for cpu.",
+        ),
     ] = None,
     models: Annotated[
         list[str] | None,

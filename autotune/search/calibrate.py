@@ -16,14 +16,24 @@ from autotune.search.progress import Progress, silent
 from autotune.search.records import to_record
 from autotune.store.records import Record
 from autotune.store.store import Store
-from autotune.targets.protocol import Target
+from autotune.targets.protocol import RunsAlone, Target
 
-__all__ = ["DEFAULT_BUDGET", "CalibrationResult", "Progress", "calibrate"]
+__all__ = ["CalibrationResult", "Progress", "calibrate", "default_budget"]
 
 DEFAULT_BUDGET = 4000
 """Measurements of a calibration: what two cores measure and learn from in well under 90 s."""
+
+ALONE_BUDGET = 1500
+"""The same where candidates are compiled and timed one by one, at 0.12 s each on two cores with
+AVX2 (two thirds of it code generation): about three minutes."""
+
 BATCH = 256
 """Measurements that go into the store together: a crash of the process loses at most these."""
+
+
+def default_budget(target: Target) -> int:
+    """Measurements of a calibration unless told."""
+    return ALONE_BUDGET if isinstance(target, RunsAlone) else DEFAULT_BUDGET
 
 
 @dataclass(frozen=True, slots=True)

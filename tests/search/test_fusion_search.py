@@ -15,6 +15,7 @@ from autotune.search.plan import Plan
 from autotune.search.result import PlanResult, SearchResult
 from autotune.store.store import Store
 from autotune.targets.emulator import EmulatorTarget
+from autotune.targets.spec import EnergySpec
 
 pytestmark = pytest.mark.slow  # trains models
 
@@ -126,6 +127,12 @@ def test_progress_never_goes_beyond_its_total() -> None:
     found(progress=lambda *step: heard.append(step))
     assert {phase for phase, _, _ in heard} >= {"fuse", "trials", "measure"}
     assert all(0 <= done <= total for _, done, total in heard)
+
+
+def test_energy_is_refused_where_it_is_not_known() -> None:
+    silent = replace(EDGE.spec, energy=EnergySpec(*(0,) * 11))
+    with pytest.raises(InputError, match="edge does not measure energy; search for latency"):
+        search(GRAPH, EmulatorTarget(silent), calibrated()[0], objective="energy")
 
 
 def test_an_unknown_objective_is_refused() -> None:
