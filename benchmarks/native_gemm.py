@@ -59,12 +59,12 @@ class Running:
 
 def compiled(text: str, symbol: str) -> tuple[int, object, float]:
     """Address, owner, seconds."""
-    start = time.process_time()
+    start = time.thread_time()
     module = llvm.parse_assembly(text)
     engine = llvm.create_mcjit_compiler(module, target_machine(host(host_isa())))
     engine.finalize_object()
     address = engine.get_function_address(symbol)
-    return address, engine, time.process_time() - start
+    return address, engine, time.thread_time() - start
 
 
 def peak_kernel(isa: VectorIsa, trips: int) -> tuple[MicroKernel, float]:
@@ -169,10 +169,10 @@ def peak(isa: VectorIsa) -> Running:
 
 
 def turn(driver: Callable[..., None], kernel: Running) -> float:
-    """Seconds of one call."""
-    start = time.perf_counter()
+    """Seconds of this thread's CPU time of one call."""
+    start = time.thread_time()
     driver(kernel.address, kernel.pointers, None, kernel.times)
-    return (time.perf_counter() - start) / kernel.times
+    return (time.thread_time() - start) / kernel.times
 
 
 def take_turns(kernels: list[Running], repeats: int) -> None:

@@ -39,21 +39,6 @@ def host_isas() -> tuple[VectorIsa, ...]:
     return {AVX512: (AVX512, AVX2, SSE2), AVX2: (AVX2, SSE2)}.get(widest, (widest,))
 
 
-def object_code(kernel: MicroKernel, isa: VectorIsa) -> bytes:
-    """A kernel's object file, of any architecture."""
-    machine = _machine(isa)
-    module = llvm.parse_assembly(kernel.ir)
-    module.triple = machine.triple
-    module.verify()
-    return bytes(machine.emit_object(module))
-
-
-def assembly(kernel: MicroKernel, isa: VectorIsa) -> str:
-    """A kernel's assembly text."""
-    module = llvm.parse_assembly(kernel.ir)
-    return str(_machine(isa).emit_assembly(module))
-
-
 def compiled(kernel: MicroKernel, isa: VectorIsa) -> Run:
     """A function of the operands (arrays, or addresses) and of ``numbers``."""
     module = llvm.parse_assembly(kernel.ir)

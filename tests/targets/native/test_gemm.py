@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from gemm_case import GUARD, GUARDS, Case, shapes, view, with_panels
+from generated_code import compiled, host_isas
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from native_code import Native, can_run
 
 from autotune.errors import ProgramError
 from autotune.isa.functions import UnaryFn, When
@@ -21,7 +21,7 @@ from autotune.targets.native.codegen.gemm_shape import (
     VectorAxis,
     vector_axis,
 )
-from autotune.targets.native.codegen.vector_isa import AVX2, AVX512, SSE2, VECTOR_ISAS, VectorIsa
+from autotune.targets.native.codegen.vector_isa import AVX512, VECTOR_ISAS, VectorIsa
 from autotune.targets.native.host import GENERIC
 from autotune.targets.native.object_code import LIBRARY, CodeGenerator, undefined
 
@@ -32,13 +32,13 @@ POINTWISE = GemmShape(
 PLANES = GemmShape(
     m=6, n1=3, n0=5, k0=8, a_m=8, a_k0=1, b_k0=15, b_n1=5, b_n0=1, c_m=15, c_n1=5, c_n0=1
 )  # fmt: skip
-RUNNABLE = [isa for isa in (AVX2, SSE2) if can_run(isa)]
+RUNNABLE = host_isas()
 SEEDS = st.integers(0, 2**32 - 1)
 
 
 def check(shape: GemmShape, isa: VectorIsa, seed: int = 0, *, c_is_r: bool = False) -> None:
     """Run one kernel on each trip that matters, against the oracle."""
-    run, case = Native(gemm(shape, isa), isa), Case.of(shape, seed)
+    run, case = compiled(gemm(shape, isa), isa), Case.of(shape, seed)
     for trip in sorted({0, 1, shape.last}) if shape.numbers else (0,):
         c = case.c.copy()
         operands = case.operands(c)
@@ -137,7 +137,7 @@ def test_not_a_number_stays_one(fn: UnaryFn) -> None:
     case = Case.of(shape, 0)
     case.a[0] = np.nan
     c = case.c.copy()
-    Native(gemm(shape, RUNNABLE[0]), RUNNABLE[0])(*case.operands(c))
+    compiled(gemm(shape, RUNNABLE[0]), RUNNABLE[0])(*case.operands(c))
     got = view(c[GUARDS:], shape, "c")
     assert np.isnan(got[0]).all() and not np.isnan(got[1:]).any()
 

@@ -71,16 +71,18 @@ class TileEnd:
     ends: Ends
     rows: EndRows
 
-    def prefetch(self) -> None:
-        """Ask for the tile's lines of c and r, long before they are used."""
-        for base, rows, stride, write in (
-            (self.ends.c, self.rows.c, self.loops.vector.c, True),
-            (self.ends.r, self.rows.r, self.loops.vector.r, False),
+    def prefetch(self, rows_ahead: int) -> None:
+        """Ask for the tile's lines of c and r long before they are used; for those so many rows
+        ahead where a tile is too short for that."""
+        vector, row0 = self.loops.vector, self.loops.row0
+        for base, rows, stride, step, write in (
+            (self.ends.c, self.rows.c, vector.c, row0.c, True),
+            (self.ends.r, self.rows.r, vector.r, row0.r, False),
         ):
-            line = LINE_BYTES // 4
+            first, line = rows_ahead * step, LINE_BYTES // 4
             for row in rows if base and stride == 1 else ():
                 place = self.writer.offset(base, row)
-                for near in range(0, self.isa.lanes * self.columns.vectors, line):
+                for near in range(first, first + self.isa.lanes * self.columns.vectors, line):
                     prefetch(self.writer, place, near, write=write)
 
     def write(self, sums: list[str]) -> None:
