@@ -47,11 +47,13 @@ WORD_SLOTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Binder:
-    """Binds the instructions of one stream. Without ``isa`` nothing is generated."""
+    """Binds the instructions of one stream, whose scratchpad only ``reads`` read. Without ``isa``
+    nothing is generated."""
 
     program: Program
     residence: Residence
     isa: VectorIsa | None
+    reads: tuple[Touch, ...] = ()
 
     def calls(self, nodes: tuple[Node, ...]) -> dict[int, Call]:
         """The calls of all instructions that are not left out, by place."""
@@ -63,7 +65,7 @@ class Binder:
                 continue
             piece = self._piece(leaf) if leaf is not None else None
             if run is not None and (piece is None or not run.add(piece)):
-                found[last] = run.call(self._isa)
+                found[last] = run.call(self._isa, self.reads)
                 run = None
             if run is None and piece is not None:
                 run = RunWriter(piece.sizes)
@@ -75,7 +77,7 @@ class Binder:
             else:
                 found[node.place] = self.bind(node)
         if run is not None:
-            found[last] = run.call(self._isa)
+            found[last] = run.call(self._isa, self.reads)
         return found
 
     @property

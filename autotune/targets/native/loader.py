@@ -23,7 +23,7 @@ from autotune.targets.native.codegen.micro_kernel import MicroKernel
 from autotune.targets.native.codegen.vector_isa import VectorIsa
 from autotune.targets.native.compiler import Compiler
 from autotune.targets.native.packing import Packed
-from autotune.targets.native.residence import residence
+from autotune.targets.native.residence import residence, scratchpad_reads
 from autotune.targets.native.steps import StepTables
 from autotune.targets.native.tree import Node, leaves, tree_of
 
@@ -73,7 +73,8 @@ def bind(program: Program, isa: VectorIsa | None) -> Bound:
         nodes = tree_of(stream)
         order = tuple(leaves(nodes))
         found = residence(program, order)
-        streams.append((nodes, Binder(program, found, isa).calls(nodes)))
+        binder = Binder(program, found, isa, scratchpad_reads(found, order))
+        streams.append((nodes, binder.calls(nodes)))
     return Bound(program, tuple(streams))
 
 

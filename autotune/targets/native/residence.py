@@ -41,6 +41,16 @@ class Residence:
     dropped: set[int] = field(default_factory=set)
 
 
+def scratchpad_reads(found: Residence, stream: tuple[Leaf, ...]) -> tuple[Touch, ...]:
+    """All that still reads the scratchpad with the operands where they live."""
+    touches = [t for leaf in stream if leaf.place not in found.dropped for t in touches_of(leaf)]
+    return tuple(
+        t
+        for t in touches
+        if (t.reads or t.begins is not None) and (t.leaf.place, t.operand) not in found.operands
+    )
+
+
 def residence(program: Program, stream: tuple[Leaf, ...]) -> Residence:
     """Decide for every operand of a stream."""
     touches = [touch for leaf in stream for touch in touches_of(leaf)]

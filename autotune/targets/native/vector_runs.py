@@ -6,8 +6,8 @@ the taps of a depthwise convolution become one pass, and so do chains of any len
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from autotune.isa.functions import BinaryFn, StageKind, UnaryFn
 from autotune.isa.table import CHAIN_STAGES, MAX_RANK, Opcode
@@ -47,6 +47,12 @@ class Piece:
         """Of the rectangle."""
         return tuple(self.leaf.instruction.get(f"size{d}") for d in range(MAX_RANK))
 
+    def operand(self, name: str) -> Operand:
+        """An operand; dimensions of one element have no stride, so that equal places are equal."""
+        found = self.operands[name]
+        moves = zip(self.sizes, found.strides, strict=True)
+        return replace(found, strides=tuple(stride if n > 1 else 0 for n, stride in moves))
+
     @property
     def stores_once(self) -> bool:
         """Whether every element of the result is stored once."""
@@ -61,15 +67,17 @@ class RunWriter:
     sizes: tuple[int, ...]
     _nodes: list[Node] = field(default_factory=list)
     _inputs: dict[Operand, Touch] = field(default_factory=dict)
+    _windows: list[Operand] = field(default_factory=list)
     _outputs: dict[Operand, Touch] = field(default_factory=dict)
     _values: dict[Operand, int] = field(default_factory=dict)
+    _places: set[int] = field(default_factory=set)
 
     def add(self, piece: Piece) -> bool:
         """Take an instruction in, unless it does not fit those before it."""
         if piece.sizes != self.sizes or not piece.stores_once or len(self._nodes) > LONGEST:
             return False
-        target, touch = piece.operands["dst"], piece.touches["dst"]
-        reads = [(piece.operands[x], piece.touches[x]) for x in _reads(piece)]
+        target, touch = piece.operand("dst"), piece.touches["dst"]
+        reads = [(piece.operand(x), piece.touches[x]) for x in _reads(piece)]
         if any(_interfere(read, t, self._outputs) for read, t in reads):
             return False
         loaded = dict(self._inputs) | {read: t for read, t in reads if read not in self._values}
@@ -79,22 +87,37 @@ class RunWriter:
             self._load(read, t)
         self._values[target] = self._compute(piece)
         self._outputs[target] = touch
+        self._places.add(piece.leaf.place)
         return True
 
-    def call(self, isa: VectorIsa) -> Call:
-        """The kernel of all that was added."""
+    def call(self, isa: VectorIsa, reads: Sequence[Touch]) -> Call:
+        """The kernel of all that was added; ``reads`` are all that read the scratchpad."""
+        others = [t for t in reads if t.leaf.place not in self._places]
+        others += [t for o, t in self._inputs.items() if o.space is Space.SCRATCHPAD]
+        kept = [o for o, t in self._outputs.items() if _read(o, t, others)]
+        outputs = kept or list(self._outputs)
         run = VectorRun(
             self.sizes,
-            tuple(operand.strides for operand in self._inputs),
-            tuple(Output(operand.strides, self._values[operand]) for operand in self._outputs),
+            tuple(operand.strides for operand in self._windows),
+            tuple(Output(operand.strides, self._values[operand]) for operand in outputs),
             tuple(self._nodes),
         )
-        return Call(elementwise(run, isa), (*self._inputs, *self._outputs))
+        return Call(elementwise(run, isa), (*self._windows, *outputs))
 
     def _load(self, operand: Operand, touch: Touch) -> None:
-        if operand not in self._values:
-            self._values[operand] = self._node(Load(len(self._inputs)))
-            self._inputs[operand] = touch
+        if operand in self._values:
+            return
+        window, offset = self._window(operand)
+        self._values[operand] = self._node(Load(self._windows.index(window), offset))
+        self._inputs[operand] = touch
+
+    def _window(self, operand: Operand) -> tuple[Operand, int]:
+        """The input of the kernel that an operand is a constant distance from, and the distance."""
+        for window in self._windows:
+            if replace(window, at=operand.at) == operand and window.at.terms == operand.at.terms:
+                return window, operand.at.first - window.at.first
+        self._windows.append(operand)
+        return operand, 0
 
     def _node(self, node: Node) -> int:
         self._nodes.append(node)
@@ -103,7 +126,7 @@ class RunWriter:
     def _compute(self, piece: Piece) -> int:
         """Append an instruction's nodes; the one of its result."""
         get, scalar = piece.leaf.instruction.get, piece.leaf.instruction.scalar
-        value = {name: self._values[piece.operands[name]] for name in _reads(piece)}
+        value = {name: self._values[piece.operand(name)] for name in _reads(piece)}
         match piece.leaf.opcode:
             case Opcode.UNARY:
                 return self._unary(UnaryFn(get("fn")), value["src"], scalar("p0"), scalar("p1"))
@@ -136,6 +159,13 @@ class RunWriter:
 def _reads(piece: Piece) -> list[str]:
     names = [name for name in piece.operands if name != "dst"]
     return [*names, "dst"] if piece.leaf.opcode is Opcode.FMA else names
+
+
+def _read(output: Operand, touch: Touch, reads: Sequence[Touch]) -> bool:
+    """Whether anyone may read an output: all but the scratchpad's is."""
+    if output.space is not Space.SCRATCHPAD:
+        return True
+    return any(other.meets(touch.low, touch.high) for other in reads)
 
 
 def _interfere(operand: Operand, touch: Touch, others: Mapping[Operand, Touch]) -> bool:

@@ -229,9 +229,10 @@ class _Code:
         v = self._v
         given = [self._value(x, position) for x in arguments(node)]
         match node:
-            case Load(operand):
+            case Load(operand, offset):
                 stride = 0 if self._axis is None else self._axis.strides[operand]
-                return load_strip(v, pointers[operand], stride, strip.first, strip.count)
+                at = self._writer.offset(pointers[operand], offset)
+                return load_strip(v, at, stride, strip.first, strip.count)
             case Constant(value):
                 return v.constant(value)
             case Unary(fn, _, p0, p1):

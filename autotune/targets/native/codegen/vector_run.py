@@ -15,9 +15,10 @@ MAX_RANK = 5
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The element of an input."""
+    """The element of an input, or the one ``offset`` elements behind it: the taps of a window."""
 
     operand: int
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,134 @@
+"""What joins a vector run and what of it is stored; that results are those of single instructions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from machine_case import load, loop, make, program, store, tensor
+from native_case import executed
+from test_loader import copying
+
+from autotune.isa.functions import BinaryFn, UnaryFn
+from autotune.isa.program import Instruction, Program, Role
+from autotune.isa.table import Opcode
+from autotune.targets.native.call import Call, Space
+from autotune.targets.native.codegen.micro_kernel import MicroKernel
+from autotune.targets.native.codegen.vector_isa import AVX2
+from autotune.targets.native.compiler import Compiler
+from autotune.targets.native.host import available
+from autotune.targets.native.loader import bind
+
+needs_llvm = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
+WORDS = 800
+TENSORS = (tensor("x", WORDS), tensor("y", WORDS, role=Role.OUTPUT))
+LINE = 10
+SIZES = {"size3": 3, "size4": 5}
+FIRST, SECOND, OUT, ROW = 0, 100, 200, 300
+
+
+@pytest.fixture(scope="module")
+def compiler(tmp_path_factory: pytest.TempPathFactory) -> Compiler:
+    return Compiler(cache_dir=tmp_path_factory.mktemp("objects"))
+
+
+def operand(name: str, base: int, line: int = LINE, **more: int) -> dict[str, int]:
+    fields = {"base": base, "stride3": line, "stride4": 1, **more}
+    return {f"{name}_{field}": value for field, value in fields.items()}
+
+
+def fma(dst: dict[str, int], lhs: dict[str, int], rhs: dict[str, int]) -> Instruction:
+    return make(Opcode.FMA, **SIZES, **dst, **lhs, **rhs)
+
+
+def binary(fn: BinaryFn, *operands: dict[str, int]) -> Instruction:
+    fields = {key: value for each in operands for key, value in each.items()}
+    return make(Opcode.BINARY, fn=fn, **SIZES, **fields)
+
+
+def unary(fn: UnaryFn, dst: dict[str, int], src: dict[str, int]) -> Instruction:
+    return make(Opcode.UNARY, fn=fn, **SIZES, **dst, **src, p0=0.25, p1=0.75)
+
+
+def between(*work: Instruction, stored: int = OUT) -> Program:
+    """The whole scratchpad loaded, work, and 100 words stored."""
+    return program(load(0, 0, WORDS), *work, store(1, stored, 100), tensors=TENSORS)
+
+
+def generated(given: Program) -> list[Call]:
+    ((_, calls),) = bind(given, AVX2).streams
+    return [call for call in calls.values() if isinstance(call.kernel, MicroKernel)]
+
+
+def taps() -> list[Instruction]:
+    """Three taps of a convolution in one row, a bias and a clip."""
+    dst, row = operand("dst", OUT), lambda tap: operand("rhs", ROW + 5 * tap, 0)
+    return [
+        binary(BinaryFn.MUL, dst, operand("lhs", FIRST), row(0)),
+        fma(dst, operand("lhs", FIRST + 1), row(1)),
+        fma(dst, operand("lhs", FIRST + 2), row(2)),
+        binary(BinaryFn.ADD, dst, operand("lhs", OUT, stride0=7), row(3)),
+        unary(UnaryFn.CLIP, operand("dst", SECOND), operand("src", OUT, stride1=3)),
+    ]
+
+
+def test_taps_bias_and_clip_are_one_pass_over_one_window() -> None:
+    (call,) = generated(between(*taps(), stored=SECOND))
+    window, weights, out = call.operands
+    assert [o.at.first for o in call.operands] == [FIRST, ROW, SECOND]
+    assert (window.space, out.space) == (Space.SCRATCHPAD, Space.SCRATCHPAD)
+    assert weights.strides[3] == 0
+
+
+def test_a_result_in_the_middle_is_stored_if_another_instruction_reads_it() -> None:
+    (call,) = generated(between(*taps(), stored=OUT))
+    assert [o.at.first for o in call.operands] == [FIRST, ROW, OUT]
+    both = between(*taps(), store(1, SECOND, 100), stored=OUT)
+    (call,) = generated(both)
+    assert [o.at.first for o in call.operands] == [FIRST, ROW, OUT, SECOND]
+
+
+def test_a_result_that_the_run_itself_reads_in_the_next_trip_is_stored() -> None:
+    body = [
+        binary(BinaryFn.ADD, operand("dst", SECOND), operand("lhs", OUT), operand("rhs", ROW)),
+        unary(UnaryFn.AFFINE, operand("dst", OUT), operand("src", SECOND)),
+    ]
+    (call,) = generated(between(*loop(3, *body), stored=500))
+    assert [o.at.first for o in call.operands] == [OUT, OUT]
+
+
+@st.composite
+def instructions(draw: st.DrawFn, level: bool) -> Instruction:
+    def place(name: str) -> dict[str, int]:
+        line = LINE if name == "dst" or draw(st.integers(0, 3)) else 0
+        base = draw(st.sampled_from([0, 1, 10, 100, 101, 200, 210, 300]))
+        step = draw(st.sampled_from([0, 0, 30])) if level else 0
+        return (
+            operand(name, base, line, step0=step, level0=0) if step else operand(name, base, line)
+        )
+
+    match draw(st.integers(0, 2)):
+        case 0:
+            fn = draw(st.sampled_from([UnaryFn.CLIP, UnaryFn.AFFINE, UnaryFn.COPY]))
+            return unary(fn, place("dst"), place("src"))
+        case 1:
+            fn = draw(st.sampled_from([BinaryFn.ADD, BinaryFn.MUL, BinaryFn.MAXIMUM]))
+            return binary(fn, place("dst"), place("lhs"), place("rhs"))
+        case _:
+            return fma(place("dst"), place("lhs"), place("rhs"))
+
+
+@needs_llvm
+@settings(max_examples=settings().max_examples // 2)
+@given(st.data())
+def test_runs_compute_what_single_instructions_do(compiler: Compiler, data: st.DataObject) -> None:
+    level = data.draw(st.booleans())
+    work = data.draw(st.lists(instructions(level), min_size=1, max_size=8))
+    given = between(
+        *(loop(2, *work) if level else work), stored=data.draw(st.sampled_from([0, 100, 200]))
+    )
+    feeds = {"x": np.random.default_rng(0).uniform(-1, 1, WORDS).astype(np.float32)}
+    want = executed(given, feeds, bound=copying(given))["y"]
+    got = executed(given, feeds, compiler)["y"]
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
