@@ -108,6 +108,8 @@ def test_every_instruction_set_has_code_that_calls_nothing(
         convolution(14, 16, 24, epilogue=When.BY_LEVEL, last=1, accumulate=When.BY_LEVEL),
         convolution(7, 8, 40, epilogue=When.ALWAYS, bias=BiasAxis.M, adds=True),
         convolution(7, 8, 16, epilogue=When.ALWAYS, bias=BiasAxis.N0),
+        convolution(7, 256, 64),  # panels come from beyond the L2 cache
+        dense(20, 1500, 80),
         convolution(6, 8, 8, epilogue=When.ALWAYS, bias=BiasAxis.N0, adds=True),
     ],
     ids=lambda shape: f"{shape.m}x{shape.n1}x{shape.n0}x{shape.k0}",

@@ -65,13 +65,14 @@ def gemm(shape: GemmShape, isa: VectorIsa) -> MicroKernel:
 @dataclass(frozen=True, slots=True)
 class _Place:
     """Pointers to where something begins: in the factor in lanes, the broadcast one, c, r and bias
-    (the last two empty without one)."""
+    (empty without one), and the panel that comes next (empty unless it is to be prefetched)."""
 
     lanes: str
     scalars: str
     c: str
     r: str
     bias: str
+    coming: str = ""
 
 
 _Index = str | int
@@ -112,14 +113,19 @@ class _GemmWriter:
 
     def _panel(self, place: _Place, panels: Panels, buffer: str, p: _Index) -> None:
         place = self._at_panel(place, panels, p)
+        if self.blocking.coming and self.shape.panel is not None:
+            following = self.blocking.width * self.loops.depth
+            place = replace(place, coming=self.writer.offset(place.lanes, following))
         if self.local is not None:
             columns = _columns(panels, self.local.vector.lanes)
             width, reductions = self.blocking.width, self.local.reductions
             pack = PanelPack(self.writer, self.isa, columns, width, reductions)
             pack.write(place.lanes, buffer)
             place = replace(place, lanes=buffer)
+        before = 0
         for tiles in panels.tiles:
-            self._rows(place, tiles, partial(self._tile, panels, tiles.rows))
+            self._rows(place, tiles, partial(self._tile, panels, tiles.rows), before)
+            before += tiles.count
 
     def _rows_outside(self, place: _Place) -> None:
         for tiles in self.blocking.panels[0].tiles:
@@ -134,11 +140,20 @@ class _GemmWriter:
         for panels in self.blocking.panels:
             self._repeat(panels.count, partial(tile, panels))
 
-    def _rows(self, place: _Place, tiles: RowTiles, body: Callable[[_Place, _Index], None]) -> None:
-        """``body`` at each tile of rows. Scattered tiles are given the number of their first row,
-        others a place at it."""
+    def _rows(
+        self,
+        place: _Place,
+        tiles: RowTiles,
+        body: Callable[[_Place, _Index], None],
+        before: int = 0,
+    ) -> None:
+        """``body`` at each tile of rows, behind ``before`` others of a line. Scattered tiles are
+        given the number of their first row, others a place at it."""
+        lines = 1 if self.blocking.scattered else self.loops.row1.size
+        share = self.loops.depth * self.blocking.coming
 
         def tile(at: _Place, i: _Index) -> None:
+            at = replace(at, coming=self._offset(at.coming, i, share))
             first = self._times(i, tiles.rows, tiles.first)
             if self.blocking.scattered:
                 body(at, first)
@@ -146,10 +161,12 @@ class _GemmWriter:
                 body(self._moved(at, first, self.loops.row0, self.loops.bias_row), 0)
 
         def line(j: _Index) -> None:
-            at = place if self.blocking.scattered else self._moved(place, j, self.loops.row1)
+            number = self._times(j, tiles.count, before * lines)
+            at = replace(place, coming=self._offset(place.coming, number, share))
+            at = at if self.blocking.scattered else self._moved(at, j, self.loops.row1)
             self._repeat(tiles.count, lambda i: tile(at, i))
 
-        self._repeat(1 if self.blocking.scattered else self.loops.row1.size, line)
+        self._repeat(lines, line)
 
     def _tile(self, panels: Panels, count: int, place: _Place, first: _Index) -> None:
         row1, row0, stride = self.loops.row1, self.loops.row0, self.loops.vector.lanes
@@ -176,8 +193,9 @@ class _GemmWriter:
         short = self.blocking.rows_outside and self.loops.depth <= SHORT_STEPS
         end.prefetch(count if short else 0)
         ahead = AHEAD_STEPS if self.blocking.far else 0
-        sums = TileSums(self.writer, self.isa, read, rows, reductions, ahead)
-        end.write(sums.write(place.lanes, place.scalars))
+        coming = self.blocking.coming if place.coming else 0
+        sums = TileSums(self.writer, self.isa, read, rows, reductions, ahead, coming)
+        end.write(sums.write(place.lanes, place.scalars, place.coming))
 
     def _offsets(self, first: _Index, count: int, stride1: int, stride0: int) -> Rows:
         """Of a tile's rows, by the strides of row1 and row0."""
@@ -212,6 +230,7 @@ class _GemmWriter:
             self._offset(place.c, index, axis.c),
             self._offset(place.r, index, axis.r),
             self._offset(place.bias, index, bias),
+            place.coming,
         )
 
     def _offset(self, pointer: str, index: _Index, stride: int) -> str:

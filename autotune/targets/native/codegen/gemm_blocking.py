@@ -18,6 +18,7 @@ STREAMED_BYTES = 1024 * 1024  # of panels that one after another come fast enoug
 OUTER_BYTES_PER_CYCLE = 16  # from beyond it, mostly hidden
 NEAR_BYTES = 24 * 1024  # of the factor in lanes that stay in an L1 cache beside the rest
 FAR_CYCLES = 0.15  # that a vector from the L2 cache costs more, most of it hidden
+MAX_COMING_TILES = 32  # more, and what the first one waits for hardly counts
 LOST_CYCLES = 1.0  # that it costs more where not even that cache holds a panel
 SCALAR_CYCLES = 0.03  # that a broadcast element costs beyond its load: it may come from L2 too
 SCATTERED = 1.15  # what a tile across lines of row0 must gain: it is much more code
@@ -50,13 +51,16 @@ class Blocking:
     """Panels of ``width`` elements: the full ones, then a narrower one if need be. ``scattered``:
     row1 and row0 are one sequence of rows, and a tile may span several of row0. ``rows_outside``:
     all panels pass by a tile of rows (all have the same tiles), else all rows by a panel. ``far``:
-    a panel comes from beyond the L1 cache each time."""
+    a panel comes from beyond the L1 cache each time. ``coming``: elements of the next panel that a
+    step of the reduction prefetches, where panels come from beyond the L2 cache, so that all tiles
+    of rows wait for it a little and not the first one for all of it; else 0."""
 
     width: int
     panels: tuple[Panels, ...]
     scattered: bool
     rows_outside: bool
     far: bool
+    coming: int
 
 
 def best_blocking(
@@ -95,7 +99,17 @@ def _blocking(loops: Loops, isa: VectorIsa, width: int, scattered: bool, outside
         panels.append(Panels(full, 1, vectors, rest - (vectors - 1) * isa.lanes, tiles))
     again = loops.vector.size if outside else width
     far = 4 * loops.depth * again > NEAR_BYTES
-    return Blocking(width, tuple(panels), scattered, outside, far)
+    repeats = 1 if scattered else loops.row1.size
+    coming = 0 if outside else _coming(loops, width, panels[0].tiles, repeats)
+    return Blocking(width, tuple(panels), scattered, outside, far, coming)
+
+
+def _coming(loops: Loops, width: int, tiles: tuple[RowTiles, ...], repeats: int) -> int:
+    """A panel shared out to all the tiles of rows that pass by the one before it."""
+    count = sum(part.count for part in tiles) * repeats
+    if 4 * loops.depth * loops.vector.size <= MIDDLE_BYTES:
+        return 0
+    return -(-width // count) if 1 < count <= MAX_COMING_TILES else 0
 
 
 def row_tiles(rows: int, most: int) -> tuple[RowTiles, ...]:

@@ -3,6 +3,7 @@ loops; gemm.py calls it per tile, and gemm_epilogue.py takes the sums from there
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -35,7 +36,8 @@ Rows = Sequence[str | int]
 @dataclass(slots=True)
 class TileSums:
     """Writes the reduction of a tile. ``reductions`` from the outermost in; ``rows`` are offsets in
-    the broadcast factor. The factor in lanes is prefetched ``ahead`` steps, unless 0."""
+    the broadcast factor. The factor in lanes is prefetched ``ahead`` steps, unless 0; and what is
+    ``coming`` next, so many elements a step."""
 
     writer: FunctionWriter
     isa: VectorIsa
@@ -43,30 +45,38 @@ class TileSums:
     rows: Rows
     reductions: tuple[Reduction, ...]
     ahead: int = 0
+    coming: int = 0
 
-    def write(self, lanes: str, scalars: str) -> list[str]:
-        """Accumulators row by row, given the tile's first element of either factor."""
+    def write(self, lanes: str, scalars: str, coming: str = "") -> list[str]:
+        """Accumulators row by row, given the tile's first element of either factor and of what is
+        coming."""
         zeros = ["zeroinitializer"] * (len(self.rows) * self.columns.vectors)
-        return self._level(0, lanes, scalars, zeros)
+        return self._level(0, lanes, scalars, coming, zeros)
 
-    def _level(self, depth: int, lanes: str, scalars: str, sums: list[str]) -> list[str]:
+    def _level(
+        self, depth: int, lanes: str, scalars: str, coming: str, sums: list[str]
+    ) -> list[str]:
         k = self.reductions[depth]
         innermost = depth == len(self.reductions) - 1
         unroll = unrolled(k.size, len(sums)) if innermost else 1
         trips = k.size // unroll
         if trips == 1:
             return self._steps(k, unroll, lanes, scalars, sums)
+        pointers = [lanes, scalars, *[coming] * (self.coming > 0)]
         kind = vector(self.isa.lanes)
-        carried = [("ptr", lanes), ("ptr", scalars), *((kind, value) for value in sums)]
+        carried = [("ptr", each) for each in pointers] + [(kind, value) for value in sums]
         loop = self.writer.begin(trips, *carried)
-        here, there, *sums = loop.values
+        places, sums = loop.values[: len(pointers)], list(loop.values[len(pointers) :])
         if innermost:
-            sums = self._steps(k, unroll, here, there, sums)
+            for near in range(0, unroll * self.coming, LINE_BYTES // 4):
+                prefetch(self.writer, places[2], near)
+            sums = self._steps(k, unroll, places[0], places[1], sums)
         else:
-            sums = self._level(depth + 1, here, there, sums)
-        here = self.writer.offset(here, unroll * k.lanes)
-        there = self.writer.offset(there, unroll * k.broadcast)
-        self.writer.end(loop, here, there, *sums)
+            sums = self._level(depth + 1, places[0], places[1], places[-1], sums)
+        within = unroll * math.prod(inner.size for inner in self.reductions[depth + 1 :])
+        strides = (unroll * k.lanes, unroll * k.broadcast, within * self.coming)
+        following = [self.writer.offset(*each) for each in zip(places, strides, strict=False)]
+        self.writer.end(loop, *following, *sums)
         return sums
 
     def _steps(
