@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
 from autotune.errors import InputError
 from autotune.fusion.group import Group
-from autotune.runtime.belief import Training
 from autotune.runtime.choice import Choice
 from autotune.runtime.drift import DriftRule
 from autotune.runtime.program_table import CostKey, ProgramTable
 from autotune.schedule.schedule import Schedule
 from autotune.store.records import Record
+
+if TYPE_CHECKING:
+    from autotune.runtime.belief import Training
 
 
 class Model(Protocol):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from autotune.cost_model.hpm import CostModel
 from autotune.errors import AutotuneError, PlanError
 from autotune.graph.axes import Layout
 from autotune.graph.graph import Graph
@@ -14,8 +14,11 @@ from autotune.graph.onnx_import import load_onnx
 from autotune.graph.passes import simplify
 from autotune.runtime.choice import Choice
 from autotune.search.plan import Plan
-from autotune.store.store import Store
 from autotune.targets.protocol import Target
+
+if TYPE_CHECKING:
+    from autotune.cost_model.hpm import CostModel
+    from autotune.store.store import Store
 
 Dims = Mapping[str, int] | None
 
@@ -106,6 +109,9 @@ def open_model(store: Store, target: Target) -> CostModel:
 
     Raises ``AutotuneError`` when the machine was never calibrated.
     """
+    # XGBoost takes over a second to import: a session that runs by a plan does without
+    from autotune.cost_model.hpm import CostModel
+
     stored = store.load_model(target.spec.profile_id)
     if stored is None:
         raise AutotuneError(

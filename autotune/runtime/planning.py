@@ -1,4 +1,7 @@
-"""How a session plans: a small search by the cost model at hand, at the start and after retraining."""
+"""How a session plans: a small search by the cost model at hand, at the start and after retraining.
+
+What fits and searches is imported from here only, and this by sessions that need it only.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,12 @@ from autotune.fusion.partition import Partition
 from autotune.graph.graph import Graph
 from autotune.lowering.lower import nests_of
 from autotune.runtime.belief import Training
-from autotune.runtime.learning import Cost, Proposal
+from autotune.runtime.learning import Cost, OnlineOptions, Proposal
+from autotune.runtime.online import OnlineTrainer
 from autotune.runtime.opening import choices_of
+from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.program_table import ProgramTable
+from autotune.runtime.published import Published
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
 from autotune.search.fusion import search
@@ -116,3 +122,27 @@ class ModelLearning:
 
 class _Stopped(Exception):
     """Raised through a search, from its progress, to leave it."""
+
+
+def online_trainer(
+    published: Published,
+    target: Target,
+    cache: ProgramCache,
+    store: Store,
+    model: CostModel,
+    objective: Objective,
+    options: OnlineOptions,
+) -> OnlineTrainer[CostModel]:
+    """Starts learning from the runs of what is published."""
+    graph = published.current.graph
+    return OnlineTrainer(
+        published,
+        target,
+        cache,
+        store,
+        model,
+        ModelLearning(graph, target, store, objective, options.seed),
+        options,
+        calibrated_error=model.metrics.get("mape"),
+        trusted_since_seconds=model.metrics.get(TRUSTED_SINCE, 0.0),
+    )

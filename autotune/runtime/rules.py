@@ -8,7 +8,7 @@ from autotune.graph.graph import Graph
 from autotune.runtime.choice import Choice
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.space import default_schedule
-from autotune.search.ranking import legal_nests
+from autotune.search.legality import legal_nests
 from autotune.targets.spec import HardwareSpec
 
 

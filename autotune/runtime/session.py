@@ -6,12 +6,11 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.hpm import CostModel
 from autotune.errors import AutotuneError
 from autotune.graph.graph import Array, Graph
 from autotune.runtime.choice import Choice
@@ -20,7 +19,6 @@ from autotune.runtime.execution import RunTrace, execute
 from autotune.runtime.inputs import checked_inputs
 from autotune.runtime.learning import OnlineOptions, annotated
 from autotune.runtime.native_table import prepared, runs_by_rule
-from autotune.runtime.online import OnlineTrainer
 from autotune.runtime.opening import (
     Source,
     choices_of,
@@ -28,7 +26,6 @@ from autotune.runtime.opening import (
     open_model,
     open_source,
 )
-from autotune.runtime.planning import TRUSTED_SINCE, ModelLearning, plan_network
 from autotune.runtime.profiler import GroupProfile, PairProfile, Profiler
 from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.program_table import ProgramTable, compile_table
@@ -36,9 +33,13 @@ from autotune.runtime.published import Published
 from autotune.runtime.rules import ruled_choices
 from autotune.search.objective import Objective
 from autotune.search.plan import Plan
-from autotune.store.store import Store
 from autotune.targets.library import target as open_target
 from autotune.targets.protocol import Target
+
+if TYPE_CHECKING:  # a session that runs by a plan takes none of their time to import
+    from autotune.cost_model.hpm import CostModel
+    from autotune.runtime.online import OnlineTrainer
+    from autotune.store.store import Store
 
 
 class Session:
@@ -88,7 +89,7 @@ class Session:
     ) -> None:
         cache, model, records = ProgramCache(), None, None
         if online or found.plan is None:
-            records = store if isinstance(store, Store) else self._opened(store)
+            records = self._opened(store) if store is None or isinstance(store, Path) else store
             if online or is_calibrated(records, self.target) or not runs_by_rule(self.target):
                 model = open_model(records, self.target)
         choices, objective = self._choices(found, model, records, options.seed)
@@ -98,19 +99,15 @@ class Session:
         self._published = Published(table)
         if online:
             assert model is not None and records is not None
-            self._trainer = OnlineTrainer(
-                self._published,
-                self.target,
-                cache,
-                records,
-                model,
-                ModelLearning(self.graph, self.target, records, objective, options.seed),
-                options,
-                calibrated_error=model.metrics.get("mape"),
-                trusted_since_seconds=model.metrics.get(TRUSTED_SINCE, 0.0),
+            from autotune.runtime.planning import online_trainer  # it fits and searches
+
+            self._trainer = online_trainer(
+                self._published, self.target, cache, records, model, objective, options
             )
 
     def _opened(self, path: Path | None) -> Store:
+        from autotune.store.store import Store  # a database, for planning and learning only
+
         self._own_store = Store.open(path)
         return self._own_store
 
@@ -122,6 +119,8 @@ class Session:
             return ruled_choices(self.graph, self.target.spec), Objective.LATENCY
         if plan is None:
             assert model is not None and store is not None
+            from autotune.runtime.planning import plan_network  # it searches
+
             plan = plan_network(self.graph, self.target, model, store, Objective.LATENCY, seed)
         return choices_of(plan, self.graph), plan.objective
 

@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from autotune.cost_model.features import bound
 from autotune.cost_model.hpm import CostModel
-from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
-from autotune.fusion.nest import Nest, Rejection
-from autotune.schedule.schedule import NestSchedule, Schedule, scratchpad_elements
+from autotune.fusion.nest import Nest
+from autotune.schedule.schedule import Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable
+from autotune.search.legality import legal_nests
 from autotune.search.neighbours import neighbours
 from autotune.search.objective import Objective
 from autotune.targets.spec import HardwareSpec
@@ -60,22 +60,6 @@ class Ranked:
     def nothing(cls) -> Ranked:
         """Of a group without a legal schedule."""
         return cls((), np.zeros((5, 0)))
-
-
-def legal_nests(group: Group, spec: HardwareSpec) -> tuple[Nest, ...] | None:
-    """The nests of a group, or None when no schedule of it fits the machine."""
-    nests = analyse(group)
-    if isinstance(nests, Rejection):
-        return None
-    small = (scratchpad_elements(nest, _smallest(nest)) for nest in nests)
-    return nests if max(small) <= spec.scratchpad_elements else None
-
-
-def _smallest(nest: Nest) -> NestSchedule:
-    """The schedule that needs the least scratchpad: every tile as small as it may be."""
-    tile = tuple(n if d in nest.forced else 1 for d, n in enumerate(nest.root_shape))
-    k_tile = tuple(1 if c.chunkable else c.k_extent for c in nest.contractions)
-    return NestSchedule(tile, tuple(range(len(tile))), k_tile, buffers=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,10 @@ from autotune.cost_model.hpm import CostModel
 from autotune.fusion.group import Group
 from autotune.schedule.schedule import Schedule
 from autotune.search.bulk import rank_all
+from autotune.search.legality import legal_nests
 from autotune.search.objective import Objective
 from autotune.search.observations import Observations
-from autotune.search.ranking import DEEP, KEPT, QUICK, Ranked, Ranking, legal_nests
+from autotune.search.ranking import DEEP, KEPT, QUICK, Ranked, Ranking
 from autotune.store.records import Record
 from autotune.targets.spec import HardwareSpec
 
