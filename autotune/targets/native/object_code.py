@@ -95,9 +95,10 @@ def target_machine(machine: Machine) -> Any:
 
 @functools.cache
 def _without_strength_reduction() -> None:
-    """Loop strength reduction takes a sixth of the time and leaves the code as it is, byte by byte:
-    of 19 matrix multiplies 16, as generators write pointers that advance by constants. For all of
-    the process, since LLVM has the option only so; giving it twice does no harm."""
+    """Loop strength reduction takes a sixth of the time. Generators write pointers that advance by
+    constants: without it 16 of 19 matrix multiplies are the same bytes, and vector runs, which do
+    change, are no slower (benchmarks/native_vector.py, Zen 3). For all of the process, since LLVM
+    has the option only so; giving it twice does no harm."""
     import llvmlite.binding as llvm
 
     llvm.set_option("", "-disable-lsr")
