@@ -136,14 +136,17 @@ def depthwise(channels: int, side: int) -> tuple[VectorRun, list[np.ndarray]]:
     line = (side + 2) * channels
     image = np.full((side + 2) * line, 0.5, np.float32)
     weights, out = np.full((9, channels), 0.1, np.float32), np.zeros(side * side * channels, "f4")
-    body: list[Node] = [*(Load(i) for i in range(18)), Binary(BinaryFn.MUL, 0, 9)]
-    for tap in range(1, 9):
-        body.append(Fma(tap, 9 + tap, len(body) - 1))
-    strides = ((line, channels, 1),) * 9 + ((0, 0, 1),) * 9
+    body: list[Node] = []
+    for tap in range(9):
+        row, column = divmod(tap, 3)
+        total = len(body) - 1
+        body += [Load(0, row * line + column * channels), Load(1, tap * channels)]
+        pair = (len(body) - 2, len(body) - 1)
+        body.append(Fma(*pair, total) if tap else Binary(BinaryFn.MUL, *pair))
     result = (Output((side * channels, channels, 1), len(body) - 1),)
+    strides = ((line, channels, 1), (0, 0, 1))
     run = VectorRun((side, side, channels), strides, result, tuple(body))
-    taps = [image[row * line + column * channels :] for row in range(3) for column in range(3)]
-    return run, [*taps, *weights, out]
+    return run, [image, weights, out]
 
 
 def peak() -> Case:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 import pytest
 from generated_code import compiled, host_isas
@@ -11,7 +13,8 @@ from hypothesis.strategies import DrawFn
 
 from autotune.isa.functions import BinaryFn, UnaryFn
 from autotune.targets.native.codegen.elementwise import elementwise
-from autotune.targets.native.codegen.vector_isa import VECTOR_ISAS, VectorIsa
+from autotune.targets.native.codegen.ir import vector
+from autotune.targets.native.codegen.vector_isa import AVX2, VECTOR_ISAS, VectorIsa
 from autotune.targets.native.codegen.vector_run import (
     Binary,
     Constant,
@@ -39,10 +42,16 @@ def view(buffer: np.ndarray, sizes: tuple[int, ...], strides: tuple[int, ...]) -
     return np.lib.stride_tricks.as_strided(buffer[MARGIN:], sizes, steps)
 
 
+def reach(run: VectorRun, operand: int) -> int:
+    """The farthest offset of an input's loads."""
+    loads = (node for node in run.body if isinstance(node, Load) and node.operand == operand)
+    return max((node.offset for node in loads), default=0)
+
+
 def buffer_of(
-    rng: np.random.Generator, sizes: tuple[int, ...], strides: tuple[int, ...]
+    rng: np.random.Generator, sizes: tuple[int, ...], strides: tuple[int, ...], farthest: int = 0
 ) -> np.ndarray:
-    values = rng.uniform(-2, 2, extent(sizes, strides) + 2 * MARGIN)
+    values = rng.uniform(-2, 2, extent(sizes, strides) + farthest + 2 * MARGIN)
     return values.astype(np.float32)
 
 
@@ -50,8 +59,14 @@ def expected(run: VectorRun, inputs: list[np.ndarray]) -> list[np.ndarray]:
     values: list[np.ndarray] = []
     for node in run.body:
         match node:
-            case Load(operand):
-                values.append(inputs[operand].astype(np.float64))
+            case Load(operand, offset):
+                base = inputs[operand].ctypes.data + 4 * offset
+                reach = (ctypes.c_float * extent(run.sizes, run.inputs[operand])).from_address(base)
+                steps = tuple(4 * stride for stride in run.inputs[operand])
+                window = np.lib.stride_tricks.as_strided(
+                    np.ctypeslib.as_array(reach), run.sizes, steps
+                )
+                values.append(window.astype(np.float64))
             case Constant(value):
                 values.append(np.full(run.sizes, np.float32(value), np.float64))
             case Unary(UnaryFn.RELU, x):
@@ -75,7 +90,9 @@ def expected(run: VectorRun, inputs: list[np.ndarray]) -> list[np.ndarray]:
 
 def check(run: VectorRun, isa: VectorIsa, seed: int = 0) -> None:
     rng = np.random.default_rng(seed)
-    sources = [buffer_of(rng, run.sizes, strides) for strides in run.inputs]
+    sources = [
+        buffer_of(rng, run.sizes, strides, reach(run, i)) for i, strides in enumerate(run.inputs)
+    ]
     results = [
         np.full(extent(run.sizes, output.strides) + 2 * MARGIN, GUARD) for output in run.outputs
     ]
@@ -113,6 +130,8 @@ def runs(draw: DrawFn) -> VectorRun:
         draw(dense_strides(sizes, broadcasts=True)) for _ in range(draw(st.integers(1, 4)))
     )
     body: list[Node] = [Load(i) for i in range(len(inputs))] + [Constant(1.25)]
+    windows = draw(st.lists(st.tuples(st.integers(0, len(inputs) - 1), st.integers(1, 30))))
+    body += [Load(*window) for window in windows]
     for _ in range(draw(st.integers(0, 6))):
         x, y = (draw(st.integers(0, len(body) - 1)) for _ in range(2))
         made: list[Node] = [
@@ -148,24 +167,37 @@ def test_every_tail_is_right(length: int, isa: VectorIsa) -> None:
     check(VectorRun((length,), ((1,),), (Output((1,), 1),), body), isa)
 
 
-def depthwise(channels: int, pixels: tuple[int, int]) -> VectorRun:
-    """3×3 taps: nine rectangles of the input, channels last, nine rows of weights."""
+def depthwise(channels: int, pixels: tuple[int, int], step: int = 1) -> VectorRun:
+    """3×3 taps, channels last: windows of the input, nine rows of weights, bias and clip."""
     rows, columns = pixels
-    image = ((columns + 2) * channels, channels, 1)
-    body: list[Node] = [Load(i) for i in range(18)] + [Binary(BinaryFn.MUL, 0, 9)]
-    for tap in range(1, 9):
-        body.append(Fma(tap, 9 + tap, len(body) - 1))
+    line = ((columns - 1) * step + 3) * channels
+    body: list[Node] = []
+    for tap in range(9):
+        row, column = divmod(tap, 3)
+        total = len(body) - 1
+        body += [Load(0, row * line + column * channels), Load(1, tap * channels)]
+        pair = (len(body) - 2, len(body) - 1)
+        body.append(Fma(*pair, total) if tap else Binary(BinaryFn.MUL, *pair))
+    body += [Load(2), Binary(BinaryFn.ADD, len(body) - 1, len(body))]
     body.append(Unary(UnaryFn.RELU, len(body) - 1))
     out = Output((columns * channels, channels, 1), len(body) - 1)
-    return VectorRun(
-        (rows, columns, channels), (image,) * 9 + ((0, 0, 1),) * 9, (out,), tuple(body)
-    )
+    image, row_of = (step * line, step * channels, 1), (0, 0, 1)
+    return VectorRun((rows, columns, channels), (image, row_of, row_of), (out,), tuple(body))
 
 
 @pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
-@pytest.mark.parametrize("channels", [3, 8, 24, 36])
-def test_a_depthwise_convolution_is_one_run(channels: int, isa: VectorIsa) -> None:
-    check(depthwise(channels, (5, 7)), isa)
+@pytest.mark.parametrize("channels", [1, 3, 8, 24, 36])
+@pytest.mark.parametrize("pixels", [(5, 7), (1, 4), (3, 1), (2, 9), (7, 2)])
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_depthwise_convolution_is_one_run(
+    channels: int, pixels: tuple[int, int], step: int, isa: VectorIsa
+) -> None:
+    check(depthwise(channels, pixels, step), isa)
+
+
+def test_pixels_of_a_tile_load_what_their_windows_share_once() -> None:
+    loads = elementwise(depthwise(8, (1, 4)), AVX2).ir.count(f"load {vector(8)}")
+    assert loads == 3 * 6 + 9 + 1  # three rows of six columns, the weights and the bias
 
 
 @pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)

@@ -1,8 +1,10 @@
 """Code of vector runs: one pass over a rectangle, every node of the body in registers.
 
 One dimension is the vector's, along which outputs have unit stride where they can. What does not
-change in a loop is loaded and computed outside of it; a run with enough such vectors (the weights
-of a depthwise convolution) loops over another dimension inside of a block of vectors.
+change in a loop is loaded and computed outside of it; a run with a few such vectors loops over
+another dimension inside of a block of vectors. With many (the weights of a depthwise convolution)
+it computes a tile of that dimension's positions, the pixels, at each vector of channels: they share
+the weights and what their windows have in common, and all of memory is walked in order.
 """
 
 from __future__ import annotations
@@ -10,12 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from autotune.isa.functions import BinaryFn, UnaryFn
+from autotune.isa.functions import BinaryFn
 from autotune.targets.native.codegen.ir import FunctionWriter
 from autotune.targets.native.codegen.lanes import Lanes
 from autotune.targets.native.codegen.maths import binary, power_of, unary
 from autotune.targets.native.codegen.micro_kernel import MicroKernel
 from autotune.targets.native.codegen.nest import Dim, merged
+from autotune.targets.native.codegen.run_weight import weight_of
 from autotune.targets.native.codegen.strips import load_strip, store_strip
 from autotune.targets.native.codegen.vector_isa import VectorIsa
 from autotune.targets.native.codegen.vector_run import (
@@ -31,6 +34,10 @@ from autotune.targets.native.codegen.vector_run import (
 
 GATHER_COST = 1.5
 """Of an element that is inserted or extracted by itself, in loads of a register."""
+TILED = 3
+"""Vectors that are the same along a dimension, from which on its positions are computed in tiles."""
+TILE = 4
+"""Positions of a tile: their sums, a row of their windows and a weight fit into 16 registers."""
 FEW_TRIPS = 16
 """Of the loops inside of shared vectors: fewer do not pay for loading them."""
 NEAR_BYTES = 256 * 1024
@@ -38,22 +45,6 @@ NEAR_BYTES = 256 * 1024
 LIGHT = 12
 """Weight of bodies up to which four registers are computed at once: it saves the loop's own work.
 Heavier ones gain nothing (Zen 3, each function in L1: within the noise), and grow."""
-POLYNOMIAL_WEIGHT = 20
-SIMPLE = frozenset(
-    {
-        UnaryFn.COPY,
-        UnaryFn.RELU,
-        UnaryFn.LEAKY_RELU,
-        UnaryFn.CLIP,
-        UnaryFn.NEG,
-        UnaryFn.ABS,
-        UnaryFn.SQUARE,
-        UnaryFn.AFFINE,
-        UnaryFn.SQRT,
-        UnaryFn.RSQRT,
-        UnaryFn.RECIPROCAL,
-    }
-)
 
 
 def elementwise(run: VectorRun, isa: VectorIsa) -> MicroKernel:
@@ -63,15 +54,17 @@ def elementwise(run: VectorRun, isa: VectorIsa) -> MicroKernel:
 
 @dataclass(frozen=True, slots=True)
 class _Strip:
-    """Elements ``first`` to ``first + count`` along the vector dimension, behind its loop's."""
+    """Elements ``first`` to ``first + count`` along the vector dimension, behind its loop's, at
+    position ``at`` of the tile."""
 
     first: int
     count: int
+    at: int = 0
 
 
 class _Code:
     """Writes one run. ``_loops`` are outermost first; a node's level is the number of loops that
-    it is inside of, ``_values`` its names by strip, one if all strips share it."""
+    it is inside of, ``_values`` its names by strip: (first element, position) where they differ."""
 
     def __init__(self, run: VectorRun, isa: VectorIsa) -> None:
         self._run, self._isa = run, isa
@@ -81,10 +74,12 @@ class _Code:
         self._axis = self._vector_axis()
         lanes = isa.lanes if self._axis is not None and self._axis.size > 1 else 1
         self._v = Lanes(self._writer, isa, lanes)
+        self._tile = self._tiled()
         self._loops = self._ordered()
         self._levels = self._node_levels()
-        self._differs = self._differing()
-        self._values: dict[int, tuple[str, ...]] = {}
+        self._along, self._across = self._differing(self._axis), self._differing(self._tile)
+        self._values: dict[int, dict[tuple[int, int], str]] = {}
+        self._loaded: dict[tuple[int, int, int], str] = {}
 
     def kernel(self) -> MicroKernel:
         self._nest(0, self._writer.pointers, (_Strip(0, 1),))
@@ -96,7 +91,7 @@ class _Code:
     def _vector_cost(self, dim: Dim) -> float:
         """Of an element, in loads, with ``dim`` as the vector's dimension."""
         lanes, inputs = self._isa.lanes, len(self._run.inputs)
-        cost = float(_weight(self._run))
+        cost = float(weight_of(self._run))
         for position, stride in enumerate(dim.strides):
             if stride == 1:
                 cost += 1
@@ -104,35 +99,46 @@ class _Code:
                 cost += GATHER_COST * lanes
         return cost * -(-dim.size // lanes) / dim.size
 
+    def _tiled(self) -> Dim | None:
+        """The dimension whose positions are computed in tiles: most vectors are the same along it.
+        The axis then walks memory in order, which a stride of 2 KiB and more would not."""
+        others = [dim for dim in self._dims if dim is not self._axis]
+        if self._axis is None or not others:
+            return None
+        best = max(reversed(others), key=self._shared_loads)
+        return best if self._shared_loads(best) >= TILED else None
+
     def _ordered(self) -> tuple[Dim, ...]:
         """The loops: the vector's dimension innermost, or right outside of those that share
         vectors."""
         if self._axis is None:
             return ()
-        others = [dim for dim in self._dims if dim is not self._axis]
-        inner = max(reversed(others), key=self._shared_vectors, default=None)
-        if inner is None or not self._pays(self._shared_vectors(inner)):
+        others = [dim for dim in self._dims if dim is not self._axis and dim is not self._tile]
+        if self._tile is not None:
+            return (*others, self._tile, self._axis)
+        inner = max(reversed(others), key=self._shared_loads, default=None)
+        if inner is None or not self._pays(self._shared_loads(inner)):
             return (*others, self._axis)
         inside = [inner]
         for dim in reversed(others):
             few = prod(each.size for each in inside) < FEW_TRIPS
-            alike = self._shared_vectors(dim) == self._shared_vectors(inner)
+            alike = self._shared_loads(dim) == self._shared_loads(inner)
             if few and alike and dim is not inner:
                 inside.insert(0, dim)
         outside = [dim for dim in others if dim not in inside]
         return (*outside, self._axis, *inside)
 
-    def _shared_vectors(self, dim: Dim) -> int:
-        """Inputs that are vectors, and the same ones all along ``dim``."""
+    def _shared_loads(self, dim: Dim) -> int:
+        """Loads of vectors that are the same ones all along ``dim``."""
         assert self._axis is not None
-        inputs = range(len(self._run.inputs))
-        return sum(1 for i in inputs if self._axis.strides[i] and not dim.strides[i])
+        loads = [node.operand for node in self._run.body if isinstance(node, Load)]
+        return sum(1 for i in loads if self._axis.strides[i] and not dim.strides[i])
 
     def _pays(self, shared: int) -> bool:
-        if shared == 0 or shared > self._isa.registers - 4:
+        if shared == 0:
             return False
-        moved = 4 * self._run.elements * (len(self._run.inputs) - shared + len(self._run.outputs))
-        return shared >= 3 or moved <= NEAR_BYTES
+        streams = len(self._run.inputs) - shared + len(self._run.outputs)
+        return 4 * self._run.elements * streams <= NEAR_BYTES
 
     def _node_levels(self) -> list[int]:
         levels: list[int] = []
@@ -144,12 +150,12 @@ class _Code:
                 levels.append(max((levels[x] for x in arguments(node)), default=0))
         return levels
 
-    def _differing(self) -> list[bool]:
-        """Whether a node's lanes may hold different values."""
+    def _differing(self, dim: Dim | None) -> list[bool]:
+        """Whether a node may have different values along ``dim``."""
         out: list[bool] = []
         for node in self._run.body:
             if isinstance(node, Load):
-                out.append(self._axis is not None and bool(self._axis.strides[node.operand]))
+                out.append(dim is not None and bool(dim.strides[node.operand]))
             else:
                 out.append(any(out[x] for x in arguments(node)))
         return out
@@ -160,7 +166,9 @@ class _Code:
         if level == len(self._loops):
             self._store(pointers, strips)
         elif self._loops[level] is self._axis:
-            self._vector_loop(level, pointers)
+            self._vector_loop(level, pointers, strips)
+        elif self._loops[level] is self._tile:
+            self._tiles(level, pointers)
         else:
             self._loop(level, pointers, self._loops[level].size, 1, strips)
 
@@ -181,29 +189,43 @@ class _Code:
         self._nest(level + 1, moved, strips)
         self._writer.end(loop)
 
-    def _vector_loop(self, level: int, pointers: tuple[str, ...]) -> None:
+    def _tiles(self, level: int, pointers: tuple[str, ...]) -> None:
+        """Tiles of positions, then those that are left."""
+        dim = self._loops[level]
+        trips, left = divmod(dim.size, TILE)
+        if trips:
+            self._loop(level, pointers, trips, TILE, _positions(TILE))
+        if left:
+            self._nest(level + 1, self._behind(pointers, dim, trips * TILE), _positions(left))
+
+    def _behind(self, pointers: tuple[str, ...], dim: Dim, elements: int) -> tuple[str, ...]:
+        given = zip(pointers, dim.strides, strict=True)
+        return tuple(self._writer.offset(at, elements * stride) for at, stride in given)
+
+    def _vector_loop(
+        self, level: int, pointers: tuple[str, ...], outer: tuple[_Strip, ...]
+    ) -> None:
         """Blocks of registers, then the registers and the elements that are left."""
         size, lanes = self._loops[level].size, self._v.lanes
         block = lanes * min(self._registers_at_once(), max(1, size // lanes))
         trips, left = divmod(size, block)
         if trips:
-            strips = tuple(_Strip(first, lanes) for first in range(0, block, lanes))
+            firsts = range(0, block, lanes)
+            strips = tuple(_Strip(first, lanes, o.at) for first in firsts for o in outer)
             self._loop(level, pointers, trips, block, strips)
         if left:
-            axis = self._loops[level]
-            behind = tuple(
-                self._writer.offset(pointer, trips * block * stride)
-                for pointer, stride in zip(pointers, axis.strides, strict=True)
+            behind = self._behind(pointers, self._loops[level], trips * block)
+            strips = tuple(
+                _Strip(first, min(lanes, left - first), o.at)
+                for first in range(0, left, lanes)
+                for o in outer
             )
-            firsts = range(0, left, lanes)
-            strips = tuple(_Strip(first, min(lanes, left - first)) for first in firsts)
             self._nest(level + 1, behind, strips)
 
     def _registers_at_once(self) -> int:
-        weight = _weight(self._run)
-        most = 4 if weight <= LIGHT else 1
+        most = 4 if weight_of(self._run) <= LIGHT and self._tile is None else 1
         if self._loops and self._loops[-1] is not self._axis:
-            shared = self._shared_vectors(self._loops[-1])
+            shared = self._shared_loads(self._loops[-1])
             return max(1, min(most, (self._isa.registers - 4) // max(1, shared)))
         return most
 
@@ -216,23 +238,27 @@ class _Code:
 
     def _compute(self, level: int, pointers: tuple[str, ...], strips: tuple[_Strip, ...]) -> None:
         """The nodes of this level, strip by strip."""
+        self._loaded.clear()
         mine = [i for i, at in enumerate(self._levels) if at == level]
         for i in mine:
             self._values.pop(i, None)
-        for position, strip in enumerate(strips):
-            for i in mine:
-                if position == 0 or self._differs[i]:
-                    name = self._node(self._run.body[i], pointers, strip, position)
-                    self._values[i] = (*self._values.get(i, ()), name)
+        pairs = [(i, strip) for strip in strips for i in mine]
+        if self._tile is not None:  # what a tile shares is of use to all of it while it is there
+            pairs = [(i, strip) for i in mine for strip in strips]
+        for i, strip in pairs:
+            names = self._values.setdefault(i, {})
+            if self._key(i, strip) not in names:
+                names[self._key(i, strip)] = self._node(self._run.body[i], pointers, strip)
 
-    def _node(self, node: Node, pointers: tuple[str, ...], strip: _Strip, position: int) -> str:
+    def _key(self, i: int, strip: _Strip) -> tuple[int, int]:
+        return strip.first if self._along[i] else 0, strip.at if self._across[i] else 0
+
+    def _node(self, node: Node, pointers: tuple[str, ...], strip: _Strip) -> str:
         v = self._v
-        given = [self._value(x, position) for x in arguments(node)]
+        given = [self._value(x, strip) for x in arguments(node)]
         match node:
             case Load(operand, offset):
-                stride = 0 if self._axis is None else self._axis.strides[operand]
-                at = self._writer.offset(pointers[operand], offset)
-                return load_strip(v, at, stride, strip.first, strip.count)
+                return self._load(operand, offset, pointers, strip)
             case Constant(value):
                 return v.constant(value)
             case Unary(fn, _, p0, p1):
@@ -245,29 +271,31 @@ class _Code:
             case Fma():
                 return v.fma(*given)
 
-    def _value(self, i: int, position: int) -> str:
-        names = self._values[i]
-        return names[position if len(names) > 1 else 0]
+    def _load(self, operand: int, offset: int, pointers: tuple[str, ...], strip: _Strip) -> str:
+        """An element of an input; windows of a tile's positions share what they have in common."""
+        stride = 0 if self._axis is None else self._axis.strides[operand]
+        offset += strip.at * self._tile_stride(operand)
+        key = (operand, offset, strip.first)
+        if key not in self._loaded:
+            at = self._writer.offset(pointers[operand], offset)
+            self._loaded[key] = load_strip(self._v, at, stride, strip.first, strip.count)
+        return self._loaded[key]
+
+    def _tile_stride(self, operand: int) -> int:
+        return 0 if self._tile is None else self._tile.strides[operand]
+
+    def _value(self, i: int, strip: _Strip) -> str:
+        return self._values[i][self._key(i, strip)]
 
     def _store(self, pointers: tuple[str, ...], strips: tuple[_Strip, ...]) -> None:
         first = len(self._run.inputs)
-        for position, strip in enumerate(strips):
+        for strip in strips:
             for o, output in enumerate(self._run.outputs, start=first):
                 stride = 0 if self._axis is None else self._axis.strides[o]
-                value = self._value(output.node, position)
-                store_strip(self._v, value, pointers[o], stride, strip.first, strip.count)
+                at = self._writer.offset(pointers[o], strip.at * self._tile_stride(o))
+                value = self._value(output.node, strip)
+                store_strip(self._v, value, at, stride, strip.first, strip.count)
 
 
-def _weight(run: VectorRun) -> int:
-    """About the number of instructions of a body."""
-    return sum(_node_weight(node) for node in run.body)
-
-
-def _node_weight(node: Node) -> int:
-    match node:
-        case Unary(fn):
-            return 1 if fn in SIMPLE else POLYNOMIAL_WEIGHT
-        case Binary(BinaryFn.POW):
-            return 3 * POLYNOMIAL_WEIGHT
-        case _:
-            return 1
+def _positions(count: int) -> tuple[_Strip, ...]:
+    return tuple(_Strip(0, 1, at) for at in range(count))

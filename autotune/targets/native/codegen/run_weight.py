@@ -1,0 +1,38 @@
+"""What a vector run's arithmetic weighs, by which elementwise.py chooses how to write it."""
+
+from __future__ import annotations
+
+from autotune.isa.functions import BinaryFn, UnaryFn
+from autotune.targets.native.codegen.vector_run import Binary, Node, Unary, VectorRun
+
+POLYNOMIAL_WEIGHT = 20
+SIMPLE = frozenset(
+    {
+        UnaryFn.COPY,
+        UnaryFn.RELU,
+        UnaryFn.LEAKY_RELU,
+        UnaryFn.CLIP,
+        UnaryFn.NEG,
+        UnaryFn.ABS,
+        UnaryFn.SQUARE,
+        UnaryFn.AFFINE,
+        UnaryFn.SQRT,
+        UnaryFn.RSQRT,
+        UnaryFn.RECIPROCAL,
+    }
+)
+
+
+def weight_of(run: VectorRun) -> int:
+    """About the number of instructions of a body."""
+    return sum(_node_weight(node) for node in run.body)
+
+
+def _node_weight(node: Node) -> int:
+    match node:
+        case Unary(fn):
+            return 1 if fn in SIMPLE else POLYNOMIAL_WEIGHT
+        case Binary(BinaryFn.POW):
+            return 3 * POLYNOMIAL_WEIGHT
+        case _:
+            return 1
