@@ -204,20 +204,40 @@ def default_schedule(
     grain: int = 1,
     buffers: int = 2,
 ) -> Schedule | None:
-    """A legal schedule by rule alone: least traffic, then fewest tiles, double buffers, all cores.
-    None when none fits. What runs before anything was measured."""
+    """A legal schedule by rule alone; None when none fits. What runs before anything was measured."""
     parts = []
     for nest in nests:
         rng = np.random.default_rng(0)
         table = enumerate_nest(nest, capacity_elements, cores, 2048, rng, grain, buffers)
         if not len(table):
             return None
-        cost = loaded_elements(nest, table) + tile_count(nest, table) * _TILE_ELEMENTS
-        cost /= 1.0 + 0.9 * (table.buffers - 1) + 0.8 * (table.cores - 1)
+        rule = _least_traffic if buffers > 1 else _fewest_tiles
+        cost = rule(nest, table)
         parts.append(table.row(int(np.argmin(cost))))
     return Schedule(tuple(parts))
 
 
+def _least_traffic(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Where tiles are loaded ahead of their use: traffic, tiles and what overlaps decide."""
+    cost = loaded_elements(nest, table) + tile_count(nest, table) * _TILE_ELEMENTS
+    ahead: npt.NDArray[np.float64] = 1.0 + 0.9 * (table.buffers - 1) + 0.8 * (table.cores - 1)
+    return cost / ahead
+
+
+def _fewest_tiles(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Where operands are read in place: tiles cost what they cut short, on as many cores as can
+    share them; of equals the one that reads least."""
+    loaded = loaded_elements(nest, table)
+    pieces = np.ones(len(table))
+    for k, contraction in enumerate(nest.contractions):
+        pieces *= -(-contraction.k_extent // table.k_tile[:, k])
+    cost = (_CUT_TILES + tile_count(nest, table) * pieces) / (1.0 + 0.8 * (table.cores - 1))
+    least: npt.NDArray[np.float64] = cost + 0.1 * loaded / max(1.0, float(loaded.max()))
+    return least
+
+
+_CUT_TILES = 64.0
+"""Tiles of which a nest is worth cutting one more for another core."""
 _TILE_ELEMENTS = 512.0
 """What a tile costs in set-up, as elements of traffic that take as long (edge: near 100 cycles)."""
 

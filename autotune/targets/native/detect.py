@@ -30,7 +30,7 @@ from autotune.targets.spec import (
     VectorSpec,
 )
 
-SCHEMA = 2
+SCHEMA = 3
 """Of the file with the figures, and of what is measured: raise it when either changes."""
 
 THREADS_LIMIT = 64
@@ -110,11 +110,11 @@ def host_spec(threads: int, figures: HostFigures) -> HardwareSpec:
 
 
 def near_bytes(l2_bytes: int | None, l3_bytes: int | None) -> int:
-    """What a core may keep in cache: its L2, or half of its part of the L3 where that is more.
+    """What a core may keep in cache: its L2, or its part of the L3 where that is more.
     Operands are read where they lie, so that schedules need no tile to fit the L2: larger tiles
     leave the blocking to the micro-kernels, which know it better."""
     nearest = l2_bytes or DEFAULT_L2_BYTES
-    return min(MOST_NEAR_BYTES, max(nearest, (l3_bytes or 0) // 2)) // 4 * 4
+    return min(MOST_NEAR_BYTES, max(nearest, l3_bytes or 0)) // 4 * 4
 
 
 @functools.cache
