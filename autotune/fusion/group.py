@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import networkx as nx
-
 from autotune.errors import ScheduleError
 from autotune.graph.graph import Graph
 from autotune.graph.op import Family, Op, OpKind
@@ -138,17 +136,16 @@ class Group:
 
 def is_convex(graph: Graph, names: set[str]) -> bool:
     """Whether no path leaves the set and comes back: the condition to run it as one program."""
-    digraph: nx.DiGraph = graph.digraph
     position = {op.name: i for i, op in enumerate(graph.ops)}
     last = max(position[name] for name in names)
-    frontier = [s for name in names for s in digraph.successors(name) if s not in names]
+    frontier = [s for name in names for s in graph.successors(name) if s not in names]
     seen: set[str] = set()
     while frontier:
         name = frontier.pop()
         if name in seen or position[name] > last:
             continue
         seen.add(name)
-        for successor in digraph.successors(name):
+        for successor in graph.successors(name):
             if successor in names:
                 return False
             frontier.append(successor)
@@ -157,4 +154,10 @@ def is_convex(graph: Graph, names: set[str]) -> bool:
 
 def is_connected(graph: Graph, names: set[str]) -> bool:
     """Whether the set hangs together through tensors made and read inside it."""
-    return bool(nx.is_weakly_connected(graph.digraph.subgraph(names)))
+    apart, frontier = set(names), [next(iter(names))]
+    while frontier:
+        name = frontier.pop()
+        if name in apart:
+            apart.remove(name)
+            frontier += [*graph.successors(name), *graph.predecessors(name)]
+    return not apart

@@ -6,14 +6,18 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
 from autotune.errors import ModelError
 from autotune.graph.op import Op
+from autotune.graph.ordering import Circle, running_order
 from autotune.graph.tensor import TensorType
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Array = npt.NDArray[np.float32]
 
@@ -49,18 +53,14 @@ class Graph:
                 raise ModelError(f"{op.name}: tensor {op.output!r} is defined twice")
             producer[op.output] = op
         position = {op.output: index for index, op in enumerate(ops)}
-        digraph = nx.DiGraph()
-        digraph.add_nodes_from(position)
-        for op in ops:
-            digraph.add_edges_from((x, op.output) for x in op.inputs if x in producer)
         try:
-            order = list(nx.lexicographical_topological_sort(digraph, key=position.__getitem__))
-        except nx.NetworkXUnfeasible:
-            cycle = " -> ".join(edge[0] for edge in nx.find_cycle(digraph))
+            order = running_order([{position[x] for x in op.inputs if x in position} for op in ops])
+        except Circle as circle:
+            cycle = " -> ".join(ops[i].output for i in circle.positions)
             raise ModelError(
                 f"{self.name}: the graph has a cycle through tensors {cycle}"
             ) from None
-        return tuple(producer[output] for output in order)
+        return tuple(ops[i] for i in order)
 
     def _check(self) -> None:
         known = set(self.inputs) | set(self.constants) | {op.output for op in self.ops}
@@ -86,6 +86,11 @@ class Graph:
         return {op.output: op for op in self.ops}
 
     @cached_property
+    def named(self) -> Mapping[str, Op]:
+        """Operators by name."""
+        return {op.name: op for op in self.ops}
+
+    @cached_property
     def consumers(self) -> Mapping[str, tuple[Op, ...]]:
         """Tensor name to the operators that read it, in topological order, each once."""
         found: dict[str, list[Op]] = {name: [] for name in self.types}
@@ -98,6 +103,8 @@ class Graph:
     def digraph(self) -> nx.DiGraph:
         """The networkx view: a node per operator name (attribute ``op``), an edge per tensor
         between two operators (attribute ``tensor``)."""
+        import networkx as nx  # for search only; a network that runs does without
+
         digraph = nx.DiGraph()
         for op in self.ops:
             digraph.add_node(op.name, op=op)
@@ -106,6 +113,15 @@ class Graph:
                 if x in self.producer:
                     digraph.add_edge(self.producer[x].name, op.name, tensor=x)
         return digraph
+
+    def successors(self, name: str) -> tuple[str, ...]:
+        """Names of the operators that read what the named one makes."""
+        return tuple(op.name for op in self.consumers[self.named[name].output])
+
+    def predecessors(self, name: str) -> tuple[str, ...]:
+        """Names of the operators that make what the named one reads, each once."""
+        inputs = dict.fromkeys(self.named[name].inputs)
+        return tuple(self.producer[x].name for x in inputs if x in self.producer)
 
     def shape(self, tensor: str) -> tuple[int, ...]:
         """Shape of a tensor."""

@@ -38,20 +38,23 @@ def load_onnx(path: Path | str, dims: Mapping[str, int] | None = None) -> Graph:
     way out.
     """
     path = Path(path)
-    model = read_model(path)
+    model, content = read_model(path)
     try:
-        return translate(model, path.stem, dims or {})
+        return translate(model, path.stem, dims or {}, content)
     except ModelError as error:
         one_line = str(error).replace("\n", "\\n")
         raise ModelError(f"{path}: {one_line}") from None
 
 
-def translate(model: onnx.ModelProto, name: str, dims: Mapping[str, int]) -> Graph:
-    """The graph of a parsed model, whose dimensions are bound in place.
+def translate(
+    model: onnx.ModelProto, name: str, dims: Mapping[str, int], content: bytes | None = None
+) -> Graph:
+    """The graph of a parsed model, whose dimensions are bound in place; ``content`` is it as
+    bytes, where they are at hand.
 
     Raises ``ModelError`` without the file's name.
     """
-    nodes = checked_nodes(model, dims)
+    nodes = checked_nodes(model, dims, content)
     outputs = [value.name for value in model.graph.output]
     consumed = {x for node in nodes for x in node.inputs} | set(outputs)
     scope = _scope(model, nodes, name)

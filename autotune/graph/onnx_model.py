@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import networkx as nx
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # has no stubs
 
 from autotune.errors import ModelError
 from autotune.graph.onnx_ops import CONSTANT_ONLY, TRANSLATIONS
 from autotune.graph.onnx_ops.scope import Node
+from autotune.graph.ordering import Circle, running_order
 
 OLDEST_OPSET = 9
 DEFAULT_DOMAINS = ("", "ai.onnx")
 
 
-def read_model(path: Path) -> onnx.ModelProto:
-    """Parse a file, with its external tensor data, if it is ONNX at all."""
+def read_model(path: Path) -> tuple[onnx.ModelProto, bytes | None]:
+    """Parse a file, with its external tensor data, if it is ONNX at all; the file's bytes come
+    along where they are all of it."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -33,15 +34,25 @@ def read_model(path: Path) -> onnx.ModelProto:
         raise ModelError(
             f"{path}: not an ONNX file, or cut short: it has no graph or no opset; export it again"
         )
+    outside = [*model.graph.initializer, *_stored(model)]
+    alone = not any(map(onnx.external_data_helper.uses_external_data, outside))
     try:
         onnx.load_external_data_for_model(model, str(path.parent))
     except (OSError, ValueError, onnx.checker.ValidationError) as error:
         raise ModelError(f"{path}: its external data cannot be read: {first_line(error)}") from None
-    return model
+    return model, content if alone else None
 
 
-def checked_nodes(model: onnx.ModelProto, dims: Mapping[str, int]) -> list[Node]:
-    """The nodes in execution order, after every check that needs no translation.
+def _stored(model: onnx.ModelProto) -> list[onnx.TensorProto]:
+    """The tensors that nodes hold; those in subgraphs are of operators that are refused."""
+    return [a.t for node in model.graph.node for a in node.attribute if a.HasField("t")]
+
+
+def checked_nodes(
+    model: onnx.ModelProto, dims: Mapping[str, int], content: bytes | None = None
+) -> list[Node]:
+    """The nodes in execution order, after every check that needs no translation. ``content`` is
+    the model as bytes, where they are at hand.
 
     Binds symbolic dimensions in ``model`` on the way. Raises ``ModelError``.
     """
@@ -55,12 +66,14 @@ def checked_nodes(model: onnx.ModelProto, dims: Mapping[str, int]) -> list[Node]
         _check_supported(node, proto.domain)
     _check_defined(nodes, model)
     order = _order(nodes)
-    protos = list(model.graph.node)
-    del model.graph.node[:]
-    model.graph.node.extend(protos[index] for index in order)
+    if order != sorted(order):
+        protos = list(model.graph.node)
+        del model.graph.node[:]
+        model.graph.node.extend(protos[index] for index in order)
+        content = None
     bind_dims(model, dims)
-    try:
-        onnx.checker.check_model(model)
+    try:  # as text where there is one: writing it again takes longer than all that checks it
+        onnx.checker.check_model(model if content is None or dims else content)
     except onnx.checker.ValidationError as error:
         raise ModelError(f"not valid ONNX: {first_line(error)}; export it again") from None
     except UnicodeDecodeError:
@@ -153,14 +166,10 @@ def _check_defined(nodes: Sequence[Node], model: onnx.ModelProto) -> None:
 def _order(nodes: Sequence[Node]) -> list[int]:
     """Node positions so that producers come first; file order wherever that is free."""
     producer = {output: i for i, node in enumerate(nodes) for output in node.outputs if output}
-    digraph = nx.DiGraph()
-    digraph.add_nodes_from(range(len(nodes)))
-    for i, node in enumerate(nodes):
-        digraph.add_edges_from((producer[x], i) for x in node.inputs if x in producer)
     try:
-        return list(nx.lexicographical_topological_sort(digraph))
-    except nx.NetworkXUnfeasible:
-        cycle = " -> ".join(nodes[edge[0]].outputs[0] for edge in nx.find_cycle(digraph))
+        return running_order([{producer[x] for x in n.inputs if x in producer} for n in nodes])
+    except Circle as circle:
+        cycle = " -> ".join(nodes[i].outputs[0] for i in circle.positions)
         raise ModelError(
             f"the graph has a cycle through tensors {cycle}; export it again"
         ) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -85,6 +85,10 @@ def fitted(opcode: Opcode, field: Field, value: int | float) -> int | float:
     return int(value)
 
 
+_OPCODES: Mapping[int | float, Opcode] = {int(opcode): opcode for opcode in Opcode}
+"""By number: ``Opcode(number)`` takes several times as long, and it is asked for all the time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Instruction:
     """One instruction: its field values in table order, header first; floats for FLOAT fields."""
@@ -108,7 +112,7 @@ class Instruction:
     @property
     def opcode(self) -> Opcode:
         """Operation code."""
-        return Opcode(int(self.values[0]))
+        return _OPCODES[self.values[0]]
 
     @property
     def row(self) -> InstructionRow:

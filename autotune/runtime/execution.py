@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import overload
 
 import numpy as np
+import numpy.typing as npt
 
 from autotune.fusion.group import Group
 from autotune.graph.graph import Array
@@ -23,12 +26,45 @@ class GroupRun:
     execution: Execution
 
 
+class TimedGroups(Sequence[GroupRun]):
+    """What the steps of a table took in one native call. It keeps the nanoseconds and makes the
+    rest when it is asked for: a small network runs in less time than that takes."""
+
+    def __init__(
+        self, table: ProgramTable, clock_hz: float, nanoseconds: npt.NDArray[np.int64]
+    ) -> None:
+        self._table, self._clock_hz, self._nanoseconds = table, clock_hz, nanoseconds
+
+    @cached_property
+    def _runs(self) -> tuple[GroupRun, ...]:
+        cycles = self._clock_hz * 1e-9
+        return tuple(
+            GroupRun(step, Execution(max(1, round(ns * cycles)), 0, 0, {"nanoseconds": ns}))
+            for step, ns in zip(self._table.group_steps, self._nanoseconds.tolist(), strict=True)
+        )
+
+    def __len__(self) -> int:
+        return len(self._nanoseconds)
+
+    def __iter__(self) -> Iterator[GroupRun]:
+        return iter(self._runs)
+
+    @overload
+    def __getitem__(self, at: int) -> GroupRun: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> tuple[GroupRun, ...]: ...
+
+    def __getitem__(self, at: int | slice) -> GroupRun | tuple[GroupRun, ...]:
+        return self._runs[at]
+
+
 @dataclass(frozen=True, slots=True)
 class RunTrace:
     """What one run of a table cost, step by step. ``plan_version`` counts the published plans of a
     session, ``model_version`` the cost models that its predictions came from."""
 
-    groups: tuple[GroupRun, ...]
+    groups: Sequence[GroupRun]
     plan_version: int
     model_version: int
 
@@ -95,14 +131,9 @@ def _execute_at_once(
     table: ProgramTable, executable: Executable, target: Target, inputs: Mapping[str, Array]
 ) -> tuple[dict[str, Array], RunTrace]:
     """Run all steps by one call, with the time of each."""
-    steps = table.group_steps
-    nanoseconds = np.zeros(len(steps), np.int64)
+    nanoseconds = np.empty(executable.part_count, np.int64)
     outputs = executable.run(inputs, nanoseconds)
-    per_nanosecond = target.spec.clock_hz * 1e-9
-    runs = tuple(
-        GroupRun(step, Execution(max(1, round(ns * per_nanosecond)), 0, 0, {"nanoseconds": ns}))
-        for step, ns in zip(steps, nanoseconds.tolist(), strict=True)
-    )
+    runs = TimedGroups(table, target.spec.clock_hz, nanoseconds)
     return outputs, RunTrace(runs, table.plan_version, table.model_version)
 
 

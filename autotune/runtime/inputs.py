@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -10,31 +11,37 @@ import numpy.typing as npt
 from autotune.errors import InputError
 from autotune.graph.graph import Array, Graph
 
+FLOAT32 = np.dtype(np.float32)
+
 
 def checked_inputs(graph: Graph, arrays: Mapping[str, npt.NDArray[np.generic]]) -> dict[str, Array]:
     """The arrays as C-contiguous float32, one per input of the network.
 
     Raises ``InputError`` naming the tensor, what was given and what is expected.
     """
+    if len(arrays) != len(graph.inputs) or not all(map(arrays.__contains__, graph.inputs)):
+        raise _misnamed(graph, arrays)
+    return {name: _checked(graph, name, arrays[name]) for name in graph.inputs}
+
+
+def _misnamed(graph: Graph, arrays: Mapping[str, npt.NDArray[np.generic]]) -> InputError:
     wanted = ", ".join(f"{x!r} {list(graph.shape(x))}" for x in graph.inputs)
     unknown = [name for name in arrays if name not in graph.inputs]
     if unknown:
-        raise InputError(f"{graph.name}: no input {unknown[0]!r}; the network takes {wanted}")
+        return InputError(f"{graph.name}: no input {unknown[0]!r}; the network takes {wanted}")
     missing = [name for name in graph.inputs if name not in arrays]
-    if missing:
-        raise InputError(
-            f"{graph.name}: input {missing[0]!r} is missing; the network takes {wanted}"
-        )
-    return {name: _checked(graph, name, arrays[name]) for name in graph.inputs}
+    return InputError(f"{graph.name}: input {missing[0]!r} is missing; the network takes {wanted}")
 
 
 def _checked(graph: Graph, name: str, value: npt.NDArray[np.generic]) -> Array:
     array, shape = np.asarray(value), graph.shape(name)
-    place = f"{graph.name}: input {name!r}"
-    if array.dtype != np.float32:
+    if array.dtype != FLOAT32:
         raise InputError(
-            f"{place} is {array.dtype}, expected float32; convert it with .astype(numpy.float32)"
+            f"{graph.name}: input {name!r} is {array.dtype}, expected float32; convert it with "
+            ".astype(numpy.float32)"
         )
     if array.shape != shape:
-        raise InputError(f"{place} has shape {list(array.shape)}, expected {list(shape)}")
-    return np.ascontiguousarray(array).reshape(shape)
+        raise InputError(
+            f"{graph.name}: input {name!r} has shape {list(array.shape)}, expected {list(shape)}"
+        )
+    return cast(Array, array if array.flags.c_contiguous else np.ascontiguousarray(array))

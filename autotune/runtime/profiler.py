@@ -8,7 +8,7 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from itertools import pairwise
 
-from autotune.runtime.execution import GroupRun, RunTrace
+from autotune.runtime.execution import GroupRun, RunTrace, TimedGroups
 from autotune.runtime.program_table import GroupStep
 
 GroupName = tuple[str, ...]
@@ -65,11 +65,12 @@ class Profiler:
 
     def __init__(self, window_runs: int = 256) -> None:
         self._lock = threading.Lock()
-        self._window: deque[tuple[_Seen, ...]] = deque(maxlen=window_runs)
+        self._window: deque[tuple[_Seen, ...] | TimedGroups] = deque(maxlen=window_runs)
 
     def record(self, trace: RunTrace) -> None:
-        """Take in one finished run."""
-        seen = tuple(_Seen.of(run) for run in trace.groups)
+        """Take in one finished run; at once where the times are all there is to it."""
+        groups = trace.groups
+        seen = groups if isinstance(groups, TimedGroups) else tuple(map(_Seen.of, groups))
         with self._lock:
             self._window.append(seen)
 
@@ -97,7 +98,10 @@ class Profiler:
 
     def _snapshot(self) -> tuple[tuple[_Seen, ...], ...]:
         with self._lock:
-            return tuple(self._window)
+            window = tuple(self._window)
+        return tuple(
+            tuple(map(_Seen.of, seen)) if isinstance(seen, TimedGroups) else seen for seen in window
+        )
 
 
 def _profile(name: GroupName, runs: list[_Seen]) -> GroupProfile:

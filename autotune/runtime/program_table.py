@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-import networkx as nx
 import numpy as np
 
 from autotune.errors import PlanError
 from autotune.fusion.group import Group
 from autotune.graph.graph import Array, Graph
+from autotune.graph.ordering import Circle, running_order
 from autotune.isa.program import Program
 from autotune.runtime.choice import Choice
 from autotune.runtime.program_cache import ProgramCache
@@ -150,18 +150,18 @@ def _ordered(graph: Graph, choices: tuple[Choice, ...]) -> tuple[Choice, ...]:
             f"{' (missing: ' + ', '.join(missing[:3]) + ')' if missing else ''}; search it again"
         )
     position = {op.output: i for i, op in enumerate(graph.ops)}
-    digraph = nx.DiGraph()
-    digraph.add_nodes_from(range(len(choices)))
-    for index, choice in enumerate(choices):
-        digraph.add_edges_from((home[x], index) for x in choice.group.inputs if x in home)
     first = [min(position[op.output] for op in choice.group.ops) for choice in choices]
+    early = sorted(range(len(choices)), key=first.__getitem__)
+    rank = {index: place for place, index in enumerate(early)}
     try:
-        order = list(nx.lexicographical_topological_sort(digraph, key=first.__getitem__))
-    except nx.NetworkXUnfeasible:
+        order = running_order(
+            [{rank[home[x]] for x in choices[i].group.inputs if x in home} for i in early]
+        )
+    except Circle:
         raise PlanError(
             f"{graph.name}: the plan's groups depend on each other in a circle"
         ) from None
-    return tuple(choices[i] for i in order)
+    return tuple(choices[early[place]] for place in order)
 
 
 def _releases(graph: Graph, ordered: tuple[Choice, ...]) -> list[tuple[str, ...]]:

@@ -46,7 +46,8 @@ class NetworkFile:
 
 def _sha256(path: Path) -> str:
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise PlanError(f"{path}: cannot be read: {error.strerror}; {_AGAIN}") from None
 

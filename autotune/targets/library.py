@@ -6,7 +6,6 @@ from functools import cache
 from pathlib import Path
 
 from autotune.errors import SpecError
-from autotune.targets.emulator import EmulatorTarget
 from autotune.targets.protocol import Target
 from autotune.targets.spec import HardwareSpec
 from autotune.targets.toml_spec import read_spec
@@ -85,4 +84,6 @@ def target(name_or_path: Path | str, threads: int | None = None) -> Target:
         from autotune.targets.native.target import NativeTarget
 
         return NativeTarget(load_spec(name_or_path))
+    from autotune.targets.emulator import EmulatorTarget  # this machine does without
+
     return EmulatorTarget(load_spec(name_or_path), str(name_or_path))

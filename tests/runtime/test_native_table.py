@@ -17,7 +17,9 @@ from autotune.graph.op import OpKind as K
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.graph.reference import evaluate
 from autotune.kernels.native import ThreadPool
+from autotune.runtime.execution import RunTrace, TimedGroups
 from autotune.runtime.native_table import network_of
+from autotune.runtime.profiler import Profiler
 from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.program_table import compile_table
 from autotune.runtime.session import Session
@@ -106,3 +108,18 @@ def test_a_network_runs_on_this_machine_without_calibration(tmp_path: Path) -> N
         assert session.last_run.cycles > 0
     for name, value in evaluate(graph, feeds).items():
         np.testing.assert_allclose(got[name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_a_trace_of_one_native_call_is_made_late_and_belongs_to_its_run() -> None:
+    b = GraphBuilder("chain")
+    x = b.input("x", (4, 6))
+    graph = b.build(outputs=[b.add(K.RELU, b.add(K.EXP, x))])
+    table = compile_table(graph, case.choices(graph), case.SPEC, ProgramCache())
+    first, second = (TimedGroups(table, 2e9, np.array(ns, np.int64)) for ns in ([5, 0], [7, 9]))
+    assert [run.execution.cycles for run in first] == [10, 1]
+    assert [run.execution.counters["nanoseconds"] for run in second] == [7, 9]
+    profiler = Profiler()
+    for groups in (first, second):
+        profiler.record(RunTrace(groups, 0, 0))
+    assert [row.mean_cycles for row in profiler.groups()] == [12.0, 9.5]
+    assert [run.step for run in first] == list(table.group_steps) and len(first) == 2

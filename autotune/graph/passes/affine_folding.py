@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from autotune.graph.graph import Array, Graph
 from autotune.graph.op import Op, OpKind
@@ -119,10 +120,10 @@ def _folded(op: Op, output: str, affine: Affine, graph: Graph, constants: dict[s
     if op.kind is OpKind.MATMUL:
         columns = (-2 if op.int("trans_b") else -1) % weight.ndim
         shape = tuple(-1 if i == columns else 1 for i in range(weight.ndim))
-        constants[name] = (weight * affine.factor.reshape(shape)).astype(np.float32)
+        constants[name] = _scaled(weight, affine.factor.reshape(shape))
         return replace(op, inputs=(op.inputs[0], name), output=output)
     factor = affine.factor.reshape(op.axes.weight(-1, 1, (1, 1)))
-    constants[name] = (weight * factor).astype(np.float32)
+    constants[name] = _scaled(weight, factor)
     bias = graph.constants[op.inputs[2]] if len(op.inputs) == 3 else np.float32(0)
     inputs: tuple[str, ...] = (op.inputs[0], name)
     offset = (bias * affine.factor + affine.offset).astype(np.float32)
@@ -131,6 +132,12 @@ def _folded(op: Op, output: str, affine: Affine, graph: Graph, constants: dict[s
         constants[bias_name] = offset
         inputs = (*inputs, bias_name)
     return replace(op, inputs=inputs, output=output)
+
+
+def _scaled(weight: Array, factor: npt.NDArray[np.float64]) -> Array:
+    """The product in float64, rounded once, without an array of it."""
+    made = np.empty(weight.shape, np.float32)
+    return np.multiply(weight, factor, out=made, dtype=np.float64, casting="same_kind")
 
 
 def _fresh(stem: str, graph: Graph) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from autotune.isa.access import ACCESSES, MATMUL_DIMENSIONS, Access
 from autotune.isa.program import Instruction
@@ -57,6 +58,7 @@ class Touch:
         return self.low <= high and self.high >= low
 
 
+@lru_cache(maxsize=4096)  # to see where operands live, and again to bind them
 def touches_of(leaf: Leaf) -> tuple[Touch, ...]:
     """What an instruction touches, what it reads before what it writes."""
     values = leaf.instruction.values

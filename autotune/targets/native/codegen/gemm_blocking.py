@@ -4,6 +4,7 @@ writers: how wide a panel is, how rows are cut into tiles, and which loop is out
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from autotune.targets.native.codegen.gemm_loops import Loops
 from autotune.targets.native.codegen.vector_isa import VectorIsa
@@ -63,6 +64,7 @@ class Blocking:
     coming: int
 
 
+@lru_cache(maxsize=1024)  # it is asked for when weights are packed, and again for their code
 def best_blocking(
     loops: Loops,
     isa: VectorIsa,
@@ -112,6 +114,7 @@ def _coming(loops: Loops, width: int, tiles: tuple[RowTiles, ...], repeats: int)
     return -(-width // count) if 1 < count <= MAX_COMING_TILES else 0
 
 
+@lru_cache(maxsize=4096)
 def row_tiles(rows: int, most: int) -> tuple[RowTiles, ...]:
     """Rows in as few tiles as there can be, of at most two sizes that differ by one."""
     count = -(-rows // most)
@@ -128,6 +131,7 @@ def _widths(loops: Loops, isa: VectorIsa, most: int | None) -> list[int]:
     return [isa.lanes * n for n in range(1, min(vectors, isa.registers - 2) + 1)]
 
 
+@lru_cache(maxsize=256)
 def _most_rows(isa: VectorIsa, vectors: int) -> int:
     """Rows whose accumulators fit beside the operands: of the two factors the smaller side stays in
     registers, the other needs one at a time. Wider ones spill, and cost so."""
