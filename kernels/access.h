@@ -30,8 +30,9 @@ static void settle_patterns(const Word *w, Patterns *out) {
     }
     for (int o = 0; o < 4; o++) {
         int moved = w->unit == UNIT_LOAD || w->unit == UNIT_STORE;
-        out->operand[o] = pattern_of(moved ? RANK : w->nest.rank, moved ? w->region.size : w->nest.size,
-                                     w->nest.stride[o], operand_bytes(w, o));
+        int64_t size[RANK];
+        for (int d = 0; d < RANK; d++) size[d] = moved ? w->region.size[d] : operand_extent(w, o, d);
+        out->operand[o] = pattern_of(moved ? RANK : w->nest.rank, size, w->nest.stride[o], operand_bytes(w, o));
     }
     if (w->opcode == OP_ONLINE) { /* m, l and f of each row */
         const int64_t size[] = {w->nest.size[0], 3}, stride[] = {w->nest.stride[1][0], 1};

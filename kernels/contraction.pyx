@@ -34,9 +34,9 @@ def matmul(writer, c, a, b, reduction, epilogue):
             "b_n0": b.strides[1], "c_m": c.strides[0], "c_n0": c.strides[1],
         }
         fields_out = _with_views(epilogue, (), added)
-        _multiply(writer, c, a, b, {**sizes, **strides}, reduction, fields_out)
+        multiply(writer, c, a, b, {**sizes, **strides}, reduction, fields_out)
 
-    _over_batch(writer, len(batch), (c, a, b, *added), body)
+    over_batch(writer, len(batch), (c, a, b, *added), body)
 
 
 def conv(
@@ -70,9 +70,9 @@ def conv(
             "b_n0": x.strides[2] * strides[1],
             "c_m": y.strides[0], "c_n1": y.strides[1], "c_n0": y.strides[2],
         }
-        _multiply(writer, y, w, x, {**sizes, **fields}, reduction, fields_out)
+        multiply(writer, y, w, x, {**sizes, **fields}, reduction, fields_out)
 
-    _over_batch(writer, 2, (y, x, w, *biases, *added), body)
+    over_batch(writer, 2, (y, x, w, *biases, *added), body)
 
 
 def _in_one_run(y, x, residuals, strides):
@@ -132,7 +132,7 @@ def _with_views(epilogue, biases, residuals):
     return found
 
 
-def _multiply(writer, c, a, b, fields, reduction, epilogue):
+def multiply(writer, c, a, b, fields, reduction, epilogue):
     cdef dict words = {**c.address("c"), **a.address("a"), **b.address("b"), **fields, **reduction}
     reads = (a, b) if not reduction["accumulate"] else (a, b, c)
     bias = epilogue.get("view")
@@ -150,7 +150,7 @@ def _multiply(writer, c, a, b, fields, reduction, epilogue):
     writer.emit(Opcode.MATMUL, Unit.MATRIX, (c,), reads, **words)
 
 
-def _over_batch(writer, int rank, views, body):
+def over_batch(writer, int rank, views, body):
     """Run ``body`` for every index of the first ``rank`` dimensions of ``views``: the longest of
     them as a hardware loop where the operands' addresses have room, the rest repeated."""
     sizes = views[0].sizes[:rank]

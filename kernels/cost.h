@@ -211,6 +211,25 @@ static void cost_vector(const CostNumbers *n, Word *w, int32_t *served, Cost *c)
     w->bank_cycles *= conflict - 1;
 }
 
+/* Additions of the factored transform of one tile: 12 per line of B, 6 + 6 lines; 10 of A, 6 + 4. */
+static int64_t tile_additions(int transform) { return transform == F4_INPUT ? 144 : 100; }
+
+/* A pass for each addition, over lanes of tiles and channels; every element comes once and goes once.
+ * Bias, residual and function are stages behind the last one. */
+static void cost_transform(const CostNumbers *n, Word *w, int32_t *served, Cost *c) {
+    int64_t each = elements_of(w->nest.size + 2, 3), additions = tile_additions(w->transform);
+    int64_t passes = ceil_div(each, n->lanes), out = operand_extent(w, 0, 0) * operand_extent(w, 0, 1);
+    int operands = operands_read(w, 0, 0), behind = w->biased + w->adds + (w->fn != UN_COPY);
+    c->passes = passes * additions;
+    c->slots = c->passes * n->lanes;
+    c->elements[SIMPLE] = c->work = each * additions;
+    c->read_bytes = 4 * (36 * each + (operands & 4 ? w->nest.size[4] : 0) + (operands & 8 ? out * each : 0));
+    c->written_bytes = 4 * out * each;
+    w->cycles = n->vector_setup_cycles + behind + c->passes;
+    w->bank_cycles = passes * out * (pass_conflict(n, &w->nest, 0, 4, served) - 1)
+                   + passes * 36 * (pass_conflict(n, &w->nest, 1, 4, served) - 1);
+}
+
 /* Elements arrive in the order of the tensor; the stride between neighbours decides how many of a
  * scratchpad line's worth meet in one bank. */
 static void cost_dma(const CostNumbers *n, Word *w, Cost *c) {
@@ -247,7 +266,8 @@ static void cost_word(const CostNumbers *n, Word *w, int32_t *served, Cost *c) {
         if (w->opcode == OP_MATMUL) cost_product(n, w, c);
         break;
     case UNIT_VECTOR:
-        if (w->opcode >= OP_UNARY) cost_vector(n, w, served, c);
+        if (w->opcode == OP_TRANSFORM) cost_transform(n, w, served, c);
+        else if (w->opcode >= OP_UNARY) cost_vector(n, w, served, c);
         break;
     case UNIT_LOAD: case UNIT_STORE:
         if (w->opcode == OP_LOAD || w->opcode == OP_STORE || w->opcode == OP_GATHER) cost_dma(n, w, c);

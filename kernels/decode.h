@@ -13,7 +13,8 @@ enum { AT_WAITS, AT_SIGNALS, AT_FN, AT_P0, AT_P1, AT_OPERAND, AT_OPERAND_LAST = 
        AT_STRIDES, AT_STRIDES_LAST = AT_STRIDES + 3, AT_SIZES, AT_COORDINATES, AT_EXTENTS, AT_TENSOR,
        AT_PRODUCT_SIZES, AT_PRODUCT_STRIDES, AT_PRODUCT_FLAGS, AT_ACCUMULATE, AT_TRIPS, AT_LEVEL,
        AT_UNIT, AT_SEMAPHORE, AT_FORMAT, AT_SCALE, AT_ADDS, AT_RESIDUAL_STRIDES, AT_PRODUCT_FORMATS,
-       AT_AXES, AT_ONLINE_NEST, AT_ONLINE_FLAGS, AT_STAGES, AT_CONVERSION, AT_FORWARD, AT_CASE, GROUPS };
+       AT_AXES, AT_ONLINE_NEST, AT_ONLINE_FLAGS, AT_STAGES, AT_CONVERSION, AT_FORWARD, AT_CASE,
+       AT_TRANSFORM, AT_BIASED, AT_TRANSFORM_SIZES, GROUPS };
 
 typedef struct {
     int32_t at[GROUPS];
@@ -86,6 +87,19 @@ static void decode_online(const Layout *l, const int64_t *row, Word *w) {
     w->product.k_level = (int32_t)flag[1];
 }
 
+/* Tiles of 6 x 6; the bias runs along channels alone. */
+static void decode_transform(const Layout *l, const int64_t *row, Word *w) {
+    const int64_t *size = row + l->at[AT_TRANSFORM_SIZES];
+    Nest nest = {RANK, {6, 6, size[0], size[1], size[2]}, {{0}}};
+    for (int o = 0; o < 4; o++)
+        if (o != 2) memcpy(nest.stride[o], row + l->at[AT_STRIDES + o], sizeof nest.stride[o]);
+    nest.stride[2][4] = 1;
+    w->nest = nest;
+    w->transform = (int32_t)row[l->at[AT_TRANSFORM]];
+    w->biased = (int32_t)row[l->at[AT_BIASED]];
+    w->adds = (int32_t)row[l->at[AT_ADDS]];
+}
+
 static void decode_conversion(const int64_t *f, Conversion *out) {
     Conversion c = {(int32_t)f[0], (int32_t)f[1], (int32_t)f[2], float_of(f[3]), f[4], f[5]};
     *out = c;
@@ -152,6 +166,7 @@ static void decode_word(const Layout *l, const int64_t *row, const Tensor *tenso
     if (l->at[AT_COORDINATES] >= 0) decode_region(l, row, tensors, &w->region);
     if (l->at[AT_PRODUCT_SIZES] >= 0) decode_product(l, row, &w->product);
     else if (l->at[AT_ONLINE_NEST] >= 0) decode_online(l, row, w);
+    else if (l->at[AT_TRANSFORM] >= 0) decode_transform(l, row, w);
     else if (operands) decode_nest(l, row, operands, unused, &w->nest);
     if (l->at[AT_TRIPS] >= 0) w->trips = row[l->at[AT_TRIPS]];
     if (l->at[AT_LEVEL] >= 0) w->level = (int32_t)row[l->at[AT_LEVEL]];

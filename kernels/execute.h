@@ -8,6 +8,7 @@
 #include "gemm_narrow.h"
 #include "online.h"
 #include "operand.h"
+#include "transform.h"
 
 /* What the numbers of one core live in: a scratchpad of words; `tensors`, the program's, each of its
  * own format; `work`, NARROW_WORKSPACE floats. */
@@ -47,6 +48,7 @@ static void execute_vector(const Word *w, const Loops *at, float *s) {
     case OP_ONLINE:
         online(w, place[0], place[1], place[2], applies(p->accumulate, p->k_level, at, 0));
         break;
+    case OP_TRANSFORM: transform(w, place[0], place[1], place[2], place[3]); break;
     case OP_CONVERT: convert_nest(&w->conversion, &w->nest, (char *)place[0], (const char *)place[1]); break;
     default: elementwise(w, place[0], place[1], place[2]); break;
     }

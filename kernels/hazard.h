@@ -37,7 +37,7 @@ static int64_t product_span(const Product *p, int operand) {
 static int64_t nest_span(const Word *w, int operand) {
     int64_t span = 0;
     for (int d = 0; d < w->nest.rank; d++) {
-        int64_t last = w->nest.size[d] - 1;
+        int64_t last = operand_extent(w, operand, d) - 1;
         if (w->opcode == OP_ONLINE && operand == 1 && d == 1) { span += 2; continue; } /* m, l, f */
         span += last * w->nest.stride[operand][d];
     }

@@ -22,6 +22,9 @@ def _narrow_and_fused():
         ("dst_format", "src_format", "divide", "scale", "src_zero", "dst_zero"),
         ("forward",),
         ("parameter", "low", "high"),
+        ("transform",),
+        ("biased",),
+        ("size2", "size3", "size4"),
     ]
 
 

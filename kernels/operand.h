@@ -32,6 +32,14 @@ static int operand_bytes(const Word *w, int operand) {
     }
 }
 
+/* Elements of an operand along a dimension of its word's nest: a TRANSFORM's tiles may leave smaller
+ * than they came, and its bias has channels alone. */
+static int64_t operand_extent(const Word *w, int operand, int d) {
+    if (w->opcode != OP_TRANSFORM || operand == 1) return w->nest.size[d];
+    if (operand == 2) return d == 4 ? w->nest.size[d] : 1;
+    return d < 2 && w->transform == F4_OUTPUT ? 4 : w->nest.size[d];
+}
+
 #define ALL_SIDES (4 | 8)
 
 /* Side operands that a CHAIN's stages take. */
@@ -56,6 +64,7 @@ static int operands_read(const Word *w, int adds, int ends) {
     case OP_FMA: return 7;
     case OP_REDUCE: return 2 | (w->p1 != 0.0f);
     case OP_CHAIN: return 2 | chain_sides(w);
+    case OP_TRANSFORM: return 2 | (w->biased ? 4 : 0) | (w->adds ? 8 : 0);
     default: return 0;
     }
 }

@@ -69,6 +69,12 @@ static void word_conversion(char **operands, const int64_t *numbers) {
     convert_nest(&w->conversion, &w->nest, operands[1], operands[2]);
 }
 
+static void word_transform(char **operands, const int64_t *numbers) {
+    (void)numbers;
+    transform((const Word *)operands[0], (float *)operands[1], (const float *)operands[2],
+              (const float *)operands[3], (const float *)operands[4]);
+}
+
 /* A rectangle's coordinates are the numbers: its word takes dimension d from loop d. */
 static Loops coordinates_of(const int64_t *numbers) {
     Loops at = {{0}, {0}, {0}};

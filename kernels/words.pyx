@@ -26,6 +26,7 @@ cdef extern from "words.h" nogil:
     void word_chain(char **, const int64_t *)
     void word_online(char **, const int64_t *)
     void word_conversion(char **, const int64_t *)
+    void word_transform(char **, const int64_t *)
     void word_load(char **, const int64_t *)
     void word_gather(char **, const int64_t *)
     void word_store(char **, const int64_t *)
@@ -43,6 +44,7 @@ WORD_KERNELS = {
     Opcode.CHAIN: <uintptr_t> &word_chain,
     Opcode.ONLINE: <uintptr_t> &word_online,
     Opcode.CONVERT: <uintptr_t> &word_conversion,
+    Opcode.TRANSFORM: <uintptr_t> &word_transform,
     Opcode.LOAD: <uintptr_t> &word_load,
     Opcode.GATHER: <uintptr_t> &word_gather,
     Opcode.STORE: <uintptr_t> &word_store,

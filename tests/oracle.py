@@ -18,6 +18,7 @@ from autotune.isa.table import (
     Opcode,
     ReduceFn,
     StageKind,
+    Transform,
     UnaryFn,
     When,
 )
@@ -45,6 +46,15 @@ UNARY = {
     UnaryFn.SQUARE: lambda x, p, q: x * x,
     UnaryFn.AFFINE: lambda x, p, q: p * x + q,
 }
+TRANSFORMS = {
+    Transform.F4_INPUT: np.array(
+        [[4, 0, -5, 0, 1, 0], [0, -4, -4, 1, 1, 0], [0, 4, -4, -1, 1, 0],
+         [0, -2, -1, 2, 1, 0], [0, 2, -1, -2, 1, 0], [0, 4, 0, -5, 0, 1]]
+    ),
+    Transform.F4_OUTPUT: np.array(
+        [[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]]
+    ),
+}  # fmt: skip
 BINARY = {
     BinaryFn.ADD: np.add,
     BinaryFn.SUB: np.subtract,
@@ -217,6 +227,8 @@ class Interpreter:
                     self._online(i)
                 case Opcode.CONVERT:
                     self._convert(i)
+                case Opcode.TRANSFORM:
+                    self._transform(i)
                 case _:
                     pass
 
@@ -277,6 +289,26 @@ class Interpreter:
         dst[...] = np.exp(scores - shift[:, None])
         factor = np.exp(before - shift)
         state[...] = np.stack([most, total * factor + dst.sum(axis=1), factor], axis=1)
+
+    def _tiles(self, i: Instruction, name: str) -> np.ndarray:
+        """An operand of a TRANSFORM; dimensions as its row has them."""
+        if name == "bias":
+            return self._view(i, name, [i.get("size4")], [1])
+        matrix = TRANSFORMS[Transform(i.get("transform"))]
+        rows = matrix.shape[1] if name == "src" else matrix.shape[0]
+        sizes = [rows, rows, *(i.get(f"size{d}") for d in range(2, MAX_RANK))]
+        return self._view(i, name, sizes, [i.get(f"{name}_stride{d}") for d in range(MAX_RANK)])
+
+    def _transform(self, i: Instruction) -> None:
+        matrix = TRANSFORMS[Transform(i.get("transform"))]
+        src = self._tiles(i, "src").astype(np.float64)
+        total = np.einsum("ip,jq,pqabc->ijabc", matrix, matrix, src).astype(np.float32)
+        if i.get("biased"):
+            total = total + self._tiles(i, "bias")
+        if i.get("adds"):
+            total = total + self._tiles(i, "r")
+        fn = UNARY[UnaryFn(i.get("fn"))]
+        self._tiles(i, "dst")[...] = fn(total, i.scalar("p0"), i.scalar("p1"))
 
     def _convert(self, i: Instruction) -> None:
         to, source = Format(i.get("dst_format")), Format(i.get("src_format"))

@@ -216,6 +216,8 @@ class RaceDetector(Interpreter):
         if i.opcode is Opcode.MATMUL:
             sizes, strides = self._matmul_extents(i, name)
             return self._view(i, name, sizes, strides, format)
+        if i.opcode is Opcode.TRANSFORM:
+            return self._tiles(i, name)
         if name == "state":
             sizes, strides = [i.get("size0"), STATE_WORDS], [i.get("state_stride0"), 1]
             return self._view(i, name, sizes, strides)
@@ -259,6 +261,8 @@ class RaceDetector(Interpreter):
         return np.array(found, np.int64)
 
     def _is_present(self, i: Instruction, name: str) -> bool:
+        if i.opcode is Opcode.TRANSFORM and name in ("bias", "r"):
+            return i.get("biased" if name == "bias" else "adds") != 0
         if name in ("bias", "r"):
             ends = self._applies(i.get("epilogue"), i.get("k_level"), first=True)
             return ends and i.get("bias_axis" if name == "bias" else "adds") != 0

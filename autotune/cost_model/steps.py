@@ -9,6 +9,7 @@ import numpy as np
 from autotune.cost_model.step import Step
 from autotune.cost_model.tiling import Floats, Tiles, Tiling
 from autotune.cost_model.traffic import transfer
+from autotune.cost_model.winograd import back_cost, products_cost, there_cost
 from autotune.cost_model.work import Cost, mask_cost, stage_cost
 from autotune.fusion.footprint import Footprint
 from autotune.fusion.nest import Stage
@@ -166,6 +167,14 @@ def _computed(tiling: Tiling, stage: Stage, spec: HardwareSpec) -> Iterator[Step
         k = tiling.k_dim(stage.contraction)
         pieces, unit = tiling.parts[k], Unit.MATRIX
         yield _summed(tiling, stage, unit, level, pieces, dims | {k}, stage_cost, spec)
+    elif stage.op.family is Family.WINOGRAD:
+        parts = (
+            (Unit.VECTOR, there_cost),
+            (Unit.MATRIX, products_cost),
+            (Unit.VECTOR, back_cost),
+        )
+        for unit, cost_of in parts:
+            yield _summed(tiling, stage, unit, level, pieces, dims, cost_of, spec)
     elif not stage.view:
         yield _summed(tiling, stage, unit, level, pieces, dims, stage_cost, spec)
     if stage.mask is not None:

@@ -125,7 +125,7 @@ class Tiling:
         if axis.dim is None:
             return axis.window
         size: Ints = sizes.get(axis.dim, self.size[axis.dim])
-        return axis.scale * (size - 1) + axis.window
+        return -(-(axis.scale * (size - 1) + axis.window) // axis.per)
 
     def inside(self, axis: AxisMap, extent: int, tiles: Tiles) -> Floats | float:
         """Mean elements of an axis that lie inside the tensor, for each kind of tile: what DMA

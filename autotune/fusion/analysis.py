@@ -14,7 +14,10 @@ from autotune.fusion.footprint import (
     hull,
     input_footprint,
     is_depthwise,
+    padded_footprint,
+    ragged,
     root_footprint,
+    tile_footprints,
 )
 from autotune.fusion.group import Group
 from autotune.fusion.nest import (
@@ -35,7 +38,7 @@ from autotune.fusion.nest import (
 )
 from autotune.graph.op import Family, Op, OpKind
 
-PADDING = frozenset((Family.CONV, Family.POOL, Family.SLIDE))
+PADDING = frozenset((Family.CONV, Family.WINOGRAD, Family.POOL, Family.SLIDE))
 """What reads past its operand's borders."""
 
 
@@ -94,6 +97,9 @@ class _Builder:
         rejection = self._spread()
         if rejection is not None:
             return rejection
+        rejection = self._winograd_neighbours()
+        if rejection is not None:
+            return rejection
         masks = self._masks()
         if isinstance(masks, Rejection):
             return masks
@@ -138,6 +144,26 @@ class _Builder:
                 need = input_footprint(op, index, self.footprints[op.output], self.types)
                 known = self.footprints.get(x)
                 self.footprints[x] = need if known is None else hull(known, need, self.root_shape)
+        return None
+
+    def _winograd_neighbours(self) -> Rejection | None:
+        """Its tiles begin at multiples of four of the result: what follows must keep every element
+        in its place. Its weight and bias come from DRAM."""
+        reached: dict[str, str] = {}
+        for op in self.ops:
+            behind = next((reached[x] for x in op.inputs if x in reached), None)
+            if behind is not None and op.family not in (Family.UNARY, Family.BINARY):
+                return Rejection(
+                    f"{op.name}: {op.kind} behind {behind}; only element-wise operators may follow "
+                    "Winograd's convolution in its group"
+                )
+            if op.family is Family.WINOGRAD:
+                behind = op.name
+                made = [x for x in op.inputs[1:] if x in self.group.producer]
+                if made:
+                    return Rejection(f"{op.name}: {made[0]!r} is made in its group")
+            if behind is not None:
+                reached[op.output] = behind
         return None
 
     def _outside(self, tensor: str) -> bool:
@@ -209,7 +235,7 @@ class _Builder:
         operands = tuple(self._operand(op, i, contraction) for i in range(len(op.inputs)))
         epilogue, output = Epilogue(), op.output
         merged: tuple[str, ...] = ()
-        if contraction is not None:
+        if contraction is not None or op.family is Family.WINOGRAD:
             epilogue, output, merged = self._epilogue(op, operands, masks)
         links: tuple[Link, ...] = ()
         if op.family in (Family.UNARY, Family.BINARY):
@@ -219,7 +245,10 @@ class _Builder:
         footprint = self.footprints[output]
         result = self._in_place(op, operands)
         if result is None:
-            result = self._add(Buffer(BufferRole.VALUE, output, footprint))
+            room = footprint
+            if op.family is Family.WINOGRAD:
+                room = padded_footprint(op, footprint, self.types)
+            result = self._add(Buffer(BufferRole.VALUE, output, room))
         self.located[output] = (result, True)
         self.stages.append(
             Stage(
@@ -267,7 +296,8 @@ class _Builder:
     ) -> tuple[Epilogue, str, tuple[str, ...]]:
         """Sums with a bias vector and with another tile, then an activation, that follow a
         contraction and can leave with its accumulator."""
-        bias = operands[2] if op.family is Family.CONV and len(op.inputs) == 3 else None
+        convolves = op.family in (Family.CONV, Family.WINOGRAD)
+        bias = operands[2] if convolves and len(op.inputs) == 3 else None
         epilogue, output = Epilogue(bias), op.output
         merged: tuple[str, ...] = ()
         user = self._only_user(output)
@@ -294,8 +324,14 @@ class _Builder:
         need = input_footprint(user, index, self.footprints[user.output], self.types)
         if epilogue.residual is not None or not (made or self._at_hand(other, need)):
             return None
+        if op.family is Family.WINOGRAD and self._is_ragged(op):
+            return None
         buffer = None if made else self._load(other, need)
         return replace(epilogue, residual=Side(other, need, buffer))
+
+    def _is_ragged(self, op: Op) -> bool:
+        """Whether tiles of Winograd's convolution reach beyond its result, where no residual is."""
+        return any(ragged(n) for n in op.axes.sizes(self.types[op.output].shape))
 
     def _links(self, op: Op) -> tuple[Link, ...]:
         """The element-wise operators behind ``op`` that its pass can take along."""
@@ -365,6 +401,9 @@ class _Builder:
     def _temps(self, op: Op) -> tuple[int, ...]:
         """Scratch buffers an operator's emitter asks for."""
         footprint = self.footprints[op.output]
+        if op.family is Family.WINOGRAD:
+            found = tile_footprints(op, footprint, self.types)
+            return tuple(self._add(Buffer(BufferRole.TEMP, op.output, f)) for f in found)
         if op.family is Family.SOFTMAX:
             kept = tuple(full(1) if d == op.int("axis") else a for d, a in enumerate(footprint))
             return (self._add(Buffer(BufferRole.TEMP, op.output, kept)),)

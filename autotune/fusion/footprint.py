@@ -9,27 +9,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from autotune.graph.op import Family, Op
 from autotune.graph.tensor import TensorType
+from autotune.graph.winograd import KERNEL, TILE
 
 
 @dataclass(frozen=True, slots=True)
 class AxisMap:
     """The interval of one tensor dimension that a root tile ``[s, s + t)`` along root dimension
     ``dim`` needs: it starts at ``scale·s + offset`` and has ``scale·(t − 1) + window`` elements.
-    With ``dim`` None it is fixed: starts at ``offset``, ``window`` elements."""
+    With ``dim`` None it is fixed: starts at ``offset``, ``window`` elements. Of a scratch buffer,
+    ``per`` elements share one place, rounded up."""
 
     dim: int | None
     scale: int
     offset: int
     window: int
+    per: int = 1
 
     def size(self, tile: tuple[int, ...]) -> int:
         """Elements for a root tile of the given sizes."""
-        return self.window if self.dim is None else self.scale * (tile[self.dim] - 1) + self.window
+        if self.dim is None:
+            return self.window
+        return -(-(self.scale * (tile[self.dim] - 1) + self.window) // self.per)
 
     def windowed(self, stride: int, pad: int, reach: int) -> AxisMap:
         """What a sliding window of ``reach`` elements needs below this map."""
@@ -80,6 +85,7 @@ def forced_dims(op: Op, types: Mapping[str, TensorType]) -> frozenset[int]:
             Family.MATMUL
             | Family.UNARY
             | Family.BINARY
+            | Family.WINOGRAD
             | Family.POOL
             | Family.SLIDE
             | Family.TRANSPOSE
@@ -137,6 +143,51 @@ def _conv(op: Op, index: int, out: Footprint, types: Mapping[str, TensorType]) -
     return axes.image(out[axes.batch], channels, _window(op, out, axes.taps(weight)))
 
 
+def ragged(extent: int) -> int:
+    """Rows or columns that the last of Winograd's tiles may reach beyond a result of this extent: a
+    part of one is a multiple of the tile, or all of it."""
+    return TILE - 1 if extent % TILE else 0
+
+
+def _winograd(op: Op, index: int, out: Footprint, types: Mapping[str, TensorType]) -> Footprint:
+    batch, rows, columns, channels = out
+    points, depth, _ = types[op.inputs[1]].shape
+    if index == 2:
+        return (channels,)
+    if index == 1:
+        return (full(points), full(depth), channels)
+    top, left, *_ = op.ints("pads")
+    image = types[op.output].shape
+    down = rows.windowed(1, top, KERNEL + ragged(image[1]))
+    return (batch, down, columns.windowed(1, left, KERNEL + ragged(image[2])), full(depth))
+
+
+def tile_footprints(
+    op: Op, out: Footprint, types: Mapping[str, TensorType]
+) -> tuple[Footprint, Footprint]:
+    """The scratch buffers of Winograd's convolution, [N, tiles down, tiles across, points, channels]:
+    the transformed input and the products."""
+    batch, rows, columns, channels = out
+    points, depth, _ = types[op.inputs[1]].shape
+    tiles = (batch, _in_tiles(rows), _in_tiles(columns), full(points))
+    return (*tiles, full(depth)), (*tiles, channels)
+
+
+def _in_tiles(axis: AxisMap) -> AxisMap:
+    if axis.dim is None:
+        return full(-(-axis.window // TILE))
+    return replace(axis, per=TILE)
+
+
+def padded_footprint(op: Op, out: Footprint, types: Mapping[str, TensorType]) -> Footprint:
+    """What the result of Winograd's convolution needs room for: whole tiles."""
+    image = types[op.output].shape
+    return tuple(
+        replace(axis, window=axis.window + ragged(image[d])) if d in op.axes.spatial else axis
+        for d, axis in enumerate(out)
+    )
+
+
 def _pool(op: Op, out: Footprint) -> Footprint:
     axes = op.axes
     return axes.image(out[axes.batch], out[axes.channel], _window(op, out, op.ints("kernel")))
@@ -176,6 +227,8 @@ def input_footprint(
     match op.family:
         case Family.CONV:
             return _conv(op, index, out, types)
+        case Family.WINOGRAD:
+            return _winograd(op, index, out, types)
         case Family.MATMUL:
             return _matmul(op, index, out, types)
         case Family.UNARY | Family.SOFTMAX:

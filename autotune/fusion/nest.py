@@ -13,6 +13,7 @@ from autotune.fusion.footprint import (
 )
 from autotune.graph.op import Family, Op, OpKind
 from autotune.graph.tensor import TensorType
+from autotune.graph.winograd import TILE
 
 MAX_RANK = 5
 MAX_STAGES, MAX_SIDES = 4, 2
@@ -161,6 +162,17 @@ class Nest:
         return frozenset(
             d for d in self.tileable if all(_is_apart(footprint, d) for footprint in stored)
         )
+
+    @cached_property
+    def _granules(self) -> Mapping[int, int]:
+        """Of root dimensions that Winograd's tiles cut."""
+        found = [stage for stage in self.stages if stage.op.family is Family.WINOGRAD]
+        axes = (stage.footprint[d] for stage in found for d in stage.op.axes.spatial)
+        return {axis.dim: TILE for axis in axes if axis.dim is not None}
+
+    def granule(self, dim: int) -> int:
+        """What a tile along a root dimension must be a multiple of, unless it is the whole."""
+        return self._granules.get(dim, 1)
 
     @cached_property
     def loads(self) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ class Family(StrEnum):
     """What region rule and tile emitter an operator kind follows."""
 
     CONV = "conv"
+    WINOGRAD = "winograd"
     MATMUL = "matmul"
     UNARY = "unary"
     BINARY = "binary"
@@ -34,6 +35,7 @@ class OpKind(StrEnum):
     """The operators the system knows after import; ONNX spellings are mapped onto these."""
 
     CONV = "conv"
+    WINOGRAD_CONV = "winograd_conv"
     MATMUL = "matmul"
     RELU = "relu"
     LEAKY_RELU = "leaky_relu"
@@ -105,6 +107,8 @@ OPERATORS: dict[OpKind, OpRow] = {
         # x [N,C,H,W], w [M,C/group,KH,KW], optional b [M] -> [N,M,OH,OW]; pads top,left,bottom,right
         # channels_last: x [N,H,W,C], w [KH,KW,C/group,M] -> [N,OH,OW,M]
         _window(OpKind.CONV, Family.CONV, (2, 3), "strides", "pads", "dilations", "group"),
+        # x [N,H,W,C], u [36,C,M], optional b [M] -> [N,OH,OW,M]: 3x3, stride 1, by F(4x4, 3x3)
+        OpRow(OpKind.WINOGRAD_CONV, Family.WINOGRAD, (2, 3), ("pads",)),
         # numpy.matmul over the last two axes after the optional transposes; batch axes broadcast
         OpRow(OpKind.MATMUL, Family.MATMUL, (2, 2), ("trans_a", "trans_b")),
         _unary(OpKind.RELU, 1),
@@ -193,7 +197,8 @@ class Op:
     @property
     def axes(self) -> Axes:
         """What the axes of this window operator's images and weight are."""
-        return CHANNELS_LAST if ("channels_last", 1) in self.attrs else CHANNELS_FIRST
+        last = self.family is Family.WINOGRAD or ("channels_last", 1) in self.attrs
+        return CHANNELS_LAST if last else CHANNELS_FIRST
 
     def attr(self, name: str) -> AttrValue:
         """The value of one attribute; the constructor has proved that it exists."""

@@ -13,6 +13,7 @@ from autotune.errors import InputError
 from autotune.graph.axes import inverse
 from autotune.graph.graph import Array, Graph
 from autotune.graph.op import Op, OpKind
+from autotune.graph.winograd import convolved
 
 Inputs = Sequence[Array]
 
@@ -83,6 +84,11 @@ def _conv(op: Op, inputs: Inputs) -> Array:
     if len(inputs) == 3:
         out = out + inputs[2].reshape(1, -1, 1, 1)
     return np.asarray(out.transpose(inverse(op.axes.image_order)))
+
+
+def _winograd(op: Op, inputs: Inputs) -> Array:
+    bias = inputs[2] if len(inputs) == 3 else None
+    return convolved(inputs[0], inputs[1], bias, op.ints("pads")).astype(np.float32)
 
 
 def _matmul(op: Op, inputs: Inputs) -> Array:
@@ -159,6 +165,7 @@ def _clip(op: Op, inputs: Inputs) -> Array:
 
 REFERENCE: dict[OpKind, Callable[[Op, Inputs], Array]] = {
     OpKind.CONV: _conv,
+    OpKind.WINOGRAD_CONV: _winograd,
     OpKind.MATMUL: _matmul,
     OpKind.RELU: lambda op, i: np.maximum(i[0], np.float32(0)),
     OpKind.LEAKY_RELU: _leaky_relu,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from autotune.errors import ModelError
 from autotune.graph.op import OPERATORS, Family, Op
+from autotune.graph.winograd import KERNEL, POINTS
 
 Shape = tuple[int, ...]
 
@@ -73,6 +74,22 @@ def _conv(op: Op, shapes: tuple[Shape, ...]) -> Shape:
     if len(shapes) == 3 and shapes[2] != (out,):
         raise _refuse(op, shapes, f"the bias must have shape [{out}]")
     return axes.image(x[axes.batch], out, _window(op, shapes, axes.taps(w)))
+
+
+def _winograd(op: Op, shapes: tuple[Shape, ...]) -> Shape:
+    x, u = shapes[0], shapes[1]
+    if len(x) != 4 or len(u) != 3:
+        raise _refuse(op, shapes, "the input must have rank 4, the transformed weight 3")
+    if u[:2] != (POINTS, x[3]):
+        raise _refuse(op, shapes, f"the transformed weight must begin with [{POINTS}, {x[3]}]")
+    if len(shapes) == 3 and shapes[2] != u[2:]:
+        raise _refuse(op, shapes, f"the bias must have shape [{u[2]}]")
+    top, left, bottom, right = _tuple_of(op, shapes, "pads", 4, 0)
+    rows = window_extent(x[1], KERNEL, 1, 1, top, bottom)
+    columns = window_extent(x[2], KERNEL, 1, 1, left, right)
+    if min(rows, columns) < 1:
+        raise _refuse(op, shapes, f"kernel {[KERNEL, KERNEL]} is larger than the padded input")
+    return x[0], rows, columns, u[2]
 
 
 def _pool(op: Op, shapes: tuple[Shape, ...]) -> Shape:
@@ -181,6 +198,7 @@ def _transpose(op: Op, shapes: tuple[Shape, ...]) -> Shape:
 
 SHAPE_RULES: dict[Family, Callable[[Op, tuple[Shape, ...]], Shape]] = {
     Family.CONV: _conv,
+    Family.WINOGRAD: _winograd,
     Family.MATMUL: _matmul,
     Family.UNARY: _unary,
     Family.BINARY: _binary,

@@ -6,20 +6,36 @@ import math
 
 from autotune.graph.graph import Graph
 from autotune.graph.op import OPERATORS, Family, Op
+from autotune.graph.winograd import INPUT_ADDITIONS, OUTPUT_ADDITIONS, TILE
 
 
 def multiply_adds(op: Op, graph: Graph) -> int:
-    """Multiply-adds of a contraction (conv, matmul); 0 for every other operator."""
+    """Multiply-adds of a contraction (convolutions, matmul); 0 for every other operator. Winograd's
+    are those that it makes, on whole tiles."""
     out_elements = math.prod(graph.shape(op.output))
     match op.family:
         case Family.CONV:
             weight = graph.shape(op.inputs[1])
             return out_elements * math.prod(weight) // weight[op.axes.out_channel]
+        case Family.WINOGRAD:
+            return tiles_of(graph.shape(op.output)) * math.prod(graph.shape(op.inputs[1]))
         case Family.MATMUL:
             inner = graph.shape(op.inputs[0])[-2 if op.int("trans_a") else -1]
             return out_elements * inner
         case _:
             return 0
+
+
+def tiles_of(image: tuple[int, ...]) -> int:
+    """Tiles of a result [N, H, W, M] of Winograd's convolution."""
+    batch, rows, columns, _ = image
+    return batch * -(-rows // TILE) * -(-columns // TILE)
+
+
+def _transform_additions(op: Op, graph: Graph) -> int:
+    _, channels, outputs = graph.shape(op.inputs[1])
+    each = channels * INPUT_ADDITIONS + outputs * OUTPUT_ADDITIONS
+    return tiles_of(graph.shape(op.output)) * each
 
 
 def flops(op: Op, graph: Graph) -> int:
@@ -34,6 +50,8 @@ def flops(op: Op, graph: Graph) -> int:
         case Family.CONV:
             bias = out_elements if len(op.inputs) == 3 else 0
             return 2 * multiply_adds(op, graph) + bias
+        case Family.WINOGRAD:
+            return 2 * multiply_adds(op, graph) + _transform_additions(op, graph)
         case Family.MATMUL:
             return 2 * multiply_adds(op, graph)
         case Family.UNARY | Family.BINARY:

@@ -16,6 +16,7 @@ from autotune.isa.table import (
     Format,
     Opcode,
     StageKind,
+    Transform,
     When,
 )
 
@@ -32,6 +33,8 @@ MATMUL_DIMENSIONS = {
 }
 """Loops of a matrix multiply that each operand runs over; ``bias_axis`` says so for the bias."""
 BIAS_DIMENSION = {1: "m", 2: "n0"}
+TILE_ROWS = {Transform.F4_INPUT: (6, 6), Transform.F4_OUTPUT: (4, 6)}
+"""Rows of a TRANSFORM's tile, as many as columns, in its result and in its source."""
 STATE_WORDS = 3
 """Words per row of an ONLINE's state: maximum, sum, factor."""
 FORMAT_FIELDS = {
@@ -170,6 +173,32 @@ def _online() -> tuple[Access, ...]:
     return (_access(Opcode.ONLINE, "src", False), state, _access(Opcode.ONLINE, "dst", True))
 
 
+def _transform() -> tuple[Access, ...]:
+    index = field_index(Opcode.TRANSFORM)
+    code, channels = index["transform"], index["size4"]
+    tiles_of = fields_getter(Opcode.TRANSFORM, "size2", "size3", "size4")
+
+    def tiles(name: str, side: int) -> Access:
+        steps_of = fields_getter(Opcode.TRANSFORM, *(f"{name}_stride{d}" for d in range(MAX_RANK)))
+
+        def span(values: Values) -> int:
+            rows, steps = TILE_ROWS[Transform(int(values[code]))][side], steps_of(values)
+            reached: int = sum(map(mul, (rows, rows, *tiles_of(values)), steps)) - sum(steps)
+            return reached
+
+        return Access(name, name == "dst", _address(Opcode.TRANSFORM, name), span)
+
+    bias = Access(
+        "bias",
+        False,
+        _address(Opcode.TRANSFORM, "bias"),
+        lambda values: int(values[channels]) - 1,
+        _field(Opcode.TRANSFORM, "biased", 1),
+    )
+    residual = replace(tiles("r", 0), present=_field(Opcode.TRANSFORM, "adds", 1))
+    return (tiles("src", 1), bias, residual, tiles("dst", 0))
+
+
 def _plain(opcode: Opcode) -> tuple[Access, ...]:
     """Operands of an opcode that touches all of them in every run."""
     found = [_access(opcode, name, written) for name, written in OPERANDS[opcode]]
@@ -180,7 +209,12 @@ def _plain(opcode: Opcode) -> tuple[Access, ...]:
     return tuple(sorted(found, key=lambda access: access.written))
 
 
-_PARTICULAR = {Opcode.MATMUL: _matmul, Opcode.CHAIN: _chain, Opcode.ONLINE: _online}
+_PARTICULAR = {
+    Opcode.MATMUL: _matmul,
+    Opcode.CHAIN: _chain,
+    Opcode.ONLINE: _online,
+    Opcode.TRANSFORM: _transform,
+}
 ACCESSES: dict[Opcode, tuple[Access, ...]] = {
     opcode: _PARTICULAR[opcode]() if opcode in _PARTICULAR else _plain(opcode)
     for opcode in OPERANDS

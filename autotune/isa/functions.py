@@ -58,6 +58,13 @@ class StageKind(IntEnum):
     FROM1 = 5  # fn(side1, x)
 
 
+class Transform(IntEnum):
+    """Matrices of Winograd's convolution F(4×4, 3×3) (Lavin and Gray, arXiv:1509.09308)."""
+
+    F4_INPUT = 0  # 6×6
+    F4_OUTPUT = 1  # 4×6
+
+
 class When(IntEnum):
     """When an optional part of a MATMUL or ONLINE applies."""
 

@@ -28,6 +28,7 @@ from autotune.isa.table import (
     InstructionRow,
     ReduceFn,
     StageKind,
+    Transform,
     UnaryFn,
     Unit,
     When,
@@ -87,6 +88,12 @@ CODE_DOCS: dict[type[IntEnum], dict[IntEnum, str]] = {
         StageKind.WITH1: "fn(x, side1), a BinaryFn",
         StageKind.FROM0: "fn(side0, x), a BinaryFn",
         StageKind.FROM1: "fn(side1, x), a BinaryFn",
+    },
+    Transform: {
+        Transform.F4_INPUT: "Bᵀ of F(4, 3): rows 4 0 −5 0 1 0, 0 −4 −4 1 1 0, 0 4 −4 −1 1 0, "
+        "0 −2 −1 2 1 0, 0 2 −1 −2 1 0, 0 4 0 −5 0 1",
+        Transform.F4_OUTPUT: "Aᵀ of F(4, 3): rows 1 1 1 1 1 0, 0 1 −1 2 −2 0, 0 1 1 4 4 0, "
+        "0 1 −1 8 −8 1",
     },
     Format: {
         Format.FP32: "IEEE 754 binary32; 4 bytes",
@@ -205,7 +212,7 @@ def _codes(enumeration: type[IntEnum]) -> Iterator[str]:
     yield f"## {enumeration.__name__}\n"
     if enumeration is UnaryFn:
         names = ", ".join(code.name for code in EPILOGUE_FUNCTIONS)
-        yield f"In the epilogue of a MATMUL: {names} only.\n"
+        yield f"In the epilogue of a MATMUL or TRANSFORM: {names} only.\n"
     yield "| name | code | meaning |"
     yield "|---|---|---|"
     for code in enumeration:

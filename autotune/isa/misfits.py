@@ -44,7 +44,8 @@ def _code_limits() -> dict[tuple[Opcode, str], tuple[int, int]]:
             assert known == list(range(len(known)))
             limits[opcode, name] = (0, known[-1])
     assert sorted(EPILOGUE_FUNCTIONS) == list(UnaryFn)[: len(EPILOGUE_FUNCTIONS)]
-    limits[Opcode.MATMUL, "fn"] = (0, len(EPILOGUE_FUNCTIONS) - 1)
+    for opcode in (Opcode.MATMUL, Opcode.TRANSFORM):
+        limits[opcode, "fn"] = (0, len(EPILOGUE_FUNCTIONS) - 1)
     limits[Opcode.MATMUL, "bias_axis"] = (0, max(BIAS_DIMENSION))
     for d in range(MAX_RANK):
         limits[Opcode.GATHER, f"axis{d}"] = (0, MAX_RANK - 1)

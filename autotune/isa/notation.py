@@ -22,6 +22,7 @@ from autotune.isa.table import (
     Opcode,
     ReduceFn,
     StageKind,
+    Transform,
     UnaryFn,
     Unit,
     When,
@@ -46,6 +47,7 @@ CODES: dict[Opcode, dict[str, type[IntEnum]]] = {
     Opcode.CHAIN: {f"stage{i}_kind": StageKind for i in range(CHAIN_STAGES)},
     Opcode.ONLINE: {"accumulate": When},
     Opcode.CONVERT: {"dst_format": Format, "src_format": Format},
+    Opcode.TRANSFORM: {"transform": Transform, "fn": UnaryFn},
 }
 """Fields that hold a code, with the enumeration that names it."""
 
@@ -60,7 +62,7 @@ STAGE_FUNCTIONS: dict[StageKind, type[IntEnum] | None] = {
 """What the function code of a CHAIN's stage is, by the stage's kind."""
 
 EPILOGUE_FUNCTIONS = (UnaryFn.COPY, UnaryFn.RELU, UnaryFn.LEAKY_RELU, UnaryFn.CLIP)
-"""What a MATMUL may apply on the way out of the accumulator."""
+"""What a MATMUL may apply on the way out of the accumulator, and a TRANSFORM on its way out."""
 
 ALWAYS_SHOWN: dict[Opcode, tuple[str, ...]] = {
     Opcode.LOOP: ("level", "trips"),
@@ -72,6 +74,7 @@ ALWAYS_SHOWN: dict[Opcode, tuple[str, ...]] = {
     Opcode.UNARY: ("fn",),
     Opcode.BINARY: ("fn",),
     Opcode.REDUCE: ("fn",),
+    Opcode.TRANSFORM: ("transform",),
 }
 """Fields that the disassembler writes even when they hold their default."""
 

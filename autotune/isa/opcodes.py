@@ -42,3 +42,4 @@ class Opcode(IntEnum):
     CHAIN = 30
     ONLINE = 31
     CONVERT = 32
+    TRANSFORM = 33

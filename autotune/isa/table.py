@@ -24,7 +24,7 @@ from autotune.isa.fields import (
     FieldType,
 )
 from autotune.isa.formats import ELEMENT_BYTES, Format
-from autotune.isa.functions import BinaryFn, ReduceFn, StageKind, UnaryFn, When
+from autotune.isa.functions import BinaryFn, ReduceFn, StageKind, Transform, UnaryFn, When
 from autotune.isa.matrix_rows import MATRIX_ROWS
 from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.row import InstructionRow
@@ -54,6 +54,7 @@ __all__ = [
     "Opcode",
     "ReduceFn",
     "StageKind",
+    "Transform",
     "UnaryFn",
     "Unit",
     "When",
@@ -78,4 +79,5 @@ OPERANDS: dict[Opcode, tuple[tuple[str, bool], ...]] = {
     Opcode.CHAIN: (("dst", True), ("src", False), ("side0", False), ("side1", False)),
     Opcode.ONLINE: (("dst", True), ("state", True), ("src", False)),
     Opcode.CONVERT: (("dst", True), ("src", False)),
+    Opcode.TRANSFORM: (("dst", True), ("src", False), ("bias", False), ("r", False)),
 }

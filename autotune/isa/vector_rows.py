@@ -16,6 +16,11 @@ from autotune.isa.fields import CHAIN_STAGES, MAX_RANK, Field, FieldType
 from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.row import InstructionRow
 
+_TRANSFORM_SIZES = tuple(
+    Field(f"size{d}", 16, doc, default=1)
+    for d, doc in enumerate(("tiles down", "tiles across", "channels"), 2)
+)
+
 _FN = Field("fn", 6, "function code")
 
 VECTOR_ROWS = (
@@ -159,5 +164,28 @@ VECTOR_ROWS = (
         "requantises. src − src_zero is exact in int64 for integers, then one rounding to fp32, "
         "one of the product; to an integer it rounds to nearest, ties to even, adds dst_zero "
         "and saturates; NaN becomes dst_zero. Zero points of floating-point formats are 0.",
+    ),
+    InstructionRow(
+        Opcode.TRANSFORM,
+        Unit.VECTOR,
+        (
+            Field("transform", 2, "matrix T"),
+            *operand("dst", "result"),
+            *operand("src", "operand"),
+            *operand("bias", "bias"),
+            *operand("r", "residual"),
+            *_TRANSFORM_SIZES,
+            *strides("dst"),
+            *strides("src"),
+            *strides("r"),
+            Field("biased", 1, "1: adds bias[channel], a dense vector"),
+            Field("adds", 1, "1: adds the residual"),
+            _FN,
+            *SCALARS,
+        ),
+        "dst[i,j,t1,t0,c] = fn(Σ T[i,p] · T[j,q] · src[p,q,t1,t0,c] + bias[c] + r[i,j,t1,t0,c]) over "
+        "p and q from 0 to 5: dimensions 0 and 1 are rows and columns inside of a tile, as many as "
+        "the matrix has, 2 to 4 tiles down, tiles across and channels. fn: COPY RELU LEAKY_RELU CLIP "
+        "only. Source tiles may overlap each other; dst lies apart from src and bias, and may be r.",
     ),
 )

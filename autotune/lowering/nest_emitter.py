@@ -12,7 +12,13 @@ from autotune.graph.tensor import TensorType
 from autotune.isa.table import When
 from autotune.isa.tile import Node, TileWriter, View, row_major
 from autotune.kernels import movement
-from autotune.lowering.operators import activation, compute, compute_chain, compute_contraction
+from autotune.lowering.operators import (
+    activation,
+    compute,
+    compute_chain,
+    compute_contraction,
+    compute_winograd,
+)
 from autotune.lowering.tiles import (
     Origin,
     Reservation,
@@ -208,7 +214,7 @@ class NestEmitter:
     def _computed(self, writer: TileWriter, stage: Stage) -> None:
         sizes = sizes_of(stage.footprint, self.segments)
         turn = self._turn(stage.result)
-        result = self._place(stage.result, turn, sizes)
+        result = self._result(stage.result, turn, sizes)
         self.tiles[stage.output] = Tile(result, origin_of(stage.footprint, self.segments))
         if stage.contraction is not None:
             self._contract(writer, stage, stage.contraction, result)
@@ -222,7 +228,18 @@ class NestEmitter:
             compute_chain(writer, stage.op, links, result, operands)
             return
         temps = [self._temp(index) for index in stage.temps]
+        if stage.op.family is Family.WINOGRAD:
+            compute_winograd(writer, result, operands, temps, self._epilogue(stage, When.ALWAYS))
+            return
         compute(writer, stage.op, self.types, result, operands, temps)
+
+    def _result(self, index: int, turn: int | None, sizes: tuple[int, ...]) -> View:
+        """The first ``sizes`` elements of a buffer that may be wider than what is made in it."""
+        held = sizes_of(self.nest.buffers[index].footprint, self.segments)
+        if len(held) != len(sizes) or held == sizes:
+            return self._place(index, turn, sizes)
+        wide = self._place(index, turn, held)
+        return View(wide.storage, wide.offset, wide.terms, sizes, wide.strides)
 
     def _temp(self, index: int) -> Tile:
         buffer = self.nest.buffers[index]
@@ -312,7 +329,7 @@ class NestEmitter:
         fields: dict[str, object] = {"epilogue": int(when)}
         if bias is not None:
             fields["view"] = self.loaded[bias].view
-            fields["bias_axis"] = 1 if stage.op.family is Family.CONV else 2
+            fields["bias_axis"] = 2 if stage.op.family is Family.MATMUL else 1
         if residual is not None:
             fields["residual"] = self._side(residual)
         if fn is not None:

@@ -11,7 +11,7 @@ from autotune.graph.op import Family, Op, OpKind
 from autotune.graph.tensor import TensorType
 from autotune.isa.table import BinaryFn, ReduceFn, StageKind, UnaryFn
 from autotune.isa.tile import TileWriter, View, row_major
-from autotune.kernels import contraction, elementwise, movement
+from autotune.kernels import contraction, elementwise, movement, winograd
 from autotune.lowering.tiles import Tile
 
 UNARY_FNS: dict[OpKind, UnaryFn] = {
@@ -83,6 +83,21 @@ def compute_contraction(
     a = _swap_last(left) if op.int("trans_a") else left
     b = _swap_last(right) if op.int("trans_b") else right
     contraction.matmul(writer, result, a, b, reduction, epilogue)
+
+
+def compute_winograd(
+    writer: TileWriter,
+    result: View,
+    operands: list[View],
+    temps: list[Tile],
+    epilogue: dict[str, object],
+) -> None:
+    """Emit Winograd's convolution of a tile: there, the products, and back with the epilogue."""
+    residual = epilogue.get("residual")
+    if isinstance(residual, View):
+        epilogue = {**epilogue, "residual": residual.broadcast(result.sizes)}
+    v, m = (temp.view for temp in temps)
+    winograd.conv(writer, result, operands[0], operands[1], v, m, epilogue)
 
 
 def _conv(
@@ -226,8 +241,8 @@ def compute(
             elementwise.unary(writer, UnaryFn.COPY, result, source)
         case Family.RESHAPE:
             _copy_reshaped(writer, op, result, operands[0])
-        case Family.MATMUL:
-            raise AssertionError("a matrix multiply runs on the matrix unit")
+        case Family.MATMUL | Family.WINOGRAD:
+            raise AssertionError("its products run on the matrix unit")
         case _:
             assert_never(op.family)
 

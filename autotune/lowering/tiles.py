@@ -66,7 +66,7 @@ def axis_size(axis: AxisMap, segments: Segments) -> int:
     """Elements of a dimension's interval for the current tile."""
     if axis.dim is None:
         return axis.window
-    return axis.scale * (segments[axis.dim].size - 1) + axis.window
+    return -(-(axis.scale * (segments[axis.dim].size - 1) + axis.window) // axis.per)
 
 
 def origin_of(footprint: Footprint, segments: Segments) -> tuple[Origin, ...]:

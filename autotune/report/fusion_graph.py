@@ -19,6 +19,7 @@ SHARE_WIDTH = 88
 
 STYLES: dict[Family, str] = {
     Family.CONV: "matrix",
+    Family.WINOGRAD: "matrix",
     Family.MATMUL: "matrix",
     Family.UNARY: "vector",
     Family.BINARY: "vector",

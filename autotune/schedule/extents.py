@@ -10,9 +10,10 @@ _MULTIPLES = (8, 16, 32)
 _EVEN_PARTS = 8
 
 
-def extents(extent: int) -> tuple[int, ...]:
+def extents(extent: int, granule: int = 1) -> tuple[int, ...]:
     """Ascending candidates for a tile of a dimension: divisors and near-even parts (no or small
-    remainders), powers of two and multiples of 8, 16 and 32 (full array folds), and the whole."""
+    remainders), powers of two and multiples of 8, 16 and 32 (full array folds), and the whole. All
+    but the whole are multiples of ``granule``."""
     found = {extent}
     for root in range(1, math.isqrt(extent) + 1):
         if extent % root == 0:
@@ -21,7 +22,8 @@ def extents(extent: int) -> tuple[int, ...]:
     found.update(-(-extent // parts) for parts in range(2, _EVEN_PARTS + 1))
     for step in _MULTIPLES:
         found.update(step * count for count in (1, 2, 3, 4, 6))
-    legal = sorted(x for x in found if x <= min(extent, MAX_EXTENT))
+    rounded = {-(-x // granule) * granule for x in found} | {extent}
+    legal = sorted(x for x in rounded if x <= min(extent, MAX_EXTENT))
     return tuple(legal)
 
 

@@ -122,6 +122,8 @@ def _check_nest(nest: Nest, part: NestSchedule) -> Rejection | None:
             return Rejection(f"tile: {t} > extent {n} of dimension {d}")
         if t < n and d in nest.forced:
             return Rejection(f"tile: dimension {d} of {nest.root!r} cannot be split")
+        if t < n and t % nest.granule(d):
+            return Rejection(f"tile: {t} along dimension {d} is no multiple of {nest.granule(d)}")
     outermost = split_dims(nest, part)[:1]
     if part.cores > 1 and not nest.shareable.issuperset(outermost):
         return Rejection(

@@ -65,7 +65,7 @@ class _Grid:
     def _size(self, axis: AxisMap) -> Ints | int:
         if axis.dim is None:
             return axis.window
-        return axis.scale * (self.tile(axis.dim) - 1) + axis.window
+        return -(-(axis.scale * (self.tile(axis.dim) - 1) + axis.window) // axis.per)
 
     def needs(self) -> tuple[Ints, Ints]:
         """Scratchpad elements of every combination with single and with double buffers;
@@ -95,7 +95,8 @@ def candidate_extents(nest: Nest, grain: int) -> list[tuple[int, ...]]:
     contraction. Tiles of the innermost dimension are multiples of ``grain``, or the whole."""
     innermost = len(nest.root_shape) - 1
     tiles = [
-        grained(extents(nest.root_shape[d]), grain if d == innermost else 1) for d in nest.tileable
+        grained(extents(nest.root_shape[d], nest.granule(d)), grain if d == innermost else 1)
+        for d in nest.tileable
     ]
     pieces = [extents(c.k_extent) if c.chunkable else (c.k_extent,) for c in nest.contractions]
     return [*tiles, *pieces]
@@ -272,7 +273,7 @@ def scratchpad_elements(nest: Nest, table: ScheduleTable) -> Ints:
             elif axis.dim is None:
                 size *= axis.window
             else:
-                size *= axis.scale * (table.tile[:, axis.dim] - 1) + axis.window
+                size *= -(-(axis.scale * (table.tile[:, axis.dim] - 1) + axis.window) // axis.per)
         total += size * np.where(refilled, table.buffers, 1)
     return total
 

@@ -19,6 +19,7 @@ from autotune.isa.table import (
     Opcode,
     ReduceFn,
     StageKind,
+    Transform,
     UnaryFn,
     Unit,
     When,
@@ -180,6 +181,21 @@ def _online() -> Program:
     return _tight("online", _fill(100), *_loop(2, *_loop(2, online, level=1)))
 
 
+def _transform() -> Program:
+    there = make(
+        Opcode.TRANSFORM, size2=2, size3=2, size4=3, src_stride0=30, src_stride1=3, src_stride2=120, src_stride3=12,
+        src_stride4=1, src_step0=3, src_level0=0, dst_base=310, dst_stride0=72, dst_stride1=12, dst_stride2=6,
+        dst_stride3=3, dst_stride4=1,
+    )  # fmt: skip
+    back = make(
+        Opcode.TRANSFORM, transform=int(Transform.F4_OUTPUT), size2=2, size3=2, size4=3, src_base=310, src_stride0=72,
+        src_stride1=12, src_stride2=6, src_stride3=3, src_stride4=1, dst_stride0=24, dst_stride1=3, dst_stride2=96,
+        dst_stride3=12, dst_stride4=1, biased=1, bias_base=780, adds=1, r_base=700, r_stride1=2, r_stride4=1,
+        fn=int(UnaryFn.CLIP), p0=-1.0, p1=6.0,
+    )  # fmt: skip
+    return _tight("transform", _fill(800), *_loop(2, there, back))
+
+
 def _convert() -> Program:
     words = [
         make(
@@ -303,6 +319,6 @@ def lowered() -> tuple[Program, ...]:
 def corpus() -> tuple[Program, ...]:
     """All of them."""
     by_hand = (
-        _transfers, _narrow_transfers, _gather, _vector, _chain, _online, _convert, _matmul, _narrow_matmul, _cases, _two_cores,
+        _transfers, _narrow_transfers, _gather, _vector, _chain, _online, _transform, _convert, _matmul, _narrow_matmul, _cases, _two_cores,
     )  # fmt: skip
     return (*(make_one() for make_one in by_hand), *lowered())

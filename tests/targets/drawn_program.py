@@ -91,6 +91,12 @@ WORK = (
            **{name: int(code) for name, code in _CHAIN_STAGES.items()}),
     make(Opcode.ONLINE, size0=3, size1=11, dst_stride0=11, dst_stride1=1, src_stride0=11,
          src_stride1=1, state_base=1200, state_stride0=3),
+    make(Opcode.TRANSFORM, size2=2, size3=2, size4=5, src_stride0=50, src_stride1=5, src_stride2=200,
+         src_stride3=20, src_stride4=1, dst_base=700, dst_stride0=120, dst_stride1=20, dst_stride2=10,
+         dst_stride3=5, dst_stride4=1),
+    make(Opcode.TRANSFORM, transform=1, size2=2, size4=9, src_stride0=108, src_stride1=18,
+         src_stride2=9, src_stride4=1, dst_base=700, dst_stride0=36, dst_stride1=9, dst_stride2=144,
+         dst_stride4=1, biased=1, bias_base=1300, adds=1, r_base=1000, r_stride1=9, r_stride4=1, fn=1),
     _dense(Opcode.CONVERT, 90, "dst", "src", dst_format=int(Format.INT8), scale=0.5, dst_zero=3),
     _dense(Opcode.CONVERT, 50, "dst", "src", src_format=int(Format.BF16), divide=1),
 )  # fmt: skip

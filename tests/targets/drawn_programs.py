@@ -78,6 +78,8 @@ def particular(rng: np.random.Generator, opcode: Opcode, depth: int) -> dict[str
             return {f"stage{k}_kind": int(kind) for k, kind in enumerate(kinds)}
         case Opcode.CONVERT:
             return {name: int(rng.choice(FORMS)) for name in ("dst_format", "src_format")}
+        case Opcode.TRANSFORM:
+            return {name: int(rng.integers(0, 2)) for name in ("transform", "biased", "adds")}
         case Opcode.REDUCE:
             return {"accumulate": int(rng.integers(0, 2))}
         case Opcode.MASK:

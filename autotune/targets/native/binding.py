@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
 from autotune.isa.access import MATMUL_DIMENSIONS
-from autotune.isa.program import Program, Role, field_index
-from autotune.isa.table import MAX_RANK, NO_LEVEL, Format, Opcode, ReduceFn, UnaryFn, When
+from autotune.isa.program import Instruction, Program, Role, field_index
+from autotune.isa.table import (
+    MAX_RANK,
+    NO_LEVEL,
+    Format,
+    Opcode,
+    ReduceFn,
+    Transform,
+    UnaryFn,
+    When,
+)
 from autotune.targets.native.affine import Affine
 from autotune.targets.native.call import Call, Operand, Space
 from autotune.targets.native.codegen.gemm import gemm, panel_width
@@ -20,6 +29,7 @@ from autotune.targets.native.codegen.gemm_shape import (
 )
 from autotune.targets.native.codegen.reduction import Reduction, reduction
 from autotune.targets.native.codegen.vector_isa import VectorIsa
+from autotune.targets.native.codegen.winograd import TileTransform, tile_transform
 from autotune.targets.native.packing import Packed, packed
 from autotune.targets.native.residence import TRANSFERS, Residence
 from autotune.targets.native.touch import Touch, touches_of
@@ -36,6 +46,7 @@ WORD_OPERANDS: dict[Opcode, tuple[str, ...]] = {
     Opcode.CHAIN: ("dst", "src", "side0", "side1"),
     Opcode.ONLINE: ("dst", "state", "src"),
     Opcode.CONVERT: ("dst", "src"),
+    Opcode.TRANSFORM: ("dst", "src", "bias", "r"),
     Opcode.MASK: ("dst",),
     Opcode.LOAD: ("dst",),
     Opcode.GATHER: ("dst",),
@@ -105,6 +116,8 @@ class Binder:
                 return self._product(leaf, operands, self.isa)
             if leaf.opcode is Opcode.REDUCE and _apart(touches, operands):
                 return _reduction(leaf, operands, self.isa)
+            if leaf.opcode is Opcode.TRANSFORM:
+                return _transform(leaf, operands, self.isa)
         return _word(leaf, operands)
 
     def _product(self, leaf: Leaf, operands: dict[str, Operand], isa: VectorIsa) -> Call:
@@ -180,6 +193,32 @@ def _reduction(leaf: Leaf, operands: dict[str, Operand], isa: VectorIsa) -> Call
     fn, accumulate = ReduceFn(get("fn")), bool(get("accumulate"))
     spec = Reduction(fn, sizes, dst.strides, src.strides, accumulate)
     return Call(reduction(spec, isa), (dst, src))
+
+
+def tile_transform_of(
+    instruction: Instruction, strides: Mapping[str, tuple[int, ...]]
+) -> TileTransform:
+    """The constants of a TRANSFORM whose operands, those that it has, lie at these strides."""
+    get = instruction.get
+    return TileTransform(
+        Transform(get("transform")),
+        (get("size2"), get("size3")),
+        get("size4"),
+        strides["src"],
+        strides["dst"],
+        strides.get("r", (0, 0, 0, 0, 0)),
+        bool(get("biased")),
+        bool(get("adds")),
+        UnaryFn(get("fn")),
+        instruction.scalar("p0"),
+        instruction.scalar("p1"),
+    )
+
+
+def _transform(leaf: Leaf, operands: dict[str, Operand], isa: VectorIsa) -> Call:
+    strides = {name: operand.strides for name, operand in operands.items()}
+    spec = tile_transform_of(leaf.instruction, strides)
+    return Call(tile_transform(spec, isa), tuple(operands[name] for name in spec.operands))
 
 
 def _is_fp32(leaf: Leaf) -> bool:

@@ -24,6 +24,7 @@ STRIDED = frozenset(
         Opcode.CHAIN,
         Opcode.FILL,
         Opcode.REDUCE,
+        Opcode.TRANSFORM,
     )
 )
 """Opcodes whose micro-kernels take operands anywhere in memory."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from autotune.isa.access import ACCESSES, MATMUL_DIMENSIONS, Access
+from autotune.isa.access import ACCESSES, MATMUL_DIMENSIONS, TILE_ROWS, Access
 from autotune.isa.program import Instruction
-from autotune.isa.table import MAX_RANK, NO_LEVEL, Opcode, When
+from autotune.isa.table import MAX_RANK, NO_LEVEL, Opcode, Transform, When
 from autotune.targets.native.affine import Affine
 from autotune.targets.native.tree import Leaf
 
@@ -113,7 +113,18 @@ def dims_of(instruction: Instruction, operand: str) -> Dims:
         return tuple(
             (instruction.get(f"size{d}"), instruction.get(f"{operand}_stride{d}")) for d in range(2)
         )
+    if opcode is Opcode.TRANSFORM:
+        return _tile_dims(instruction, operand)
     return tuple(
         (instruction.get(f"size{d}"), instruction.get(f"{operand}_stride{d}"))
         for d in range(MAX_RANK)
     )
+
+
+def _tile_dims(instruction: Instruction, operand: str) -> Dims:
+    if operand == "bias":
+        return ((instruction.get("size4"), 1),)
+    result, source = TILE_ROWS[Transform(instruction.get("transform"))]
+    rows = source if operand == "src" else result
+    sizes = (rows, rows, *(instruction.get(f"size{d}") for d in range(2, MAX_RANK)))
+    return tuple((n, instruction.get(f"{operand}_stride{d}")) for d, n in enumerate(sizes))

@@ -1,0 +1,76 @@
+"""What Winograd's convolution costs its units: tiles there, a product for each point, tiles back; mirrors
+``kernels/winograd.pyx``."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from autotune.cost_model.tiling import Tiles, Tiling
+from autotune.cost_model.work import Cost, Extent, matrix_cycles
+from autotune.fusion.nest import Stage
+from autotune.graph.winograd import INPUT_ADDITIONS, OUTPUT_ADDITIONS, POINTS, TILE
+from autotune.targets.spec import HardwareSpec
+
+
+class _Sizes(NamedTuple):
+    """Of one run: images, tiles of an image, channels in and out."""
+
+    batch: Extent
+    tiles: Extent
+    channels: int
+    outputs: Extent
+
+
+def _sizes(tiling: Tiling, stage: Stage, tiles: Tiles) -> _Sizes:
+    batch, rows, columns, outputs = (
+        tiling.axis_size(axis, tiles.sizes) for axis in stage.footprint
+    )
+    channels = tiling.nest.types[stage.op.inputs[1]].shape[1]
+    return _Sizes(batch, -(-rows // TILE) * -(-columns // TILE), channels, outputs)
+
+
+def there_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Cost:
+    """The input's transform: one instruction an image."""
+    of = _sizes(tiling, stage, tiles)
+    moved = 2 * POINTS
+    return _passes(of.batch, of.tiles * of.channels, INPUT_ADDITIONS, 0, moved, spec)
+
+
+def products_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Cost:
+    """A product for each point, all tiles of all images its columns."""
+    of, matrix = _sizes(tiling, stage, tiles), spec.matrix
+    m, n, k = of.outputs, of.batch * of.tiles, of.channels
+    streamed = k * (-(-n // matrix.cols) * m + -(-m // matrix.rows) * n)
+    return Cost(
+        np.asarray(POINTS * matrix_cycles(m, n, k, matrix), dtype=np.float64),
+        POINTS,
+        np.asarray(POINTS * m * n * k, dtype=np.float64),
+        0.0,
+        np.asarray(POINTS * (streamed + m * n), dtype=np.float64),
+    )
+
+
+def back_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Cost:
+    """The products' transform with the epilogue."""
+    of, end = _sizes(tiling, stage, tiles), stage.epilogue
+    behind = sum(part is not None for part in (end.bias, end.residual, end.fn))
+    results = TILE * TILE
+    moved = POINTS + results + (results if end.residual is not None else 0)
+    return _passes(of.batch, of.tiles * of.outputs, OUTPUT_ADDITIONS, behind, moved, spec)
+
+
+def _passes(
+    repeats: Extent, each: Extent, additions: int, behind: int, moved: int, spec: HardwareSpec
+) -> Cost:
+    """A pass over tiles and channels for each addition, and ``moved`` elements of every tile."""
+    vector = spec.vector
+    cycles = repeats * (vector.setup_cycles + behind + additions * -(-each // vector.lanes))
+    return Cost(
+        np.asarray(cycles, dtype=np.float64),
+        repeats,
+        0.0,
+        np.asarray(repeats * each * additions, dtype=np.float64),
+        np.asarray(repeats * each * moved, dtype=np.float64),
+    )

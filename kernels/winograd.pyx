@@ -1,0 +1,78 @@
+# cython: language_level=3
+"""Tile emitter of Winograd's convolution: tiles there, a product for each of 36 points, tiles back."""
+
+from autotune.isa.table import Opcode, Transform, UnaryFn, Unit
+from autotune.kernels.contraction import SIZE_LIMIT, multiply, over_batch
+
+TILE = 4
+
+
+def conv(writer, y, x, u, v, m, epilogue):
+    """y [N, OH, OW, M] from x [N, H, W, C], which begins with the padding, and u [36, C, M].
+
+    ``v`` and ``m`` are scratch, [N, tiles down, tiles across, 36, channels]. ``epilogue`` gives fn,
+    p0 and p1, the bias under ``view`` and the tile to add under ``residual``. x and y are read and
+    written in whole tiles, beyond their sizes where these are no multiple of 4.
+    """
+    over_batch(writer, 1, (v, x), _there)
+    _products(writer, m, u, v)
+    bias, residual = epilogue.get("view"), epilogue.get("residual")
+    fields = {name: epilogue[name] for name in ("fn", "p0", "p1") if name in epilogue}
+    if bias is not None:
+        fields.update(biased=1, **bias.address("bias"))
+    added = () if residual is None else (residual,)
+
+    def back(writer, y, m, *added):
+        words = {**fields, **_image("dst", y), **_points("src", m)}
+        reads = (m, *added) if bias is None else (m, bias, *added)
+        for r in added:
+            words.update(adds=1, **_image("r", r))
+        _transform(writer, Transform.F4_OUTPUT, y, reads, m, words)
+
+    over_batch(writer, 1, (y, m, *added), back)
+
+
+def _there(writer, v, x):
+    _transform(writer, Transform.F4_INPUT, v, (x,), v, {**_image("src", x), **_points("dst", v)})
+
+
+def _transform(writer, code, target, reads, points, fields):
+    down, across, _, channels = points.sizes
+    writer.emit(
+        Opcode.TRANSFORM, Unit.VECTOR, (target,), reads, transform=int(code), size2=down,
+        size3=across, size4=channels, **fields,
+    )
+
+
+def _image(name, view):
+    """Tiles four pixels apart in [rows, columns, channels]."""
+    row, pixel, channel = view.strides
+    return _operand(name, view, (row, pixel, TILE * row, TILE * pixel, channel))
+
+
+def _points(name, view):
+    """Points of [tiles down, tiles across, 36, channels]."""
+    down, across, point, channel = view.strides
+    return _operand(name, view, (6 * point, point, down, across, channel))
+
+
+def _operand(name, view, strides):
+    return {**view.address(name), **{f"{name}_stride{d}": step for d, step in enumerate(strides)}}
+
+
+def _products(writer, m, u, v):
+    """m[point] = v[point] · u[point], all tiles in one run where they fit."""
+    batch, down, across, points, channels = v.sizes
+    inner = writer.inner()
+    rows, cols = 1, batch * down * across
+    if cols > SIZE_LIMIT:
+        rows, cols = batch * down, across
+    at = [view.moved(0, ((writer.depth, step),)) for view, step in
+          ((m, m.strides[3]), (u, u.strides[0]), (v, v.strides[3]))]
+    fields = {
+        "m": u.sizes[2], "n1": rows, "n0": cols, "k0": channels, "a_m": u.strides[2],
+        "a_k0": u.strides[1], "b_k0": v.strides[4], "b_n1": v.strides[1], "b_n0": v.strides[2],
+        "c_m": m.strides[4], "c_n1": m.strides[1], "c_n0": m.strides[2],
+    }
+    multiply(inner, *at, fields, {"accumulate": 0}, {})
+    writer.close(inner, points)

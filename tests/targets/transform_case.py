@@ -1,0 +1,55 @@
+"""TRANSFORMs for tests: drawn sizes, layouts and epilogues as one word on the scratchpad."""
+
+from __future__ import annotations
+
+from engine_case import WORDS
+from hypothesis import assume
+from hypothesis import strategies as st
+from machine_case import make
+
+from autotune.isa.access import ACCESSES
+from autotune.isa.program import Instruction
+from autotune.isa.table import Opcode, Transform, UnaryFn
+
+ERROR = 3e-5
+"""Of values up to 100 times those that a transform takes, the sum of a row of T⊗T."""
+
+
+def image(name: str, across: int, channels: int) -> dict[str, int]:
+    """Strides of tiles that lie in an image, four pixels apart."""
+    row = (4 * across + 2) * channels
+    strides = (row, channels, 4 * row, 4 * channels, 1)
+    return {f"{name}_stride{d}": stride for d, stride in enumerate(strides)}
+
+
+def points(name: str, rows: int, tiles: tuple[int, int], channels: int) -> dict[str, int]:
+    """Strides of a matrix of channels by tiles for every point of a tile."""
+    row = tiles[1] * channels
+    plane = tiles[0] * row
+    strides = (rows * plane, plane, row, channels, 1)
+    return {f"{name}_stride{d}": stride for d, stride in enumerate(strides)}
+
+
+@st.composite
+def transforms(draw: st.DrawFn) -> Instruction:
+    """A word of which source, bias and residual lie in the lower half of the scratchpad."""
+    code = draw(st.sampled_from(Transform))
+    tiles = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    channels = draw(st.integers(1, 20))
+    in_image, at_points = image("src", tiles[1], channels), points("dst", 6, tiles, channels)
+    if code is Transform.F4_OUTPUT:
+        in_image = points("src", 6, tiles, channels)
+        at_points = image("dst", tiles[1], channels)
+    if draw(st.booleans()):
+        at_points = {key: 3 * stride for key, stride in at_points.items()}
+    residual = {f"r_stride{d}": draw(st.sampled_from([0, 1, 7])) for d in range(5)}
+    word = make(
+        Opcode.TRANSFORM, transform=int(code), size2=tiles[0], size3=tiles[1], size4=channels,
+        **in_image, **at_points, **residual, dst_base=WORDS // 2, bias_base=11, r_base=50,
+        biased=draw(st.integers(0, 1)), adds=draw(st.integers(0, 1)),
+        fn=int(draw(st.sampled_from([UnaryFn.COPY, UnaryFn.RELU, UnaryFn.LEAKY_RELU, UnaryFn.CLIP]))),
+        p0=-0.5, p1=2.0,
+    )  # fmt: skip
+    spans = {access.operand: access.span(word.values) for access in ACCESSES[Opcode.TRANSFORM]}
+    assume(max(spans.values()) < WORDS // 2 - 50)
+    return word
