@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from autotune.graph.accuracy import Accuracy
 from autotune.graph.axes import Layout
 from autotune.graph.graph import Graph
 from autotune.runtime.opening import open_model, open_network
@@ -52,13 +53,15 @@ def load_network(
     model: Path | str,
     dims: Mapping[str, int] | None = None,
     layout: str = Layout.CHANNELS_FIRST,
+    accuracy: Accuracy | str = Accuracy.EXACT,
 ) -> Graph:
     """The simplified graph of an ONNX file or of a shipped network's name, in ``layout``: that of
     a spec where the network is for one machine.
 
-    ``dims`` binds symbolic dimensions by name. Raises ``ModelError`` naming file and place.
+    ``dims`` binds symbolic dimensions by name; ``accuracy`` ``fast`` allows algorithms that round
+    more. Raises ``ModelError`` naming file and place.
     """
-    return open_network(resolve_model(model), dims, Layout(layout))
+    return open_network(resolve_model(model), dims, Layout(layout), Accuracy(accuracy))
 
 
 @contextmanager
@@ -81,13 +84,14 @@ def calibrate(
     seed: int = 0,
     store: Store | Path | None = None,
     progress: Progress | None = None,
+    accuracy: Accuracy | str = Accuracy.EXACT,
 ) -> CalibrationResult:
     """Measure fused operators on a target and train its cost model; both stay in the store.
 
     ``budget`` is the number of measurements (None: the default, under 90 s on two cores,
     some minutes where this machine itself is measured),
     ``models`` are ONNX files or shipped networks to draw groups from besides the generated ones.
-    What was measured before counts: calling again continues. Raises ``AutotuneError`` for bad input.
+    ``accuracy`` ``fast`` measures Winograd's convolutions too. What was measured before counts: calling again continues. Raises ``AutotuneError`` for bad input.
     """
     machine = as_target(target)
     graphs = tuple(load_network(model, layout=machine.spec.layout) for model in models)
@@ -96,6 +100,7 @@ def calibrate(
             machine,
             budget=default_budget(machine) if budget is None else budget,
             graphs=graphs,
+            accuracy=Accuracy(accuracy),
             seed=seed,
             store=records,
             progress=progress,
@@ -113,17 +118,19 @@ def search(
     out: Path | str | None = None,
     store: Store | Path | None = None,
     progress: Progress | None = None,
+    accuracy: Accuracy | str = Accuracy.EXACT,
 ) -> SearchResult:
     """Find fusion groups and schedules for a network, measure the best, and write the plan.
 
     ``model`` is an ONNX file or a shipped network's name; ``trials`` bounds the fusion plans that
     are tried on the cost model, ``measure`` the measurements; ``objective`` is ``latency`` or
-    ``energy``; ``out`` is the plan file. Raises ``AutotuneError`` when the target was never
+    ``energy``; ``out`` is the plan file; ``accuracy`` ``fast`` allows algorithms that round more, and
+    stays with the plan. Raises ``AutotuneError`` when the target was never
     calibrated or the network cannot be read.
     """
     machine = as_target(target)
     path = resolve_model(model)
-    graph = load_network(path, dims, machine.spec.layout)
+    graph = load_network(path, dims, machine.spec.layout, accuracy)
     with opened(store) as records:
         result = run_search(
             graph,

@@ -187,11 +187,17 @@ def graphs(draw: st.DrawFn, max_ops: int = 6) -> Graph:
     return builder.build(outputs=[t for t in made if t in outputs])
 
 
+def _extents(extent: int, granule: int) -> st.SearchStrategy[int]:
+    """Any part of a dimension that is a multiple of ``granule``, or all of it."""
+    return st.integers(1, -(-extent // granule)).map(lambda n: min(n * granule, extent))
+
+
 @st.composite
 def nest_schedules(draw: st.DrawFn, nest: Nest) -> NestSchedule:
     """Any legal schedule of a nest on a machine with a large scratchpad and two cores."""
     tile = tuple(
-        n if d in nest.forced else draw(st.integers(1, n)) for d, n in enumerate(nest.root_shape)
+        n if d in nest.forced else draw(_extents(n, nest.granule(d)))
+        for d, n in enumerate(nest.root_shape)
     )
     k_tile = tuple(
         draw(st.integers(1, c.k_extent)) if c.chunkable else c.k_extent for c in nest.contractions

@@ -44,7 +44,7 @@ def drift(
     machine = api.as_target(target)
     loaded.check_target(machine.spec)
     network = loaded.network_file.check() if loaded.network_file is not None else loaded.network
-    graph = api.load_network(network, layout=machine.spec.layout)
+    graph = api.load_network(network, layout=machine.spec.layout, accuracy=loaded.accuracy)
     with api.opened(None) as store, progress() as heard:
         series = demonstrate_drift(
             graph,

@@ -7,7 +7,15 @@ from typing import Annotated
 import typer
 
 from autotune.cli.console import emit, facts, progress, say
-from autotune.cli.options import JsonOption, SeedOption, TargetOption, ThreadsOption, with_threads
+from autotune.cli.options import (
+    AccuracyOption,
+    JsonOption,
+    SeedOption,
+    TargetOption,
+    ThreadsOption,
+    with_threads,
+)
+from autotune.graph.accuracy import Accuracy
 
 
 def calibrate(
@@ -27,6 +35,7 @@ def calibrate(
             "--models", help="ONNX file or shipped network to draw groups from; repeatable."
         ),
     ] = None,
+    accuracy: AccuracyOption = Accuracy.EXACT,
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> None:
@@ -40,7 +49,14 @@ def calibrate(
     machine = open_machine(with_threads(target, threads))
     say(f"calibrating {target}")
     with progress() as heard:
-        result = api.calibrate(machine, budget, models or api.CALIBRATED_ON, seed, progress=heard)
+        result = api.calibrate(
+            machine,
+            budget,
+            models or api.CALIBRATED_ON,
+            seed,
+            progress=heard,
+            accuracy=accuracy,
+        )
     metrics = {name: float(value) for name, value in result.metrics.items()}
     if json:
         emit(

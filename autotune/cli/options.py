@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from autotune.errors import InputError
+from autotune.graph.accuracy import Accuracy
 
 TargetOption = Annotated[
     str, typer.Option("--target", help="Shipped spec, TOML file, or cpu: this machine.")
@@ -17,6 +18,10 @@ ThreadsOption = Annotated[
     typer.Option("--threads", min=1, help="Threads of --target cpu; default: one per core."),
 ]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")]
+AccuracyOption = Annotated[
+    Accuracy,
+    typer.Option("--accuracy", help="fast: algorithms with errors near 1e-5 of an output's range."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
 DimOption = Annotated[
     list[str] | None, typer.Option("--dim", help="Bind a symbolic dimension: NAME=INT; repeatable.")

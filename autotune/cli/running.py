@@ -12,6 +12,7 @@ import typer
 from autotune.cli.console import emit, facts, say, show
 from autotune.cli.group_costs import GroupCost, documents, group_costs, tell
 from autotune.cli.options import (
+    AccuracyOption,
     DimOption,
     JsonOption,
     SeedOption,
@@ -21,6 +22,7 @@ from autotune.cli.options import (
 )
 from autotune.cli.tracing import TraceLimitOption, TraceOption, record
 from autotune.errors import InputError
+from autotune.graph.accuracy import Accuracy
 
 if TYPE_CHECKING:
     from autotune.graph.graph import Array, Graph
@@ -53,6 +55,7 @@ def run(
     trace: TraceOption = None,
     trace_limit: TraceLimitOption = None,
     dim: DimOption = None,
+    accuracy: AccuracyOption = Accuracy.EXACT,
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> int:
@@ -68,7 +71,7 @@ def run(
     path = api.resolve_model(plan)
     named = target or (Plan.load(path).target if path.suffix == ".plan" else "edge")
     machine = open_machine(with_threads(named, threads))
-    with Session(path, machine, online=online, dims=dimensions(dim)) as session:
+    with Session(path, machine, online=online, dims=dimensions(dim), accuracy=accuracy) as session:
         feeds = default_inputs(session.graph, seed) if inputs is None else read_inputs(inputs)
         outputs = session.run(feeds)
         for _ in range(repeat - 1):

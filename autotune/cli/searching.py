@@ -11,6 +11,7 @@ import typer
 
 from autotune.cli.console import emit, progress, say, show
 from autotune.cli.options import (
+    AccuracyOption,
     DimOption,
     JsonOption,
     ModelArgument,
@@ -21,6 +22,7 @@ from autotune.cli.options import (
     dimensions,
     with_threads,
 )
+from autotune.graph.accuracy import Accuracy
 
 if TYPE_CHECKING:
     from autotune.search.result import SearchResult
@@ -49,6 +51,7 @@ def search(
     out: OutOption = None,
     report: Annotated[Path | None, typer.Option("--report", help="HTML report to write.")] = None,
     dim: DimOption = None,
+    accuracy: AccuracyOption = Accuracy.EXACT,
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> None:
@@ -71,6 +74,7 @@ def search(
             dimensions(dim),
             plan_file,
             progress=heard,
+            accuracy=accuracy,
         )
     write_report(result, machine.spec, report_file)
     if json:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autotune.errors import AutotuneError, PlanError
+from autotune.graph.accuracy import Accuracy
 from autotune.graph.axes import Layout
 from autotune.graph.graph import Graph
 from autotune.graph.onnx_import import load_onnx
@@ -32,21 +33,29 @@ class Source:
 
 
 def open_network(
-    path: Path | str, dims: Dims = None, layout: Layout = Layout.CHANNELS_FIRST
+    path: Path | str,
+    dims: Dims = None,
+    layout: Layout = Layout.CHANNELS_FIRST,
+    accuracy: Accuracy = Accuracy.EXACT,
 ) -> Graph:
     """Read an ONNX file and simplify it, with its images in ``layout``: that of a spec where the
-    network is for one machine. ``dims`` binds symbolic dimensions by name.
+    network is for one machine. ``dims`` binds symbolic dimensions by name, ``accuracy`` allows
+    algorithms.
 
     Raises ``ModelError`` naming the file, the place and the way out.
     """
-    return simplify(load_onnx(path, dims), layout).graph
+    return simplify(load_onnx(path, dims), layout, accuracy).graph
 
 
 def open_source(
-    source: Path | str | Plan | Graph, target: Target, dims: Dims = None, plan: Plan | None = None
+    source: Path | str | Plan | Graph,
+    target: Target,
+    dims: Dims = None,
+    plan: Plan | None = None,
+    accuracy: Accuracy = Accuracy.EXACT,
 ) -> Source:
     """The network and plan meant by a plan file, an ONNX file, a plan or a graph; ``plan`` is for
-    a graph or an ONNX file. Raises ``PlanError`` for a plan of another machine, or of a network that has changed, and
+    a graph or an ONNX file. A plan brings its own ``accuracy``. Raises ``PlanError`` for a plan of another machine, or of a network that has changed, and
     ``ModelError`` for a bad network.
     """
     if isinstance(source, Plan):
@@ -54,10 +63,11 @@ def open_source(
     if not isinstance(source, Graph) and _is_plan(Path(source)):
         return _planned(Plan.load(Path(source)), str(source), target, dims)
     layout = Layout(target.spec.layout)
+    accuracy = accuracy if plan is None else plan.accuracy
     if isinstance(source, Graph):
-        graph = simplify(source, layout).graph
+        graph = simplify(source, layout, accuracy).graph
     else:
-        graph = open_network(source, dims, layout)
+        graph = open_network(source, dims, layout, accuracy)
     if plan is not None:
         plan.check_target(target.spec)
         plan.check_network(graph)
@@ -82,7 +92,8 @@ def _planned(plan: Plan, where: str, target: Target, dims: Dims) -> Source:
             f"{where}: names no network file; make it with 'autotune search', or open the network "
             "and give both: Session(graph, plan=plan)"
         )
-    graph = open_network(plan.network_file.check(), dims, Layout(target.spec.layout))
+    layout = Layout(target.spec.layout)
+    graph = open_network(plan.network_file.check(), dims, layout, plan.accuracy)
     plan.check_network(graph)
     return Source(graph, plan)
 

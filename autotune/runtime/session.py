@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.errors import AutotuneError
+from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Array, Graph
 from autotune.runtime.choice import Choice
 from autotune.runtime.event import Event
@@ -51,7 +52,8 @@ class Session:
     ``cpu`` uses. ``store`` (None: the user's) is opened
     only for planning and for ``online`` learning, which ``options`` tune. ``dims`` binds symbolic
     dimensions of an ONNX file. On this machine (``cpu``) a network also runs without a plan and
-    without calibration: by rule, until ``autotune search`` finds better.
+    without calibration: by rule, until ``autotune search`` finds better. ``accuracy`` ``fast`` allows
+    algorithms that round more; a plan brings its own.
 
     Raises ``AutotuneError`` when a cost model is needed and the target was never calibrated,
     ``PlanError`` for a plan of another machine or network, ``ModelError`` for a bad network.
@@ -68,9 +70,10 @@ class Session:
         plan: Plan | None = None,
         options: OnlineOptions | None = None,
         threads: int | None = None,
+        accuracy: Accuracy | str = Accuracy.EXACT,
     ) -> None:
         self.target = open_target(target, threads) if isinstance(target, (str, Path)) else target
-        found = open_source(source, self.target, dims, plan)
+        found = open_source(source, self.target, dims, plan, Accuracy(accuracy))
         self.graph = found.graph
         self._profiler = Profiler()
         self._last_run: RunTrace | None = None

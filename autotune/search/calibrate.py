@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from autotune.cost_model.features import FEATURE_VERSION
 from autotune.cost_model.hpm import CostModel
+from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.measure.runner import measure
 from autotune.schedule.candidate import Candidate
@@ -54,6 +55,7 @@ def calibrate(
     *,
     budget: int = DEFAULT_BUDGET,
     graphs: Sequence[Graph] = (),
+    accuracy: Accuracy = Accuracy.EXACT,
     seed: int = 0,
     store: Store,
     progress: Progress | None = None,
@@ -71,7 +73,9 @@ def calibrate(
     heard = silent if progress is None else progress
     start = clock()
     profile = target.spec.profile_id
-    drawn = _Drawn(candidates(graphs, target.spec, seed), set(store.known(profile)), budget)
+    drawn = _Drawn(
+        candidates(graphs, target.spec, seed, accuracy), set(store.known(profile)), budget
+    )
     measured = failed = 0
     records: list[Record] = []
     try:

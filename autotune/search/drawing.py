@@ -11,6 +11,7 @@ from autotune.datasets import random_graphs
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group, is_convex
 from autotune.fusion.nest import Nest, Rejection
+from autotune.graph.accuracy import Accuracy
 from autotune.graph.axes import Layout
 from autotune.graph.graph import Graph
 from autotune.graph.passes import laid_out
@@ -34,11 +35,17 @@ _FROM_GRAPHS = 0.5
 """Share of groups drawn from the given networks, the rest being generated."""
 
 
-def candidates(graphs: Sequence[Graph], spec: HardwareSpec, seed: int) -> Iterator[Candidate]:
-    """Endless candidates that are legal on ``spec``, in its layout; a seed reproduces them."""
+def candidates(
+    graphs: Sequence[Graph],
+    spec: HardwareSpec,
+    seed: int,
+    accuracy: Accuracy = Accuracy.EXACT,
+) -> Iterator[Candidate]:
+    """Endless candidates that are legal on ``spec``, in its layout and with the algorithms that
+    ``accuracy`` allows; a seed reproduces them."""
     rng = np.random.default_rng(seed)
     layout = Layout(spec.layout)
-    graphs = [laid_out(graph, layout).graph for graph in graphs]
+    graphs = [laid_out(graph, layout, accuracy).graph for graph in graphs]
     number = 0
     while True:
         if graphs and rng.random() < _FROM_GRAPHS:
@@ -46,7 +53,7 @@ def candidates(graphs: Sequence[Graph], spec: HardwareSpec, seed: int) -> Iterat
             network = graph.name
         else:
             graph, network = next(random_graphs(rng, 1)), f"workload:{number}"
-            graph = laid_out(graph, layout).graph
+            graph = laid_out(graph, layout, accuracy).graph
             number += 1
         yield from _drawn(graph, network, spec, rng)
 

@@ -9,6 +9,7 @@ from autotune.cost_model.hpm import MIN_RECORDS, CostModel
 from autotune.errors import InputError, ScheduleError
 from autotune.fusion.candidates import greedy, unfused
 from autotune.fusion.partition import Partition
+from autotune.graph.accuracy import accuracy_of
 from autotune.graph.graph import Graph
 from autotune.search.active import ActiveMeasurement
 from autotune.search.laboratory import Laboratory
@@ -170,6 +171,7 @@ def _plan(
         target.spec.profile_id,
         objective,
         tuple(group.planned() for group in found.groups),
+        accuracy_of(graph),
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from autotune.errors import PlanError, ScheduleError
 from autotune.fusion.group import Group
 from autotune.fusion.partition import Partition
+from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.schedule.schedule import Schedule
 from autotune.search.objective import Objective
@@ -90,6 +91,8 @@ class Plan:
     profile_id: str
     objective: Objective
     groups: tuple[PlannedGroup, ...]
+    accuracy: Accuracy = Accuracy.EXACT
+    """What its network was opened with."""
 
     @property
     def predicted_cycles(self) -> float:
@@ -139,6 +142,7 @@ class Plan:
                 "target": self.target,
                 "profile_id": self.profile_id,
                 "objective": self.objective.value,
+                "accuracy": self.accuracy.value,
                 "totals": {
                     "predicted_cycles": self.predicted_cycles,
                     "measured_cycles": self.measured_cycles,
@@ -227,6 +231,7 @@ def _read(plain: Mapping[str, Any]) -> Plan:
         str(plain["profile_id"]),
         Objective(plain["objective"]),
         groups,
+        Accuracy(plain.get("accuracy", Accuracy.EXACT)),
     )
 
 

@@ -15,6 +15,7 @@ from onnx import helper, numpy_helper
 
 from autotune.datasets import NETWORKS
 from autotune.errors import AutotuneError, InputError, ModelError, PlanError
+from autotune.graph.accuracy import Accuracy
 from autotune.graph.axes import Layout
 from autotune.graph.graph import Graph
 from autotune.graph.op import Family
@@ -91,10 +92,13 @@ def test_a_plan_file_finds_its_network(mlp: Path, tmp_path: Path) -> None:
         assert_reference(graph, feeds, running.run(feeds))
 
 
-def image_network(path: Path) -> Path:
+def image_network(path: Path, channels: int = 3, size: int = 6) -> Path:
     """A residual pair of convolutions and a pooling, as a file."""
     rng = np.random.default_rng(2)
-    weights = {"w": rng.standard_normal((4, 3, 3, 3)), "v": rng.standard_normal((4, 4, 1, 1))}
+    weights = {
+        "w": rng.standard_normal((16, channels, 3, 3)),
+        "v": rng.standard_normal((16, 16, 1, 1)),
+    }
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["a"], "first", pads=[1, 1, 1, 1]),
         helper.make_node("Conv", ["a", "v"], ["p"], "second"),
@@ -103,7 +107,7 @@ def image_network(path: Path) -> Path:
     ]
     info = [
         helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
-        for name, shape in (("x", [1, 3, 6, 5]), ("y", [1, 4, 1, 1]))
+        for name, shape in (("x", [1, channels, size, size - 1]), ("y", [1, 16, 1, 1]))
     ]
     held = [numpy_helper.from_array(w.astype(np.float32), name) for name, w in weights.items()]
     opset = [helper.make_opsetid("", 17)]
@@ -125,6 +129,24 @@ def test_a_plan_opens_its_network_again_in_the_layout_of_its_machine(tmp_path: P
     again = Session(open_network(network), case.InterpretedTarget(spec), plan=Plan.load(path))
     assert again.graph.fingerprint == graph.fingerprint
     again.close()
+
+
+def test_a_plan_opens_its_network_again_with_its_accuracy(tmp_path: Path) -> None:
+    network, path = (
+        image_network(tmp_path / "image.onnx", channels=16, size=12),
+        tmp_path / "a.plan",
+    )
+    spec = replace(case.SPEC, layout="channels_last")
+    graph = open_network(network, layout=Layout.CHANNELS_LAST, accuracy=Accuracy.FAST)
+    assert Family.WINOGRAD in {op.family for op in graph.ops}
+    plan = plan_for(graph, network_file=NetworkFile.of(network))
+    replace(plan, profile_id=spec.profile_id, accuracy=Accuracy.FAST).save(path)
+    with Session(path, case.InterpretedTarget(spec)) as running:
+        assert running.graph.fingerprint == graph.fingerprint
+        feeds = case.inputs(graph)
+        assert_reference(open_network(network), feeds, running.run(feeds))
+    with pytest.raises(PlanError):
+        Session(replace(Plan.load(path), accuracy=Accuracy.EXACT), case.InterpretedTarget(spec))
 
 
 def test_a_plan_whose_network_has_changed_is_refused(mlp: Path, tmp_path: Path) -> None:

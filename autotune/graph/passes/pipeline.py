@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autotune.graph.accuracy import Accuracy
 from autotune.graph.axes import Layout
 from autotune.graph.graph import Graph
 from autotune.graph.passes.affine_folding import AffineFolding
@@ -12,6 +13,7 @@ from autotune.graph.passes.gelu_pattern import GeluPattern
 from autotune.graph.passes.identities import Identities
 from autotune.graph.passes.layer_norm_pattern import LayerNormPattern
 from autotune.graph.passes.note import Note, Pass, PassResult
+from autotune.graph.passes.winograd import WinogradConvolutions
 
 PASSES: tuple[Pass, ...] = (
     ConstantFolding(),
@@ -23,17 +25,29 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
-def simplify(graph: Graph, layout: Layout = Layout.CHANNELS_FIRST) -> PassResult:
+def simplify(
+    graph: Graph, layout: Layout = Layout.CHANNELS_FIRST, accuracy: Accuracy = Accuracy.EXACT
+) -> PassResult:
     """Run every pass in order until a whole round changes nothing; then hold the images in
-    ``layout``, and simplify what that leaves. A network that is channels-last stays so.
+    ``layout``, and simplify what that leaves; then take the algorithms that ``accuracy`` allows. A
+    network that is channels-last stays so.
     """
     settled = _settled(graph)
-    turned = laid_out(settled.graph, layout)
+    turned = laid_out(settled.graph, layout, accuracy)
     return PassResult(turned.graph, (*settled.notes, *turned.notes))
 
 
-def laid_out(graph: Graph, layout: Layout) -> PassResult:
-    """The graph with its images in ``layout``, simplified if that changed it."""
+def laid_out(graph: Graph, layout: Layout, accuracy: Accuracy = Accuracy.EXACT) -> PassResult:
+    """The graph with its images in ``layout``, simplified if that changed it, with the algorithms
+    that ``accuracy`` allows."""
+    turned = _turned(graph, layout)
+    if accuracy is Accuracy.EXACT:
+        return turned
+    hastened = WinogradConvolutions().run(turned.graph)
+    return PassResult(hastened.graph, (*turned.notes, *hastened.notes))
+
+
+def _turned(graph: Graph, layout: Layout) -> PassResult:
     if layout is Layout.CHANNELS_FIRST:
         return PassResult(graph, ())
     turned = ChannelsLast().run(graph)

@@ -1,0 +1,26 @@
+"""How far a network's numbers may move for speed: a user's choice, which the passes go by."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from autotune.graph.graph import Graph
+
+
+class Accuracy(StrEnum):
+    """What a user allows. EXACT: every sum of products as the model writes it, but for the order of
+    its additions and the folding of constants. FAST: also convolutions by Winograd's F(4×4, 3×3),
+    whose error is about 1e-5 of the range of their outputs."""
+
+    EXACT = "exact"
+    FAST = "fast"
+
+
+def accuracy_of(graph: Graph) -> Accuracy:
+    """The strictest choice that allows the operators of a graph."""
+    from autotune.graph.op import Family
+
+    fast = any(op.family is Family.WINOGRAD for op in graph.ops)
+    return Accuracy.FAST if fast else Accuracy.EXACT

@@ -1,0 +1,97 @@
+"""The pass that hastens 3×3 convolutions: what it takes, what it leaves, and that it must be asked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autotune.graph.accuracy import Accuracy, accuracy_of
+from autotune.graph.axes import Layout
+from autotune.graph.builder import GraphBuilder
+from autotune.graph.graph import Graph
+from autotune.graph.op import OpKind as K
+from autotune.graph.passes import simplify
+from autotune.graph.reference import evaluate
+
+LAST, FAST = Layout.CHANNELS_LAST, Accuracy.FAST
+BOUND = 1e-5
+
+
+def convolution(
+    channels: int = 16,
+    outputs: int = 24,
+    image: tuple[int, int] = (12, 11),
+    kernel: int = 3,
+    constant: bool = True,
+    batch: int = 1,
+    **attrs: object,
+) -> Graph:
+    """A channels-first convolution with bias and activation, as imported."""
+    rng = np.random.default_rng(2)
+    b = GraphBuilder("one")
+    x = b.input("x", (batch, channels, *image))
+    shape = (outputs, channels // attrs.get("group", 1), kernel, kernel)  # type: ignore[operator]
+    weight = (rng.standard_normal(shape) / 10).astype(np.float32)
+    w = b.constant(weight) if constant else b.input("w", shape)
+    y = b.add(K.CONV, x, w, b.constant(rng.standard_normal(outputs).astype(np.float32)), **attrs)
+    return b.build([b.add(K.RELU, y)])
+
+
+def kinds(graph: Graph) -> set[K]:
+    return {op.kind for op in graph.ops}
+
+
+def test_nothing_changes_unless_it_is_allowed() -> None:
+    graph = convolution(pads=(1, 1, 1, 1))
+    for layout in Layout:
+        assert K.WINOGRAD_CONV not in kinds(simplify(graph, layout).graph)
+    assert K.WINOGRAD_CONV not in kinds(simplify(graph, Layout.CHANNELS_FIRST, FAST).graph)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("pads", [(0, 0, 0, 0), (1, 1, 1, 1), (0, 1, 2, 1)])
+def test_outputs_stay_within_the_bound(pads: tuple[int, ...], batch: int) -> None:
+    graph = convolution(pads=pads, batch=batch)
+    result = simplify(graph, LAST, FAST)
+    assert K.WINOGRAD_CONV in kinds(result.graph)
+    assert any("winograd" in str(note) for note in result.notes)
+    assert accuracy_of(result.graph) is FAST and accuracy_of(graph) is Accuracy.EXACT
+    feeds = {"x": np.random.default_rng(1).standard_normal(graph.shape("x")).astype(np.float32)}
+    got, want = evaluate(result.graph, feeds), evaluate(graph, feeds)
+    for name, value in want.items():
+        assert np.abs(got[name] - value).max() <= BOUND * np.ptp(value)
+
+
+def test_a_second_run_has_nothing_to_do() -> None:
+    once = simplify(convolution(), LAST, FAST).graph
+    again = simplify(once, LAST, FAST)
+    assert again.notes == () and again.graph.fingerprint == once.fingerprint
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        convolution(channels=8), convolution(outputs=8), convolution(kernel=1), convolution(kernel=5),
+        convolution(strides=(2, 2)), convolution(strides=(1, 2)), convolution(dilations=(2, 2)),
+        convolution(channels=32, outputs=32, group=2), convolution(constant=False),
+        convolution(image=(9, 9)), convolution(channels=512, outputs=512),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_or_gain_stays_direct(graph: Graph) -> None:
+    assert K.WINOGRAD_CONV not in kinds(simplify(graph, LAST, FAST).graph)
+
+
+def test_large_weights_pay_for_many_tiles() -> None:
+    graph = convolution(channels=512, outputs=512, image=(30, 30))
+    assert K.WINOGRAD_CONV in kinds(simplify(graph, LAST, FAST).graph)
+
+
+def test_convolutions_that_share_a_weight_share_its_transform() -> None:
+    b = GraphBuilder("shared")
+    weight = b.constant(np.ones((3, 3, 16, 16), np.float32), "w")
+    x = b.input("x", (1, 20, 20, 16))
+    y = b.add(K.CONV, x, weight, pads=(1,) * 4, channels_last=1)
+    graph = b.build([b.add(K.CONV, y, weight, pads=(1,) * 4, channels_last=1)])
+    result = simplify(graph, LAST, FAST).graph
+    assert [op.kind for op in result.ops] == [K.WINOGRAD_CONV] * 2
+    assert list(result.constants) == ["w.winograd"]
