@@ -5,21 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from engine_case import WORDS, through_scratchpad
+from generated_code import compiled, host_isas
 from hypothesis import given, settings
 from native_case import executed
-from native_code import Native, can_run
 from transform_case import ERROR, image, points, transforms
 
 from autotune.isa.functions import Transform, UnaryFn
 from autotune.isa.program import Instruction
 from autotune.targets.native.binding import tile_transform_of
-from autotune.targets.native.codegen.vector_isa import AVX2, SSE2, VECTOR_ISAS, VectorIsa
+from autotune.targets.native.codegen.vector_isa import VECTOR_ISAS, VectorIsa
 from autotune.targets.native.codegen.winograd import TileTransform, tile_transform
 from autotune.targets.native.host import GENERIC
 from autotune.targets.native.object_code import CodeGenerator
 from oracle import Interpreter
 
-ISAS = [isa for isa in (AVX2, SSE2) if can_run(isa)]
 X = np.random.default_rng(7).standard_normal(WORDS).astype(np.float32)
 
 
@@ -37,7 +36,7 @@ def test_the_compiled_transform_equals_the_interpreter(word: Instruction) -> Non
     np.testing.assert_allclose(got, wanted(word), rtol=0, atol=100 * ERROR)
 
 
-@pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
+@pytest.mark.parametrize("isa", host_isas(), ids=lambda isa: isa.name)
 @settings(max_examples=settings().max_examples // 3)
 @given(word=transforms())
 def test_the_generated_transform_equals_the_interpreter(isa: VectorIsa, word: Instruction) -> None:
@@ -51,7 +50,7 @@ def test_the_generated_transform_equals_the_interpreter(isa: VectorIsa, word: In
     )
     got = X.copy()
     places = {name: got[word.get(f"{name}_base") :] for name in spec.operands}
-    Native(tile_transform(spec, isa), isa)(*(places[name] for name in spec.operands))
+    compiled(tile_transform(spec, isa), isa)(*(places[name] for name in spec.operands))
     np.testing.assert_allclose(got, wanted(word), rtol=0, atol=100 * ERROR)
 
 
