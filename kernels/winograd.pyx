@@ -7,29 +7,29 @@ from autotune.kernels.contraction import SIZE_LIMIT, multiply, over_batch
 TILE = 4
 
 
-def conv(writer, y, x, u, v, m, epilogue):
-    """y [N, OH, OW, M] from x [N, H, W, C], which begins with the padding, and u [36, C, M].
-
-    ``v`` and ``m`` are scratch, [N, tiles down, tiles across, 36, channels]. ``epilogue`` gives fn,
-    p0 and p1, the bias under ``view`` and the tile to add under ``residual``. x and y are read and
-    written in whole tiles, beyond their sizes where these are no multiple of 4.
-    """
+def there(writer, v, x):
+    """v [N, tiles down, tiles across, 36, C] from the image x [N, H, W, C], padding included. Images are
+    read and written in whole tiles, beyond their sizes where these are no multiple of 4."""
     over_batch(writer, 1, (v, x), _there)
-    _products(writer, m, u, v)
+
+
+def back(writer, y, m, epilogue):
+    """y [N, OH, OW, M] from the products m [N, tiles down, tiles across, 36, M]. ``epilogue`` gives fn, p0
+    and p1, the bias under ``view`` and the tile to add under ``residual``."""
     bias, residual = epilogue.get("view"), epilogue.get("residual")
     fields = {name: epilogue[name] for name in ("fn", "p0", "p1") if name in epilogue}
     if bias is not None:
         fields.update(biased=1, **bias.address("bias"))
     added = () if residual is None else (residual,)
 
-    def back(writer, y, m, *added):
+    def body(writer, y, m, *added):
         words = {**fields, **_image("dst", y), **_points("src", m)}
         reads = (m, *added) if bias is None else (m, bias, *added)
         for r in added:
             words.update(adds=1, **_image("r", r))
         _transform(writer, Transform.F4_OUTPUT, y, reads, m, words)
 
-    over_batch(writer, 1, (y, m, *added), back)
+    over_batch(writer, 1, (y, m, *added), body)
 
 
 def _there(writer, v, x):
@@ -60,14 +60,15 @@ def _operand(name, view, strides):
     return {**view.address(name), **{f"{name}_stride{d}": step for d, step in enumerate(strides)}}
 
 
-def _products(writer, m, u, v):
-    """m[point] = v[point] · u[point], all tiles in one run where they fit."""
+def products(writer, m, u, v):
+    """m[point] = v[point] · u[point] for all points of u [points, C, M], all tiles in one run where they
+    fit."""
     batch, down, across, points, channels = v.sizes
-    inner = writer.inner()
+    inner = writer.inner() if points > 1 else writer
     rows, cols = 1, batch * down * across
     if cols > SIZE_LIMIT:
         rows, cols = batch * down, across
-    at = [view.moved(0, ((writer.depth, step),)) for view, step in
+    at = [view.moved(0, ((writer.depth, step),) if points > 1 else ()) for view, step in
           ((m, m.strides[3]), (u, u.strides[0]), (v, v.strides[3]))]
     fields = {
         "m": u.sizes[2], "n1": rows, "n0": cols, "k0": channels, "a_m": u.strides[2],
@@ -75,4 +76,5 @@ def _products(writer, m, u, v):
         "c_m": m.strides[4], "c_n1": m.strides[1], "c_n0": m.strides[2],
     }
     multiply(inner, *at, fields, {"accumulate": 0}, {})
-    writer.close(inner, points)
+    if points > 1:
+        writer.close(inner, points)

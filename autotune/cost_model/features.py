@@ -13,7 +13,7 @@ import numpy as np
 
 from autotune.cost_model.analysis import Analysis
 from autotune.cost_model.tiling import Floats
-from autotune.fusion.nest import Nest, Stage
+from autotune.fusion.nest import Nest
 from autotune.graph.op import Family
 from autotune.isa.table import Unit
 from autotune.schedule.space import scratchpad_elements
@@ -41,11 +41,6 @@ def _ratio(value: Floats, whole: Floats) -> Floats:
 
 def _busy_share(unit: Unit) -> Callable[[Analysis], Floats]:
     return lambda a: _ratio(a.busy[unit], a.estimate)
-
-
-def _contracts(stage: Stage) -> bool:
-    """Whether it runs on the matrix unit."""
-    return stage.contraction is not None or stage.op.family is Family.WINOGRAD
 
 
 def _stages(*families: Family) -> Callable[[Analysis], Floats]:
@@ -272,7 +267,7 @@ FEATURES: tuple[Feature, ...] = (
         "stages_contraction",
         "1",
         "convolutions and matrix multiplies on the matrix unit",
-        lambda a: a.zeros + sum(map(_contracts, a.nest.stages)),
+        lambda a: a.zeros + sum(s.contraction is not None for s in a.nest.stages),
     ),
     Feature("stages_elementwise", "1", "element-wise stages", _stages(Family.UNARY, Family.BINARY)),
     Feature("stages_window", "1", "poolings, sliding sums", _stages(Family.POOL, Family.SLIDE)),

@@ -166,19 +166,33 @@ def _computed(tiling: Tiling, stage: Stage, spec: HardwareSpec) -> Iterator[Step
     if stage.contraction is not None:
         k = tiling.k_dim(stage.contraction)
         pieces, unit = tiling.parts[k], Unit.MATRIX
+        if stage.op.family is Family.WINOGRAD:
+            yield from _winograd(tiling, stage, level, pieces, dims, spec)
+            return
         yield _summed(tiling, stage, unit, level, pieces, dims | {k}, stage_cost, spec)
-    elif stage.op.family is Family.WINOGRAD:
-        parts = (
-            (Unit.VECTOR, there_cost),
-            (Unit.MATRIX, products_cost),
-            (Unit.VECTOR, back_cost),
-        )
-        for unit, cost_of in parts:
-            yield _summed(tiling, stage, unit, level, pieces, dims, cost_of, spec)
     elif not stage.view:
         yield _summed(tiling, stage, unit, level, pieces, dims, stage_cost, spec)
     if stage.mask is not None:
         yield _summed(tiling, stage, Unit.VECTOR, level, tiling.ones, dims, mask_cost, spec)
+
+
+def _winograd(
+    tiling: Tiling,
+    stage: Stage,
+    level: Ints,
+    pieces: Ints,
+    dims: frozenset[int],
+    spec: HardwareSpec,
+) -> Iterator[Step]:
+    """Tiles there, the products in pieces of their points, tiles back."""
+    assert stage.contraction is not None
+    points = dims | {tiling.k_dim(stage.contraction)}
+    for unit, parts, over, cost_of in (
+        (Unit.VECTOR, tiling.ones, dims, there_cost),
+        (Unit.MATRIX, pieces, points, products_cost),
+        (Unit.VECTOR, tiling.ones, dims, back_cost),
+    ):
+        yield _summed(tiling, stage, unit, level, parts, over, cost_of, spec)
 
 
 def _summed(

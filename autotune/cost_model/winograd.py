@@ -39,16 +39,18 @@ def there_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -
 
 
 def products_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Cost:
-    """A product for each point, all tiles of all images its columns."""
+    """A product for each point of a piece, all tiles of all images its columns."""
+    assert stage.contraction is not None
     of, matrix = _sizes(tiling, stage, tiles), spec.matrix
+    points = tiles.sizes[tiling.k_dim(stage.contraction)]
     m, n, k = of.outputs, of.batch * of.tiles, of.channels
     streamed = k * (-(-n // matrix.cols) * m + -(-m // matrix.rows) * n)
     return Cost(
-        np.asarray(POINTS * matrix_cycles(m, n, k, matrix), dtype=np.float64),
-        POINTS,
-        np.asarray(POINTS * m * n * k, dtype=np.float64),
+        np.asarray(points * matrix_cycles(m, n, k, matrix), dtype=np.float64),
+        points,
+        np.asarray(points * m * n * k, dtype=np.float64),
         0.0,
-        np.asarray(POINTS * (streamed + m * n), dtype=np.float64),
+        np.asarray(points * (streamed + m * n), dtype=np.float64),
     )
 
 

@@ -37,6 +37,7 @@ from autotune.fusion.nest import (
     k_axis,
 )
 from autotune.graph.op import Family, Op, OpKind
+from autotune.graph.winograd import POINTS
 
 PADDING = frozenset((Family.CONV, Family.WINOGRAD, Family.POOL, Family.SLIDE))
 """What reads past its operand's borders."""
@@ -235,7 +236,7 @@ class _Builder:
         operands = tuple(self._operand(op, i, contraction) for i in range(len(op.inputs)))
         epilogue, output = Epilogue(), op.output
         merged: tuple[str, ...] = ()
-        if contraction is not None or op.family is Family.WINOGRAD:
+        if contraction is not None:
             epilogue, output, merged = self._epilogue(op, operands, masks)
         links: tuple[Link, ...] = ()
         if op.family in (Family.UNARY, Family.BINARY):
@@ -281,6 +282,8 @@ class _Builder:
         if op.family is Family.CONV and not is_depthwise(op, self.types):
             k_extent = self.types[op.inputs[1]].shape[op.axes.in_channel]
             free = op.int("group") == 1
+        elif op.family is Family.WINOGRAD:  # its points are no sum, but come in pieces as well
+            k_extent, free = POINTS, True
         elif op.family is Family.MATMUL:
             shape = self.types[op.inputs[0]].shape
             k_extent = shape[-2] if op.int("trans_a") else shape[-1]

@@ -126,7 +126,8 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """A stage on the matrix unit: its reduction extent that may be split, and whether it may."""
+    """A stage on the matrix unit: its reduction extent that may be split, and whether it may. Of
+    Winograd's convolution it is the points, a product each."""
 
     k_extent: int
     chunkable: bool
@@ -189,6 +190,8 @@ def k_axis(op: Op, index: int, shape: tuple[int, ...]) -> int | None:
     """The axis of input ``index`` that a contraction reduces over and may take in pieces."""
     if op.family is Family.CONV:
         return (op.axes.channel, op.axes.in_channel, None)[index]
+    if op.family is Family.WINOGRAD:
+        return 0 if index == 1 else None
     rank = len(shape)
     if index == 0:
         return rank - 2 if op.int("trans_a") else rank - 1

@@ -11,13 +11,13 @@ from autotune.graph.op import Family
 from autotune.graph.tensor import TensorType
 from autotune.isa.table import When
 from autotune.isa.tile import Node, TileWriter, View, row_major
-from autotune.kernels import movement
+from autotune.kernels import movement, winograd
 from autotune.lowering.operators import (
     activation,
     compute,
     compute_chain,
     compute_contraction,
-    compute_winograd,
+    winograd_back,
 )
 from autotune.lowering.tiles import (
     Origin,
@@ -31,6 +31,9 @@ from autotune.lowering.tiles import (
     storage,
 )
 from autotune.schedule.schedule import NestSchedule, split_dims
+
+POINT = 3
+"""Axis of the points in the scratch buffers of Winograd's convolution."""
 
 
 class _Level(NamedTuple):
@@ -216,6 +219,9 @@ class NestEmitter:
         turn = self._turn(stage.result)
         result = self._result(stage.result, turn, sizes)
         self.tiles[stage.output] = Tile(result, origin_of(stage.footprint, self.segments))
+        if stage.op.family is Family.WINOGRAD:
+            self._winograd(writer, stage, result)
+            return
         if stage.contraction is not None:
             self._contract(writer, stage, stage.contraction, result)
             return
@@ -228,9 +234,6 @@ class NestEmitter:
             compute_chain(writer, stage.op, links, result, operands)
             return
         temps = [self._temp(index) for index in stage.temps]
-        if stage.op.family is Family.WINOGRAD:
-            compute_winograd(writer, result, operands, temps, self._epilogue(stage, When.ALWAYS))
-            return
         compute(writer, stage.op, self.types, result, operands, temps)
 
     def _result(self, index: int, turn: int | None, sizes: tuple[int, ...]) -> View:
@@ -248,6 +251,31 @@ class NestEmitter:
             self._place(index, self._turn(index), sizes),
             origin_of(buffer.footprint, self.segments),
         )
+
+    def _winograd(self, writer: TileWriter, stage: Stage, result: View) -> None:
+        """Tiles there, the products, tiles back with the epilogue."""
+        assert stage.contraction is not None
+        there, products = (self._temp(index).view for index in stage.temps)
+        winograd.there(writer, there, self.operand(stage, 0))
+        self._contract(writer, stage, stage.contraction, result)
+        winograd_back(writer, result, products, self._epilogue(stage, When.ALWAYS))
+
+    def _points(self, writer: TileWriter, stage: Stage, piece: tuple[Origin, int]) -> None:
+        """The products of some points of Winograd's convolution."""
+        origin, size = piece
+        buffer = stage.operands[1]
+        assert buffer is not None
+        if self._in_pieces(buffer):
+            turn = origin.terms[0][0] if origin.terms else self._turn(buffer)
+            weight = self._load(writer, buffer, turn, piece).view
+        else:
+            weight = self.operand(stage, 1).slice(0, origin.first, size)
+        parts = []
+        for index in stage.temps:
+            view = self._temp(index).view
+            terms = tuple((level, step * view.strides[POINT]) for level, step in origin.terms)
+            parts.append(view.slice(POINT, origin.first, size).moved(0, terms))
+        winograd.products(writer, parts[1], weight, parts[0])
 
     def _contract(self, writer: TileWriter, stage: Stage, number: int, result: View) -> None:
         """Accumulate over pieces of the reduction: full pieces in a loop, the rest peeled."""
@@ -298,6 +326,9 @@ class NestEmitter:
         reduction: dict[str, int],
         when: When,
     ) -> None:
+        if stage.op.family is Family.WINOGRAD:
+            self._points(writer, stage, piece)
+            return
         level = piece[0].terms[0][0] if piece[0].terms else None
         views = []
         for index in range(2):

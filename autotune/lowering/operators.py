@@ -85,19 +85,14 @@ def compute_contraction(
     contraction.matmul(writer, result, a, b, reduction, epilogue)
 
 
-def compute_winograd(
-    writer: TileWriter,
-    result: View,
-    operands: list[View],
-    temps: list[Tile],
-    epilogue: dict[str, object],
+def winograd_back(
+    writer: TileWriter, result: View, products: View, epilogue: dict[str, object]
 ) -> None:
-    """Emit Winograd's convolution of a tile: there, the products, and back with the epilogue."""
+    """Emit the way back from the products of Winograd's convolution, with the epilogue."""
     residual = epilogue.get("residual")
     if isinstance(residual, View):
         epilogue = {**epilogue, "residual": residual.broadcast(result.sizes)}
-    v, m = (temp.view for temp in temps)
-    winograd.conv(writer, result, operands[0], operands[1], v, m, epilogue)
+    winograd.back(writer, result, products, epilogue)
 
 
 def _conv(

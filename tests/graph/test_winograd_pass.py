@@ -20,7 +20,7 @@ BOUND = 1e-5
 def convolution(
     channels: int = 16,
     outputs: int = 24,
-    image: tuple[int, int] = (12, 11),
+    image: tuple[int, int] = (16, 15),
     kernel: int = 3,
     constant: bool = True,
     batch: int = 1,
@@ -74,15 +74,15 @@ def test_a_second_run_has_nothing_to_do() -> None:
         convolution(channels=8), convolution(outputs=8), convolution(kernel=1), convolution(kernel=5),
         convolution(strides=(2, 2)), convolution(strides=(1, 2)), convolution(dilations=(2, 2)),
         convolution(channels=32, outputs=32, group=2), convolution(constant=False),
-        convolution(image=(9, 9)), convolution(channels=512, outputs=512),
+        convolution(image=(14, 14)), convolution(image=(9, 9), batch=3),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_or_gain_stays_direct(graph: Graph) -> None:
     assert K.WINOGRAD_CONV not in kinds(simplify(graph, LAST, FAST).graph)
 
 
-def test_large_weights_pay_for_many_tiles() -> None:
-    graph = convolution(channels=512, outputs=512, image=(30, 30))
+def test_the_tiles_of_all_images_count() -> None:
+    graph = convolution(image=(9, 9), batch=4)
     assert K.WINOGRAD_CONV in kinds(simplify(graph, LAST, FAST).graph)
 
 

@@ -159,7 +159,7 @@ def test_tiles_are_whole_or_multiples_of_four() -> None:
     graph = convolution((1, 14, 14, 4), 4, 1)
     nests = nests_of(Group.from_graph(graph, [op.name for op in graph.ops]))
     for rows, legal in ((4, True), (14, True), (12, True), (7, False), (2, False)):
-        schedule = Schedule((NestSchedule((1, rows, 14, 4), (1, 2, 3, 0), ()),))
+        schedule = Schedule((NestSchedule((1, rows, 14, 4), (1, 2, 3, 0), (9,)),))
         rejection = check(nests, schedule, SPEC.scratchpad_elements, 1)
         assert (rejection is None) == legal
         assert rejection is None or "multiple of 4" in rejection.reason

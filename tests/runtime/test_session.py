@@ -133,7 +133,7 @@ def test_a_plan_opens_its_network_again_in_the_layout_of_its_machine(tmp_path: P
 
 def test_a_plan_opens_its_network_again_with_its_accuracy(tmp_path: Path) -> None:
     network, path = (
-        image_network(tmp_path / "image.onnx", channels=16, size=12),
+        image_network(tmp_path / "image.onnx", channels=16, size=14),
         tmp_path / "a.plan",
     )
     spec = replace(case.SPEC, layout="channels_last")
