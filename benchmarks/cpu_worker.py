@@ -64,10 +64,20 @@ def open_autotune(network: str, threads: int, plan: str | None) -> Run:
     return lambda feeds: list(session.run(feeds).values())
 
 
+def open_autotune_fast(network: str, threads: int, plan: str | None) -> Run:
+    """Our native engine with the accuracy policy that allows Winograd's convolutions; always
+    planned on the spot."""
+    from autotune import Session
+
+    session = Session(network, target="cpu", threads=threads, accuracy="fast")
+    return lambda feeds: list(session.run(feeds).values())
+
+
 ENGINES: dict[str, Callable[[str, int, str | None], Run]] = {
     "onnxruntime": open_onnxruntime,
     "openvino": open_openvino,
     "autotune": open_autotune,
+    "autotune_fast": open_autotune_fast,
 }
 
 

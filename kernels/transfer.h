@@ -121,17 +121,40 @@ static void pad_nest(const Nest *nest, int format, char *to, const char *value) 
     while (next_row(nest, last, 1, trip, offset));
 }
 
+/* What of a rectangle lies outside of its tensor, slab by slab: before and behind in each dimension,
+ * inside in those before it. */
+static void pad_outside(const Region *r, const Clip *c, const int64_t *stride, int format, char *to,
+                        const char *value) {
+    int64_t size[1][RANK];
+    memcpy(size[0], r->size, sizeof size[0]);
+    for (int d = 0; d < RANK; d++) {
+        int64_t first[2] = {0, c->low[d] + c->size[d]};
+        int64_t count[2] = {c->low[d], r->size[d] - first[1]};
+        for (int i = 0; i < 2; i++) {
+            if (count[i] == 0) continue;
+            size[0][d] = count[i];
+            Nest nest = merged(size[0], 1, (const int64_t (*)[RANK])stride);
+            pad_nest(&nest, format, to + first[i] * stride[d] * FORMAT_BYTES[format], value);
+        }
+        size[0][d] = c->size[d];
+        to += c->low[d] * stride[d] * FORMAT_BYTES[format];
+    }
+}
+
 /* Scratchpad strides are the nest's first operand, one per dimension of the region (not merged). */
 static void load_rectangle(const Word *w, const Loops *at, float *scratchpad, const char *tensor) {
     const Region *r = &w->region;
     Clip c = clip_region(r, at);
     char *to = (char *)(scratchpad + address_of(&w->operand[0], at));
     if (!c.whole) {
-        Nest all = merged(r->size, 1, w->nest.stride);
         float pad;
         narrow_row(w->format, 0, 1, &pad, 1, &w->p0);
-        pad_nest(&all, w->format, to, (const char *)&pad);
-        if (c.elements == 0) return;
+        if (c.elements == 0) {
+            Nest all = merged(r->size, 1, w->nest.stride);
+            pad_nest(&all, w->format, to, (const char *)&pad);
+            return;
+        }
+        pad_outside(r, &c, w->nest.stride[0], w->format, to, (const char *)&pad);
     }
     int64_t stride[2][RANK];
     for (int d = 0; d < RANK; d++) {

@@ -18,8 +18,10 @@ from autotune.isa.table import (
     UnaryFn,
     When,
 )
+from autotune.isa.tile import row_major
 from autotune.targets.native.affine import Affine
 from autotune.targets.native.call import Call, Operand, Space
+from autotune.targets.native.codegen.elementwise import elementwise
 from autotune.targets.native.codegen.gemm import gemm, panel_width
 from autotune.targets.native.codegen.gemm_shape import (
     BiasAxis,
@@ -29,8 +31,10 @@ from autotune.targets.native.codegen.gemm_shape import (
 )
 from autotune.targets.native.codegen.reduction import Reduction, reduction
 from autotune.targets.native.codegen.vector_isa import VectorIsa
+from autotune.targets.native.codegen.vector_run import Load, Output, VectorRun
 from autotune.targets.native.codegen.winograd import TileTransform, tile_transform
 from autotune.targets.native.packing import Packed, packed
+from autotune.targets.native.rectangle import Rectangle
 from autotune.targets.native.residence import TRANSFERS, Residence
 from autotune.targets.native.touch import Touch, touches_of
 from autotune.targets.native.tree import Body, Leaf, Node
@@ -118,7 +122,19 @@ class Binder:
                 return _reduction(leaf, operands, self.isa)
             if leaf.opcode is Opcode.TRANSFORM:
                 return _transform(leaf, operands, self.isa)
+            if leaf.opcode is Opcode.STORE and operands["src"].space is Space.TENSOR:
+                return self._copy(touches[0], operands["src"], self.isa)
         return _word(leaf, operands)
+
+    def _copy(self, touch: Touch, source: Operand, isa: VectorIsa) -> Call:
+        """A STORE that takes from a tensor: one copy, in whatever order of dimensions."""
+        rectangle = Rectangle.of(touch.leaf, touch, self.program.tensors)
+        strides = row_major(rectangle.shape)
+        run = VectorRun(
+            tuple(n for n, _ in touch.dims), (source.strides,), (Output(strides, 0),), (Load(0),)
+        )
+        target = Operand(Space.TENSOR, rectangle.tensor, rectangle.first, None, strides)
+        return Call(elementwise(run, isa), (source, target))
 
     def _product(self, leaf: Leaf, operands: dict[str, Operand], isa: VectorIsa) -> Call:
         shape = gemm_shape(leaf, operands)

@@ -60,10 +60,12 @@ def residence(program: Program, stream: tuple[Leaf, ...]) -> Residence:
         for touch in touches
         if touch.leaf.opcode in TRANSFERS
     ]
-    buffers = _Buffers(touches, {r.leaf.place: _filled_from(r, touches) for r in transfers})
+    movable = frozenset(r.leaf.place for r in transfers if _movable(program, r))
+    filled = {r.leaf.place: _filled_from(r, touches) for r in transfers}
+    buffers = _Buffers(touches, filled, movable)
     found = Residence()
     for rectangle in transfers:
-        if not _movable(program, rectangle):
+        if rectangle.leaf.place not in movable:
             continue
         if rectangle.leaf.opcode is Opcode.LOAD:
             operands = buffers.read_in_place(rectangle)
@@ -102,11 +104,13 @@ Operands = dict[tuple[int, str], InPlace]
 
 @dataclass(frozen=True, slots=True)
 class _Buffers:
-    """All touches of a stream, and for the place of each STORE that from which on its buffer is
-    filled anew (None where that is not known)."""
+    """All touches of a stream; for the place of each STORE that from which on its buffer is filled
+    anew (None where that is not known); the places of transfers that neither pad, clip nor convert:
+    such a STORE may read anywhere in memory."""
 
     touches: list[Touch]
     filled: dict[int, int | None]
+    movable: frozenset[int]
 
     def read_in_place(self, rectangle: Rectangle) -> Operands | None:
         """The readers of a LOAD's buffer in its tensor; None if one of them cannot."""
@@ -124,7 +128,7 @@ class _Buffers:
         others = [t for t in near if t not in own and t.reads]
         if not all(self._fresh(t, near, {load.place}) for t in others):
             return None
-        return _located(rectangle, own)
+        return self._located(rectangle, own)
 
     def written_in_place(self, rectangle: Rectangle) -> Operands | None:
         """What fills a STORE's buffer and what reads it then, in its tensor; None if one cannot."""
@@ -141,7 +145,20 @@ class _Buffers:
         others = [t for t in near if t not in own and t.reads]
         if not all(self._fresh(t, near, places) for t in others):
             return None
-        return _located(rectangle, own)
+        return self._located(rectangle, own)
+
+    def _located(self, rectangle: Rectangle, own: list[Touch]) -> Operands | None:
+        found: Operands = {}
+        for touch in own:
+            leaf, loads = touch.leaf, rectangle.leaf.opcode is Opcode.LOAD
+            anywhere = leaf.opcode in STRIDED or (
+                loads and leaf.opcode is Opcode.STORE and leaf.place in self.movable
+            )
+            place = rectangle.locate(touch) if anywhere else None
+            if place is None:
+                return None
+            found[leaf.place, touch.operand] = place
+        return found
 
     def _near(self, rectangle: Rectangle) -> list[Touch]:
         low, high = rectangle.buffer.low, rectangle.buffer.high
@@ -184,16 +201,6 @@ def _filled_from(store: Rectangle, touches: list[Touch]) -> int | None:
         if store.filled_by(writers, depth):
             return touch.leaf.place
     return None
-
-
-def _located(rectangle: Rectangle, own: list[Touch]) -> Operands | None:
-    found: Operands = {}
-    for touch in own:
-        place = rectangle.locate(touch) if touch.leaf.opcode in STRIDED else None
-        if place is None:
-            return None
-        found[touch.leaf.place, touch.operand] = place
-    return found
 
 
 def _under(touch: Touch, path: tuple[Block, ...]) -> bool:
