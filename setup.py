@@ -69,4 +69,5 @@ setup(
         "autotune": ["py.typed"],
     },
     ext_modules=[extension(source) for source in SOURCES],
+    options={"build_ext": {"parallel": os.cpu_count() or 1}},
 )

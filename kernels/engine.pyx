@@ -5,11 +5,11 @@ The model is in the headers beside this file: ``timeline.h`` (sequencers, queues
 ``machine.h`` (their state), ``dram.h`` (the channel), ``cost.h`` (units), ``hazard.h`` (what waits
 are for), ``account.h`` (sums), ``execute.h`` (numbers). Here stands what is loaded; ``run.pxi`` has one
 execution of it, ``outcome.pxi`` its results, ``machine.pxi`` and ``layouts.pxi`` the borders to C and
-to the instruction table.
+to the instruction table; ``words.pxi`` lends the numbers of single instructions to the native engine.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
@@ -200,3 +200,4 @@ cdef class Loaded:
 
 
 include "run.pxi"
+include "words.pxi"

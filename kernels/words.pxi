@@ -1,25 +1,6 @@
-# cython: language_level=3, boundscheck=True, wraparound=False
-"""Compiled micro-kernels for every instruction, called by address: ``words.h`` says with what."""
-
-from libc.stdint cimport int64_t, uintptr_t
-from libc.stdlib cimport calloc, free
-
-from autotune.isa.program import field_index
-from autotune.isa.table import CHAIN_STAGES, INSTRUCTIONS, MAX_RANK, OPERANDS, Opcode
+# Compiled micro-kernels for every instruction, called by address: ``words.h`` says with what.
 
 cdef extern from "words.h" nogil:
-    enum: RANK, GROUPS
-    ctypedef struct Word:
-        pass
-    ctypedef struct Layout:
-        int at[64]
-        int unit
-    ctypedef struct Tensor:
-        int64_t shape[5]
-        int64_t stride[5]
-        int rank, format
-        int64_t first_byte
-    void decode_word(const Layout *l, const int64_t *row, const Tensor *tensors, Word *w)
     void word_product(char **, const int64_t *)
     void word_elementwise(char **, const int64_t *)
     void word_reduction(char **, const int64_t *)
@@ -31,8 +12,6 @@ cdef extern from "words.h" nogil:
     void word_gather(char **, const int64_t *)
     void word_store(char **, const int64_t *)
     void word_mask(char **, const int64_t *)
-
-include "layouts.pxi"
 
 WORD_KERNELS = {
     Opcode.MATMUL: <uintptr_t> &word_product,
