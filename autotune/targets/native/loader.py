@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from autotune.isa.field_table import field_table
 from autotune.isa.program import Program, Role
-from autotune.kernels.native import NOWHERE, Stream
 from autotune.kernels.engine import WORD_KERNELS, Words
+from autotune.kernels.native import NOWHERE, Stream
 from autotune.targets.native.binding import Binder
 from autotune.targets.native.call import Call, Operand, Space
 from autotune.targets.native.codegen.micro_kernel import MicroKernel
