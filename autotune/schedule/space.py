@@ -232,9 +232,23 @@ def _fewest_tiles(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
     pieces = np.ones(len(table))
     for k, contraction in enumerate(nest.contractions):
         pieces *= -(-contraction.k_extent // table.k_tile[:, k])
-    cost = (_CUT_TILES + tile_count(nest, table) * pieces) / (1.0 + 0.8 * (table.cores - 1))
+    cost = _CUT_TILES * _busiest_share(nest, table) + tile_count(nest, table) * pieces
     least: npt.NDArray[np.float64] = cost + 0.1 * loaded / max(1.0, float(loaded.max()))
     return least
+
+
+def _busiest_share(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Part of a nest's outermost loop that the core with the most of it runs."""
+    outermost = table.order[:, 0] if table.order.shape[1] else np.zeros(len(table), np.int64)
+    if not len(nest.root_shape):
+        return np.ones(len(table))
+    rows = np.arange(len(table))
+    extent = np.array(nest.root_shape, dtype=np.int64)[outermost]
+    tile = table.tile[rows, outermost]
+    tiles = (extent + tile - 1) // tile
+    mine = (tiles + table.cores - 1) // table.cores * tile
+    share: npt.NDArray[np.float64] = np.minimum(1.0, mine / extent)
+    return share
 
 
 _CUT_TILES = 64.0

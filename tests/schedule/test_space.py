@@ -154,3 +154,21 @@ def test_no_loop_is_shared_by_cores_that_would_store_the_same_elements() -> None
     assert outermost == {0}
     rejected = check((nest,), Schedule((NestSchedule((4, 1), (1, 0), (), 1, 2),)), CAPACITY, 2)
     assert rejected is not None and "store the same elements" in rejected.reason
+
+
+@pytest.mark.parametrize("extent", [55, 192, 27])
+def test_two_cores_that_read_in_place_get_equal_halves(extent: int) -> None:
+    b = GraphBuilder("relu")
+    x = b.input("x", (extent, 64))
+    graph = b.build(outputs=[b.add(OpKind.RELU, x)])
+    nests = analyse(Group.from_graph(graph, [op.name for op in graph.ops]))
+    assert not isinstance(nests, Rejection)
+    found = default_schedule(nests, 1 << 20, 2, grain=16, buffers=1)
+    assert found is not None
+    (part,) = found.nests
+    outermost = part.order[0]
+    shape = nests[0].root_shape
+    tiles = -(-shape[outermost] // part.tile[outermost])
+    busiest = -(-tiles // 2) * part.tile[outermost]
+    assert part.cores == 2
+    assert busiest <= -(-shape[outermost] // 2)
