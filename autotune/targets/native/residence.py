@@ -126,7 +126,7 @@ class _Buffers:
         if any(t.written for t in own):
             return None
         others = [t for t in near if t not in own and t.reads]
-        if not all(self._fresh(t, near, {load.place}) for t in others):
+        if not all(self._fresh(t, near, [load]) for t in others):
             return None
         return self._located(rectangle, own)
 
@@ -141,9 +141,9 @@ class _Buffers:
         behind = [t for t in near if _in_body_behind(t, store)]
         ends = min((t.leaf.place for t in behind if t.written), default=-1)
         own += [t for t in behind if ends < 0 or t.leaf.place < ends]
-        places = {t.leaf.place for t in own} | {store.place}
+        moved = [store, *(t.leaf for t in own)]
         others = [t for t in near if t not in own and t.reads]
-        if not all(self._fresh(t, near, places) for t in others):
+        if not all(self._fresh(t, near, moved) for t in others):
             return None
         return self._located(rectangle, own)
 
@@ -164,21 +164,30 @@ class _Buffers:
         low, high = rectangle.buffer.low, rectangle.buffer.high
         return [t for t in self.touches if t.leaf is not rectangle.leaf and t.meets(low, high)]
 
-    def _fresh(self, read: Touch, near: list[Touch], moved: set[int]) -> bool:
-        """Whether a reader gets what instructions other than those at the places ``moved`` wrote
-        last, in the same trip of all their common loops, with none of the moved ones in between."""
+    def _fresh(self, read: Touch, near: list[Touch], moved: list[Leaf]) -> bool:
+        """Whether a reader gets what instructions other than the ``moved`` ones wrote last, in the
+        same trip of all their common loops, with none of the moved ones in between."""
         begins = self.filled.get(read.leaf.place)
-        if begins is not None:
-            return not any(begins <= place < read.leaf.place for place in moved)
         for writer in near:
-            if not writer.written or writer.leaf.place in moved:
+            if not writer.written or writer.leaf.place >= read.leaf.place:
                 continue
             common = _common(writer.leaf.path, read.leaf.path)
-            if writer.leaf.place >= read.leaf.place or not _covers(writer, common, read):
-                continue
-            if not any(writer.leaf.place < place < read.leaf.place for place in moved):
+            fills = writer.leaf.place == begins or _covers(writer, common, read)
+            if fills and not _between(writer.leaf, read.leaf, moved, len(common)):
                 return True
         return False
+
+
+def _between(writer: Leaf, read: Leaf, moved: list[Leaf], depth: int) -> bool:
+    """Whether a moved instruction may run behind a writer and before a reader, in one trip of the
+    loops that both are in, ``depth`` of them: between them in the stream, or in an inner loop with
+    one of them, whose trips bring it there."""
+    return any(
+        writer.place <= leaf.place < read.place
+        or len(_common(leaf.path, read.path)) > depth
+        or len(_common(leaf.path, writer.path)) > depth
+        for leaf in moved
+    )
 
 
 def _filled_from(store: Rectangle, touches: list[Touch]) -> int | None:
