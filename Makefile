@@ -118,7 +118,11 @@ $(CPU_PEERS)/.installed: benchmarks/cpu.txt | $(INSTALLED)
 	@$(CPU_PEERS)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
 	@touch $@
 
+# The editable install has compiled them already: again only if a source is newer than a module.
 $(BUILT): $(INSTALLED) $(KERNEL_SOURCES)
-	$(call say,"compiling the kernels (Cython)")
-	@$(PY) setup.py --quiet build_ext --inplace
+	@oldest=$$(ls -t kernels/*.so 2>/dev/null | tail -n 1); \
+	if [[ -z $$oldest || -n $$(find $(KERNEL_SOURCES) -newer "$$oldest" -print -quit) ]]; then \
+		printf '\033[1m==> compiling the kernels (Cython)\033[0m\n'; \
+		$(PY) setup.py --quiet build_ext --inplace; \
+	fi
 	@touch $@
