@@ -26,7 +26,7 @@ TARGET ?= edge
 BUDGET ?=
 DEMO := demo
 
-.PHONY: help env demo test check bench bench-systolic bench-cpu fuzz lint format types layers tests fast-tests wheel-test clean
+.PHONY: help env demo test check bench bench-systolic bench-cpu bench-compile fuzz lint format types layers tests fast-tests wheel-test clean
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -62,6 +62,10 @@ bench-systolic: $(BUILT) $(SCALESIM)/.installed ## emulator against SCALE-Sim in
 bench-cpu: $(BUILT) $(CPU_PEERS)/.installed ## native engine against ONNX Runtime and OpenVINO in one run; PLANS=folder of our plans
 	$(call say,"benchmarking the native engine beside ONNX Runtime and OpenVINO")
 	@$(PY) benchmarks/cpu.py --markdown docs/figures-cpu.md $(if $(PLANS),--plans $(PLANS)) $(if $(JSON),--json $(JSON))
+
+bench-compile: $(BUILT) ## CPU time from a file to programs and to a first result, and of starting
+	$(call say,"benchmarking the way from a network to its first result")
+	@$(PY) benchmarks/compile_path.py $(if $(JSON),--json $(JSON))
 
 lint: $(BUILT)
 	$(call say,"checking format and lint (ruff)")

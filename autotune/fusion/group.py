@@ -41,7 +41,7 @@ class Group:
     def from_graph(cls, graph: Graph, names: Iterable[str]) -> Group:
         """The group of the named operators of ``graph``, in the graph's order."""
         wanted = set(names)
-        ops = tuple(op for op in graph.ops if op.name in wanted)
+        ops = tuple(graph.ops[i] for i in sorted(graph.position[name] for name in wanted))
         outputs = tuple(
             op.output
             for op in ops

@@ -91,6 +91,11 @@ class Graph:
         return {op.name: op for op in self.ops}
 
     @cached_property
+    def position(self) -> Mapping[str, int]:
+        """Operator name to its place in ``ops``."""
+        return {op.name: i for i, op in enumerate(self.ops)}
+
+    @cached_property
     def consumers(self) -> Mapping[str, tuple[Op, ...]]:
         """Tensor name to the operators that read it, in topological order, each once."""
         found: dict[str, list[Op]] = {name: [] for name in self.types}

@@ -13,23 +13,24 @@ from autotune.targets.spec import HardwareSpec
 
 
 def ruled_choices(graph: Graph, spec: HardwareSpec) -> tuple[Choice, ...]:
-    """The greedy partition with default schedules."""
-    schedules: dict[frozenset[str], Schedule | None] = {}
+    """The greedy partition with default schedules; groups of equal structure get equal ones."""
+    schedules: dict[str, Schedule | None] = {}
 
     def schedule(group: Group) -> Schedule | None:
-        nests = legal_nests(group, spec)
-        if nests is None:
-            return None
-        capacity, cores = spec.scratchpad_elements, spec.cores
-        return default_schedule(nests, capacity, cores, spec.grain, spec.buffers)
+        if group.key not in schedules:
+            schedules[group.key] = _scheduled(group, spec)
+        return schedules[group.key]
 
     def fits(names: tuple[str, ...]) -> bool:
-        found = schedules[frozenset(names)] = schedule(Group.from_graph(graph, names))
-        return found is not None
+        return schedule(Group.from_graph(graph, names)) is not None
 
-    choices = []
-    for names in greedy(graph, fits).groups:
-        group = Group.from_graph(graph, names)
-        known = schedules.get(frozenset(names))
-        choices.append(Choice(group, None if group.is_view else known or schedule(group)))
-    return tuple(choices)
+    groups = [Group.from_graph(graph, names) for names in greedy(graph, fits).groups]
+    return tuple(Choice(group, None if group.is_view else schedule(group)) for group in groups)
+
+
+def _scheduled(group: Group, spec: HardwareSpec) -> Schedule | None:
+    nests = legal_nests(group, spec)
+    if nests is None:
+        return None
+    capacity, cores = spec.scratchpad_elements, spec.cores
+    return default_schedule(nests, capacity, cores, spec.grain, spec.buffers)

@@ -157,7 +157,7 @@ def _orders(
     for bit, (d, column) in enumerate(zip(nest.tileable, columns, strict=False)):
         split |= (column < nest.root_shape[d]).astype(np.int64) << bit
     options: list[list[tuple[int, ...]]] = [[()] for _ in range(1 << len(nest.tileable))]
-    for mask in np.unique(split).tolist():
+    for mask in np.flatnonzero(np.bincount(split)).tolist():  # unique() would import numpy.ma
         dims = tuple(d for bit, d in enumerate(nest.tileable) if mask >> bit & 1)
         options[mask] = [(*order, 1) for order in distinct_orders(nest, dims, shared=False)]
         if cores > 1 and dims:

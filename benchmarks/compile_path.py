@@ -1,0 +1,117 @@
+"""What comes before the first result: CPU milliseconds of every stage from a file to kernels that
+run, on real networks and on chains of 100, 1 000 and 10 000 nodes, and of starting at all.
+
+Run it by `make bench-compile`. Every figure is the least of several processes, or of several
+repeats within one: the machine is shared, and other work only adds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import onnx
+
+from autotune.datasets.onnx_light import light_seeded
+from autotune.datasets.transformers import bert_small
+from child import run_child
+from table import Table
+
+WORKER = Path(__file__).with_name("compile_path_worker.py")
+NODES = (100, 1_000, 10_000)
+SPEC = "edge"
+Figures = Mapping[str, float]
+
+
+def written(folder: Path) -> dict[str, Path]:
+    """The real networks, with seeded weights, as files."""
+    models = {
+        "light_resnet50": light_seeded("light_resnet50"),
+        "bert_12_layers": bert_small(tokens=128, width=768, heads=12, layers=12),
+    }
+    paths = {name: folder / f"{name}.onnx" for name in models}
+    for name, model in models.items():
+        onnx.save(model, paths[name])
+    return paths
+
+
+def least(repeats: int, *arguments: str) -> dict[str, float]:
+    """The least of every figure over some processes."""
+    runs = [run_child(Path(sys.executable), WORKER, arguments) for _ in range(repeats)]
+    return {name: min(run[name] for run in runs) for name in runs[0]}
+
+
+def start_table() -> Table:
+    """Interpreters that do nothing but import."""
+    rows = []
+    for name, code in (
+        ("python", "pass"),
+        ("import numpy", "import numpy"),
+        ("import onnx", "import onnx"),
+        ("import autotune", "import autotune"),
+        ("autotune.Session", "import autotune; autotune.Session"),
+        ("autotune --help", "from autotune.cli.main import main; main(['--help'])"),
+    ):
+        rows.append((name, _ms(least(5, "start", code)["seconds"])))
+    return Table("Starting (CPU ms of a process)", ("what", "ms"), tuple(rows))
+
+
+def load_table(path: Path) -> Table:
+    """A session on this machine from the file, one thread; object code is in its cache."""
+    least(1, "session", str(path))
+    found = least(5, "session", str(path))
+    rows = tuple((name, _ms(found[name])) for name in found)
+    return Table(f"{path.stem}: Session on cpu, warm object cache (CPU ms)", ("stage", "ms"), rows)
+
+
+def stage_table(paths: Mapping[str, Path]) -> Table:
+    """From files and chains to programs of an emulated machine."""
+    cases: dict[str, Figures] = {
+        name: least(3, "stages", str(path), SPEC) for name, path in paths.items()
+    }
+    cases |= {f"chain of {n}": least(3, "chain", str(n), SPEC) for n in NODES}
+    stages = tuple(next(iter(cases.values())))
+    rows = [
+        (name, *(_ms(found[stage]) for stage in stages), _ms(sum(found.values())))
+        for name, found in cases.items()
+    ]
+    title = f"From a network to programs of {SPEC} (CPU ms)"
+    return Table(title, ("network", *stages, "sum"), tuple(rows))
+
+
+def small_table() -> Table:
+    """What is done a million times."""
+    found = least(3, "candidates", SPEC) | least(3, "runs")
+    rows = tuple((name, f"{1e6 * seconds:.1f}") for name, seconds in found.items())
+    return Table("Repeated work (CPU µs)", ("what", "µs"), rows)
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.1f}"
+
+
+def main() -> None:
+    """Print all tables; ``--json FILE`` keeps them too."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, help="write the figures here too")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["AUTOTUNE_HOME"] = folder
+        paths = written(Path(folder))
+        tables = [start_table(), load_table(paths["light_resnet50"])]
+        tables += [stage_table(paths), small_table()]
+    print("\n\n".join(table.text() for table in tables))
+    if chosen.json is not None:
+        plain = {
+            t.title: [dict(zip(t.columns, row, strict=True)) for row in t.rows] for t in tables
+        }
+        chosen.json.write_text(json.dumps(plain, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
