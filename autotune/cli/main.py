@@ -13,6 +13,7 @@ from autotune.cli import (
     assembling,
     benching,
     calibration,
+    conforming,
     drifting,
     inspection,
     machine,
@@ -46,6 +47,7 @@ app.command("doctor")(machine.doctor)
 machine.targets.command("drift")(drifting.drift)
 app.add_typer(machine.targets, name="targets")
 app.add_typer(machine.store, name="store")
+benching.bench.command("conformance")(conforming.conformance)
 app.add_typer(benching.bench, name="bench")
 
 

@@ -1,0 +1,69 @@
+"""``autotune bench conformance``: ONNX's own backend suite against the emulator."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from autotune.cli.console import emit, facts, progress, say, show
+from autotune.cli.options import JsonOption
+from autotune.errors import InputError
+
+if TYPE_CHECKING:
+    from autotune.backend.conformance import Case
+
+SHOWN_REASONS = 40
+
+
+def conformance(
+    pattern: Annotated[
+        str, typer.Option("--filter", help="Regular expression on the suite's names of cases.")
+    ] = "",
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, help="Processes; default: one per core.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Run ONNX's backend test suite on the emulator. Exit 1 when a case failed."""
+    from autotune.backend.conformance import counts, run_suite
+
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise InputError(f"--filter {pattern!r} is no regular expression: {error}") from None
+    with progress() as heard:
+        cases = run_suite(
+            pattern,
+            jobs or os.cpu_count() or 1,
+            lambda done, total: heard("cases", done, total),
+        )
+    found = counts(cases)
+    if json:
+        emit({**found, "cases": [asdict(case) for case in cases]})
+    else:
+        _print(cases)
+        facts(found)
+    if found["failed"]:
+        raise typer.Exit(1)
+
+
+def _print(cases: Sequence[Case]) -> None:
+    reasons = Counter(_kind(case.reason) for case in cases if case.outcome == "refused")
+    rows = [(reason, str(number)) for reason, number in reasons.most_common(SHOWN_REASONS)]
+    if rows:
+        show("refused, by reason", ("reason", "cases"), rows)
+    for case in cases:
+        if case.outcome == "failed":
+            say(f"{case.name}: {' '.join(case.reason.split())[:300]}")
+
+
+def _kind(reason: str) -> str:
+    """A refusal without the names and numbers that differ between cases."""
+    head = reason.split(";")[0]
+    return re.sub(r"^(unnamed node #\d+|node '[^']*'): ", "", re.sub(r"\d+", "#", head))[:110]
