@@ -15,10 +15,13 @@ from autotune.measure.pool import Pool
 from autotune.measure.process import WorkerProcess
 from autotune.measure.worker import Batch, Begun, Ready, Refused
 from autotune.schedule.candidate import Candidate
-from autotune.targets.protocol import Execution, Target
+from autotune.targets.protocol import Execution, RunsAlone, Target
 
 BATCH = 32
 """Candidates per message at most: about 0.2 ms of sending for some 30 ms of measuring."""
+
+BATCH_ALONE = 8
+"""The same on a target that runs alone: the results of a batch come when all of it is measured."""
 
 PORTIONS = 4
 """Batches per worker that what is left is cut into: small ones at the end let all finish together."""
@@ -46,7 +49,9 @@ class _Job:
 
 class Dispatch:
     """Runs candidates over lent workers; without any, or when they cannot load the target, in this
-    process. At most a few batches per worker are drawn ahead of what has been yielded."""
+    process. At most a few batches per worker are drawn ahead of what has been yielded. While a target
+    that runs alone measures a batch, this process waits: drawing the next candidates or using the
+    results would take a core from what is being timed."""
 
     def __init__(
         self,
@@ -59,10 +64,12 @@ class Dispatch:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._target = target
+        self._alone = isinstance(target, RunsAlone)
         self._candidates = enumerate(candidates)
         self._lower = lower
         self._pool = pool
-        self._ahead = BATCH * PORTIONS * workers
+        self._batch = BATCH_ALONE if self._alone else BATCH
+        self._ahead = self._batch * PORTIONS * workers
         self._timeout_seconds = timeout_seconds
         self._clock = clock
         self._count = workers
@@ -90,6 +97,10 @@ class Dispatch:
     def _advance(self, index: int) -> bool:
         """Work until result ``index`` is there; False when there are no more candidates."""
         while True:
+            while self._alone and self._jobs:
+                self._receive(block=True)
+            if self._alone and index in self._results:
+                return True
             self._draw()
             self._assign()
             if index in self._results:
@@ -115,7 +126,7 @@ class Dispatch:
             if target is None:
                 self._dismiss()
                 return
-            size = max(1, min(BATCH, len(self._waiting) // (PORTIONS * self._count)))
+            size = max(1, min(self._batch, len(self._waiting) // (PORTIONS * self._count)))
             items = deque(self._waiting.popleft() for _ in range(min(size, len(self._waiting))))
             worker = self._idle.pop()
             self._jobs[worker] = _Job(items)

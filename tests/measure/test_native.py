@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 
 import measure_case as case
 import numpy as np
 import pytest
 from crashing_target import Crashing, write_to
+from timestamping_target import Timestamping
 
 from autotune.fusion.analysis import analyse
 from autotune.fusion.nest import Rejection
@@ -44,6 +46,27 @@ def test_generated_code_that_crashes_fails_its_candidate_alone(workers: int | No
     by_worker = [execution.counters["pid"] for execution in done]
     assert os.getpid() not in by_worker
     assert len(set(by_worker)) == 2, "one worker until the crash, one behind it"
+
+
+def test_the_tuner_rests_while_a_candidate_is_timed() -> None:
+    busy: list[int] = []
+
+    def moment(value: int) -> int:
+        busy.append(time.monotonic_ns())
+        return value
+
+    with Pool(2) as pool:
+        runner = Runner(Timestamping(), None, case.number, pool=pool)
+        drawn = (case.candidate(moment(index)) for index in range(60))
+        found = []
+        for result in runner.measure(drawn):
+            assert isinstance(result, Measured)
+            found.append(result.execution)
+            moment(0)
+    assert [execution.cycles for execution in found] == list(range(60))
+    for execution in found:
+        begin, end = execution.counters["begin"], execution.counters["end"]
+        assert not [at for at in busy if begin <= at <= end]
 
 
 def test_a_candidate_is_lowered_compiled_and_timed_in_the_worker() -> None:

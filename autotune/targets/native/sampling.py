@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,17 +11,22 @@ import numpy.typing as npt
 
 LEAST_REPEATS = 5
 ENOUGH_NANOSECONDS = 5_000_000
-"""Repeats go on until they took so long in all, and are as many as ``LEAST_REPEATS`` …"""
+"""Repeats go on until they took so long in all, are as many as ``LEAST_REPEATS``, and have settled …"""
+
+SETTLED_REPEATS = 3
+SETTLED_PPM = 30_000
+"""… which so many of them have when the fastest are within this of each other …"""
 
 MOST_NANOSECONDS = 200_000_000
 """… but not longer than this: the repeat that passes it is the last."""
 
+REST_SECONDS = 0.001
+"""Pause before more repeats when those until now have not settled: whoever else wants the cores has
+its turn then, and the scheduler owes us one."""
+
 BATCH_NANOSECONDS = 500_000
 BATCH_LIMIT = 64
 """Short programs repeat within one call, about this long and so many times at most."""
-
-NOISY_PPM = 100_000
-"""Spread above which a measurement says that it is noisy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,14 @@ class Sample:
         return max(1, int(self.nanoseconds.min()))
 
     @property
+    def settled(self) -> bool:
+        """Whether several repeats were as fast as the fastest, so that it was no fluke."""
+        if self.nanoseconds.size < SETTLED_REPEATS:
+            return False
+        near = int(np.partition(self.nanoseconds, SETTLED_REPEATS - 1)[SETTLED_REPEATS - 1])
+        return (near - self.least) * 1_000_000 <= SETTLED_PPM * self.least
+
+    @property
     def spread_ppm(self) -> int:
         """(Third quartile − minimum) / minimum: how far the usual repeat is from the undisturbed
         one, in parts per million."""
@@ -57,7 +71,7 @@ class Sample:
             "nanoseconds_min": self.least,
             "spread_ppm": self.spread_ppm,
             "repeats": self.nanoseconds.size,
-            "noisy": int(self.spread_ppm > NOISY_PPM),
+            "noisy": int(not self.settled),
         }
 
 
@@ -66,11 +80,18 @@ def batch_of(nanoseconds: int) -> int:
     return min(BATCH_LIMIT, max(1, BATCH_NANOSECONDS // max(1, nanoseconds)))
 
 
-def sampled(run: Callable[[], npt.NDArray[np.int64]]) -> Sample:
-    """Repeat until the repeats are enough; ``run`` gives the nanoseconds of those it did [≥ 1]."""
+def sampled(
+    run: Callable[[], npt.NDArray[np.int64]], rest: Callable[[float], None] = time.sleep
+) -> Sample:
+    """Repeat until the repeats are enough; ``run`` gives the nanoseconds of those it did [≥ 1],
+    ``rest`` waits some seconds."""
     found: list[npt.NDArray[np.int64]] = []
     count = spent = 0
-    while (count < LEAST_REPEATS or spent < ENOUGH_NANOSECONDS) and spent < MOST_NANOSECONDS:
+    while spent < MOST_NANOSECONDS:
+        if count >= LEAST_REPEATS and spent >= ENOUGH_NANOSECONDS:
+            if Sample(np.concatenate(found)).settled:
+                break
+            rest(REST_SECONDS)
         times = run()
         found.append(times)
         count += times.size

@@ -25,6 +25,7 @@ from autotune.targets.native.loader import Bound, Linked, bind, link
 from autotune.targets.native.perf_event import EVENTS, PerfCounters
 from autotune.targets.native.sampling import Sample, batch_of, sampled
 from autotune.targets.native.tensors import drawn, tensor_bytes, unwritten
+from autotune.targets.native.topology import held
 from autotune.targets.protocol import Array, Execution, Parameters
 from autotune.targets.spec import HardwareSpec
 
@@ -79,7 +80,8 @@ class NativeTarget:
 
     def time(self, program: Program, parameters: Parameters | None = None) -> Execution:
         """Cost of a program on seeded normal numbers; ``parameters`` are what its CASEs dispatch
-        on. ``cycles`` are the median repeat's, see ``sampling`` for how often it repeats.
+        on. ``cycles`` are those of the fastest repeat, as whatever else the machine does only adds
+        to them; see ``sampling`` for how often it repeats.
         Raises ``ProgramError`` for an illegal program, or a parameter that has no value."""
         checked = self._checked(program)
         given = checked.given(parameters)
@@ -90,8 +92,9 @@ class NativeTarget:
             once = _Repeats(linked, _pool(self.threads), 1, pointers, given)
             once.run()  # tensors and code come into memory
             several = once.repeated(batch_of(int(once.run()[0])))
-            sample = sampled(several.run)
-            perf = several.counted()
+            with held(len(linked.streams)):
+                sample = sampled(several.run)
+                perf = several.counted()
         return self._execution(program, sample, perf)
 
     def run(
@@ -132,7 +135,7 @@ class NativeTarget:
         self, program: Program, sample: Sample, perf: Mapping[str, int] | None
     ) -> Execution:
         """Cost by the spec's clock; ``dram_bytes`` are each tensor's bytes, once."""
-        cycles = max(1, round(sample.median * 1e-9 * self._spec.clock_hz))
+        cycles = max(1, round(sample.least * 1e-9 * self._spec.clock_hz))
         counters = sample.counters | {"perf": int(perf is not None), **(perf or {})}
         return Execution(cycles, 0, sum(map(tensor_bytes, program.tensors)), counters)
 

@@ -5,9 +5,11 @@ Read from ``/proc`` and ``/sys`` where there are such; what is not told is None 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import platform
+from collections.abc import Iterator
 from pathlib import Path
 
 _CPUINFO = Path("/proc/cpuinfo")
@@ -19,6 +21,22 @@ def usable_cores() -> tuple[int, ...]:
     """Numbers of the cores that this process may run on."""
     affinity = getattr(os, "sched_getaffinity", None)
     return tuple(sorted(affinity(0))) if affinity else tuple(range(os.cpu_count() or 1))
+
+
+@contextlib.contextmanager
+def held(threads: int) -> Iterator[None]:
+    """Keeps the calling thread on the first core while it works with the pool's other ``threads``,
+    which have cores of their own: on one of these it and that thread would wait for each other. A
+    thread that works alone runs where there is room."""
+    if threads < 2 or not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def model_name() -> str:
