@@ -17,6 +17,7 @@ TRIPS = (4, 8, 32)
 SHORT_TRIPS = (64, 2, 2)
 STRAIGHT_STEPS = 1000
 PROGRAMS = 200
+PARTS = 64
 
 
 def nest(kernel: str, trips: tuple[int, ...], terms: int) -> Stream:
@@ -75,6 +76,12 @@ def figures() -> dict[str, float]:
     rows["program of one stream, empty"] = (single - call) / PROGRAMS
     double = plan_ns([[empty, empty]] * PROGRAMS, two, 10 * REPEATS)
     rows["program of two streams, empty: a barrier"] = (double - single) / PROGRAMS
+    rows["part of a program, empty, one thread"] = (plan_ns([[empty] * PARTS] * 10, one) - call) / (
+        10 * PARTS
+    )
+    rows["part of a program, empty, two threads"] = (
+        plan_ns([[empty] * PARTS] * 10, two, 10 * REPEATS) - call
+    ) / (10 * PARTS)
     rows["call of a plan with two streams"] = plan_ns([[empty, empty]], two, 10 * REPEATS)
     return rows
 

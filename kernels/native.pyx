@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
 """The native engine's executor: runs step tables that call compiled micro-kernels, without the GIL.
 
-A ``Stream`` is what one thread does in one program, made by the loader from five int64 tables:
+A ``Stream`` is one part of a program, which one thread does, made by the loader from five int64 tables:
 
 ========  =====================================================================================
 steps     [n, 6]; what a row means is said by its first column:
@@ -24,8 +24,8 @@ row of the table has begun before the current one since its program started; a C
 one trip that is entered while low ≤ parameters[parameter] ≤ high (docs/isa.md). Trips may be 0.
 
 A ``Plan`` is a sequence of programs, one call on a ``ThreadPool``. A kernel must not raise, return
-late or call Python. How steps are walked stands in ``native_steps.h``, how threads wait for each
-other in ``thread_pool.h``.
+late or call Python. How steps are walked stands in ``native_steps.h``, how threads share the parts
+of programs and wait for each other in ``thread_pool.h``.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
@@ -53,8 +53,14 @@ cdef extern from "native_steps.h" nogil:
 
     Pool *make_pool(int threads, int pins)
     void end_pool(Pool *pool)
-    int run_job(Pool *pool, int threads, uint32_t parts, size_t scratch_bytes,
-                void (*job)(Pool *, int, void *) noexcept nogil, void *argument)
+    ctypedef struct Worker:
+        pass
+
+    ctypedef uint32_t (*Walk)(Pool *, Worker *, void *)
+    const int COUNT_BITS, LINE
+
+    int run_job(Pool *pool, int threads, uint32_t programs, size_t scratch_bytes, Walk walk, void *argument)
+    int64_t now_ns()
 
     ctypedef struct Move:
         uint64_t step, rewind
@@ -73,24 +79,23 @@ cdef extern from "native_steps.h" nogil:
         const NativeStep *steps
         const Move *moves
         const Swap *swaps
-        uint64_t *values
         uint64_t *starts
         int32_t *sources
-        uint64_t *begun
         int64_t value_count, turn_count
 
     ctypedef struct NativeProgram:
         Track *tracks
-        int64_t count
+        int64_t count, shared
 
     ctypedef struct PlanRun:
         const NativeProgram *programs
-        int64_t count
+        int64_t count, value_bytes
         const uint64_t *pointers
         const int64_t *parameters
-        int64_t *nanoseconds
+        int64_t *ends
+        int threads
 
-    void walk_plan(Pool *pool, int thread, void *argument)
+    uint32_t walk_plan(Pool *pool, Worker *me, void *argument)
 
 cdef extern from "native_samples.h" nogil:
     void nothing_kernel(char **, const int64_t *)

@@ -4,6 +4,15 @@ NOWHERE = -1
 """Pointer number of a base whose address stands in the plan."""
 
 
+MOST_PARTS = (1 << COUNT_BITS) - 1
+"""Streams that a program may have."""
+
+
+cdef int64_t value_bytes(int64_t count):
+    """Whole cache lines for so many values, so that a scratchpad behind them begins on one."""
+    return (count * <int64_t> sizeof(uint64_t) + LINE - 1) // LINE * LINE
+
+
 cdef int64_t *integers(object array, int64_t count, str name) except? NULL:
     """The elements of an int64 array, not by a memoryview: three of them take half a microsecond."""
     if not cnp.PyArray_Check(array):
@@ -19,14 +28,15 @@ cdef int64_t *integers(object array, int64_t count, str name) except? NULL:
 cdef class Plan:
     """Programs that run one after the other by one call.
 
-    ``programs`` are pairs (streams, table). Thread i of the pool runs stream i, and a program begins
-    when all threads have ended the one before. ``table`` has shape [bases, 2], int64: base b of the
+    ``programs`` are pairs (streams, table). Streams of a program are independent parts, which the
+    pool's threads take as they get free, each from its own share first; a program begins when all
+    parts of the one before have ended. ``table`` has shape [bases, 2], int64: base b of the
     streams, for b > 0, is byte ``table[b, 1]`` behind the pointer of number ``table[b, 0]`` that a
     run is given, or the address ``table[b, 1]`` itself where the number is −1; row 0 stands for the
     scratchpad and is not read. ``keeps`` is held as long as the plan: the kernels' code, constants.
 
-    Raises ``ProgramError`` for a program without streams, with more of them than the pool has
-    threads, and for a base that its table lacks.
+    Raises ``ProgramError`` for a program without streams or with more than 65,535, and for a base
+    that its table lacks.
     """
 
     cdef NativeProgram *programs
@@ -35,6 +45,7 @@ cdef class Plan:
     cdef readonly int threads
     cdef readonly int64_t pointer_count
     cdef readonly int64_t scratchpad_bytes
+    cdef int64_t value_bytes
     cdef readonly bint dispatches
     cdef bint made
     cdef list streams
@@ -51,6 +62,7 @@ cdef class Plan:
         wanted = set()
         for streams, table in programs:
             self._add(streams, table, wanted)
+        self._link()
         self.wanted = np.array(sorted(wanted), np.int64)
         self.pointer_count = max(wanted, default=-1) + 1
         self.made = True
@@ -59,10 +71,8 @@ cdef class Plan:
         cdef int64_t p, i
         for p in range(self.count):
             for i in range(self.programs[p].count):
-                free(self.programs[p].tracks[i].values)
                 free(self.programs[p].tracks[i].starts)
                 free(self.programs[p].tracks[i].sources)
-                free(self.programs[p].tracks[i].begun)
             free(self.programs[p].tracks)
         free(self.programs)
 
@@ -72,19 +82,28 @@ cdef class Plan:
     cdef int _add(self, tuple streams, const int64_t[:, ::1] table, set wanted) except -1:
         cdef NativeProgram *program = &self.programs[self.count]
         cdef Stream stream
-        if not 1 <= len(streams) <= self.pool.threads:
+        if not 1 <= len(streams) <= MOST_PARTS:
             raise ProgramError(
-                f"program {self.count} has {len(streams)} streams; this pool runs 1 to {self.pool.threads}"
+                f"program {self.count} has {len(streams)} streams; a program has 1 to {MOST_PARTS}"
             )
         program.tracks = <Track *> room(len(streams), sizeof(Track))
         self.count += 1
         for stream in streams:
             self._lay(&program.tracks[program.count], stream, table, wanted, program)
             self.scratchpad_bytes = max(self.scratchpad_bytes, stream.scratchpad_bytes)
+            self.value_bytes = max(self.value_bytes, value_bytes(stream.value_count + stream.turn_count))
             self.dispatches |= stream.dispatches
             self.streams.append(stream)
-        self.threads = max(self.threads, len(streams))
+        self.threads = min(self.pool.threads, max(self.threads, len(streams)))
         return 0
+
+    cdef void _link(self):
+        """Tells every program which one of several parts comes next."""
+        cdef int64_t p, shared = self.count
+        for p in reversed(range(self.count)):
+            self.programs[p].shared = shared
+            if self.programs[p].count > 1:
+                shared = p
 
     cdef int _lay(self, Track *track, Stream stream, const int64_t[:, ::1] table, set wanted,
                   NativeProgram *program) except -1:
@@ -97,10 +116,8 @@ cdef class Plan:
             raise ProgramError(
                 f"program {self.count - 1} uses base {stream.base_count - 1}; its table has {table.shape[0]} rows"
             )
-        track.values = <uint64_t *> room(stream.value_count, sizeof(uint64_t))
         track.starts = <uint64_t *> room(stream.value_count, sizeof(uint64_t))
         track.sources = <int32_t *> room(stream.value_count, sizeof(int32_t))
-        track.begun = <uint64_t *> room(stream.turn_count, sizeof(uint64_t))
         track.steps, track.moves, track.swaps = stream.steps, stream.moves, stream.swaps
         track.value_count, track.turn_count = stream.value_count, stream.turn_count
         for i in range(stream.value_count):
@@ -147,17 +164,24 @@ cdef class Plan:
 
     cdef int _run(self, const int64_t *given, const int64_t *parameters, int64_t *times) except -1:
         cdef PlanRun run
-        cdef int64_t i
+        cdef int64_t i, begin
         cdef int error
         cdef uint64_t *sources = <uint64_t *> room(FROM_POINTERS + self.pointer_count, sizeof(uint64_t))
         for i in range(self.pointer_count):
             sources[FROM_POINTERS + i] = <uint64_t> given[i]
         run.programs, run.count, run.pointers = self.programs, self.count, sources
-        run.parameters, run.nanoseconds = parameters, times
+        run.parameters, run.ends, run.threads = parameters, times, self.threads
+        run.value_bytes = self.value_bytes
         with nogil:
-            error = run_job(self.pool.pool, self.threads, <uint32_t> (self.count + 1),
-                            self.scratchpad_bytes, walk_plan, &run)
+            begin = now_ns()
+            error = run_job(self.pool.pool, self.threads, <uint32_t> self.count,
+                            self.value_bytes + self.scratchpad_bytes, walk_plan, &run)
             free(sources)
+            if times != NULL and not error:
+                for i in range(self.count - 1, 0, -1):
+                    times[i] -= times[i - 1]
+                if self.count:
+                    times[0] -= begin
         if error:
             raise MemoryError(
                 f"{self.threads} threads with scratchpads of {self.scratchpad_bytes} bytes: "

@@ -1,7 +1,8 @@
-/* How the native executor walks: steps of one stream, programs of one plan on the threads of a pool.
+/* How the native executor walks: steps of one stream, and streams of a plan's programs as the parts
+ * that a pool's threads share.
  *
  * No address is ever computed from loop indices. Every operand and number of every RUN has its own
- * value, all in one array; the end of a trip adds to those that its loop moves, and the end of a
+ * value, all in one array of the thread; the end of a trip adds to those that its loop moves, and the end of a
  * loop takes it back. A kernel gets a pointer into that array, so that a RUN is one call. */
 #ifndef AUTOTUNE_NATIVE_STEPS_H
 #define AUTOTUNE_NATIVE_STEPS_H
@@ -44,50 +45,62 @@ typedef struct {
     int64_t low, high;
 } __attribute__((aligned(64))) NativeStep;
 
-/* A stream in its place in a plan: where its values begin, and where they stand. */
+/* A stream in its place in a plan: where its values begin. */
 typedef struct {
     const NativeStep *steps;
     const Move *moves;
     const Swap *swaps;
-    uint64_t *values, *starts;
+    uint64_t *starts;
     int32_t *sources;
-    uint64_t *begun; /* [turns] trips begun by each loop that swaps, less one */
     int64_t value_count, turn_count;
 } Track;
+
+/* Where a thread stands in a stream. */
+typedef struct {
+    const Track *track;
+    uint64_t *values;
+    uint64_t *begun; /* [turns] trips begun by each loop that swaps, less one */
+} Place;
 
 typedef struct {
     Track *tracks;
     int64_t count;
+    int64_t shared; /* the next program of several parts, or the end of the plan */
 } NativeProgram;
 
 typedef struct {
     const NativeProgram *programs;
     int64_t count;
+    int64_t value_bytes;       /* at the front of a thread's scratch: values, then trips begun */
     const uint64_t *pointers;  /* by source, from FROM_NOTHING on */
     const int64_t *parameters;
-    int64_t *nanoseconds;      /* [count] that the programs took, or NULL */
+    int64_t *ends;             /* [count] when the programs end, or NULL */
+    int threads;
 } PlanRun;
 
-static void place_values(const Track *t, const char *scratchpad, const uint64_t *pointers) {
-    uint64_t here = (uint64_t) (uintptr_t) scratchpad;
+static Place begin_track(const Track *t, char *scratch, const PlanRun *run) {
+    Place at = {t, (uint64_t *) scratch, (uint64_t *) scratch + t->value_count};
+    uint64_t here = (uint64_t) (uintptr_t) scratch + (uint64_t) run->value_bytes;
     for (int64_t i = 0; i < t->value_count; i++)
-        t->values[i] = t->starts[i] + (t->sources[i] ? pointers[t->sources[i]] : here);
-    for (int64_t i = 0; i < t->turn_count; i++) t->begun[i] = UINT64_MAX;
+        at.values[i] = t->starts[i] + (t->sources[i] ? run->pointers[t->sources[i]] : here);
+    for (int64_t i = 0; i < t->turn_count; i++) at.begun[i] = UINT64_MAX;
+    return at;
 }
 
 /* A trip begins: every one but the first of all is in the other slot than the one before. */
-static inline void swap_values(const Track *t, const NativeStep *s) {
+static inline void swap_values(const Place *at, const NativeStep *s) {
     if (!s->swaps) return;
-    uint64_t count = ++t->begun[s->turn];
+    uint64_t count = ++at->begun[s->turn];
     if (!count) return;
-    const Swap *swap = t->swaps + s->swap;
+    const Swap *swap = at->track->swaps + s->swap;
     for (int32_t i = 0; i < s->swaps; i++)
-        t->values[swap[i].value] += count & 1 ? swap[i].slot : -swap[i].slot;
+        at->values[swap[i].value] += count & 1 ? swap[i].slot : -swap[i].slot;
 }
 
-static void walk_steps(const Track *t, const int64_t *parameters) {
+static void walk_steps(const Place *at, const int64_t *parameters) {
     int64_t left[NATIVE_LEVELS];
-    uint64_t *values = t->values;
+    const Track *t = at->track;
+    uint64_t *values = at->values;
     const NativeStep *s = t->steps;
     for (;;) switch (s->kind) {
         case STEP_RUN:
@@ -100,7 +113,7 @@ static void walk_steps(const Track *t, const int64_t *parameters) {
             const Move *move = t->moves + s->move;
             if (--left[s->level]) {
                 for (int32_t i = 0; i < s->moves; i++) values[move[i].value] += move[i].step;
-                swap_values(t, s);
+                swap_values(at, s);
                 s = t->steps + s->jump;
             } else {
                 for (int32_t i = 0; i < s->moves; i++) values[move[i].value] -= move[i].rewind;
@@ -119,44 +132,60 @@ static void walk_steps(const Track *t, const int64_t *parameters) {
                 continue;
             }
             left[s->level] = s->trips;
-            swap_values(t, s);
+            swap_values(at, s);
             s++;
             continue;
         default: return;
     }
 }
 
-/* Notes what program p − 1 took since it began; returns when p begins. */
-static int64_t end_program(int64_t *took, int64_t p, int64_t begin) {
-    int64_t now = now_ns();
-    if (p) took[p - 1] = now - begin;
-    return now;
+static void walk_part(const PlanRun *run, const Track *t, Worker *me) {
+    Place at = begin_track(t, me->scratch, run);
+    walk_steps(&at, run->parameters);
 }
 
-/* A thread's part in a plan. It waits for those who took part in the program before, and they had
- * waited for those before them; who has no stream in a program is not asked. */
-static void walk_plan(Pool *pool, int thread, void *argument) {
-    const PlanRun *run = argument;
-    const int64_t limit_ns = pool->spins ? BETWEEN_NS : 0;
-    Worker *me = &pool->workers[thread];
-    int64_t others = 0; /* streams of the program before */
-    int64_t *took = thread ? NULL : run->nanoseconds, begin = 0;
-    for (int64_t p = 0; p < run->count; others = run->programs[p++].count) {
-        const NativeProgram *program = &run->programs[p];
-        if (thread >= program->count) continue;
-        const Track *track = &program->tracks[thread];
-        place_values(track, me->scratch, run->pointers);
-        for (int64_t t = 0; t < others; t++)
-            if (t != thread) await_flag(&pool->workers[t].done, pool->epoch + (uint32_t) p, limit_ns);
-        if (took) begin = end_program(took, p, begin);
-        walk_steps(track, run->parameters);
-        int heard = thread || (p + 1 < run->count && run->programs[p + 1].count > 1);
-        if (heard) raise_flag(&me->done, pool->epoch + (uint32_t) p + 1);
+static void end_program(Pool *pool, const PlanRun *run, int64_t p) {
+    if (run->ends) run->ends[p] = now_ns();
+    int waited_for = p + 1 == run->count || run->programs[p + 1].count > 1;
+    raise_flag(&pool->ended, (uint32_t) pool->first + (uint32_t) p + 1, waited_for);
+}
+
+/* Parts of program p, a thread's own share first; whether the program has ended with them. Parts are
+ * counted together, as a line that all threads write costs each as much as a short part. */
+static int walk_program(Pool *pool, Worker *me, const PlanRun *run, int64_t p) {
+    const NativeProgram *program = &run->programs[p];
+    int64_t threads = run->threads, number = (int64_t) pool->first + p, part, ended = 0;
+    for (int64_t i = 0; i < threads; i++) {
+        int64_t owner = me->number + i < threads ? me->number + i : me->number + i - threads;
+        int64_t first = owner * program->count / threads;
+        int64_t count = (owner + 1) * program->count / threads - first;
+        while ((part = take_part(&pool->workers[owner].share, number, count)) >= 0) {
+            walk_part(run, &program->tracks[first + part], me);
+            ended++;
+        }
     }
-    if (thread) raise_flag(&me->done, pool->epoch + (uint32_t) run->count + 1);
-    else for (int64_t t = 1; t < others; t++)
-        await_flag(&pool->workers[t].done, pool->epoch + (uint32_t) run->count, limit_ns);
-    if (took) end_program(took, run->count, begin);
+    return end_parts(pool, number, ended, program->count);
+}
+
+/* All of a plan in one thread: what walk_plan does, with nobody to agree with. */
+static void walk_alone(Pool *pool, Worker *me, const PlanRun *run) {
+    for (int64_t p = 0; p < run->count; p++) {
+        for (int64_t t = 0; t < run->programs[p].count; t++) walk_part(run, &run->programs[p].tracks[t], me);
+        if (run->ends) run->ends[p] = now_ns();
+    }
+    atomic_store(&pool->ended.value, pool->end);
+}
+
+/* A thread's part in a plan, up to where it has to wait (Walk). Who ends a program goes on with the
+ * next; of the others nobody is needed before a program that has parts for several. */
+static uint32_t walk_plan(Pool *pool, Worker *me, void *argument) {
+    const PlanRun *run = argument;
+    if (run->threads == 1) walk_alone(pool, me, run);
+    for (int64_t p = programs_ended(pool); p < run->count; p = programs_ended(pool)) {
+        if (!walk_program(pool, me, run, p)) return (uint32_t) pool->first + (uint32_t) run->programs[p].shared;
+        end_program(pool, run, p);
+    }
+    return pool->end;
 }
 
 #endif

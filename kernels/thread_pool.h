@@ -1,49 +1,42 @@
 /* A persistent pool of threads: the caller is thread 0, the others wait for it, spinning a while
  * before they sleep. No thread of it ever touches Python.
  *
+ * A job is a number of programs, each of so many parts. A thread takes parts of the present program
+ * while there are any, its own share first and then what is left of others' (take_part), and waits
+ * for a later program to begin. Who ends the last part of a program begins the next one, so that a
+ * thread that the system has put aside holds up nobody but in the midst of a part.
+ *
+ * The caller returns when the last program has ended, whoever is late. What it gave lives until no
+ * thread is in the job any more: threads enter it, and leave it to wait.
+ *
  * Nothing here sets flush-to-zero: the kernels compute with denormals, as IEEE 754 and the emulator
  * do; what a run leaves in a thread's control register is what it found there. */
 #ifndef AUTOTUNE_THREAD_POOL_H
 #define AUTOTUNE_THREAD_POOL_H
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#include "flag.h"
+
 #include <errno.h>
-#include <limits.h>
-#include <pthread.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #ifdef __linux__
-#include <linux/futex.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #endif
 
-#define SPIN_NS 20000       /* of pauses: longer than a wake takes, shorter than is noticed */
 #define IDLE_NS 50000       /* until a thread without work sleeps */
 #define BETWEEN_NS 200000   /* until one that waits within a run does: its turn comes, soon or late */
-#define PAUSES 32           /* between two looks at the clock, about a microsecond */
-#define LINE 128            /* bytes that neighbouring cores may pull at once */
 #define HUGE_PAGE ((size_t) 2 << 20)
-
-/* A number that grows, and how many sleep until it does. */
-typedef struct {
-    _Atomic uint32_t value, sleepers;
-    char pad[LINE - 2 * sizeof(uint32_t)];
-} Flag;
+#define COUNT_BITS 16       /* of parts, beside the number of their program */
 
 struct Pool;
 
 typedef struct {
-    Flag go;   /* jobs given to this thread */
-    Flag done; /* of the job's parts, counted through the pool's life */
+    Flag go; /* the last job given to this thread */
+    _Atomic uint64_t share; /* number of a program, and parts of it taken of this thread's share */
+    char pad[LINE - sizeof(uint64_t)];
+    _Atomic int inside; /* the job that is open */
+    uint32_t heard;     /* of go, when the thread began */
     struct Pool *pool;
     pthread_t thread;
     char *scratch;
@@ -51,91 +44,56 @@ typedef struct {
     int number;
 } __attribute__((aligned(LINE))) Worker;
 
-typedef void (*Job)(struct Pool *, int thread, void *argument);
+/* Takes and runs parts of the present program until none is left, and of those behind it; returns
+ * at which value of `ended` there may be more. */
+typedef uint32_t (*Walk)(struct Pool *, Worker *, void *argument);
 
 typedef struct Pool {
     pthread_mutex_t turn; /* of the callers */
     struct Pool *next;
     Worker *workers; /* [threads] */
-    Job job;
+    Walk walk;
     void *argument;
     int threads, started, pins, spins;
-    uint32_t epoch;  /* every done is at least this, in turning arithmetic, when a job begins */
+    uint64_t first; /* number of the job's first program; all programs are numbered from 1 */
+    uint32_t end;   /* of `ended`, when the job is over */
     _Atomic int stop;
+    _Atomic uint32_t job; /* odd while it is open */
+    Flag ended;           /* number of the program that has not ended, its lowest 32 bits */
+    _Atomic uint64_t parts_ended; /* number of a program, and parts of it that have ended */
+    char pad[LINE - sizeof(uint64_t)];
 } Pool;
 
-static int64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t) t.tv_sec * 1000000000 + t.tv_nsec;
+/* How many programs of the job have ended. */
+static inline int64_t programs_ended(Pool *pool) {
+    return (uint32_t) (atomic_load_explicit(&pool->ended.value, memory_order_acquire) - (uint32_t) pool->first);
 }
 
-static inline void pause_core(void) {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ __volatile__("isb");
-#endif
+static inline uint32_t counted(uint64_t word, uint64_t number) {
+    return word >> COUNT_BITS == number ? (uint32_t) word & ((1u << COUNT_BITS) - 1) : 0;
 }
 
-#ifdef __linux__
-static void sleep_on(Flag *f, uint32_t seen) {
-    syscall(SYS_futex, &f->value, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
-}
-
-static void wake_all(Flag *f) {
-    syscall(SYS_futex, &f->value, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-}
-#else
-static pthread_mutex_t sleep_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t sleep_end = PTHREAD_COND_INITIALIZER;
-
-static void sleep_on(Flag *f, uint32_t seen) {
-    pthread_mutex_lock(&sleep_lock);
-    if (atomic_load(&f->value) == seen) pthread_cond_wait(&sleep_end, &sleep_lock);
-    pthread_mutex_unlock(&sleep_lock);
-}
-
-static void wake_all(Flag *f) {
-    (void) f;
-    pthread_mutex_lock(&sleep_lock);
-    pthread_cond_broadcast(&sleep_end);
-    pthread_mutex_unlock(&sleep_lock);
-}
-#endif
-
-static inline int reached(Flag *f, uint32_t target, memory_order order) {
-    return (int32_t) (atomic_load_explicit(&f->value, order) - target) >= 0;
-}
-
-static void raise_flag(Flag *f, uint32_t value) {
-    atomic_store(&f->value, value);
-    if (atomic_load(&f->sleepers)) wake_all(f);
-}
-
-/* Pauses, then lets others run, for limit_ns at most; 1 if the flag has reached the target. */
-static int spin(Flag *f, uint32_t target, int64_t limit_ns) {
-    int64_t begin = now_ns(), waited = 0;
-    while (waited < limit_ns) {
-        for (int i = 0; i < PAUSES; i++) {
-            if (reached(f, target, memory_order_acquire)) return 1;
-            pause_core();
-        }
-        if (waited > SPIN_NS) sched_yield();
-        waited = now_ns() - begin;
-    }
-    return 0;
-}
-
-static void await_flag(Flag *f, uint32_t target, int64_t limit_ns) {
-    if (reached(f, target, memory_order_acquire) || spin(f, target, limit_ns)) return;
-    atomic_fetch_add(&f->sleepers, 1);
+/* The next part of a share of `count`, or −1. A share last used by an earlier program is untouched;
+ * one that a later program uses is none of a late thread's business. */
+static inline int64_t take_part(_Atomic uint64_t *share, uint64_t number, int64_t count) {
+    uint64_t seen = atomic_load_explicit(share, memory_order_relaxed);
     for (;;) {
-        uint32_t seen = atomic_load(&f->value);
-        if ((int32_t) (seen - target) >= 0) break;
-        sleep_on(f, seen);
+        uint32_t taken = counted(seen, number);
+        if (seen >> COUNT_BITS > number || taken >= count) return -1;
+        uint64_t next = number << COUNT_BITS | (taken + 1);
+        if (atomic_compare_exchange_weak_explicit(share, &seen, next, memory_order_relaxed, memory_order_relaxed))
+            return taken;
     }
-    atomic_fetch_sub(&f->sleepers, 1);
+}
+
+/* A thread has ended `more` parts and found no others; whether all `count` have, and so the program. */
+static inline int end_parts(Pool *pool, uint64_t number, int64_t more, int64_t count) {
+    uint64_t seen = atomic_load_explicit(&pool->parts_ended, memory_order_relaxed), next;
+    if (!more) return 0;
+    do next = number << COUNT_BITS | (counted(seen, number) + (uint64_t) more);
+    while (!atomic_compare_exchange_weak_explicit(&pool->parts_ended, &seen, next, memory_order_acq_rel,
+                                                  memory_order_relaxed));
+    return (int64_t) counted(next, number) == count;
 }
 
 /* The caller's processors, in order; how many. */
@@ -163,14 +121,34 @@ static void pin_worker(const Worker *w) {
 #endif
 }
 
+/* Whether the job is still open. If so, what its caller gave stays until leave_job. */
+static int enter_job(Pool *pool, Worker *w, uint32_t job) {
+    atomic_store(&w->inside, 1);
+    if (atomic_load(&pool->job) == job) return 1;
+    atomic_store_explicit(&w->inside, 0, memory_order_release);
+    return 0;
+}
+
+static void work(Pool *pool, Worker *w, uint32_t job) {
+    while (enter_job(pool, w, job)) {
+        uint32_t next = pool->walk(pool, w, pool->argument);
+        int64_t limit_ns = pool->spins ? BETWEEN_NS : 0;
+        int over = next == pool->end;
+        atomic_store_explicit(&w->inside, 0, memory_order_release);
+        if (over) return;
+        await_flag(&pool->ended, next, limit_ns);
+    }
+}
+
 static void *serve(void *argument) {
     Worker *w = argument;
     Pool *pool = w->pool;
     if (pool->pins) pin_worker(w);
-    for (uint32_t jobs = 1;; jobs++) {
-        await_flag(&w->go, jobs, pool->spins ? IDLE_NS : 0);
+    for (uint32_t job = w->heard;;) {
+        await_flag(&w->go, job + 1, pool->spins ? IDLE_NS : 0);
         if (atomic_load(&pool->stop)) return NULL;
-        pool->job(pool, w->number, pool->argument);
+        job = atomic_load(&w->go.value);
+        work(pool, w, job);
     }
 }
 
@@ -183,6 +161,7 @@ static int start_workers(Pool *pool, int threads) {
     pthread_sigmask(SIG_SETMASK, &all, &before);
     while (!error && pool->started < threads) {
         Worker *w = &pool->workers[pool->started];
+        w->heard = atomic_load(&w->go.value);
         error = pool->started ? pthread_create(&w->thread, NULL, serve, w) : 0;
         if (!error) pool->started++;
     }
@@ -211,25 +190,30 @@ static int reserve(Pool *pool, int threads, size_t bytes) {
     return 0;
 }
 
-/* One job of `parts` parts on `threads` threads, after those of other callers; 0, or an errno. Each
- * thread but the caller raises its done flag to epoch + parts in the end. */
-static int run_job(Pool *pool, int threads, uint32_t parts, size_t scratch_bytes, Job job, void *argument) {
+static void close_job(Pool *pool, int threads, uint32_t job) {
+    atomic_store(&pool->job, job + 1);
+    for (int t = 1; t < threads; t++)
+        for (int looks = 1; atomic_load(&pool->workers[t].inside); looks++)
+            if (looks % PAUSES && pool->spins) pause_core();
+            else sched_yield();
+}
+
+/* One job of `programs` programs on `threads` threads, after those of other callers; 0, or an errno. */
+static int run_job(Pool *pool, int threads, uint32_t programs, size_t scratch_bytes, Walk walk, void *argument) {
     pthread_mutex_lock(&pool->turn);
     int error = reserve(pool, threads, scratch_bytes);
     if (!error) error = start_workers(pool, threads);
     if (!error) {
-        pool->job = job;
+        uint32_t job = atomic_load(&pool->job) + 1;
+        pool->end = (uint32_t) pool->first + programs;
+        pool->walk = walk;
         pool->argument = argument;
-        for (int t = 0; t < threads; t++) /* a thread that was left out for long may lie far behind */
-            atomic_store_explicit(&pool->workers[t].done.value, pool->epoch, memory_order_relaxed);
-        for (int t = 1; t < threads; t++) {
-            Flag *go = &pool->workers[t].go;
-            raise_flag(go, atomic_load_explicit(&go->value, memory_order_relaxed) + 1);
-        }
-        job(pool, 0, argument);
-        for (int t = 1; t < threads; t++)
-            await_flag(&pool->workers[t].done, pool->epoch + parts, pool->spins ? BETWEEN_NS : 0);
-        pool->epoch += parts;
+        atomic_store(&pool->job, job);
+        for (int t = 1; t < threads; t++) raise_flag(&pool->workers[t].go, job, 1);
+        while (!reached(&pool->ended, pool->end, memory_order_acquire))
+            await_flag(&pool->ended, walk(pool, pool->workers, argument), pool->spins ? BETWEEN_NS : 0);
+        close_job(pool, threads, job);
+        pool->first += programs;
     }
     pthread_mutex_unlock(&pool->turn);
     return error;
@@ -237,15 +221,25 @@ static int run_job(Pool *pool, int threads, uint32_t parts, size_t scratch_bytes
 
 static Pool *pools; /* all of them, for the child of a fork */
 
+static void number_from_one(Pool *pool) {
+    memset(&pool->ended, 0, sizeof(Flag));
+    pool->ended.value = 1;
+    pool->first = 1;
+    pool->job = 0;
+    pool->parts_ended = 0;
+}
+
 /* A forked child has the caller's thread alone: every pool begins anew, keeping its scratchpads. */
 static void forget_workers(void) {
     for (Pool *pool = pools; pool; pool = pool->next) {
         pthread_mutex_init(&pool->turn, NULL);
         pool->started = 0;
-        pool->epoch = 0;
+        number_from_one(pool);
         for (int t = 0; t < pool->threads; t++) {
-            memset(&pool->workers[t].go, 0, sizeof(Flag));
-            memset(&pool->workers[t].done, 0, sizeof(Flag));
+            Worker *w = &pool->workers[t];
+            memset(&w->go, 0, sizeof(Flag));
+            w->inside = 0;
+            w->share = 0;
         }
     }
 }
@@ -254,8 +248,9 @@ static Pool *make_pool(int threads, int pins) {
     static int watches_forks;
     if (!watches_forks && pthread_atfork(NULL, NULL, forget_workers)) return NULL;
     watches_forks = 1;
-    Pool *pool = calloc(1, sizeof *pool);
+    Pool *pool = aligned_alloc(LINE, (sizeof *pool + LINE - 1) / LINE * LINE);
     if (!pool) return NULL;
+    memset(pool, 0, sizeof *pool);
     pool->workers = aligned_alloc(LINE, threads * sizeof(Worker));
     if (!pool->workers) {
         free(pool);
@@ -271,6 +266,7 @@ static Pool *make_pool(int threads, int pins) {
     pool->pins = pins;
     pool->spins = !count || threads <= count; /* who spins must not hold up who works */
     pthread_mutex_init(&pool->turn, NULL);
+    number_from_one(pool);
     pool->next = pools;
     pools = pool;
     return pool;
@@ -284,7 +280,7 @@ static void end_pool(Pool *pool) {
     atomic_store(&pool->stop, 1);
     for (int t = 1; t < pool->started; t++) {
         Worker *w = &pool->workers[t];
-        raise_flag(&w->go, atomic_load(&w->go.value) + 1);
+        raise_flag(&w->go, atomic_load(&w->go.value) + 1, 1);
         pthread_join(w->thread, NULL);
     }
     for (int t = 0; t < pool->threads; t++) free(pool->workers[t].scratch);

@@ -228,7 +228,7 @@ def test_plans_refuse_what_their_pool_or_table_lacks() -> None:
     with pytest.raises(ProgramError, match="streams"):
         Plan([([], POINTERS)], ONE)
     with pytest.raises(ProgramError, match="streams"):
-        Plan([([counting(1)] * 2, POINTERS)], ONE)
+        Plan([([counting(1)] * 65_536, POINTERS)], ONE)
     with pytest.raises(ProgramError, match="rows"):
         Plan([([counting(1, base=2)], [(0, 0), (0, 0)])], ONE)
     with pytest.raises(ProgramError, match="pointer"):
@@ -331,8 +331,15 @@ def pipeline(widths: list[int], length: int) -> tuple[list[tuple[list[Stream], l
 
 @pytest.mark.parametrize(
     ("pool", "widths"),
-    [(TWO, [2] * 8), (TWO, [1, 2, 1, 1, 2, 2, 1]), (FOUR, [4, 1, 2, 4, 4, 1, 1, 2])],
-    ids=["two", "mixed", "four"],
+    [
+        (ONE, [4, 1, 16]),
+        (TWO, [2] * 8),
+        (TWO, [1, 2, 1, 1, 2, 2, 1]),
+        (TWO, [16, 1, 8, 8, 2, 1, 1, 16, 4]),
+        (FOUR, [4, 1, 2, 4, 4, 1, 1, 2]),
+        (FOUR, [16, 2, 8, 1]),
+    ],
+    ids=["one", "two", "mixed", "two-parts", "four", "four-parts"],
 )
 def test_a_program_reads_what_all_threads_of_the_one_before_wrote(
     pool: ThreadPool, widths: list[int]
@@ -347,6 +354,19 @@ def test_a_program_reads_what_all_threads_of_the_one_before_wrote(
         plan.run(pointers)
         last = arena[:length] * 2 ** len(widths)
         assert (arena[-length:] == (last if len(widths) % 2 == 0 else last[::-1])).all(), run
+
+
+@pytest.mark.parametrize("pool", [ONE, TWO, FOUR], ids=["one", "two", "four"])
+def test_every_part_runs_exactly_once_however_uneven_they_are(pool: ThreadPool) -> None:
+    """The first share is a hundred times the others, so that parts of it are taken over."""
+    parts = 64
+    total = np.zeros(parts, np.int64)
+    times = [2000 if part < parts // 4 else 20 for part in range(parts)]
+    streams = [counting(1, byte=8 * part, times=n) for part, n in enumerate(times)]
+    plan = Plan([(streams, POINTERS)] * 5, pool)
+    for _ in range(20):
+        plan.run(addresses(total))
+    assert total.tolist() == [100 * n for n in times]
 
 
 def test_calls_from_many_threads_are_served_one_after_the_other() -> None:
