@@ -32,6 +32,7 @@ from autotune.targets.native.codegen.vector_run import (
 )
 from autotune.targets.native.compiler import Compiler
 from autotune.targets.native.host import host_isa
+from autotune.targets.native.loader import aligned_floats
 from cpu_peak import TRIPS, chains, fma_loop
 
 ROUNDS = 60
@@ -103,24 +104,31 @@ def functions() -> None:
 def streams() -> None:
     """Runs that leave the caches, against copies of as many bytes."""
     count = 1 << 24
-    x, y, out = (np.full(count, 0.5, np.float32) for _ in range(3))
+    x, y, out = (aligned_floats(count) for _ in range(3))
+    for array in (x, y, out):
+        array.fill(0.5)
     wide = (count // 64, 64)
     row = np.ones(64, np.float32)
     chain: list[Node] = [Load(0), Load(1), Binary(BinaryFn.ADD, 0, 1)]
     for _ in range(9):
         chain.append(Unary(UnaryFn.AFFINE, len(chain) - 1, 0.9, 0.1))
-    flat = (Output((1,), 1),)
+    flat, past = (Output((1,), 1),), (Output((1,), 1, True),)
+    last = len(chain) - 1
     relu = VectorRun((count,), ((1,),), flat, (Load(0), Unary(UnaryFn.RELU, 0)))
     gelu = VectorRun((count,), ((1,),), flat, (Load(0), Unary(UnaryFn.GELU, 0)))
-    ten = VectorRun((count,), ((1,), (1,)), (Output((1,), len(chain) - 1),), tuple(chain))
+    through = VectorRun((count,), ((1,),), past, (Load(0), Unary(UnaryFn.RELU, 0)))
+    ten = VectorRun((count,), ((1,), (1,)), (Output((1,), last),), tuple(chain))
+    ten_past = VectorRun((count,), ((1,), (1,)), (Output((1,), last, True),), tuple(chain))
     sides: tuple[Node, ...] = (Load(0), Load(1), Binary(BinaryFn.ADD, 0, 1))
     bias = VectorRun(wide, ((64, 1), (0, 1)), (Output((64, 1), 2),), sides)
     total, sums = Reduction(ReduceFn.SUM, (count,), (0,), (1,)), np.zeros(1, np.float32)
     cases = [
         Case("copy (numpy)", lambda: np.copyto(out, x), 8 * count),
         Case("relu", timed(elementwise(relu, ISA), x, out), 8 * count),
+        Case("relu, streamed", timed(elementwise(through, ISA), x, out), 8 * count),
         Case("gelu", timed(elementwise(gelu, ISA), x, out), 8 * count),
         Case("ten operators", timed(elementwise(ten, ISA), x, y, out), 12 * count),
+        Case("ten, streamed", timed(elementwise(ten_past, ISA), x, y, out), 12 * count),
         Case("bias by channel", timed(elementwise(bias, ISA), x, row, out), 8 * count),
         Case("read (numpy)", lambda: x.view(np.int64).max(), 4 * count),
         Case("sum", timed(reduction(total, ISA), sums, x), 4 * count),

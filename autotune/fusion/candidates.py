@@ -75,9 +75,9 @@ def unfused(graph: Graph) -> Partition:
 
 
 def greedy(graph: Graph, fits: Fits) -> Partition:
-    """What a rule-based compiler does: every element-wise operator joins the latest producer of
-    its operands that nothing else reads, when the joint group ``fits``; a group keeps to one
-    operator that is not element-wise (its anchor)."""
+    """What a rule-based compiler does: every element-wise operator joins the producers of its
+    operands, the latest first, that nothing outside of its group reads, when the joint group
+    ``fits``; a group keeps to one operator that is not element-wise (its anchor)."""
     quotient = Quotient(graph)
     by_name = {op.name: op for op in graph.ops}
     for op in graph.ops:
@@ -85,9 +85,12 @@ def greedy(graph: Graph, fits: Fits) -> Partition:
             continue
         producers = [graph.producer[x] for x in dict.fromkeys(op.inputs) if x in graph.producer]
         for producer in sorted(producers, key=lambda p: -quotient.position[p.name]):
-            if len(graph.consumers[producer.output]) > 1 or producer.output in graph.outputs:
-                continue
             first, second = quotient.home(producer.name), quotient.home(op.name)
+            readers = graph.consumers[producer.output]
+            if producer.output in graph.outputs or any(
+                quotient.home(reader.name) != second for reader in readers
+            ):
+                continue
             if not quotient.may_merge(first, second):
                 continue
             names = quotient.together(first, second)

@@ -164,6 +164,21 @@ def test_greedy_appends_element_wise_operators_to_one_anchor() -> None:
     assert kinds == block * 2
 
 
+def test_greedy_joins_what_only_one_group_reads_however_often() -> None:
+    b = GraphBuilder("gated")
+    x = b.input("x", (4, 8))
+    y = b.add(OpKind.RELU, x)
+    gate = b.add(OpKind.SIGMOID, y)
+    graph = b.build([b.add(OpKind.MUL, y, gate)])
+    assert len(greedy(graph, lambda names: True).groups) == 1
+
+
+def test_greedy_leaves_apart_what_two_groups_read() -> None:
+    graph = diamond()
+    kinds = {len(names) for names in greedy(graph, lambda names: len(names) < 3).groups}
+    assert kinds == {1, 2}
+
+
 @settings(max_examples=40, deadline=None)
 @given(graphs(max_ops=8))
 def test_greedy_groups_are_legal_and_have_one_anchor(drawn: Graph) -> None:

@@ -35,7 +35,7 @@ from autotune.targets.native.codegen.vector_run import Load, Output, VectorRun
 from autotune.targets.native.codegen.winograd import TileTransform, tile_transform
 from autotune.targets.native.packing import Packed, packed
 from autotune.targets.native.rectangle import Rectangle
-from autotune.targets.native.residence import TRANSFERS, Residence
+from autotune.targets.native.residence import NO_READS, TRANSFERS, Reads, Residence
 from autotune.targets.native.touch import Touch, touches_of
 from autotune.targets.native.tree import Body, Leaf, Node
 from autotune.targets.native.vector_runs import ELEMENTWISE, Piece, RunWriter
@@ -58,6 +58,8 @@ WORD_OPERANDS: dict[Opcode, tuple[str, ...]] = {
 }
 """Operands that the compiled kernels of kernels/words.h take behind the word."""
 WORD_SLOTS = 5
+FAR_BYTES = 32 << 20
+"""As much as most CPUs' last caches hold: a core's part of it is less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class Binder:
     program: Program
     residence: Residence
     isa: VectorIsa | None
-    reads: tuple[Touch, ...] = ()
+    reads: Reads = NO_READS
 
     def calls(self, nodes: tuple[Node, ...]) -> dict[int, Call]:
         """The calls of all instructions that are not left out, by place."""
@@ -80,7 +82,7 @@ class Binder:
                 continue
             piece = self._piece(leaf) if leaf is not None else None
             if run is not None and (piece is None or not run.add(piece)):
-                found[last] = run.call(self._isa, self.reads)
+                found[last] = run.call(self._isa, self.reads, self._far)
                 run = None
             if run is None and piece is not None:
                 run = RunWriter(piece.sizes)
@@ -92,13 +94,19 @@ class Binder:
             else:
                 found[node.place] = self.bind(node)
         if run is not None:
-            found[last] = run.call(self._isa, self.reads)
+            found[last] = run.call(self._isa, self.reads, self._far)
         return found
 
     @property
     def _isa(self) -> VectorIsa:
         assert self.isa is not None, "nothing is generated"
         return self.isa
+
+    @property
+    def _far(self) -> frozenset[int]:
+        """Tensors larger than caches: who reads what is written there finds it in memory."""
+        sizes = [4 * prod(tensor.shape) for tensor in self.program.tensors]
+        return frozenset(i for i, size in enumerate(sizes) if size >= FAR_BYTES)
 
     def _piece(self, leaf: Leaf) -> Piece | None:
         """An instruction that may join a run."""

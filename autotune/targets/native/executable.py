@@ -16,6 +16,7 @@ from autotune.kernels.native import NOWHERE, Plan, ThreadPool
 from autotune.targets.native.arena import ALIGNMENT_BYTES, Arena, Lifetime, placed
 from autotune.targets.native.compiler import Compiler
 from autotune.targets.native.loader import Bound, Linked, aligned_floats, link
+from autotune.targets.native.outputs import OutputMemory
 from autotune.targets.protocol import Array
 
 Floats = npt.NDArray[np.float32]
@@ -74,7 +75,7 @@ class Executable:
         self._plan = Plan(programs, pool, (linked, dict(network.constants)))
         self._memory = aligned_floats(self.arena.size_bytes // 4 + ALIGNMENT_BYTES)
         self._memory_address = self._memory.ctypes.data
-        self._made = [(x, network.shapes[x]) for x in self._direct]
+        self._made = [(x, OutputMemory(network.shapes[x])) for x in self._direct]
         self._only_made = tuple(network.outputs) == self._direct
         self.part_count = len(network.parts)
 
@@ -96,7 +97,7 @@ class Executable:
         none of which shares memory with what was given. ``nanoseconds`` gets the time of each part.
         """
         network = self._network
-        made = {x: np.empty(shape, np.float32) for x, shape in self._made}
+        made = {x: memory.array() for x, memory in self._made}
         arrays = [*(inputs[x] for x in network.inputs), *made.values()]
         pointers = [self._memory_address, *[array.ctypes.data for array in arrays]]
         self._plan.run(np.array(pointers, np.int64), None, nanoseconds)

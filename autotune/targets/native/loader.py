@@ -23,7 +23,7 @@ from autotune.targets.native.codegen.micro_kernel import MicroKernel
 from autotune.targets.native.codegen.vector_isa import VectorIsa
 from autotune.targets.native.compiler import Compiler
 from autotune.targets.native.packing import Packed
-from autotune.targets.native.residence import residence, scratchpad_reads
+from autotune.targets.native.residence import Reads, residence
 from autotune.targets.native.steps import StepTables
 from autotune.targets.native.tree import Node, leaves, tree_of
 
@@ -73,7 +73,7 @@ def bind(program: Program, isa: VectorIsa | None) -> Bound:
         nodes = tree_of(stream)
         order = tuple(leaves(nodes))
         found = residence(program, order)
-        binder = Binder(program, found, isa, scratchpad_reads(found, order))
+        binder = Binder(program, found, isa, Reads.of(found, order))
         streams.append((nodes, binder.calls(nodes)))
     return Bound(program, tuple(streams))
 

@@ -7,6 +7,7 @@ for any program that the verifier accepts, or are not done: what is not proven i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from autotune.isa.program import Program, Role
@@ -42,14 +43,37 @@ class Residence:
     dropped: set[int] = field(default_factory=set)
 
 
-def scratchpad_reads(found: Residence, stream: tuple[Leaf, ...]) -> tuple[Touch, ...]:
-    """All that still reads the scratchpad with the operands where they live."""
-    touches = [t for leaf in stream if leaf.place not in found.dropped for t in touches_of(leaf)]
-    return tuple(
-        t
-        for t in touches
-        if (t.reads or t.begins is not None) and (t.leaf.place, t.operand) not in found.operands
-    )
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """All ``touches`` of a stream, and those that still read the scratchpad with the operands where
+    they live."""
+
+    touches: tuple[Touch, ...] = ()
+    reading: tuple[Touch, ...] = ()
+
+    @classmethod
+    def of(cls, found: Residence, stream: tuple[Leaf, ...]) -> Reads:
+        """What reads the scratchpad in a stream."""
+        touches = tuple(t for leaf in stream for t in touches_of(leaf))
+        reading = tuple(
+            t
+            for t in touches
+            if (t.reads or t.begins is not None)
+            and t.leaf.place not in found.dropped
+            and (t.leaf.place, t.operand) not in found.operands
+        )
+        return cls(touches, reading)
+
+    def gets(self, read: Touch, result: Touch, writers: Sequence[Leaf]) -> bool:
+        """Whether a reader may get what the ``writers``, which run together, left in ``result``:
+        unless it lies elsewhere, or gets what another instruction wrote in between."""
+        if not read.meets(result.low, result.high):
+            return False
+        near = [t for t in self.touches if t.meets(read.low, read.high)]
+        return not _fresh(read, near, writers)
+
+
+NO_READS = Reads()
 
 
 def residence(program: Program, stream: tuple[Leaf, ...]) -> Residence:
@@ -126,7 +150,7 @@ class _Buffers:
         if any(t.written for t in own):
             return None
         others = [t for t in near if t not in own and t.reads]
-        if not all(self._fresh(t, near, [load]) for t in others):
+        if not all(_fresh(t, near, [load], self.filled.get(t.leaf.place)) for t in others):
             return None
         return self._located(rectangle, own)
 
@@ -143,7 +167,7 @@ class _Buffers:
         own += [t for t in behind if ends < 0 or t.leaf.place < ends]
         moved = [store, *(t.leaf for t in own)]
         others = [t for t in near if t not in own and t.reads]
-        if not all(self._fresh(t, near, moved) for t in others):
+        if not all(_fresh(t, near, moved, self.filled.get(t.leaf.place)) for t in others):
             return None
         return self._located(rectangle, own)
 
@@ -164,21 +188,24 @@ class _Buffers:
         low, high = rectangle.buffer.low, rectangle.buffer.high
         return [t for t in self.touches if t.leaf is not rectangle.leaf and t.meets(low, high)]
 
-    def _fresh(self, read: Touch, near: list[Touch], moved: list[Leaf]) -> bool:
-        """Whether a reader gets what instructions other than the ``moved`` ones wrote last, in the
-        same trip of all their common loops, with none of the moved ones in between."""
-        begins = self.filled.get(read.leaf.place)
-        for writer in near:
-            if not writer.written or writer.leaf.place >= read.leaf.place:
-                continue
-            common = _common(writer.leaf.path, read.leaf.path)
-            fills = writer.leaf.place == begins or _covers(writer, common, read)
-            if fills and not _between(writer.leaf, read.leaf, moved, len(common)):
-                return True
-        return False
+
+def _fresh(
+    read: Touch, near: Sequence[Touch], moved: Sequence[Leaf], begins: int | None = None
+) -> bool:
+    """Whether a reader gets what instructions other than the ``moved`` ones wrote last, in the
+    same trip of all their common loops, with none of the moved ones in between. ``begins`` is the
+    place from which on what it reads is filled anew, where that is known."""
+    for writer in near:
+        if not writer.written or writer.leaf.place >= read.leaf.place:
+            continue
+        common = _common(writer.leaf.path, read.leaf.path)
+        fills = writer.leaf.place == begins or _covers(writer, common, read)
+        if fills and not _between(writer.leaf, read.leaf, moved, len(common)):
+            return True
+    return False
 
 
-def _between(writer: Leaf, read: Leaf, moved: list[Leaf], depth: int) -> bool:
+def _between(writer: Leaf, read: Leaf, moved: Sequence[Leaf], depth: int) -> bool:
     """Whether a moved instruction may run behind a writer and before a reader, in one trip of the
     loops that both are in, ``depth`` of them: between them in the stream, or in an inner loop with
     one of them, whose trips bring it there."""

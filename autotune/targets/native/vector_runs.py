@@ -6,7 +6,7 @@ the taps of a depthwise convolution become one pass, and so do chains of any len
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 
 from autotune.isa.functions import BinaryFn, StageKind, UnaryFn
@@ -24,6 +24,7 @@ from autotune.targets.native.codegen.vector_run import (
     Unary,
     VectorRun,
 )
+from autotune.targets.native.residence import Reads
 from autotune.targets.native.touch import Touch
 from autotune.targets.native.tree import Leaf
 
@@ -70,7 +71,7 @@ class RunWriter:
     _windows: list[Operand] = field(default_factory=list)
     _outputs: dict[Operand, Touch] = field(default_factory=dict)
     _values: dict[Operand, int] = field(default_factory=dict)
-    _places: set[int] = field(default_factory=set)
+    _leaves: list[Leaf] = field(default_factory=list)
 
     def add(self, piece: Piece) -> bool:
         """Take an instruction in, unless it does not fit those before it."""
@@ -87,22 +88,34 @@ class RunWriter:
             self._load(read, t)
         self._values[target] = self._compute(piece)
         self._outputs[target] = touch
-        self._places.add(piece.leaf.place)
+        self._leaves.append(piece.leaf)
         return True
 
-    def call(self, isa: VectorIsa, reads: Sequence[Touch]) -> Call:
-        """The kernel of all that was added; ``reads`` are all that read the scratchpad."""
-        others = [t for t in reads if t.leaf.place not in self._places]
-        others += [t for o, t in self._inputs.items() if o.space is Space.SCRATCHPAD]
-        kept = [o for o, t in self._outputs.items() if _read(o, t, others)]
+    def call(self, isa: VectorIsa, reads: Reads, far: Container[int] = ()) -> Call:
+        """The kernel of all that was added; ``reads`` are all that read the scratchpad, ``far`` the
+        numbers of tensors that no cache holds."""
+        kept = [o for o, t in self._outputs.items() if self._is_read(o, t, reads)]
         outputs = kept or list(self._outputs)
+        streamed = [o for o in outputs if o.space is Space.TENSOR and o.number in far]
         run = VectorRun(
             self.sizes,
             tuple(operand.strides for operand in self._windows),
-            tuple(Output(operand.strides, self._values[operand]) for operand in outputs),
+            tuple(
+                Output(o.strides, self._values[o], o in streamed and o not in self._windows)
+                for o in outputs
+            ),
             tuple(self._nodes),
         )
         return Call(elementwise(run, isa), (*self._windows, *outputs))
+
+    def _is_read(self, output: Operand, touch: Touch, reads: Reads) -> bool:
+        """Whether anyone may read a result behind the run: what is not in the scratchpad is."""
+        if output.space is not Space.SCRATCHPAD:
+            return True
+        mine = {leaf.place for leaf in self._leaves}
+        readers = [t for t in reads.reading if t.leaf.place not in mine]
+        readers += [t for o, t in self._inputs.items() if o.space is Space.SCRATCHPAD]
+        return any(reads.gets(reader, touch, self._leaves) for reader in readers)
 
     def _load(self, operand: Operand, touch: Touch) -> None:
         if operand in self._values:
@@ -159,13 +172,6 @@ class RunWriter:
 def _reads(piece: Piece) -> list[str]:
     names = [name for name in piece.operands if name != "dst"]
     return [*names, "dst"] if piece.leaf.opcode is Opcode.FMA else names
-
-
-def _read(output: Operand, touch: Touch, reads: Sequence[Touch]) -> bool:
-    """Whether anyone may read an output: all but the scratchpad's is."""
-    if output.space is not Space.SCRATCHPAD:
-        return True
-    return any(other.meets(touch.low, touch.high) for other in reads)
 
 
 def _interfere(operand: Operand, touch: Touch, others: Mapping[Operand, Touch]) -> bool:

@@ -14,7 +14,7 @@ from hypothesis.strategies import DrawFn
 from autotune.isa.functions import BinaryFn, UnaryFn
 from autotune.targets.native.codegen.elementwise import elementwise
 from autotune.targets.native.codegen.ir import vector
-from autotune.targets.native.codegen.vector_isa import AVX2, VECTOR_ISAS, VectorIsa
+from autotune.targets.native.codegen.vector_isa import AVX2, NEON, VECTOR_ISAS, VectorIsa
 from autotune.targets.native.codegen.vector_run import (
     Binary,
     Constant,
@@ -147,7 +147,11 @@ def runs(draw: DrawFn) -> VectorRun:
             body.append(Fma(len(body) - 1, x if x < len(inputs) else 0, 0))
             body.append(Unary(UnaryFn.TANH, len(body) - 1))
     outputs = tuple(
-        Output(draw(dense_strides(sizes, broadcasts=False)), draw(st.integers(0, len(body) - 1)))
+        Output(
+            draw(dense_strides(sizes, broadcasts=False)),
+            draw(st.integers(0, len(body) - 1)),
+            draw(st.booleans()),
+        )
         for _ in range(draw(st.integers(1, 2)))
     )
     return VectorRun(sizes, inputs, outputs, tuple(body))
@@ -165,6 +169,34 @@ def test_a_run_computes_its_rectangle_and_touches_nothing_else(
 def test_every_tail_is_right(length: int, isa: VectorIsa) -> None:
     body = (Load(0), Unary(UnaryFn.TANH, 0))
     check(VectorRun((length,), ((1,),), (Output((1,), 1),), body), isa)
+
+
+@pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
+@pytest.mark.parametrize("shift", [0, 1, 4, 8])
+@pytest.mark.parametrize("line", [64, 67])
+def test_streamed_results_are_right_at_any_address(shift: int, line: int, isa: VectorIsa) -> None:
+    rows, columns = 3, 61
+    body = (Load(0), Unary(UnaryFn.AFFINE, 0, 2.0, 1.0))
+    run = VectorRun((rows, columns), ((line, 1),), (Output((line, 1), 1, True),), body)
+    memory = np.zeros(rows * line + 32, np.float32)
+    first = -memory.ctypes.data % 64 // 4 + shift
+    result = memory[first : first + rows * line].reshape(rows, line)
+    source = np.arange(rows * line, dtype=np.float32).reshape(rows, line)
+    compiled(elementwise(run, isa), isa)(source, result)
+    assert (result[:, :columns] == 2 * source[:, :columns] + 1).all()
+    result[:, :columns] = 0
+    assert not memory.any()
+
+
+@pytest.mark.parametrize("isa", VECTOR_ISAS, ids=lambda isa: isa.name)
+def test_only_lines_of_whole_registers_are_streamed_past_the_caches(isa: VectorIsa) -> None:
+    def streams(line: int, streamed: bool) -> bool:
+        run = VectorRun((3, 61), ((64, 1),), (Output((line, 1), 0, streamed),), (Load(0),))
+        return "!nontemporal" in elementwise(run, isa).ir
+
+    assert streams(64, True) == (isa != NEON)
+    assert not streams(64, False)
+    assert not streams(67, True)
 
 
 def depthwise(channels: int, pixels: tuple[int, int], step: int = 1) -> VectorRun:

@@ -13,6 +13,7 @@ from test_loader import copying
 from autotune.isa.functions import BinaryFn, UnaryFn
 from autotune.isa.program import Instruction, Program, Role
 from autotune.isa.table import Opcode
+from autotune.targets.native.binding import FAR_BYTES
 from autotune.targets.native.call import Call, Space
 from autotune.targets.native.codegen.micro_kernel import MicroKernel
 from autotune.targets.native.codegen.vector_isa import AVX2
@@ -96,6 +97,33 @@ def test_a_result_that_the_run_itself_reads_in_the_next_trip_is_stored() -> None
     ]
     (call,) = generated(between(*loop(3, *body), stored=500))
     assert [o.at.first for o in call.operands] == [OUT, OUT]
+
+
+def test_a_result_is_not_stored_for_a_reader_that_gets_what_another_instruction_wrote() -> None:
+    """A loop and what is left behind it use the same words; each fills them itself."""
+    body = [
+        load(0, SECOND, 100),
+        unary(UnaryFn.AFFINE, operand("dst", SECOND), operand("src", SECOND)),
+        unary(UnaryFn.AFFINE, operand("dst", OUT), operand("src", SECOND)),
+        store(1, OUT, 100),
+    ]
+    given = program(*loop(3, *body), *body, tensors=TENSORS)
+    calls = generated(given)
+    assert [o.at.first for call in calls for o in call.operands] == [SECOND, OUT, SECOND, OUT]
+
+
+def test_a_result_larger_than_caches_is_streamed() -> None:
+    def streamed(words: int) -> bool:
+        tensors = (tensor("x", words), tensor("y", words, role=Role.OUTPUT))
+        places = {"dst_base": OUT, "dst_stride4": 1, "src_base": FIRST, "src_stride4": 1}
+        work = make(Opcode.UNARY, fn=UnaryFn.AFFINE, size4=64, **places)
+        given = program(load(0, 0, 100), work, store(1, OUT, 64), tensors=tensors)
+        (call,) = generated(given)
+        assert isinstance(call.kernel, MicroKernel)
+        return "!nontemporal" in call.kernel.ir
+
+    assert streamed(FAR_BYTES // 4)
+    assert not streamed(FAR_BYTES // 4 - 1)
 
 
 @st.composite

@@ -19,6 +19,7 @@ from autotune.targets.native.codegen.maths import binary, power_of, unary
 from autotune.targets.native.codegen.micro_kernel import MicroKernel
 from autotune.targets.native.codegen.nest import Dim, merged
 from autotune.targets.native.codegen.run_weight import weight_of
+from autotune.targets.native.codegen.streaming import streamed_outputs, when_aligned
 from autotune.targets.native.codegen.strips import load_strip, store_strip
 from autotune.targets.native.codegen.vector_isa import VectorIsa
 from autotune.targets.native.codegen.vector_run import (
@@ -45,6 +46,9 @@ NEAR_BYTES = 256 * 1024
 LIGHT = 12
 """Weight of bodies up to which four registers are computed at once: it saves the loop's own work.
 Heavier ones gain nothing (Zen 3, each function in L1: within the noise), and grow."""
+LIGHT_STREAMED = 40
+"""The same where results are streamed: whole cache lines at once, a quarter faster from memory where
+loads are not aligned."""
 
 
 def elementwise(run: VectorRun, isa: VectorIsa) -> MicroKernel:
@@ -80,9 +84,17 @@ class _Code:
         self._along, self._across = self._differing(self._axis), self._differing(self._tile)
         self._values: dict[int, dict[tuple[int, int], str]] = {}
         self._loaded: dict[tuple[int, int, int], str] = {}
+        self._streamed = streamed_outputs(run, self._dims, self._axis, isa)
 
     def kernel(self) -> MicroKernel:
-        self._nest(0, self._writer.pointers, (_Strip(0, 1),))
+        """Where results are streamed, a second version for addresses that do not allow it."""
+        start = self._writer.pointers
+        if self._streamed:
+            first = len(self._run.inputs)
+            with when_aligned(self._writer, self._isa, [start[first + o] for o in self._streamed]):
+                self._nest(0, start, (_Strip(0, 1),))
+            self._streamed = frozenset()
+        self._nest(0, start, (_Strip(0, 1),))
         return self._writer.finish()
 
     def _vector_axis(self) -> Dim | None:
@@ -223,7 +235,8 @@ class _Code:
             self._nest(level + 1, behind, strips)
 
     def _registers_at_once(self) -> int:
-        most = 4 if weight_of(self._run) <= LIGHT and self._tile is None else 1
+        light = LIGHT_STREAMED if self._streamed else LIGHT
+        most = 4 if weight_of(self._run) <= light and self._tile is None else 1
         if self._loops and self._loops[-1] is not self._axis:
             shared = self._shared_loads(self._loops[-1])
             return max(1, min(most, (self._isa.registers - 4) // max(1, shared)))
@@ -294,7 +307,11 @@ class _Code:
                 stride = 0 if self._axis is None else self._axis.strides[o]
                 at = self._writer.offset(pointers[o], strip.at * self._tile_stride(o))
                 value = self._value(output.node, strip)
-                store_strip(self._v, value, at, stride, strip.first, strip.count)
+                if o - first in self._streamed and strip.count == self._v.lanes:
+                    at = self._writer.offset(at, strip.first)
+                    self._writer.stream(self._v.floats, value, at, self._isa.bytes)
+                else:
+                    store_strip(self._v, value, at, stride, strip.first, strip.count)
 
 
 def _positions(count: int) -> tuple[_Strip, ...]:

@@ -32,6 +32,7 @@ class FunctionWriter:
         self._operands, self._numbers = operands, numbers
         self._lines: list[str] = []
         self._declared: dict[str, None] = {}
+        self._streams = False
         self._count = 0
         self._block = "entry"
         self.pointers = tuple(self._argument("ptr", "%operands", i) for i in range(operands))
@@ -100,6 +101,11 @@ class FunctionWriter:
         """Store a float or a vector of floats to an address aligned to 4 bytes."""
         self.line(f"store {kind} {value}, ptr {pointer}, align 4")
 
+    def stream(self, kind: str, value: str, pointer: str, alignment: int) -> None:
+        """Store a vector past the caches to an address aligned to as many bytes as it has."""
+        self._streams = True
+        self.line(f"store {kind} {value}, ptr {pointer}, align {alignment}, !nontemporal !1")
+
     def begin(self, trips: int | str, *carried: tuple[str, str]) -> Loop:
         """Open a loop of ``trips`` ≥ 1 trips (an SSA i64, or a number), carrying values given as
         (type, first value)."""
@@ -133,7 +139,8 @@ class FunctionWriter:
         """The module."""
         declarations = [f"declare {signature}" for signature in self._declared]
         head = f"define void @{SYMBOL}(ptr noalias %operands, ptr noalias %numbers) nounwind {{"
-        body = [head, "entry:", *self._lines, "  ret void", "}", "!0 = !{}", ""]
+        notes = ["!0 = !{}", *(["!1 = !{i32 1}"] if self._streams else [])]
+        body = [head, "entry:", *self._lines, "  ret void", "}", *notes, ""]
         return MicroKernel("\n".join([*declarations, *body]), self._operands, self._numbers)
 
 

@@ -61,10 +61,12 @@ Node = Load | Constant | Unary | Binary | Fma
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where a node's values go: a stride per dimension, in elements."""
+    """Where a node's values go: a stride per dimension, in elements. ``streamed``: no one reads them
+    while they are in cache, so that they may go past it."""
 
     strides: tuple[int, ...]
     node: int
+    streamed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
