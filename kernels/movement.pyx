@@ -74,6 +74,15 @@ def load(writer, y, int tensor, coordinates, float pad):
     )
 
 
+def sample(writer, y, int tensor, coordinates, hops, float pad):
+    """Fill ``y`` from a DRAM tensor, from ``coordinates`` on every ``hops``-th element per
+    dimension; a negative hop goes backwards."""
+    writer.emit(
+        Opcode.GATHER, Unit.LOAD, (y,), (), tensor=tensor, pad=pad, **y.operand("dst"),
+        **sizes_of(y.sizes), **_at(coordinates), **{f"hop{d}": hop for d, hop in enumerate(hops)},
+    )
+
+
 def store(writer, x, int tensor, coordinates):
     """Write ``x`` to a DRAM tensor, from ``coordinates`` on."""
     writer.emit(

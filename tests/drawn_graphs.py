@@ -154,6 +154,34 @@ class Grower:
             self.put(self.builder.add(OpKind.RESHAPE, x, shape=flat), flat)
 
 
+    def slice(self, x: str) -> None:
+        starts, steps, sizes = [], [], []
+        for extent in self.shapes[x]:
+            step = self.draw(st.sampled_from([1, 1, 1, 2, 3, -1, -2]))
+            first, last = self.draw(st.integers(0, extent - 1)), self.draw(st.integers(0, extent - 1))
+            low, high = min(first, last), max(first, last)
+            starts.append(low if step > 0 else high)
+            steps.append(step)
+            sizes.append((high - low) // abs(step) + 1)
+        y = self.builder.add(
+            OpKind.SLICE, x, starts=tuple(starts), steps=tuple(steps), sizes=tuple(sizes)
+        )
+        self.put(y, tuple(sizes))
+
+    def pad(self, x: str) -> None:
+        shape = self.shapes[x]
+        before, after = (tuple(self.draw(st.integers(0, 2)) for _ in shape) for _ in range(2))
+        value = self.draw(st.sampled_from([0.0, 1.5, -2.0]))
+        y = self.builder.add(OpKind.PAD, x, before=before, after=after, value=value)
+        self.put(y, tuple(n + b + a for n, b, a in zip(shape, before, after, strict=True)))
+
+    def expand(self, x: str) -> None:
+        shape = tuple(
+            self.draw(st.integers(1, 3)) if n == 1 else n for n in self.shapes[x]
+        )
+        self.put(self.builder.add(OpKind.EXPAND, x, shape=shape), shape)
+
+
 IMAGE = (Grower.conv, Grower.conv, Grower.pool)
 ANY = (
     Grower.unary,
@@ -166,6 +194,9 @@ ANY = (
     Grower.transpose,
     Grower.concat,
     Grower.reshape,
+    Grower.slice,
+    Grower.pad,
+    Grower.expand,
 )
 
 

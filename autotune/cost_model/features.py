@@ -43,6 +43,17 @@ def _busy_share(unit: Unit) -> Callable[[Analysis], Floats]:
     return lambda a: _ratio(a.busy[unit], a.estimate)
 
 
+MOVES = (
+    Family.CONCAT,
+    Family.RESHAPE,
+    Family.TRANSPOSE,
+    Family.SLICE,
+    Family.PAD,
+    Family.EXPAND,
+)
+"""What only rearranges values."""
+
+
 def _stages(*families: Family) -> Callable[[Analysis], Floats]:
     def count(a: Analysis) -> Floats:
         return a.zeros + sum(s.op.family in families and not s.view for s in a.nest.stages)
@@ -280,8 +291,8 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         "stages_copy",
         "1",
-        "concatenations, reshapes and transposes that copy",
-        _stages(Family.CONCAT, Family.RESHAPE, Family.TRANSPOSE),
+        "concatenations, reshapes, transposes, slices and the like that copy",
+        _stages(*MOVES),
     ),
     Feature("loads", "1", "loaded buffers", lambda a: a.zeros + len(a.nest.loads)),
     Feature("stores", "1", "stored tensors", lambda a: a.zeros + len(a.nest.stores)),

@@ -95,7 +95,8 @@ def _moved(
     shape = tiling.nest.types[tensor].shape
     repeats = _repeats(tiling, dims, level)
     tiles = tiling.tiles(dims)
-    part = transfer(tiling, footprint, shape, tiles, chunk, spec)
+    hops = tuple(hop for _, hop in tiling.nest.buffers[index].sample) if unit is Unit.LOAD else ()
+    part = transfer(tiling, footprint, shape, tiles, chunk, spec, hops)
     touched = _rectangle(tiling, footprint, tiles, chunk)
     # a scratchpad takes one line of all its banks per cycle
     turns = _turned(tiling, stage, tiles, spec) if unit is Unit.STORE else 1

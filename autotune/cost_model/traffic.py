@@ -37,6 +37,7 @@ class _Axis:
     extent: int
     pitch_bytes: int
     grain_bytes: Ints | int
+    hop: int
 
 
 def transfer(
@@ -46,16 +47,18 @@ def transfer(
     tiles: Tiles,
     chunk: tuple[int, int] | None,
     spec: HardwareSpec,
+    hops: tuple[int, ...] = (),
 ) -> Transfer:
     """A rectangle of a row-major tensor of ``shape``; ``chunk`` is (axis, dimension) where the
-    extent of an axis is a reduction piece."""
-    axes = _axes(tiling, footprint, shape, tiles, chunk)
+    extent of an axis is a reduction piece; ``hops`` from one element taken to the next, per axis."""
+    axes = _axes(tiling, footprint, shape, tiles, chunk, hops or (1,) * len(shape))
     run_bytes = np.full(tiles.count.shape, float(ELEMENT_BYTES))
     elements = np.ones(tiles.count.shape)
     whole = np.ones(tiles.count.shape, dtype=bool)
     grain = np.zeros(tiles.count.shape, dtype=np.int64)
     for axis in reversed(axes):
         elements = elements * axis.inside
+        whole = whole & (axis.hop == 1)
         run_bytes = np.where(whole, run_bytes * axis.inside, run_bytes)
         between = np.where(~whole & (axis.inside > 1), axis.pitch_bytes, 0)
         whole = whole & (axis.inside == axis.extent)
@@ -74,22 +77,21 @@ def _axes(
     shape: tuple[int, ...],
     tiles: Tiles,
     chunk: tuple[int, int] | None,
+    hops: tuple[int, ...],
 ) -> list[_Axis]:
     axes = []
-    pitch = ELEMENT_BYTES
+    dense = ELEMENT_BYTES
     for position in reversed(range(len(footprint))):
-        axis, extent = footprint[position], shape[position]
+        axis, extent, hop = footprint[position], shape[position], hops[position]
+        pitch = dense * abs(hop)
         if chunk is not None and position == chunk[0]:
             piece = tiling.size[chunk[1]]
-            axes.append(_Axis(tiles.sizes[chunk[1]], extent, pitch, piece * pitch))
+            axes.append(_Axis(tiles.sizes[chunk[1]], extent, pitch, piece * pitch, hop))
         else:
             inside = tiling.inside(axis, extent, tiles)
-            axes.append(
-                _Axis(
-                    inside, extent, pitch, _grain(tiling, axis.dim, axis.scale, axis.offset) * pitch
-                )
-            )
-        pitch *= extent
+            grain = _grain(tiling, axis.dim, axis.scale, axis.offset) * pitch
+            axes.append(_Axis(inside, extent, pitch, grain, hop))
+        dense *= extent
     return axes[::-1]
 
 

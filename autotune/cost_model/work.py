@@ -184,7 +184,7 @@ def _passes(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> I
             turned = [dense[d] for d in op.ints("perm")]
             conflict = conflict_of(out, turned, spec)
             yield VectorWork(1, elements, 1, elements, conflict=conflict)
-        case Family.RESHAPE:
+        case Family.RESHAPE | Family.SLICE | Family.PAD | Family.EXPAND:
             yield VectorWork(1, elements, 1, elements)
         case Family.CONV:
             yield from _depthwise(tiling, stage, tiles, out, spec)

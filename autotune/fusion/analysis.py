@@ -39,8 +39,10 @@ from autotune.fusion.nest import (
 from autotune.graph.op import Family, Op, OpKind
 from autotune.graph.winograd import POINTS
 
-PADDING = frozenset((Family.CONV, Family.WINOGRAD, Family.POOL, Family.SLIDE))
+PADDING = frozenset((Family.CONV, Family.WINOGRAD, Family.POOL, Family.SLIDE, Family.PAD))
 """What reads past its operand's borders."""
+STRIDED = frozenset((Family.TRANSPOSE, Family.SLICE, Family.PAD, Family.EXPAND))
+"""What strides over any operand can express, and no copy is needed for."""
 
 
 def analyse(group: Group) -> tuple[Nest, ...] | Rejection:
@@ -93,6 +95,8 @@ class _Builder:
         self.contractions: list[Contraction] = []
         self.located: dict[str, tuple[int, bool]] = {}
         self.load_keys: dict[Buffer, int] = {}
+        self.shared: set[int] = set()
+        """Buffers that a view shares with something else that reads its operand."""
 
     def build(self) -> Nest | Rejection:
         rejection = self._spread()
@@ -128,6 +132,10 @@ class _Builder:
         forced = set(forced_dims(root_op, self.types))
         self.footprints = {self.root: root_footprint(self.root_shape, frozenset(forced))}
         for op in reversed(self.ops):
+            if is_reversed(op) and op.inputs[0] in self.group.producer:
+                return Rejection(
+                    f"{op.name}: {op.kind} takes {op.inputs[0]!r} backwards; only DMA does that, from DRAM"
+                )
             footprint = list(self.footprints[op.output])
             for d in forced_dims(op, self.types):
                 extent = self.types[op.output].shape[d]
@@ -181,7 +189,7 @@ class _Builder:
                 continue
             if not self._outside(x):
                 continue
-            value = -math.inf if op.kind is OpKind.MAX_POOL else 0.0
+            value = padding_value(op)
             if masks.setdefault(x, value) != value:
                 return Rejection(f"{op.name}: consumers of {x!r} need different padding values")
         return masks
@@ -229,7 +237,7 @@ class _Builder:
 
     def _stage(self, op: Op, masks: dict[str, float]) -> tuple[str, ...]:
         """Append the stage of ``op``; returns the tensors of operators merged into it."""
-        if op.family in (Family.RESHAPE, Family.TRANSPOSE):
+        if op.family is Family.RESHAPE or op.family in STRIDED:
             self._rename(op, masks)
             return ()
         contraction = self._contraction(op)
@@ -273,7 +281,7 @@ class _Builder:
             return None
         need = input_footprint(op, index, self.footprints[op.output], self.types)
         axis = k_axis(op, index, self.types[x].shape) if contraction is not None else None
-        pad = -math.inf if op.kind is OpKind.MAX_POOL else 0.0
+        pad = padding_value(op)
         if contraction is None or axis is None or not self.contractions[contraction].chunkable:
             return self._load(x, need, None, pad)
         return self._load(x, need, (contraction, axis), pad)
@@ -384,7 +392,8 @@ class _Builder:
         return None if other in self.group.producer and other not in self.located else other
 
     def _in_place(self, op: Op, operands: tuple[int | None, ...]) -> int | None:
-        """A dying operand of the same shape whose buffer the result can take over."""
+        """A dying operand of the same shape whose buffer the result can take over, and nothing else
+        reads."""
         if op.family not in (Family.UNARY, Family.BINARY, Family.SOFTMAX):
             return None
         for x, loaded in zip(op.inputs, operands, strict=True):
@@ -397,6 +406,8 @@ class _Builder:
             if loaded is not None:
                 return loaded
             buffer, plain = self.located[x]
+            if buffer in self.shared:
+                continue
             if plain and self.footprints[x] == self.footprints[op.output]:
                 return buffer
         return None
@@ -429,24 +440,24 @@ class _Builder:
         return ()
 
     def _rename(self, op: Op, masks: dict[str, float]) -> None:
-        """A reshape or transpose: a view of its operand where strides can express it."""
+        """What only rearranges: a view of its operand where strides can express it."""
         x = op.inputs[0]
         footprint = self.footprints[op.output]
         need = input_footprint(op, 0, footprint, self.types)
         loaded = None
         if x not in self.group.producer:
-            loaded = self._load(x, need)
+            loaded = self._load_moved(op, need)
             buffer, plain = loaded, True
         else:
             buffer, plain = self.located[x]
             plain = plain and self.footprints[x] == need
-        is_view = op.output not in masks and (plain or op.family is Family.TRANSPOSE)
+        is_view = op.output not in masks and (plain or op.family in STRIDED)
         if not is_view:
             buffer = self._add(Buffer(BufferRole.VALUE, op.output, footprint))
-        self.located[op.output] = (
-            buffer,
-            plain and op.family is Family.RESHAPE if is_view else True,
-        )
+        elif self.uses[x] != 1 or x in self.stores:
+            self.shared.add(buffer)
+        dense = not is_view or (plain and _stays_dense(op, loaded is not None))
+        self.located[op.output] = (buffer, dense)
         self.stages.append(
             Stage(
                 op,
@@ -458,3 +469,38 @@ class _Builder:
                 mask=masks.get(op.output),
             )
         )
+
+    def _load_moved(self, op: Op, need: Footprint) -> int:
+        """The loaded operand of an operator that only rearranges. A slice that leaves elements out
+        or turns them round comes as it is wanted, element by element."""
+        if op.family is not Family.SLICE or set(op.ints("steps")) == {1}:
+            return self._load(op.inputs[0], need, None, padding_value(op))
+        sample = tuple(zip(op.ints("starts"), op.ints("steps"), strict=True))
+        footprint = self.footprints[op.output]
+        buffer = Buffer(BufferRole.LOAD, op.inputs[0], footprint, sample=sample)
+        if buffer not in self.load_keys:
+            self.load_keys[buffer] = self._add(buffer)
+        return self.load_keys[buffer]
+
+
+def padding_value(op: Op) -> float:
+    """What an operator reads outside of its operand."""
+    if op.family is Family.PAD:
+        return op.float("value")
+    return -math.inf if op.kind is OpKind.MAX_POOL else 0.0
+
+
+def is_reversed(op: Op) -> bool:
+    """Whether an operator takes its operand backwards along some axis."""
+    return op.family is Family.SLICE and min(op.ints("steps"), default=1) < 0
+
+
+def _stays_dense(op: Op, is_loaded: bool) -> bool:
+    """Whether a view of a dense operand is dense in its own shape too."""
+    match op.family:
+        case Family.SLICE:
+            return is_loaded or set(op.ints("steps")) <= {1}
+        case Family.RESHAPE | Family.PAD:
+            return True
+        case _:
+            return False

@@ -89,6 +89,9 @@ def forced_dims(op: Op, types: Mapping[str, TensorType]) -> frozenset[int]:
             | Family.POOL
             | Family.SLIDE
             | Family.TRANSPOSE
+            | Family.SLICE
+            | Family.PAD
+            | Family.EXPAND
         ):
             return frozenset()
         case _:
@@ -255,8 +258,23 @@ def input_footprint(
         case Family.TRANSPOSE:
             perm = op.ints("perm")
             return tuple(out[perm.index(d)] for d in range(len(shape)))
+        case Family.SLICE:
+            return tuple(_sampled(op, d, axis, shape[d]) for d, axis in enumerate(out))
+        case Family.PAD:
+            return tuple(
+                axis.windowed(1, before, 1)
+                for axis, before in zip(out, op.ints("before"), strict=True)
+            )
+        case Family.EXPAND:
+            return _broadcast(shape, out, out_shape)
         case _:
             assert_never(op.family)
+
+
+def _sampled(op: Op, d: int, axis: AxisMap, extent: int) -> AxisMap:
+    """What a slice reads along dimension ``d``; backwards, tiles begin where they end: all of it."""
+    step = op.ints("steps")[d]
+    return full(extent) if step < 0 else axis.windowed(step, -op.ints("starts")[d], 1)
 
 
 def hull(a: Footprint, b: Footprint, root_shape: tuple[int, ...]) -> Footprint:

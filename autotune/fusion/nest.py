@@ -47,6 +47,9 @@ class Buffer:
     chunk: tuple[int, int] | None = None
     pad: float = 0.0
     """Value of the parts of a loaded region that lie outside the tensor."""
+    sample: tuple[tuple[int, int], ...] = ()
+    """Per dimension the coordinate of element 0 and the hop to the next one, where DMA takes single
+    elements of the tensor: the footprint is then that of what they make. Empty: a rectangle."""
 
     @property
     def dims(self) -> frozenset[int]:
@@ -89,7 +92,7 @@ class Epilogue:
 class Stage:
     """One step of a nest. ``op`` is computed into buffer ``result``; ``operands`` are, for each
     input of ``op``, the loaded buffer, or None when the input is made inside the nest.
-    ``view`` stages (reshape, transpose) rename their operand instead of computing.
+    ``view`` stages (reshape, transpose, slice, …) rename their operand instead of computing.
     ``contraction`` numbers the stages that run on the matrix unit."""
 
     op: Op

@@ -29,6 +29,9 @@ class Family(StrEnum):
     CONCAT = "concat"
     RESHAPE = "reshape"
     TRANSPOSE = "transpose"
+    SLICE = "slice"
+    PAD = "pad"
+    EXPAND = "expand"
 
 
 class OpKind(StrEnum):
@@ -69,6 +72,9 @@ class OpKind(StrEnum):
     CONCAT = "concat"
     RESHAPE = "reshape"
     TRANSPOSE = "transpose"
+    SLICE = "slice"
+    PAD = "pad"
+    EXPAND = "expand"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +154,12 @@ OPERATORS: dict[OpKind, OpRow] = {
         OpRow(OpKind.CONCAT, Family.CONCAT, (1, 64), ("axis",)),
         OpRow(OpKind.RESHAPE, Family.RESHAPE, (1, 1), ("shape",)),
         OpRow(OpKind.TRANSPOSE, Family.TRANSPOSE, (1, 1), ("perm",)),
+        # y[i] = x[starts + i · steps], one of each per axis; a step may be negative, never 0
+        OpRow(OpKind.SLICE, Family.SLICE, (1, 1), ("starts", "steps", "sizes")),
+        # before and after: one per axis, ≥ 0; what is added holds value
+        OpRow(OpKind.PAD, Family.PAD, (1, 1), ("before", "after", "value")),
+        # axes of extent 1 stretched to shape, which has the operand's rank
+        OpRow(OpKind.EXPAND, Family.EXPAND, (1, 1), ("shape",)),
     )
 }
 

@@ -163,6 +163,21 @@ def _clip(op: Op, inputs: Inputs) -> Array:
     return np.asarray(np.minimum(np.maximum(inputs[0], low), high))
 
 
+def _slice(op: Op, inputs: Inputs) -> Array:
+    """Every element by its own index, so that no rule about ends of negative steps is needed."""
+    starts, steps, sizes = (op.ints(name) for name in ("starts", "steps", "sizes"))
+    picked = [
+        start + step * np.arange(size)
+        for start, step, size in zip(starts, steps, sizes, strict=True)
+    ]
+    return np.asarray(inputs[0][np.ix_(*picked)] if picked else inputs[0])
+
+
+def _pad(op: Op, inputs: Inputs) -> Array:
+    widths = tuple(zip(op.ints("before"), op.ints("after"), strict=True))
+    return np.pad(inputs[0], widths, constant_values=np.float32(op.float("value")))
+
+
 REFERENCE: dict[OpKind, Callable[[Op, Inputs], Array]] = {
     OpKind.CONV: _conv,
     OpKind.WINOGRAD_CONV: _winograd,
@@ -199,4 +214,7 @@ REFERENCE: dict[OpKind, Callable[[Op, Inputs], Array]] = {
     OpKind.CONCAT: lambda op, i: np.concatenate(i, axis=op.int("axis")),
     OpKind.RESHAPE: lambda op, i: i[0].reshape(op.ints("shape")),
     OpKind.TRANSPOSE: lambda op, i: i[0].transpose(op.ints("perm")),
+    OpKind.SLICE: _slice,
+    OpKind.PAD: _pad,
+    OpKind.EXPAND: lambda op, i: np.broadcast_to(i[0], op.ints("shape")).copy(),
 }

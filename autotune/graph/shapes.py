@@ -196,6 +196,38 @@ def _transpose(op: Op, shapes: tuple[Shape, ...]) -> Shape:
     return tuple(shapes[0][axis] for axis in perm)
 
 
+def _slice(op: Op, shapes: tuple[Shape, ...]) -> Shape:
+    x = shapes[0]
+    starts, steps, sizes = (op.ints(name) for name in ("starts", "steps", "sizes"))
+    if not len(starts) == len(steps) == len(sizes) == len(x):
+        raise _refuse(op, shapes, f"starts, steps and sizes must be {len(x)} integers each")
+    for axis, (extent, start, step, size) in enumerate(zip(x, starts, steps, sizes, strict=True)):
+        last = start + (size - 1) * step
+        if step == 0 or size < 1 or not (0 <= start < extent and 0 <= last < extent):
+            raise _refuse(
+                op,
+                shapes,
+                f"{size} elements from {start} on in steps of {step} are not in axis {axis}",
+            )
+    return sizes
+
+
+def _pad(op: Op, shapes: tuple[Shape, ...]) -> Shape:
+    rank = len(shapes[0])
+    if not rank:
+        raise _refuse(op, shapes, "a scalar has no axis to pad")
+    before = _tuple_of(op, shapes, "before", rank, 0)
+    after = _tuple_of(op, shapes, "after", rank, 0)
+    return tuple(n + b + a for n, b, a in zip(shapes[0], before, after, strict=True))
+
+
+def _expand(op: Op, shapes: tuple[Shape, ...]) -> Shape:
+    x, shape = shapes[0], op.ints("shape")
+    if len(shape) != len(x) or any(n not in (1, m) for n, m in zip(x, shape, strict=True)):
+        raise _refuse(op, shapes, f"does not stretch to {list(shape)}")
+    return shape
+
+
 SHAPE_RULES: dict[Family, Callable[[Op, tuple[Shape, ...]], Shape]] = {
     Family.CONV: _conv,
     Family.WINOGRAD: _winograd,
@@ -210,4 +242,7 @@ SHAPE_RULES: dict[Family, Callable[[Op, tuple[Shape, ...]], Shape]] = {
     Family.CONCAT: _concat,
     Family.RESHAPE: _reshape,
     Family.TRANSPOSE: _transpose,
+    Family.SLICE: _slice,
+    Family.PAD: _pad,
+    Family.EXPAND: _expand,
 }

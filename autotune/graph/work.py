@@ -66,5 +66,12 @@ def flops(op: Op, graph: Graph) -> int:
             return 15 * in_elements
         case Family.LAYER_NORM:
             return 8 * in_elements
-        case Family.CONCAT | Family.RESHAPE | Family.TRANSPOSE:
+        case (
+            Family.CONCAT
+            | Family.RESHAPE
+            | Family.TRANSPOSE
+            | Family.SLICE
+            | Family.PAD
+            | Family.EXPAND
+        ):
             return 0

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from autotune.fusion.footprint import Footprint, input_footprint
-from autotune.fusion.nest import Epilogue, Nest, Side, Stage, k_axis
+from autotune.fusion.nest import Buffer, Epilogue, Nest, Side, Stage, k_axis
 from autotune.graph.op import Family
 from autotune.graph.tensor import TensorType
 from autotune.isa.table import When
@@ -17,6 +17,7 @@ from autotune.lowering.operators import (
     compute,
     compute_chain,
     compute_contraction,
+    rearranged,
     winograd_back,
 )
 from autotune.lowering.tiles import (
@@ -171,17 +172,32 @@ class NestEmitter:
             origin[buffer.chunk[1]], sizes[buffer.chunk[1]] = piece
         tile = Tile(self._place(index, turn, tuple(sizes)), tuple(origin))
         view = tile.view if sizes else dense(tile.view.storage, (1,))
-        movement.load(
-            writer, view, self.tensor_index[buffer.tensor], coordinates(origin), buffer.pad
-        )
+        self._fill(writer, buffer, view, coordinates(origin))
         self.loaded[index] = tile
         return tile
+
+    def _fill(
+        self, writer: TileWriter, buffer: Buffer, view: View, at: list[tuple[int, int, int]]
+    ) -> None:
+        """From the coordinates ``at`` of the buffer's footprint on."""
+        tensor = self.tensor_index[buffer.tensor]
+        if not buffer.sample:
+            movement.load(writer, view, tensor, at, buffer.pad)
+            return
+        hops = [hop for _, hop in buffer.sample]
+        places = [
+            (start + hop * first, level, hop * step)
+            for (start, hop), (first, level, step) in zip(buffer.sample, at, strict=True)
+        ]
+        movement.sample(writer, view, tensor, places, hops, buffer.pad)
 
     def operand(self, stage: Stage, index: int) -> View:
         """The part of input ``index`` that the stage needs for the current tile."""
         op = stage.op
-        need = input_footprint(op, index, stage.footprint, self.types)
         buffer = stage.operands[index]
+        need = input_footprint(op, index, stage.footprint, self.types)
+        if buffer is not None and self.nest.buffers[buffer].sample:
+            need = stage.footprint
         tile = self.tiles[op.inputs[index]] if buffer is None else self.loaded[buffer]
         return tile.part(origin_of(need, self.segments), sizes_of(need, self.segments))
 
@@ -207,10 +223,10 @@ class NestEmitter:
     def _renamed(self, stage: Stage) -> Tile:
         source = self.operand(stage, 0)
         origin = origin_of(stage.footprint, self.segments)
-        if stage.op.family is Family.TRANSPOSE:
-            return Tile(source.permute(stage.op.ints("perm")), origin)
-        assert source.contiguous, f"{stage.op.name}: a reshape's view must be dense"
         sizes = sizes_of(stage.footprint, self.segments)
+        if stage.op.family is not Family.RESHAPE:
+            return Tile(rearranged(stage.op, source, sizes), origin)
+        assert source.contiguous, f"{stage.op.name}: a reshape's view must be dense"
         view = View(source.storage, source.offset, source.terms, sizes, row_major(sizes))
         return Tile(view, origin)
 

@@ -231,8 +231,8 @@ def compute(
             )
         case Family.CONCAT:
             movement.concat(writer, result, operands, op.int("axis"))
-        case Family.TRANSPOSE:
-            source = operands[0].permute(op.ints("perm"))
+        case Family.TRANSPOSE | Family.SLICE | Family.PAD | Family.EXPAND:
+            source = rearranged(op, operands[0], result.sizes)
             elementwise.unary(writer, UnaryFn.COPY, result, source)
         case Family.RESHAPE:
             _copy_reshaped(writer, op, result, operands[0])
@@ -240,6 +240,24 @@ def compute(
             raise AssertionError("its products run on the matrix unit")
         case _:
             assert_never(op.family)
+
+
+def rearranged(op: Op, source: View, sizes: tuple[int, ...]) -> View:
+    """The operand of an operator that strides can express, seen as its result of these sizes. DMA
+    has taken the steps of a slice already where the operand has its sizes."""
+    match op.family:
+        case Family.TRANSPOSE:
+            return source.permute(op.ints("perm"))
+        case Family.SLICE:
+            if source.sizes == sizes:
+                return source
+            for d, (size, step) in enumerate(zip(sizes, op.ints("steps"), strict=True)):
+                source = source.slice(d, 0, size, step)
+            return source
+        case Family.EXPAND:
+            return source.broadcast(sizes)
+        case _:
+            return source
 
 
 def _scalar(view: View) -> View:

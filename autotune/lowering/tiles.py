@@ -45,7 +45,8 @@ class Tile(NamedTuple):
                 continue
             minus = tuple([(level, -step) for level, step in own.terms])
             delta = add_terms(wanted.terms, minus)
-            terms = add_terms(terms, tuple([(level, step * stride) for level, step in delta]))
+            if stride:
+                terms = add_terms(terms, tuple([(level, step * stride) for level, step in delta]))
         view = self.view.moved(offset, terms)
         return View(view.storage, view.offset, view.terms, sizes, view.strides)
 

@@ -31,6 +31,9 @@ STYLES: dict[Family, str] = {
     Family.CONCAT: "move",
     Family.RESHAPE: "move",
     Family.TRANSPOSE: "move",
+    Family.SLICE: "move",
+    Family.PAD: "move",
+    Family.EXPAND: "move",
 }
 
 

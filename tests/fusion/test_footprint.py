@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from autotune.fusion.analysis import analyse
 from autotune.fusion.footprint import AxisMap, Footprint, full, hull, reshape_pairs
 from autotune.fusion.group import Group
-from autotune.fusion.nest import BufferRole, Nest, Rejection
+from autotune.fusion.nest import Buffer, BufferRole, Nest, Rejection
 from autotune.graph.graph import Graph
 from autotune.graph.op import OpKind
 from autotune.graph.reference import evaluate
@@ -19,6 +19,21 @@ from drawn_graphs import graphs
 def window(axis: AxisMap, start: tuple[int, ...], tile: tuple[int, ...], extent: int) -> slice:
     first = axis.offset if axis.dim is None else axis.scale * start[axis.dim] + axis.offset
     return slice(max(first, 0), min(first + axis.size(tile), extent))
+
+
+def _reached(
+    buffer: Buffer, start: tuple[int, ...], tile: tuple[int, ...], shape: tuple[int, ...]
+) -> list[np.ndarray]:
+    """Coordinates that a loaded buffer holds, per dimension of its tensor."""
+    if not buffer.sample:
+        axes = zip(buffer.footprint, shape, strict=True)
+        return [np.arange(n)[window(axis, start, tile, n)] for axis, n in axes]
+    found = []
+    for axis, (first, hop), n in zip(buffer.footprint, buffer.sample, shape, strict=True):
+        low = axis.offset if axis.dim is None else axis.scale * start[axis.dim] + axis.offset
+        at = first + hop * np.arange(low, low + axis.size(tile))
+        found.append(at[(at >= 0) & (at < n)])
+    return found
 
 
 def only_inside(
@@ -33,10 +48,7 @@ def only_inside(
         kept = np.full(shape, np.nan, np.float32)
         for buffer in nest.buffers:
             if buffer.role is BufferRole.LOAD and buffer.tensor == x:
-                box = tuple(
-                    window(axis, start, tile, n)
-                    for axis, n in zip(buffer.footprint, shape, strict=True)
-                )
+                box = np.ix_(*_reached(buffer, start, tile, shape))
                 kept[box] = values[box]
         found[x] = kept
     return found

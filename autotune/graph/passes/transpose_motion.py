@@ -33,6 +33,8 @@ def passes(op: Op, graph: Graph) -> bool:
     match op.family:
         case Family.UNARY | Family.REDUCE | Family.SLIDE | Family.SOFTMAX | Family.CONCAT:
             return True
+        case Family.SLICE | Family.PAD | Family.EXPAND:
+            return True
         case Family.BINARY:
             return all(x in graph.constants or len(graph.shape(x)) == rank for x in op.inputs)
         case Family.RESHAPE:
@@ -60,8 +62,13 @@ def moved_attrs(op: Op, graph: Graph) -> Mapping[str, AttrValue]:
             return {"axes": tuple(sorted(order.index(axis) for axis in op.ints("axes")))}
         case Family.SOFTMAX | Family.CONCAT | Family.SLIDE:
             return {**dict(op.attrs), "axis": order.index(op.int("axis"))}
-        case Family.RESHAPE:
+        case Family.RESHAPE | Family.EXPAND:
             return {"shape": tuple(shape[axis] for axis in order)}
+        case Family.SLICE | Family.PAD:
+            return {
+                name: tuple(value[axis] for axis in order) if isinstance(value, tuple) else value
+                for name, value in op.attrs
+            }
         case Family.TRANSPOSE:
             perm = op.ints("perm")
             return {"perm": tuple(order.index(perm[axis]) for axis in order)}
