@@ -153,12 +153,14 @@ class Grower:
         if len(flat) > 1:
             self.put(self.builder.add(OpKind.RESHAPE, x, shape=flat), flat)
 
-
     def slice(self, x: str) -> None:
         starts, steps, sizes = [], [], []
         for extent in self.shapes[x]:
             step = self.draw(st.sampled_from([1, 1, 1, 2, 3, -1, -2]))
-            first, last = self.draw(st.integers(0, extent - 1)), self.draw(st.integers(0, extent - 1))
+            first, last = (
+                self.draw(st.integers(0, extent - 1)),
+                self.draw(st.integers(0, extent - 1)),
+            )
             low, high = min(first, last), max(first, last)
             starts.append(low if step > 0 else high)
             steps.append(step)
@@ -176,9 +178,7 @@ class Grower:
         self.put(y, tuple(n + b + a for n, b, a in zip(shape, before, after, strict=True)))
 
     def expand(self, x: str) -> None:
-        shape = tuple(
-            self.draw(st.integers(1, 3)) if n == 1 else n for n in self.shapes[x]
-        )
+        shape = tuple(self.draw(st.integers(1, 3)) if n == 1 else n for n in self.shapes[x])
         self.put(self.builder.add(OpKind.EXPAND, x, shape=shape), shape)
 
 
