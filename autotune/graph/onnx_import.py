@@ -14,6 +14,7 @@ from autotune.graph.onnx_model import checked_nodes, read_model
 from autotune.graph.onnx_ops import CONSTANT_ONLY, TRANSLATIONS
 from autotune.graph.onnx_ops.folding import FOLDED, STATIC, fold, fold_shape, tensor_array
 from autotune.graph.onnx_ops.scope import Node, Scope, check_size
+from autotune.graph.onnx_weights import CutModel, CutTensor
 from autotune.graph.op import OpKind
 
 
@@ -38,26 +39,26 @@ def load_onnx(path: Path | str, dims: Mapping[str, int] | None = None) -> Graph:
     way out.
     """
     path = Path(path)
-    model, content = read_model(path)
+    model, apart = read_model(path)
     try:
-        return translate(model, path.stem, dims or {}, content)
+        return translate(model, path.stem, dims or {}, apart)
     except ModelError as error:
         one_line = str(error).replace("\n", "\\n")
         raise ModelError(f"{path}: {one_line}") from None
 
 
 def translate(
-    model: onnx.ModelProto, name: str, dims: Mapping[str, int], content: bytes | None = None
+    model: onnx.ModelProto, name: str, dims: Mapping[str, int], apart: CutModel | None = None
 ) -> Graph:
-    """The graph of a parsed model, whose dimensions are bound in place; ``content`` is it as
-    bytes, where they are at hand.
+    """The graph of a parsed model, whose dimensions are bound in place; ``apart`` is what was cut
+    from it.
 
     Raises ``ModelError`` without the file's name.
     """
-    nodes = checked_nodes(model, dims, content)
+    nodes = checked_nodes(model, dims, apart)
     outputs = [value.name for value in model.graph.output]
     consumed = {x for node in nodes for x in node.inputs} | set(outputs)
-    scope = _scope(model, nodes, name)
+    scope = _scope(model, nodes, name, {} if apart is None else apart.initializers)
     for node in nodes:
         _check_outputs(node, consumed)
         _translate_node(scope, node)
@@ -67,9 +68,19 @@ def translate(
     return graph
 
 
-def _scope(model: onnx.ModelProto, nodes: list[Node], name: str) -> Scope:
+def _scope(
+    model: onnx.ModelProto, nodes: list[Node], name: str, data: Mapping[int, memoryview]
+) -> Scope:
     """Initializers become known values, the other inputs become inputs of the graph."""
-    arrays = {t.name: tensor_array(f"initializer {t.name!r}", t) for t in model.graph.initializer}
+    stored = [
+        CutTensor(tensor, data[i]) if i in data else tensor
+        for i, tensor in enumerate(model.graph.initializer)
+    ]
+    names_of = [tensor.name for tensor in model.graph.initializer]
+    arrays = {
+        name: tensor_array(f"initializer {name!r}", tensor)
+        for name, tensor in zip(names_of, stored, strict=True)
+    }
     names = {value.name for value in model.graph.input} | {x for n in nodes for x in n.outputs}
     scope = Scope(GraphBuilder(name), arrays, frozenset(names | set(arrays)))
     for value in model.graph.input:

@@ -11,21 +11,23 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from autotune.errors import ModelError
 from autotune.graph.onnx_ops import CONSTANT_ONLY, TRANSLATIONS
 from autotune.graph.onnx_ops.scope import Node
+from autotune.graph.onnx_weights import CutModel, CutTensor, cut
 from autotune.graph.ordering import Circle, running_order
 
 OLDEST_OPSET = 9
 DEFAULT_DOMAINS = ("", "ai.onnx")
 
 
-def read_model(path: Path) -> tuple[onnx.ModelProto, bytes | None]:
-    """Parse a file, with its external tensor data, if it is ONNX at all; the file's bytes come
-    along where they are all of it."""
+def read_model(path: Path) -> tuple[onnx.ModelProto, CutModel | None]:
+    """Parse a file, with its external tensor data, if it is ONNX at all; the data of its large
+    tensors comes apart, where there are such."""
     try:
         content = path.read_bytes()
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
     try:
-        model = onnx.load_model_from_string(content)
+        apart = cut(content)
+        model = onnx.load_model_from_string(content if apart is None else apart.model)
     except DecodeError:
         raise ModelError(
             f"{path}: not an ONNX file, or cut short; export or copy it again"
@@ -34,30 +36,24 @@ def read_model(path: Path) -> tuple[onnx.ModelProto, bytes | None]:
         raise ModelError(
             f"{path}: not an ONNX file, or cut short: it has no graph or no opset; export it again"
         )
-    outside = [*model.graph.initializer, *_stored(model)]
-    alone = not any(map(onnx.external_data_helper.uses_external_data, outside))
     try:
         onnx.load_external_data_for_model(model, str(path.parent))
     except (OSError, ValueError, onnx.checker.ValidationError) as error:
         raise ModelError(f"{path}: its external data cannot be read: {first_line(error)}") from None
-    return model, content if alone else None
-
-
-def _stored(model: onnx.ModelProto) -> list[onnx.TensorProto]:
-    """The tensors that nodes hold; those in subgraphs are of operators that are refused."""
-    return [a.t for node in model.graph.node for a in node.attribute if a.HasField("t")]
+    return model, apart
 
 
 def checked_nodes(
-    model: onnx.ModelProto, dims: Mapping[str, int], content: bytes | None = None
+    model: onnx.ModelProto, dims: Mapping[str, int], apart: CutModel | None = None
 ) -> list[Node]:
-    """The nodes in execution order, after every check that needs no translation. ``content`` is
-    the model as bytes, where they are at hand.
+    """The nodes in execution order, after every check that needs no translation. ``apart`` is what
+    was cut from the model.
 
     Binds symbolic dimensions in ``model`` on the way. Raises ``ModelError``.
     """
     opset = _opset(model)
-    nodes = [_node(proto, index, opset) for index, proto in enumerate(model.graph.node)]
+    data = {} if apart is None else apart.attributes
+    nodes = [_node(proto, index, opset, data) for index, proto in enumerate(model.graph.node)]
     if not nodes:
         raise ModelError("the graph is empty: it has no operators")
     if model.graph.sparse_initializer:
@@ -70,10 +66,9 @@ def checked_nodes(
         protos = list(model.graph.node)
         del model.graph.node[:]
         model.graph.node.extend(protos[index] for index in order)
-        content = None
     bind_dims(model, dims)
-    try:  # as text where there is one: writing it again takes longer than all that checks it
-        onnx.checker.check_model(model if content is None or dims else content)
+    try:
+        onnx.checker.check_model(model if apart is None else apart.checkable(model, order))
     except onnx.checker.ValidationError as error:
         raise ModelError(f"not valid ONNX: {first_line(error)}; export it again") from None
     except UnicodeDecodeError:
@@ -126,12 +121,17 @@ def _opset(model: onnx.ModelProto) -> int:
     return int(max(versions))
 
 
-def _node(proto: onnx.NodeProto, index: int, opset: int) -> Node:
+def _node(
+    proto: onnx.NodeProto, index: int, opset: int, data: Mapping[tuple[int, int], memoryview]
+) -> Node:
     label = f"node {proto.name!r}" if proto.name else f"unnamed node #{index}"
     if not proto.output or not proto.output[0]:
         raise ModelError(f"{label}: {proto.op_type} has no output; the file is damaged")
     try:
         attrs = {a.name: onnx.helper.get_attribute_value(a) for a in proto.attribute}
+        for position, attribute in enumerate(proto.attribute):
+            if (index, position) in data:
+                attrs[attribute.name] = CutTensor(attribute.t, data[index, position])
     except ValueError as error:
         raise ModelError(f"{label}: {proto.op_type}: {first_line(error)}") from None
     return Node(

@@ -34,6 +34,7 @@ from autotune.runtime.published import Published
 from autotune.runtime.rules import ruled_choices
 from autotune.search.objective import Objective
 from autotune.search.plan import Plan
+from autotune.store.glance import may_hold_model
 from autotune.targets.library import target as open_target
 from autotune.targets.protocol import Target
 
@@ -91,7 +92,7 @@ class Session:
         self, found: Source, store: Store | Path | None, online: bool, options: OnlineOptions
     ) -> None:
         cache, model, records = ProgramCache(), None, None
-        if online or found.plan is None:
+        if online or (found.plan is None and not self._runs_unlearned(store)):
             records = self._opened(store) if store is None or isinstance(store, Path) else store
             if online or is_calibrated(records, self.target) or not runs_by_rule(self.target):
                 model = open_model(records, self.target)
@@ -107,6 +108,12 @@ class Session:
             self._trainer = online_trainer(
                 self._published, self.target, cache, records, model, objective, options
             )
+
+    def _runs_unlearned(self, store: Store | Path | None) -> bool:
+        """Whether there is nothing to plan by, and need not be."""
+        if not runs_by_rule(self.target) or not (store is None or isinstance(store, Path)):
+            return False
+        return not may_hold_model(store, self.target.spec.profile_id)
 
     def _opened(self, path: Path | None) -> Store:
         from autotune.store.store import Store  # a database, for planning and learning only

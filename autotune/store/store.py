@@ -14,9 +14,9 @@ from sqlalchemy import Connection, Row, delete, func, select, union
 from sqlalchemy.dialects.sqlite import insert
 
 from autotune.errors import StoreError
-from autotune.home import home
 from autotune.store.database import BUSY_SECONDS, Database
 from autotune.store.faults import ELSEWHERE
+from autotune.store.glance import store_file
 from autotune.store.info import StoreInfo
 from autotune.store.models import StoredModel
 from autotune.store.profiles import StoredProfile
@@ -24,8 +24,6 @@ from autotune.store.record_rows import from_rows, to_rows
 from autotune.store.records import Record
 from autotune.store.schema import MODELS, PROFILES, PROGRAMS, RECORDS, SCHEMA_VERSION, TEXTS
 from autotune.store.summary import summarise
-
-FILE_NAME = "autotune.db"
 
 MODELS_KEPT = 8
 """Versions of a profile's model that stay: a session that learns saves one every few minutes."""
@@ -60,8 +58,7 @@ class Store:
         ``busy_seconds`` is how long a write waits for another process. Raises ``StoreError`` for a
         file that is no store, has another schema version, or cannot be read and written.
         """
-        file = home() / FILE_NAME if path is None else Path(path)
-        return cls(Database(file, busy_seconds), clock)
+        return cls(Database(store_file(path), busy_seconds), clock)
 
     @classmethod
     def memory(cls, clock: Callable[[], float] = time.time) -> Store:

@@ -12,6 +12,7 @@ from onnx import numpy_helper
 from autotune.errors import ModelError
 from autotune.graph.onnx_ops.movement import target_shape
 from autotune.graph.onnx_ops.scope import AnyArray, Node, check_size
+from autotune.graph.onnx_weights import CutTensor
 
 Values = Sequence[AnyArray]
 Fold = Callable[[Node, Values], AnyArray]
@@ -41,7 +42,7 @@ def _axes(node: Node, values: Values) -> tuple[int, ...] | None:
 
 def _constant(node: Node, values: Values) -> AnyArray:
     for name, value in node.attrs.items():
-        if name == "value" and isinstance(value, onnx.TensorProto):
+        if name == "value" and isinstance(value, (onnx.TensorProto, CutTensor)):
             return tensor_array(node.label, value)
         if name in ("value_float", "value_floats"):
             return np.asarray(value, dtype=np.float32)
@@ -52,12 +53,17 @@ def _constant(node: Node, values: Values) -> AnyArray:
     )
 
 
-def tensor_array(label: str, tensor: onnx.TensorProto) -> AnyArray:
+def tensor_array(label: str, stored: onnx.TensorProto | CutTensor) -> AnyArray:
     """The value of a stored tensor, its size checked first."""
+    tensor = stored.tensor if isinstance(stored, CutTensor) else stored
     check_size(label, tuple(tensor.dims))
     _check_element_type(label, tensor.data_type)
     try:
-        return np.asarray(numpy_helper.to_array(tensor))
+        if not isinstance(stored, CutTensor):
+            return np.asarray(numpy_helper.to_array(tensor))
+        if tensor.data_type == onnx.TensorProto.FLOAT:  # copied: in the file it lies anywhere
+            return np.frombuffer(stored.data, "<f4").reshape(tuple(tensor.dims)).astype(np.float32)
+        return np.asarray(numpy_helper.to_array(stored.whole))
     except (ValueError, TypeError) as error:
         raise ModelError(
             f"{label}: the data of tensor {tensor.name!r} does not fit its shape "
@@ -74,7 +80,7 @@ def _constant_of_shape(node: Node, values: Values) -> AnyArray:
     shape = _ints(values[0])
     check_size(node.label, shape)
     given = node.attrs.get("value")
-    if not isinstance(given, onnx.TensorProto):
+    if not isinstance(given, (onnx.TensorProto, CutTensor)):
         return np.zeros(shape, dtype=np.float32)
     fill = tensor_array(node.label, given)
     return np.full(shape, fill.reshape(-1)[0], dtype=fill.dtype)

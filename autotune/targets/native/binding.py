@@ -21,18 +21,18 @@ from autotune.isa.table import (
 from autotune.isa.tile import row_major
 from autotune.targets.native.affine import Affine
 from autotune.targets.native.call import Call, Operand, Space
-from autotune.targets.native.codegen.elementwise import elementwise
-from autotune.targets.native.codegen.gemm import gemm, panel_width
+from autotune.targets.native.codegen.gemm import panel_width
 from autotune.targets.native.codegen.gemm_shape import (
     BiasAxis,
     GemmShape,
     VectorAxis,
     vector_axis,
 )
-from autotune.targets.native.codegen.reduction import Reduction, reduction
+from autotune.targets.native.codegen.recipe import Recipe
+from autotune.targets.native.codegen.reduction import Reduction
 from autotune.targets.native.codegen.vector_isa import VectorIsa
 from autotune.targets.native.codegen.vector_run import Load, Output, VectorRun
-from autotune.targets.native.codegen.winograd import TileTransform, tile_transform
+from autotune.targets.native.codegen.winograd import TileTransform
 from autotune.targets.native.packing import Packed, packed
 from autotune.targets.native.rectangle import Rectangle
 from autotune.targets.native.residence import NO_READS, TRANSFERS, Reads, Residence
@@ -142,7 +142,7 @@ class Binder:
             tuple(n for n, _ in touch.dims), (source.strides,), (Output(strides, 0),), (Load(0),)
         )
         target = Operand(Space.TENSOR, rectangle.tensor, rectangle.first, None, strides)
-        return Call(elementwise(run, isa), (source, target))
+        return Call(Recipe(run, isa), (source, target))
 
     def _product(self, leaf: Leaf, operands: dict[str, Operand], isa: VectorIsa) -> Call:
         shape = gemm_shape(leaf, operands)
@@ -153,7 +153,7 @@ class Binder:
             operands = {**operands, factor: Operand(Space.POOL, 0, constant.at)}
         numbers = (Affine.of(0, (leaf.instruction.get("k_level"), 1)),) if shape.numbers else ()
         return Call(
-            gemm(shape, isa),
+            Recipe(shape, isa),
             tuple(operands[name] for name in shape.operands),
             numbers,
             packed=constant,
@@ -216,7 +216,7 @@ def _reduction(leaf: Leaf, operands: dict[str, Operand], isa: VectorIsa) -> Call
     sizes = tuple(get(f"size{d}") for d in range(MAX_RANK))
     fn, accumulate = ReduceFn(get("fn")), bool(get("accumulate"))
     spec = Reduction(fn, sizes, dst.strides, src.strides, accumulate)
-    return Call(reduction(spec, isa), (dst, src))
+    return Call(Recipe(spec, isa), (dst, src))
 
 
 def tile_transform_of(
@@ -242,7 +242,7 @@ def tile_transform_of(
 def _transform(leaf: Leaf, operands: dict[str, Operand], isa: VectorIsa) -> Call:
     strides = {name: operand.strides for name, operand in operands.items()}
     spec = tile_transform_of(leaf.instruction, strides)
-    return Call(tile_transform(spec, isa), tuple(operands[name] for name in spec.operands))
+    return Call(Recipe(spec, isa), tuple(operands[name] for name in spec.operands))
 
 
 def _is_fp32(leaf: Leaf) -> bool:

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 from autotune.isa.table import Opcode
 from autotune.targets.native.affine import NOTHING, Affine
-from autotune.targets.native.codegen.micro_kernel import MicroKernel
+from autotune.targets.native.codegen.recipe import Recipe
 from autotune.targets.native.packing import Packed
 from autotune.targets.native.rectangle import InPlace
 from autotune.targets.native.touch import Alternation, Touch
@@ -50,7 +50,7 @@ class Call:
     ``packed`` is the constant that operands in the pool mean.
     """
 
-    kernel: MicroKernel | Opcode
+    kernel: Recipe | Opcode
     operands: tuple[Operand, ...]
     numbers: tuple[Affine, ...] = ()
     row: tuple[int | float, ...] = ()

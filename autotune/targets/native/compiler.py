@@ -1,6 +1,6 @@
 """The compiler: micro-kernels to addresses of native functions, by way of a cache on disk.
 
-IR → object code (``object_code``, in several threads) → ``object_cache`` → linked into memory here.
+Recipe → IR → object code (``object_code``, in several threads) → ``object_cache`` → linked into memory here.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 from autotune.errors import ProgramError
 from autotune.home import cache_folder
 from autotune.targets.native.codegen.micro_kernel import MicroKernel
+from autotune.targets.native.codegen.recipe import Recipe
 from autotune.targets.native.codegen.vector_isa import VectorIsa
 from autotune.targets.native.host import host, host_isa
 from autotune.targets.native.object_cache import ObjectCache
@@ -29,6 +30,9 @@ from autotune.targets.native.object_code import (
     symbol,
     target_machine,
 )
+
+Source = MicroKernel | Recipe
+"""What code is made of: a kernel's text, or what its text is written from when it is needed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -83,7 +87,7 @@ class Compiler:
         self.compiled = 0
         """Micro-kernels for which code was generated, not found in memory or on disk."""
 
-    def compile(self, kernels: Sequence[MicroKernel]) -> list[int]:
+    def compile(self, kernels: Sequence[Source]) -> list[int]:
         """Addresses of the kernels' functions, valid as long as this compiler exists; equal kernels
         have equal addresses. Raises ``ProgramError`` for a kernel that cannot be compiled."""
         loaded = self.load(kernels)
@@ -92,7 +96,7 @@ class Compiler:
                 self._pinned[kernel.digest] = function
         return loaded.addresses
 
-    def load(self, kernels: Sequence[MicroKernel]) -> LoadedCode:
+    def load(self, kernels: Sequence[Source]) -> LoadedCode:
         """As ``compile``, but the code is valid as long as what is returned, so that a search that
         tries many kernels does not fill memory (4 KiB each, or more)."""
         digests = [kernel.digest for kernel in kernels]
@@ -109,7 +113,7 @@ class Compiler:
                 self._loaded.update(functions)
         return LoadedCode(tuple(functions[digest] for digest in digests))
 
-    def _objects(self, kernels: dict[str, MicroKernel]) -> dict[str, bytes]:
+    def _objects(self, kernels: dict[str, Source]) -> dict[str, bytes]:
         """Object code by digest, from disk or made here."""
         found = {digest: self._cache.load(self._key(digest)) for digest in kernels}
         codes = {digest: code for digest, code in found.items() if code is not None}
@@ -123,7 +127,7 @@ class Compiler:
         self.compiled += len(missing)
         return codes
 
-    def _generate(self, kernel: MicroKernel) -> tuple[str, bytes]:
+    def _generate(self, kernel: Source) -> tuple[str, bytes]:
         try:
             generator = self._idle.pop()
         except IndexError:

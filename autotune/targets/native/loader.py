@@ -19,7 +19,7 @@ from autotune.kernels.engine import WORD_KERNELS, Words
 from autotune.kernels.native import NOWHERE, Stream
 from autotune.targets.native.binding import Binder
 from autotune.targets.native.call import Call, Operand, Space
-from autotune.targets.native.codegen.micro_kernel import MicroKernel
+from autotune.targets.native.codegen.recipe import Recipe
 from autotune.targets.native.codegen.vector_isa import VectorIsa
 from autotune.targets.native.compiler import Compiler
 from autotune.targets.native.packing import Packed
@@ -38,13 +38,13 @@ class Bound:
     streams: tuple[tuple[tuple[Node, ...], Mapping[int, Call]], ...]
 
     @property
-    def kernels(self) -> list[MicroKernel]:
+    def kernels(self) -> list[Recipe]:
         """The code that has to be generated, in the order of the calls."""
         return [
             call.kernel
             for _, calls in self.streams
             for call in calls.values()
-            if isinstance(call.kernel, MicroKernel)
+            if isinstance(call.kernel, Recipe)
         ]
 
 
@@ -86,7 +86,11 @@ def link(
     """Compile the kernels of all programs at once and pack each one's constants, given by name."""
     kernels = [kernel for bound in bounds for kernel in bound.kernels]
     code = None if compiler is None or not kernels else compiler.load(kernels)
-    addresses = {} if code is None else dict(zip(kernels, code.addresses, strict=True))
+    addresses = (
+        {}
+        if code is None
+        else dict(zip([kernel.digest for kernel in kernels], code.addresses, strict=True))
+    )
     return [
         _linked(bound, values, addresses, code)
         for bound, values in zip(bounds, constants, strict=True)
@@ -96,13 +100,13 @@ def link(
 def _linked(
     bound: Bound,
     constants: Mapping[str, npt.NDArray[np.float32]],
-    addresses: Mapping[MicroKernel, int],
+    addresses: Mapping[str, int],
     code: Any,
 ) -> Linked:
     program = bound.program
     calls = [call for _, table in bound.streams for call in table.values()]
     pool, offsets = _packed(program, calls, constants)
-    decoded = [call for call in calls if not isinstance(call.kernel, MicroKernel)]
+    decoded = [call for call in calls if not isinstance(call.kernel, Recipe)]
     words = Words(field_table([call.row for call in decoded]), program.tensors) if decoded else None
     places = [] if words is None else words.addresses()
     word_of = {id(call): place for call, place in zip(decoded, places, strict=True)}
@@ -110,8 +114,8 @@ def _linked(
     pool_base, absolute = count + 1, count + 2
 
     def address(call: Call) -> int:
-        if isinstance(call.kernel, MicroKernel):
-            return addresses[call.kernel]
+        if isinstance(call.kernel, Recipe):
+            return addresses[call.kernel.digest]
         return int(WORD_KERNELS[call.kernel])
 
     def base(call: Call, operand: Operand) -> tuple[int, int]:

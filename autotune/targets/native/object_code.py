@@ -18,6 +18,7 @@ from typing import Any
 
 from autotune.errors import ProgramError
 from autotune.targets.native.codegen.micro_kernel import SYMBOL, MicroKernel
+from autotune.targets.native.codegen.recipe import Recipe
 from autotune.targets.native.host import Machine
 
 OPTIONS = "opt=3 reloc=pic codemodel=small -disable-lsr"
@@ -44,31 +45,31 @@ class CodeGenerator:
         self._machine = machine
         self._target_machine = target_machine(machine)
 
-    def object(self, kernel: MicroKernel) -> bytes:
+    def object(self, kernel: MicroKernel | Recipe) -> bytes:
         """A relocatable object with the function ``symbol(kernel.digest)``. Raises ``ProgramError``
         for IR that LLVM refuses, and for calls of functions that are not ours to call."""
-        code = self._emit(kernel, True)
+        code = self._emit(kernel.written(), kernel.digest, True)
         refuse_undefined(code, kernel.digest)
         return code
 
     def assembly(self, kernel: MicroKernel) -> str:
         """The code as text, for people and tests."""
-        return self._emit(kernel, False).decode()
+        return self._emit(kernel, kernel.digest, False).decode()
 
-    def _emit(self, kernel: MicroKernel, as_object: bool) -> bytes:
+    def _emit(self, kernel: MicroKernel, digest: str, as_object: bool) -> bytes:
         import llvmlite.binding as llvm
 
         _refuse_declared(kernel)
-        text = kernel.ir.replace(f"@{SYMBOL}(", f"@{symbol(kernel.digest)}(")
+        text = kernel.ir.replace(f"@{SYMBOL}(", f"@{symbol(digest)}(")
         try:  # in a context of its own, which is what lets threads generate code side by side
             module = llvm.parse_assembly(text, llvm.create_context())
             module.verify()
         except RuntimeError as error:
-            raise ProgramError(f"micro-kernel {kernel.digest}: {error}") from error
+            raise ProgramError(f"micro-kernel {digest}: {error}") from error
         with llvm.ffi.OutputString() as message:
             buffer = _unlocked_emit()(self._target_machine, module, int(as_object), message)
             if not buffer:
-                raise ProgramError(f"micro-kernel {kernel.digest}: {message}")
+                raise ProgramError(f"micro-kernel {digest}: {message}")
         library = llvm.ffi.lib
         try:
             size = library.LLVMPY_GetBufferSize(buffer)

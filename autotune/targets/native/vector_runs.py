@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from autotune.isa.functions import BinaryFn, StageKind, UnaryFn
 from autotune.isa.table import CHAIN_STAGES, MAX_RANK, Opcode
 from autotune.targets.native.call import Call, Operand, Space
-from autotune.targets.native.codegen.elementwise import elementwise
+from autotune.targets.native.codegen.recipe import Recipe
 from autotune.targets.native.codegen.vector_isa import VectorIsa
 from autotune.targets.native.codegen.vector_run import (
     Binary,
@@ -106,7 +106,7 @@ class RunWriter:
             ),
             tuple(self._nodes),
         )
-        return Call(elementwise(run, isa), (*self._windows, *outputs))
+        return Call(Recipe(run, isa), (*self._windows, *outputs))
 
     def _is_read(self, output: Operand, touch: Touch, reads: Reads) -> bool:
         """Whether anyone may read a result behind the run: what is not in the scratchpad is."""

@@ -16,9 +16,12 @@ import pytest
 from numpy.typing import NDArray
 
 from autotune.errors import InputError, ProgramError
+from autotune.isa.functions import UnaryFn
 from autotune.targets.native.codegen.ir import FunctionWriter, vector
 from autotune.targets.native.codegen.micro_kernel import MicroKernel
+from autotune.targets.native.codegen.recipe import Recipe
 from autotune.targets.native.codegen.vector_isa import AVX2, NEON, SSE2, VECTOR_ISAS, VectorIsa
+from autotune.targets.native.codegen.vector_run import Load, Output, Unary, VectorRun
 from autotune.targets.native.compiler import Compiler
 from autotune.targets.native.host import GENERIC, available, host_isa
 from autotune.targets.native.object_cache import ObjectCache
@@ -347,3 +350,30 @@ def test_without_llvmlite_the_engine_says_that_it_is_not_available() -> None:
         "from autotune.targets.native.host import available; sys.exit(available())"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_code_is_found_by_its_recipe_and_no_text_is_written_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = VectorRun((64,), ((1,),), (Output((1,), 1),), (Load(0), Unary(UnaryFn.RELU, 0)))
+    Compiler(cache_dir=folder).load([Recipe(run, host_isa())])
+
+    def written(recipe: Recipe) -> MicroKernel:
+        raise AssertionError(f"{recipe} is written though its code is there")
+
+    monkeypatch.setattr(Recipe, "written", written)
+    second = Compiler(cache_dir=folder)
+    assert second.load([Recipe(run, host_isa())]).addresses
+    assert second.compiled == 0
+
+
+def test_recipes_that_differ_in_a_constant_a_set_or_a_generator_have_code_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clips = [Unary(UnaryFn.CLIP, 0, low, 6.0) for low in (0.0, -0.0, 1.0)]
+    runs = [VectorRun((64,), ((1,),), (Output((1,), 1),), (Load(0), clip)) for clip in clips]
+    recipes = [Recipe(run, isa) for run in runs for isa in (AVX2, SSE2)]
+    digests = {recipe.digest for recipe in recipes}
+    assert len(digests) == len(recipes)
+    monkeypatch.setattr("autotune.targets.native.codegen.recipe.generators_version", lambda: "next")
+    assert Recipe(runs[0], AVX2).digest not in digests

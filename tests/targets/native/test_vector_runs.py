@@ -15,7 +15,7 @@ from autotune.isa.program import Instruction, Program, Role
 from autotune.isa.table import Opcode
 from autotune.targets.native.binding import FAR_BYTES
 from autotune.targets.native.call import Call, Space
-from autotune.targets.native.codegen.micro_kernel import MicroKernel
+from autotune.targets.native.codegen.recipe import Recipe
 from autotune.targets.native.codegen.vector_isa import AVX2
 from autotune.targets.native.compiler import Compiler
 from autotune.targets.native.host import available
@@ -59,7 +59,7 @@ def between(*work: Instruction, stored: int = OUT) -> Program:
 
 def generated(given: Program) -> list[Call]:
     ((_, calls),) = bind(given, AVX2).streams
-    return [call for call in calls.values() if isinstance(call.kernel, MicroKernel)]
+    return [call for call in calls.values() if isinstance(call.kernel, Recipe)]
 
 
 def taps() -> list[Instruction]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 
 from autotune.errors import ProgramError
 from autotune.targets.native.codegen.gemm_blocking import Blocking, Panels, RowTiles, best_blocking
@@ -42,7 +42,6 @@ def panel_width(shape: GemmShape, isa: VectorIsa) -> int:
     return best_blocking(loops, isa).width
 
 
-@lru_cache(maxsize=256)  # groups repeat in a network, with other tensors
 def gemm(shape: GemmShape, isa: VectorIsa) -> MicroKernel:
     """The kernel of a MATMUL; operands are ``shape.operands``, numbers ``shape.numbers``. c may be
     r (with the same strides), and overlaps no other operand. Raises ProgramError for panels that do

@@ -26,6 +26,10 @@ class MicroKernel:
     def __post_init__(self) -> None:
         assert f"@{SYMBOL}(" in self.ir, "a micro-kernel without its function"
 
+    def written(self) -> MicroKernel:
+        """Itself: it is text already, and not a recipe for it."""
+        return self
+
     @property
     def digest(self) -> str:
         """32 hex digits over the text: equal code has an equal digest."""

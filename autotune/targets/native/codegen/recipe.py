@@ -1,0 +1,58 @@
+"""A micro-kernel by what it is made of, a generator's constants: what calls hold and code is kept
+under. Text is written only where there is no code of it yet: that takes far longer than a look."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import assert_never
+
+from autotune.isa import functions
+from autotune.targets.native.codegen.elementwise import elementwise
+from autotune.targets.native.codegen.gemm import gemm
+from autotune.targets.native.codegen.gemm_shape import GemmShape
+from autotune.targets.native.codegen.micro_kernel import MicroKernel
+from autotune.targets.native.codegen.reduction import Reduction, reduction
+from autotune.targets.native.codegen.vector_isa import VectorIsa
+from autotune.targets.native.codegen.vector_run import VectorRun
+from autotune.targets.native.codegen.winograd import TileTransform, tile_transform
+
+Constants = GemmShape | VectorRun | Reduction | TileTransform
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The constants of one of the generators, and the instruction set to write for."""
+
+    constants: Constants
+    isa: VectorIsa
+
+    def written(self) -> MicroKernel:
+        """The text. Raises ``ProgramError`` for constants that no kernel can have."""
+        match self.constants:
+            case GemmShape():
+                return gemm(self.constants, self.isa)
+            case VectorRun():
+                return elementwise(self.constants, self.isa)
+            case Reduction():
+                return reduction(self.constants, self.isa)
+            case TileTransform():
+                return tile_transform(self.constants, self.isa)
+            case _:
+                assert_never(self.constants)
+
+    @cached_property
+    def digest(self) -> str:
+        """32 hex digits over the constants and the generators: equal ones mean equal code."""
+        text = f"{self.constants!r} {self.isa!r} {generators_version()}"
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@cache
+def generators_version() -> str:
+    """Of all that decides what is written for given constants: a hash of the generators' sources,
+    so that code of other generators is never taken, whoever forgot to raise a number."""
+    sources = [*sorted(Path(__file__).parent.glob("*.py")), Path(functions.__file__)]
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()
