@@ -16,6 +16,7 @@ CHECKED := autotune datasets benchmarks tests setup.py
 KERNEL_SOURCES := $(shell find kernels -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
 SCALESIM := .bench/scalesim
 CPU_PEERS := .bench/cpu
+TVM := .bench/tvm
 INSTALLED := $(VENV)/.installed
 BUILT := $(VENV)/.built
 say = @printf '\033[1m==> %s\033[0m\n' $(1)
@@ -26,7 +27,7 @@ TARGET ?= edge
 BUDGET ?=
 DEMO := demo
 
-.PHONY: help env demo test check bench bench-systolic bench-cpu bench-compile fuzz lint format types layers tests fast-tests wheel-test clean
+.PHONY: help env demo test check bench bench-systolic bench-cpu bench-compile bench-tuning fuzz lint format types layers tests fast-tests wheel-test clean
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -66,6 +67,10 @@ bench-cpu: $(BUILT) $(CPU_PEERS)/.installed ## native engine against ONNX Runtim
 bench-compile: $(BUILT) ## CPU time from a file to programs and to a first result, and of starting
 	$(call say,"benchmarking the way from a network to its first result")
 	@$(PY) benchmarks/compile_path.py $(if $(JSON),--json $(JSON))
+
+bench-tuning: $(BUILT) $(TVM)/.installed ## our search against TVM's MetaSchedule, one operator at a time (calibrate cpu:1 first)
+	$(call say,"tuning single operators with autotune and TVM")
+	@$(PY) benchmarks/tuning.py --markdown docs/figures-tuning.md $(if $(JSON),--json $(JSON))
 
 lint: $(BUILT)
 	$(call say,"checking format and lint (ruff)")
@@ -120,6 +125,12 @@ $(CPU_PEERS)/.installed: benchmarks/cpu.txt | $(INSTALLED)
 	$(call say,"installing ONNX Runtime and OpenVINO in an environment of their own $(CPU_PEERS)")
 	@$(PY) -m venv --clear $(CPU_PEERS)
 	@$(CPU_PEERS)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
+	@touch $@
+
+$(TVM)/.installed: benchmarks/tvm.txt | $(INSTALLED)
+	$(call say,"installing TVM in an environment of its own $(TVM)")
+	@$(PY) -m venv --clear $(TVM)
+	@$(TVM)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
 	@touch $@
 
 # The editable install has compiled them already: again only if a source is newer than a module.

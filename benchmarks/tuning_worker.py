@@ -1,0 +1,78 @@
+"""Tunes an ONNX file with our search, or opens it by rule, or times either; for `tuning.py`.
+
+Arguments: `rule`, `search`, `time-rule` or `time-search`, the folder of `task.onnx`, trials (ignored).
+Prints one JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from autotune import Session, api
+from autotune.errors import AutotuneError
+
+TARGET = "cpu:1"
+PLAN = "task.plan"
+MEASURE = 16
+"""Measurements beyond the first of each group."""
+SECONDS = 0.5
+"""Of timed runs."""
+
+
+def by_rule(folder: Path) -> Session:
+    """A session without a plan, and with a store that knows nothing."""
+    return Session(folder / "task.onnx", target=TARGET, store=folder / "empty.db")
+
+
+def search(folder: Path) -> dict[str, float]:
+    """Seconds of the search, from the file to the plan."""
+    start = time.perf_counter()
+    result = api.search(folder / "task.onnx", TARGET, measure=MEASURE, out=folder / PLAN)
+    return {"seconds": time.perf_counter() - start, "measurements": result.measurements}
+
+
+def rule(folder: Path) -> dict[str, float]:
+    """Seconds from the file to a session that can run."""
+    start = time.perf_counter()
+    by_rule(folder)
+    return {"seconds": time.perf_counter() - start, "measurements": 0}
+
+
+def timed(session: Session) -> dict[str, float]:
+    """Seconds of the fastest run."""
+    (name,) = session.graph.inputs
+    shape = session.graph.shape(name)
+    feeds = {name: np.random.default_rng(0).standard_normal(shape, dtype=np.float32)}
+    best, end = float("inf"), time.perf_counter() + SECONDS
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        session.run(feeds)
+        best = min(best, time.perf_counter() - start)
+    return {"seconds": best}
+
+
+def main() -> None:
+    """Do what the first argument says."""
+    mode, folder = sys.argv[1], Path(sys.argv[2])
+    try:
+        match mode:
+            case "rule":
+                found = rule(folder)
+            case "search":
+                found = search(folder)
+            case "time-rule":
+                found = timed(by_rule(folder))
+            case _:
+                found = timed(Session(folder / PLAN, target=TARGET))
+    except AutotuneError as error:
+        sys.exit(f"error: {error}")
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
