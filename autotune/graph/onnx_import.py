@@ -35,7 +35,8 @@ def load_onnx(path: Path | str, dims: Mapping[str, int] | None = None) -> Graph:
     """Read, check and translate an ONNX file (opset 9 and up).
 
     ``dims`` binds symbolic dimensions by name (an unnamed one is called ``input:axis``). Inputs
-    and outputs keep their ONNX names. Raises ``ModelError`` naming the file, the place and the
+    and outputs keep their ONNX names. Weights are parts of the file in memory, aligned or not, until
+    ``simplify``. Raises ``ModelError`` naming the file, the place and the
     way out.
     """
     path = Path(path)

@@ -44,7 +44,7 @@ def network_of(table: ProgramTable) -> Network:
             Part(step.program, step.bindings) for step in table.steps if isinstance(step, GroupStep)
         ),
         views,
-        table.constants,
+        graph.constants,
         tuple(graph.inputs),
         tuple(graph.outputs),
         {x: graph.shape(x) for x in (*graph.inputs, *graph.outputs)},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -56,20 +57,24 @@ class ViewStep:
 Step = GroupStep | ViewStep
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ProgramTable:
-    """A network ready to run on one machine: steps in execution order and prepared constants.
+    """A network ready to run on one machine: steps in execution order and constants.
 
     Immutable, so a run that holds one is never disturbed by the next being published.
     """
 
     graph: Graph
     steps: tuple[Step, ...]
-    constants: Mapping[str, Array]
     plan_version: int = 0
     model_version: int = 0
     executable: Executable | None = None
     """All steps as one native call, on targets that have that."""
+
+    @cached_property
+    def constants(self) -> Mapping[str, Array]:
+        """Constants as programs take them one by one: dense and read-only."""
+        return {name: _frozen(value) for name, value in self.graph.constants.items()}
 
     @property
     def versions(self) -> tuple[int, int]:
@@ -131,8 +136,7 @@ def compile_table(
         _step(choice, released, spec, cache)
         for choice, released in zip(ordered, releases, strict=True)
     )
-    constants = {name: _frozen(value) for name, value in graph.constants.items()}
-    return ProgramTable(graph, steps, constants, plan_version, model_version)
+    return ProgramTable(graph, steps, plan_version, model_version)
 
 
 def _ordered(graph: Graph, choices: tuple[Choice, ...]) -> tuple[Choice, ...]:
@@ -190,6 +194,6 @@ def _step(
 
 
 def _frozen(value: Array) -> Array:
-    view = np.ascontiguousarray(value, dtype=np.float32).view()
+    view = np.require(value, np.float32, ["C", "A"]).view()
     view.setflags(write=False)
     return view

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -61,8 +62,8 @@ def tensor_array(label: str, stored: onnx.TensorProto | CutTensor) -> AnyArray:
     try:
         if not isinstance(stored, CutTensor):
             return np.asarray(numpy_helper.to_array(tensor))
-        if tensor.data_type == onnx.TensorProto.FLOAT:  # copied: in the file it lies anywhere
-            return np.frombuffer(stored.data, "<f4").reshape(tuple(tensor.dims)).astype(np.float32)
+        if tensor.data_type == onnx.TensorProto.FLOAT and sys.byteorder == "little":
+            return np.frombuffer(stored.data, np.float32).reshape(tuple(tensor.dims))
         return np.asarray(numpy_helper.to_array(stored.whole))
     except (ValueError, TypeError) as error:
         raise ModelError(

@@ -147,9 +147,10 @@ class _Writer:
             return self.forms[tensor, order]
         same = order == tuple(range(len(order)))
         if tensor in self.graph.constants:
+            # a view: who needs it dense copies it once, who rearranges it anyway never does
             value = self.graph.constants[tensor].transpose(order)
             name = tensor if same else self._fresh(f"{tensor}.channels_last")
-            self.forms[tensor, order] = self.builder.constant(np.ascontiguousarray(value), name)
+            self.forms[tensor, order] = self.builder.constant(value, name)
             return self.forms[tensor, order]
         if not same:
             return self._transposed(tensor, order)

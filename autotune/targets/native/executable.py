@@ -5,7 +5,7 @@ The session makes one of each program table that it publishes, and runs it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +35,7 @@ class Part:
 @dataclass(frozen=True, slots=True)
 class Network:
     """What a plan computes: parts in order; ``views`` maps a tensor to the one whose memory it
-    shares; ``shapes`` are of inputs and outputs; constants are C-contiguous."""
+    shares; ``shapes`` are of inputs and outputs; constants lie in memory as they may."""
 
     parts: tuple[Part, ...]
     views: Mapping[str, str]
@@ -68,27 +68,35 @@ class Executable:
         self._direct = _direct_outputs(network)
         self.arena, self._pointers = _places(network, self._direct)
         linked = _linked(network, bounds, compiler)
+        self._dense: dict[str, Floats] = {}
         programs = [
-            (one.streams, one.renumbered(self._table(part)))
-            for one, part in zip(linked, network.parts, strict=True)
+            (one.streams, one.renumbered(self._table(part, bound.read_in_place)))
+            for one, bound, part in zip(linked, bounds, network.parts, strict=True)
         ]
-        self._plan = Plan(programs, pool, (linked, dict(network.constants)))
+        self._plan = Plan(programs, pool, (linked, self._dense))
         self._memory = aligned_floats(self.arena.size_bytes // 4 + ALIGNMENT_BYTES)
         self._memory_address = self._memory.ctypes.data
         self._made = [(x, OutputMemory(network.shapes[x])) for x in self._direct]
         self._only_made = tuple(network.outputs) == self._direct
         self.part_count = len(network.parts)
 
-    def _table(self, part: Part) -> list[tuple[int, int]]:
-        """Pointer and byte of every tensor of a part."""
+    def _table(self, part: Part, read: Container[int]) -> list[tuple[int, int]]:
+        """Pointer and byte of every tensor of a part; of constants, those that are ``read``."""
         found = []
-        for tensor in part.program.tensors:
+        for number, tensor in enumerate(part.program.tensors):
             root = self._network.root(part.names[tensor.name])
-            constant = self._network.constants.get(root)
-            found.append(
-                self._pointers[root] if constant is None else (NOWHERE, constant.ctypes.data)
-            )
+            if root not in self._network.constants:
+                found.append(self._pointers[root])
+            else:
+                found.append((NOWHERE, self._constant(root) if number in read else 0))
         return found
+
+    def _constant(self, root: str) -> int:
+        """The address of a constant, made dense where it is not."""
+        if root not in self._dense:
+            value = self._network.constants[root]
+            self._dense[root] = np.require(value, np.float32, ["C", "A"])
+        return self._dense[root].ctypes.data
 
     def run(
         self, inputs: Mapping[str, Floats], nanoseconds: npt.NDArray[np.int64] | None = None

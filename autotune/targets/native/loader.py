@@ -38,6 +38,17 @@ class Bound:
     streams: tuple[tuple[tuple[Node, ...], Mapping[int, Call]], ...]
 
     @property
+    def read_in_place(self) -> frozenset[int]:
+        """Numbers of the tensors that calls reach in their own memory, and not packed."""
+        return frozenset(
+            operand.number
+            for _, calls in self.streams
+            for call in calls.values()
+            for operand in call.operands
+            if operand.space is Space.TENSOR
+        )
+
+    @property
     def kernels(self) -> list[Recipe]:
         """The code that has to be generated, in the order of the calls."""
         return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
+from autotune.isa.tile import row_major
 from autotune.targets.native.affine import Affine
 from autotune.targets.native.tree import Leaf
 
@@ -53,20 +55,50 @@ class Packed:
         return Affine.of(0, *pairs)
 
     def pack(self, tensor: Floats, target: Floats) -> None:
-        """Fill ``target``, ``elements`` floats, from the tensor's array."""
-        flat = tensor.reshape(-1)[self.first :]
-        axes = [(n, s) for _, n, s in self.moves] + [self.lanes, *self.depths]
-        view = as_strided(flat, [n for n, _ in axes], [4 * s for _, s in axes], writeable=False)
+        """Fill ``target``, ``elements`` floats, from the tensor's array, however it lies in memory:
+        one that was transposed is read where it is."""
+        axes = [(n, s) for _, n, s in self.moves] + [*self.depths, self.lanes]
+        view = _walked(tensor, self.first, axes)
         loops, extent = len(self.moves), self.lanes[0]
-        depth = prod(n for n, _ in self.depths)
-        rows = view.reshape(*view.shape[:loops], extent, depth)
-        missing = -extent % self.width
-        if missing:
-            rows = np.concatenate(
-                [rows, np.zeros((*rows.shape[:loops], missing, depth), np.float32)], axis=loops
-            )
-        panels = rows.reshape(*rows.shape[:loops], -1, self.width, depth)
-        target[:] = np.swapaxes(panels, -1, -2).reshape(-1)
+        full, rest = divmod(extent, self.width)
+        shape = (*view.shape[:loops], -1, *view.shape[loops:-1], self.width)
+        panels = np.moveaxis(target.reshape(shape), loops, -2)
+        whole = view[..., : extent - rest]
+        panels[..., :full, :] = whole.reshape(*whole.shape[:-1], full, self.width)
+        if rest:
+            panels[..., full, :rest] = view[..., extent - rest :]
+            panels[..., full, rest:] = 0
+
+
+def _walked(tensor: Floats, first: int, axes: Sequence[tuple[int, int]]) -> Floats:
+    """The view [extent, …] of a tensor that begins at element ``first`` in C order and walks by
+    (extent, step) in C order."""
+    start = np.unravel_index(first, tensor.shape)
+    strides = _byte_strides(tensor, [int(i) for i in start], axes)
+    if strides is None:
+        tensor = np.ascontiguousarray(tensor)
+        strides = [4 * step for _, step in axes]
+    begin = tensor[tuple(slice(int(i), None) for i in start)]
+    return as_strided(begin, [n for n, _ in axes], strides, writeable=False)
+
+
+def _byte_strides(
+    tensor: Floats, reached: list[int], axes: Sequence[tuple[int, int]]
+) -> list[int] | None:
+    """The steps of a walk in an array as it lies in memory: each one along a single axis, which
+    all together never leave (``reached`` is where the walk begins). None if one does not."""
+    dense, found = row_major(tensor.shape), []
+    for extent, step in axes:
+        axis = next((a for a, stride in enumerate(dense) if stride <= step), None)
+        if extent == 1 or axis is None:
+            found.append(0)
+            continue
+        count, left = divmod(step, dense[axis])
+        reached[axis] += count * (extent - 1)
+        if left or reached[axis] >= tensor.shape[axis]:
+            return None
+        found.append(count * tensor.strides[axis])
+    return found
 
 
 def packed(
