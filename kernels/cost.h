@@ -37,12 +37,19 @@ static int unary_class(int fn) {
     switch (fn) {
     case UN_SQRT: case UN_RSQRT: case UN_RECIPROCAL: return DIVIDE;
     case UN_SIGMOID: case UN_TANH: case UN_ERF: case UN_GELU: case UN_GELU_TANH: case UN_EXP: case UN_LOG:
+    case UN_ELU: case UN_SOFTPLUS:
         return TRANSCENDENTAL;
-    default: return SIMPLE;
+    default: return fn >= UN_SIN ? TRANSCENDENTAL : SIMPLE;
     }
 }
 
-static int binary_class(int fn) { return fn == BI_DIV ? DIVIDE : fn == BI_POW ? TRANSCENDENTAL : SIMPLE; }
+static int binary_class(int fn) {
+    switch (fn) {
+    case BI_DIV: case BI_MOD: case BI_FMOD: return DIVIDE;
+    case BI_POW: return TRANSCENDENTAL;
+    default: return SIMPLE;
+    }
+}
 
 static int cost_class(const Word *w) {
     switch (w->opcode) {

@@ -2,26 +2,7 @@
 #ifndef AUTOTUNE_LANES_H
 #define AUTOTUNE_LANES_H
 
-#include <math.h>
-
-#include "word.h"
-
-/* Function codes; values as in autotune.isa.table. */
-enum { UN_COPY, UN_RELU, UN_LEAKY_RELU, UN_CLIP, UN_SIGMOID, UN_TANH, UN_ERF, UN_GELU, UN_GELU_TANH,
-       UN_EXP, UN_LOG, UN_SQRT, UN_RSQRT, UN_RECIPROCAL, UN_NEG, UN_ABS, UN_SQUARE, UN_AFFINE };
-enum { BI_ADD, BI_SUB, BI_MUL, BI_DIV, BI_MAXIMUM, BI_MINIMUM, BI_POW };
-enum { RE_SUM, RE_MAX };
-
-/* As in numpy, a NaN in either operand is the result. */
-ALWAYS_INLINE float larger(float x, float y) { return x < y || y != y ? y : x; }
-ALWAYS_INLINE float smaller(float x, float y) { return x > y || y != y ? y : x; }
-ALWAYS_INLINE float clipped(float x, float low, float high) {
-    x = x < low ? low : x;
-    return x > high ? high : x;
-}
-
-#define SQRT_HALF 0.70710678118654752f
-#define SQRT_2_OVER_PI 0.79788456080286536f
+#include "functions.h"
 
 #define EACH(EXPR)                                                                 \
     if (ds == 1 && ss == 1) {                                                      \
@@ -30,6 +11,10 @@ ALWAYS_INLINE float clipped(float x, float low, float high) {
         for (int64_t i = 0; i < n; i++) { float x = s[i * ss]; d[i * ds] = (EXPR); } \
     }                                                                              \
     break
+
+static void library_row(Function *f, int64_t n, float *d, int64_t ds, const float *s, int64_t ss) {
+    for (int64_t i = 0; i < n; i++) d[i * ds] = f(s[i * ss]);
+}
 
 ALWAYS_INLINE void unary_row(int fn, float p0, float p1, int64_t n, float *d, int64_t ds,
                              const float *s, int64_t ss) {
@@ -52,6 +37,14 @@ ALWAYS_INLINE void unary_row(int fn, float p0, float p1, int64_t n, float *d, in
     case UN_ABS: EACH(fabsf(x));
     case UN_SQUARE: EACH(x * x);
     case UN_AFFINE: EACH(p0 * x + p1);
+    case UN_FLOOR: EACH(floorf(x));
+    case UN_CEIL: EACH(ceilf(x));
+    case UN_ROUND: EACH(rintf(x));
+    case UN_TRUNC: EACH(truncf(x));
+    case UN_SIGN: EACH(sign_of(x));
+    case UN_ELU: EACH(x < 0.0f ? p0 * expm1f(x) : p1 * x);
+    case UN_SOFTPLUS: EACH(softplus(x));
+    default: library_row(LIBRARY[fn - UN_SIN], n, d, ds, s, ss);
     }
 }
 #undef EACH
@@ -83,6 +76,13 @@ ALWAYS_INLINE void binary_row(int fn, int64_t n, float *d, int64_t ds, const flo
     case BI_MAXIMUM: PAIRS(larger(x, y));
     case BI_MINIMUM: PAIRS(smaller(x, y));
     case BI_POW: PAIRS(powf(x, y));
+    case BI_EQUAL: PAIRS(x == y ? 1.0f : 0.0f);
+    case BI_LESS: PAIRS(x < y ? 1.0f : 0.0f);
+    case BI_LESS_EQUAL: PAIRS(x <= y ? 1.0f : 0.0f);
+    case BI_MOD: PAIRS(modulo(x, y));
+    case BI_FMOD: PAIRS(fmodf(x, y));
+    case BI_KEEP_IF: PAIRS(keep_if(x, y));
+    case BI_KEEP_UNLESS: PAIRS(keep_unless(x, y));
     }
 }
 #undef PAIRS
@@ -142,26 +142,51 @@ VERSIONS(elementwise, (const Word *w, float *d, const float *l, const float *r),
 
 #define PARTS 16 /* partial sums of a row: vectors, and an error that grows with n / 16 */
 
-ALWAYS_INLINE float folded_row(int fn, int64_t n, const float *s, int64_t ss) {
+ALWAYS_INLINE float joined(int fn, float x, float y) {
+    switch (fn) {
+    case RE_SUM: return x + y;
+    case RE_MAX: return larger(x, y);
+    case RE_MIN: return smaller(x, y);
+    default: return x * y;
+    }
+}
+
+/* `fn` is a constant wherever this is written out. */
+ALWAYS_INLINE float folded_by(int fn, int64_t n, const float *s, int64_t ss) {
     float total = s[0];
     int64_t i = 1;
     if (ss == 1 && n >= 2 * PARTS) {
         float part[PARTS];
         for (int j = 0; j < PARTS; j++) part[j] = s[j];
         for (i = PARTS; i + PARTS <= n; i += PARTS)
-            for (int j = 0; j < PARTS; j++)
-                part[j] = fn == RE_SUM ? part[j] + s[i + j] : larger(part[j], s[i + j]);
+            for (int j = 0; j < PARTS; j++) part[j] = joined(fn, part[j], s[i + j]);
         total = part[0];
-        for (int j = 1; j < PARTS; j++) total = fn == RE_SUM ? total + part[j] : larger(total, part[j]);
+        for (int j = 1; j < PARTS; j++) total = joined(fn, total, part[j]);
     }
-    if (fn == RE_SUM) for (; i < n; i++) total += s[i * ss];
-    else for (; i < n; i++) total = larger(total, s[i * ss]);
+    for (; i < n; i++) total = joined(fn, total, s[i * ss]);
     return total;
 }
 
+ALWAYS_INLINE float folded_row(int fn, int64_t n, const float *s, int64_t ss) {
+    switch (fn) {
+    case RE_SUM: return folded_by(RE_SUM, n, s, ss);
+    case RE_MAX: return folded_by(RE_MAX, n, s, ss);
+    case RE_MIN: return folded_by(RE_MIN, n, s, ss);
+    default: return folded_by(RE_PROD, n, s, ss);
+    }
+}
+
 ALWAYS_INLINE void combine_row(int fn, int adds, int64_t n, float *d, int64_t ds, const float *s, int64_t ss) {
-    if (!adds) unary_row(UN_COPY, 0, 0, n, d, ds, s, ss);
-    else binary_row(fn == RE_SUM ? BI_ADD : BI_MAXIMUM, n, d, ds, d, ds, s, ss);
+    if (!adds) {
+        unary_row(UN_COPY, 0, 0, n, d, ds, s, ss);
+        return;
+    }
+    switch (fn) {
+    case RE_SUM: binary_row(BI_ADD, n, d, ds, d, ds, s, ss); break;
+    case RE_MAX: binary_row(BI_MAXIMUM, n, d, ds, d, ds, s, ss); break;
+    case RE_MIN: binary_row(BI_MINIMUM, n, d, ds, d, ds, s, ss); break;
+    default: binary_row(BI_MUL, n, d, ds, d, ds, s, ss); break;
+    }
 }
 
 /* Loops of `from` whose dst stride is 0 (reduced) or not. Operands: dst, src. */

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from autotune.fusion.nest import Nest
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind
+from autotune.graph.op import OPERATORS, OpKind
 from autotune.schedule.schedule import NestSchedule, Schedule
 
 RNG = np.random.default_rng(7)
@@ -19,6 +19,28 @@ RNG = np.random.default_rng(7)
 def array(*shape: int) -> np.ndarray:
     """Random weights of moderate size."""
     return (RNG.standard_normal(shape) / 2).astype(np.float32)
+
+
+UNARY_KINDS = (
+    OpKind.RELU,
+    OpKind.TANH,
+    OpKind.SIGMOID,
+    OpKind.NEG,
+    OpKind.SIN,
+    OpKind.ATAN,
+    OpKind.ASINH,
+    OpKind.SOFTPLUS,
+)
+"""Functions without steps, defined everywhere, that do not make large numbers."""
+STEP_KINDS = (
+    OpKind.FLOOR,
+    OpKind.CEIL,
+    OpKind.ROUND,
+    OpKind.TRUNC,
+    OpKind.SIGN,
+    OpKind.MOD,
+    OpKind.FMOD,
+)
 
 
 class Grower:
@@ -83,8 +105,33 @@ class Grower:
         self.put(y, self.shapes[x])
 
     def unary(self, x: str) -> None:
-        kind = self.draw(st.sampled_from([OpKind.RELU, OpKind.TANH, OpKind.SIGMOID, OpKind.NEG]))
+        kind = self.draw(st.sampled_from(UNARY_KINDS))
         self.put(self.builder.add(kind, x), self.shapes[x])
+
+    def elu(self, x: str) -> None:
+        y = self.builder.add(OpKind.ELU, x, alpha=0.5, scale=1.25)
+        self.put(y, self.shapes[x])
+
+    def step_function(self, x: str) -> None:
+        """x plus a function with steps: of constants, since rounding moves nothing across a step."""
+        shape = self.shapes[x]
+        kind = self.draw(st.sampled_from(STEP_KINDS))
+        count = OPERATORS[kind].arity[0]
+        steps = self.builder.add(
+            kind, *(self.builder.constant(4 * array(*shape)) for _ in range(count))
+        )
+        self.put(self.builder.add(OpKind.ADD, x, steps), shape)
+
+    def choice(self, x: str) -> None:
+        """A choice between two tensors of one shape, by a comparison of constants."""
+        shape = self.shapes[x]
+        same = [t for t in self.tensors if self.shapes[t] == shape]
+        kind = self.draw(st.sampled_from([OpKind.LESS, OpKind.LESS_EQUAL, OpKind.EQUAL]))
+        row = self.builder.constant(np.round(2 * array(*shape[:-1], 1)))
+        mask = self.builder.add(kind, row, self.builder.constant(np.round(array(*shape))))
+        kept = self.builder.add(OpKind.KEEP_IF, x, mask)
+        other = self.builder.add(OpKind.KEEP_UNLESS, self.draw(st.sampled_from(same)), mask)
+        self.put(self.builder.add(OpKind.ADD, kept, other), shape)
 
     def binary(self, x: str) -> None:
         kind = self.draw(st.sampled_from([OpKind.ADD, OpKind.MUL, OpKind.MAXIMUM, OpKind.SUB]))
@@ -111,7 +158,9 @@ class Grower:
 
     def reduce(self, x: str) -> None:
         kind = self.draw(
-            st.sampled_from([OpKind.REDUCE_MEAN, OpKind.REDUCE_MAX, OpKind.REDUCE_SUM])
+            st.sampled_from(
+                [OpKind.REDUCE_MEAN, OpKind.REDUCE_MAX, OpKind.REDUCE_SUM, OpKind.REDUCE_MIN]
+            )
         )
         rank = len(self.shapes[x])
         axes = tuple(sorted(self.draw(st.sets(st.integers(1, rank - 1), min_size=1, max_size=2))))
@@ -185,6 +234,9 @@ class Grower:
 IMAGE = (Grower.conv, Grower.conv, Grower.pool)
 ANY = (
     Grower.unary,
+    Grower.elu,
+    Grower.step_function,
+    Grower.choice,
     Grower.binary,
     Grower.reduce,
     Grower.slide,

@@ -45,6 +45,24 @@ UNARY = {
     UnaryFn.ABS: lambda x, p, q: np.abs(x),
     UnaryFn.SQUARE: lambda x, p, q: x * x,
     UnaryFn.AFFINE: lambda x, p, q: p * x + q,
+    UnaryFn.FLOOR: lambda x, p, q: np.floor(x),
+    UnaryFn.CEIL: lambda x, p, q: np.ceil(x),
+    UnaryFn.ROUND: lambda x, p, q: np.rint(x),
+    UnaryFn.TRUNC: lambda x, p, q: np.trunc(x),
+    UnaryFn.SIGN: lambda x, p, q: np.sign(x),
+    UnaryFn.ELU: lambda x, p, q: np.where(x < 0, p * np.expm1(x), q * x),
+    UnaryFn.SOFTPLUS: lambda x, p, q: np.logaddexp(x, np.float32(0)),
+    UnaryFn.SIN: lambda x, p, q: np.sin(x),
+    UnaryFn.COS: lambda x, p, q: np.cos(x),
+    UnaryFn.TAN: lambda x, p, q: np.tan(x),
+    UnaryFn.ASIN: lambda x, p, q: np.arcsin(x),
+    UnaryFn.ACOS: lambda x, p, q: np.arccos(x),
+    UnaryFn.ATAN: lambda x, p, q: np.arctan(x),
+    UnaryFn.SINH: lambda x, p, q: np.sinh(x),
+    UnaryFn.COSH: lambda x, p, q: np.cosh(x),
+    UnaryFn.ASINH: lambda x, p, q: np.arcsinh(x),
+    UnaryFn.ACOSH: lambda x, p, q: np.arccosh(x),
+    UnaryFn.ATANH: lambda x, p, q: np.arctanh(x),
 }
 TRANSFORMS = {
     Transform.F4_INPUT: np.array(
@@ -63,6 +81,19 @@ BINARY = {
     BinaryFn.MAXIMUM: np.maximum,
     BinaryFn.MINIMUM: np.minimum,
     BinaryFn.POW: np.power,
+    BinaryFn.EQUAL: np.equal,
+    BinaryFn.LESS: np.less,
+    BinaryFn.LESS_EQUAL: np.less_equal,
+    BinaryFn.MOD: np.mod,
+    BinaryFn.FMOD: np.fmod,
+    BinaryFn.KEEP_IF: lambda x, y: np.where(y != 0, x, np.float32(-0.0)),
+    BinaryFn.KEEP_UNLESS: lambda x, y: np.where(y != 0, np.float32(-0.0), x),
+}
+REDUCE = {
+    ReduceFn.SUM: np.add,
+    ReduceFn.MAX: np.maximum,
+    ReduceFn.MIN: np.minimum,
+    ReduceFn.PROD: np.multiply,
 }
 
 
@@ -381,7 +412,7 @@ class Interpreter:
         axes = tuple(
             d for d in range(MAX_RANK) if i.get(f"dst_stride{d}") == 0 and source.shape[d] > 1
         )
-        fn = np.add if i.get("fn") == ReduceFn.SUM else np.maximum
+        fn = REDUCE[ReduceFn(i.get("fn"))]
         total = fn.reduce(source, axis=axes, keepdims=True) if axes else source.copy()
         sizes = list(total.shape)
         target = self._view(i, "dst", sizes, [i.get(f"dst_stride{d}") for d in range(MAX_RANK)])

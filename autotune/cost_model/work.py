@@ -49,6 +49,21 @@ PASSES: dict[OpKind, Pass] = {
     OpKind.EXP: Pass.TRANSCENDENTAL,
     OpKind.LOG: Pass.TRANSCENDENTAL,
     OpKind.POW: Pass.TRANSCENDENTAL,
+    OpKind.MOD: Pass.DIVIDE,
+    OpKind.FMOD: Pass.DIVIDE,
+    OpKind.ELU: Pass.TRANSCENDENTAL,
+    OpKind.SOFTPLUS: Pass.TRANSCENDENTAL,
+    OpKind.SIN: Pass.TRANSCENDENTAL,
+    OpKind.COS: Pass.TRANSCENDENTAL,
+    OpKind.TAN: Pass.TRANSCENDENTAL,
+    OpKind.ASIN: Pass.TRANSCENDENTAL,
+    OpKind.ACOS: Pass.TRANSCENDENTAL,
+    OpKind.ATAN: Pass.TRANSCENDENTAL,
+    OpKind.SINH: Pass.TRANSCENDENTAL,
+    OpKind.COSH: Pass.TRANSCENDENTAL,
+    OpKind.ASINH: Pass.TRANSCENDENTAL,
+    OpKind.ACOSH: Pass.TRANSCENDENTAL,
+    OpKind.ATANH: Pass.TRANSCENDENTAL,
 }
 """Element-wise kinds that take more than one cycle per pass."""
 

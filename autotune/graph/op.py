@@ -54,6 +54,24 @@ class OpKind(StrEnum):
     RECIPROCAL = "reciprocal"
     NEG = "neg"
     ABS = "abs"
+    FLOOR = "floor"
+    CEIL = "ceil"
+    ROUND = "round"
+    TRUNC = "trunc"
+    SIGN = "sign"
+    ELU = "elu"
+    SOFTPLUS = "softplus"
+    SIN = "sin"
+    COS = "cos"
+    TAN = "tan"
+    ASIN = "asin"
+    ACOS = "acos"
+    ATAN = "atan"
+    SINH = "sinh"
+    COSH = "cosh"
+    ASINH = "asinh"
+    ACOSH = "acosh"
+    ATANH = "atanh"
     ADD = "add"
     SUB = "sub"
     MUL = "mul"
@@ -61,12 +79,21 @@ class OpKind(StrEnum):
     MAXIMUM = "maximum"
     MINIMUM = "minimum"
     POW = "pow"
+    EQUAL = "equal"
+    LESS = "less"
+    LESS_EQUAL = "less_equal"
+    MOD = "mod"
+    FMOD = "fmod"
+    KEEP_IF = "keep_if"
+    KEEP_UNLESS = "keep_unless"
     MAX_POOL = "max_pool"
     AVERAGE_POOL = "average_pool"
     SLIDING_SUM = "sliding_sum"
     REDUCE_MEAN = "reduce_mean"
     REDUCE_SUM = "reduce_sum"
     REDUCE_MAX = "reduce_max"
+    REDUCE_MIN = "reduce_min"
+    REDUCE_PROD = "reduce_prod"
     SOFTMAX = "softmax"
     LAYER_NORM = "layer_norm"
     CONCAT = "concat"
@@ -131,6 +158,25 @@ OPERATORS: dict[OpKind, OpRow] = {
         _unary(OpKind.RECIPROCAL, 4),
         _unary(OpKind.NEG, 1),
         _unary(OpKind.ABS, 1),
+        _unary(OpKind.FLOOR, 1),
+        _unary(OpKind.CEIL, 1),
+        _unary(OpKind.ROUND, 1),
+        _unary(OpKind.TRUNC, 1),
+        _unary(OpKind.SIGN, 2),
+        # scale * x where x >= 0, else alpha * (exp(x) - 1)
+        _unary(OpKind.ELU, 10, "alpha", "scale"),
+        _unary(OpKind.SOFTPLUS, 16),
+        _unary(OpKind.SIN, 8),
+        _unary(OpKind.COS, 8),
+        _unary(OpKind.TAN, 8),
+        _unary(OpKind.ASIN, 8),
+        _unary(OpKind.ACOS, 8),
+        _unary(OpKind.ATAN, 8),
+        _unary(OpKind.SINH, 8),
+        _unary(OpKind.COSH, 8),
+        _unary(OpKind.ASINH, 8),
+        _unary(OpKind.ACOSH, 8),
+        _unary(OpKind.ATANH, 8),
         _binary(OpKind.ADD),
         _binary(OpKind.SUB),
         _binary(OpKind.MUL),
@@ -138,6 +184,16 @@ OPERATORS: dict[OpKind, OpRow] = {
         _binary(OpKind.MAXIMUM),
         _binary(OpKind.MINIMUM),
         _binary(OpKind.POW, 16),
+        # comparisons give 1 or 0; with a NaN 0
+        _binary(OpKind.EQUAL),
+        _binary(OpKind.LESS),
+        _binary(OpKind.LESS_EQUAL),
+        # the remainder with the sign of the divisor, of the dividend
+        _binary(OpKind.MOD, 4),
+        _binary(OpKind.FMOD, 4),
+        # x where y is not 0 (is 0), elsewhere -0: two of them added choose between two tensors
+        _binary(OpKind.KEEP_IF),
+        _binary(OpKind.KEEP_UNLESS),
         # x [N,C,H,W], channels_last [N,H,W,C]; count_include_pad 0/1 for the average
         _window(OpKind.MAX_POOL, Family.POOL, (1, 1), *_WINDOW),
         _window(OpKind.AVERAGE_POOL, Family.POOL, (1, 1), *_WINDOW, "count_include_pad"),
@@ -147,6 +203,8 @@ OPERATORS: dict[OpKind, OpRow] = {
         OpRow(OpKind.REDUCE_MEAN, Family.REDUCE, (1, 1), ("axes",)),
         OpRow(OpKind.REDUCE_SUM, Family.REDUCE, (1, 1), ("axes",)),
         OpRow(OpKind.REDUCE_MAX, Family.REDUCE, (1, 1), ("axes",)),
+        OpRow(OpKind.REDUCE_MIN, Family.REDUCE, (1, 1), ("axes",)),
+        OpRow(OpKind.REDUCE_PROD, Family.REDUCE, (1, 1), ("axes",)),
         # axis non-negative
         OpRow(OpKind.SOFTMAX, Family.SOFTMAX, (1, 1), ("axis",)),
         # normalises axes axis..rank-1; x, scale, optional bias

@@ -178,6 +178,26 @@ def _pad(op: Op, inputs: Inputs) -> Array:
     return np.pad(inputs[0], widths, constant_values=np.float32(op.float("value")))
 
 
+def _elu(op: Op, inputs: Inputs) -> Array:
+    """Clevert et al. 2015 (arXiv:1511.07289), with a scale as in SELU (arXiv:1706.02515)."""
+    x = inputs[0]
+    below = np.float32(op.float("alpha")) * np.expm1(np.minimum(x, 0))
+    return np.where(x < 0, below, np.float32(op.float("scale")) * x)
+
+
+def _softplus(op: Op, inputs: Inputs) -> Array:
+    x = inputs[0]
+    return np.asarray(np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))))
+
+
+def _keep_if(op: Op, inputs: Inputs) -> Array:
+    return np.where(inputs[1] != 0, inputs[0], np.float32(-0.0))
+
+
+def _keep_unless(op: Op, inputs: Inputs) -> Array:
+    return np.where(inputs[1] != 0, np.float32(-0.0), inputs[0])
+
+
 REFERENCE: dict[OpKind, Callable[[Op, Inputs], Array]] = {
     OpKind.CONV: _conv,
     OpKind.WINOGRAD_CONV: _winograd,
@@ -196,6 +216,24 @@ REFERENCE: dict[OpKind, Callable[[Op, Inputs], Array]] = {
     OpKind.RECIPROCAL: lambda op, i: np.float32(1) / i[0],
     OpKind.NEG: lambda op, i: -i[0],
     OpKind.ABS: lambda op, i: np.abs(i[0]),
+    OpKind.FLOOR: lambda op, i: np.floor(i[0]),
+    OpKind.CEIL: lambda op, i: np.ceil(i[0]),
+    OpKind.ROUND: lambda op, i: np.rint(i[0]),
+    OpKind.TRUNC: lambda op, i: np.trunc(i[0]),
+    OpKind.SIGN: lambda op, i: np.sign(i[0]),
+    OpKind.ELU: _elu,
+    OpKind.SOFTPLUS: _softplus,
+    OpKind.SIN: lambda op, i: np.sin(i[0]),
+    OpKind.COS: lambda op, i: np.cos(i[0]),
+    OpKind.TAN: lambda op, i: np.tan(i[0]),
+    OpKind.ASIN: lambda op, i: np.arcsin(i[0]),
+    OpKind.ACOS: lambda op, i: np.arccos(i[0]),
+    OpKind.ATAN: lambda op, i: np.arctan(i[0]),
+    OpKind.SINH: lambda op, i: np.sinh(i[0]),
+    OpKind.COSH: lambda op, i: np.cosh(i[0]),
+    OpKind.ASINH: lambda op, i: np.arcsinh(i[0]),
+    OpKind.ACOSH: lambda op, i: np.arccosh(i[0]),
+    OpKind.ATANH: lambda op, i: np.arctanh(i[0]),
     OpKind.ADD: lambda op, i: i[0] + i[1],
     OpKind.SUB: lambda op, i: i[0] - i[1],
     OpKind.MUL: lambda op, i: i[0] * i[1],
@@ -203,12 +241,21 @@ REFERENCE: dict[OpKind, Callable[[Op, Inputs], Array]] = {
     OpKind.MAXIMUM: lambda op, i: np.maximum(i[0], i[1]),
     OpKind.MINIMUM: lambda op, i: np.minimum(i[0], i[1]),
     OpKind.POW: lambda op, i: np.power(i[0], i[1]),
+    OpKind.EQUAL: lambda op, i: np.float32(1) * (i[0] == i[1]),
+    OpKind.LESS: lambda op, i: np.float32(1) * (i[0] < i[1]),
+    OpKind.LESS_EQUAL: lambda op, i: np.float32(1) * (i[0] <= i[1]),
+    OpKind.MOD: lambda op, i: np.mod(i[0], i[1]),
+    OpKind.FMOD: lambda op, i: np.fmod(i[0], i[1]),
+    OpKind.KEEP_IF: _keep_if,
+    OpKind.KEEP_UNLESS: _keep_unless,
     OpKind.MAX_POOL: _max_pool,
     OpKind.AVERAGE_POOL: _average_pool,
     OpKind.SLIDING_SUM: _sliding_sum,
     OpKind.REDUCE_MEAN: lambda op, i: i[0].mean(axis=op.ints("axes"), keepdims=True),
     OpKind.REDUCE_SUM: lambda op, i: i[0].sum(axis=op.ints("axes"), keepdims=True),
     OpKind.REDUCE_MAX: lambda op, i: i[0].max(axis=op.ints("axes"), keepdims=True),
+    OpKind.REDUCE_MIN: lambda op, i: i[0].min(axis=op.ints("axes"), keepdims=True),
+    OpKind.REDUCE_PROD: lambda op, i: i[0].prod(axis=op.ints("axes"), keepdims=True),
     OpKind.SOFTMAX: _softmax,
     OpKind.LAYER_NORM: _layer_norm,
     OpKind.CONCAT: lambda op, i: np.concatenate(i, axis=op.int("axis")),

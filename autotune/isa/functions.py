@@ -26,6 +26,24 @@ class UnaryFn(IntEnum):
     ABS = 15
     SQUARE = 16
     AFFINE = 17  # p0 · x + p1
+    FLOOR = 18
+    CEIL = 19
+    ROUND = 20  # ties to even
+    TRUNC = 21
+    SIGN = 22
+    ELU = 23  # p1 · x where x ≥ 0, else p0 · (exp(x) − 1)
+    SOFTPLUS = 24  # ln(1 + exp(x))
+    SIN = 25
+    COS = 26
+    TAN = 27
+    ASIN = 28
+    ACOS = 29
+    ATAN = 30
+    SINH = 31
+    COSH = 32
+    ASINH = 33
+    ACOSH = 34
+    ATANH = 35
 
 
 class BinaryFn(IntEnum):
@@ -38,6 +56,13 @@ class BinaryFn(IntEnum):
     MAXIMUM = 4
     MINIMUM = 5
     POW = 6
+    EQUAL = 7  # comparisons give 1 or 0; with a NaN 0
+    LESS = 8
+    LESS_EQUAL = 9
+    MOD = 10  # the remainder with the divisor's sign
+    FMOD = 11  # the remainder with the dividend's sign
+    KEEP_IF = 12  # l where r ≠ 0, else −0
+    KEEP_UNLESS = 13  # l where r = 0, else −0: with KEEP_IF's added, a choice between two operands
 
 
 class ReduceFn(IntEnum):
@@ -45,6 +70,8 @@ class ReduceFn(IntEnum):
 
     SUM = 0
     MAX = 1
+    MIN = 2
+    PROD = 3
 
 
 class StageKind(IntEnum):

@@ -32,7 +32,19 @@ def f32(value: float) -> np.ndarray:
 X4 = normal(2, 4, 7, 9)
 SQUARE = normal(5, 5, 3, 2)
 """As many images as channels: onnx 1.23's LRN takes the extent of the one for the other's."""
+SIGNED = np.float32(
+    [-np.inf, -8.5, -2.5, -1.5, -0.5, -0.0, 0.0, 0.5, 1.5, 2.5, 3.0, np.inf, np.nan]
+)
+UNIT = np.linspace(-1, 1, 24, dtype=np.float32).reshape(4, 6)
+WHOLE = np.float32([[-7, -3, 0, 4, 5, 8], [3, 3, 4, -4, -3, 2]])
+"""Dividends, and divisors."""
+TRUTH = np.float32([[0, 0, 1, 1], [0, 1, 0, 1]])
+TIES = np.float32([[1, 3, 3, 2], [5, 5, 1, 5], [0, 0, 0, 0]])
+"""Whose extremes come more than once."""
 NORM = [positive(4), normal(4), normal(4), positive(4)]
+
+NORMS = ("L1", "L2", "SumSquare", "LogSumExp")
+COMPARISONS = ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual")
 
 # operator, inputs, opset, constant positions, attributes
 CASES = [
@@ -50,6 +62,31 @@ CASES = [
     ("Abs", [X4], 13, (), {}),
     ("Gelu", [X4], 20, (), {}),
     ("Gelu", [X4], 20, (), {"approximate": "tanh"}),
+    *((f, [SIGNED], 13, (), {}) for f in ("Floor", "Ceil", "Round", "Sign", "IsNaN", "IsInf")),
+    *((f, [3 * X4], 22, (), {}) for f in ("Sin", "Cos", "Atan", "Sinh", "Cosh", "Asinh")),
+    *((f, [UNIT], 22, (), {}) for f in ("Tan", "Asin", "Acos")),
+    ("Atanh", [0.9 * UNIT], 9, (), {}),
+    ("Acosh", [1 + positive(3, 4)], 9, (), {}),
+    ("IsInf", [SIGNED], 10, (), {"detect_negative": 0}),
+    ("IsInf", [SIGNED], 20, (), {"detect_positive": 0}),
+    ("IsInf", [SIGNED], 20, (), {"detect_positive": 0, "detect_negative": 0}),
+    ("Elu", [X4], 9, (), {}),
+    ("Elu", [X4], 22, (), {"alpha": 0.3}),
+    ("Selu", [X4], 9, (), {}),
+    ("Selu", [X4], 22, (), {"alpha": 2.0, "gamma": 3.0}),
+    ("Celu", [X4], 12, (), {}),
+    ("Celu", [X4], 12, (), {"alpha": 0.4}),
+    ("Softplus", [9 * X4], 9, (), {}),
+    ("Softsign", [X4], 9, (), {}),
+    ("ThresholdedRelu", [X4], 10, (), {}),
+    ("ThresholdedRelu", [X4], 22, (), {"alpha": -0.5}),
+    ("Shrink", [X4], 9, (), {}),
+    ("Shrink", [X4], 9, (), {"lambd": 0.7, "bias": 0.25}),
+    ("Mish", [3 * X4], 18, (), {}),
+    ("Swish", [X4], 24, (), {"alpha": 0.7}),
+    ("PRelu", [X4, normal(4, 1, 1)], 9, (1,), {}),
+    ("PRelu", [X4, normal(4, 1, 1)], 16, (), {}),
+    ("PRelu", [X4, f32(0.3)], 16, (1,), {}),
     ("HardSigmoid", [X4], 9, (), {}),
     ("HardSigmoid", [X4], 22, (), {"alpha": 0.3, "beta": 0.4}),
     ("HardSwish", [X4], 14, (), {}),
@@ -70,6 +107,10 @@ CASES = [
     ("Pow", [positive(3, 4), f32(-1.0)], 13, (1,), {}),
     ("Pow", [X4, f32(1.0)], 13, (1,), {}),
     ("Pow", [X4, ints(3)], 13, (1,), {}),
+    ("Mod", [WHOLE[0], WHOLE[1]], 10, (), {"fmod": 1}),
+    ("Mod", [X4, normal(9)], 13, (), {"fmod": 1}),
+    *((f, [np.round(X4), np.round(normal(9))], 16, (), {}) for f in COMPARISONS),
+    *((f, [SIGNED, SIGNED[::-1].copy()], 16, (), {}) for f in COMPARISONS),
     ("Sum", [X4, normal(4, 1, 1), normal(9)], 9, (1,), {}),
     ("Sum", [X4], 13, (), {}),
     ("Max", [X4, normal(9), normal(2, 1, 1, 1)], 9, (), {}),
@@ -102,6 +143,19 @@ CASES = [
     ("ReduceSum", [X4], 13, (), {"keepdims": 0}),
     ("ReduceMax", [X4], 9, (), {"axes": [1, 2]}),
     ("ReduceMax", [X4, ints(2)], 18, (1,), {"keepdims": 0}),
+    ("ReduceMin", [X4], 9, (), {"axes": [1, 2]}),
+    ("ReduceMin", [X4, ints(2)], 18, (1,), {"keepdims": 0}),
+    ("ReduceProd", [UNIT, ints(1)], 18, (1,), {"keepdims": 0}),
+    ("ReduceProd", [X4], 11, (), {"axes": [0]}),
+    *((f"Reduce{f}", [X4], 11, (), {"axes": [1, 3]}) for f in NORMS),
+    *((f"Reduce{f}", [X4, ints(-1)], 18, (1,), {"keepdims": 0}) for f in NORMS),
+    ("ReduceLogSum", [positive(3, 4, 5)], 13, (), {"axes": [1]}),
+    ("ReduceLogSum", [positive(3, 4, 5), ints(0, 2)], 18, (1,), {"keepdims": 0}),
+    ("ReduceLogSumExp", [100 * X4, ints(1)], 18, (1,), {}),
+    *((f"Arg{f}", [TIES], 13, (), {"axis": axis}) for f in ("Max", "Min") for axis in (0, -1)),
+    ("ArgMax", [TIES], 13, (), {"axis": 1, "keepdims": 0, "select_last_index": 1}),
+    ("ArgMin", [TIES], 12, (), {"keepdims": 0, "select_last_index": 1}),
+    ("ArgMax", [X4], 11, (), {"axis": 2}),
     ("Concat", [X4, normal(2, 3, 7, 9)], 9, (1,), {"axis": 1}),
     ("Concat", [X4, X4, X4], 13, (), {"axis": -1}),
     ("Concat", [X4], 13, (), {"axis": 0}),
@@ -201,8 +255,63 @@ def test_lrn_slides_over_every_channel_of_every_image() -> None:
     np.testing.assert_allclose(found, X4 / (0.5 + 0.2 * total) ** 0.75, rtol=1e-5)
 
 
+@pytest.mark.parametrize("operator", ["And", "Or", "Xor"])
+def test_connectives_are_those_of_truth_values(operator: str) -> None:
+    model, feeds = single(operator, list(TRUTH), 9)
+    left, right = TRUTH > 0
+    expected = {"And": left & right, "Or": left | right, "Xor": left ^ right}[operator]
+    (found,) = evaluate(imported(model), feeds).values()
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_not_is_that_of_truth_values() -> None:
+    model, feeds = single("Not", [TRUTH[1]], 9)
+    (found,) = evaluate(imported(model), feeds).values()
+    np.testing.assert_array_equal(found, 1 - TRUTH[1])
+
+
+def test_where_takes_no_nan_and_no_infinity_from_the_branch_not_taken() -> None:
+    inputs = [
+        TRUTH[1],
+        np.float32([np.nan, -0.0, np.inf, 0.0]),
+        np.float32([-0.0, np.nan, 2, -np.inf]),
+    ]
+    model, feeds = single("Where", inputs, 16)
+    expected = np.where(inputs[0] > 0, inputs[1], inputs[2])
+    (found,) = evaluate(imported(model), feeds).values()
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
+def test_a_constant_condition_may_be_boolean() -> None:
+    condition = TRUTH[:1] > 0
+    model, feeds = single("Where", [condition, X4[:, :, :, :4], f32(-1.0)], 16, (0, 2))
+    (found,) = evaluate(imported(model), feeds).values()
+    np.testing.assert_array_equal(found, np.where(condition, X4[:, :, :, :4], np.float32(-1)))
+
+
+def test_mod_has_the_sign_of_the_divisor() -> None:
+    model, feeds = single("Mod", [WHOLE[0], WHOLE[1]], 13)
+    (found,) = evaluate(imported(model), feeds).values()
+    np.testing.assert_array_equal(found, np.mod(*WHOLE.astype(np.int64)))
+
+
+def test_log_sum_exp_of_infinities_is_no_nan() -> None:
+    x = np.float32([[-np.inf, -np.inf], [np.inf, 1.0], [-np.inf, 2.0]])
+    model, feeds = single("ReduceLogSumExp", [x, ints(1)], 18, (1,), keepdims=0)
+    (found,) = evaluate(imported(model), feeds).values()
+    np.testing.assert_array_equal(found, np.float32([-np.inf, np.inf, 2.0]))
+
+
+APART = {"And", "Or", "Xor", "Not", "Where"}
+"""Operators whose tests stand alone, above."""
+
+
 def test_every_run_time_operator_of_the_table_has_a_case() -> None:
-    assert set(supported_operators()) - set(constant_operators()) <= {case[0] for case in CASES}
+    assert (
+        set(supported_operators()) - set(constant_operators())
+        <= {case[0] for case in CASES} | APART
+    )
 
 
 def test_supported_operators_are_sorted_and_hold_the_promised_ones() -> None:

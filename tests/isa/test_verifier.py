@@ -182,7 +182,7 @@ def test_a_negative_scratchpad_is_refused() -> None:
     ("opcode", "field"), [(Opcode.UNARY, "fn"), (Opcode.BINARY, "fn"), (Opcode.REDUCE, "fn")]
 )
 def test_an_unknown_vector_function_is_refused(opcode, field) -> None:
-    refused(small(fill(0, 4), Instruction.make(opcode, **{field: 18}), HALT), "fn 18 is not one of")
+    refused(small(fill(0, 4), Instruction.make(opcode, **{field: 63}), HALT), "fn 63 is not one of")
 
 
 def test_a_bias_is_only_read_where_the_epilogue_applies() -> None:

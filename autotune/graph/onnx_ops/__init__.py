@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from autotune.graph.onnx_ops.activation import ACTIVATION
 from autotune.graph.onnx_ops.contraction import CONTRACTION
 from autotune.graph.onnx_ops.elementwise import ELEMENTWISE
 from autotune.graph.onnx_ops.folding import FOLDED, STATIC
+from autotune.graph.onnx_ops.logic import LOGIC
 from autotune.graph.onnx_ops.movement import MOVEMENT
 from autotune.graph.onnx_ops.reduction import REDUCTION
 from autotune.graph.onnx_ops.scope import Translate
@@ -14,6 +16,8 @@ TRANSLATIONS: dict[str, Translate] = {
     **CONTRACTION,
     **WINDOW,
     **ELEMENTWISE,
+    **ACTIVATION,
+    **LOGIC,
     **REDUCTION,
     **MOVEMENT,
 }

@@ -22,6 +22,21 @@ UNARY_KINDS: dict[str, OpKind] = {
     "Reciprocal": OpKind.RECIPROCAL,
     "Neg": OpKind.NEG,
     "Abs": OpKind.ABS,
+    "Floor": OpKind.FLOOR,
+    "Ceil": OpKind.CEIL,
+    "Round": OpKind.ROUND,
+    "Sign": OpKind.SIGN,
+    "Sin": OpKind.SIN,
+    "Cos": OpKind.COS,
+    "Tan": OpKind.TAN,
+    "Asin": OpKind.ASIN,
+    "Acos": OpKind.ACOS,
+    "Atan": OpKind.ATAN,
+    "Sinh": OpKind.SINH,
+    "Cosh": OpKind.COSH,
+    "Asinh": OpKind.ASINH,
+    "Acosh": OpKind.ACOSH,
+    "Atanh": OpKind.ATANH,
 }
 
 BINARY_KINDS: dict[str, OpKind] = {
@@ -72,11 +87,6 @@ def _mean(scope: Scope, node: Node) -> str:
     return scope.result(node, OpKind.MUL, total, share)
 
 
-def _leaky_relu(scope: Scope, node: Node) -> str:
-    alpha = node.float("alpha", 0.01)
-    return scope.result(node, OpKind.LEAKY_RELU, scope.tensor(node, 0), alpha=alpha)
-
-
 def _limit(scope: Scope, node: Node, index: int, name: str, default: float) -> float | None:
     """A Clip limit as a number; None when it is only known at run time."""
     if node.opset < 11:
@@ -102,14 +112,6 @@ def _clip(scope: Scope, node: Node) -> str:
     return scope.result(node, OpKind.MINIMUM, scope.step(node, OpKind.MAXIMUM, x, below), above)
 
 
-def _gelu(scope: Scope, node: Node) -> str:
-    kinds = {"none": OpKind.GELU, "tanh": OpKind.GELU_TANH}
-    mode = node.text("approximate", "none")
-    if mode not in kinds:
-        raise ModelError(f"{node.label}: Gelu approximate={mode!r}; supported are {list(kinds)}")
-    return scope.result(node, kinds[mode], scope.tensor(node, 0))
-
-
 def _pow(scope: Scope, node: Node) -> str:
     """A constant exponent becomes the operator that computes it exactly, where there is one."""
     if not scope.is_array(node.inputs[1]):
@@ -127,23 +129,9 @@ def _pow(scope: Scope, node: Node) -> str:
     return scope.result(node, OpKind.POW, x, scope.constant(node, exponent, "exponent"))
 
 
-def _gate(scope: Scope, node: Node, alpha: float, beta: float, last: bool) -> str:
-    """clip(alpha · x + beta, 0, 1)."""
-    scaled = scope.step(
-        node, OpKind.MUL, scope.tensor(node, 0), scope.constant(node, alpha, "alpha")
-    )
-    shifted = scope.step(node, OpKind.ADD, scaled, scope.constant(node, beta, "beta"))
-    emit = scope.result if last else scope.step
-    return emit(node, OpKind.CLIP, shifted, min=0.0, max=1.0)
-
-
-def _hard_sigmoid(scope: Scope, node: Node) -> str:
-    return _gate(scope, node, node.float("alpha", 0.2), node.float("beta", 0.5), last=True)
-
-
-def _hard_swish(scope: Scope, node: Node) -> str:
-    gate = _gate(scope, node, 1 / 6, 0.5, last=False)
-    return scope.result(node, OpKind.MUL, scope.tensor(node, 0), gate)
+def _mod(scope: Scope, node: Node) -> str:
+    kind = OpKind.FMOD if node.int("fmod", 0) else OpKind.MOD
+    return scope.result(node, kind, scope.tensor(node, 0), scope.tensor(node, 1))
 
 
 ELEMENTWISE: dict[str, Translate] = {
@@ -152,9 +140,6 @@ ELEMENTWISE: dict[str, Translate] = {
     **{operator: _variadic(kind) for operator, kind in VARIADIC_KINDS.items()},
     "Mean": _mean,
     "Pow": _pow,
-    "LeakyRelu": _leaky_relu,
+    "Mod": _mod,
     "Clip": _clip,
-    "Gelu": _gelu,
-    "HardSigmoid": _hard_sigmoid,
-    "HardSwish": _hard_swish,
 }

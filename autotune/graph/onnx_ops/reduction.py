@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from autotune.errors import ModelError
+from autotune.graph.onnx_ops.elementwise import FLOAT_MAX
 from autotune.graph.onnx_ops.scope import Node, Scope, Translate
 from autotune.graph.op import OpKind
 
@@ -28,20 +30,86 @@ def axes_of(scope: Scope, node: Node, rank: int) -> tuple[int, ...] | None:
     return tuple(sorted({checked_axis(node, axis, rank) for axis in axes}))
 
 
-def _reduced(kind: OpKind) -> Translate:
+Step = Callable[[Scope, Node, str], str]
+"""Emits an operator over a tensor on the way to a node's output."""
+
+
+def _apply(kind: OpKind) -> Step:
+    return lambda scope, node, x: scope.step(node, kind, x)
+
+
+def _squared(scope: Scope, node: Node, x: str) -> str:
+    return scope.step(node, OpKind.MUL, x, x)
+
+
+def _reduced(kind: OpKind, before: Step | None = None, after: Step | None = None) -> Translate:
+    """A reduction with what is done to its operand and to its result."""
+
+    def translate(scope: Scope, node: Node) -> str:
+        x = scope.tensor(node, 0)
+        axes = _reduced_axes(scope, node, x)
+        if axes is None:
+            return x
+        x = before(scope, node, x) if before is not None else x
+        if not axes:
+            return after(scope, node, x) if after is not None else x
+        last = after is None and node.int("keepdims", 1)
+        total = (scope.result if last else scope.step)(node, kind, x, axes=axes)
+        total = after(scope, node, total) if after is not None else total
+        return _kept(scope, node, total, axes)
+
+    return translate
+
+
+def _reduced_axes(scope: Scope, node: Node, x: str) -> tuple[int, ...] | None:
+    """The axes to reduce over, none for a scalar; None where the node leaves its input alone."""
+    rank = len(scope.shape(x))
+    axes = axes_of(scope, node, rank)
+    if not axes and node.int("noop_with_empty_axes", 0):
+        return None
+    return axes or tuple(range(rank))
+
+
+def _kept(scope: Scope, node: Node, total: str, axes: Sequence[int]) -> str:
+    """The reduced axes left out, unless the node keeps them."""
+    if node.int("keepdims", 1):
+        return total
+    kept = tuple(extent for i, extent in enumerate(scope.shape(total)) if i not in axes)
+    return scope.reshaped(node, total, kept)
+
+
+def _log_sum_exp(scope: Scope, node: Node) -> str:
+    """max + ln Σ exp(x − max), the maximum kept finite: infinities meet no other of their sign."""
+    x = scope.tensor(node, 0)
+    axes = _reduced_axes(scope, node, x)
+    if not axes:
+        return x
+    most = scope.step(node, OpKind.REDUCE_MAX, x, axes=axes)
+    most = scope.step(node, OpKind.CLIP, most, min=-FLOAT_MAX, max=FLOAT_MAX)
+    shares = scope.step(node, OpKind.EXP, scope.step(node, OpKind.SUB, x, most))
+    total = scope.step(node, OpKind.REDUCE_SUM, shares, axes=axes)
+    whole = scope.step(node, OpKind.ADD, scope.step(node, OpKind.LOG, total), most)
+    return _kept(scope, node, whole, axes)
+
+
+def _extreme_index(kind: OpKind) -> Translate:
+    """The first (or last) place along an axis that holds the extreme: the smallest (largest)
+    number of a ramp of places, pushed out of range where the element is not the extreme."""
+
     def translate(scope: Scope, node: Node) -> str:
         x = scope.tensor(node, 0)
         shape = scope.shape(x)
-        axes = axes_of(scope, node, len(shape))
-        if not axes and node.int("noop_with_empty_axes", 0):
-            return x
-        axes = axes or tuple(range(len(shape)))
-        if not axes:
-            return x
-        if node.int("keepdims", 1):
-            return scope.result(node, kind, x, axes=axes)
-        kept = tuple(extent for i, extent in enumerate(shape) if i not in axes)
-        return scope.reshaped(node, scope.step(node, kind, x, axes=axes), kept)
+        axis = checked_axis(node, node.int("axis", 0), len(shape))
+        best = scope.step(node, kind, x, axes=(axis,))
+        pair = (x, best) if kind is OpKind.REDUCE_MAX else (best, x)
+        short = scope.step(node, OpKind.LESS, *pair)
+        last, extent = node.int("select_last_index", 0), shape[axis]
+        push = scope.constant(node, -extent if last else extent, "push")
+        ramp = np.arange(extent, dtype=np.float32).reshape(-1, *(1,) * (len(shape) - 1 - axis))
+        out = scope.step(node, OpKind.MUL, short, push)
+        places = scope.step(node, OpKind.ADD, out, scope.constant(node, ramp, "places"))
+        found = OpKind.REDUCE_MAX if last else OpKind.REDUCE_MIN
+        return _kept(scope, node, scope.step(node, found, places, axes=(axis,)), (axis,))
 
     return translate
 
@@ -92,6 +160,15 @@ REDUCTION: dict[str, Translate] = {
     "ReduceMean": _reduced(OpKind.REDUCE_MEAN),
     "ReduceSum": _reduced(OpKind.REDUCE_SUM),
     "ReduceMax": _reduced(OpKind.REDUCE_MAX),
+    "ReduceMin": _reduced(OpKind.REDUCE_MIN),
+    "ReduceProd": _reduced(OpKind.REDUCE_PROD),
+    "ReduceL1": _reduced(OpKind.REDUCE_SUM, before=_apply(OpKind.ABS)),
+    "ReduceL2": _reduced(OpKind.REDUCE_SUM, before=_squared, after=_apply(OpKind.SQRT)),
+    "ReduceSumSquare": _reduced(OpKind.REDUCE_SUM, before=_squared),
+    "ReduceLogSum": _reduced(OpKind.REDUCE_SUM, after=_apply(OpKind.LOG)),
+    "ReduceLogSumExp": _log_sum_exp,
+    "ArgMax": _extreme_index(OpKind.REDUCE_MAX),
+    "ArgMin": _extreme_index(OpKind.REDUCE_MIN),
     "Softmax": _softmax,
     "LayerNormalization": _layer_norm,
 }

@@ -38,7 +38,7 @@ from autotune.targets.native.rectangle import Rectangle
 from autotune.targets.native.residence import NO_READS, TRANSFERS, Reads, Residence
 from autotune.targets.native.touch import Touch, touches_of
 from autotune.targets.native.tree import Body, Leaf, Node
-from autotune.targets.native.vector_runs import ELEMENTWISE, Piece, RunWriter
+from autotune.targets.native.vector_runs import Piece, RunWriter, generable
 
 WORD_OPERANDS: dict[Opcode, tuple[str, ...]] = {
     Opcode.MATMUL: ("c", "a", "b", "bias", "r"),
@@ -110,7 +110,7 @@ class Binder:
 
     def _piece(self, leaf: Leaf) -> Piece | None:
         """An instruction that may join a run."""
-        if self.isa is None or leaf.opcode not in ELEMENTWISE:
+        if self.isa is None or not generable(leaf.instruction):
             return None
         touches = {touch.operand: touch for touch in touches_of(leaf)}
         return Piece(leaf, self._operands(touches.values()), touches)

@@ -10,11 +10,14 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 
 from autotune.isa.functions import BinaryFn, StageKind, UnaryFn
+from autotune.isa.program import Instruction
 from autotune.isa.table import CHAIN_STAGES, MAX_RANK, Opcode
 from autotune.targets.native.call import Call, Operand, Space
 from autotune.targets.native.codegen.recipe import Recipe
 from autotune.targets.native.codegen.vector_isa import VectorIsa
 from autotune.targets.native.codegen.vector_run import (
+    COMPILED_BINARY,
+    COMPILED_UNARY,
     Binary,
     Constant,
     Fma,
@@ -33,6 +36,25 @@ LONGEST = 96
 """Nodes of a run at most: beyond, compiling takes longer than a pass over memory saves."""
 _BESIDE = {StageKind.WITH0: "side0", StageKind.WITH1: "side1"}
 _BEFORE = {StageKind.FROM0: "side0", StageKind.FROM1: "side1"}
+
+
+def generable(instruction: Instruction) -> bool:
+    """Whether an element-wise instruction's functions all have generated code."""
+    get = instruction.get
+    match instruction.opcode:
+        case Opcode.UNARY:
+            return get("fn") not in COMPILED_UNARY
+        case Opcode.BINARY:
+            return get("fn") not in COMPILED_BINARY
+        case Opcode.CHAIN:
+            stages = ((get(f"stage{i}_kind"), get(f"stage{i}_fn")) for i in range(CHAIN_STAGES))
+            used = ((kind, fn) for kind, fn in stages if kind != StageKind.NONE)
+            return not any(
+                fn in (COMPILED_UNARY if kind == StageKind.UNARY else COMPILED_BINARY)
+                for kind, fn in used
+            )
+        case _:
+            return instruction.opcode in ELEMENTWISE
 
 
 @dataclass(frozen=True, slots=True)

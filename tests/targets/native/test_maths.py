@@ -10,9 +10,12 @@ from generated_code import compiled, host_isas
 from scipy.special import erf, ndtr
 
 from autotune.isa.functions import BinaryFn, UnaryFn
+from autotune.targets.native.codegen import maths
 from autotune.targets.native.codegen.elementwise import elementwise
 from autotune.targets.native.codegen.vector_isa import VectorIsa
 from autotune.targets.native.codegen.vector_run import (
+    COMPILED_BINARY,
+    COMPILED_UNARY,
     Binary,
     Constant,
     Load,
@@ -61,6 +64,13 @@ UNARY: Mapping[UnaryFn, tuple[float, Exact]] = {
     UnaryFn.NEG: (0, lambda x: -x),
     UnaryFn.ABS: (0, np.abs),
     UnaryFn.SQUARE: (0.5, np.square),
+    UnaryFn.FLOOR: (0, np.floor),
+    UnaryFn.CEIL: (0, np.ceil),
+    UnaryFn.ROUND: (0, np.rint),
+    UnaryFn.TRUNC: (0, np.trunc),
+    UnaryFn.SIGN: (0, np.sign),
+    UnaryFn.ELU: (4, lambda x: np.where(x < 0, 0.25 * np.expm1(x), 6.0 * x)),
+    UnaryFn.SOFTPLUS: (4, lambda x: np.logaddexp(x, 0.0)),
 }
 """Largest error in units of the last place, and the function; AFFINE has a test of its own."""
 
@@ -119,7 +129,8 @@ def test_every_function_is_as_exact_as_claimed(fn: UnaryFn, isa: VectorIsa) -> N
 @each_isa
 def test_odd_functions_keep_the_sign_of_zero(isa: VectorIsa) -> None:
     zeros = np.array([0.0, -0.0] * 8, np.float32)
-    for fn in (UnaryFn.TANH, UnaryFn.ERF, UnaryFn.GELU, UnaryFn.GELU_TANH, UnaryFn.SQRT):
+    odd = (UnaryFn.TANH, UnaryFn.ERF, UnaryFn.GELU, UnaryFn.GELU_TANH, UnaryFn.SQRT)
+    for fn in (*odd, UnaryFn.FLOOR, UnaryFn.CEIL, UnaryFn.ROUND, UnaryFn.TRUNC, UnaryFn.SIGN):
         assert (
             np.signbit(run_of([zeros], (Load(0), Unary(fn, 0)), isa)) == np.signbit(zeros)
         ).all()
@@ -135,8 +146,16 @@ def test_affine_rounds_at_most_twice(isa: VectorIsa) -> None:
 
 
 @each_isa
-def test_every_function_has_a_test(isa: VectorIsa) -> None:
-    assert set(UNARY) | {UnaryFn.AFFINE} == set(UnaryFn)
+def test_rounding_between_minus_one_and_zero_gives_minus_zero(isa: VectorIsa) -> None:
+    x = np.full(16, -0.25, np.float32)
+    for fn in (UnaryFn.CEIL, UnaryFn.ROUND, UnaryFn.TRUNC):
+        assert np.signbit(run_of([x], (Load(0), Unary(fn, 0)), isa)).all()
+
+
+def test_every_function_has_a_test_or_is_left_to_the_compiled_kernels() -> None:
+    assert set(UNARY) | {UnaryFn.AFFINE} == set(maths.UNARY)
+    assert set(UNARY) | {UnaryFn.AFFINE} == set(UnaryFn) - COMPILED_UNARY
+    assert set(BINARY) == set(maths.BINARY) == set(BinaryFn) - COMPILED_BINARY
 
 
 def pairs() -> tuple[np.ndarray, np.ndarray]:
@@ -151,18 +170,33 @@ def pairs() -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([left, bits[0], x]), np.concatenate([right, bits[1], y])
 
 
+BINARY: Mapping[BinaryFn, tuple[float, Callable[[np.ndarray, np.ndarray], np.ndarray]]] = {
+    BinaryFn.ADD: (0.5, np.add),
+    BinaryFn.SUB: (0.5, np.subtract),
+    BinaryFn.MUL: (0.5, np.multiply),
+    BinaryFn.DIV: (0.5, np.divide),
+    BinaryFn.MAXIMUM: (0, np.maximum),
+    BinaryFn.MINIMUM: (0, np.minimum),
+    BinaryFn.POW: (4, np.power),
+    BinaryFn.EQUAL: (0, lambda x, y: (x == y).astype(np.float64)),
+    BinaryFn.LESS: (0, lambda x, y: (x < y).astype(np.float64)),
+    BinaryFn.LESS_EQUAL: (0, lambda x, y: (x <= y).astype(np.float64)),
+    BinaryFn.KEEP_IF: (0, lambda x, y: np.where(y != 0, x, -0.0)),
+    BinaryFn.KEEP_UNLESS: (0, lambda x, y: np.where(y != 0, -0.0, x)),
+}
+
+
 @each_isa
-@pytest.mark.parametrize("fn", BinaryFn, ids=lambda fn: fn.name.lower())
+@pytest.mark.parametrize("fn", BINARY, ids=lambda fn: fn.name.lower())
 def test_functions_of_two_are_exact_with_all_special_values(fn: BinaryFn, isa: VectorIsa) -> None:
     x, y = pairs()
-    functions = (np.add, np.subtract, np.multiply, np.divide, np.maximum, np.minimum, np.power)
+    limit, function = BINARY[fn]
     found = run_of([x, y], (Load(0), Load(1), Binary(fn, 0, 1)), isa)
     with np.errstate(all="ignore"):
-        exact = functions[fn](x.astype(np.float64), y.astype(np.float64))
-    limit = {BinaryFn.POW: 4.0, BinaryFn.MAXIMUM: 0.0, BinaryFn.MINIMUM: 0.0}.get(fn, 0.5)
+        exact = function(x.astype(np.float64), y.astype(np.float64))
     error, where = worst(found, exact, x, y)
     assert error <= limit, where
-    if fn is BinaryFn.POW:
+    if fn in (BinaryFn.POW, BinaryFn.KEEP_IF, BinaryFn.KEEP_UNLESS):
         number = ~np.isnan(found)
         assert (np.signbit(found) == np.signbit(exact))[number].all()
 

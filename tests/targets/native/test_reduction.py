@@ -21,6 +21,9 @@ ERROR = 1e-6
 ISAS = host_isas()
 
 
+EXTREMES = {ReduceFn.MAX: np.maximum, ReduceFn.MIN: np.minimum}
+
+
 def extent(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
     return 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
 
@@ -36,9 +39,15 @@ def expected(spec: Reduction, src: np.ndarray, old: np.ndarray) -> tuple[np.ndar
     wide = src.astype(np.float64)
     start = old[tuple(slice(0, 1) if d in axes else slice(None) for d in range(old.ndim))]
     start = start.astype(np.float64)
-    if spec.fn is ReduceFn.MAX:
-        most = wide.max(axis=axes, keepdims=True)
-        return (np.maximum(most, start) if spec.accumulate else most), np.zeros(1)
+    if spec.fn in EXTREMES:
+        fn = EXTREMES[spec.fn]
+        most = fn.reduce(wide, axis=axes, keepdims=True)
+        return (fn(most, start) if spec.accumulate else most), np.zeros(1)
+    if spec.fn is ReduceFn.PROD:
+        product = wide.prod(axis=axes, keepdims=True)
+        factors = wide.size // product.size
+        product = product * start if spec.accumulate else product
+        return product, factors * np.abs(product)
     total, size = wide.sum(axis=axes, keepdims=True), np.abs(wide).sum(axis=axes, keepdims=True)
     return (total + start, size + np.abs(start)) if spec.accumulate else (total, size)
 
@@ -46,6 +55,8 @@ def expected(spec: Reduction, src: np.ndarray, old: np.ndarray) -> tuple[np.ndar
 def check(spec: Reduction, isa: VectorIsa, low: float = -2.0) -> None:
     rng = np.random.default_rng(1)
     source = rng.uniform(low, 2, extent(spec.sizes, spec.src_strides) + 2 * MARGIN)
+    if spec.fn is ReduceFn.PROD:  # of both signs, and so near 1 that no product leaves the range
+        source = np.copysign(1 + np.abs(source) / 64, source)
     source = source.astype(np.float32)
     result = np.full(extent(spec.sizes, spec.dst_strides) + 2 * MARGIN, GUARD)
     written = view(result, spec.sizes, spec.dst_strides)

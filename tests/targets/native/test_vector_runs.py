@@ -10,7 +10,7 @@ from machine_case import load, loop, make, program, store, tensor
 from native_case import executed
 from test_loader import copying
 
-from autotune.isa.functions import BinaryFn, UnaryFn
+from autotune.isa.functions import BinaryFn, StageKind, UnaryFn
 from autotune.isa.program import Instruction, Program, Role
 from autotune.isa.table import Opcode
 from autotune.targets.native.binding import FAR_BYTES
@@ -27,6 +27,7 @@ TENSORS = (tensor("x", WORDS), tensor("y", WORDS, role=Role.OUTPUT))
 LINE = 10
 SIZES = {"size3": 3, "size4": 5}
 FIRST, SECOND, OUT, ROW = 0, 100, 200, 300
+MOVES = (Opcode.LOAD, Opcode.STORE)
 
 
 @pytest.fixture(scope="module")
@@ -119,8 +120,8 @@ def test_a_result_larger_than_caches_is_streamed() -> None:
         work = make(Opcode.UNARY, fn=UnaryFn.AFFINE, size4=64, **places)
         given = program(load(0, 0, 100), work, store(1, OUT, 64), tensors=tensors)
         (call,) = generated(given)
-        assert isinstance(call.kernel, MicroKernel)
-        return "!nontemporal" in call.kernel.ir
+        assert isinstance(call.kernel, Recipe)
+        return "!nontemporal" in call.kernel.written().ir
 
     assert streamed(FAR_BYTES // 4)
     assert not streamed(FAR_BYTES // 4 - 1)
@@ -160,3 +161,28 @@ def test_runs_compute_what_single_instructions_do(compiler: Compiler, data: st.D
     want = executed(given, feeds, bound=copying(given))["y"]
     got = executed(given, feeds, compiler)["y"]
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+@needs_llvm
+def test_functions_without_generated_code_run_compiled_between_those_with(
+    compiler: Compiler,
+) -> None:
+    out, first = operand("dst", OUT), operand("src", FIRST)
+    chain = {"stage0_kind": StageKind.UNARY, "stage0_fn": UnaryFn.COS} | {
+        "stage1_kind": StageKind.WITH0, "stage1_fn": BinaryFn.ADD
+    }  # fmt: skip
+    side = operand("side0", ROW)
+    given = between(
+        unary(UnaryFn.SIN, out, first),
+        unary(UnaryFn.AFFINE, out, operand("src", OUT)),
+        binary(BinaryFn.FMOD, out, operand("lhs", OUT), operand("rhs", SECOND)),
+        make(Opcode.CHAIN, **SIZES, **out, **operand("src", OUT), **side, **chain),
+        unary(UnaryFn.RELU, out, operand("src", OUT)),
+    )
+    ((_, calls),) = bind(given, AVX2).streams
+    kinds = [call.kernel for _, call in sorted(calls.items()) if call.kernel not in MOVES]
+    assert [isinstance(kernel, Recipe) for kernel in kinds] == [False, True, False, False, True]
+    values = {"x": np.random.default_rng(4).uniform(0.5, 2, WORDS).astype(np.float32)}
+    (found,) = executed(given, values, compiler).values()
+    (wanted,) = executed(given, values, None).values()
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)

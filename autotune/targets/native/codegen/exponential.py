@@ -1,4 +1,4 @@
-"""exp and what is made of it: sigmoid, tanh, the tanh form of GELU; part of vector maths (maths.py).
+"""exp and what is made of it: sigmoid, tanh, ELU, the tanh form of GELU; part of vector maths (maths.py).
 
 x = n·ln 2 + r with |r| ≤ ln 2 / 2; exp(r) is a polynomial and 2^n an exponent. n is rounded by adding
 a large number whose last place is 1, which every vector instruction set can.
@@ -89,6 +89,20 @@ def tanh(v: Lanes, x: str) -> str:
     scale = power_of_two(v, exponent)
     m = v.fma(less_one(v, r), scale, v.sub(scale, v.constant(1.0)))
     return v.copysign(v.div(m, v.add(m, v.constant(2.0))), x)
+
+
+ELU_LOW = -30.0
+"""exp(x) − 1 is −1 below."""
+
+
+def elu(v: Lanes, x: str, alpha: float, scale: float) -> str:
+    """alpha · (exp(x) − 1) below 0, as exact near 0 as elsewhere; scale · x above."""
+    exponent, r = reduced(v, v.at_least(x, v.constant(ELU_LOW)))
+    power = power_of_two(v, exponent)
+    m = v.fma(less_one(v, r), power, v.sub(power, v.constant(1.0)))
+    below = v.compare("olt", x, v.constant(0.0))
+    above = x if scale == 1.0 else v.mul(x, v.constant(scale))
+    return v.select(below, v.mul(m, v.constant(alpha)), above)
 
 
 GELU_LINEAR = 2 * sqrt(2 / pi)

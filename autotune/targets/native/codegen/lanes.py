@@ -65,6 +65,10 @@ class Lanes:
     def sqrt(self, x: str) -> str:
         return self._intrinsic("sqrt", x)
 
+    def rounded(self, how: str, x: str) -> str:
+        """To whole numbers; ``how`` is LLVM's name, as in ``floor``. Only where ``isa.rounds``."""
+        return self._intrinsic(how, x)
+
     def copysign(self, magnitude: str, sign: str) -> str:
         return self._intrinsic("copysign", magnitude, sign)
 

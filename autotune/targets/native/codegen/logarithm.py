@@ -1,11 +1,14 @@
-"""log and pow; part of vector maths (maths.py)."""
+"""log, softplus and pow; part of vector maths (maths.py)."""
 
 from __future__ import annotations
 
 from autotune.targets.native.codegen.exponential import (
+    EXP_LOW,
     LN2_LOWER,
     LN2_UPPER,
     less_one,
+    lowered,
+    raised_exp,
 )
 from autotune.targets.native.codegen.lanes import Lanes
 
@@ -50,6 +53,16 @@ def log(v: Lanes, x: str) -> str:
     zero = v.constant(0.0)
     result = v.select(v.compare("oeq", x, zero), v.constant(-INFINITY), result)
     return v.select(v.compare("olt", x, zero), v.constant(NAN), result)
+
+
+def softplus(v: Lanes, x: str) -> str:
+    """max(x, 0) + ln(1 + e) with e = exp(−|x|); what 1 + e loses of a small e is added again."""
+    size = v.at_most(v.abs(x), v.constant(-EXP_LOW))
+    e, one = lowered(v, raised_exp(v, v.neg(size))), v.constant(1.0)
+    above = v.add(e, one)
+    lost = v.sub(e, v.sub(above, one))
+    tail = v.add(log(v, above), v.div(lost, above))
+    return v.add(v.at_least(x, v.constant(0.0)), tail)
 
 
 LOG2 = (

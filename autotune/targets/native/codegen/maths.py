@@ -1,4 +1,6 @@
-"""Vector maths: every function of the vector unit on one register of floats; no library is called.
+"""Vector maths: functions of the vector unit on one register of floats; no library is called.
+
+vector_run.py lists what has no code here: the compiled kernels compute it.
 
 exp, log and rsqrt are within 2 ulp of the exact value, the rest within 4, over the whole range of
 fp32 with its special values; subnormal numbers count in full.
@@ -11,9 +13,10 @@ from types import MappingProxyType
 
 from autotune.isa.functions import BinaryFn, UnaryFn
 from autotune.targets.native.codegen.error_function import erf, gelu
-from autotune.targets.native.codegen.exponential import exp, gelu_tanh, sigmoid, tanh
+from autotune.targets.native.codegen.exponential import elu, exp, gelu_tanh, sigmoid, tanh
 from autotune.targets.native.codegen.lanes import Lanes
-from autotune.targets.native.codegen.logarithm import INFINITY, log, power
+from autotune.targets.native.codegen.logarithm import INFINITY, log, power, softplus
+from autotune.targets.native.codegen.rounding import ceil, floor, nearest, sign, trunc
 
 UnaryCode = Callable[[Lanes, str, float, float], str]
 BinaryCode = Callable[[Lanes, str, str], str]
@@ -78,6 +81,19 @@ def _inverse(v: Lanes, x: str) -> str:
     return v.div(v.constant(1.0), x)
 
 
+def _truth(how: str) -> BinaryCode:
+    """1 or 0: whether a comparison holds."""
+    return lambda v, x, y: v.select(v.compare(how, x, y), v.constant(1.0), v.constant(0.0))
+
+
+def _keep_if(v: Lanes, x: str, y: str) -> str:
+    return v.select(v.compare("une", y, v.constant(0.0)), x, v.constant(-0.0))
+
+
+def _keep_unless(v: Lanes, x: str, y: str) -> str:
+    return v.select(v.compare("oeq", y, v.constant(0.0)), x, v.constant(-0.0))
+
+
 UNARY: Mapping[UnaryFn, UnaryCode] = MappingProxyType(
     {
         UnaryFn.COPY: lambda v, x, p0, p1: x,
@@ -98,6 +114,13 @@ UNARY: Mapping[UnaryFn, UnaryCode] = MappingProxyType(
         UnaryFn.ABS: _of(Lanes.abs),
         UnaryFn.SQUARE: lambda v, x, p0, p1: v.mul(x, x),
         UnaryFn.AFFINE: lambda v, x, p0, p1: v.fma(x, v.constant(p0), v.constant(p1)),
+        UnaryFn.FLOOR: _of(floor),
+        UnaryFn.CEIL: _of(ceil),
+        UnaryFn.ROUND: _of(nearest),
+        UnaryFn.TRUNC: _of(trunc),
+        UnaryFn.SIGN: _of(sign),
+        UnaryFn.ELU: elu,
+        UnaryFn.SOFTPLUS: _of(softplus),
     }
 )
 
@@ -110,5 +133,10 @@ BINARY: Mapping[BinaryFn, BinaryCode] = MappingProxyType(
         BinaryFn.MAXIMUM: maximum,
         BinaryFn.MINIMUM: minimum,
         BinaryFn.POW: power,
+        BinaryFn.EQUAL: _truth("oeq"),
+        BinaryFn.LESS: _truth("olt"),
+        BinaryFn.LESS_EQUAL: _truth("ole"),
+        BinaryFn.KEEP_IF: _keep_if,
+        BinaryFn.KEEP_UNLESS: _keep_unless,
     }
 )

@@ -1,4 +1,4 @@
-"""Code of REDUCE: sums and maxima over some dimensions of a rectangle.
+"""Code of REDUCE: sums, products and extremes over some dimensions of a rectangle.
 
 Vectors lie along a kept dimension (the channels of a pooling window: sums stay in registers over
 the window), or along a reduced one (rows: partial sums, added up across the register at the end).
@@ -8,14 +8,15 @@ product.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from types import MappingProxyType
 
 from autotune.isa.functions import ReduceFn
 from autotune.targets.native.codegen.ir import FunctionWriter
 from autotune.targets.native.codegen.lanes import Lanes
-from autotune.targets.native.codegen.maths import maximum
+from autotune.targets.native.codegen.maths import BinaryCode, maximum, minimum
 from autotune.targets.native.codegen.micro_kernel import MicroKernel
 from autotune.targets.native.codegen.nest import Dim, merged
 from autotune.targets.native.codegen.strips import extracted, load_strip, store_strip
@@ -34,6 +35,17 @@ SHORT_SUM = 128
 UNROLLED = 16
 """Elements of a window that is written out without a loop."""
 GATHER_COST = 1.5
+
+
+_COMBINED: Mapping[ReduceFn, tuple[BinaryCode, float]] = MappingProxyType(
+    {
+        ReduceFn.SUM: (Lanes.add, -0.0),
+        ReduceFn.MAX: (maximum, float("-inf")),
+        ReduceFn.MIN: (minimum, float("inf")),
+        ReduceFn.PROD: (Lanes.mul, 1.0),
+    }
+)
+"""What joins two values, and what changes none; -0 for sums, since 0 would change -0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,9 +244,8 @@ class _Code:
         return [self._combined(self._v, total, each) for total, each in pairs]
 
     def _combined(self, v: Lanes, x: str, y: str) -> str:
-        return v.add(x, y) if self._spec.fn is ReduceFn.SUM else maximum(v, x, y)
+        return _COMBINED[self._spec.fn][0](v, x, y)
 
     @property
     def _neutral(self) -> float:
-        """What changes nothing; -0, for 0 would change -0."""
-        return -0.0 if self._spec.fn is ReduceFn.SUM else float("-inf")
+        return _COMBINED[self._spec.fn][1]

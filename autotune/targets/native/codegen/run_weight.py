@@ -19,6 +19,11 @@ SIMPLE = frozenset(
         UnaryFn.SQRT,
         UnaryFn.RSQRT,
         UnaryFn.RECIPROCAL,
+        UnaryFn.FLOOR,
+        UnaryFn.CEIL,
+        UnaryFn.ROUND,
+        UnaryFn.TRUNC,
+        UnaryFn.SIGN,
     }
 )
 

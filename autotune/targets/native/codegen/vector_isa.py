@@ -23,6 +23,11 @@ class VectorIsa:
         """Whether it multiplies and adds in one rounding; else ``llvm.fma`` would call libm."""
         return self.name != "sse2"
 
+    @property
+    def rounds(self) -> bool:
+        """Whether it has instructions that round to whole numbers; else LLVM would call libm."""
+        return self.name != "sse2"
+
 
 AVX512 = VectorIsa("avx512", 16, 32)
 AVX2 = VectorIsa("avx2", 8, 16)
