@@ -181,24 +181,19 @@ static void store_rectangle(const Word *w, const Loops *at, const float *scratch
     copy_nest(&nest, r->format, tensor + clip_offset(r, &c) * FORMAT_BYTES[r->format], w->format, from);
 }
 
+/* Only what lies outside is walked: most of a tile at an edge is inside. */
 static void mask_rectangle(const Word *w, const Loops *at, float *scratchpad) {
     const Region *r = &w->region;
     Clip c = clip_region(r, at);
     if (c.whole) return;
-    const int last = RANK - 1;
-    float *to = scratchpad + address_of(&w->operand[0], at);
-    int64_t trip[RANK] = {0}, offset[1] = {0}, step = w->nest.stride[0][last];
-    Nest rows = w->nest;
-    for (int d = 0; d < RANK; d++) rows.size[d] = r->size[d];
-    do {
-        float *row = to + offset[0];
-        int inside = 1;
-        for (int d = 0; d < last; d++) inside &= trip[d] >= c.low[d] && trip[d] < c.low[d] + c.size[d];
-        int64_t low = inside && c.size[last] ? c.low[last] : r->size[last];
-        int64_t high = inside && c.size[last] ? c.low[last] + c.size[last] : r->size[last];
-        fill_row(w->p0, low, row, step);
-        fill_row(w->p0, r->size[last] - high, row + high * step, step);
-    } while (next_row(&rows, last, 1, trip, offset));
+    char *to = (char *)(scratchpad + address_of(&w->operand[0], at));
+    const char *value = (const char *)&w->p0;
+    if (c.elements == 0) {
+        Nest all = merged(r->size, 1, w->nest.stride);
+        pad_nest(&all, FORMAT_FP32, to, value);
+        return;
+    }
+    pad_outside(r, &c, w->nest.stride[0], FORMAT_FP32, to, value);
 }
 
 #endif

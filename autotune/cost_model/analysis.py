@@ -7,6 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
+from autotune.cost_model.host_parts import PRICES
+from autotune.cost_model.host_work import host_work
 from autotune.cost_model.pipeline import Flow, flow
 from autotune.cost_model.step import Step
 from autotune.cost_model.steps import steps_of
@@ -80,8 +82,22 @@ class Analysis:
         return flow(self.tiling, self.steps)
 
     @cached_property
+    def host_work(self) -> Floats:
+        """Counts of ``PARTS`` [n, P] on a machine that works on tensors in place; else [n, 0]."""
+        if not self.spec.in_place:
+            return np.empty((len(self.table), 0))
+        return host_work(self.tiling, self.steps, self.spec)
+
+    @cached_property
+    def guess(self) -> Floats:
+        """What orders schedules where there is no model: the roofline, or parts at typical prices."""
+        return self.estimate if self.spec.in_place else self.roofline
+
+    @cached_property
     def estimate(self) -> Floats:
         """Analytic cycles: what the learned model corrects."""
+        if self.spec.in_place:
+            return np.maximum(1.0, self.host_work @ PRICES)
         estimate: Floats = np.maximum(1.0, np.maximum(self.bottleneck, self.flow.cycles))
         return estimate
 

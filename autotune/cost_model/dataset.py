@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from autotune.cost_model.analysis import Analysis
 from autotune.cost_model.energy import dynamic_energy, leak_per_cycle
-from autotune.cost_model.features import FEATURES, matrix_of
+from autotune.cost_model.features import matrix_of, names_of
+from autotune.cost_model.host_parts import PARTS
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
@@ -49,12 +50,14 @@ class Measured(Protocol):
 class Dataset:
     """``r`` measurements and the ``n`` nests that they ran (n ≥ r: a group may have several).
 
-    Per nest [n]: ``x`` [n, F] features, ``owner`` measurement, analytic ``estimate`` in cycles,
+    Per nest [n]: ``x`` [n, F] features, ``work`` [n, P] counts of the parts that have prices (P = 0 on
+    a machine without), ``owner`` measurement, analytic ``estimate`` in cycles,
     ``dynamic_fj``, ``leak_fj`` per cycle, ``moved_bytes``. Per measurement [r]: what was measured,
     ``weight``, group ``keys`` and ``networks``.
     """
 
     x: Floats
+    work: Floats
     owner: Ints
     estimate: Floats
     dynamic_fj: Floats
@@ -73,6 +76,10 @@ class Dataset:
     def summed(self, per_nest: Floats) -> Floats:
         """A quantity of whole measurements [r] from that of their nests [n]."""
         return np.bincount(self.owner, per_nest, len(self)).astype(np.float64)
+
+    def priced(self, prices: Floats) -> Floats:
+        """Analytic cycles [n] of each nest: what its parts cost, where they have prices."""
+        return np.maximum(1.0, self.work @ prices) if prices.size else self.estimate
 
     def analytic_energy(self, cycles: Floats) -> Floats:
         """Femtojoules of every measurement [r] by the spec's table, run in ``cycles`` [n]."""
@@ -96,6 +103,7 @@ class _Block:
     """Nest-level columns of one group's measurements."""
 
     x: Floats
+    work: Floats
     owner: Ints
     columns: Floats
 
@@ -114,7 +122,7 @@ def dataset(
     for record, weight in latest.values():
         by_group.setdefault(record.group_key, []).append((record, weight))
     kept: list[tuple[Measured, float]] = []
-    blocks = [_Block(np.empty((0, len(FEATURES))), np.empty(0, dtype=np.int64), np.empty((4, 0)))]
+    blocks = [_nothing(spec)]
     for members in by_group.values():
         found = _blocks([record for record, _ in members], len(kept), spec)
         if found:
@@ -123,19 +131,25 @@ def dataset(
     return _assembled(blocks, kept)
 
 
+def _nothing(spec: HardwareSpec) -> _Block:
+    work = np.empty((0, len(PARTS) if spec.in_place else 0))
+    x = np.empty((0, len(names_of(spec))))
+    return _Block(x, work, np.empty(0, dtype=np.int64), np.empty((4, 0)))
+
+
 def _blocks(members: list[Measured], first: int, spec: HardwareSpec) -> list[_Block]:
     """One block per nest of a group; none when the group can no longer be lowered."""
     schedules = tuple(record.schedule_json for record in members)
     owner = np.arange(first, first + len(members))
     analysed = _analysed(members[0].group_json, schedules, spec)
-    return [_Block(x, owner, columns) for x, columns in analysed]
+    return [_Block(x, work, owner, columns) for x, work, columns in analysed]
 
 
 @lru_cache(maxsize=4096)
 def _analysed(
     group_json: str, schedules: tuple[str, ...], spec: HardwareSpec
-) -> tuple[tuple[Floats, Floats], ...]:
-    """Features and analytic columns of each nest; kept, since retraining asks for most again."""
+) -> tuple[tuple[Floats, Floats, Floats], ...]:
+    """Features, counted work and analytic columns of each nest; kept, since retraining asks for most again."""
     nests = analyse(Group.from_json(group_json))
     if isinstance(nests, Rejection):
         return ()
@@ -146,7 +160,7 @@ def _analysed(
         analysis = Analysis(nest, table, spec)
         dynamic, leak = dynamic_energy(analysis), leak_per_cycle(analysis)
         columns = np.stack([analysis.estimate, dynamic, leak, analysis.moved_bytes])
-        found.append((matrix_of(analysis), columns))
+        found.append((matrix_of(analysis), analysis.host_work, columns))
     return tuple(found)
 
 
@@ -158,6 +172,7 @@ def _assembled(blocks: list[_Block], kept: list[tuple[Measured, float]]) -> Data
 
     return Dataset(
         np.concatenate([b.x for b in blocks]),
+        np.concatenate([b.work for b in blocks]),
         np.concatenate([b.owner for b in blocks]),
         estimate,
         dynamic,

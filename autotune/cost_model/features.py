@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autotune.cost_model.analysis import Analysis
+from autotune.cost_model.host_parts import HOST_FEATURES, host_features
 from autotune.cost_model.tiling import Floats
 from autotune.fusion.nest import Nest
 from autotune.graph.op import Family
@@ -20,8 +21,8 @@ from autotune.schedule.space import scratchpad_elements
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec
 
-FEATURE_VERSION = 3
-"""Version of the table below; part of every stored model."""
+FEATURE_VERSION = 4
+"""Version of the table below and of that of ``host_parts.py``; part of every stored model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,13 +318,21 @@ FEATURES: tuple[Feature, ...] = (
 )
 
 
+def names_of(spec: HardwareSpec) -> tuple[str, ...]:
+    """Names of the features on a machine, in order."""
+    return HOST_FEATURES if spec.in_place else tuple(feature.name for feature in FEATURES)
+
+
 def matrix_of(analysis: Analysis) -> Floats:
-    """Feature matrix [n, len(FEATURES)] of an analysis."""
+    """Feature matrix [n, F] of an analysis, ``names_of`` its columns: what units wait for says nothing
+    about a machine that works on tensors in place, which has features of its own."""
+    if analysis.spec.in_place:
+        return host_features(analysis.host_work)
     return np.stack([feature.compute(analysis) for feature in FEATURES], axis=1)
 
 
 def features(nest: Nest, table: ScheduleTable, spec: HardwareSpec) -> Floats:
-    """Features of every schedule in a table, float64 [n, len(FEATURES)]."""
+    """Features of every schedule in a table, float64 [n, F]."""
     return matrix_of(Analysis(nest, table, spec))
 
 

@@ -128,12 +128,23 @@ class CostModel:
         analysis = Analysis(nest, table, self.spec)
         x = matrix_of(analysis)
         learned = self._learned
-        cycles = np.maximum(analysis.estimate * np.exp(evaluate(learned.ratios.cycles, x)), 1.0)
+        analytic = self._analytic(analysis)
+        cycles = np.maximum(analytic * np.exp(evaluate(learned.ratios.cycles, x)), 1.0)
         spread = np.exp(learned.factor * scale_of(learned.scale, x))
         energy = dynamic_energy(analysis) + leak_per_cycle(analysis) * cycles
         energy = energy * np.exp(evaluate(learned.ratios.energy, x))
         dram = analysis.moved_bytes * np.exp(evaluate(learned.ratios.dram, x))
         return Estimate(cycles, cycles / spread, cycles * spread, energy, dram)
+
+    def rough(self, nest: Nest, table: ScheduleTable) -> Floats:
+        """What orders the schedules of a table before they are predicted [n]: cheap, and no more than
+        an order."""
+        analysis = Analysis(nest, table, self.spec)
+        return self._analytic(analysis) if self.spec.in_place else analysis.roofline
+
+    def _analytic(self, analysis: Analysis) -> Floats:
+        prices = self._learned.ratios.prices
+        return np.maximum(1.0, analysis.host_work @ prices) if prices.size else analysis.estimate
 
     def predict(self, group: Group, schedule: Schedule) -> float:
         """Cycles of a group: the sum over its nests, which run one after the other.
@@ -157,14 +168,14 @@ class CostModel:
             "dram": ratios.dram,
             "scale": self._learned.scale,
         }
-        return pack(self.spec, trees, self._learned.factor, self.metrics)
+        return pack(self.spec, trees, self._learned.factor, self.metrics, ratios.prices.tolist())
 
     @classmethod
     def from_bytes(cls, blob: bytes, spec: HardwareSpec) -> CostModel:
         """Read what ``to_bytes`` wrote. Raises ``StoreError`` for a broken file, another feature
         version or another machine."""
-        trees, factor, metrics = unpack(blob, spec)
-        ratios = Ratios(trees["cycles"], trees["energy"], trees["dram"])
+        trees, factor, metrics, prices = unpack(blob, spec)
+        ratios = Ratios(trees["cycles"], trees["energy"], trees["dram"], np.array(prices))
         return cls(spec, Learned(ratios, trees["scale"], factor), metrics)
 
 

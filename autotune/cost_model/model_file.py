@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import xgboost as xgb
 
-from autotune.cost_model.features import FEATURE_VERSION, FEATURES
+from autotune.cost_model.features import FEATURE_VERSION, names_of
 from autotune.errors import StoreError
 from autotune.targets.spec import HardwareSpec
 
 MAGIC = b"autotune-hpm\n"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _LENGTH_BYTES = 8
 
 
@@ -26,6 +26,7 @@ def pack(
     trees: Mapping[str, xgb.Booster],
     factor: float,
     metrics: Mapping[str, float],
+    prices: Sequence[float] = (),
 ) -> bytes:
     """Header length, header, trees one after the other."""
     parts = {name: bytes(booster.save_raw("ubj")) for name, booster in trees.items()}
@@ -34,10 +35,11 @@ def pack(
         {
             "format": FORMAT_VERSION,
             "feature_version": FEATURE_VERSION,
-            "features": [feature.name for feature in FEATURES],
+            "features": list(names_of(spec)),
             "profile_id": spec.profile_id,
             "factor": factor,
             "metrics": dict(metrics),
+            "prices": list(prices),
             "parts": {name: len(raw) for name, raw in parts.items()},
             "sha256": hashlib.sha256(body).hexdigest(),
         }
@@ -47,12 +49,12 @@ def pack(
 
 def unpack(
     blob: bytes, spec: HardwareSpec
-) -> tuple[dict[str, xgb.Booster], float, dict[str, float]]:
-    """Trees by name, conformal factor, metrics. Raises ``StoreError`` for a file that is broken,
+) -> tuple[dict[str, xgb.Booster], float, dict[str, float], list[float]]:
+    """Trees by name, conformal factor, metrics, prices. Raises ``StoreError`` for a file that is broken,
     of another version, or of another machine."""
     header, body = _split(blob)
     retrain = f"run 'autotune calibrate --target {spec.name}' to train a new one"
-    names = [feature.name for feature in FEATURES]
+    names = list(names_of(spec))
     if (header.get("format"), header.get("feature_version")) != (FORMAT_VERSION, FEATURE_VERSION):
         raise StoreError(
             f"cost model: format {header.get('format')}, features {header.get('feature_version')}; "
@@ -73,7 +75,8 @@ def unpack(
         trees[name] = xgb.Booster({"nthread": 1})
         trees[name].load_model(bytearray(body[start : start + length]))
         start += length
-    return trees, float(header["factor"]), dict(header["metrics"])
+    prices = [float(price) for price in header["prices"]]
+    return trees, float(header["factor"]), dict(header["metrics"]), prices
 
 
 def _split(blob: bytes) -> tuple[dict[str, Any], bytes]:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import xgboost as xgb
 
 from autotune.cost_model.dataset import Dataset
+from autotune.cost_model.pricing import fitted
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -50,11 +51,13 @@ def boost(
 
 @dataclass(frozen=True, slots=True)
 class Ratios:
-    """Trees for log(measured / analytic) cycles, energy and DRAM bytes of a nest."""
+    """Trees for log(measured / analytic) cycles, energy and DRAM bytes of a nest, and the ``prices``
+    [P] that its analytic cycles are of (P = 0: none, they are the analysis's)."""
 
     cycles: xgb.Booster
     energy: xgb.Booster
     dram: xgb.Booster
+    prices: Floats
 
 
 def train(data: Dataset, chosen: npt.NDArray[np.bool_], seed: int) -> Ratios:
@@ -62,6 +65,7 @@ def train(data: Dataset, chosen: npt.NDArray[np.bool_], seed: int) -> Ratios:
     with the ratio of the whole, weighted by the nest's share."""
     rows = chosen[data.owner]
     x, weight = data.x[rows], (data.part * data.weight[data.owner])[rows]
+    prices = _prices(data, chosen)
 
     def ratio(measured: Floats, analytic: Floats, rounds: int) -> xgb.Booster:
         # a machine without energy counters measures 0 of it
@@ -70,10 +74,19 @@ def train(data: Dataset, chosen: npt.NDArray[np.bool_], seed: int) -> Ratios:
 
     energy = data.analytic_energy(data.part * data.cycles[data.owner])
     return Ratios(
-        ratio(data.cycles, data.summed(data.estimate), ROUNDS),
+        ratio(data.cycles, data.summed(data.priced(prices)), ROUNDS),
         ratio(data.energy_fj, energy, SIDE_ROUNDS),
         ratio(data.dram_bytes, data.summed(data.moved_bytes), SIDE_ROUNDS),
+        prices,
     )
+
+
+def _prices(data: Dataset, chosen: npt.NDArray[np.bool_]) -> Floats:
+    """Fitted to the ``chosen`` measurements, whose nests add up."""
+    if not data.work.shape[1]:
+        return np.empty(0)
+    work = np.stack([data.summed(column) for column in data.work.T], axis=1)
+    return fitted(work[chosen], data.cycles[chosen], data.weight[chosen])
 
 
 def evaluate(booster: xgb.Booster, x: Floats) -> Floats:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.features import bound
 from autotune.cost_model.hpm import CostModel
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
@@ -101,7 +100,7 @@ class Ranking:
         if not len(table):
             return Ranked.nothing()
         if len(table) > effort.predicted:
-            least = bound(nest, table, self.spec)
+            least = self.model.rough(nest, table)
             table = table.take(np.argpartition(least, effort.predicted)[: effort.predicted])
         ranked = self._sorted(nest, table)
         for _ in range(effort.rounds):

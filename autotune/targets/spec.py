@@ -248,6 +248,12 @@ class HardwareSpec:
         return hashlib.sha256(repr(sorted(numbers.items())).encode()).hexdigest()[:16]
 
     @property
+    def in_place(self) -> bool:
+        """Whether instructions read and write tensors where they lie, so that tiles need no copies:
+        what a machine does on which no unit loads ahead."""
+        return self.buffers == 1
+
+    @property
     def peak_macs_per_cycle(self) -> int:
         """Multiply-adds per cycle over all cores."""
         return self.cores * self.matrix.rows * self.matrix.cols

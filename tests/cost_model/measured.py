@@ -72,14 +72,19 @@ def drawn(
             return group, nests, schedule
 
 
-def observations(seed: int, count: int) -> Iterator[Observation]:
+def observations(
+    seed: int,
+    count: int,
+    spec: HardwareSpec = SPEC,
+    layout: Layout = Layout.CHANNELS_FIRST,
+) -> Iterator[Observation]:
     """Measurements of an invented machine, which takes up to 1.3 times the analytic cycles."""
     rng = np.random.default_rng(seed)
     for index in range(count):
-        group, nests, schedule = drawn(rng)
+        group, nests, schedule = drawn(rng, layout)
         cycles = moved = 0.0
         for nest, part in zip(nests, schedule.nests, strict=True):
-            found = Analysis(nest, ScheduleTable.of(nest, [part]), SPEC)
+            found = Analysis(nest, ScheduleTable.of(nest, [part]), spec)
             waits = 1.0 + 0.3 * math.tanh(float(found.busy_total[0] / found.estimate[0]))
             cycles += float(found.estimate[0]) * waits
             moved += float(found.moved_bytes[0])

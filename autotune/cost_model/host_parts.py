@@ -1,0 +1,101 @@
+"""The kinds of work that a nest makes a CPU do: ``host_work.py`` counts them, ``pricing.py`` learns what
+one of each costs on a machine.
+
+A row of ``PARTS`` is a kind: its name, unit, typical price in cycles (Zen 3) and meaning. To add one, add
+a row, count it where it happens, and raise ``FEATURE_VERSION``: parts are features too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Quantity = Floats | npt.NDArray[np.int64] | float
+
+L1_BYTES, L2_BYTES = 32 << 10, 512 << 10
+"""Caches of a core, as far as parts tell traffic apart: prices make up for other sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A kind of work; ``price_cycles`` is what a unit of it costs before anything was measured."""
+
+    name: str
+    unit: str
+    price_cycles: float
+    doc: str
+
+
+PARTS: tuple[Part, ...] = (
+    Part("nest", "1", 80.0, "programs"),
+    Part("sync", "1", 2000.0, "programs that several cores share"),
+    Part("trips", "1", 8.0, "loop bodies"),
+    Part("product", "1", 1.05, "cycles of products as blocked for registers"),
+    Part("product_turned", "1", 0.7, "the same, of results stored in another order"),
+    Part("product_calls", "1", 40.0, "products"),
+    Part("panels_l2", "bytes", 0.005, "factors in lanes that come from the second-level cache"),
+    Part("panels_l3", "bytes", 0.03, "factors in lanes that come from beyond it"),
+    Part("packed", "1", 0.9, "elements of factors in lanes that are not packed ahead"),
+    Part("sums", "1", 0.2, "results that a further piece of a reduction adds to"),
+    Part("calls", "1", 30.0, "element-wise runs and reductions"),
+    Part("passes", "1", 0.5, "vectors that they read and write"),
+    Part("rows", "1", 2.0, "rows of memory in them"),
+    Part("divisions", "1", 5.0, "vectors divided or rooted"),
+    Part("functions", "1", 18.0, "vectors that a transcendental function is taken of"),
+    Part("strided", "1", 0.8, "elements read or written without unit stride"),
+    Part("reduced", "1", 0.9, "vectors that reductions read"),
+    Part("folds", "1", 6.0, "rows that a reduction folds to one element"),
+    Part("window", "1", 0.8, "vectors that windows read"),
+    Part("taps", "1", 1.3, "vectors that the taps of depthwise convolutions read"),
+    Part("copies", "1", 60.0, "transfers that copy, and masks"),
+    Part("copied", "1", 0.3, "elements that they copy"),
+    Part("copied_rows", "1", 18.0, "rows that transfers with padding copy"),
+    Part("masked", "1", 0.2, "elements of tiles that a mask may write"),
+    Part("turned", "1", 1.0, "elements that a transposition copies"),
+    Part("turned_lines", "1", 1.0, "cache lines that they begin"),
+    Part("turned_far", "1", 1.0, "of them, in tensors that the second-level cache does not hold"),
+    Part("from_l2", "bytes", 0.02, "traffic between tiles and tensors, from beyond a core's L1"),
+    Part("from_l3", "bytes", 0.02, "the same, from beyond its L2"),
+    Part("from_dram", "bytes", 0.1, "the same, from beyond all caches"),
+)
+INDEX = {part.name: column for column, part in enumerate(PARTS)}
+PRICES: Floats = np.array([part.price_cycles for part in PARTS])
+"""What parts cost before anything was measured."""
+
+
+HOST_FEATURES = (
+    *(f"log_{part.name}" for part in PARTS),
+    *(f"{part.name}_share" for part in PARTS),
+    "log_estimate",
+)
+"""Columns of ``host_features``."""
+
+
+class Tally:
+    """Counts [n, len(PARTS)] of ``n`` schedules, of the core that has most to do."""
+
+    def __init__(self, n: int) -> None:
+        self.counts: Floats = np.zeros((n, len(PARTS)))
+
+    def add(self, weight: Quantity, **each: Quantity) -> None:
+        """``weight`` times so much of each part; both [n], or [c, n] for kinds of tiles."""
+        for name, value in each.items():
+            total = np.asarray(weight * np.asarray(value), dtype=np.float64)
+            self.counts[:, INDEX[name]] += total.sum(axis=0) if total.ndim == 2 else total
+
+
+def beyond(size_bytes: float, held_bytes: Quantity) -> Floats:
+    """Share of what is held that a cache of a size does not hold."""
+    share: Floats = np.maximum(0.0, 1.0 - size_bytes / np.maximum(held_bytes, 1.0))
+    return share
+
+
+def host_features(counts: Floats) -> Floats:
+    """Features [n, F], named ``HOST_FEATURES``: cycles of each part at typical prices, as logs and as shares of
+    their sum, and the sum."""
+    cycles = counts * PRICES
+    total = cycles.sum(axis=1, keepdims=True)
+    return np.concatenate([np.log1p(cycles), cycles / total, np.log(total)], axis=1)

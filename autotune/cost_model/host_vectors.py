@@ -1,0 +1,162 @@
+"""What one run of a stage that is no product makes a CPU's vector units do, by parts of ``host_parts.py``;
+``host_work.py`` counts the runs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import assert_never
+
+import numpy as np
+
+from autotune.cost_model.host_parts import Floats, Quantity
+from autotune.cost_model.tiling import Tiles, Tiling
+from autotune.cost_model.work import PASSES, Extent, Pass
+from autotune.fusion.footprint import input_footprint
+from autotune.fusion.nest import Stage
+from autotune.graph.op import Family, OpKind
+
+Parts = dict[str, Quantity]
+
+
+@dataclass(frozen=True, slots=True)
+class Rectangle:
+    """Extents of a tile, its elements, rows of contiguous memory, and vectors along them [c, n]."""
+
+    extents: list[Extent]
+    elements: Floats
+    rows: Floats
+    vectors: Floats
+
+    @classmethod
+    def of(
+        cls, extents: list[Extent], shape: tuple[int, ...], lanes: int, like: Floats
+    ) -> Rectangle:
+        """A tile of a row-major tensor of ``shape``; dimensions that it has whole join the one
+        outside of them. Arrays take the shape of ``like``."""
+        elements, run = np.ones_like(like), np.ones_like(like)
+        whole = np.ones(like.shape, dtype=bool)
+        for extent, size in zip(reversed(extents), reversed(shape), strict=True):
+            elements = elements * extent
+            run = np.where(whole, run * extent, run)
+            whole = whole & (np.asarray(extent) >= size)
+        rows = elements / run
+        return cls(extents, elements, rows, rows * np.ceil(run / lanes))
+
+    def along(self, axis: int, lanes: int) -> Floats:
+        """Vectors along one dimension alone."""
+        extent = self.extents[axis]
+        vectors: Floats = self.elements / extent * -(-extent // lanes)
+        return vectors
+
+
+def vector_parts(tiling: Tiling, stage: Stage, tiles: Tiles, lanes: int, turned: bool) -> Parts:
+    """Of one run on a tile of ``tiles``; ``turned`` says that an operand has another order in memory."""
+    like = np.ones(tiles.count.shape)
+    out: list[Extent] = [tiling.axis_size(axis, tiles.sizes) for axis in stage.footprint]
+    tile = Rectangle.of(out, tiling.nest.types[stage.output].shape, lanes, like)
+    strided = tile.elements * turned
+    op = stage.op
+    match op.family:
+        case Family.UNARY | Family.BINARY:
+            return _run(stage, tile) | {"strided": strided}
+        case Family.CONV:
+            return _depthwise(tiling, stage, tile, lanes, turned)
+        case Family.POOL | Family.SLIDE:
+            return _window(stage, tile, lanes)
+        case Family.REDUCE:
+            return _reduction(tiling, stage, tiles, tile, lanes, turned)
+        case Family.SOFTMAX:
+            return _softmax(stage, tile, lanes) | {"strided": strided}
+        case Family.LAYER_NORM:
+            return _layer_norm(stage, tile) | {"strided": strided}
+        case Family.CONCAT:
+            parts: Parts = {"calls": float(len(op.inputs)), "rows": tile.rows * len(op.inputs)}
+            return parts | {"passes": 2 * tile.vectors, "strided": strided}
+        case Family.RESHAPE | Family.SLICE | Family.PAD | Family.EXPAND | Family.TRANSPOSE:
+            return {"calls": 1.0, "copied": tile.elements}
+        case Family.MATMUL | Family.WINOGRAD:
+            raise AssertionError("its products are counted elsewhere")
+        case _:
+            assert_never(op.family)
+
+
+def _run(stage: Stage, tile: Rectangle) -> Parts:
+    ops = (stage.op, *(link.op for link in stage.links))
+    kinds = [PASSES.get(op.kind, Pass.SIMPLE) for op in ops]
+    reads = 1 + len({*stage.op.inputs[1:], *(side.tensor for side in stage.sides)})
+    return {
+        "calls": 1.0,
+        "passes": tile.vectors * (reads + 1),
+        "rows": tile.rows,
+        "divisions": tile.vectors * kinds.count(Pass.DIVIDE),
+        "functions": tile.vectors * kinds.count(Pass.TRANSCENDENTAL),
+    }
+
+
+def _depthwise(tiling: Tiling, stage: Stage, tile: Rectangle, lanes: int, turned: bool) -> Parts:
+    axes = stage.op.axes
+    taps = math.prod(axes.taps(tiling.nest.types[stage.op.inputs[1]].shape))
+    vectors = tile.along(axes.channel, lanes)
+    return {
+        "calls": 1.0,
+        "taps": vectors * taps,
+        "rows": tile.elements / tile.extents[axes.channel],
+        "strided": tile.elements * taps * turned,
+    }
+
+
+def _window(stage: Stage, tile: Rectangle, lanes: int) -> Parts:
+    op = stage.op
+    if op.family is Family.SLIDE:
+        reach = op.int("before") + 1 + op.int("after")
+        return {"calls": 1.0, "window": tile.vectors * reach}
+    channel = op.axes.channel
+    return {
+        "calls": tile.extents[op.axes.batch],
+        "window": tile.along(channel, lanes) * math.prod(op.ints("kernel")),
+        "rows": tile.elements / tile.extents[channel],
+    }
+
+
+def _reduction(
+    tiling: Tiling, stage: Stage, tiles: Tiles, tile: Rectangle, lanes: int, turned: bool
+) -> Parts:
+    need = input_footprint(stage.op, 0, stage.footprint, tiling.nest.types)
+    extents: list[Extent] = [tiling.axis_size(axis, tiles.sizes) for axis in need]
+    shape = tiling.nest.types[stage.op.inputs[0]].shape
+    read = Rectangle.of(extents, shape, lanes, np.ones_like(tile.elements))
+    last = len(extents) - 1
+    return {
+        "calls": 1.0 + (stage.op.kind is OpKind.REDUCE_MEAN),
+        "reduced": read.along(last, lanes),
+        "folds": tile.elements * (last in stage.op.ints("axes")),
+        "strided": read.elements * turned,
+    }
+
+
+def _softmax(stage: Stage, tile: Rectangle, lanes: int) -> Parts:
+    axis = stage.op.int("axis")
+    rows = tile.elements / tile.extents[axis]
+    return {
+        "calls": 5.0,
+        "reduced": 2 * tile.vectors,
+        "passes": 4 * tile.vectors,
+        "functions": tile.vectors,
+        "divisions": rows / lanes,
+        "folds": 2 * rows * (axis == len(tile.extents) - 1),
+        "rows": 2 * rows,
+    }
+
+
+def _layer_norm(stage: Stage, tile: Rectangle) -> Parts:
+    width: Extent = math.prod(tile.extents[stage.op.int("axis") :])
+    rows = tile.elements / width
+    return {
+        "calls": 7.0,
+        "reduced": 2 * tile.vectors,
+        "passes": 8 * tile.vectors,
+        "folds": 2 * rows,
+        "rows": 3 * rows,
+        "divisions": rows,
+    }

@@ -1,0 +1,275 @@
+"""Counts what a nest makes a CPU do, by ``PARTS``, from its steps; mirrors the native engine's loader.
+
+Operands are read and written in their tensors: a transfer costs nothing unless it pads or samples, or
+a view in another order is stored. What is counted is never priced here.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from autotune.cost_model.host_parts import (
+    L1_BYTES,
+    L2_BYTES,
+    Floats,
+    Quantity,
+    Tally,
+    beyond,
+)
+from autotune.cost_model.host_vectors import vector_parts
+from autotune.cost_model.product_cycles import product_cycles
+from autotune.cost_model.step import Step
+from autotune.cost_model.tiling import Tiles, Tiling
+from autotune.cost_model.work import Extent
+from autotune.fusion.nest import Buffer, Nest, Stage
+from autotune.graph.op import Family
+from autotune.isa.table import ELEMENT_BYTES, Unit
+from autotune.schedule.table import Ints
+from autotune.targets.spec import HardwareSpec
+
+PANEL_SHARE = 0.75
+"""Of a cache that the factor in lanes has to itself."""
+
+
+def host_work(tiling: Tiling, steps: list[Step], spec: HardwareSpec) -> Floats:
+    """Counts [n, len(PARTS)] of the busiest core."""
+    return _Work(tiling, steps, spec).counted()
+
+
+class _Work:
+    """The walk over the steps of a nest."""
+
+    def __init__(self, tiling: Tiling, steps: list[Step], spec: HardwareSpec) -> None:
+        self._tiling, self._steps, self._spec = tiling, steps, spec
+        self._nest = tiling.nest
+        self._tally = Tally(tiling.n)
+        self._made = {stage.output: stage for stage in self._nest.stages}
+        self._turned = _turned(self._nest)
+        stored = (self._made[x] for x in self._nest.stores if x in self._turned)
+        self._stored_turned = {self._source(stage).output for stage in stored}
+
+    def counted(self) -> Floats:
+        tiling = self._tiling
+        alone = np.ones(tiling.n)
+        self._tally.add(
+            alone, nest=1.0, sync=(tiling.active_cores > 1).astype(np.int64), trips=self._trips()
+        )
+        for step in self._steps:
+            self._step(step)
+        self._traffic()
+        return self._tally.counts
+
+    def _share(self, step: Step) -> Floats:
+        """Part of a step's work that the busiest core does."""
+        return np.where(step.level < 0, 1.0 / self._tiling.active_cores, self._tiling.share)
+
+    def _trips(self) -> Floats:
+        """Bodies of all loops that a core runs."""
+        tiling = self._tiling
+        bodies, total = np.zeros(tiling.n), np.ones(tiling.n)
+        for level in range(tiling.rank):
+            here = np.ones(tiling.n)
+            for d in range(tiling.rank):
+                here = np.where(tiling.position[d] == level, tiling.parts[d], here)
+            total = total * here
+            bodies = bodies + np.where(here > 1, total, 0.0)
+        return bodies * tiling.share
+
+    def _step(self, step: Step) -> None:
+        match step.unit:
+            case Unit.LOAD:
+                self._load(step)
+            case Unit.STORE:
+                self._store(step)
+            case Unit.MATRIX:
+                self._product(step)
+            case _:
+                self._vector(step)
+
+    def _load(self, step: Step) -> None:
+        buffer = self._nest.buffers[step.buffer]
+        if not (_padded(self._nest, buffer) or buffer.sample):
+            return
+        row = self._tiling.axis_size(buffer.footprint[-1], {}) if buffer.footprint else 1
+        self._tally.add(
+            self._share(step),
+            copies=step.instructions,
+            copied=step.touched,
+            copied_rows=step.touched / np.maximum(row, 1),
+        )
+
+    def _source(self, stage: Stage) -> Stage:
+        """What made the elements that a view shows; the last view itself where they are loaded."""
+        while stage.view and stage.op.inputs[0] in self._made:
+            stage = self._made[stage.op.inputs[0]]
+        return stage
+
+    def _reshaped(self, stage: Stage) -> bool:
+        while stage.view:
+            if stage.op.family is Family.RESHAPE:
+                return True
+            if stage.op.inputs[0] not in self._made:
+                return False
+            stage = self._made[stage.op.inputs[0]]
+        return False
+
+    def _store(self, step: Step) -> None:
+        stage, share = step.stage, self._share(step)
+        turned = stage.output in self._turned
+        if stage.view and self._source(stage).view and turned:
+            self._turn(step, stage)
+        elif stage.op.family is Family.CONCAT or (
+            stage.view and (self._source(stage).view or self._reshaped(stage))
+        ):
+            self._tally.add(share, copies=step.instructions, copied=step.touched)
+        elif turned:
+            self._tally.add(share, strided=step.touched)
+
+    def _turn(self, step: Step, stage: Stage) -> None:
+        """A copy in another order of dimensions: every element, and the lines on both sides."""
+        tiling, types = self._tiling, self._nest.types
+        held = sum(math.prod(types[x].shape) for x in (stage.output, stage.op.inputs[0]))
+        out = [tiling.axis_size(axis, {}) for axis in stage.footprint]
+        perm = stage.op.ints("perm") if stage.op.family is Family.TRANSPOSE else range(len(out))
+        line = self._spec.dram.burst_bytes // ELEMENT_BYTES
+        across = (out[-1], out[list(perm).index(len(out) - 1)])
+        lines = sum(1.0 / np.minimum(extent, line) for extent in across)
+        elements = step.touched
+        self._tally.add(
+            self._share(step),
+            copies=step.instructions,
+            turned=elements,
+            turned_lines=elements * lines,
+            turned_far=elements * beyond(L2_BYTES, float(held * ELEMENT_BYTES)),
+        )
+
+    def _runs(self, step: Step, tiles: Tiles) -> Floats:
+        """How often the busiest core runs each kind of tile [c, n]."""
+        each = step.count * step.pieces / np.maximum(tiles.count.sum(axis=0), 1)
+        runs: Floats = tiles.count * each * self._share(step)
+        return runs
+
+    def _product(self, step: Step) -> None:
+        stage, tiling = step.stage, self._tiling
+        assert stage.contraction is not None
+        k = tiling.k_dim(stage.contraction)
+        tiles = tiling.tiles(_dims(stage) | {k})
+        vector, rows, depth, repeats = _sizes(tiling, stage, tiles)
+        runs = self._runs(step, tiles) * repeats
+        cycles = product_cycles(vector, rows, depth, self._spec.vector.lanes)
+        factor_bytes = ELEMENT_BYTES * depth * vector
+        near, middle = PANEL_SHARE * L1_BYTES, PANEL_SHARE * L2_BYTES
+        self._tally.add(
+            runs,
+            product=cycles,
+            product_turned=cycles * (stage.output in self._stored_turned),
+            product_calls=1.0,
+            panels_l2=factor_bytes * beyond(near, factor_bytes),
+            panels_l3=factor_bytes * beyond(middle, factor_bytes),
+            packed=vector * depth * (not _packed_ahead(self._nest, stage)),
+            sums=vector * rows * (1.0 - 1.0 / tiling.parts[k]),
+        )
+
+    def _vector(self, step: Step) -> None:
+        stage, tiling = step.stage, self._tiling
+        if stage.op.family is Family.WINOGRAD:
+            self._tally.add(self._share(step), passes=step.touched / self._spec.vector.lanes)
+            return
+        if stage.mask is not None and step is self._mask_of(stage):
+            self._tally.add(self._share(step), copies=step.instructions, masked=step.touched)
+            return
+        if stage.op.family is Family.TRANSPOSE:
+            self._turn(step, stage)
+            return
+        tiles = tiling.tiles(_dims(stage))
+        turned = any(x in self._turned for x in stage.inputs)
+        lanes = self._spec.vector.lanes
+        self._tally.add(
+            self._runs(step, tiles), **vector_parts(tiling, stage, tiles, lanes, turned)
+        )
+
+    def _mask_of(self, stage: Stage) -> Step:
+        """The step that masks a stage's result comes behind its others."""
+        return [s for s in self._steps if s.stage is stage and s.unit is Unit.VECTOR][-1]
+
+    def _traffic(self) -> None:
+        """Bytes between tiles and tensors, by the cache that all tensors together fit into."""
+        nest = self._nest
+        names = {nest.buffers[i].tensor for i in nest.loads} | set(nest.stores)
+        held = float(ELEMENT_BYTES * sum(math.prod(nest.types[x].shape) for x in names))
+        moved: Quantity = 0.0
+        for step in self._steps:
+            if step.useful_bytes is not None:
+                moved = moved + step.useful_bytes * self._share(step)
+        self._tally.add(
+            moved,
+            from_l2=beyond(L1_BYTES, held),
+            from_l3=beyond(L2_BYTES, held),
+            from_dram=beyond(self._spec.scratchpad.size_bytes, held),
+        )
+
+
+def _dims(stage: Stage) -> frozenset[int]:
+    return frozenset(axis.dim for axis in stage.footprint if axis.dim is not None)
+
+
+def _padded(nest: Nest, buffer: Buffer) -> bool:
+    """Whether a tile somewhere reaches outside of the tensor, so that it has to be filled up."""
+    for axis, extent in zip(buffer.footprint, nest.types[buffer.tensor].shape, strict=True):
+        trips = 1 if axis.dim is None else nest.root_shape[axis.dim]
+        reach = -(-(axis.scale * (trips - 1) + axis.window) // axis.per)
+        if axis.offset < 0 or axis.offset + reach > extent:
+            return True
+    return False
+
+
+def _last(shape: tuple[int, ...]) -> int:
+    """The dimension of unit stride."""
+    return max((d for d, n in enumerate(shape) if n > 1), default=0)
+
+
+def _turned(nest: Nest) -> set[str]:
+    """Views that do not have unit stride along their last dimension."""
+    found: set[str] = set()
+    for stage in nest.stages:
+        if not stage.view:
+            continue
+        source, result = (nest.types[x].shape for x in (stage.op.inputs[0], stage.output))
+        transposed = stage.op.family is Family.TRANSPOSE
+        if stage.op.inputs[0] in found or (
+            transposed and stage.op.ints("perm")[_last(result)] != _last(source)
+        ):
+            found.add(stage.output)
+    return found
+
+
+def _packed_ahead(nest: Nest, stage: Stage) -> bool:
+    """Whether the factor in lanes is a constant, as far as a nest shows it: weights of a
+    convolution, or a loaded matrix."""
+    if stage.operands[1] is None:
+        return False
+    return stage.op.family is not Family.MATMUL or len(nest.types[stage.op.inputs[1]].shape) == 2
+
+
+def _sizes(tiling: Tiling, stage: Stage, tiles: Tiles) -> tuple[Ints, Ints, Ints, Ints]:
+    """Elements in lanes, rows and depth of a product, and how many of them [c, n]."""
+    assert stage.contraction is not None
+    out = [tiling.axis_size(axis, tiles.sizes) for axis in stage.footprint]
+    depth, op = tiles.sizes[tiling.k_dim(stage.contraction)], stage.op
+    weight = tiling.nest.types[op.inputs[1]].shape
+    found: tuple[Extent, Extent, Extent, Extent]
+    match op.family:
+        case Family.CONV:
+            group, axes = op.int("group"), op.axes
+            rows = math.prod(axes.sizes(out))
+            taps = math.prod(axes.taps(weight))
+            found = (out[axes.channel] // group, rows, depth * taps, out[axes.batch] * group)
+        case Family.WINOGRAD:
+            found = (out[-1], math.prod(out[:-1]), weight[1], depth)
+        case _:
+            found = (out[-1], out[-2], depth, math.prod(out[:-2]))
+    like = np.ones(tiles.count.shape, dtype=np.int64)
+    lanes, height, length, repeats = (like * value for value in found)
+    return lanes, height, length, repeats

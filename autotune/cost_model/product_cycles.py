@@ -1,0 +1,67 @@
+"""Cycles of a product whose sums stay in registers, in bulk: what ``host_work.py`` takes a MATMUL for.
+
+The same cost function as the generated kernels' blocking minimises, without what tells its orders of
+loops apart.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.schedule.table import Ints
+
+Floats = npt.NDArray[np.float64]
+
+PIPES, LATENCY = 2, 4
+"""FMAs, and loads, per cycle; cycles of an FMA."""
+LOAD = 1.1
+"""Of a pipe that a load takes."""
+SCALAR_CYCLES = 0.03
+"""That a broadcast element costs beyond its load."""
+TILE_CYCLES = 12.0
+"""To begin and end a tile of registers."""
+MOST_ROWS = 14
+WIDTHS = (1, 2, 3, 4, 6)
+"""Vectors side by side that a panel may have."""
+WIDE_LANES = 16
+"""With so many lanes a machine has 32 registers, else 16."""
+
+
+def product_cycles(vector: Ints, rows: Ints, depth: Ints, lanes: int) -> Floats:
+    """Cycles of products of ``rows`` × ``depth`` by ``depth`` × ``vector`` elements, the latter in lanes;
+    all of one shape."""
+    most = _most_rows(32 if lanes >= WIDE_LANES else 16)
+    key = np.stack([vector.ravel(), rows.ravel(), depth.ravel()], axis=1)
+    different, place = np.unique(key, axis=0, return_inverse=True)
+    v, r, k = different.T
+    best: Floats = np.full(len(v), np.inf)
+    for width in WIDTHS:
+        full, rest = np.divmod(v, width * lanes)
+        last = np.maximum(1, -(-rest // lanes))
+        cycles = full * _panel_cycles(np.full(len(v), width), r, k, most)
+        cycles = cycles + np.where(rest > 0, _panel_cycles(last, r, k, most), 0.0)
+        best = np.minimum(best, cycles)
+    found: Floats = best[place.ravel()].reshape(vector.shape)
+    return found
+
+
+@functools.cache
+def _most_rows(registers: int) -> Ints:
+    """By vectors side by side: rows whose sums fit beside their operands."""
+    found = [1]
+    for width in range(1, registers):
+        fits = [r for r in range(1, MOST_ROWS + 1) if r * width + min(r, width) < registers]
+        found.append(max(fits, default=1))
+    return np.array(found, dtype=np.int64)
+
+
+def _panel_cycles(width: Ints, rows: Ints, depth: Ints, most: Ints) -> Floats:
+    """All rows by one panel: bound by FMAs, by loads, or by the FMAs' latency."""
+    tiles = -(-rows // most[width])
+    each = rows / tiles
+    step = np.maximum(np.maximum(each * width, LOAD * (each + width)), PIPES * LATENCY) / PIPES
+    tile: Floats = (step + each * SCALAR_CYCLES) * depth + TILE_CYCLES + 2 * each * width
+    return tiles * tile

@@ -1,0 +1,138 @@
+"""What a CPU is counted to do is what the native engine does with the lowered program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from measured import SPEC, Observation, drawn, observations
+from walked import walk
+
+from autotune.cost_model.analysis import Analysis
+from autotune.cost_model.features import features, names_of
+from autotune.cost_model.host_parts import HOST_FEATURES, INDEX, PARTS, PRICES, Part
+from autotune.cost_model.hpm import CostModel
+from autotune.cost_model.pricing import fitted
+from autotune.cost_model.product_cycles import product_cycles
+from autotune.errors import ScheduleError
+from autotune.graph.axes import Layout
+from autotune.isa.program import Program
+from autotune.isa.table import Opcode
+from autotune.lowering.lower import lower
+from autotune.schedule.schedule import Schedule
+from autotune.schedule.space import enumerate_nest
+from autotune.schedule.table import ScheduleTable
+from autotune.targets.native.residence import residence
+from autotune.targets.native.tree import leaves, tree_of
+
+HOST = replace(SPEC, name="host", layout="channels_last", grain=32, buffers=1)
+WALKABLE = 5_000
+
+
+def on_one_core(schedule: Schedule) -> Schedule:
+    return Schedule(tuple(replace(part, cores=1, buffers=1) for part in schedule.nests))
+
+
+def copied_elements(program: Program) -> int:
+    """Elements that LOADs copy which the native engine does not leave out, over all trips."""
+    order = tuple(leaves(tree_of(program.streams[0])))
+    kept = residence(program, order).dropped
+    total = 0
+    for leaf in order:
+        if leaf.opcode is Opcode.LOAD and leaf.place not in kept:
+            trips = np.prod([block.trips for block in leaf.path], dtype=np.int64)
+            sizes = [leaf.instruction.get(f"size{d}") for d in range(5)]
+            total += int(trips * np.prod(sizes, dtype=np.int64))
+    return total
+
+
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=25)
+def test_products_and_copies_are_those_of_the_program(seed: int) -> None:
+    group, nests, schedule = drawn(np.random.default_rng(seed), Layout.CHANNELS_LAST)
+    schedule = on_one_core(schedule)
+    found = np.zeros(len(PARTS))
+    for nest, part in zip(nests, schedule.nests, strict=True):
+        analysis = Analysis(nest, ScheduleTable.of(nest, [part]), HOST)
+        assume(float(analysis.instructions[0]) < WALKABLE)
+        found += analysis.host_work[0]
+    try:
+        program = lower(group, schedule, HOST)
+    except ScheduleError:
+        assume(False)
+    assert found[INDEX["product_calls"]] == walk(program)["matrix_instructions"]
+    loads = found[INDEX["copied"]] * (found[INDEX["copied_rows"]] > 0)
+    assert found[INDEX["copied_rows"]] <= loads
+    if found[INDEX["copied_rows"]] > 0:
+        assert copied_elements(program) > 0
+
+
+@given(seed=st.integers(0, 10_000), cores=st.integers(1, 2))
+@settings(max_examples=25)
+def test_counts_are_finite_and_do_not_depend_on_their_table(seed: int, cores: int) -> None:
+    rng = np.random.default_rng(seed)
+    _, nests, _ = drawn(rng, Layout.CHANNELS_LAST)
+    table = enumerate_nest(nests[0], HOST.scratchpad_elements, cores, 40, rng, 1, 1)
+    whole = Analysis(nests[0], table, HOST).host_work
+    assert whole.shape == (len(table), len(PARTS))
+    assert np.isfinite(whole).all() and (whole >= 0).all()
+    for row in range(0, len(table), 7):
+        alone = Analysis(nests[0], table.take([row]), HOST).host_work
+        np.testing.assert_allclose(alone[0], whole[row], rtol=1e-9, atol=1e-9)
+    assert features(nests[0], table, HOST).shape[1] == len(names_of(HOST)) == len(HOST_FEATURES)
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=25)
+def test_multiply_adds_take_at_least_the_cycles_of_their_pipes(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    v, r, k = (rng.integers(1, 600, 20) for _ in range(3))
+    lanes = int(rng.choice([4, 8, 16]))
+    assert (product_cycles(v, r, k, lanes) >= v * r * k / lanes / 2).all()
+
+
+def test_large_products_come_near_the_peak_and_thin_ones_do_not() -> None:
+    large, thin = (
+        float(product_cycles(*(np.array([x]) for x in shape), 8)[0] / (np.prod(shape) / 16))
+        for shape in ((512, 480, 512), (512, 1, 512))
+    )
+    assert large < 1.15 < 1.3 < thin
+
+
+@pytest.mark.parametrize("outliers", [0.0, 0.1])
+def test_prices_of_an_invented_machine_are_found(outliers: float) -> None:
+    rng = np.random.default_rng(5)
+    counts = rng.lognormal(3, 2, (800, len(PARTS))) * (rng.random((800, len(PARTS))) < 0.4)
+    counts[:, 0] = 1
+    wanted = PRICES * rng.lognormal(0, 0.7, len(PARTS))
+    cycles = counts @ wanted * rng.lognormal(0, 0.03, 800)
+    cycles[rng.random(800) < outliers] *= 6
+    found = counts @ fitted(counts, cycles, np.ones(800))
+    error = np.abs(np.log(found / (counts @ wanted)))
+    assert np.median(error) < 0.05
+    assert np.quantile(error, 0.95) < 0.25
+
+
+def invented(record: Observation, scale: float) -> Observation:
+    return replace(record, cycles=max(1, round(scale * record.cycles)))
+
+
+@pytest.mark.slow
+def test_a_machine_that_works_in_place_is_learned_and_stored_with_its_prices() -> None:
+    records = [invented(r, 3.0) for r in observations(7, 120, HOST, Layout.CHANNELS_LAST)]
+    model = CostModel.fit(records, HOST, seed=0)
+    assert model.metrics["mape"] < 0.15 < model.metrics["analytic_mape"]
+    again = CostModel.from_bytes(model.to_bytes(), HOST)
+    _, nests, _ = drawn(np.random.default_rng(4), Layout.CHANNELS_LAST)
+    rng = np.random.default_rng(0)
+    table = enumerate_nest(nests[0], HOST.scratchpad_elements, 1, 64, rng, 1, 1)
+    for ask in (CostModel.rough, lambda m, n, t: m.estimate(n, t).cycles):
+        assert np.array_equal(ask(model, nests[0], table), ask(again, nests[0], table))
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda p: p.name)
+def test_every_part_is_complete(part: Part) -> None:
+    assert part.name.isidentifier() and part.unit and part.doc and part.price_cycles > 0
