@@ -7,8 +7,11 @@ from dataclasses import replace
 import pytest
 from machine_case import FILLED, PLAIN, alone, counted, fill, loop, make
 
+from autotune.cost_model.work import PASSES, Pass
+from autotune.graph.op import OpKind
 from autotune.isa.program import Instruction
 from autotune.isa.table import BinaryFn, Format, Opcode, ReduceFn, StageKind, UnaryFn, When
+from autotune.lowering.operators import BINARY_FNS, UNARY_FNS
 
 DISPATCH, LANES, VECTOR_SETUP, DIVIDE, TRANSCENDENTAL = 1, 8, 3, 4, 6
 ROWS, COLS, MATRIX_SETUP = 4, 8, 5
@@ -45,6 +48,22 @@ def test_a_chain_costs_one_pass_of_its_slowest_stage(
     assert found["scratchpad_vector_read_bytes"] == 4 * 64 * (1 + sides)
     assert found["scratchpad_vector_write_bytes"] == 4 * 64
     assert (found["vector_passes"], found["vector_slots"]) == (8, 64)
+
+
+PASS_CYCLES = {
+    Pass.SIMPLE: 1, Pass.DIVIDE: DIVIDE, Pass.TRANSCENDENTAL: TRANSCENDENTAL
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [*UNARY_FNS, *BINARY_FNS], ids=str)
+def test_a_function_takes_as_many_cycles_as_the_cost_model_counts(kind: OpKind) -> None:
+    stage = (
+        (StageKind.UNARY, UNARY_FNS[kind])
+        if kind in UNARY_FNS
+        else (StageKind.WITH0, BINARY_FNS[kind])
+    )
+    passes = 64 // LANES * PASS_CYCLES[PASSES.get(kind, Pass.SIMPLE)]
+    assert alone(chain(stage))["cycles"] == VECTOR_SETUP + passes
 
 
 def test_a_chain_saves_the_traffic_of_what_lies_between() -> None:
