@@ -61,8 +61,8 @@ def translate(
     consumed = {x for node in nodes for x in node.inputs} | set(outputs)
     scope = _scope(model, nodes, name, {} if apart is None else apart.initializers)
     for node in nodes:
-        _check_outputs(node, consumed)
         _translate_node(scope, node)
+        _check_outputs(scope, node, consumed)
     graph = scope.builder.build([_output(scope, x) for x in outputs])
     if not graph.ops:
         raise ModelError("the graph is empty: all its operators fold into constants")
@@ -102,9 +102,9 @@ def _type_name(elem_type: int) -> str:
     return onnx.TensorProto.DataType.Name(elem_type).lower() if known else f"#{elem_type}"
 
 
-def _check_outputs(node: Node, consumed: set[str]) -> None:
+def _check_outputs(scope: Scope, node: Node, consumed: set[str]) -> None:
     for extra in node.outputs[1:]:
-        if extra and extra in consumed:
+        if extra and extra in consumed and extra not in scope.tensors:
             raise ModelError(
                 f"{node.label}: only the first output of {node.operator} is supported, and "
                 f"{extra!r} is used; export the model without it"

@@ -6,10 +6,14 @@ from autotune.graph.onnx_ops.activation import ACTIVATION
 from autotune.graph.onnx_ops.contraction import CONTRACTION
 from autotune.graph.onnx_ops.elementwise import ELEMENTWISE
 from autotune.graph.onnx_ops.folding import FOLDED, STATIC
+from autotune.graph.onnx_ops.indexing import INDEXING
 from autotune.graph.onnx_ops.logic import LOGIC
 from autotune.graph.onnx_ops.movement import MOVEMENT
 from autotune.graph.onnx_ops.reduction import REDUCTION
+from autotune.graph.onnx_ops.resize import RESIZE
 from autotune.graph.onnx_ops.scope import Translate
+from autotune.graph.onnx_ops.slicing import SLICING
+from autotune.graph.onnx_ops.transposed_conv import TRANSPOSED_CONV
 from autotune.graph.onnx_ops.window import WINDOW
 
 TRANSLATIONS: dict[str, Translate] = {
@@ -20,6 +24,10 @@ TRANSLATIONS: dict[str, Translate] = {
     **LOGIC,
     **REDUCTION,
     **MOVEMENT,
+    **SLICING,
+    **INDEXING,
+    **RESIZE,
+    **TRANSPOSED_CONV,
 }
 """ONNX operators that may read run-time tensors."""
 

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 
 from autotune.errors import ModelError
+from autotune.graph.onnx_ops.rearrangement import MAX_TURNED_RANK, turned
 from autotune.graph.onnx_ops.reduction import axes_of, checked_axis
 from autotune.graph.onnx_ops.scope import Node, Scope, Translate
 from autotune.graph.op import OpKind
@@ -51,6 +52,9 @@ def _transpose(scope: Scope, node: Node) -> str:
     perm = node.ints("perm") or tuple(reversed(range(rank)))
     if perm == tuple(range(rank)):
         return x
+    if rank > MAX_TURNED_RANK:
+        shape = scope.shape(x)
+        return turned(scope, node, x, shape, perm, [shape[axis] for axis in perm])
     return scope.result(node, OpKind.TRANSPOSE, x, perm=perm)
 
 

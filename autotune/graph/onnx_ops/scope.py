@@ -131,6 +131,12 @@ class Scope:
         """Emit the operator that makes this node's output, under its ONNX name."""
         return self._emit(node, node.outputs[0], kind, inputs, attrs)
 
+    def give(self, node: Node, index: int, tensor: str) -> None:
+        """State the tensor of one of a node's outputs; that of the first is what its translation
+        returns."""
+        if index < len(node.outputs) and node.outputs[index]:
+            self.tensors[node.outputs[index]] = tensor
+
     def reshaped(self, node: Node, tensor: str, shape: tuple[int, ...]) -> str:
         """This node's output as another view of a tensor; the tensor itself if nothing changes."""
         if self.shape(tensor) == shape:

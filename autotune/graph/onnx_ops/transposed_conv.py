@@ -1,0 +1,166 @@
+"""ONNX's ConvTranspose, as one convolution whose channels are the places within a stride.
+
+y[s·q + r] = Σₜ x[q − t] · w[s·t + r]: for each of the s places r it is a convolution over x with
+every s-th tap. All of them are one convolution with s as many output channels per axis, and their
+interleaving is a transpose (Shi et al., "Is the deconvolution layer the same as a convolutional
+layer?", arXiv:1609.07009). No zeros are multiplied but those that fill the last taps up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autotune.errors import ModelError
+from autotune.graph.onnx_ops.rearrangement import Run, padded, part, seen_as, sliced, turned
+from autotune.graph.onnx_ops.scope import Node, Scope, Translate
+from autotune.graph.op import OpKind
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """One spatial axis: the result is ``length`` elements from ``first`` on of all that the taps
+    reach."""
+
+    extent: int
+    kernel: int
+    stride: int
+    dilation: int
+    first: int
+    length: int
+
+    @property
+    def reach(self) -> int:
+        """Elements from the first to the last tap."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    @property
+    def taps(self) -> int:
+        """Taps of the convolution."""
+        return -(-self.reach // self.stride)
+
+
+def _conv_transpose(scope: Scope, node: Node) -> str:
+    x, w = scope.tensor(node, 0), scope.tensor(node, 1)
+    shape, weight = scope.shape(x), scope.shape(w)
+    group = node.int("group", 1)
+    axes = _axes(node, shape, weight)
+    if shape[1] != weight[0] or group < 1 or shape[1] % group:
+        raise ModelError(
+            f"{node.label}: ConvTranspose of {list(shape)} by weight {list(weight)} in {group} "
+            "groups: the channels do not fit"
+        )
+    if len(axes) == 1:
+        x = seen_as(scope, node, x, (*shape[:2], 1, shape[2]))
+        w = seen_as(scope, node, w, (*weight[:2], 1, weight[2]))
+        axes = (_Axis(1, 1, 1, 1, 0, 1), *axes)
+    channels = weight[1] * group
+    y = _interleaved(scope, node, _phases(scope, node, x, w, axes, group), axes, channels)
+    y = seen_as(scope, node, y, (shape[0], channels, *(a.length for a in axes[-len(shape) + 2 :])))
+    if not node.has_input(2):
+        return y
+    bias = seen_as(scope, node, scope.tensor(node, 2), (channels, *(1 for _ in shape[2:])))
+    return scope.step(node, OpKind.ADD, y, bias)
+
+
+def _axes(node: Node, shape: tuple[int, ...], weight: tuple[int, ...]) -> tuple[_Axis, ...]:
+    count = len(shape) - 2
+    if count not in (1, 2) or len(weight) != len(shape):
+        raise ModelError(
+            f"{node.label}: ConvTranspose over shape {list(shape)}: only one or two spatial axes "
+            "(rank 3 or 4) are supported"
+        )
+    given = {
+        name: node.ints(name) or (default,) * count
+        for name, default in (("strides", 1), ("dilations", 1), ("output_padding", 0))
+    }
+    if (
+        any(len(v) != count for v in given.values())
+        or min(*given["strides"], *given["dilations"]) < 1
+    ):
+        raise ModelError(
+            f"{node.label}: strides, dilations and output_padding must be {count} each"
+        )
+    found = []
+    for i in range(count):
+        stride, dilation, extra = (given[n][i] for n in ("strides", "dilations", "output_padding"))
+        reach = (weight[2 + i] - 1) * dilation + 1
+        whole = (shape[2 + i] - 1) * stride + reach + extra
+        first, length = _kept(node, i, count, whole, shape[2 + i] * stride)
+        if length < 1:
+            raise ModelError(f"{node.label}: ConvTranspose pads leave nothing of axis {2 + i}")
+        found.append(_Axis(shape[2 + i], weight[2 + i], stride, dilation, first, length))
+    return tuple(found)
+
+
+def _kept(node: Node, i: int, count: int, whole: int, same: int) -> tuple[int, int]:
+    """First element and length of what is left of ``whole`` elements of spatial axis ``i``."""
+    pads, mode = node.ints("pads"), node.text("auto_pad", "NOTSET")
+    wanted = node.ints("output_shape")
+    if wanted is None and mode in ("NOTSET", "VALID"):
+        before, after = (pads[i], pads[i + count]) if pads else (0, 0)
+        return before, whole - before - after
+    length = same if wanted is None else wanted[len(wanted) - count + i]
+    cut = whole - length
+    return max(0, cut // 2 if mode == "SAME_UPPER" else cut - cut // 2), length
+
+
+def _phases(scope: Scope, node: Node, x: str, w: str, axes: tuple[_Axis, ...], group: int) -> str:
+    """The convolution: [N, channels · places down · places across, rows, columns]."""
+    inner, outer = scope.shape(w)[0] // group, scope.shape(w)[1]
+    for d, axis in enumerate(axes, 2):
+        w = _in_places(scope, node, w, d, axis)
+    down, across = axes
+    # [group, inner, outer, taps down, places down, taps across, places across], taps turned round
+    w = turned(
+        scope,
+        node,
+        w,
+        (group, inner, outer, down.taps, down.stride, across.taps, across.stride),
+        (0, 2, 4, 6, 1, 3, 5),
+        (group * outer * down.stride * across.stride, inner, down.taps, across.taps),
+    )
+    w = sliced(
+        scope,
+        node,
+        w,
+        [Run(0, 1, n) for n in scope.shape(w)[:2]]
+        + [Run(axis.taps - 1, -1, axis.taps) for axis in axes],
+    )
+    before = tuple(axis.taps - 1 for axis in axes)
+    after = tuple(max(0, _positions(axis) - axis.extent) for axis in axes)
+    pads = (*before, *after)
+    attrs = {"strides": (1, 1), "dilations": (1, 1), "pads": pads}
+    return scope.step(node, OpKind.CONV, x, w, group=group, **attrs)
+
+
+def _positions(axis: _Axis) -> int:
+    """Positions of the convolution that the result and all taps reach."""
+    return max(axis.extent + axis.taps - 1, -(-(axis.first + axis.length) // axis.stride))
+
+
+def _in_places(scope: Scope, node: Node, w: str, d: int, axis: _Axis) -> str:
+    """Axis ``d`` of a weight with zeros between dilated taps, filled up to whole strides."""
+    shape = scope.shape(w)
+    if axis.dilation > 1 and axis.kernel > 1:
+        rows = (*shape[:d], axis.kernel, 1, *shape[d + 1 :])
+        behind = tuple(axis.dilation - 1 if i == d + 1 else 0 for i in range(len(rows)))
+        apart = padded(scope, node, seen_as(scope, node, w, rows), (0,) * len(rows), behind)
+        w = seen_as(scope, node, apart, (*shape[:d], axis.kernel * axis.dilation, *shape[d + 1 :]))
+        w = part(scope, node, w, d, Run(0, 1, axis.reach))
+    fill = axis.taps * axis.stride - axis.reach
+    rank = len(shape)
+    return padded(scope, node, w, (0,) * rank, tuple(fill if i == d else 0 for i in range(rank)))
+
+
+def _interleaved(scope: Scope, node: Node, y: str, axes: tuple[_Axis, ...], channels: int) -> str:
+    """Places back into rows and columns, and what is asked for of them."""
+    n, _, rows, columns = scope.shape(y)
+    down, across = axes
+    image = (n, channels, rows * down.stride, columns * across.stride)
+    places = (n, channels, down.stride, across.stride, rows, columns)
+    y = turned(scope, node, y, places, (0, 1, 4, 2, 5, 3), image)
+    whole = [Run(0, 1, n), Run(0, 1, channels)]
+    return sliced(scope, node, y, whole + [Run(axis.first, 1, axis.length) for axis in axes])
+
+
+TRANSPOSED_CONV: dict[str, Translate] = {"ConvTranspose": _conv_transpose}
