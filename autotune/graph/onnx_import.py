@@ -9,6 +9,7 @@ import onnx
 
 from autotune.errors import ModelError
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.file_memory import released
 from autotune.graph.graph import Graph
 from autotune.graph.onnx_model import checked_nodes, read_model
 from autotune.graph.onnx_ops import CONSTANT_ONLY, TRANSLATIONS
@@ -35,10 +36,15 @@ def load_onnx(path: Path | str, dims: Mapping[str, int] | None = None) -> Graph:
     """Read, check and translate an ONNX file (opset 9 and up).
 
     ``dims`` binds symbolic dimensions by name (an unnamed one is called ``input:axis``). Inputs
-    and outputs keep their ONNX names. Weights are parts of the file in memory, aligned or not, until
-    ``simplify``. Raises ``ModelError`` naming the file, the place and the
+    and outputs keep their ONNX names. Raises ``ModelError`` naming the file, the place and the
     way out.
     """
+    return released(read_onnx(path, dims))
+
+
+def read_onnx(path: Path | str, dims: Mapping[str, int] | None = None) -> Graph:
+    """As ``load_onnx``, but weights are parts of the file, aligned or not, until they are
+    ``released``: for passes to come first."""
     path = Path(path)
     model, apart = read_model(path)
     try:

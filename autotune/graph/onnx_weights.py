@@ -70,7 +70,7 @@ _Rewrite = Callable[[int, int, int], bytes | None]
 """From a field's position among its like, and its first byte and end, to what replaces it."""
 
 
-def cut(content: bytes) -> CutModel | None:
+def cut(content: bytes | memoryview) -> CutModel | None:
     """A file's bytes cut; None where nothing is large, and for what is no plain ONNX file."""
     cutter = _Cutter(memoryview(content))
     try:

@@ -11,7 +11,7 @@ from autotune.errors import AutotuneError, PlanError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.axes import Layout
 from autotune.graph.graph import Graph
-from autotune.graph.onnx_import import load_onnx
+from autotune.graph.onnx_import import read_onnx
 from autotune.graph.passes import simplify
 from autotune.runtime.choice import Choice
 from autotune.search.plan import Plan
@@ -44,7 +44,7 @@ def open_network(
 
     Raises ``ModelError`` naming the file, the place and the way out.
     """
-    return simplify(load_onnx(path, dims), layout, accuracy).graph
+    return simplify(read_onnx(path, dims), layout, accuracy).graph
 
 
 def open_source(

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from autotune.graph.onnx_import import load_onnx, translate
+from autotune.graph.onnx_import import load_onnx, read_onnx, translate
 from autotune.graph.onnx_weights import PLACEHOLDER, SMALL_BYTES, CutModel, CutTensor, cut
 from autotune.graph.passes import simplify
 
@@ -110,13 +110,14 @@ def test_a_network_read_from_a_file_has_the_weights_of_the_parsed_one(tmp_path: 
     assert read.ops == parsed.ops
     assert list(read.constants) == list(parsed.constants)
     for name, value in parsed.constants.items():
+        assert read.constants[name].flags.aligned
         np.testing.assert_array_equal(read.constants[name], value)
 
 
 def test_a_simplified_network_holds_nothing_of_its_file(tmp_path: Path) -> None:
     path = tmp_path / "chain.onnx"
     onnx.save(model_of([(2 * ELEMENTS, 2 * ELEMENTS), (1, 2 * ELEMENTS)]), path)
-    read = load_onnx(path, {"n": 2 * ELEMENTS})
+    read = read_onnx(path, {"n": 2 * ELEMENTS})
     simple = simplify(read).graph
     assert simple.ops and len(simple.constants) > 1
     for name, value in simple.constants.items():

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.axes import Layout
-from autotune.graph.graph import Array, Graph
+from autotune.graph.file_memory import released
+from autotune.graph.graph import Graph
 from autotune.graph.passes.affine_folding import AffineFolding
 from autotune.graph.passes.channels_last import ChannelsLast
 from autotune.graph.passes.constant_folding import ConstantFolding
@@ -14,7 +13,7 @@ from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.graph.passes.gelu_pattern import GeluPattern
 from autotune.graph.passes.identities import Identities
 from autotune.graph.passes.layer_norm_pattern import LayerNormPattern
-from autotune.graph.passes.note import Note, Pass, PassResult, rebuilt
+from autotune.graph.passes.note import Note, Pass, PassResult
 from autotune.graph.passes.winograd import WinogradConvolutions
 
 PASSES: tuple[Pass, ...] = (
@@ -36,21 +35,7 @@ def simplify(
     """
     settled = _settled(graph)
     turned = laid_out(settled.graph, layout, accuracy)
-    return PassResult(_released(turned.graph), (*settled.notes, *turned.notes))
-
-
-def _released(graph: Graph) -> Graph:
-    """The graph without the file that it was read from: weights that are still parts of it, as no
-    pass rewrote them, get memory of their own, aligned."""
-    own = {x: value.copy("K") for x, value in graph.constants.items() if _is_part_of_file(value)}
-    return rebuilt(graph, graph.ops, own) if own else graph
-
-
-def _is_part_of_file(value: Array) -> bool:
-    base: object = value
-    while isinstance(base, np.ndarray):
-        base = base.base
-    return isinstance(base, memoryview)
+    return PassResult(released(turned.graph), (*settled.notes, *turned.notes))
 
 
 def laid_out(graph: Graph, layout: Layout, accuracy: Accuracy = Accuracy.EXACT) -> PassResult:

@@ -15,7 +15,7 @@ from autotune.isa.program import Program, Role
 from autotune.kernels.native import NOWHERE, Plan, ThreadPool
 from autotune.targets.native.arena import ALIGNMENT_BYTES, Arena, Lifetime, placed
 from autotune.targets.native.compiler import Compiler
-from autotune.targets.native.loader import Bound, Linked, aligned_floats, link
+from autotune.targets.native.loader import Bound, Linked, link, populated_floats
 from autotune.targets.native.outputs import OutputMemory
 from autotune.targets.protocol import Array
 
@@ -74,7 +74,7 @@ class Executable:
             for one, bound, part in zip(linked, bounds, network.parts, strict=True)
         ]
         self._plan = Plan(programs, pool, (linked, self._dense))
-        self._memory = aligned_floats(self.arena.size_bytes // 4 + ALIGNMENT_BYTES)
+        self._memory = populated_floats(self.arena.size_bytes // 4 + ALIGNMENT_BYTES)
         self._memory_address = self._memory.ctypes.data
         self._made = [(x, OutputMemory(network.shapes[x])) for x in self._direct]
         self._only_made = tuple(network.outputs) == self._direct

@@ -6,6 +6,7 @@ constants. A linked program is immutable and may stand in any number of plans.
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,7 @@ from autotune.targets.native.steps import StepTables
 from autotune.targets.native.tree import Node, leaves, tree_of
 
 ALIGNMENT_BYTES = 64
+POPULATED_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,12 @@ class Bound:
 
     program: Program
     streams: tuple[tuple[tuple[Node, ...], Mapping[int, Call]], ...]
+
+    @property
+    def packed(self) -> list[Packed]:
+        """The constants to pack, each once."""
+        calls = (call for _, calls in self.streams for call in calls.values())
+        return list(dict.fromkeys(call.packed for call in calls if call.packed is not None))
 
     @property
     def read_in_place(self) -> frozenset[int]:
@@ -102,21 +110,38 @@ def link(
         if code is None
         else dict(zip([kernel.digest for kernel in kernels], code.addresses, strict=True))
     )
+    pool, starts = _pool(bounds)
     return [
-        _linked(bound, values, addresses, code)
-        for bound, values in zip(bounds, constants, strict=True)
+        _linked(bound, values, addresses, (code, pool), pool[start:])
+        for bound, values, start in zip(bounds, constants, starts, strict=True)
     ]
+
+
+def _pool(bounds: Sequence[Bound]) -> tuple[npt.NDArray[np.float32], list[int]]:
+    """Room for the packed constants of all programs, and where each one's begin."""
+    starts, total = [], 0
+    for bound in bounds:
+        starts.append(total)
+        total += sum(map(_room, bound.packed))
+    return populated_floats(total), starts
+
+
+def _room(packed: Packed) -> int:
+    """Elements up to where the next one may begin."""
+    step = ALIGNMENT_BYTES // 4
+    return -(-packed.elements // step) * step
 
 
 def _linked(
     bound: Bound,
     constants: Mapping[str, npt.NDArray[np.float32]],
     addresses: Mapping[str, int],
-    code: Any,
+    keeps: tuple[Any, ...],
+    pool: npt.NDArray[np.float32],
 ) -> Linked:
     program = bound.program
     calls = [call for _, table in bound.streams for call in table.values()]
-    pool, offsets = _packed(program, calls, constants)
+    offsets = _packed(bound, constants, pool)
     decoded = [call for call in calls if not isinstance(call.kernel, Recipe)]
     words = Words(field_table([call.row for call in decoded]), program.tensors) if decoded else None
     places = [] if words is None else words.addresses()
@@ -148,26 +173,31 @@ def _linked(
         streams.append(tables.stream(program.scratchpad_elements))
     pointers = [(0, 0), *((i, 0) for i in range(count)), (NOWHERE, pool.ctypes.data), (NOWHERE, 0)]
     return Linked(
-        program, tuple(streams), np.asarray(pointers, np.int64), (code, words, pool, constants)
+        program, tuple(streams), np.asarray(pointers, np.int64), (*keeps, words, constants)
     )
 
 
 def _packed(
-    program: Program, calls: Sequence[Call], constants: Mapping[str, npt.NDArray[np.float32]]
-) -> tuple[npt.NDArray[np.float32], dict[Packed, int]]:
-    """All packed constants in one array, and the byte where each begins."""
-    wanted = dict.fromkeys(call.packed for call in calls if call.packed is not None)
-    step = ALIGNMENT_BYTES // 4
+    bound: Bound, constants: Mapping[str, npt.NDArray[np.float32]], pool: npt.NDArray[np.float32]
+) -> dict[Packed, int]:
+    """Fill the pool with a program's packed constants; the byte where each begins."""
     starts, total = {}, 0
-    for packed in wanted:
-        starts[packed] = total
-        total += -(-packed.elements // step) * step
-    pool = aligned_floats(total)
-    for packed, start in starts.items():
-        tensor = program.tensors[packed.tensor]
+    for packed in bound.packed:
+        tensor = bound.program.tensors[packed.tensor]
         assert tensor.role is Role.CONSTANT
-        packed.pack(constants[tensor.name], pool[start : start + packed.elements])
-    return pool, {packed: 4 * start for packed, start in starts.items()}
+        packed.pack(constants[tensor.name], pool[total : total + packed.elements])
+        starts[packed] = 4 * total
+        total += _room(packed)
+    return starts
+
+
+def populated_floats(count: int) -> npt.NDArray[np.float32]:
+    """As ``aligned_floats``, with its pages there at once: one by one, when they are first touched,
+    they take half as long again, and large pages may have to be made first (0.3 s for 100 MB)."""
+    if 4 * count < POPULATED_BYTES or not hasattr(mmap, "MAP_POPULATE"):
+        return aligned_floats(count)
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
+    return np.frombuffer(mmap.mmap(-1, 4 * count, flags=flags), np.float32)
 
 
 def aligned_floats(count: int) -> npt.NDArray[np.float32]:

@@ -1,0 +1,24 @@
+"""Weights that are still parts of the file that they were read from: import makes such, and passes
+that rewrite a weight never copy it; what is left of them gets memory of its own here."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autotune.graph.graph import Array, Graph
+
+
+def released(graph: Graph) -> Graph:
+    """The graph without its file: every weight aligned, and in memory that nobody else can change."""
+    parts = {x: value for x, value in graph.constants.items() if _is_part_of_file(value)}
+    if not parts:
+        return graph
+    constants = {**graph.constants, **{x: value.copy("K") for x, value in parts.items()}}
+    return Graph(graph.name, graph.ops, graph.types, graph.inputs, graph.outputs, constants)
+
+
+def _is_part_of_file(value: Array) -> bool:
+    base: object = value
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return isinstance(base, memoryview)
