@@ -3,13 +3,15 @@ from it."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from autotune.fusion.footprint import AxisMap
+from autotune.fusion.footprint import AxisMap, Footprint
 from autotune.fusion.nest import Nest, Stage
+from autotune.graph.op import Family
 from autotune.schedule.extents import extents, grained, thin_product
 from autotune.schedule.orders import distinct_orders
 from autotune.schedule.schedule import Schedule
@@ -227,18 +229,19 @@ def _least_traffic(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
 
 def _fewest_tiles(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
     """Where operands are read in place: tiles cost what they cut short, on as many cores as can
-    share them; of equals the one that reads least."""
-    loaded = loaded_elements(nest, table)
+    share them; of equals the one whose tiles read least."""
+    loaded = read_elements(nest, table)
     pieces = np.ones(len(table))
     for k, contraction in enumerate(nest.contractions):
         pieces *= -(-contraction.k_extent // table.k_tile[:, k])
-    cost = _CUT_TILES * _busiest_share(nest, table) + tile_count(nest, table) * pieces
-    least: npt.NDArray[np.float64] = cost + 0.1 * loaded / max(1.0, float(loaded.max()))
+    cost = _CUT_TILES * _time_share(nest, table) + tile_count(nest, table) * pieces
+    least: npt.NDArray[np.float64] = cost + _READ_TILES * loaded / max(1.0, float(loaded.min()))
     return least
 
 
-def _busiest_share(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
-    """Part of a nest's outermost loop that the core with the most of it runs."""
+def _time_share(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Time that a nest takes, of that on one core: the most of its outermost loop that a core runs,
+    half a tile more where cores share it, as they are not equally fast, and what sharing costs."""
     outermost = table.order[:, 0] if table.order.shape[1] else np.zeros(len(table), np.int64)
     if not len(nest.root_shape):
         return np.ones(len(table))
@@ -246,13 +249,39 @@ def _busiest_share(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
     extent = np.array(nest.root_shape, dtype=np.int64)[outermost]
     tile = table.tile[rows, outermost]
     tiles = (extent + tile - 1) // tile
-    mine = (tiles + table.cores - 1) // table.cores * tile
-    share: npt.NDArray[np.float64] = np.minimum(1.0, mine / extent)
+    mine = np.minimum(1.0, (tiles + table.cores - 1) // table.cores * tile / extent)
+    late = 0.5 * tile / extent + _SHARING_OPERATIONS / operations(nest)
+    share: npt.NDArray[np.float64] = mine + np.where(table.cores > 1, late, 0.0)
     return share
+
+
+def operations(nest: Nest) -> float:
+    """Multiply-adds of a nest's contractions, and as many for what others make as take as long."""
+    return max(1.0, float(sum(_stage_operations(nest, stage) for stage in nest.stages)))
+
+
+def _stage_operations(nest: Nest, stage: Stage) -> float:
+    made = math.prod(nest.types[stage.output].shape)
+    if stage.contraction is None:
+        copies = not stage.view or stage.output in nest.stores
+        return made * _MADE_OPERATIONS if copies else 0.0
+    weight = nest.types[stage.op.inputs[1]].shape
+    if stage.op.family is Family.CONV:
+        return made * math.prod(weight) / weight[stage.op.axes.out_channel]
+    return float(made) * nest.contractions[stage.contraction].k_extent
 
 
 _CUT_TILES = 64.0
 """Tiles of which a nest is worth cutting one more for another core."""
+_READ_TILES = 1.0
+"""Tiles of which a nest is worth halving what it reads."""
+_PIECE_ELEMENTS = 16.0
+"""Elements that a dense piece costs beside its own: lines that it shares with others, and to begin."""
+_MADE_OPERATIONS = 16.0
+"""Multiply-adds that take as long as an element that is made without: memory bounds those."""
+_SHARING_OPERATIONS = 1e5
+"""Multiply-adds that take as long as to share a nest: the other core looks up, and fetches what this
+one has in cache (2 microseconds of a core with two vectors of 8)."""
 _TILE_ELEMENTS = 512.0
 """What a tile costs in set-up, as elements of traffic that take as long (edge: near 100 cycles)."""
 
@@ -290,6 +319,35 @@ def scratchpad_elements(nest: Nest, table: ScheduleTable) -> Ints:
                 size *= -(-(axis.scale * (table.tile[:, axis.dim] - 1) + axis.window) // axis.per)
         total += size * np.where(refilled, table.buffers, 1)
     return total
+
+
+def read_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Elements that tiles read and store in all, for every row of the table, where they read tensors
+    in place: nothing stays from one tile to the next. Where a tile's part of a tensor is not dense,
+    each piece of it costs ``_PIECE_ELEMENTS`` more."""
+    stored = [stage.footprint for stage in nest.stages if stage.output in nest.stores]
+    total = np.zeros(len(table))
+    for footprint in (*(nest.buffers[i].footprint for i in nest.loads), *stored):
+        elements, pieces = _read_of_tile(nest, table, footprint)
+        total += elements + _PIECE_ELEMENTS * pieces
+    return total * tile_count(nest, table)
+
+
+def _read_of_tile(
+    nest: Nest, table: ScheduleTable, footprint: Footprint
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Elements of a footprint, and in how many dense pieces they lie."""
+    elements, pieces = np.ones(len(table)), np.ones(len(table))
+    dense = np.ones(len(table), dtype=bool)
+    for axis in reversed(footprint):
+        size: Ints | int = axis.window
+        if axis.dim is not None:
+            size = axis.scale * (table.tile[:, axis.dim] - 1) + axis.window
+        elements *= size
+        pieces *= np.where(dense, 1, size)
+        if axis.dim is not None:
+            dense &= table.tile[:, axis.dim] == nest.root_shape[axis.dim]
+    return elements, pieces
 
 
 def stage_dims(stage: Stage) -> frozenset[int]:

@@ -159,7 +159,7 @@ def test_no_loop_is_shared_by_cores_that_would_store_the_same_elements() -> None
 @pytest.mark.parametrize("extent", [55, 192, 27])
 def test_two_cores_that_read_in_place_get_equal_halves(extent: int) -> None:
     b = GraphBuilder("relu")
-    x = b.input("x", (extent, 64))
+    x = b.input("x", (extent, 4096))
     graph = b.build(outputs=[b.add(OpKind.RELU, x)])
     nests = analyse(Group.from_graph(graph, [op.name for op in graph.ops]))
     assert not isinstance(nests, Rejection)

@@ -24,6 +24,7 @@ from autotune.targets.native.codegen.recipe import Recipe
 from autotune.targets.native.codegen.vector_isa import VectorIsa
 from autotune.targets.native.compiler import Compiler
 from autotune.targets.native.packing import Packed
+from autotune.targets.native.parts import parts_of
 from autotune.targets.native.residence import Reads, residence
 from autotune.targets.native.steps import StepTables
 from autotune.targets.native.tree import Node, leaves, tree_of
@@ -34,7 +35,8 @@ POPULATED_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A program with the micro-kernels chosen: per stream its nodes, and the calls by place."""
+    """A program with the micro-kernels chosen: for each part that a thread may take (one of its
+    streams, or of what ``parts`` cuts it into) the nodes, and the calls by place."""
 
     program: Program
     streams: tuple[tuple[tuple[Node, ...], Mapping[int, Call]], ...]
@@ -58,13 +60,10 @@ class Bound:
 
     @property
     def kernels(self) -> list[Recipe]:
-        """The code that has to be generated, in the order of the calls."""
-        return [
-            call.kernel
-            for _, calls in self.streams
-            for call in calls.values()
-            if isinstance(call.kernel, Recipe)
-        ]
+        """The code that has to be generated, in the order of the calls, once each."""
+        calls = (call for _, table in self.streams for call in table.values())
+        kernels = (call.kernel for call in calls)
+        return list(dict.fromkeys(k for k in kernels if isinstance(k, Recipe)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +86,14 @@ class Linked:
 
 def bind(program: Program, isa: VectorIsa | None) -> Bound:
     """Choose micro-kernels for a verified program; without ``isa`` the compiled ones."""
-    streams = []
+    streams: list[tuple[tuple[Node, ...], Mapping[int, Call]]] = []
     for stream in program.streams:
         nodes = tree_of(stream)
         order = tuple(leaves(nodes))
         found = residence(program, order)
         binder = Binder(program, found, isa, Reads.of(found, order))
-        streams.append((nodes, binder.calls(nodes)))
+        whole = nodes, binder.calls(nodes)
+        streams += parts_of(program, whole) if len(program.streams) > 1 else (whole,)
     return Bound(program, tuple(streams))
 
 

@@ -92,7 +92,7 @@ class NativeTarget:
             once = _Repeats(linked, _pool(self.threads), 1, pointers, given)
             once.run()  # tensors and code come into memory
             several = once.repeated(batch_of(int(once.run()[0])))
-            with held(len(linked.streams)):
+            with held(min(len(linked.streams), self.threads)):
                 sample = sampled(several.run)
                 perf = several.counted()
         return self._execution(program, sample, perf)
