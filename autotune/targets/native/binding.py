@@ -82,10 +82,10 @@ class Binder:
                 continue
             piece = self._piece(leaf) if leaf is not None else None
             if run is not None and (piece is None or not run.add(piece)):
-                found[last] = run.call(self._isa, self.reads, self._far)
+                found[last] = self._called(run)
                 run = None
             if run is None and piece is not None:
-                run = RunWriter(piece.sizes)
+                run = RunWriter(piece.sizes, self._isa)
                 run = run if run.add(piece) else None
             if run is not None:
                 last = piece.leaf.place if piece is not None else last
@@ -94,8 +94,13 @@ class Binder:
             else:
                 found[node.place] = self.bind(node)
         if run is not None:
-            found[last] = run.call(self._isa, self.reads, self._far)
+            found[last] = self._called(run)
         return found
+
+    def _called(self, run: RunWriter) -> Call:
+        """The call of a run; of a reduction alone, that of its own code."""
+        lone = run.lone
+        return run.call(self.reads, self._far) if lone is None else self.bind(lone)
 
     @property
     def _isa(self) -> VectorIsa:

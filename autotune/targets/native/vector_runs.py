@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 
-from autotune.isa.functions import BinaryFn, StageKind, UnaryFn
+from autotune.isa.functions import BinaryFn, ReduceFn, StageKind, UnaryFn
 from autotune.isa.program import Instruction
 from autotune.isa.table import CHAIN_STAGES, MAX_RANK, Opcode
 from autotune.targets.native.call import Call, Operand, Space
 from autotune.targets.native.codegen.recipe import Recipe
+from autotune.targets.native.codegen.row_run import LONGEST_ROW, Reduce, RowNode, RowRun
 from autotune.targets.native.codegen.vector_isa import VectorIsa
 from autotune.targets.native.codegen.vector_run import (
     COMPILED_BINARY,
@@ -22,7 +23,6 @@ from autotune.targets.native.codegen.vector_run import (
     Constant,
     Fma,
     Load,
-    Node,
     Output,
     Unary,
     VectorRun,
@@ -32,6 +32,7 @@ from autotune.targets.native.touch import Touch
 from autotune.targets.native.tree import Leaf
 
 ELEMENTWISE = frozenset((Opcode.UNARY, Opcode.BINARY, Opcode.FMA, Opcode.CHAIN, Opcode.FILL))
+JOINING = ELEMENTWISE | {Opcode.REDUCE}
 LONGEST = 96
 """Nodes of a run at most: beyond, compiling takes longer than a pass over memory saves."""
 _BESIDE = {StageKind.WITH0: "side0", StageKind.WITH1: "side1"}
@@ -39,7 +40,7 @@ _BEFORE = {StageKind.FROM0: "side0", StageKind.FROM1: "side1"}
 
 
 def generable(instruction: Instruction) -> bool:
-    """Whether an element-wise instruction's functions all have generated code."""
+    """Whether an instruction's functions all have generated code that runs are made of."""
     get = instruction.get
     match instruction.opcode:
         case Opcode.UNARY:
@@ -54,7 +55,7 @@ def generable(instruction: Instruction) -> bool:
                 for kind, fn in used
             )
         case _:
-            return instruction.opcode in ELEMENTWISE
+            return instruction.opcode in JOINING
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +80,25 @@ class Piece:
     @property
     def stores_once(self) -> bool:
         """Whether every element of the result is stored once."""
+        return not self.repeated
+
+    @property
+    def repeated(self) -> tuple[int, ...]:
+        """Dimensions along which the result stays where it is: what a reduction reduces."""
         strides = self.operands["dst"].strides
-        return all(n == 1 or stride for n, stride in zip(self.sizes, strides, strict=True))
+        moves = enumerate(zip(self.sizes, strides, strict=True))
+        return tuple(d for d, (n, stride) in moves if n > 1 and not stride)
+
+    def row_axis(self, isa: VectorIsa) -> int | None:
+        """The dimension of neighbours that a reduction reduces, if it is the only one and neither
+        long nor short; None for others."""
+        if self.leaf.opcode is not Opcode.REDUCE or self.leaf.instruction.get("accumulate"):
+            return None
+        if len(self.repeated) != 1:
+            return None
+        (axis,) = self.repeated
+        fits = 2 * isa.lanes <= self.sizes[axis] <= LONGEST_ROW
+        return axis if fits and self.operands["src"].strides[axis] == 1 else None
 
 
 @dataclass(slots=True)
@@ -88,7 +106,9 @@ class RunWriter:
     """A run while instructions join it; ``add`` says whether one could."""
 
     sizes: tuple[int, ...]
-    _nodes: list[Node] = field(default_factory=list)
+    isa: VectorIsa
+    _axis: int | None = None
+    _nodes: list[RowNode] = field(default_factory=list)
     _inputs: dict[Operand, Touch] = field(default_factory=dict)
     _windows: list[Operand] = field(default_factory=list)
     _outputs: dict[Operand, Touch] = field(default_factory=dict)
@@ -97,7 +117,10 @@ class RunWriter:
 
     def add(self, piece: Piece) -> bool:
         """Take an instruction in, unless it does not fit those before it."""
-        if piece.sizes != self.sizes or not piece.stores_once or len(self._nodes) > LONGEST:
+        axis = self._axis_with(piece)
+        if len(self._nodes) > LONGEST or not (piece.stores_once or axis is not None):
+            return False
+        if piece.sizes != self.sizes and piece.sizes != self._one_a_row:
             return False
         target, touch = piece.operand("dst"), piece.touches["dst"]
         reads = [(piece.operand(x), piece.touches[x]) for x in _reads(piece)]
@@ -111,24 +134,45 @@ class RunWriter:
         self._values[target] = self._compute(piece)
         self._outputs[target] = touch
         self._leaves.append(piece.leaf)
+        self._axis = axis if self._axis is None else self._axis
         return True
 
-    def call(self, isa: VectorIsa, reads: Reads, far: Container[int] = ()) -> Call:
+    def _axis_with(self, piece: Piece) -> int | None:
+        """The dimension that a reduction reduces, if it is the run's own or the first."""
+        axis = piece.row_axis(self.isa)
+        return axis if self._axis is None or axis == self._axis else None
+
+    @property
+    def _one_a_row(self) -> tuple[int, ...] | None:
+        """The sizes of what has one element for every row."""
+        if self._axis is None:
+            return None
+        return tuple(1 if d == self._axis else n for d, n in enumerate(self.sizes))
+
+    @property
+    def lone(self) -> Leaf | None:
+        """The instruction that is the whole run, if it is a reduction."""
+        alone = len(self._leaves) == 1 and self._axis is not None
+        return self._leaves[0] if alone else None
+
+    def call(self, reads: Reads, far: Container[int] = ()) -> Call:
         """The kernel of all that was added; ``reads`` are all that read the scratchpad, ``far`` the
         numbers of tensors that no cache holds."""
         kept = [o for o, t in self._outputs.items() if self._is_read(o, t, reads)]
         outputs = kept or list(self._outputs)
         streamed = [o for o in outputs if o.space is Space.TENSOR and o.number in far]
-        run = VectorRun(
-            self.sizes,
-            tuple(operand.strides for operand in self._windows),
-            tuple(
-                Output(o.strides, self._values[o], o in streamed and o not in self._windows)
-                for o in outputs
-            ),
-            tuple(self._nodes),
+        operands = (*self._windows, *outputs)
+        inputs = tuple(operand.strides for operand in self._windows)
+        results = tuple(
+            Output(o.strides, self._values[o], o in streamed and o not in self._windows)
+            for o in outputs
         )
-        return Call(Recipe(run, isa), (*self._windows, *outputs))
+        if self._axis is None:
+            body = tuple(node for node in self._nodes if not isinstance(node, Reduce))
+            run = VectorRun(self.sizes, inputs, results, body)
+            return Call(Recipe(run, self.isa), operands)
+        row_run = RowRun(self.sizes, self._axis, inputs, results, tuple(self._nodes))
+        return Call(Recipe(row_run, self.isa), operands)
 
     def _is_read(self, output: Operand, touch: Touch, reads: Reads) -> bool:
         """Whether anyone may read a result behind the run: what is not in the scratchpad is."""
@@ -154,7 +198,7 @@ class RunWriter:
         self._windows.append(operand)
         return operand, 0
 
-    def _node(self, node: Node) -> int:
+    def _node(self, node: RowNode) -> int:
         self._nodes.append(node)
         return len(self._nodes) - 1
 
@@ -171,6 +215,8 @@ class RunWriter:
                 return self._node(Fma(value["lhs"], value["rhs"], value["dst"]))
             case Opcode.FILL:
                 return self._node(Constant(scalar("p0")))
+            case Opcode.REDUCE:
+                return self._node(Reduce(ReduceFn(get("fn")), value["src"]))
             case _:
                 return self._chain(piece, value)
 

@@ -10,7 +10,7 @@ from machine_case import load, loop, make, program, store, tensor
 from native_case import executed
 from test_loader import copying
 
-from autotune.isa.functions import BinaryFn, StageKind, UnaryFn
+from autotune.isa.functions import BinaryFn, ReduceFn, StageKind, UnaryFn
 from autotune.isa.program import Instruction, Program, Role
 from autotune.isa.table import Opcode
 from autotune.targets.native.binding import FAR_BYTES
@@ -26,7 +26,7 @@ WORDS = 800
 TENSORS = (tensor("x", WORDS), tensor("y", WORDS, role=Role.OUTPUT))
 LINE = 10
 SIZES = {"size3": 3, "size4": 5}
-FIRST, SECOND, OUT, ROW = 0, 100, 200, 300
+FIRST, SECOND, OUT, WEIGHTS = 0, 100, 200, 300
 MOVES = (Opcode.LOAD, Opcode.STORE)
 
 
@@ -65,7 +65,7 @@ def generated(given: Program) -> list[Call]:
 
 def taps() -> list[Instruction]:
     """Three taps of a convolution in one row, a bias and a clip."""
-    dst, row = operand("dst", OUT), lambda tap: operand("rhs", ROW + 5 * tap, 0)
+    dst, row = operand("dst", OUT), lambda tap: operand("rhs", WEIGHTS + 5 * tap, 0)
     return [
         binary(BinaryFn.MUL, dst, operand("lhs", FIRST), row(0)),
         fma(dst, operand("lhs", FIRST + 1), row(1)),
@@ -78,22 +78,22 @@ def taps() -> list[Instruction]:
 def test_taps_bias_and_clip_are_one_pass_over_one_window() -> None:
     (call,) = generated(between(*taps(), stored=SECOND))
     window, weights, out = call.operands
-    assert [o.at.first for o in call.operands] == [FIRST, ROW, SECOND]
+    assert [o.at.first for o in call.operands] == [FIRST, WEIGHTS, SECOND]
     assert (window.space, out.space) == (Space.SCRATCHPAD, Space.SCRATCHPAD)
     assert weights.strides[3] == 0
 
 
 def test_a_result_in_the_middle_is_stored_if_another_instruction_reads_it() -> None:
     (call,) = generated(between(*taps(), stored=OUT))
-    assert [o.at.first for o in call.operands] == [FIRST, ROW, OUT]
+    assert [o.at.first for o in call.operands] == [FIRST, WEIGHTS, OUT]
     both = between(*taps(), store(1, SECOND, 100), stored=OUT)
     (call,) = generated(both)
-    assert [o.at.first for o in call.operands] == [FIRST, ROW, OUT, SECOND]
+    assert [o.at.first for o in call.operands] == [FIRST, WEIGHTS, OUT, SECOND]
 
 
 def test_a_result_that_the_run_itself_reads_in_the_next_trip_is_stored() -> None:
     body = [
-        binary(BinaryFn.ADD, operand("dst", SECOND), operand("lhs", OUT), operand("rhs", ROW)),
+        binary(BinaryFn.ADD, operand("dst", SECOND), operand("lhs", OUT), operand("rhs", WEIGHTS)),
         unary(UnaryFn.AFFINE, operand("dst", OUT), operand("src", SECOND)),
     ]
     (call,) = generated(between(*loop(3, *body), stored=500))
@@ -171,7 +171,7 @@ def test_functions_without_generated_code_run_compiled_between_those_with(
     chain = {"stage0_kind": StageKind.UNARY, "stage0_fn": UnaryFn.COS} | {
         "stage1_kind": StageKind.WITH0, "stage1_fn": BinaryFn.ADD
     }  # fmt: skip
-    side = operand("side0", ROW)
+    side = operand("side0", WEIGHTS)
     given = between(
         unary(UnaryFn.SIN, out, first),
         unary(UnaryFn.AFFINE, out, operand("src", OUT)),
@@ -186,3 +186,90 @@ def test_functions_without_generated_code_run_compiled_between_those_with(
     (found,) = executed(given, values, compiler).values()
     (wanted,) = executed(given, values, None).values()
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+ROW = 20
+"""Elements of a row that is long enough for its reductions to join a run."""
+
+
+def in_rows(
+    opcode: Opcode, fn: int, size4: int = ROW, **places: tuple[int, int, int]
+) -> Instruction:
+    """An instruction on three rows; places are (base, line, step) by operand."""
+    fields: dict[str, int] = {}
+    for name, (base, line, step) in places.items():
+        fields |= {f"{name}_base": base, f"{name}_stride3": line, f"{name}_stride4": step}
+    scalars = {"p0": 0.25, "p1": 0.75} if opcode is Opcode.UNARY else {}
+    return make(opcode, fn=fn, size3=3, size4=size4, **scalars, **fields)
+
+
+def softmax(x: int, y: int, kept: int) -> list[Instruction]:
+    row = (kept, 1, 0)
+    return [
+        in_rows(Opcode.REDUCE, ReduceFn.MAX, dst=row, src=(x, ROW, 1)),
+        in_rows(Opcode.BINARY, BinaryFn.SUB, dst=(y, ROW, 1), lhs=(x, ROW, 1), rhs=row),
+        in_rows(Opcode.UNARY, UnaryFn.EXP, dst=(y, ROW, 1), src=(y, ROW, 1)),
+        in_rows(Opcode.REDUCE, ReduceFn.SUM, dst=row, src=(y, ROW, 1)),
+        in_rows(Opcode.UNARY, UnaryFn.RECIPROCAL, 1, dst=row, src=row),
+        in_rows(Opcode.BINARY, BinaryFn.MUL, dst=(y, ROW, 1), lhs=(y, ROW, 1), rhs=row),
+    ]
+
+
+def test_a_softmax_is_one_visit_of_each_row_and_keeps_nothing_else() -> None:
+    (call,) = generated(between(*softmax(FIRST, OUT, 500), stored=OUT))
+    assert [o.at.first for o in call.operands] == [FIRST, OUT]
+
+
+def test_what_a_row_was_reduced_to_is_stored_if_another_instruction_reads_it() -> None:
+    work = [*softmax(FIRST, OUT, 500), store(1, 500, 100)]
+    (call,) = generated(between(*work, stored=OUT))
+    assert {o.at.first for o in call.operands} == {FIRST, OUT, 500}
+
+
+def test_a_reduction_alone_or_of_short_rows_has_code_of_its_own() -> None:
+    alone = in_rows(Opcode.REDUCE, ReduceFn.SUM, dst=(OUT, 1, 0), src=(FIRST, ROW, 1))
+    assert len(generated(between(alone))) == 1
+    short = [
+        in_rows(Opcode.REDUCE, ReduceFn.SUM, 7, dst=(OUT, 1, 0), src=(FIRST, 7, 1)),
+        in_rows(Opcode.UNARY, UnaryFn.AFFINE, 1, dst=(OUT, 1, 0), src=(OUT, 1, 0)),
+    ]
+    assert len(generated(between(*short))) == 2
+
+
+@st.composite
+def row_instructions(draw: st.DrawFn) -> Instruction:
+    def element() -> tuple[int, int, int]:
+        return draw(st.sampled_from([0, 1, 100, 200, 210])), ROW, 1
+
+    def kept() -> tuple[int, int, int]:
+        return draw(st.sampled_from([100, 500, 501, 510])), 1, 0
+
+    def operand_of_row() -> tuple[int, int, int]:
+        broadcast = (draw(st.sampled_from([0, 300])), 0, 1)
+        return draw(st.sampled_from([element(), element(), kept(), broadcast]))
+
+    unary_fn = draw(st.sampled_from([UnaryFn.AFFINE, UnaryFn.COPY, UnaryFn.CLIP]))
+    reduce_fn = draw(st.sampled_from([ReduceFn.SUM, ReduceFn.MAX]))
+    binary_fn = draw(st.sampled_from([BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MAXIMUM]))
+    match draw(st.integers(0, 3)):
+        case 0:
+            return in_rows(Opcode.UNARY, unary_fn, dst=element(), src=element())
+        case 1:
+            return in_rows(Opcode.UNARY, unary_fn, 1, dst=kept(), src=kept())
+        case 2:
+            return in_rows(Opcode.REDUCE, reduce_fn, dst=kept(), src=element())
+        case _:
+            sides = {"lhs": element(), "rhs": operand_of_row()}
+            return in_rows(Opcode.BINARY, binary_fn, dst=element(), **sides)
+
+
+@needs_llvm
+@given(st.lists(row_instructions(), min_size=1, max_size=8), st.sampled_from([0, 100, 200, 500]))
+def test_row_runs_compute_what_single_instructions_do(
+    compiler: Compiler, work: list[Instruction], stored: int
+) -> None:
+    given = between(*work, stored=stored)
+    feeds = {"x": np.random.default_rng(0).uniform(-1, 1, WORDS).astype(np.float32)}
+    want = executed(given, feeds, bound=copying(given))["y"]
+    got = executed(given, feeds, compiler)["y"]
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-3)

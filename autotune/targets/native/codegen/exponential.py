@@ -54,6 +54,14 @@ def exp(v: Lanes, x: str) -> str:
     return v.mul(v.mul(power, scale), spare)
 
 
+def falling_exp(v: Lanes, x: str) -> str:
+    """exp(x) for x ≤ 0, the same number as :func:`exp`: nothing is too large."""
+    x = v.at_least(x, v.constant(EXP_LOW))
+    exponent, r = reduced(v, x)
+    power = v.add(less_one(v, r), v.constant(1.0))
+    return lowered(v, v.mul(power, power_of_two(v, exponent, SPARE)))
+
+
 def raised_exp(v: Lanes, x: str, low: str | None = None, times: str | None = None) -> str:
     """times · exp(x + low) · 2^64 for −112.5 ≤ x ≤ 0."""
     exponent, r = reduced(v, x, low)

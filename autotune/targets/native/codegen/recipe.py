@@ -15,11 +15,13 @@ from autotune.targets.native.codegen.gemm import gemm
 from autotune.targets.native.codegen.gemm_shape import GemmShape
 from autotune.targets.native.codegen.micro_kernel import MicroKernel
 from autotune.targets.native.codegen.reduction import Reduction, reduction
+from autotune.targets.native.codegen.row_run import RowRun
+from autotune.targets.native.codegen.rows import rows
 from autotune.targets.native.codegen.vector_isa import VectorIsa
 from autotune.targets.native.codegen.vector_run import VectorRun
 from autotune.targets.native.codegen.winograd import TileTransform, tile_transform
 
-Constants = GemmShape | VectorRun | Reduction | TileTransform
+Constants = GemmShape | VectorRun | RowRun | Reduction | TileTransform
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Recipe:
                 return gemm(self.constants, self.isa)
             case VectorRun():
                 return elementwise(self.constants, self.isa)
+            case RowRun():
+                return rows(self.constants, self.isa)
             case Reduction():
                 return reduction(self.constants, self.isa)
             case TileTransform():

@@ -19,7 +19,7 @@ from autotune.targets.native.codegen.lanes import Lanes
 from autotune.targets.native.codegen.maths import BinaryCode, maximum, minimum
 from autotune.targets.native.codegen.micro_kernel import MicroKernel
 from autotune.targets.native.codegen.nest import Dim, merged
-from autotune.targets.native.codegen.strips import extracted, load_strip, store_strip
+from autotune.targets.native.codegen.strips import across, load_strip, store_strip
 from autotune.targets.native.codegen.vector_isa import VectorIsa
 
 Loaded = Callable[[str], list[str]]
@@ -37,7 +37,7 @@ UNROLLED = 16
 GATHER_COST = 1.5
 
 
-_COMBINED: Mapping[ReduceFn, tuple[BinaryCode, float]] = MappingProxyType(
+COMBINED: Mapping[ReduceFn, tuple[BinaryCode, float]] = MappingProxyType(
     {
         ReduceFn.SUM: (Lanes.add, -0.0),
         ReduceFn.MAX: (maximum, float("-inf")),
@@ -176,17 +176,7 @@ class _Code:
                 self._reduced, rest, lambda at: [load_strip(v, at, stride, 0, left, neutral)]
             )
             totals = self._joined(totals, partial)
-        self._store_scalar(self._across(totals[0]), dst)
-
-    def _across(self, total: str) -> str:
-        """The lanes of a register combined, half onto half."""
-        v, lanes = self._v, self._v.lanes
-        while lanes > 1:
-            lanes //= 2
-            halves = Lanes(self._writer, self._isa, lanes)
-            low, high = extracted(v, total, 0, lanes), extracted(v, total, lanes, lanes)
-            v, total = halves, self._combined(halves, low, high)
-        return total
+        self._store_scalar(across(v, totals[0], self._combined), dst)
 
     def _store_scalar(self, total: str, dst: str) -> None:
         one = Lanes(self._writer, self._isa, 1)
@@ -244,8 +234,8 @@ class _Code:
         return [self._combined(self._v, total, each) for total, each in pairs]
 
     def _combined(self, v: Lanes, x: str, y: str) -> str:
-        return _COMBINED[self._spec.fn][0](v, x, y)
+        return COMBINED[self._spec.fn][0](v, x, y)
 
     @property
     def _neutral(self) -> float:
-        return _COMBINED[self._spec.fn][1]
+        return COMBINED[self._spec.fn][1]

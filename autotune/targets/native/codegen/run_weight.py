@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from autotune.isa.functions import BinaryFn, UnaryFn
 from autotune.targets.native.codegen.vector_run import Binary, Node, Unary, VectorRun
 
@@ -30,7 +32,12 @@ SIMPLE = frozenset(
 
 def weight_of(run: VectorRun) -> int:
     """About the number of instructions of a body."""
-    return sum(_node_weight(node) for node in run.body)
+    return weight_of_nodes(run.body)
+
+
+def weight_of_nodes(nodes: Iterable[Node]) -> int:
+    """About the number of instructions that nodes are."""
+    return sum(_node_weight(node) for node in nodes)
 
 
 def _node_weight(node: Node) -> int:

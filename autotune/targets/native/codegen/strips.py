@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from autotune.targets.native.codegen.ir import vector
 from autotune.targets.native.codegen.lanes import Lanes
 
@@ -62,6 +64,17 @@ def extracted(v: Lanes, value: str, begin: int, size: int) -> str:
     mask = ", ".join(f"i32 {begin + lane}" for lane in range(size))
     given = f"{v.floats} {value}, {v.floats} poison, <{size} x i32> <{mask}>"
     return v.writer.value(f"shufflevector {given}")
+
+
+def across(v: Lanes, total: str, combined: Callable[[Lanes, str, str], str]) -> str:
+    """The lanes of a register combined, half onto half: a float."""
+    lanes = v.lanes
+    while lanes > 1:
+        lanes //= 2
+        halves = Lanes(v.writer, v.isa, lanes)
+        low, high = extracted(v, total, 0, lanes), extracted(v, total, lanes, lanes)
+        v, total = halves, combined(halves, low, high)
+    return total
 
 
 def pieces(count: int) -> list[tuple[int, int]]:
