@@ -1,30 +1,84 @@
-"""A graph compiled by rule for one machine: what a prepared model runs."""
+"""A model compiled by rule for one machine: what a prepared model runs, once its shapes are known."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+import numpy.typing as npt
+import onnx
+
+from autotune.errors import ModelError
 from autotune.graph.axes import Layout
 from autotune.graph.graph import Array, Graph
+from autotune.graph.onnx_import import split
 from autotune.graph.passes import simplify
+from autotune.runtime.border import Border
+from autotune.runtime.choice import Choice
 from autotune.runtime.execution import execute
 from autotune.runtime.native_table import prepared
 from autotune.runtime.program_cache import ProgramCache
-from autotune.runtime.program_table import compile_table
+from autotune.runtime.program_table import ProgramTable, compile_table
 from autotune.runtime.rules import ruled_choices
+from autotune.search.legality import legal_nests
 from autotune.targets.protocol import Target
 
+AnyArray = npt.NDArray[Any]
 
-class Network:
+
+class Programs:
     """Programs of a graph's groups, by the greedy partition and default schedules."""
 
     def __init__(self, graph: Graph, target: Target) -> None:
         self.graph = simplify(graph, Layout(target.spec.layout)).graph
         self._target = target
-        choices = ruled_choices(self.graph, target.spec)
-        table = compile_table(self.graph, choices, target.spec, ProgramCache())
-        self._table = prepared(table, target)
+        self._border = Border(self.graph)
+        _check_fits(self.graph, target)
+        self._table = self._compiled(ruled_choices(self.graph, target.spec))
 
-    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Outputs by name; ``inputs`` are checked arrays, C-contiguous float32 by name."""
-        return execute(self._table, self._target, inputs)[0]
+    def _compiled(self, choices: tuple[Choice, ...]) -> ProgramTable:
+        table = compile_table(self.graph, choices, self._target.spec, ProgramCache())
+        return prepared(table, self._target)
+
+    def run(self, inputs: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
+        """Outputs by name. Raises ``InputError`` for arrays that do not fit."""
+        fed: dict[str, Array] = self._border.enter(inputs)
+        return self._border.leave(execute(self._table, self._target, fed)[0])
+
+
+class Network:
+    """A model at given dimensions and bound inputs: programs for what runs, values for the rest."""
+
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        target: Target,
+        dims: Mapping[str, int],
+        bind: Mapping[str, AnyArray],
+    ) -> None:
+        own = onnx.ModelProto()
+        own.CopyFrom(model)
+        imported = split(own, model.graph.name or "model", dims, bind)
+        self._known = imported.known
+        self.programs = None if imported.graph is None else Programs(imported.graph, target)
+
+    def run(self, inputs: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
+        """Outputs by name; inputs that are bound are not looked at."""
+        if self.programs is None:
+            return dict(self._known)
+        read = {x: inputs[x] for x in self.programs.graph.inputs if x in inputs}
+        return {**self._known, **self.programs.run(read)}
+
+
+def _check_fits(graph: Graph, target: Target) -> None:
+    """Refuse an operator that no schedule fits onto the machine, even by itself."""
+    from autotune.fusion.group import Group
+
+    for op in graph.ops:
+        group = Group.from_graph(graph, (op.name,))
+        if not group.is_view and legal_nests(group, target.spec) is None:
+            shapes = ", ".join(str(list(graph.shape(x))) for x in (*op.inputs, op.output))
+            raise ModelError(
+                f"node {op.name!r}: no schedule of {op.kind} over {shapes} fits {target.name}, whose "
+                f"scratchpad holds {target.spec.scratchpad_elements} elements; use a larger target"
+            )

@@ -51,7 +51,7 @@ class Group:
         tensors = dict.fromkeys(x for op in ops for x in (*op.inputs, op.output))
         return cls(
             ops,
-            tuple((x, graph.types[x]) for x in tensors),
+            tuple((x, graph.types[x].stored) for x in tensors),
             outputs,
             frozenset(x for x in tensors if x in graph.constants),
         )

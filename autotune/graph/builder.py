@@ -9,7 +9,7 @@ from autotune.errors import ModelError
 from autotune.graph.graph import Array, Graph
 from autotune.graph.op import OPERATORS, AttrValue, Op, OpKind
 from autotune.graph.shapes import infer_shape
-from autotune.graph.tensor import TensorType
+from autotune.graph.tensor import DType, TensorType
 
 DEFAULTS: dict[str, AttrValue] = {
     "strides": (1, 1),
@@ -36,17 +36,19 @@ class GraphBuilder:
         self._ops: list[Op] = []
         self._op_names: set[str] = set()
 
-    def input(self, name: str, shape: tuple[int, ...]) -> str:
+    def input(self, name: str, shape: tuple[int, ...], dtype: DType = DType.FLOAT32) -> str:
         """Declare a network input and return its tensor name."""
-        self._declare(name, tuple(shape))
+        self._declare(name, tuple(shape), dtype)
         self._inputs.append(name)
         return name
 
-    def constant(self, value: npt.ArrayLike, name: str | None = None) -> str:
+    def constant(
+        self, value: npt.ArrayLike, name: str | None = None, dtype: DType = DType.FLOAT32
+    ) -> str:
         """Hold an array (kept as float32, not copied when it is already) and return its name."""
         array = np.asarray(value, dtype=np.float32)
         name = name or self._fresh("const")
-        self._declare(name, array.shape)
+        self._declare(name, array.shape, dtype)
         self._constants[name] = array
         return name
 
@@ -81,6 +83,10 @@ class GraphBuilder:
         self._op_names.add(name)
         return output
 
+    def mean(self, tensor: str, dtype: DType) -> None:
+        """Say what the numbers of a tensor made so far mean; float32 until told."""
+        self._types[tensor] = TensorType(self._types[tensor].shape, dtype)
+
     def shape(self, tensor: str) -> tuple[int, ...]:
         """Shape of a tensor made so far."""
         return self._types[tensor].shape
@@ -95,10 +101,10 @@ class GraphBuilder:
             self.name, self._ops, self._types, tuple(self._inputs), tuple(outputs), self._constants
         )
 
-    def _declare(self, name: str, shape: tuple[int, ...]) -> None:
+    def _declare(self, name: str, shape: tuple[int, ...], dtype: DType = DType.FLOAT32) -> None:
         if name in self._types:
             raise ModelError(f"{self.name}: tensor {name!r} is defined twice")
-        self._types[name] = TensorType(shape)
+        self._types[name] = TensorType(shape, dtype)
 
     def _fresh(self, stem: str) -> str:
         index = len(self._types)

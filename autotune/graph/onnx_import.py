@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
@@ -11,12 +12,22 @@ from autotune.errors import ModelError
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.file_memory import released
 from autotune.graph.graph import Graph
+from autotune.graph.onnx_forms import modernised
 from autotune.graph.onnx_model import checked_nodes, read_model
 from autotune.graph.onnx_ops import CONSTANT_ONLY, TRANSLATIONS
-from autotune.graph.onnx_ops.folding import FOLDED, STATIC, fold, fold_shape, tensor_array
-from autotune.graph.onnx_ops.scope import Node, Scope, check_size
+from autotune.graph.onnx_ops.element_types import FRACTIONAL, dtype_of_elem, elem_name
+from autotune.graph.onnx_ops.folding import (
+    FOLDED,
+    STATIC,
+    STRUCTURAL,
+    fold,
+    fold_shape,
+    tensor_array,
+)
+from autotune.graph.onnx_ops.scope import AnyArray, Node, RunTimeValue, Scope, check_size
 from autotune.graph.onnx_weights import CutModel, CutTensor
 from autotune.graph.op import OpKind
+from autotune.graph.tensor import DType
 
 
 def supported_operators() -> tuple[str, ...]:
@@ -54,66 +65,123 @@ def read_onnx(path: Path | str, dims: Mapping[str, int] | None = None) -> Graph:
         raise ModelError(f"{path}: {one_line}") from None
 
 
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A model split by when its outputs are known: ``graph`` computes those that depend on run-time
+    inputs (None where none does), ``known`` holds the others, by name, of their own types."""
+
+    graph: Graph | None
+    known: Mapping[str, AnyArray]
+
+
 def translate(
-    model: onnx.ModelProto, name: str, dims: Mapping[str, int], apart: CutModel | None = None
+    model: onnx.ModelProto,
+    name: str,
+    dims: Mapping[str, int],
+    apart: CutModel | None = None,
+    bind: Mapping[str, AnyArray] | None = None,
 ) -> Graph:
     """The graph of a parsed model, whose dimensions are bound in place; ``apart`` is what was cut
-    from it.
+    from it; ``bind`` gives run-time inputs that are to be constants their
+    values.
 
-    Raises ``ModelError`` without the file's name.
+    Raises ``ModelError`` without the file's name, ``RunTimeValue`` where binding inputs would help.
     """
-    nodes = checked_nodes(model, dims, apart)
-    outputs = [value.name for value in model.graph.output]
-    consumed = {x for node in nodes for x in node.inputs} | set(outputs)
-    scope = _scope(model, nodes, name, {} if apart is None else apart.initializers)
-    for node in nodes:
-        _translate_node(scope, node)
-        _check_outputs(scope, node, consumed)
+    scope, outputs = _translated(model, name, dims, apart, bind or {})
     graph = scope.builder.build([_output(scope, x) for x in outputs])
     if not graph.ops:
         raise ModelError("the graph is empty: all its operators fold into constants")
     return graph
 
 
+def split(
+    model: onnx.ModelProto,
+    name: str,
+    dims: Mapping[str, int],
+    bind: Mapping[str, AnyArray] | None = None,
+) -> Imported:
+    """As ``translate``, for models that may be known at import in part or as a whole."""
+    scope, outputs = _translated(model, name, dims, None, bind or {})
+    known = {x: scope.arrays[x] for x in outputs if x in scope.arrays}
+    computed = [_output(scope, x) for x in outputs if x not in known]
+    return Imported(scope.builder.build(computed) if computed else None, known)
+
+
+def _translated(
+    model: onnx.ModelProto,
+    name: str,
+    dims: Mapping[str, int],
+    apart: CutModel | None,
+    bind: Mapping[str, AnyArray],
+) -> tuple[Scope, list[str]]:
+    """Every node evaluated or emitted, and the names of the model's outputs."""
+    form = modernised(model, apart)
+    nodes = checked_nodes(model, dims, form, bind)
+    outputs = [value.name for value in model.graph.output]
+    consumed = {x for node in nodes for x in node.inputs} | set(outputs)
+    data = {} if form.apart is None else form.apart.initializers
+    scope = _scope(model, nodes, name, bind, data)
+    try:
+        for node in nodes:
+            _translate_node(scope, node)
+            _check_outputs(scope, node, consumed)
+    except RunTimeValue as need:
+        raise RunTimeValue(str(need), need.tensor, _decided_by(need.tensor, nodes, scope)) from None
+    return scope, outputs
+
+
 def _scope(
-    model: onnx.ModelProto, nodes: list[Node], name: str, data: Mapping[int, memoryview]
+    model: onnx.ModelProto,
+    nodes: list[Node],
+    name: str,
+    bind: Mapping[str, AnyArray],
+    data: Mapping[int, memoryview],
 ) -> Scope:
-    """Initializers become known values, the other inputs become inputs of the graph."""
-    stored = [
-        CutTensor(tensor, data[i]) if i in data else tensor
-        for i, tensor in enumerate(model.graph.initializer)
-    ]
-    names_of = [tensor.name for tensor in model.graph.initializer]
-    arrays = {
-        name: tensor_array(f"initializer {name!r}", tensor)
-        for name, tensor in zip(names_of, stored, strict=True)
-    }
+    """Initializers and bound inputs become known values, the other inputs become inputs of the
+    graph."""
+    arrays: dict[str, AnyArray] = dict(bind)
+    for i, tensor in enumerate(model.graph.initializer):
+        stored = CutTensor(tensor, data[i]) if i in data else tensor
+        arrays[tensor.name] = tensor_array(f"initializer {tensor.name!r}", stored)
     names = {value.name for value in model.graph.input} | {x for n in nodes for x in n.outputs}
     scope = Scope(GraphBuilder(name), arrays, frozenset(names | set(arrays)))
     for value in model.graph.input:
         if value.name in arrays:
             continue
         tensor_type = value.type.tensor_type
-        if tensor_type.elem_type != onnx.TensorProto.FLOAT:
-            scope.foreign[value.name] = _type_name(tensor_type.elem_type)
+        dtype = dtype_of_elem(tensor_type.elem_type)
+        if dtype is None:
+            scope.foreign[value.name] = elem_name(tensor_type.elem_type)
             continue
         shape = tuple(dim.dim_value for dim in tensor_type.shape.dim)
         check_size(f"input {value.name!r}", shape)
-        scope.tensors[value.name] = scope.builder.input(value.name, shape)
+        scope.tensors[value.name] = scope.builder.input(value.name, shape, dtype)
+        scope.types[value.name] = dtype
     return scope
 
 
-def _type_name(elem_type: int) -> str:
-    known = elem_type in onnx.TensorProto.DataType.values()
-    return onnx.TensorProto.DataType.Name(elem_type).lower() if known else f"#{elem_type}"
+def _decided_by(tensor: str, nodes: list[Node], scope: Scope) -> tuple[str, ...]:
+    """The run-time inputs whose values decide that of a tensor; shapes are known without them."""
+    producer = {x: node for node in nodes for x in node.outputs}
+    found: dict[str, None] = {}
+    wanted = [tensor]
+    while wanted:
+        x = wanted.pop()
+        if x in scope.arrays or x == "" or x in found:
+            continue
+        if x not in producer:
+            found[x] = None
+        elif producer[x].operator not in STATIC:
+            wanted += producer[x].inputs
+    return tuple(found)
 
 
 def _check_outputs(scope: Scope, node: Node, consumed: set[str]) -> None:
     for extra in node.outputs[1:]:
-        if extra and extra in consumed and extra not in scope.tensors:
+        if extra in consumed and extra not in scope.tensors and extra not in scope.arrays:
             raise ModelError(
-                f"{node.label}: only the first output of {node.operator} is supported, and "
-                f"{extra!r} is used; export the model without it"
+                f"{node.label}: output {extra!r} of {node.operator} is not supported, and it is "
+                "used; export the model without it"
             )
 
 
@@ -121,6 +189,7 @@ def _translate_node(scope: Scope, node: Node) -> None:
     """Evaluate the node if its inputs are known, else emit its operators."""
     output = node.outputs[0]
     given = [x for x in node.inputs if x]
+    scope.begin(node)
     if node.operator in STATIC and given and given[0] in scope.tensors:
         scope.arrays[output] = fold_shape(node, scope.shape(scope.tensors[given[0]]))
     elif node.operator in STATIC and scope.is_array(given[0]):
@@ -128,14 +197,36 @@ def _translate_node(scope: Scope, node: Node) -> None:
     elif node.operator in FOLDED and all(scope.is_array(x) for x in given):
         scope.arrays[output] = fold(node, [scope.arrays[x] for x in given])
     elif node.operator in TRANSLATIONS:
-        scope.tensors[output] = TRANSLATIONS[node.operator](scope, node)
+        _check_whole(scope, node)
+        scope.give(node, 0, TRANSLATIONS[node.operator](scope, node))
     else:
-        run_time = next(x for x in given if not scope.is_array(x))
+        _refuse_run_time(scope, node, given)
+
+
+def _check_whole(scope: Scope, node: Node) -> None:
+    """Refuse what is computed with fractions and ONNX defines on integers alone."""
+    if node.operator in FRACTIONAL and given_type(scope, node).is_integer:
         raise ModelError(
-            f"{node.label}: operator {node.operator} is supported on constants only, and "
-            f"{run_time!r} is known only at run time; run 'autotune doctor --operators' to list "
-            "what is supported"
+            f"{node.label}: {node.operator} on {given_type(scope, node)} is not supported; cast to "
+            "float before it"
         )
+
+
+def given_type(scope: Scope, node: Node) -> DType:
+    """What the numbers of a node's first input mean."""
+    return scope.dtype(node, 0) if node.has_input(0) else DType.FLOAT32
+
+
+def _refuse_run_time(scope: Scope, node: Node, given: list[str]) -> None:
+    run_time = next(x for x in given if not scope.is_array(x))
+    message = (
+        f"{node.label}: operator {node.operator} is supported on constants only, and "
+        f"{run_time!r} is known only at run time; run 'autotune doctor --operators' to list "
+        "what is supported"
+    )
+    if node.operator in STRUCTURAL:
+        raise RunTimeValue(message, run_time)
+    raise ModelError(message)
 
 
 def _output(scope: Scope, name: str) -> str:
@@ -147,6 +238,6 @@ def _output(scope: Scope, name: str) -> str:
     tensor = scope.tensors[name]
     if tensor == name:
         return name
-    return scope.builder.add(
-        OpKind.RESHAPE, tensor, name=name, output=name, shape=scope.shape(tensor)
-    )
+    scope.builder.add(OpKind.RESHAPE, tensor, name=name, output=name, shape=scope.shape(tensor))
+    scope.builder.mean(name, scope.types[name])
+    return name

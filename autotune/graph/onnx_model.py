@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # has no stubs
 
 from autotune.errors import ModelError
-from autotune.graph.onnx_ops import CONSTANT_ONLY, TRANSLATIONS
+from autotune.graph.onnx_forms import DEFAULT_DOMAINS, Form, is_known, opset_of
 from autotune.graph.onnx_ops.scope import Node
 from autotune.graph.onnx_weights import SMALL_BYTES, CutModel, CutTensor, cut
 from autotune.graph.ordering import Circle, running_order
-
-OLDEST_OPSET = 9
-DEFAULT_DOMAINS = ("", "ai.onnx")
 
 
 def read_model(path: Path) -> tuple[onnx.ModelProto, CutModel | None]:
@@ -56,29 +53,33 @@ def _content(path: Path) -> memoryview:
 
 
 def checked_nodes(
-    model: onnx.ModelProto, dims: Mapping[str, int], apart: CutModel | None = None
+    model: onnx.ModelProto,
+    dims: Mapping[str, int],
+    form: Form,
+    bind: Container[str],
 ) -> list[Node]:
-    """The nodes in execution order, after every check that needs no translation. ``apart`` is what
-    was cut from the model.
+    """The nodes in execution order, after every check that needs no translation. ``form`` is
+    how the model came to its operators; inputs in ``bind`` are constants.
 
     Binds symbolic dimensions in ``model`` on the way. Raises ``ModelError``.
     """
-    opset = _opset(model)
+    opset = opset_of(model)
+    apart = form.apart
     data = {} if apart is None else apart.attributes
-    nodes = [_node(proto, index, opset, data) for index, proto in enumerate(model.graph.node)]
+    nodes = [_node(proto, index, opset, form, data) for index, proto in enumerate(model.graph.node)]
     if not nodes:
         raise ModelError("the graph is empty: it has no operators")
     if model.graph.sparse_initializer:
         raise ModelError("sparse initializers are not supported; export dense weights")
     for node, proto in zip(nodes, model.graph.node, strict=True):
-        _check_supported(node, proto.domain)
+        _check_supported(node, proto)
     _check_defined(nodes, model)
     order = _order(nodes)
     if order != sorted(order):
         protos = list(model.graph.node)
         del model.graph.node[:]
         model.graph.node.extend(protos[index] for index in order)
-    bind_dims(model, dims)
+    bind_dims(model, dims, bind)
     try:
         onnx.checker.check_model(model if apart is None else apart.checkable(model, order))
     except onnx.checker.ValidationError as error:
@@ -88,13 +89,19 @@ def checked_nodes(
     return [nodes[index] for index in order]
 
 
-def bind_dims(model: onnx.ModelProto, dims: Mapping[str, int]) -> None:
+def bind_dims(model: onnx.ModelProto, dims: Mapping[str, int], bind: Container[str] = ()) -> None:
     """Give every symbolic dimension of the run-time inputs its extent, in place."""
     weights = {tensor.name for tensor in model.graph.initializer}
     found: set[str] = set()
     for value in model.graph.input:
-        if value.name in weights:
+        if value.name in weights or value.name in bind:
             continue
+        kind = value.type.WhichOneof("value")
+        if kind not in ("tensor_type", None):
+            raise ModelError(
+                f"input {value.name!r} is of ONNX's {kind}; only tensors are supported: export the "
+                "model with tensors"
+            )
         if not value.type.tensor_type.HasField("shape"):
             raise ModelError(f"input {value.name!r} has no shape; export the model with one")
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
@@ -121,22 +128,16 @@ def first_line(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def _opset(model: onnx.ModelProto) -> int:
-    versions = [o.version for o in model.opset_import if o.domain in DEFAULT_DOMAINS]
-    if not versions:
-        raise ModelError("the model imports no standard ONNX operator set; export it again")
-    if max(versions) < OLDEST_OPSET:
-        raise ModelError(
-            f"opset {max(versions)} is older than {OLDEST_OPSET}; convert the model with "
-            "onnx.version_converter"
-        )
-    return int(max(versions))
-
-
 def _node(
-    proto: onnx.NodeProto, index: int, opset: int, data: Mapping[tuple[int, int], memoryview]
+    proto: onnx.NodeProto,
+    index: int,
+    opset: int,
+    form: Form,
+    data: Mapping[tuple[int, int], memoryview],
 ) -> Node:
     label = f"node {proto.name!r}" if proto.name else f"unnamed node #{index}"
+    if form.expanded:
+        label = f"{label} (in what {' or '.join(form.expanded)} stands for)"
     if not proto.output or not proto.output[0]:
         raise ModelError(f"{label}: {proto.op_type} has no output; the file is damaged")
     try:
@@ -151,11 +152,11 @@ def _node(
     )
 
 
-def _check_supported(node: Node, domain: str) -> None:
-    standard = domain in DEFAULT_DOMAINS
-    if standard and (node.operator in TRANSLATIONS or node.operator in CONSTANT_ONLY):
+def _check_supported(node: Node, proto: onnx.NodeProto) -> None:
+    if is_known(proto):
         return
-    operator = node.operator if standard else f"{domain}.{node.operator}"
+    standard = proto.domain in DEFAULT_DOMAINS
+    operator = node.operator if standard else f"{proto.domain}.{node.operator}"
     raise ModelError(
         f"{node.label}: operator {operator} is not supported; run 'autotune doctor --operators' to "
         "list what is supported"

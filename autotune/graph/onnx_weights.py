@@ -62,6 +62,14 @@ class CutTensor:
         return made
 
 
+def restore(model: onnx.ModelProto, apart: CutModel) -> None:
+    """Put back what was cut from a model, before its nodes or initializers move."""
+    for i, data in apart.initializers.items():
+        model.graph.initializer[i].raw_data = bytes(data)
+    for (node, attribute), data in apart.attributes.items():
+        model.graph.node[node].attribute[attribute].t.raw_data = bytes(data)
+
+
 class _Unusual(Exception):
     """What no exporter writes: left to the parser, which knows it or says what is wrong."""
 

@@ -5,19 +5,65 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
+
+import ml_dtypes
+import numpy as np
 
 from autotune.errors import ModelError
 
+EXACT_LIMIT = 2**24
+"""Up to here float32 holds every whole number; beyond it some are missing."""
+
 
 class DType(StrEnum):
-    """Element types a tensor can hold."""
+    """What the numbers of a tensor mean. All are stored and computed as float32: booleans as 0 and
+    1, integers exactly up to ``EXACT_LIMIT``, narrower floats with more digits than they have."""
 
     FLOAT32 = "float32"
+    FLOAT16 = "float16"
+    BFLOAT16 = "bfloat16"
+    BOOL = "bool"
+    INT8 = "int8"
+    INT16 = "int16"
+    INT32 = "int32"
+    INT64 = "int64"
+    UINT8 = "uint8"
+    UINT16 = "uint16"
+    UINT32 = "uint32"
+    UINT64 = "uint64"
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of one element."""
+        """Bytes of one element as it is stored."""
         return 4
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the numbers may have fractions."""
+        return self in (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether it is one of the integer types; a boolean is not."""
+        return not self.is_float and self is not DType.BOOL
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Smallest and largest value of an integer or boolean type."""
+        if self is DType.BOOL:
+            return 0, 1
+        assert self.is_integer
+        unsigned = self.value.startswith("u")
+        bits = int(self.value.lstrip("uint"))
+        return (0, 2**bits - 1) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+NUMPY: dict[DType, np.dtype[Any]] = {
+    dtype: np.dtype(ml_dtypes.bfloat16 if dtype is DType.BFLOAT16 else dtype.value)
+    for dtype in DType
+}
+"""The numpy type that arrays of each element type come in and go out as."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +77,11 @@ class TensorType:
         for extent in self.shape:
             if extent < 1:
                 raise ModelError(f"shape {list(self.shape)}: extents must be ≥ 1, got {extent}")
+
+    @property
+    def stored(self) -> TensorType:
+        """The same tensor as engines see it: float32, whatever the numbers mean."""
+        return self if self.dtype is DType.FLOAT32 else TensorType(self.shape)
 
     @property
     def elements(self) -> int:

@@ -6,18 +6,18 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from autotune.errors import AutotuneError
 from autotune.graph.accuracy import Accuracy
-from autotune.graph.graph import Array, Graph
+from autotune.graph.graph import Graph
+from autotune.runtime.border import Border
 from autotune.runtime.choice import Choice
 from autotune.runtime.event import Event
 from autotune.runtime.execution import RunTrace, execute
-from autotune.runtime.inputs import checked_inputs
 from autotune.runtime.learning import OnlineOptions, annotated
 from autotune.runtime.native_table import prepared, runs_by_rule
 from autotune.runtime.opening import (
@@ -76,6 +76,7 @@ class Session:
         self.target = open_target(target, threads) if isinstance(target, (str, Path)) else target
         found = open_source(source, self.target, dims, plan, Accuracy(accuracy))
         self.graph = found.graph
+        self._border = Border(self.graph)
         self._profiler = Profiler()
         self._last_run: RunTrace | None = None
         self._trainer: OnlineTrainer[CostModel] | None = None
@@ -134,21 +135,22 @@ class Session:
             plan = plan_network(self.graph, self.target, model, store, Objective.LATENCY, seed)
         return choices_of(plan, self.graph), plan.objective
 
-    def run(self, inputs: Mapping[str, npt.NDArray[np.generic]]) -> dict[str, Array]:
-        """Run the network once: float32 arrays by input name to arrays by output name.
+    def run(self, inputs: Mapping[str, npt.NDArray[np.generic]]) -> dict[str, npt.NDArray[Any]]:
+        """Run the network once: arrays by input name to arrays by output name, of the network's own
+        element types.
 
         Takes the table that is current now and finishes on it. Raises ``InputError`` for a wrong
-        name, shape or element type, ``AutotuneError`` when the session is closed.
+        name, shape or element type and for integers beyond what is proved exact, ``AutotuneError`` when the session is closed.
         """
         if self._closed:
             raise AutotuneError(f"{self.graph.name}: the session is closed; open another")
-        fed = checked_inputs(self.graph, inputs)
+        fed = self._border.enter(inputs)
         outputs, trace = execute(self._published.current, self.target, fed)
         self._last_run = trace
         self._profiler.record(trace)
         if self._trainer is not None:
             self._trainer.observe(trace, fed)
-        return outputs
+        return self._border.leave(outputs)
 
     @property
     def table(self) -> ProgramTable:

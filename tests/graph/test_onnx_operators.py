@@ -178,6 +178,7 @@ CASES = [
     ("Dropout", [X4], 9, (), {"ratio": 0.3}),
     ("Dropout", [X4, f32(0.3)], 13, (1,), {}),
     ("Cast", [X4], 13, (), {"to": 1}),
+    ("CastLike", [X4, X4], 15, (), {}),
     ("GlobalAveragePool", [X4], 9, (), {}),
     ("GlobalAveragePool", [normal(2, 3, 5)], 9, (), {}),
     ("GlobalMaxPool", [X4], 9, (), {}),

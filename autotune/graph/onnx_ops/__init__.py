@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from autotune.graph.onnx_ops.activation import ACTIVATION
+from autotune.graph.onnx_ops.casting import CASTING
 from autotune.graph.onnx_ops.contraction import CONTRACTION
 from autotune.graph.onnx_ops.elementwise import ELEMENTWISE
 from autotune.graph.onnx_ops.folding import FOLDED, STATIC
@@ -28,6 +29,7 @@ TRANSLATIONS: dict[str, Translate] = {
     **INDEXING,
     **RESIZE,
     **TRANSPOSED_CONV,
+    **CASTING,
 }
 """ONNX operators that may read run-time tensors."""
 

@@ -225,6 +225,9 @@ FOLDED: dict[str, Fold] = {
     "ReduceProd": _reduce_prod,
 }
 
+STRUCTURAL = frozenset({"Range", "ConstantOfShape"})
+"""Operators whose inputs decide the shape of their output, and nothing else does."""
+
 STATIC = frozenset({"Shape", "Size"})
 """Operators whose value needs the shape of their input only, which import always knows."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import onnx
 
 from autotune.errors import ModelError
 from autotune.graph.onnx_ops.rearrangement import MAX_TURNED_RANK, turned
@@ -101,17 +100,6 @@ def _dropout(scope: Scope, node: Node) -> str:
     return scope.tensor(node, 0)
 
 
-def _cast(scope: Scope, node: Node) -> str:
-    to = node.int("to", 0)
-    if to != onnx.TensorProto.FLOAT:
-        known = to in onnx.TensorProto.DataType.values()
-        name = onnx.TensorProto.DataType.Name(to).lower() if known else str(to)
-        raise ModelError(
-            f"{node.label}: Cast to {name}; only float32 is computed: convert the model to float32"
-        )
-    return scope.tensor(node, 0)
-
-
 MOVEMENT: dict[str, Translate] = {
     "Reshape": _reshape,
     "Flatten": _flatten,
@@ -121,5 +109,4 @@ MOVEMENT: dict[str, Translate] = {
     "Concat": _concat,
     "Identity": _identity,
     "Dropout": _dropout,
-    "Cast": _cast,
 }

@@ -7,18 +7,29 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from autotune.errors import ModelError
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.onnx_ops.element_types import dtype_of_array, result_types
 from autotune.graph.op import AttrValue, OpKind
+from autotune.graph.tensor import EXACT_LIMIT, DType
 
 AnyArray = npt.NDArray[Any]
 """An array of any element type, as ONNX stores them."""
 
 MAX_TENSOR_BYTES = 2 << 30
 """A tensor larger than this is refused before memory for it is asked for."""
+
+
+class RunTimeValue(ModelError):
+    """The import needs the value of a tensor that only a run knows: a shape, axes, a number of
+    elements. Naming the run-time inputs that decide it lets a caller bind them and import again."""
+
+    def __init__(self, message: str, tensor: str, inputs: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.tensor = tensor
+        self.inputs = inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +82,18 @@ class Scope:
     """The import in progress: ONNX tensors that are values already, and those in the graph.
 
     ``arrays`` are known at import (initializers and what was folded), of any element type;
-    ``tensors`` maps the other ONNX names to graph tensors. ``foreign`` names the run-time inputs
-    that are not float32, with their type: harmless until an operator reads one.
+    ``tensors`` maps the other ONNX names to graph tensors, and ``types`` to what their numbers
+    mean. ``foreign`` names the run-time inputs of types that the graph has not: harmless until an
+    operator reads one.
     """
 
     builder: GraphBuilder
     arrays: dict[str, AnyArray]
     reserved: frozenset[str]
     tensors: dict[str, str] = field(default_factory=dict)
+    types: dict[str, DType] = field(default_factory=dict)
     foreign: dict[str, str] = field(default_factory=dict)
+    _results: dict[str, DType] = field(default_factory=dict)
     _names: set[str] = field(default_factory=set)
 
     def is_array(self, name: str) -> bool:
@@ -90,9 +104,10 @@ class Scope:
         """The value of an input that must be known at import."""
         name = node.inputs[index]
         if name not in self.arrays:
-            raise ModelError(
+            raise RunTimeValue(
                 f"{node.label}: {node.operator} reads {name!r} as input {index}, which is only known "
-                "at run time; export the model with constant shapes and parameters"
+                "at run time; export the model with constant shapes and parameters",
+                name,
             )
         value = self.arrays[name]
         if value.dtype.kind not in "fiub":
@@ -106,12 +121,28 @@ class Scope:
             raise self._not_float(node, name, self.foreign[name])
         if name in self.arrays and name not in self.tensors:
             value = self.arrays[name]
-            if value.dtype != np.float32:
-                raise self._not_float(node, name, str(value.dtype))
-            self.tensors[name] = self.builder.constant(value, self._unique_tensor(name))
+            dtype = self._checked_type(node, name, value)
+            self.tensors[name] = self.builder.constant(value, self._unique_tensor(name), dtype)
         if name not in self.tensors:
             raise ModelError(f"{node.label}: input tensor {name!r} is not defined")
         return self.tensors[name]
+
+    def dtype(self, node: Node, index: int) -> DType:
+        """What the numbers of an input mean; of types that the graph has not, float32."""
+        return self._dtype(node.inputs[index])
+
+    def foreign_type(self, name: str) -> str | None:
+        """The type of a value or run-time input that the graph has none for; None where it has."""
+        if name in self.arrays and dtype_of_array(self.arrays[name]) is None:
+            return str(self.arrays[name].dtype)
+        return self.foreign.get(name)
+
+    def begin(self, node: Node) -> None:
+        """The node whose operators are emitted next: its outputs have ONNX's types."""
+        given = [self._dtype(x) if x else None for x in node.inputs]
+        found = result_types(node.operator, node.opset, node.attrs, given)
+        found += found[-1:] * (len(node.outputs) - len(found))
+        self._results = dict(zip(node.outputs, found, strict=False))
 
     def shape(self, tensor: str) -> tuple[int, ...]:
         """Shape of a graph tensor."""
@@ -128,14 +159,16 @@ class Scope:
         )
 
     def result(self, node: Node, kind: OpKind, *inputs: str, **attrs: AttrValue) -> str:
-        """Emit the operator that makes this node's output, under its ONNX name."""
+        """Emit the operator that makes this node's first output, under its ONNX name."""
         return self._emit(node, node.outputs[0], kind, inputs, attrs)
 
     def give(self, node: Node, index: int, tensor: str) -> None:
         """State the tensor of one of a node's outputs; that of the first is what its translation
         returns."""
         if index < len(node.outputs) and node.outputs[index]:
-            self.tensors[node.outputs[index]] = tensor
+            name = node.outputs[index]
+            self.tensors[name] = tensor
+            self.types[name] = self._results[name]
 
     def reshaped(self, node: Node, tensor: str, shape: tuple[int, ...]) -> str:
         """This node's output as another view of a tensor; the tensor itself if nothing changes."""
@@ -152,9 +185,34 @@ class Scope:
         attrs: dict[str, AttrValue],
     ) -> str:
         name = self._unique_op(node.name if node.name and output == node.outputs[0] else output)
+        dtype = self._results.get(output) or self._step_type(node)
         tensor = self.builder.add(kind, *inputs, name=name, output=output, **attrs)
+        self.builder.mean(tensor, dtype)
         check_size(node.label, self.shape(tensor))
         return tensor
+
+    def _step_type(self, node: Node) -> DType:
+        """Whole numbers on the way to whole numbers have to be exact too."""
+        result = self._results.get(node.outputs[0], DType.FLOAT32)
+        return DType.FLOAT32 if result.is_float else DType.INT64
+
+    def _dtype(self, name: str) -> DType:
+        if name in self.arrays:
+            return dtype_of_array(self.arrays[name]) or DType.FLOAT32
+        return self.types.get(name, DType.FLOAT32)
+
+    def _checked_type(self, node: Node, name: str, value: AnyArray) -> DType:
+        dtype = dtype_of_array(value)
+        if dtype is None:
+            raise self._not_float(node, name, str(value.dtype))
+        if dtype.is_integer and value.size:
+            extreme = max(int(value.max()), -int(value.min()))
+            if extreme > EXACT_LIMIT:
+                raise ModelError(
+                    f"{node.label}: {node.operator} reads {name!r}, which holds {extreme}; integers "
+                    f"are computed exactly up to {EXACT_LIMIT}: use smaller ones"
+                )
+        return dtype
 
     def _unique_op(self, stem: str) -> str:
         name, suffix = stem, 2
@@ -173,8 +231,8 @@ class Scope:
 
     def _not_float(self, node: Node, name: str, dtype: str) -> ModelError:
         return ModelError(
-            f"{node.label}: {node.operator} reads {name!r} of type {dtype}; only float32 is "
-            "computed: convert the model to float32"
+            f"{node.label}: {node.operator} reads {name!r} of type {dtype}; supported are "
+            f"{', '.join(DType)}: convert the model"
         )
 
 
@@ -189,4 +247,5 @@ def check_size(label: str, shape: tuple[int, ...], item_bytes: int = 4) -> None:
 
 
 Translate = Callable[[Scope, Node], str]
-"""Emits a node's operators and returns the graph tensor that holds its first output."""
+"""Emits a node's operators and returns the graph tensor that holds its first output; the others are
+given to the scope."""

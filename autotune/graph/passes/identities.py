@@ -71,7 +71,7 @@ def _passed_on(op: Op, graph: Graph) -> str | None:
     """The input whose value and shape the output has, or None."""
     match op.kind:
         case OpKind.RESHAPE:
-            unchanged = graph.shape(op.inputs[0]) == op.ints("shape")
+            unchanged = graph.types[op.inputs[0]] == graph.types[op.output]
         case OpKind.TRANSPOSE:
             unchanged = op.ints("perm") == tuple(range(len(op.ints("perm"))))
         case OpKind.CONCAT:

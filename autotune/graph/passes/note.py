@@ -52,7 +52,7 @@ def rebuilt(
     values = {**graph.constants, **(constants or {})}
     read = {x for op in kept for x in op.inputs} | set(graph.outputs)
     values = {name: value for name, value in values.items() if name in read}
-    types = {name: TensorType(value.shape) for name, value in values.items()}
+    types = {name: graph.types.get(name, TensorType(value.shape)) for name, value in values.items()}
     for name in (*graph.inputs, *(op.output for op in kept)):
         types[name] = graph.types[name]
     return Graph(graph.name, kept, types, graph.inputs, graph.outputs, values)

@@ -1,0 +1,124 @@
+"""Brings a model to operators that import knows: a newer operator set, and functions expanded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import onnx
+from onnx import inliner, version_converter
+
+from autotune.errors import ModelError
+from autotune.graph.onnx_ops import CONSTANT_ONLY, TRANSLATIONS
+from autotune.graph.onnx_weights import CutModel, restore
+
+OLDEST_OPSET = 9
+DEFAULT_DOMAINS = ("", "ai.onnx")
+_KNOWN = frozenset(TRANSLATIONS) | CONSTANT_ONLY
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a model came to the operators that it has: ``expanded`` names those that were replaced by
+    what defines them; ``apart`` is what is still cut from it."""
+
+    apart: CutModel | None
+    expanded: tuple[str, ...]
+
+
+def modernised(model: onnx.ModelProto, apart: CutModel | None) -> Form:
+    """Rewrite a model in place where it needs that.
+
+    Operator sets before ``OLDEST_OPSET`` are converted; operators that are unknown but that the
+    model or ONNX defines by others are replaced by those. Raises ``ModelError`` where the converter
+    gives up.
+    """
+    old = 0 < opset_of(model) < OLDEST_OPSET
+    if not old and not _functions(model):
+        return Form(apart, ())
+    if apart is not None:
+        restore(model, apart)
+    if old:
+        _convert(model)
+    names = tuple(sorted({node.op_type for node in _functions(model)}))
+    if names:
+        _expand(model, names)
+    return Form(None, names)
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    """Version of the standard operator set; 0 where the model imports none."""
+    return max((o.version for o in model.opset_import if o.domain in DEFAULT_DOMAINS), default=0)
+
+
+def is_known(proto: onnx.NodeProto) -> bool:
+    """Whether there is a translation of a node's operator."""
+    return proto.domain in DEFAULT_DOMAINS and proto.op_type in _KNOWN
+
+
+def _convert(model: onnx.ModelProto) -> None:
+    try:
+        converted = version_converter.convert_version(model, OLDEST_OPSET)
+    except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
+        operators = ", ".join(sorted({node.op_type for node in model.graph.node}))
+        raise ModelError(
+            f"opset {opset_of(model)} is older than {OLDEST_OPSET}, and onnx.version_converter "
+            f"cannot bring the model's operators ({operators}) there: {_last_line(error)}; export "
+            "it again"
+        ) from None
+    model.CopyFrom(converted)
+
+
+def _expand(model: onnx.ModelProto, names: tuple[str, ...]) -> None:
+    """Replace functions by their bodies, and the functions in these by theirs."""
+    for node in _functions(model):
+        _spell_out_defaults(node, _schema(node, model))
+    kept = [("", name) for name in sorted(_KNOWN)]
+    try:
+        typed = onnx.shape_inference.infer_shapes(model)  # some bodies depend on element types
+        expanded = inliner.inline_selected_functions(
+            typed, kept, exclude=True, inline_schema_functions=True
+        )
+    except (RuntimeError, ValueError, onnx.shape_inference.InferenceError) as error:
+        raise ModelError(
+            f"operators {', '.join(names)} are functions that onnx cannot expand: "
+            f"{_last_line(error)}; export the model without them"
+        ) from None
+    model.CopyFrom(expanded)
+
+
+def _spell_out_defaults(node: onnx.NodeProto, schema: onnx.defs.OpSchema | None) -> None:
+    """Write down the attributes left out: bodies refer to them by name."""
+    if schema is None:
+        return
+    given = {attribute.name for attribute in node.attribute}
+    for name, attribute in schema.attributes.items():
+        if name not in given and attribute.default_value.name:
+            node.attribute.append(attribute.default_value)
+
+
+def _functions(model: onnx.ModelProto) -> list[onnx.NodeProto]:
+    """The nodes that are unknown and defined by others."""
+    own = {(function.domain, function.name) for function in model.functions}
+    unknown = [node for node in model.graph.node if not is_known(node)]
+    return [
+        node for node in unknown if (node.domain, node.op_type) in own or _is_defined(node, model)
+    ]
+
+
+def _is_defined(node: onnx.NodeProto, model: onnx.ModelProto) -> bool:
+    schema = _schema(node, model)
+    return schema is not None and bool(schema.has_function or schema.has_context_dependent_function)
+
+
+def _schema(node: onnx.NodeProto, model: onnx.ModelProto) -> onnx.defs.OpSchema | None:
+    """What ONNX says of a node's operator; None where it knows nothing."""
+    versions = {o.domain: o.version for o in model.opset_import}
+    try:
+        return onnx.defs.get_schema(node.op_type, versions.get(node.domain, 1), node.domain)
+    except (onnx.defs.SchemaError, TypeError):  # the latter for names that are not UTF-8
+        return None
+
+
+def _last_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[-1] if lines else type(error).__name__
