@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from autotune.cost_model.host_parts import PRICES
-from autotune.cost_model.host_work import host_work
+from autotune.cost_model.host_work import host_work, tensor_bytes
 from autotune.cost_model.pipeline import Flow, flow
 from autotune.cost_model.step import Step
 from autotune.cost_model.steps import steps_of
@@ -36,7 +36,7 @@ class Analysis:
         self.stored_bytes = self.total(lambda s: s.useful_bytes, Unit.STORE)
         self.load_moved_bytes = self.total(lambda s: s.moved_bytes, Unit.LOAD)
         self.store_moved_bytes = self.total(lambda s: s.moved_bytes, Unit.STORE)
-        self.moved_bytes = self.load_moved_bytes + self.store_moved_bytes
+        self.moved_bytes = self._moved_bytes()
         self.multiply_adds = self.total(lambda s: s.multiply_adds, Unit.MATRIX)
         self.lane_elements = self.total(lambda s: s.lane_elements, Unit.VECTOR)
         self.channel_cycles = self._channel_cycles()
@@ -44,6 +44,12 @@ class Analysis:
         self.bottleneck: Floats = np.max(
             [*self.busy.values(), self.channel_cycles, self.dispatch_cycles], axis=0
         )
+
+    def _moved_bytes(self) -> Floats:
+        """What DRAM transfers: bursts, or where a cache stands before it, every tensor once."""
+        if self.spec.in_place:
+            return self.zeros + tensor_bytes(self.nest)
+        return self.load_moved_bytes + self.store_moved_bytes
 
     @cached_property
     def busy_total(self) -> Floats:

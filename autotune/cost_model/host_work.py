@@ -38,6 +38,12 @@ def host_work(tiling: Tiling, steps: list[Step], spec: HardwareSpec) -> Floats:
     return _Work(tiling, steps, spec).counted()
 
 
+def tensor_bytes(nest: Nest) -> float:
+    """Of all tensors that a nest loads and stores, each once."""
+    names = {nest.buffers[i].tensor for i in nest.loads} | set(nest.stores)
+    return float(ELEMENT_BYTES * sum(math.prod(nest.types[x].shape) for x in names))
+
+
 class _Work:
     """The walk over the steps of a nest."""
 
@@ -196,9 +202,7 @@ class _Work:
 
     def _traffic(self) -> None:
         """Bytes between tiles and tensors, by the cache that all tensors together fit into."""
-        nest = self._nest
-        names = {nest.buffers[i].tensor for i in nest.loads} | set(nest.stores)
-        held = float(ELEMENT_BYTES * sum(math.prod(nest.types[x].shape) for x in names))
+        held = tensor_bytes(self._nest)
         moved: Quantity = 0.0
         for step in self._steps:
             if step.useful_bytes is not None:

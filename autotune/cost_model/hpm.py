@@ -168,14 +168,15 @@ class CostModel:
             "dram": ratios.dram,
             "scale": self._learned.scale,
         }
-        return pack(self.spec, trees, self._learned.factor, self.metrics, ratios.prices.tolist())
+        known = {name: booster for name, booster in trees.items() if booster is not None}
+        return pack(self.spec, known, self._learned.factor, self.metrics, ratios.prices.tolist())
 
     @classmethod
     def from_bytes(cls, blob: bytes, spec: HardwareSpec) -> CostModel:
         """Read what ``to_bytes`` wrote. Raises ``StoreError`` for a broken file, another feature
         version or another machine."""
         trees, factor, metrics, prices = unpack(blob, spec)
-        ratios = Ratios(trees["cycles"], trees["energy"], trees["dram"], np.array(prices))
+        ratios = Ratios(trees["cycles"], trees.get("energy"), trees.get("dram"), np.array(prices))
         return cls(spec, Learned(ratios, trees["scale"], factor), metrics)
 
 

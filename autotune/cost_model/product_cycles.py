@@ -34,9 +34,7 @@ def product_cycles(vector: Ints, rows: Ints, depth: Ints, lanes: int) -> Floats:
     """Cycles of products of ``rows`` × ``depth`` by ``depth`` × ``vector`` elements, the latter in lanes;
     all of one shape."""
     most = _most_rows(32 if lanes >= WIDE_LANES else 16)
-    key = np.stack([vector.ravel(), rows.ravel(), depth.ravel()], axis=1)
-    different, place = np.unique(key, axis=0, return_inverse=True)
-    v, r, k = different.T
+    v, r, k, place = _different(vector.ravel(), rows.ravel(), depth.ravel())
     best: Floats = np.full(len(v), np.inf)
     for width in WIDTHS:
         full, rest = np.divmod(v, width * lanes)
@@ -44,8 +42,18 @@ def product_cycles(vector: Ints, rows: Ints, depth: Ints, lanes: int) -> Floats:
         cycles = full * _panel_cycles(np.full(len(v), width), r, k, most)
         cycles = cycles + np.where(rest > 0, _panel_cycles(last, r, k, most), 0.0)
         best = np.minimum(best, cycles)
-    found: Floats = best[place.ravel()].reshape(vector.shape)
+    found: Floats = best[place].reshape(vector.shape)
     return found
+
+
+def _different(vector: Ints, rows: Ints, depth: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """The sizes that occur, each once, and which of them each product has: there are few."""
+    wide, deep = int(rows.max(initial=0)) + 1, int(depth.max(initial=0)) + 1
+    assert (int(vector.max(initial=0)) + 1) * wide * deep < 1 << 63, "sizes of a tensor"
+    key, place = np.unique((vector * wide + rows) * deep + depth, return_inverse=True)
+    outer, k = np.divmod(key, deep)
+    v, r = np.divmod(outer, wide)
+    return v, r, k, place
 
 
 @functools.cache

@@ -64,11 +64,14 @@ def transfer(
         whole = whole & (axis.inside == axis.extent)
         grain = np.gcd(np.gcd(grain, between), axis.grain_bytes)
     runs = elements * ELEMENT_BYTES / np.maximum(run_bytes, 1.0)
+    useful = elements * ELEMENT_BYTES
+    if spec.in_place:  # caches move what they like, and nothing waits for rows
+        return Transfer(useful, useful, runs, useful / spec.dram.bytes_per_cycle)
     moved = _bursts(run_bytes, grain, spec.dram.burst_bytes) * spec.dram.burst_bytes * runs
     rows = _rows(axes, run_bytes, spec.dram.row_bytes)
     misses = _miss_rounds(tiling, footprint, chunk, axes, rows, spec) * spec.dram.row_miss_cycles
     cycles = moved / spec.dram.bytes_per_cycle + np.where(elements > 0, misses, 0.0)
-    return Transfer(elements * ELEMENT_BYTES, moved, runs, cycles)
+    return Transfer(useful, moved, runs, cycles)
 
 
 def _axes(

@@ -52,11 +52,12 @@ def boost(
 @dataclass(frozen=True, slots=True)
 class Ratios:
     """Trees for log(measured / analytic) cycles, energy and DRAM bytes of a nest, and the ``prices``
-    [P] that its analytic cycles are of (P = 0: none, they are the analysis's)."""
+    [P] that its analytic cycles are of (P = 0: none, they are the analysis's). None where there is
+    nothing to learn: energy that is not measured, tensors that a cache stands before."""
 
     cycles: xgb.Booster
-    energy: xgb.Booster
-    dram: xgb.Booster
+    energy: xgb.Booster | None
+    dram: xgb.Booster | None
     prices: Floats
 
 
@@ -68,15 +69,15 @@ def train(data: Dataset, chosen: npt.NDArray[np.bool_], seed: int) -> Ratios:
     prices = _prices(data, chosen)
 
     def ratio(measured: Floats, analytic: Floats, rounds: int) -> xgb.Booster:
-        # a machine without energy counters measures 0 of it
         target = np.log(np.maximum(measured, 1.0) / np.maximum(analytic, 1.0))[data.owner][rows]
         return boost(x, target, weight, seed, rounds)
 
     energy = data.analytic_energy(data.part * data.cycles[data.owner])
+    moved = data.summed(data.moved_bytes)
     return Ratios(
         ratio(data.cycles, data.summed(data.priced(prices)), ROUNDS),
-        ratio(data.energy_fj, energy, SIDE_ROUNDS),
-        ratio(data.dram_bytes, data.summed(data.moved_bytes), SIDE_ROUNDS),
+        ratio(data.energy_fj, energy, SIDE_ROUNDS) if data.energy_fj.any() else None,
+        None if prices.size else ratio(data.dram_bytes, moved, SIDE_ROUNDS),
         prices,
     )
 
@@ -89,10 +90,10 @@ def _prices(data: Dataset, chosen: npt.NDArray[np.bool_]) -> Floats:
     return fitted(work[chosen], data.cycles[chosen], data.weight[chosen])
 
 
-def evaluate(booster: xgb.Booster, x: Floats) -> Floats:
-    """Predictions [n]; safe to call from several threads."""
-    if not len(x):
-        return np.empty(0)
+def evaluate(booster: xgb.Booster | None, x: Floats) -> Floats:
+    """Predictions [n], 0 where nothing was learned; safe to call from several threads."""
+    if booster is None or not len(x):
+        return np.zeros(len(x))
     return np.asarray(booster.inplace_predict(x), dtype=np.float64)
 
 
