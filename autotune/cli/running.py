@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -170,13 +171,18 @@ def report(
 ) -> None:
     """Print what the runs cost, by group where that was asked for, whether the numbers are right,
     and races."""
+    from autotune.runtime.memory_plan import memory_plan
+
     last = session.last_run
+    memory = memory_plan(session.table)
+    counted = session.target.spec.energy.known  # a clock tells neither energy nor traffic
     if json:
         emit(
             {
                 "cycles": last.cycles,
-                "energy_fj": last.energy_fj,
-                "dram_bytes": last.dram_bytes,
+                "energy_fj": last.energy_fj if counted else None,
+                "dram_bytes": last.dram_bytes if counted else None,
+                "memory": asdict(memory),
                 "check": {
                     name: {"max_difference": d, "ok": ok} for name, (d, ok) in differences.items()
                 },
@@ -193,8 +199,10 @@ def report(
         {
             "cycles": f"{last.cycles:,}",
             "seconds on the target": f"{last.cycles / session.target.spec.clock_hz:.6f}",
-            "energy µJ": f"{last.energy_fj / 1e9:,.1f}",
-            "DRAM bytes": f"{last.dram_bytes:,}",
+            "energy µJ": f"{last.energy_fj / 1e9:,.1f}" if counted else "not measured",
+            "DRAM bytes": f"{last.dram_bytes:,}" if counted else "not measured",
+            "arena bytes": f"{memory.arena_bytes:,}  ({memory.excess:.1%} over the bound; "
+            f"side by side {memory.intermediate_bytes:,})",
         }
     )
     if costs is not None:

@@ -138,6 +138,11 @@ def _written(part: Part) -> list[str]:
     return [part.names[t.name] for t in part.program.tensors if t.role is Role.OUTPUT]
 
 
+def arena_of(network: Network) -> Arena:
+    """Where a network's intermediates lie."""
+    return _places(network, _direct_outputs(network))[0]
+
+
 def _places(network: Network, direct: Sequence[str]) -> tuple[Arena, dict[str, tuple[int, int]]]:
     """Pointer number and byte of every tensor that is no constant."""
     outside = [*network.inputs, *(network.root(x) for x in direct)]

@@ -1,0 +1,64 @@
+"""One arena holds a plan's intermediates, within 5 % of what lives at once, on every network."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from autotune import api
+from autotune.datasets import NETWORKS
+from autotune.graph.builder import GraphBuilder
+from autotune.graph.op import OpKind as K
+from autotune.runtime.memory_plan import MemoryPlan, memory_plan
+from autotune.runtime.native_table import prepared
+from autotune.runtime.program_cache import ProgramCache
+from autotune.runtime.program_table import ProgramTable, compile_table
+from autotune.runtime.rules import ruled_choices
+
+SPEC = api.as_target("server").spec
+QUICK = ("light_squeezenet", "light_shufflenet", "transformer_block", "mlp")
+
+
+def ruled(graph) -> ProgramTable:
+    return compile_table(graph, ruled_choices(graph, SPEC), SPEC, ProgramCache())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in NETWORKS],
+)
+def test_the_arena_is_within_5_percent_of_what_lives_at_once(name: str) -> None:
+    plan = memory_plan(ruled(api.load_network(name, layout=SPEC.layout)))
+    assert 0 <= plan.excess <= 0.05
+    assert plan.bound_bytes <= plan.arena_bytes <= max(plan.intermediate_bytes, 1)
+
+
+def chain(length: int) -> ProgramTable:
+    """Operators that no group takes together: every second one wants other rows whole."""
+    b = GraphBuilder("chain")
+    x = b.input("x", (64, 64))
+    for index in range(length):
+        x = b.add(K.SOFTMAX, x, axis=index % 2)
+    return ruled(b.build([x]))
+
+
+def test_a_chain_of_programs_takes_the_place_of_two_tensors() -> None:
+    table = chain(9)
+    assert len(table.group_steps) == 9
+    plan = memory_plan(table)
+    assert plan == MemoryPlan(0, 16384, 16384, 2 * 16384, 2 * 16384, 8 * 16384)
+
+
+def test_what_the_native_engine_runs_in_is_what_is_reported() -> None:
+    graph = api.load_network("transformer_block", layout=api.as_target("cpu").spec.layout)
+    target = api.as_target("cpu")
+    choices = ruled_choices(graph, target.spec)
+    table = compile_table(graph, choices, target.spec, ProgramCache())
+    native = prepared(table, target)
+    assert native.executable is not None
+    assert memory_plan(native) == memory_plan(dataclasses.replace(native, executable=None))
+    rng = np.random.default_rng(0)
+    feeds = {x: rng.standard_normal(graph.shape(x), dtype=np.float32) for x in graph.inputs}
+    native.executable.run(feeds)
