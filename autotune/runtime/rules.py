@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autotune.fusion.blocks import with_blocks
 from autotune.fusion.candidates import greedy
 from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
@@ -13,7 +14,8 @@ from autotune.targets.spec import HardwareSpec
 
 
 def ruled_choices(graph: Graph, spec: HardwareSpec) -> tuple[Choice, ...]:
-    """The greedy partition with default schedules; groups of equal structure get equal ones."""
+    """The greedy partition, with blocks around softmax where intermediates stay in cache (no unit
+    loads ahead there: one buffer), and default schedules; groups of equal structure get equal ones."""
     schedules: dict[str, Schedule | None] = {}
 
     def schedule(group: Group) -> Schedule | None:
@@ -24,7 +26,10 @@ def ruled_choices(graph: Graph, spec: HardwareSpec) -> tuple[Choice, ...]:
     def fits(names: tuple[str, ...]) -> bool:
         return schedule(Group.from_graph(graph, names)) is not None
 
-    groups = [Group.from_graph(graph, names) for names in greedy(graph, fits).groups]
+    partition = greedy(graph, fits)
+    if spec.buffers == 1:
+        partition = with_blocks(partition, fits)
+    groups = [Group.from_graph(graph, names) for names in partition.groups]
     return tuple(Choice(group, None if group.is_view else schedule(group)) for group in groups)
 
 

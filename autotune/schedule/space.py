@@ -236,7 +236,9 @@ def _fewest_tiles(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
         pieces *= -(-contraction.k_extent // table.k_tile[:, k])
     cost = _CUT_TILES * _time_share(nest, table) + tile_count(nest, table) * pieces
     least: npt.NDArray[np.float64] = cost + _READ_TILES * loaded / max(1.0, float(loaded.min()))
-    return least
+    return least + _FAR_TILES * np.log2(
+        np.maximum(1.0, kept_elements(nest, table) / _NEAR_ELEMENTS)
+    )
 
 
 def _time_share(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
@@ -275,6 +277,11 @@ _CUT_TILES = 64.0
 """Tiles of which a nest is worth cutting one more for another core."""
 _READ_TILES = 1.0
 """Tiles of which a nest is worth halving what it reads."""
+_NEAR_ELEMENTS = 64 * 1024
+"""What a product makes for another stage should be no more of: it stays in a second-level cache of
+512 KiB beside what it is made of."""
+_FAR_TILES = 32.0
+"""Tiles of which a nest is worth halving what is kept beyond that."""
 _PIECE_ELEMENTS = 16.0
 """Elements that a dense piece costs beside its own: lines that it shares with others, and to begin."""
 _MADE_OPERATIONS = 16.0
@@ -318,6 +325,20 @@ def scratchpad_elements(nest: Nest, table: ScheduleTable) -> Ints:
             else:
                 size *= -(-(axis.scale * (table.tile[:, axis.dim] - 1) + axis.window) // axis.per)
         total += size * np.where(refilled, table.buffers, 1)
+    return total
+
+
+def kept_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Elements that contractions make for other stages of a tile, for every row."""
+    stored = {stage.result for stage in nest.stages if stage.output in nest.stores}
+    made = {stage.result for stage in nest.stages if stage.contraction is not None} - stored
+    total = np.zeros(len(table))
+    for index in made:
+        size = np.ones(len(table), dtype=np.int64)
+        for axis in nest.buffers[index].footprint:
+            extent = 1 if axis.dim is None else table.tile[:, axis.dim]
+            size = size * -(-(axis.scale * (extent - 1) + axis.window) // axis.per)
+        total += size
     return total
 
 

@@ -110,6 +110,23 @@ def test_a_network_runs_on_this_machine_without_calibration(tmp_path: Path) -> N
         np.testing.assert_allclose(got[name], value, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_attention_runs_as_one_program_on_this_machine(tmp_path: Path, threads: int) -> None:
+    b = GraphBuilder("attention")
+    rows, turned = (1, 40, 3, 32), {"perm": (0, 2, 1, 3)}
+    q, k, v = (b.add(K.TRANSPOSE, b.input(x, rows), **turned) for x in "qkv")
+    y = b.add(K.MUL, b.add(K.MATMUL, q, k, trans_b=1), b.constant(0.2))
+    y = b.add(K.MATMUL, b.add(K.SOFTMAX, y, axis=-1), v)
+    graph = b.build([b.add(K.TRANSPOSE, y, **turned)])
+    feeds = feeds_of(graph)
+    store = tmp_path / "store.db"
+    with Session(graph, target="cpu", threads=threads, store=store) as session:
+        got = session.run(feeds)
+        assert len(session.table.group_steps) == 1
+    for name, value in evaluate(graph, feeds).items():
+        np.testing.assert_allclose(got[name], value, rtol=1e-5, atol=1e-6)
+
+
 def test_a_trace_of_one_native_call_is_made_late_and_belongs_to_its_run() -> None:
     b = GraphBuilder("chain")
     x = b.input("x", (4, 6))

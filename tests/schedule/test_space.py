@@ -172,3 +172,19 @@ def test_two_cores_that_read_in_place_get_equal_halves(extent: int) -> None:
     busiest = -(-tiles // 2) * part.tile[outermost]
     assert part.cores == 2
     assert busiest <= -(-shape[outermost] // 2)
+
+
+@pytest.mark.parametrize(("heads", "tokens"), [(8, 256), (2, 64), (3, 700)])
+def test_scores_that_are_read_in_place_stay_in_a_core_s_cache(heads: int, tokens: int) -> None:
+    b = GraphBuilder("attention")
+    shape = (heads, tokens, 64)
+    y = b.add(OpKind.MATMUL, b.input("q", shape), b.input("k", shape), trans_b=1)
+    y = b.add(OpKind.MATMUL, b.add(OpKind.SOFTMAX, y, axis=-1), b.input("v", shape))
+    graph = b.build([y])
+    nests = analyse(Group.from_graph(graph, [op.name for op in graph.ops]))
+    assert not isinstance(nests, Rejection)
+    found = default_schedule(nests, 1 << 22, 1, grain=16, buffers=1)
+    assert found is not None
+    tile = found.nests[0].tile
+    assert 4 * tile[0] * tile[1] * tokens <= 384 * 1024
+    assert tile[2] == 64

@@ -104,6 +104,8 @@ def test_every_instruction_set_has_code_that_calls_nothing(
         dense(13, 500, 70, epilogue=When.ALWAYS, fn=UnaryFn.RELU, bias=BiasAxis.N0),
         dense(1, 300, 64),
         replace(dense(40, 64, 96), b_k0=1, b_n0=96),
+        replace(dense(40, 61, 70), b_k0=1, b_n0=75),
+        replace(dense(20, 5, 16), b_k0=1, b_n0=16),
         replace(dense(3, 64, 2100), b_k0=1, b_n0=2100),
         convolution(14, 16, 24, epilogue=When.BY_LEVEL, last=1, accumulate=When.BY_LEVEL),
         convolution(7, 8, 40, epilogue=When.ALWAYS, bias=BiasAxis.M, adds=True),

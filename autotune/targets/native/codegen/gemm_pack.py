@@ -10,6 +10,7 @@ from autotune.targets.native.codegen.gemm_loops import Loops, Reduction
 from autotune.targets.native.codegen.gemm_tile import Columns
 from autotune.targets.native.codegen.ir import FunctionWriter, vector
 from autotune.targets.native.codegen.lane_access import load_lanes
+from autotune.targets.native.codegen.transposition import transposed
 from autotune.targets.native.codegen.vector_isa import VectorIsa
 
 BUFFER_BYTES = 64 * 1024
@@ -58,11 +59,48 @@ class PanelPack:
         k = self.reductions[depth]
         if k.size == 1:
             return self._level(depth + 1, source, buffer)
+        if self._lies_across(depth):
+            return self._squares(k, source, buffer)
         loop = self.writer.begin(k.size, ("ptr", source), ("ptr", buffer))
         here, there = loop.values
         there = self._level(depth + 1, here, there)
         self.writer.end(loop, self.writer.offset(here, k.lanes), there)
         return there
+
+    def _lies_across(self, depth: int) -> bool:
+        """Whether neighbours in memory are steps of the innermost loop, and not lanes."""
+        k, lanes = self.reductions[depth], self.isa.lanes
+        innermost = all(inner.size == 1 for inner in self.reductions[depth + 1 :])
+        return innermost and k.lanes == 1 and self.columns.stride != 1 and k.size >= lanes
+
+    def _squares(self, k: Reduction, source: str, buffer: str) -> str:
+        """As many steps at once as a register has lanes, transposed; then what is left."""
+        lanes, (trips, left) = self.isa.lanes, divmod(k.size, self.isa.lanes)
+        loop = self.writer.begin(trips, ("ptr", source), ("ptr", buffer))
+        here, there = loop.values
+        for j in range(self.columns.vectors):
+            self._square(j, here, there)
+        following = self.writer.offset(there, lanes * self.width)
+        here = self.writer.offset(here, lanes)
+        self.writer.end(loop, here, following)
+        for _ in range(left):
+            following = self._step(here, following)
+            here = self.writer.offset(here, 1)
+        return following
+
+    def _square(self, j: int, source: str, buffer: str) -> None:
+        """The lanes of one register in as many steps."""
+        kind, lanes = vector(self.isa.lanes), self.isa.lanes
+        count = self.columns.last_lanes if j == self.columns.vectors - 1 else lanes
+        places = [
+            self.writer.offset(source, (j * lanes + lane) * self.columns.stride)
+            for lane in range(count)
+        ]
+        columns = [self.writer.load(kind, place) for place in places]
+        columns += ["zeroinitializer"] * (lanes - count)
+        for step, value in enumerate(transposed(self.writer, self.isa, columns)):
+            place = self.writer.offset(buffer, step * self.width + j * lanes)
+            self.writer.store(kind, value, place)
 
     def _step(self, source: str, buffer: str) -> str:
         kind, lanes, stride = vector(self.isa.lanes), self.isa.lanes, self.columns.stride

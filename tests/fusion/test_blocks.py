@@ -1,0 +1,95 @@
+"""Blocks: what joins around a softmax, and that partitions stay legal."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+
+from autotune.datasets import NETWORKS
+from autotune.fusion.analysis import analyse
+from autotune.fusion.blocks import with_blocks
+from autotune.fusion.candidates import greedy
+from autotune.fusion.group import Group
+from autotune.fusion.nest import Rejection
+from autotune.fusion.partition import Partition
+from autotune.graph.builder import GraphBuilder
+from autotune.graph.graph import Graph
+from autotune.graph.onnx_import import translate
+from autotune.graph.op import OpKind
+from autotune.graph.passes.pipeline import simplify
+from drawn_graphs import graphs
+
+
+def blocks_of(graph: Graph) -> Partition:
+    def fits(names: tuple[str, ...]) -> bool:
+        return not isinstance(analyse(Group.from_graph(graph, names)), Rejection)
+
+    return with_blocks(greedy(graph, fits), fits)
+
+
+def kinds(partition: Partition) -> list[tuple[OpKind, ...]]:
+    groups = (partition.group(i) for i in range(len(partition.groups)))
+    return [tuple(op.kind for op in group.ops) for group in groups]
+
+
+def scores(b: GraphBuilder) -> str:
+    q, k = b.input("q", (2, 16, 8)), b.input("k", (2, 16, 8))
+    product = b.add(OpKind.MATMUL, q, k, trans_b=1)
+    return b.add(OpKind.SOFTMAX, b.add(OpKind.MUL, product, b.constant(0.25)), axis=-1)
+
+
+def test_attention_with_its_transposes_is_one_group() -> None:
+    builder = NETWORKS["attention"].builder
+    assert builder is not None
+    graph = simplify(translate(builder(), "attention", {})).graph
+    (found,) = kinds(blocks_of(graph))
+    assert found == (
+        OpKind.TRANSPOSE,
+        OpKind.MATMUL,
+        OpKind.MUL,
+        OpKind.SOFTMAX,
+        OpKind.MATMUL,
+    )
+
+
+def test_every_attention_of_a_transformer_is_a_group_and_dense_products_keep_apart() -> None:
+    builder = NETWORKS["bert_small"].builder
+    assert builder is not None
+    graph = simplify(translate(builder(), "bert_small", {})).graph
+    found = [group for group in kinds(blocks_of(graph)) if OpKind.SOFTMAX in group]
+    assert len(found) == sum(op.kind is OpKind.SOFTMAX for op in graph.ops)
+    for group in found:
+        assert (group.count(OpKind.MATMUL), group.count(OpKind.TRANSPOSE)) == (2, 4)
+
+
+def test_a_softmax_that_two_products_read_joins_neither_of_them() -> None:
+    b = GraphBuilder("shared")
+    y = scores(b)
+    v, w = b.input("v", (2, 16, 8)), b.input("w", (2, 16, 8))
+    graph = b.build([b.add(OpKind.MATMUL, y, v), b.add(OpKind.MATMUL, y, w)])
+    found = [group for group in kinds(blocks_of(graph)) if OpKind.SOFTMAX in group]
+    assert found == [(OpKind.MATMUL, OpKind.MUL, OpKind.SOFTMAX)]
+
+
+def test_a_softmax_without_a_product_before_it_stays_alone() -> None:
+    b = GraphBuilder("alone")
+    y = b.add(OpKind.SOFTMAX, b.input("x", (4, 16)), axis=-1)
+    graph = b.build([b.add(OpKind.MATMUL, y, b.input("v", (16, 8)))])
+    assert kinds(blocks_of(graph)) == [(OpKind.SOFTMAX,), (OpKind.MATMUL,)]
+
+
+def test_what_does_not_fit_is_left_as_it_was() -> None:
+    b = GraphBuilder("large")
+    y = scores(b)
+    graph = b.build([b.add(OpKind.MATMUL, y, b.input("v", (2, 16, 8)))])
+    partition = greedy(graph, lambda names: len(names) < 3)
+    assert with_blocks(partition, lambda names: len(names) < 3) == partition
+
+
+@settings(max_examples=40, deadline=None)
+@given(graphs(max_ops=8))
+def test_partitions_with_blocks_are_legal(drawn: Graph) -> None:
+    graph = simplify(drawn).graph
+    partition = blocks_of(graph)
+    for index, names in enumerate(partition.groups):
+        legal = not isinstance(analyse(partition.group(index)), Rejection)
+        assert len(names) == 1 or legal
