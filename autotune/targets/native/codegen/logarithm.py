@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from autotune.targets.native.codegen.exponential import (
     EXP_LOW,
     LN2_LOWER,
@@ -56,13 +58,21 @@ def log(v: Lanes, x: str) -> str:
 
 
 def softplus(v: Lanes, x: str) -> str:
-    """max(x, 0) + ln(1 + e) with e = exp(−|x|); what 1 + e loses of a small e is added again."""
+    """max(x, 0) + ln(1 + e) with e = exp(−|x|)."""
     size = v.at_most(v.abs(x), v.constant(-EXP_LOW))
-    e, one = lowered(v, raised_exp(v, v.neg(size))), v.constant(1.0)
-    above = v.add(e, one)
-    lost = v.sub(e, v.sub(above, one))
-    tail = v.add(log(v, above), v.div(lost, above))
-    return v.add(v.at_least(x, v.constant(0.0)), tail)
+    e = lowered(v, raised_exp(v, v.neg(size)))
+    return v.add(v.at_least(x, v.constant(0.0)), _log_one_plus(v, e))
+
+
+def _log_one_plus(v: Lanes, e: str) -> str:
+    """ln(1 + e) for 0 ≤ e ≤ 1, with all digits of a small e: 1 + e is never rounded, being 1 + f
+    up to √2 and 2 · (1 + f) above."""
+    far = v.compare("ogt", e, v.constant(math.sqrt(2) - 1))
+    f = v.select(far, v.mul(v.sub(e, v.constant(1.0)), v.constant(0.5)), e)
+    square = v.mul(f, f)
+    tail = v.mul(v.mul(f, square), v.horner(LOG, f))
+    near = v.add(f, v.fma(square, v.constant(-0.5), tail))
+    return v.add(near, v.select(far, v.constant(math.log(2)), v.constant(0.0)))
 
 
 LOG2 = (
