@@ -78,8 +78,12 @@ def intervals_of(graph: Graph, inputs: Mapping[str, Interval]) -> dict[str, Inte
     for op in graph.ops:
         rule = RULES.get(op.kind)
         shapes = [graph.shape(x) for x in op.inputs]
-        made = ANYTHING if rule is None else rule(op, [known[x] for x in op.inputs], shapes)
-        if graph.types[op.output].dtype is DType.BOOL:
+        given = [known[x] for x in op.inputs]
+        made = ANYTHING if rule is None else rule(op, given, shapes)
+        dtype = graph.types[op.output].dtype
+        if op.kind is OpKind.DIV and dtype.is_integer:  # by 1 at least: by 0 nothing is defined
+            made = Interval(-given[0].extreme, given[0].extreme)
+        elif dtype is DType.BOOL:
             made = Interval(max(0.0, min(made.low, 1.0)), min(1.0, max(made.high, 0.0)))
         known[op.output] = made
     return known
@@ -184,9 +188,27 @@ def _partial_sums(term: Interval, count: int) -> Interval:
     return Interval(min(0.0, term.low * count), max(0.0, term.high * count))
 
 
-def _elu(op: Op, given: Intervals, shapes: Sequence[Shape]) -> Interval:
-    scale = op.float("scale")
-    return Interval(min(-abs(scale * op.float("alpha")), 0.0), max(0.0, scale * given[0].high))
+def _power(base: Interval, exponent: Interval) -> Interval:
+    """Corners where the base is positive; otherwise the largest magnitude, with both signs."""
+    if base.low > 0:
+        ends = [_raised(x, y) for x in (base.low, base.high) for y in (exponent.low, exponent.high)]
+        return Interval(min(ends), max(ends))
+    if exponent.low < 0:
+        return ANYTHING
+    most = max(1.0, _raised(base.extreme, exponent.high))
+    return Interval(-most, most)
+
+
+def _raised(base: float, exponent: float) -> float:
+    try:
+        return math.pow(base, exponent)
+    except OverflowError:
+        return math.inf
+
+
+def _less(a: Interval, b: Interval) -> Interval:
+    """0 where it cannot hold; where it must, a NaN may still be compared."""
+    return Interval(0.0, float(a.low <= b.high))
 
 
 def _pad(op: Op, given: Intervals, shapes: Sequence[Shape]) -> Interval:
@@ -207,8 +229,7 @@ def _remainder(op: Op, given: Intervals, shapes: Sequence[Shape]) -> Interval:
 
 def _product(op: Op, given: Intervals, shapes: Sequence[Shape]) -> Interval:
     count = math.prod(shapes[0][axis] for axis in op.ints("axes"))
-    base = max(1.0, given[0].extreme)
-    extreme = base**count if count * math.log2(base) < 64 else math.inf
+    extreme = _raised(max(1.0, given[0].extreme), count)
     return Interval(-extreme, extreme)
 
 
@@ -231,13 +252,13 @@ RULES: dict[OpKind, Rule] = {
     OpKind.ROUND: _monotone(_outward(round)),
     OpKind.TRUNC: _monotone(_outward(math.trunc)),
     OpKind.SIGN: lambda op, given, shapes: Interval(-1.0, 1.0),
-    OpKind.ELU: _elu,
     OpKind.SIN: lambda op, given, shapes: Interval(-1.0, 1.0),
     OpKind.COS: lambda op, given, shapes: Interval(-1.0, 1.0),
     OpKind.EQUAL: lambda op, given, shapes: TRUTH,
-    OpKind.LESS: lambda op, given, shapes: TRUTH,
-    OpKind.LESS_EQUAL: lambda op, given, shapes: TRUTH,
+    OpKind.LESS: _of(_less),
+    OpKind.LESS_EQUAL: _of(_less),
     OpKind.DIV: _of(_quotient),
+    OpKind.POW: _of(_power),
     OpKind.MOD: _remainder,
     OpKind.FMOD: _remainder,
     OpKind.KEEP_IF: _kept,
@@ -269,6 +290,7 @@ ARITHMETIC = frozenset(
         OpKind.SLIDING_SUM,
         OpKind.REDUCE_SUM,
         OpKind.REDUCE_PROD,
+        OpKind.POW,
     }
 )
 """Kinds that make numbers of more digits than their inputs have: the others are exact whenever

@@ -8,6 +8,7 @@ from autotune.graph.onnx_ops.contraction import CONTRACTION
 from autotune.graph.onnx_ops.elementwise import ELEMENTWISE
 from autotune.graph.onnx_ops.folding import FOLDED, STATIC
 from autotune.graph.onnx_ops.indexing import INDEXING
+from autotune.graph.onnx_ops.integers import INTEGERS
 from autotune.graph.onnx_ops.logic import LOGIC
 from autotune.graph.onnx_ops.movement import MOVEMENT
 from autotune.graph.onnx_ops.reduction import REDUCTION
@@ -23,6 +24,7 @@ TRANSLATIONS: dict[str, Translate] = {
     **ELEMENTWISE,
     **ACTIVATION,
     **LOGIC,
+    **INTEGERS,
     **REDUCTION,
     **MOVEMENT,
     **SLICING,

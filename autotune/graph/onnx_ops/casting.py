@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from autotune.errors import ModelError
 from autotune.graph.onnx_ops.element_types import dtype_of_elem, elem_name
+from autotune.graph.onnx_ops.logic import truth
 from autotune.graph.onnx_ops.scope import Node, Scope, Translate
 from autotune.graph.op import OpKind
 from autotune.graph.tensor import DType
@@ -35,8 +36,7 @@ def _converted(scope: Scope, node: Node, wanted: DType) -> str:
     x = scope.tensor(node, 0)
     given = scope.dtype(node, 0)
     if wanted is DType.BOOL and given is not DType.BOOL:
-        zero = scope.step(node, OpKind.EQUAL, x, scope.constant(node, 0.0, "zero"))
-        return scope.result(node, OpKind.EQUAL, zero, scope.constant(node, 0.0, "false"))
+        return truth(scope, node, x)
     if wanted.is_integer and given.is_float:
         return scope.result(node, OpKind.TRUNC, x)
     return x

@@ -14,9 +14,7 @@ from autotune.graph.tensor import NUMPY, DType
 _BY_NUMPY = {kind: dtype for dtype, kind in NUMPY.items()}
 _BY_ONNX = {onnx.helper.np_dtype_to_tensor_dtype(kind): dtype for dtype, kind in NUMPY.items()}
 
-FRACTIONAL = frozenset(
-    {"Div", "Pow", "ReduceMean", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "Mean"}
-)
+FRACTIONAL = frozenset({"ReduceMean", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "Mean"})
 """Operators that are computed with fractions, which ONNX does not have between integers."""
 
 

@@ -43,7 +43,6 @@ BINARY_KINDS: dict[str, OpKind] = {
     "Add": OpKind.ADD,
     "Sub": OpKind.SUB,
     "Mul": OpKind.MUL,
-    "Div": OpKind.DIV,
 }
 
 VARIADIC_KINDS: dict[str, OpKind] = {
@@ -113,9 +112,14 @@ def _clip(scope: Scope, node: Node) -> str:
 
 
 def _pow(scope: Scope, node: Node) -> str:
-    """A constant exponent becomes the operator that computes it exactly, where there is one."""
-    if not scope.is_array(node.inputs[1]):
-        return scope.result(node, OpKind.POW, scope.tensor(node, 0), scope.tensor(node, 1))
+    """A constant exponent becomes the operator that computes it exactly, where there is one. Powers
+    of integers are integers: what a negative exponent leaves behind the point is cut off."""
+    whole = not scope.dtype(node, 0).is_float
+    if whole or not scope.is_array(node.inputs[1]):
+        pair = scope.tensor(node, 0), scope.tensor(node, 1)
+        if not whole:
+            return scope.result(node, OpKind.POW, *pair)
+        return scope.result(node, OpKind.TRUNC, scope.step(node, OpKind.POW, *pair))
     exponent = np.asarray(scope.array(node, 1), np.float64)
     x = scope.tensor(node, 0)
     if exponent.size == 1 and exponent.ndim <= len(scope.shape(x)):
@@ -129,17 +133,11 @@ def _pow(scope: Scope, node: Node) -> str:
     return scope.result(node, OpKind.POW, x, scope.constant(node, exponent, "exponent"))
 
 
-def _mod(scope: Scope, node: Node) -> str:
-    kind = OpKind.FMOD if node.int("fmod", 0) else OpKind.MOD
-    return scope.result(node, kind, scope.tensor(node, 0), scope.tensor(node, 1))
-
-
 ELEMENTWISE: dict[str, Translate] = {
     **{operator: _unary(kind) for operator, kind in UNARY_KINDS.items()},
     **{operator: _binary(kind) for operator, kind in BINARY_KINDS.items()},
     **{operator: _variadic(kind) for operator, kind in VARIADIC_KINDS.items()},
     "Mean": _mean,
     "Pow": _pow,
-    "Mod": _mod,
     "Clip": _clip,
 }

@@ -8,15 +8,6 @@ from autotune.graph.onnx_ops.scope import Node, Scope, Translate
 from autotune.graph.op import OpKind
 
 
-def operand(scope: Scope, node: Node, index: int) -> str:
-    """The graph tensor of an input of any element type whose known values float32 holds exactly."""
-    name = node.inputs[index]
-    if not scope.is_array(name) or scope.arrays[name].dtype == np.float32:
-        return scope.tensor(node, index)
-    value = scope.array(node, index)
-    return scope.constant(node, value.astype(np.float32), f"operand{index}")
-
-
 def chosen(scope: Scope, node: Node, condition: str, yes: str, no: str) -> str:
     """``yes`` where the condition is not 0, else ``no``: nothing of the branch not taken leaks,
     be it NaN or infinite, and zeros keep their signs."""
@@ -25,26 +16,32 @@ def chosen(scope: Scope, node: Node, condition: str, yes: str, no: str) -> str:
     return scope.result(node, OpKind.ADD, taken, other)
 
 
-def denied(scope: Scope, node: Node, condition: str) -> str:
-    """1 where the condition is 0, else 0."""
-    return scope.result(node, OpKind.EQUAL, condition, scope.constant(node, 0.0, "false"))
+def denied(scope: Scope, node: Node, condition: str, last: bool = True) -> str:
+    """1 where the condition is 0, else 0; the node's output if ``last``."""
+    emit = scope.result if last else scope.step
+    return emit(node, OpKind.EQUAL, condition, scope.constant(node, 0.0, "false"))
+
+
+def truth(scope: Scope, node: Node, x: str) -> str:
+    """1 where a number is not 0, NaN among them, else 0."""
+    return denied(scope, node, denied(scope, node, x, last=False))
 
 
 def _compared(kind: OpKind, swapped: bool = False) -> Translate:
     def translate(scope: Scope, node: Node) -> str:
-        left, right = operand(scope, node, 0), operand(scope, node, 1)
+        left, right = scope.tensor(node, 0), scope.tensor(node, 1)
         return scope.result(node, kind, *((right, left) if swapped else (left, right)))
 
     return translate
 
 
 def _xor(scope: Scope, node: Node) -> str:
-    left, right = operand(scope, node, 0), operand(scope, node, 1)
+    left, right = scope.tensor(node, 0), scope.tensor(node, 1)
     return denied(scope, node, scope.step(node, OpKind.EQUAL, left, right))
 
 
 def _where(scope: Scope, node: Node) -> str:
-    return chosen(scope, node, *(operand(scope, node, index) for index in range(3)))
+    return chosen(scope, node, *(scope.tensor(node, index) for index in range(3)))
 
 
 def _is_nan(scope: Scope, node: Node) -> str:
@@ -70,7 +67,7 @@ LOGIC: dict[str, Translate] = {
     "And": _compared(OpKind.MINIMUM),
     "Or": _compared(OpKind.MAXIMUM),
     "Xor": _xor,
-    "Not": lambda scope, node: denied(scope, node, operand(scope, node, 0)),
+    "Not": lambda scope, node: denied(scope, node, scope.tensor(node, 0)),
     "Where": _where,
     "IsNaN": _is_nan,
     "IsInf": _is_inf,

@@ -114,6 +114,31 @@ def _extreme_index(kind: OpKind) -> Translate:
     return translate
 
 
+def _cumulated(scope: Scope, node: Node) -> str:
+    """A sum that slides over the whole axis; where it leaves out its own element, over the axis
+    moved by one. No product is taken: an infinity stays where it counts."""
+    x = scope.tensor(node, 0)
+    shape = scope.shape(x)
+    axis = checked_axis(node, int(scope.array(node, 1).reshape(())), len(shape))
+    flat = (math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
+    x = scope.step(node, OpKind.RESHAPE, x, shape=flat)
+    reverse, reach = bool(node.int("reverse", 0)), flat[1] - 1
+    if node.int("exclusive", 0):
+        x = _moved(scope, node, x, -1 if reverse else 1)
+    before, after = (0, reach) if reverse else (reach, 0)
+    total = scope.step(node, OpKind.SLIDING_SUM, x, axis=1, before=before, after=after)
+    return scope.result(node, OpKind.RESHAPE, total, shape=shape)
+
+
+def _moved(scope: Scope, node: Node, x: str, places: int) -> str:
+    """A tensor of rank 3 moved along its axis 1, a zero in the place that gets free."""
+    front, back = (1, 0) if places > 0 else (0, 1)
+    shape = scope.shape(x)
+    padded = scope.step(node, OpKind.PAD, x, before=(0, front, 0), after=(0, back, 0), value=0.0)
+    starts = (0, back, 0)
+    return scope.step(node, OpKind.SLICE, padded, starts=starts, steps=(1, 1, 1), sizes=shape)
+
+
 def _softmax(scope: Scope, node: Node) -> str:
     """Before opset 13 the input counts as a matrix, split at ``axis`` (default 1)."""
     x = scope.tensor(node, 0)
@@ -168,6 +193,7 @@ REDUCTION: dict[str, Translate] = {
     "ReduceLogSum": _reduced(OpKind.REDUCE_SUM, after=_apply(OpKind.LOG)),
     "ReduceLogSumExp": _log_sum_exp,
     "ArgMax": _extreme_index(OpKind.REDUCE_MAX),
+    "CumSum": _cumulated,
     "ArgMin": _extreme_index(OpKind.REDUCE_MIN),
     "Softmax": _softmax,
     "LayerNormalization": _layer_norm,
