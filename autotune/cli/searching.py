@@ -25,9 +25,10 @@ from autotune.cli.options import (
 from autotune.graph.accuracy import Accuracy
 
 if TYPE_CHECKING:
-    from autotune.search.result import SearchResult
+    from autotune.search.result import PlanResult, SearchResult
 
-PLANS = ("unfused", "greedy", "found")
+PLANS = {"unfused": "unfused", "greedy": "greedy", "by rule": "ruled", "found": "found"}
+"""Plans by what they are called, and the field of a result that holds each; what has none is left out."""
 
 
 class ObjectiveName(StrEnum):
@@ -84,9 +85,15 @@ def search(
     say(f"plan: {plan_file}\nreport: {report_file}")
 
 
+def plans_of(result: SearchResult) -> dict[str, PlanResult]:
+    """The plans of a search by name."""
+    found = ((name, getattr(result, field)) for name, field in PLANS.items())
+    return {name: plan for name, plan in found if plan is not None}
+
+
 def figures(result: SearchResult) -> dict[str, Any]:
     """The JSON form of a search's outcome."""
-    plans = {name: getattr(result, name) for name in PLANS}
+    plans = plans_of(result)
     return {
         "measured": {name: plan.measured_cycles for name, plan in plans.items()},
         "predicted": {name: plan.predicted_cycles for name, plan in plans.items()},
@@ -111,12 +118,11 @@ def figures(result: SearchResult) -> dict[str, Any]:
 
 
 def table(result: SearchResult) -> None:
-    """The three plans side by side."""
+    """The plans side by side."""
     base = result.unfused.measured_cycles
     rows = []
-    for name in PLANS:
-        plan = getattr(result, name)
-        measured = plan.measured_cycles
+    for name, plan in plans_of(result).items():
+        measured, energy = plan.measured_cycles, plan.energy_fj
         ratio = measured / base if measured is not None and base else float("nan")
         rows.append(
             (
@@ -125,7 +131,7 @@ def table(result: SearchResult) -> None:
                 f"{plan.predicted_cycles:,.0f}",
                 f"{measured:,}",
                 f"{ratio:.3f}",
-                f"{plan.energy_fj / 1e9:,.1f}",
+                "" if energy is None else f"{energy / 1e9:,.1f}",
                 f"{plan.dram_bytes:,}",
             )
         )

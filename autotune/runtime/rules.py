@@ -8,8 +8,7 @@ from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
 from autotune.runtime.choice import Choice
 from autotune.schedule.schedule import Schedule
-from autotune.schedule.space import default_schedule
-from autotune.search.legality import legal_nests
+from autotune.search.by_rule import rule_schedule
 from autotune.targets.spec import HardwareSpec
 
 
@@ -20,7 +19,7 @@ def ruled_choices(graph: Graph, spec: HardwareSpec) -> tuple[Choice, ...]:
 
     def schedule(group: Group) -> Schedule | None:
         if group.key not in schedules:
-            schedules[group.key] = _scheduled(group, spec)
+            schedules[group.key] = rule_schedule(group, spec)
         return schedules[group.key]
 
     def fits(names: tuple[str, ...]) -> bool:
@@ -31,11 +30,3 @@ def ruled_choices(graph: Graph, spec: HardwareSpec) -> tuple[Choice, ...]:
         partition = with_blocks(partition, fits)
     groups = [Group.from_graph(graph, names) for names in partition.groups]
     return tuple(Choice(group, None if group.is_view else schedule(group)) for group in groups)
-
-
-def _scheduled(group: Group, spec: HardwareSpec) -> Schedule | None:
-    nests = legal_nests(group, spec)
-    if nests is None:
-        return None
-    capacity, cores = spec.scratchpad_elements, spec.cores
-    return default_schedule(nests, capacity, cores, spec.grain, spec.buffers)

@@ -12,13 +12,14 @@ from autotune.fusion.partition import Partition
 from autotune.graph.accuracy import accuracy_of
 from autotune.graph.graph import Graph
 from autotune.search.active import ActiveMeasurement
+from autotune.search.by_rule import rule_schedule
 from autotune.search.laboratory import Laboratory
 from autotune.search.objective import Objective
 from autotune.search.observations import Observations
 from autotune.search.plan import NetworkFile, Plan
 from autotune.search.problem import FusionProblem
 from autotune.search.progress import Progress, silent
-from autotune.search.result import PlanResult, SearchResult, plan_result
+from autotune.search.result import PlanResult, SearchResult, plan_result, ruled_result
 from autotune.search.schedules import GroupCosts
 from autotune.search.strategies.climbing import Climbing
 from autotune.search.strategies.table import STRATEGIES
@@ -53,7 +54,7 @@ def search(
     ``trials`` bounds the partitions that Optuna tries on the model. With ``measure`` 0 nothing
     runs on the target; otherwise every group of the unfused, the greedy and the found plan is
     measured, and ``measure`` bounds the measurements beyond those. The found plan is never dearer,
-    as measured, than the other two. With a ``store``, known measurements override predictions, and
+    as measured, than the other two, nor on a machine that works in place than rule schedules. With a ``store``, known measurements override predictions, and
     what is measured goes there batch by batch (an interrupt loses nothing), with the retrained
     model. ``start`` are partitions to begin from besides those of the strategies, ``known`` the
     measurements that count instead of the store's (of a machine that has drifted, the fresh ones).
@@ -78,6 +79,8 @@ def search(
         proposal = strategy.propose(problem, plans, trials, seed)
         if proposal not in plans:
             plans.append(proposal)
+    if measure > 0 and target.spec.in_place:
+        _measure_rule(problem, costs, laboratory, rule)
     best = min(plans, key=lambda plan: _known_cost(problem, plan))
     if measure > 0:
         best = _measured(
@@ -98,6 +101,7 @@ def search(
         trials=tuple(problem.trials),
         gap=_gap(problem, found, plans, goal),
         model=costs.model,
+        ruled=ruled_result(problem, laboratory, rule) if measure > 0 else None,
     )
 
 
@@ -108,6 +112,15 @@ def _require_legal(problem: FusionProblem, alone: Partition, target: Target) -> 
                 f"{problem.graph.name}: operator {names[0]} has no legal schedule on {target.name} "
                 f"({target.spec.scratchpad.size_bytes} bytes of scratchpad); take a larger target"
             )
+
+
+def _measure_rule(
+    problem: FusionProblem, costs: GroupCosts, laboratory: Laboratory, rule: Partition
+) -> None:
+    """What runs without a search takes part in it: the found plan is then never slower."""
+    groups = [group for group in map(problem.group, rule.groups) if not group.is_view]
+    ruled = ((group, rule_schedule(group, costs.spec)) for group in groups)
+    laboratory.take([(group, costs.scored(group, s)) for group, s in ruled if s is not None])
 
 
 def _known_cost(problem: FusionProblem, plan: Partition) -> float:

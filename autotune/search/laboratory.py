@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from autotune.fusion.group import Group
 from autotune.measure.runner import measure
 from autotune.schedule.candidate import Candidate
+from autotune.schedule.schedule import Schedule
 from autotune.search.progress import Progress, silent
 from autotune.search.records import to_record
 from autotune.search.schedules import GroupCosts, ScoredSchedule, measured_cost
@@ -99,6 +100,10 @@ class Laboratory:
     def best(self, group: Group) -> Sample | None:
         """The cheapest sample of a group taken in this search; None when there is none."""
         return self._best.get(group.key)
+
+    def sample(self, group: Group, schedule: Schedule) -> Sample | None:
+        """What came of a schedule in this search; None when it was not measured."""
+        return self._samples.get((group.key, schedule.to_json()))
 
     def legal(self, group: Group) -> bool:
         """Whether the group was measured: the laboratory prices plans by measurements alone."""

@@ -8,10 +8,11 @@ from autotune.cost_model.hpm import CostModel
 from autotune.fusion.group import Group
 from autotune.fusion.partition import Partition
 from autotune.schedule.schedule import Schedule
+from autotune.search.by_rule import rule_schedule
 from autotune.search.laboratory import Laboratory
 from autotune.search.plan import Plan, PlannedGroup
 from autotune.search.problem import FusionProblem, Trial
-from autotune.search.schedules import GroupCosts
+from autotune.search.schedules import GroupCosts, ScoredSchedule
 from autotune.store.records import Record
 
 
@@ -97,7 +98,8 @@ class SearchResult:
     ``records`` are the measurements it took and ``measurements`` their number; ``trials`` the
     partitions tried, in order. ``gap`` is the found plan's cost over the least cost that the model
     now expects of any plan it was shown, minus one: what the model believes is still to be gained.
-    ``model`` is the cost model in its last state.
+    ``model`` is the cost model in its last state. ``ruled`` is the greedy partition by rule schedules
+    on a machine that works in place, which is what runs there without a search; else None.
     """
 
     plan: Plan
@@ -108,6 +110,7 @@ class SearchResult:
     trials: tuple[Trial, ...]
     gap: float
     model: CostModel
+    ruled: PlanResult | None = None
 
     @property
     def groups(self) -> tuple[GroupResult, ...]:
@@ -133,10 +136,35 @@ def plan_result(
 
 def _group_result(group: Group, costs: GroupCosts, laboratory: Laboratory) -> GroupResult:
     if group.is_view:
-        return GroupResult(group, None, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0)
+        return _view_result(group)
     sample = laboratory.best(group)
     scored = costs.best(group, 1)[0] if sample is None else sample.scored
-    record = None if sample is None else sample.record
+    return _scored_result(group, scored, None if sample is None else sample.record)
+
+
+def ruled_result(
+    problem: FusionProblem, laboratory: Laboratory, partition: Partition
+) -> PlanResult | None:
+    """A partition with the schedules that a rule gives, as measured; None when one was not."""
+    found = []
+    for names in partition.groups:
+        group = problem.group(names)
+        schedule = None if group.is_view else rule_schedule(group, laboratory.target.spec)
+        sample = None if schedule is None else laboratory.sample(group, schedule)
+        if group.is_view:
+            found.append(_view_result(group))
+        elif sample is None or sample.record.outcome != "ok":
+            return None
+        else:
+            found.append(_scored_result(group, sample.scored, sample.record))
+    return PlanResult(partition, tuple(found))
+
+
+def _view_result(group: Group) -> GroupResult:
+    return GroupResult(group, None, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0)
+
+
+def _scored_result(group: Group, scored: ScoredSchedule, record: Record | None) -> GroupResult:
     return GroupResult(
         group,
         scored.schedule,

@@ -156,6 +156,10 @@ class GroupCosts:
             self._scored[group.key] = self._score(group)
         return self._scored[group.key][:count]
 
+    def scored(self, group: Group, schedule: Schedule) -> ScoredSchedule:
+        """A given legal schedule of a group, as predicted."""
+        return _rows(self._ranking.predict(group, [schedule]))[0]
+
     def cost(self, group: Group) -> float | None:
         """Cycles or femtojoules of the group's best schedule, 0 for views; None: none is legal."""
         if group.is_view:

@@ -5,10 +5,12 @@ from dataclasses import replace
 import pytest
 from search_case import EDGE, calibrated, residual, store_with_records
 
+from autotune.cost_model.hpm import CostModel
 from autotune.errors import InputError, ScheduleError
 from autotune.fusion.candidates import unfused
 from autotune.measure.runner import measure
 from autotune.schedule.candidate import Candidate
+from autotune.search.by_rule import rule_schedule
 from autotune.search.fusion import search
 from autotune.search.objective import Objective
 from autotune.search.plan import Plan
@@ -144,3 +146,16 @@ def test_a_machine_without_room_is_refused() -> None:
     spec = replace(EDGE.spec, scratchpad=replace(EDGE.spec.scratchpad, size_bytes=1024))
     with pytest.raises(ScheduleError, match="no legal schedule"):
         search(residual(1, 40), EmulatorTarget(spec), calibrated()[0], workers=1)
+
+
+def test_where_operands_are_in_place_the_rule_takes_part() -> None:
+    machine = EmulatorTarget(replace(EDGE.spec, buffers=1))
+    model = CostModel.fit(calibrated()[1], machine.spec, seed=0)
+    result = search(GRAPH, machine, model, trials=6, measure=8, workers=1)
+    assert result.ruled is not None
+    assert result.ruled.partition == result.greedy.partition
+    for group in (g for g in result.ruled.groups if not g.group.is_view):
+        assert group.schedule == rule_schedule(group.group, machine.spec)
+    for baseline in (result.ruled, result.greedy, result.unfused):
+        assert cost(result.found, Objective.LATENCY) <= cost(baseline, Objective.LATENCY)
+    assert found().ruled is None
