@@ -34,6 +34,8 @@ static void settle_patterns(const Word *w, Patterns *out) {
         for (int d = 0; d < RANK; d++) size[d] = moved ? w->region.size[d] : operand_extent(w, o, d);
         out->operand[o] = pattern_of(moved ? RANK : w->nest.rank, size, w->nest.stride[o], operand_bytes(w, o));
     }
+    if (w->opcode == OP_LOOKUP) /* a number per row */
+        out->operand[1] = pattern_of(1, w->region.size, w->nest.stride[1], 4);
     if (w->opcode == OP_ONLINE) { /* m, l and f of each row */
         const int64_t size[] = {w->nest.size[0], 3}, stride[] = {w->nest.stride[1][0], 1};
         out->operand[1] = pattern_of(2, size, stride, 4);
@@ -126,7 +128,8 @@ static void touch_masked(const Word *w, const Loops *at, Touch *t) {
     }
 }
 
-/* Reads before writes; `tensors` without `write` are read alone: nothing can race there. */
+/* Reads before writes; `tensors` without `write` are read alone: nothing can race there. What a LOOKUP
+ * reads there is never written. */
 static void touch_all(const Word *w, const Patterns *patterns, const Loops *at, const Shadow *tensors, Touch *t) {
     t->writes = 0;
     if (w->opcode == OP_STORE) {

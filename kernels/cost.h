@@ -250,6 +250,7 @@ static void cost_dma(const CostNumbers *n, Word *w, Cost *c) {
     w->conflict = ways < w->region.size[d] ? ways : w->region.size[d];
     while (n->banks * 4 / bytes >> (w->line_shift + 1)) w->line_shift++;
     if (w->opcode != OP_STORE) c->written_bytes = elements * bytes;
+    if (w->opcode == OP_LOOKUP) c->read_bytes = 4 * w->region.size[0];
 }
 
 /* Largest number that any sum can reach by so many executions, in floating point. */
@@ -277,7 +278,7 @@ static void cost_word(const CostNumbers *n, Word *w, int32_t *served, Cost *c) {
         else if (w->opcode >= OP_UNARY) cost_vector(n, w, served, c);
         break;
     case UNIT_LOAD: case UNIT_STORE:
-        if (w->opcode == OP_LOAD || w->opcode == OP_STORE || w->opcode == OP_GATHER) cost_dma(n, w, c);
+        if (w->opcode >= OP_LOAD && w->opcode <= OP_LOOKUP) cost_dma(n, w, c);
         break;
     }
 }

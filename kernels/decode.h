@@ -14,7 +14,7 @@ enum { AT_WAITS, AT_SIGNALS, AT_FN, AT_P0, AT_P1, AT_OPERAND, AT_OPERAND_LAST = 
        AT_PRODUCT_SIZES, AT_PRODUCT_STRIDES, AT_PRODUCT_FLAGS, AT_ACCUMULATE, AT_TRIPS, AT_LEVEL,
        AT_UNIT, AT_SEMAPHORE, AT_FORMAT, AT_SCALE, AT_ADDS, AT_RESIDUAL_STRIDES, AT_PRODUCT_FORMATS,
        AT_AXES, AT_ONLINE_NEST, AT_ONLINE_FLAGS, AT_STAGES, AT_CONVERSION, AT_FORWARD, AT_CASE,
-       AT_TRANSFORM, AT_BIASED, AT_TRANSFORM_SIZES, GROUPS };
+       AT_TRANSFORM, AT_BIASED, AT_TRANSFORM_SIZES, AT_NUMBERS_STRIDE, GROUPS };
 
 typedef struct {
     int32_t at[GROUPS];
@@ -168,6 +168,7 @@ static void decode_word(const Layout *l, const int64_t *row, const Tensor *tenso
     else if (l->at[AT_ONLINE_NEST] >= 0) decode_online(l, row, w);
     else if (l->at[AT_TRANSFORM] >= 0) decode_transform(l, row, w);
     else if (operands) decode_nest(l, row, operands, unused, &w->nest);
+    if (w->opcode == OP_LOOKUP) w->nest.stride[1][0] = row[l->at[AT_NUMBERS_STRIDE]];
     if (l->at[AT_TRIPS] >= 0) w->trips = row[l->at[AT_TRIPS]];
     if (l->at[AT_LEVEL] >= 0) w->level = (int32_t)row[l->at[AT_LEVEL]];
     if (l->at[AT_FORWARD] >= 0) w->forward = (int32_t)row[l->at[AT_FORWARD]];

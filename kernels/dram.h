@@ -214,6 +214,28 @@ static Request ask_gather(const DramNumbers *n, Channel *channel, const Region *
     return out;
 }
 
+/* LOOKUP: what does not depend on the numbers. Every row is a transfer of its own from banks that hold
+ * no row open; where rows are no whole bursts, each of its runs begins at the last element of one. All
+ * banks are closed behind it. */
+static Request ask_lookup(const DramNumbers *n, Channel *channel, const Region *r, const Loops *at) {
+    Region row = *r;
+    row.coord[0] = row.step[0] = 0;
+    row.size[0] = 1;
+    Clip c = clip_region(&row, at);
+    Request out = {0};
+    if (c.elements == 0) return out;
+    int64_t bytes = FORMAT_BYTES[r->format], mask = n->burst_bytes - 1, reach = 0;
+    int64_t phase = r->stride[0] * bytes & mask ? n->burst_bytes - bytes : clip_offset(&row, &c) * bytes & mask;
+    Runs runs = runs_of(&row, c.size);
+    for (int d = 0; d < RANK; d++) reach += (c.size[d] - 1) * r->stride[d];
+    out.elements = r->size[0] * c.elements;
+    out.bursts = r->size[0] * bursts_of(n, &runs, 0, phase);
+    out.misses.closed = r->size[0] * (1 + ((reach * bytes) >> n->row_shift));
+    out.data_cycles = cycles_of(n, out.bursts);
+    for (int64_t bank = 0; bank < n->banks; bank++) channel->open[bank] = -1;
+    return out;
+}
+
 typedef struct {
     int64_t begin, turn, row, data; /* when the channel was granted; cycles that it then is taken */
 } Grant;

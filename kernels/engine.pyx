@@ -32,7 +32,7 @@ DATAFLOWS = ("os", "ws", "is")
 EVENTS_PER_CHECK = 1 << 20
 """Instructions started between two looks for Ctrl-C."""
 
-DMA_OPCODES = frozenset(map(int, (Opcode.LOAD, Opcode.STORE, Opcode.GATHER)))
+DMA_OPCODES = frozenset(map(int, (Opcode.LOAD, Opcode.STORE, Opcode.GATHER, Opcode.LOOKUP)))
 MARK_ID = field_index(Opcode.MARK)["id"]
 
 include "outcome.pxi"

@@ -6,6 +6,7 @@
 #include "gather.h"
 #include "gemm.h"
 #include "gemm_narrow.h"
+#include "lookup.h"
 #include "online.h"
 #include "operand.h"
 #include "transform.h"
@@ -60,6 +61,10 @@ static void execute_word(const Word *w, const Loops *at, const Memory *memory) {
     switch (w->opcode) {
     case OP_LOAD: load_rectangle(w, at, s, (const char *)tensors[w->region.tensor]); break;
     case OP_GATHER: gather(w, at, s, (const char *)tensors[w->region.tensor]); break;
+    case OP_LOOKUP:
+        lookup(w, at, (char *)(s + address_of(&w->operand[0], at)), s + address_of(&w->operand[1], at),
+               (const char *)tensors[w->region.tensor]);
+        break;
     case OP_STORE: store_rectangle(w, at, s, (char *)tensors[w->region.tensor]); break;
     case OP_MATMUL: execute_product(w, at, memory); break;
     default: if (w->opcode >= OP_UNARY) execute_vector(w, at, s); break; /* WAIT and SIGNAL compute nothing */

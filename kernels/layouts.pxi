@@ -25,6 +25,7 @@ def _narrow_and_fused():
         ("transform",),
         ("biased",),
         ("size2", "size3", "size4"),
+        ("src_stride0",),
     ]
 
 
@@ -34,7 +35,7 @@ def _groups(opcode):
     parts = ("base", "step0", "level0", "step1", "level1", "slot", "turn")
     dims = range(MAX_RANK)
     groups = [("wait0", "wait1", "wait2"), ("signal0", "signal1", "signal2"), ("fn",), ("p0",), ("p1",)]
-    if opcode in (Opcode.LOAD, Opcode.GATHER):
+    if opcode in (Opcode.LOAD, Opcode.GATHER, Opcode.LOOKUP):
         groups[3] = ("pad",)
     is_reduction = opcode is Opcode.REDUCE
     padded = [*names, None, None, None, None, None]

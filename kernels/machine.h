@@ -21,7 +21,7 @@ typedef struct {
     int64_t dispatched;
     int64_t elements, address; /* of a LOAD or STORE: inside of the tensor; its first byte */
     int64_t size[RANK];        /* clipped, where the word's is not settled */
-    Loops *loops;              /* of a GATHER: where they stood */
+    Loops *loops;              /* of a GATHER or LOOKUP: where they stood */
 } Entry;
 
 typedef struct {

@@ -83,6 +83,15 @@ def sample(writer, y, int tensor, coordinates, hops, float pad):
     )
 
 
+def lookup(writer, y, numbers, int tensor, coordinates):
+    """y[i] = the row of a DRAM tensor that ``numbers[i]`` names, from ``coordinates`` on; those of
+    dimension 0 are not taken."""
+    writer.emit(
+        Opcode.LOOKUP, Unit.LOAD, (y,), (numbers,), tensor=tensor, **y.operand("dst"),
+        **numbers.operand("src"), **sizes_of(y.sizes), **_at([(0, 0, 0), *coordinates[1:]]),
+    )
+
+
 def store(writer, x, int tensor, coordinates):
     """Write ``x`` to a DRAM tensor, from ``coordinates`` on."""
     writer.emit(

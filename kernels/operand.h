@@ -25,6 +25,7 @@ static int64_t applying(int when, int64_t executions, int64_t trips, int to_last
 static int operand_bytes(const Word *w, int operand) {
     switch (w->opcode) {
     case OP_LOAD: case OP_STORE: case OP_GATHER: return FORMAT_BYTES[w->format];
+    case OP_LOOKUP: return operand ? 4 : FORMAT_BYTES[w->format];
     case OP_CONVERT: return FORMAT_BYTES[operand ? w->conversion.src_format : w->conversion.dst_format];
     case OP_MATMUL:
         return operand == 1 ? FORMAT_BYTES[w->product.a_format] : operand == 2 ? FORMAT_BYTES[w->product.b_format] : 4;
@@ -59,7 +60,7 @@ static int operands_read(const Word *w, int adds, int ends) {
     case OP_MATMUL: return 6 | adds | (ends && w->product.bias_axis ? 8 : 0) | (ends && w->product.has_residual ? 16 : 0);
     case OP_ONLINE: return 4 | adds << 1;
     case OP_STORE: return 1;
-    case OP_UNARY: case OP_CONVERT: return 2;
+    case OP_UNARY: case OP_CONVERT: case OP_LOOKUP: return 2;
     case OP_BINARY: return 6;
     case OP_FMA: return 7;
     case OP_REDUCE: return 2 | (w->p1 != 0.0f);

@@ -109,7 +109,7 @@ cdef class Replayed:
         cdef int unit
         words = max(1, self.program.scratchpad_elements)
         self.state.scratchpad.write = self._stamps(words)
-        for unit in range(UNIT_STORE, ACTORS):  # a load never reads there
+        for unit in range(ACTORS):
             self.state.scratchpad.read[unit] = self._stamps(words)
 
     cdef _shadow_tensors(self, shadowed):
@@ -186,7 +186,7 @@ cdef class Replayed:
         if not self.executed:
             return
         memset(self.state.scratchpad.write, 0, bytes)
-        for unit in range(UNIT_STORE, ACTORS):
+        for unit in range(ACTORS):
             memset(self.state.scratchpad.read[unit], 0, bytes)
         for number in range(len(self.program.tensors)):
             shadow = &self.state.tensors[number]

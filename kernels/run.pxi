@@ -106,7 +106,7 @@ cdef class Run:
             self._bound(number, core)
 
     cdef _place_loops(self, Core *core):
-        """Entries of the load queue hold the loops of a gather."""
+        """Entries of the load queue hold the loops of a GATHER or LOOKUP."""
         cdef int64_t i, depth = self.loaded.numbers.queue_depth
         cdef Loops *loops = <Loops *> self._block(depth * sizeof(Loops))
         for i in range(depth):

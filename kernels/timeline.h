@@ -83,7 +83,7 @@ static void dispatch(Machine *m, Core *core, const Word *w) {
     e->word = w;
     e->dispatched = core->clock;
     if (w->opcode == OP_LOAD || w->opcode == OP_STORE) place_rectangle(w, &core->loops, e);
-    else if (w->opcode == OP_GATHER) *e->loops = core->loops;
+    else if (w->opcode == OP_GATHER || w->opcode == OP_LOOKUP) *e->loops = core->loops;
     if (m->has_numbers) execute_word(w, &core->loops, &core->memory);
     if (++q->count == 1) refresh(core, q);
 }
@@ -170,9 +170,10 @@ static int64_t run_dma(Machine *m, Core *core, const Entry *e, int64_t start, Ac
     int64_t ready = start + w->cycles, writes = w->opcode == OP_STORE, elements = e->elements, column = 0;
     Stream *stream = &core->streams[w->stream];
     Grant grant = {ready, 0, 0, 0};
-    if (w->opcode == OP_GATHER || elements > 0) {
-        Request request = w->opcode == OP_GATHER
-            ? ask_gather(dram, &m->channel, &w->region, e->loops)
+    int walks = w->opcode == OP_GATHER || w->opcode == OP_LOOKUP;
+    if (walks || elements > 0) {
+        Request request = w->opcode == OP_GATHER ? ask_gather(dram, &m->channel, &w->region, e->loops)
+            : w->opcode == OP_LOOKUP ? ask_lookup(dram, &m->channel, &w->region, e->loops)
             : ask_rectangle(dram, &m->channel, w, w->clips ? e->size : w->settled, elements, e->address, stream);
         elements = request.elements;
         if (elements) {

@@ -142,10 +142,8 @@ static void pad_outside(const Region *r, const Clip *c, const int64_t *stride, i
 }
 
 /* Scratchpad strides are the nest's first operand, one per dimension of the region (not merged). */
-static void load_rectangle(const Word *w, const Loops *at, float *scratchpad, const char *tensor) {
-    const Region *r = &w->region;
+static void load_region(const Region *r, const Word *w, const Loops *at, char *to, const char *tensor) {
     Clip c = clip_region(r, at);
-    char *to = (char *)(scratchpad + address_of(&w->operand[0], at));
     if (!c.whole) {
         float pad;
         narrow_row(w->format, 0, 1, &pad, 1, &w->p0);
@@ -164,6 +162,10 @@ static void load_rectangle(const Word *w, const Loops *at, float *scratchpad, co
     }
     Nest nest = merged(c.size, 2, (const int64_t (*)[RANK])stride);
     copy_nest(&nest, w->format, to, r->format, tensor + clip_offset(r, &c) * FORMAT_BYTES[r->format]);
+}
+
+static void load_rectangle(const Word *w, const Loops *at, float *scratchpad, const char *tensor) {
+    load_region(&w->region, w, at, (char *)(scratchpad + address_of(&w->operand[0], at)), tensor);
 }
 
 static void store_rectangle(const Word *w, const Loops *at, const float *scratchpad, char *tensor) {

@@ -38,7 +38,7 @@
 
 /* Opcodes and units; values as in autotune.isa.table. */
 enum { OP_HALT = 0, OP_LOOP = 1, OP_END = 2, OP_WAIT = 3, OP_SIGNAL = 4, OP_MARK = 5,
-       OP_CASE = 6, OP_LOAD = 8, OP_STORE = 9, OP_GATHER = 10, OP_MATMUL = 16, OP_UNARY = 24, OP_BINARY = 25, OP_FMA = 26,
+       OP_CASE = 6, OP_LOAD = 8, OP_STORE = 9, OP_GATHER = 10, OP_LOOKUP = 11, OP_MATMUL = 16, OP_UNARY = 24, OP_BINARY = 25, OP_FMA = 26,
        OP_REDUCE = 27, OP_FILL = 28, OP_MASK = 29, OP_CHAIN = 30, OP_ONLINE = 31, OP_CONVERT = 32, OP_TRANSFORM = 33 };
 enum { F4_INPUT, F4_OUTPUT };
 enum { UNIT_LOAD, UNIT_STORE, UNIT_MATRIX, UNIT_VECTOR, UNIT_CONTROL };
@@ -80,7 +80,7 @@ typedef struct {
     float p0, p1;
 } Stage;
 
-/* Where a rectangle lies in a tensor: of DRAM (LOAD, STORE, GATHER) or the one that MASK knows.
+/* Where a rectangle lies in a tensor: of DRAM (LOAD, STORE, GATHER, LOOKUP) or the one that MASK knows.
  * GATHER: dimension d of the rectangle runs along tensor dimension axis[d], hop[d] a step. */
 typedef struct {
     int64_t coord[RANK], step[RANK], extent[RANK], size[RANK], stride[RANK];
@@ -118,11 +118,12 @@ typedef struct {
     /* numbers */
     int32_t fn;
     float p0, p1, scale;
-    int32_t format;     /* LOAD, STORE, GATHER: of the operand */
+    int32_t format;     /* LOAD, STORE, GATHER, LOOKUP: of the operand */
     int32_t stages;     /* CHAIN: those in use, one at least */
     Operand operand[5]; /* written first: dst lhs rhs; c a b bias r; dst src side0 side1; dst state src;
                          * dst src bias r */
-    Nest nest;          /* VECTOR: of the operands; LOAD, STORE, GATHER: strides of the operand alone */
+    Nest nest;          /* VECTOR: of the operands; LOAD, STORE, GATHER, LOOKUP: strides of the operand
+                         * alone, of a LOOKUP of its numbers too */
     Product product;    /* ONLINE: accumulate and k_level of it */
     Region region;
     Conversion conversion;

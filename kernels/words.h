@@ -92,6 +92,11 @@ static void word_gather(char **operands, const int64_t *numbers) {
     gather((const Word *)operands[0], &at, (float *)operands[1], operands[2]);
 }
 
+static void word_lookup(char **operands, const int64_t *numbers) {
+    Loops at = coordinates_of(numbers);
+    lookup((const Word *)operands[0], &at, operands[1], (const float *)operands[2], operands[3]);
+}
+
 static void word_store(char **operands, const int64_t *numbers) {
     Loops at = coordinates_of(numbers);
     store_rectangle((const Word *)operands[0], &at, (const float *)operands[1], operands[2]);

@@ -10,6 +10,7 @@ cdef extern from "words.h" nogil:
     void word_transform(char **, const int64_t *)
     void word_load(char **, const int64_t *)
     void word_gather(char **, const int64_t *)
+    void word_lookup(char **, const int64_t *)
     void word_store(char **, const int64_t *)
     void word_mask(char **, const int64_t *)
 
@@ -26,6 +27,7 @@ WORD_KERNELS = {
     Opcode.TRANSFORM: <uintptr_t> &word_transform,
     Opcode.LOAD: <uintptr_t> &word_load,
     Opcode.GATHER: <uintptr_t> &word_gather,
+    Opcode.LOOKUP: <uintptr_t> &word_lookup,
     Opcode.STORE: <uintptr_t> &word_store,
     Opcode.MASK: <uintptr_t> &word_mask,
 }

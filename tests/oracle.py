@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -226,6 +227,8 @@ class Interpreter:
                     self._dma(i)
                 case Opcode.GATHER:
                     self._gather(i)
+                case Opcode.LOOKUP:
+                    self._lookup(i)
                 case Opcode.MATMUL:
                     self._matmul(i)
                 case Opcode.UNARY:
@@ -291,6 +294,19 @@ class Interpreter:
                 at[i.get(f"axis{d}")] += i.get(f"hop{d}") * index
             if all(0 <= a < n for a, n in zip(at, tensor.shape, strict=True)):
                 target[place] = recoded(tensor[tuple(at)], format)
+
+    def _lookup(self, i: Instruction) -> None:
+        tensor = self.dram[i.get("tensor")]
+        tensor = tensor.reshape(tensor.shape + (1,) * (MAX_RANK - tensor.ndim))
+        format = Format(i.get("format"))
+        target = self._rect(i, "dst", format)
+        at = self._coordinates(i)[1:]
+        inside = [(a >= 0) & (a < n) for a, n in zip(at, tensor.shape[1:], strict=True)]
+        grid = np.ix_(*[a[m] for a, m in zip(at, inside, strict=True)])
+        for row, number in zip(target, self._rect(i, "src").tolist(), strict=True):
+            named = 0 if math.isnan(number) else min(max(number, 0), len(tensor) - 1)
+            row[...] = converted(np.float32(i.scalar("pad")), format)
+            row[np.ix_(*inside)] = recoded(tensor[int(named)][grid], format)
 
     def _chain(self, i: Instruction) -> None:
         x = self._rect(i, "src").copy()

@@ -41,6 +41,7 @@ FORMAT_FIELDS = {
     (Opcode.LOAD, "dst"): "format",
     (Opcode.STORE, "src"): "format",
     (Opcode.GATHER, "dst"): "format",
+    (Opcode.LOOKUP, "dst"): "format",
     (Opcode.MATMUL, "a"): "a_format",
     (Opcode.MATMUL, "b"): "b_format",
     (Opcode.CONVERT, "dst"): "dst_format",
@@ -199,6 +200,12 @@ def _transform() -> tuple[Access, ...]:
     return (tiles("src", 1), bias, residual, tiles("dst", 0))
 
 
+def _lookup() -> tuple[Access, ...]:
+    span = _span(Opcode.LOOKUP, ("size0",), ("src_stride0",), None)
+    numbers = Access("src", False, _address(Opcode.LOOKUP, "src"), span)
+    return (numbers, _access(Opcode.LOOKUP, "dst", True))
+
+
 def _plain(opcode: Opcode) -> tuple[Access, ...]:
     """Operands of an opcode that touches all of them in every run."""
     found = [_access(opcode, name, written) for name, written in OPERANDS[opcode]]
@@ -214,6 +221,7 @@ _PARTICULAR = {
     Opcode.CHAIN: _chain,
     Opcode.ONLINE: _online,
     Opcode.TRANSFORM: _transform,
+    Opcode.LOOKUP: _lookup,
 }
 ACCESSES: dict[Opcode, tuple[Access, ...]] = {
     opcode: _PARTICULAR[opcode]() if opcode in _PARTICULAR else _plain(opcode)

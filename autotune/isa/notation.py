@@ -34,6 +34,7 @@ CODES: dict[Opcode, dict[str, type[IntEnum]]] = {
     Opcode.LOAD: {"format": Format},
     Opcode.STORE: {"format": Format},
     Opcode.GATHER: {"format": Format},
+    Opcode.LOOKUP: {"format": Format},
     Opcode.MATMUL: {
         "accumulate": When,
         "epilogue": When,
@@ -71,6 +72,7 @@ ALWAYS_SHOWN: dict[Opcode, tuple[str, ...]] = {
     Opcode.LOAD: ("tensor",),
     Opcode.STORE: ("tensor",),
     Opcode.GATHER: ("tensor",),
+    Opcode.LOOKUP: ("tensor",),
     Opcode.UNARY: ("fn",),
     Opcode.BINARY: ("fn",),
     Opcode.REDUCE: ("fn",),

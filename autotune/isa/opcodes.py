@@ -32,6 +32,7 @@ class Opcode(IntEnum):
     LOAD = 8
     STORE = 9
     GATHER = 10
+    LOOKUP = 11
     MATMUL = 16
     UNARY = 24
     BINARY = 25

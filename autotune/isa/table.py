@@ -69,6 +69,7 @@ OPERANDS: dict[Opcode, tuple[tuple[str, bool], ...]] = {
     Opcode.LOAD: (("dst", True),),
     Opcode.STORE: (("src", False),),
     Opcode.GATHER: (("dst", True),),
+    Opcode.LOOKUP: (("dst", True), ("src", False)),
     Opcode.MATMUL: (("c", True), ("a", False), ("b", False), ("bias", False), ("r", False)),
     Opcode.UNARY: (("dst", True), ("src", False)),
     Opcode.BINARY: (("dst", True), ("lhs", False), ("rhs", False)),

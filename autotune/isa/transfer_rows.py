@@ -53,4 +53,24 @@ TRANSFER_ROWS = (
         "(hop 0). What lies outside is padding. `coord`, `step` and `level` go by tensor "
         "dimension.",
     ),
+    InstructionRow(
+        Opcode.LOOKUP,
+        Unit.LOAD,
+        (
+            Field("tensor", 10, "index in the tensor table"),
+            *operand("dst", "destination"),
+            *operand("src", "numbers, one per row"),
+            *SIZES,
+            *strides("dst"),
+            *strides("src", 1),
+            *coordinates(),
+            Field("pad", 32, "value outside the tensor, from dimension 1 on", FieldType.FLOAT),
+            format_of("format", "the destination; converts where the tensor has another one"),
+        ),
+        "Copy rows of a DRAM tensor into the scratchpad: dst[i] is the row that src[i], an fp32, "
+        "names: rounded towards zero, a number below the first row is row 0, as is NaN, one behind "
+        "the last row is the last row. Coordinates of dimension 0 are 0; the other dimensions are a "
+        "rectangle as of LOAD. dst lies apart from src; nothing may store to the tensor. Its time "
+        "does not depend on the numbers: every row is a transfer from closed banks.",
+    ),
 )

@@ -10,9 +10,11 @@ from autotune.isa.program import DramTensor, Role, field_index, fields_getter
 from autotune.isa.rules import check_axes
 from autotune.isa.table import MAX_RANK, Opcode
 
-_GATHER, _STORE = int(Opcode.GATHER), int(Opcode.STORE)
+_GATHER, _STORE, _LOOKUP = int(Opcode.GATHER), int(Opcode.STORE), int(Opcode.LOOKUP)
+_MOVES = (Opcode.LOAD, Opcode.STORE, Opcode.GATHER, Opcode.LOOKUP)
 _TENSOR = field_index(Opcode.LOAD)["tensor"]
-assert field_index(Opcode.STORE)["tensor"] == field_index(Opcode.GATHER)["tensor"] == _TENSOR
+assert all(field_index(opcode)["tensor"] == _TENSOR for opcode in _MOVES)
+_ROWS = fields_getter(Opcode.LOOKUP, "coord0", "step0")
 
 
 def _beyond(opcode: Opcode, rank: int) -> tuple[Callable[..., tuple[int, ...]], tuple[int, ...]]:
@@ -26,7 +28,7 @@ def _beyond(opcode: Opcode, rank: int) -> tuple[Callable[..., tuple[int, ...]], 
 
 
 _BEYOND: list[dict[int | float, tuple[Callable[..., tuple[int, ...]], tuple[int, ...]]]] = [
-    {int(opcode): _beyond(opcode, rank) for opcode in (Opcode.LOAD, Opcode.STORE, Opcode.GATHER)}
+    {int(opcode): _beyond(opcode, rank) for opcode in _MOVES}
     if 1 <= rank < MAX_RANK
     else {}
     for rank in range(MAX_RANK)
@@ -53,7 +55,7 @@ class Transfers:
         self.stored = self.before.pop()
 
     def check(self, values: Values) -> None:
-        """A LOAD, STORE or GATHER."""
+        """A LOAD, STORE, GATHER or LOOKUP."""
         opcode, number = values[0], int(values[_TENSOR])
         if number >= len(self.tensors):
             raise ProgramError(f"tensor {number} of {len(self.tensors)}")
@@ -61,6 +63,8 @@ class Transfers:
         rank = len(tensor.shape)
         if rank < MAX_RANK:
             self._check_rank(values, tensor, rank)
+        if opcode == _LOOKUP:
+            _check_rows(values, tensor)
         if opcode == _STORE:
             if tensor.role is not Role.OUTPUT:
                 raise ProgramError(f"stores to {tensor.name!r}, which is {tensor.role}, not output")
@@ -78,3 +82,11 @@ class Transfers:
             )
         if is_gather:
             check_axes(values, rank)
+
+
+def _check_rows(values: Values, tensor: DramTensor) -> None:
+    """Which rows a LOOKUP reads is known at run time only: any of them, none of them written."""
+    if _ROWS(values) != (0, 0):
+        raise ProgramError("chooses rows by numbers; coord0 and step0 must be 0")
+    if tensor.role is Role.OUTPUT:
+        raise ProgramError(f"looks up rows of output {tensor.name!r}; only what nothing stores to")

@@ -145,7 +145,8 @@ class _Writer:
         """A tensor that the opcode may name; nothing beyond its rank."""
         numbers = range(len(self.tensors))
         outputs = [n for n in numbers if self.tensors[n].role is Role.OUTPUT]
-        inputs = [n for n in numbers if n not in outputs] + self.stored
+        inputs = [n for n in numbers if n not in outputs]
+        inputs += self.stored if opcode is not Opcode.LOOKUP else []
         if opcode is Opcode.STORE:
             number = pick(self.rng, outputs or [0])
             if not self.trips:
@@ -160,6 +161,8 @@ class _Writer:
                 values[f"size{d}"] = 1
         if opcode is Opcode.GATHER:
             values |= {f"axis{d}": below(self.rng, rank) for d in range(5)}
+        if opcode is Opcode.LOOKUP:
+            values |= {"coord0": 0, "step0": 0}
 
     def _placed(self, word: Instruction, access: Access) -> Instruction | None:
         """With the operand's base at either edge of the scratchpad, or anywhere in it; None if the

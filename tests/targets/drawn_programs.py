@@ -84,7 +84,7 @@ def particular(rng: np.random.Generator, opcode: Opcode, depth: int) -> dict[str
             return {"accumulate": int(rng.integers(0, 2))}
         case Opcode.MASK:
             return placed(rng, 5, depth) | {f"extent{d}": int(rng.integers(1, 4)) for d in range(5)}
-        case Opcode.LOAD | Opcode.STORE | Opcode.GATHER:
+        case Opcode.LOAD | Opcode.STORE | Opcode.GATHER | Opcode.LOOKUP:
             return transfer(rng, opcode, depth)
         case _:
             return {}
@@ -92,12 +92,15 @@ def particular(rng: np.random.Generator, opcode: Opcode, depth: int) -> dict[str
 
 def transfer(rng: np.random.Generator, opcode: Opcode, depth: int) -> dict[str, int | float]:
     number = int(rng.integers(1, 3) if opcode is Opcode.STORE else rng.integers(0, 3))
+    number = 0 if opcode is Opcode.LOOKUP else number
     rank = len(TENSORS[number].shape)
     fields = placed(rng, rank, depth) | {"tensor": number, "format": int(rng.choice(FORMS))}
     if opcode is Opcode.GATHER:
         for d in range(5):
             fields |= {f"axis{d}": int(rng.integers(0, rank)), f"hop{d}": int(rng.integers(-2, 3))}
         return fields
+    if opcode is Opcode.LOOKUP:
+        fields |= {"coord0": 0, "step0": 0}
     return fields | {f"size{d}": 1 for d in range(rank, 5)}
 
 

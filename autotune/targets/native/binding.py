@@ -54,6 +54,7 @@ WORD_OPERANDS: dict[Opcode, tuple[str, ...]] = {
     Opcode.MASK: ("dst",),
     Opcode.LOAD: ("dst",),
     Opcode.GATHER: ("dst",),
+    Opcode.LOOKUP: ("dst", "src"),
     Opcode.STORE: ("src",),
 }
 """Operands that the compiled kernels of kernels/words.h take behind the word."""
@@ -278,7 +279,7 @@ def _word(leaf: Leaf, operands: dict[str, Operand]) -> Call:
         put(f"step{d}", 1)
         put(f"level{d}", d)
     places = [operands.get(name, Operand(Space.SCRATCHPAD)) for name in WORD_OPERANDS[opcode]]
-    if opcode in TRANSFERS:
+    if opcode in TRANSFERS or opcode is Opcode.LOOKUP:
         places.append(Operand(Space.TENSOR, leaf.instruction.get("tensor")))
     places += [Operand(Space.SCRATCHPAD)] * (WORD_SLOTS - len(places))
     numbers = coordinates or _loop_numbers(leaf)

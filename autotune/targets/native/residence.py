@@ -26,6 +26,7 @@ STRIDED = frozenset(
         Opcode.FILL,
         Opcode.REDUCE,
         Opcode.TRANSFORM,
+        Opcode.LOOKUP,
     )
 )
 """Opcodes whose micro-kernels take operands anywhere in memory."""

@@ -113,6 +113,8 @@ def dims_of(instruction: Instruction, operand: str) -> Dims:
         return tuple(
             (instruction.get(f"size{d}"), instruction.get(f"{operand}_stride{d}")) for d in range(2)
         )
+    if opcode is Opcode.LOOKUP and operand == "src":
+        return ((instruction.get("size0"), instruction.get("src_stride0")),)
     if opcode is Opcode.TRANSFORM:
         return _tile_dims(instruction, operand)
     return tuple(
