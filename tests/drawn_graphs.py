@@ -230,6 +230,24 @@ class Grower:
         shape = tuple(self.draw(st.integers(1, 3)) if n == 1 else n for n in self.shapes[x])
         self.put(self.builder.add(OpKind.EXPAND, x, shape=shape), shape)
 
+    def gather(self, x: str) -> None:
+        """Rows by known numbers, or by those of the input, which every engine has exactly."""
+        rows, columns = self.draw(st.integers(1, 5)), self.draw(st.integers(1, 4))
+        if self.draw(st.booleans()):
+            numbers = self.builder.constant(2 * array(rows))
+            table = self.builder.add(
+                OpKind.RESHAPE, x, shape=(math.prod(self.shapes[x][:-1]), self.shapes[x][-1])
+            )
+            y = self.builder.add(OpKind.GATHER, table, numbers)
+            self.put(y, (rows, self.shapes[x][-1]))
+            return
+        shape = self.shapes["x"]
+        flat = self.builder.add(OpKind.RESHAPE, "x", shape=(math.prod(shape),))
+        numbers = self.builder.add(OpKind.MAXIMUM, flat, self.builder.constant(array(1)))
+        table = self.builder.constant(array(rows, columns))
+        y = self.builder.add(OpKind.GATHER, table, numbers)
+        self.put(y, (math.prod(shape), columns))
+
 
 IMAGE = (Grower.conv, Grower.conv, Grower.pool)
 ANY = (
@@ -249,6 +267,7 @@ ANY = (
     Grower.slice,
     Grower.pad,
     Grower.expand,
+    Grower.gather,
 )
 
 

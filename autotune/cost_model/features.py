@@ -51,6 +51,7 @@ MOVES = (
     Family.SLICE,
     Family.PAD,
     Family.EXPAND,
+    Family.GATHER,
 )
 """What only rearranges values."""
 

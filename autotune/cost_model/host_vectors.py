@@ -73,7 +73,14 @@ def vector_parts(tiling: Tiling, stage: Stage, tiles: Tiles, lanes: int, turned:
         case Family.CONCAT:
             parts: Parts = {"calls": float(len(op.inputs)), "rows": tile.rows * len(op.inputs)}
             return parts | {"passes": 2 * tile.vectors, "strided": strided}
-        case Family.RESHAPE | Family.SLICE | Family.PAD | Family.EXPAND | Family.TRANSPOSE:
+        case (
+            Family.RESHAPE
+            | Family.SLICE
+            | Family.PAD
+            | Family.EXPAND
+            | Family.TRANSPOSE
+            | Family.GATHER
+        ):
             return {"calls": 1.0, "copied": tile.elements}
         case Family.MATMUL | Family.WINOGRAD:
             raise AssertionError("its products are counted elsewhere")

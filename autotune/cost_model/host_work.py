@@ -96,7 +96,8 @@ class _Work:
 
     def _load(self, step: Step) -> None:
         buffer = self._nest.buffers[step.buffer]
-        if not (_padded(self._nest, buffer) or buffer.sample):
+        looked_up = step.stage.op.family is Family.GATHER and step.buffer == step.stage.result
+        if not (_padded(self._nest, buffer) or buffer.sample or looked_up):
             return
         row = self._tiling.axis_size(buffer.footprint[-1], {}) if buffer.footprint else 1
         self._tally.add(

@@ -59,6 +59,26 @@ def _load(tiling: Tiling, stage: Stage, index: int, spec: HardwareSpec) -> Step:
         chunk,
         dims,
         spec,
+        tuple(hop for _, hop in buffer.sample),
+    )
+
+
+def _looked_up(tiling: Tiling, stage: Stage, spec: HardwareSpec) -> Step:
+    """Rows that numbers choose: each is as far from the next as the table is long."""
+    dims, rows = _stage_dims(stage), tiling.nest.types[stage.op.inputs[0]].shape[0]
+    return _moved(
+        tiling,
+        stage,
+        stage.result,
+        Unit.LOAD,
+        stage.footprint,
+        stage.output,
+        tiling.level(dims),
+        tiling.ones,
+        None,
+        dims,
+        spec,
+        (max(2, rows), 1),
     )
 
 
@@ -91,11 +111,11 @@ def _moved(
     chunk: tuple[int, int] | None,
     dims: frozenset[int],
     spec: HardwareSpec,
+    hops: tuple[int, ...] = (),
 ) -> Step:
     shape = tiling.nest.types[tensor].shape
     repeats = _repeats(tiling, dims, level)
     tiles = tiling.tiles(dims)
-    hops = tuple(hop for _, hop in tiling.nest.buffers[index].sample) if unit is Unit.LOAD else ()
     part = transfer(tiling, footprint, shape, tiles, chunk, spec, hops)
     touched = _rectangle(tiling, footprint, tiles, chunk)
     # a scratchpad takes one line of all its banks per cycle
@@ -171,6 +191,8 @@ def _computed(tiling: Tiling, stage: Stage, spec: HardwareSpec) -> Iterator[Step
             yield from _winograd(tiling, stage, level, pieces, dims, spec)
             return
         yield _summed(tiling, stage, unit, level, pieces, dims | {k}, stage_cost, spec)
+    elif stage.op.family is Family.GATHER:
+        yield _looked_up(tiling, stage, spec)
     elif not stage.view:
         yield _summed(tiling, stage, unit, level, pieces, dims, stage_cost, spec)
     if stage.mask is not None:

@@ -219,8 +219,8 @@ def _passes(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> I
             for index in range(len(op.inputs)):
                 part = _input_elements(tiling, stage, tiles, index)
                 yield VectorWork(1, part, 1, part)
-        case Family.MATMUL | Family.WINOGRAD:
-            raise AssertionError("its products run on the matrix unit")
+        case Family.MATMUL | Family.WINOGRAD | Family.GATHER:
+            raise AssertionError("it runs on another unit")
         case _:
             assert_never(op.family)
 

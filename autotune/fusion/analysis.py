@@ -132,9 +132,10 @@ class _Builder:
         forced = set(forced_dims(root_op, self.types))
         self.footprints = {self.root: root_footprint(self.root_shape, frozenset(forced))}
         for op in reversed(self.ops):
-            if is_reversed(op) and op.inputs[0] in self.group.producer:
+            if _is_left_to_dma(op) and op.inputs[0] in self.group.producer:
                 return Rejection(
-                    f"{op.name}: {op.kind} takes {op.inputs[0]!r} backwards; only DMA does that, from DRAM"
+                    f"{op.name}: {op.kind} takes {op.inputs[0]!r} by single rows or backwards; only DMA "
+                    "does that, from DRAM"
                 )
             footprint = list(self.footprints[op.output])
             for d in forced_dims(op, self.types):
@@ -277,7 +278,7 @@ class _Builder:
 
     def _operand(self, op: Op, index: int, contraction: int | None) -> int | None:
         x = op.inputs[index]
-        if x in self.group.producer:
+        if x in self.group.producer or (op.family is Family.GATHER and index == 0):
             return None
         need = input_footprint(op, index, self.footprints[op.output], self.types)
         axis = k_axis(op, index, self.types[x].shape) if contraction is not None else None
@@ -490,8 +491,11 @@ def padding_value(op: Op) -> float:
     return -math.inf if op.kind is OpKind.MAX_POOL else 0.0
 
 
-def is_reversed(op: Op) -> bool:
-    """Whether an operator takes its operand backwards along some axis."""
+def _is_left_to_dma(op: Op) -> bool:
+    """Whether an operator takes its first operand by rows that numbers choose, or backwards along
+    some axis."""
+    if op.family is Family.GATHER:
+        return True
     return op.family is Family.SLICE and min(op.ints("steps"), default=1) < 0
 
 

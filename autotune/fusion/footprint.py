@@ -92,6 +92,7 @@ def forced_dims(op: Op, types: Mapping[str, TensorType]) -> frozenset[int]:
             | Family.SLICE
             | Family.PAD
             | Family.EXPAND
+            | Family.GATHER
         ):
             return frozenset()
         case _:
@@ -267,6 +268,8 @@ def input_footprint(
             )
         case Family.EXPAND:
             return _broadcast(shape, out, out_shape)
+        case Family.GATHER:
+            return (out[0],) if index == 1 else (full(shape[0]), out[1])
         case _:
             assert_never(op.family)
 

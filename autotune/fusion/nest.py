@@ -91,7 +91,8 @@ class Epilogue:
 @dataclass(frozen=True, slots=True)
 class Stage:
     """One step of a nest. ``op`` is computed into buffer ``result``; ``operands`` are, for each
-    input of ``op``, the loaded buffer, or None when the input is made inside the nest.
+    input of ``op``, the loaded buffer, or None when the input is made inside the nest, or a table
+    that rows are looked up in.
     ``view`` stages (reshape, transpose, slice, …) rename their operand instead of computing.
     ``contraction`` numbers the stages that run on the matrix unit."""
 

@@ -32,6 +32,7 @@ class Family(StrEnum):
     SLICE = "slice"
     PAD = "pad"
     EXPAND = "expand"
+    GATHER = "gather"
 
 
 class OpKind(StrEnum):
@@ -102,6 +103,7 @@ class OpKind(StrEnum):
     SLICE = "slice"
     PAD = "pad"
     EXPAND = "expand"
+    GATHER = "gather"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +220,8 @@ OPERATORS: dict[OpKind, OpRow] = {
         OpRow(OpKind.PAD, Family.PAD, (1, 1), ("before", "after", "value")),
         # axes of extent 1 stretched to shape, which has the operand's rank
         OpRow(OpKind.EXPAND, Family.EXPAND, (1, 1), ("shape",)),
+        # table [V,D], numbers [n] -> [n,D]: numbers towards zero, clamped to the table; NaN is row 0
+        OpRow(OpKind.GATHER, Family.GATHER, (2, 2)),
     )
 }
 

@@ -198,6 +198,12 @@ def _keep_unless(op: Op, inputs: Inputs) -> Array:
     return np.where(inputs[1] != 0, np.float32(-0.0), inputs[0])
 
 
+def _gather(op: Op, inputs: Inputs) -> Array:
+    table, numbers = inputs
+    rows = np.clip(np.nan_to_num(numbers, nan=0.0), 0, len(table) - 1).astype(np.int64)
+    return np.asarray(table[rows])
+
+
 REFERENCE: dict[OpKind, Callable[[Op, Inputs], Array]] = {
     OpKind.CONV: _conv,
     OpKind.WINOGRAD_CONV: _winograd,
@@ -264,4 +270,5 @@ REFERENCE: dict[OpKind, Callable[[Op, Inputs], Array]] = {
     OpKind.SLICE: _slice,
     OpKind.PAD: _pad,
     OpKind.EXPAND: lambda op, i: np.broadcast_to(i[0], op.ints("shape")).copy(),
+    OpKind.GATHER: _gather,
 }

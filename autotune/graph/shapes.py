@@ -228,6 +228,13 @@ def _expand(op: Op, shapes: tuple[Shape, ...]) -> Shape:
     return shape
 
 
+def _gather(op: Op, shapes: tuple[Shape, ...]) -> Shape:
+    table, numbers = shapes
+    if len(table) != 2 or len(numbers) != 1:
+        raise _refuse(op, shapes, "the table must have rank 2, the numbers rank 1")
+    return numbers[0], table[1]
+
+
 SHAPE_RULES: dict[Family, Callable[[Op, tuple[Shape, ...]], Shape]] = {
     Family.CONV: _conv,
     Family.WINOGRAD: _winograd,
@@ -245,4 +252,5 @@ SHAPE_RULES: dict[Family, Callable[[Op, tuple[Shape, ...]], Shape]] = {
     Family.SLICE: _slice,
     Family.PAD: _pad,
     Family.EXPAND: _expand,
+    Family.GATHER: _gather,
 }

@@ -73,5 +73,6 @@ def flops(op: Op, graph: Graph) -> int:
             | Family.SLICE
             | Family.PAD
             | Family.EXPAND
+            | Family.GATHER
         ):
             return 0

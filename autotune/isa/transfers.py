@@ -28,9 +28,7 @@ def _beyond(opcode: Opcode, rank: int) -> tuple[Callable[..., tuple[int, ...]], 
 
 
 _BEYOND: list[dict[int | float, tuple[Callable[..., tuple[int, ...]], tuple[int, ...]]]] = [
-    {int(opcode): _beyond(opcode, rank) for opcode in _MOVES}
-    if 1 <= rank < MAX_RANK
-    else {}
+    {int(opcode): _beyond(opcode, rank) for opcode in _MOVES} if 1 <= rank < MAX_RANK else {}
     for rank in range(MAX_RANK)
 ]
 """By rank and opcode."""

@@ -238,6 +238,11 @@ class NestEmitter:
         if stage.op.family is Family.WINOGRAD:
             self._winograd(writer, stage, result)
             return
+        if stage.op.family is Family.GATHER:
+            at = coordinates(origin_of(stage.footprint, self.segments))
+            table = self.tensor_index[stage.op.inputs[0]]
+            movement.lookup(writer, result, self.operand(stage, 1), table, at)
+            return
         if stage.contraction is not None:
             self._contract(writer, stage, stage.contraction, result)
             return

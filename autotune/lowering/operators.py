@@ -265,8 +265,8 @@ def compute(
             elementwise.unary(writer, UnaryFn.COPY, result, source)
         case Family.RESHAPE:
             _copy_reshaped(writer, op, result, operands[0])
-        case Family.MATMUL | Family.WINOGRAD:
-            raise AssertionError("its products run on the matrix unit")
+        case Family.MATMUL | Family.WINOGRAD | Family.GATHER:
+            raise AssertionError("it runs on another unit")
         case _:
             assert_never(op.family)
 

@@ -34,6 +34,7 @@ STYLES: dict[Family, str] = {
     Family.SLICE: "move",
     Family.PAD: "move",
     Family.EXPAND: "move",
+    Family.GATHER: "move",
 }
 
 

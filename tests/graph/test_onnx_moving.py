@@ -122,3 +122,43 @@ def test_a_transposed_convolution_multiplies_no_zeros_where_strides_divide_the_k
     )
     (conv,) = (op for op in graph.ops if op.kind is OpKind.CONV)
     assert graph.shape(conv.inputs[1]) == (3 * 4, 4, 2, 2)
+
+
+WHOLE = st.lists(st.integers(-4, 3), min_size=6, max_size=6)
+
+
+def at_run_time(operator: str, data: np.ndarray, indices: np.ndarray, **attrs: int) -> None:
+    """Indices that are fed as numbers mean what known ones mean."""
+    known, feeds = single(operator, [data, indices], 13, (1,), **attrs)
+    (want,) = evaluate(imported(known), feeds).values()
+    fed, feeds = single(operator, [data, indices.astype(np.float32)], 13, **attrs)
+    (found,) = evaluate(imported(fed), feeds).values()
+    np.testing.assert_array_equal(found, want)
+
+
+@QUICK
+@given(indices=WHOLE, axis=st.integers(0, 2))
+def test_rows_by_numbers_known_at_run_time_only(indices, axis) -> None:
+    at_run_time("Gather", normal(4, 4, 4), ints(*indices).reshape(2, 3), axis=axis)
+
+
+@QUICK
+@given(indices=WHOLE, axis=st.integers(0, 1))
+def test_elements_by_numbers_known_at_run_time_only(indices, axis) -> None:
+    at_run_time("GatherElements", normal(4, 4), ints(*indices).reshape(2, 3), axis=axis)
+
+
+@QUICK
+@given(indices=WHOLE, batch=st.integers(0, 1), depth=st.integers(1, 2))
+def test_blocks_by_numbers_known_at_run_time_only(indices, batch, depth) -> None:
+    data = normal(2, 4, 4) if batch else normal(4, 4, 4)
+    shape = (2, 3 // depth, depth) if batch else (6 // depth, depth)
+    wanted = ints(*indices)[: int(np.prod(shape))].reshape(shape)
+    at_run_time("GatherND", data, wanted, batch_dims=batch)
+
+
+def test_many_scattered_indices_are_one_look_up() -> None:
+    indices = np.random.default_rng(3).permutation(60)
+    graph = assert_same(*single("Gather", [normal(60, 3), indices], 13, (1,)))
+    assert OpKind.GATHER in {op.kind for op in graph.ops}
+    assert len(graph.ops) <= 2

@@ -86,7 +86,10 @@ def test_time_and_traffic_do_not_depend_on_the_numbers() -> None:
 
 @pytest.mark.parametrize(
     ("fields", "reason"),
-    [({"coord0": 1}, "coord0 and step0 must be 0"), ({"tensor": 2, "size1": 1}, "looks up rows of output")],
+    [
+        ({"coord0": 1}, "coord0 and step0 must be 0"),
+        ({"tensor": 2, "size1": 1}, "looks up rows of output"),
+    ],
 )
 def test_rows_that_numbers_choose_are_any_and_never_written(fields, reason) -> None:
     table = np.zeros((4, 3), np.float32)

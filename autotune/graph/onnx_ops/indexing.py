@@ -19,6 +19,12 @@ from autotune.graph.onnx_ops.rearrangement import (
 )
 from autotune.graph.onnx_ops.reduction import checked_axis
 from autotune.graph.onnx_ops.scope import Node, Scope, Translate
+from autotune.graph.op import OpKind
+
+MAX_RUNS = 16
+"""Slices that known indices may become; more of them are looked up row by row."""
+EXACT_NUMBERS = 1 << 24
+"""Whole numbers that a float32 tells apart."""
 
 Indices = npt.NDArray[np.int64]
 
@@ -34,8 +40,10 @@ def indexed(scope: Scope, node: Node, x: str, axis: int, indices: Sequence[int])
     if times > 1:
         once = indices[: len(indices) // times]
         return repeated(scope, node, indexed(scope, node, x, axis, once), axis, times, each=False)
-    parts = []
-    for run in runs_of(indices):
+    parts, runs = [], runs_of(indices)
+    if len(runs) > MAX_RUNS:
+        return looked_up(scope, node, x, axis, scope.constant(node, indices, "rows"))
+    for run in runs:
         size = 1 if run.step == 0 else run.size
         taken = part(scope, node, x, axis, Run(run.start, run.step or 1, size))
         parts.append(repeated(scope, node, taken, axis, run.size // size, each=True))
@@ -54,6 +62,32 @@ def _repeats(indices: Sequence[int]) -> tuple[int, int]:
     return each, 1
 
 
+def looked_up(scope: Scope, node: Node, x: str, axis: int, numbers: str) -> str:
+    """The elements of one axis at places that a tensor [n] of whole, non-negative numbers holds."""
+    shape, (count,) = scope.shape(x), scope.shape(numbers)
+    outer, extent, inner = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+    if outer * extent > EXACT_NUMBERS:
+        raise ModelError(
+            f"{node.label}: {node.operator} among {outer * extent} rows; numbers are exact up to "
+            f"{EXACT_NUMBERS}: split the table"
+        )
+    if outer > 1:
+        first = scope.constant(node, extent * np.arange(outer).reshape(outer, 1), "first_rows")
+        numbers = scope.step(node, OpKind.ADD, first, numbers)
+        numbers = seen_as(scope, node, numbers, (outer * count,))
+    table = seen_as(scope, node, x, (outer * extent, inner))
+    found = scope.step(node, OpKind.GATHER, table, numbers)
+    return seen_as(scope, node, found, (*shape[:axis], count, *shape[axis + 1 :]))
+
+
+def from_the_front(scope: Scope, node: Node, numbers: str, extent: int | str) -> str:
+    """Whole numbers of which negative ones count from the end of an axis, counted from its front:
+    n + extent · min(max(−n, 0), 1). The extent is a number, or a constant that broadcasts."""
+    below = scope.step(node, OpKind.CLIP, scope.step(node, OpKind.NEG, numbers), min=0.0, max=1.0)
+    size = extent if isinstance(extent, str) else scope.constant(node, extent, "extent")
+    return scope.step(node, OpKind.ADD, numbers, scope.step(node, OpKind.MUL, below, size))
+
+
 def known_indices(scope: Scope, node: Node, index: int, extent: int) -> Indices:
     """A constant input of indices, negative ones counted from the end."""
     found = np.asarray(scope.array(node, index), np.int64)
@@ -69,6 +103,13 @@ def _gather(scope: Scope, node: Node) -> str:
     x = scope.tensor(node, 0)
     shape = scope.shape(x)
     axis = checked_axis(node, node.int("axis", 0), len(shape))
+    if not scope.is_array(node.inputs[1]):
+        wanted = scope.tensor(node, 1)
+        places = scope.shape(wanted)
+        flat = seen_as(scope, node, wanted, (math.prod(places),))
+        numbers = from_the_front(scope, node, flat, shape[axis])
+        found = looked_up(scope, node, x, axis, numbers)
+        return seen_as(scope, node, found, (*shape[:axis], *places, *shape[axis + 1 :]))
     indices = known_indices(scope, node, 1, shape[axis])
     if not indices.size:
         raise ModelError(f"{node.label}: Gather with no index leaves an empty tensor")
@@ -80,14 +121,42 @@ def _gather_elements(scope: Scope, node: Node) -> str:
     x = scope.tensor(node, 0)
     shape = scope.shape(x)
     axis = checked_axis(node, node.int("axis", 0), len(shape))
+    if not scope.is_array(node.inputs[1]):
+        return _run_time_elements(scope, node, x, axis)
     indices = known_indices(scope, node, 1, shape[axis])
     places = [indices if d == axis else own for d, own in enumerate(np.indices(indices.shape))]
     return _flat(scope, node, x, np.asarray(np.ravel_multi_index(tuple(places), shape)), ())
 
 
+def _run_time_elements(scope: Scope, node: Node, x: str, axis: int) -> str:
+    """Every element of the result from a place of its own in ``x`` seen as one axis."""
+    shape, wanted = scope.shape(x), scope.tensor(node, 1)
+    places = scope.shape(wanted)
+    pitch = math.prod(shape[axis + 1 :])
+    own = [0 * at if d == axis else at for d, at in enumerate(np.indices(places))]
+    others = np.ravel_multi_index(tuple(own), shape)
+    rows = from_the_front(scope, node, wanted, shape[axis])
+    if pitch > 1:
+        rows = scope.step(node, OpKind.MUL, rows, scope.constant(node, pitch, "pitch"))
+    rows = scope.step(node, OpKind.ADD, rows, scope.constant(node, others, "others"))
+    return _rows(scope, node, x, rows, places, ())
+
+
+def _rows(
+    scope: Scope, node: Node, x: str, rows: str, places: tuple[int, ...], rest: tuple[int, ...]
+) -> str:
+    """Rows of ``rest`` elements of ``x``, whose leading axes count as one, by their numbers."""
+    width = math.prod(rest)
+    table = seen_as(scope, node, x, (math.prod(scope.shape(x)) // width, width))
+    flat = seen_as(scope, node, rows, (math.prod(places),))
+    return seen_as(scope, node, looked_up(scope, node, table, 0, flat), (*places, *rest))
+
+
 def _gather_nd(scope: Scope, node: Node) -> str:
     x = scope.tensor(node, 0)
     shape, batch = scope.shape(x), node.int("batch_dims", 0)
+    if not scope.is_array(node.inputs[1]):
+        return _run_time_nd(scope, node, x, batch)
     indices = np.asarray(scope.array(node, 1), np.int64)
     depth = indices.shape[-1] if indices.ndim else 0
     if not depth or batch + depth > len(shape) or indices.shape[:batch] != shape[:batch]:
@@ -102,6 +171,29 @@ def _gather_nd(scope: Scope, node: Node) -> str:
     batches = np.indices(indices.shape[:-1])[:batch]
     flat = np.ravel_multi_index((*batches, *np.moveaxis(indices, -1, 0)), shape[: batch + depth])
     return _flat(scope, node, x, np.asarray(flat), shape[batch + depth :])
+
+
+def _run_time_nd(scope: Scope, node: Node, x: str, batch: int) -> str:
+    """Rows by number: a product of the indices with how far apart the rows of each axis are."""
+    shape, wanted = scope.shape(x), scope.tensor(node, 1)
+    *places, depth = scope.shape(wanted)
+    if batch + depth > len(shape) or tuple(places[:batch]) != shape[:batch]:
+        raise ModelError(
+            f"{node.label}: GatherND indices {[*places, depth]} do not fit {list(shape)} with "
+            f"batch_dims {batch}"
+        )
+    extents = shape[batch : batch + depth]
+    flat = seen_as(scope, node, wanted, (math.prod(places), depth))
+    flat = from_the_front(scope, node, flat, scope.constant(node, extents, "extents"))
+    pitches = np.asarray([[math.prod(extents[d + 1 :])] for d in range(depth)])
+    rows = scope.step(node, OpKind.MATMUL, flat, scope.constant(node, pitches, "pitches"))
+    if batch:
+        blocks = np.indices(tuple(places))[:batch]
+        first = np.ravel_multi_index(tuple(blocks), shape[:batch]) * math.prod(extents)
+        rows = scope.step(
+            node, OpKind.ADD, rows, scope.constant(node, first.reshape(-1, 1), "first")
+        )
+    return _rows(scope, node, x, rows, tuple(places), shape[batch + depth :])
 
 
 def _flat(scope: Scope, node: Node, x: str, places: Indices, rest: tuple[int, ...]) -> str:

@@ -42,7 +42,14 @@ def passes(op: Op, graph: Graph) -> bool:
         case Family.TRANSPOSE:
             perm = op.ints("perm")
             return (perm[0], *perm[-2:]) == (0, rank - 2, rank - 1)
-        case Family.CONV | Family.WINOGRAD | Family.POOL | Family.MATMUL | Family.LAYER_NORM:
+        case (
+            Family.CONV
+            | Family.WINOGRAD
+            | Family.POOL
+            | Family.MATMUL
+            | Family.LAYER_NORM
+            | Family.GATHER
+        ):
             return False
 
 
