@@ -136,15 +136,15 @@ class Tiling:
         whole = self._inside_full(axis, extent, size, full)
         if axis.dim not in tiles.rest:
             return whole
-        start = axis.scale * full * size + axis.offset
-        end = start + axis.scale * (self.rest[axis.dim] - 1) + axis.window
+        start = axis.scale * full * size // axis.per + axis.offset
+        end = start + (axis.scale * (self.rest[axis.dim] - 1) + axis.window) // axis.per
         last = np.maximum(np.minimum(end, extent) - np.maximum(start, 0), 0)
         return np.where(tiles.rest[axis.dim], last, whole)
 
     def _inside_full(self, axis: AxisMap, extent: int, size: Ints, full: Ints) -> Floats:
         """A sum over the few tiles that reach over an edge; the others are whole."""
-        span = axis.scale * (size - 1) + axis.window
-        step = axis.scale * size
+        span = (axis.scale * (size - 1) + axis.window) // axis.per
+        step = axis.scale * size // axis.per
         lost = np.zeros(self.n, dtype=np.int64)
         reach = -axis.offset
         tile = 0

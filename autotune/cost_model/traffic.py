@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.tiling import Floats, Tiles, Tiling
-from autotune.fusion.footprint import Footprint
+from autotune.fusion.footprint import AxisMap, Footprint
 from autotune.isa.table import ELEMENT_BYTES
 from autotune.schedule.table import Ints
 from autotune.targets.spec import HardwareSpec
@@ -92,17 +92,18 @@ def _axes(
             axes.append(_Axis(tiles.sizes[chunk[1]], extent, pitch, piece * pitch, hop))
         else:
             inside = tiling.inside(axis, extent, tiles)
-            grain = _grain(tiling, axis.dim, axis.scale, axis.offset) * pitch
+            grain = _grain(tiling, axis) * pitch
             axes.append(_Axis(inside, extent, pitch, grain, hop))
         dense *= extent
     return axes[::-1]
 
 
-def _grain(tiling: Tiling, dim: int | None, scale: int, offset: int) -> Ints | int:
+def _grain(tiling: Tiling, axis: AxisMap) -> Ints | int:
     """Elements that all beginnings of tiles along a dimension are multiples of; 0: all at 0."""
+    dim, offset = axis.dim, axis.offset
     if dim is None:
         return max(offset, 0)
-    steps = np.where(tiling.parts[dim] > 1, scale * tiling.size[dim], 0)
+    steps = np.where(tiling.parts[dim] > 1, axis.scale * tiling.size[dim] // axis.per, 0)
     grain: Ints = np.gcd(steps, abs(offset))
     return np.where(tiling.parts[dim] > 1, grain, max(offset, 0))
 
@@ -148,7 +149,7 @@ def _miss_rounds(
             deeper = tiling.parts[dim] > 1
             advance, depth = np.where(deeper, step, advance), np.where(deeper, 99, depth)
         elif axis.dim is not None:
-            step = axes[position].pitch_bytes * axis.scale * tiling.size[axis.dim]
+            step = axes[position].pitch_bytes * (axis.scale * tiling.size[axis.dim] // axis.per)
             deeper = tiling.position[axis.dim] > depth
             advance = np.where(deeper, step, advance)
             depth = np.where(deeper, tiling.position[axis.dim], depth)

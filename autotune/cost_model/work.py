@@ -20,7 +20,12 @@ from autotune.cost_model.operand_strides import (
     turned_conflict,
 )
 from autotune.cost_model.tiling import Floats, Tiles, Tiling
-from autotune.fusion.footprint import Footprint, input_footprint, is_depthwise
+from autotune.fusion.footprint import (
+    Footprint,
+    channels_per_group,
+    input_footprint,
+    is_depthwise,
+)
 from autotune.fusion.nest import Stage
 from autotune.graph.op import Family, OpKind
 from autotune.schedule.table import Ints
@@ -156,10 +161,11 @@ def _contraction(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec)
     out = [tiling.axis_size(axis, tiles.sizes) for axis in stage.footprint]
     piece = tiles.sizes[tiling.k_dim(stage.contraction)]
     if op.family is Family.CONV:
-        group, axes = op.int("group"), op.axes
+        axes, sizes = op.axes, channels_per_group(op, types)
         taps = math.prod(axes.taps(types[op.inputs[1]].shape))
-        m, n = out[axes.channel] // group, _product([*axes.sizes(out)])
-        k, repeats = piece * taps, out[axes.batch] * group
+        m = out[axes.channel] if sizes is None else sizes[1]
+        n = _product([*axes.sizes(out)])
+        k, repeats = piece * taps, out[axes.batch] * (out[axes.channel] // m)
     else:
         m, n, k, repeats = out[-2], out[-1], piece, _product(out[:-2])
     cycles = repeats * matrix_cycles(m, n, k, spec.matrix)

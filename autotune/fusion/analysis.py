@@ -9,6 +9,7 @@ from dataclasses import replace
 from autotune.fusion.footprint import (
     Footprint,
     axis_range,
+    channels_per_group,
     forced_dims,
     full,
     hull,
@@ -138,7 +139,7 @@ class _Builder:
                     "does that, from DRAM"
                 )
             footprint = list(self.footprints[op.output])
-            for d in forced_dims(op, self.types):
+            for d in self._whole(op):
                 extent = self.types[op.output].shape[d]
                 low, high = axis_range(footprint[d], self.root_shape)
                 if low < 0 or high > extent:
@@ -155,6 +156,16 @@ class _Builder:
                 known = self.footprints.get(x)
                 self.footprints[x] = need if known is None else hull(known, need, self.root_shape)
         return None
+
+    def _whole(self, op: Op) -> frozenset[int]:
+        """Output dimensions that are computed whole: the operator's own, and channels in groups
+        that the root's tiles do not lie on."""
+        channel = op.axes.channel
+        if channels_per_group(op, self.types) is None or (
+            self.footprints[op.output][channel].is_identity()
+        ):
+            return forced_dims(op, self.types)
+        return frozenset((channel,))
 
     def _winograd_neighbours(self) -> Rejection | None:
         """Its tiles begin at multiples of four of the result: what follows must keep every element

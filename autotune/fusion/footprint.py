@@ -20,9 +20,10 @@ from autotune.graph.winograd import KERNEL, TILE
 @dataclass(frozen=True, slots=True)
 class AxisMap:
     """The interval of one tensor dimension that a root tile ``[s, s + t)`` along root dimension
-    ``dim`` needs: it starts at ``scale·s + offset`` and has ``scale·(t − 1) + window`` elements.
-    With ``dim`` None it is fixed: starts at ``offset``, ``window`` elements. Of a scratch buffer,
-    ``per`` elements share one place, rounded up."""
+    ``dim`` needs: it starts at ``scale·s / per + offset`` and has ``(scale·(t − 1) + window) / per``
+    elements. With ``dim`` None it is fixed: starts at ``offset``, ``window`` elements. ``per`` is 1
+    but for groups of channels, whose tiles divide evenly, and scratch buffers, where sizes round up.
+    """
 
     dim: int | None
     scale: int
@@ -42,12 +43,18 @@ class AxisMap:
             self.dim,
             self.scale * stride,
             self.offset * stride - pad,
-            (self.window - 1) * stride + reach,
+            self.window * stride + self.per * (reach - stride),
+            self.per,
         )
+
+    def start(self, first: int) -> int:
+        """Where the interval of a root tile that begins at ``first`` begins, the offset left out."""
+        return self.scale * first // self.per
 
     def is_identity(self) -> bool:
         """Whether tiles of it partition the dimension exactly as tiles of the root do."""
-        return self.dim is not None and (self.scale, self.offset, self.window) == (1, 0, 1)
+        found = self.scale, self.offset, self.window, self.per
+        return self.dim is not None and found == (1, 0, 1, 1)
 
 
 Footprint = tuple[AxisMap, ...]
@@ -76,13 +83,11 @@ def forced_dims(op: Op, types: Mapping[str, TensorType]) -> frozenset[int]:
         case Family.RESHAPE:
             pairs = reshape_pairs(types[op.inputs[0]].shape, types[op.output].shape)
             return frozenset(range(rank)) - frozenset(out for _, out in pairs)
-        case Family.CONV:
-            grouped = op.int("group") > 1 and not is_depthwise(op, types)
-            return frozenset((op.axes.channel,)) if grouped else frozenset()
         case Family.REDUCE:
             return frozenset(op.ints("axes"))
         case (
-            Family.MATMUL
+            Family.CONV
+            | Family.MATMUL
             | Family.UNARY
             | Family.BINARY
             | Family.WINOGRAD
@@ -97,6 +102,15 @@ def forced_dims(op: Op, types: Mapping[str, TensorType]) -> frozenset[int]:
             return frozenset()
         case _:
             assert_never(op.family)
+
+
+def channels_per_group(op: Op, types: Mapping[str, TensorType]) -> tuple[int, int] | None:
+    """Input and output channels of a group of a convolution on the matrix unit; None if it has
+    but one group, or is no such thing."""
+    if op.family is not Family.CONV or op.int("group") == 1 or is_depthwise(op, types):
+        return None
+    weight, axes = types[op.inputs[1]].shape, op.axes
+    return weight[axes.in_channel], weight[axes.out_channel] // op.int("group")
 
 
 def is_depthwise(op: Op, types: Mapping[str, TensorType]) -> bool:
@@ -143,8 +157,18 @@ def _conv(op: Op, index: int, out: Footprint, types: Mapping[str, TensorType]) -
     if index == 1:
         return tuple(channels if d == axes.out_channel else full(n) for d, n in enumerate(weight))
     if not is_depthwise(op, types):
-        channels = full(types[op.inputs[0]].shape[axes.channel])
+        channels = _group_channels(op, channels, types)
     return axes.image(out[axes.batch], channels, _window(op, out, axes.taps(weight)))
+
+
+def _group_channels(op: Op, out: AxisMap, types: Mapping[str, TensorType]) -> AxisMap:
+    """The input's channels for a tile of whole groups of the output's, else all of them."""
+    sizes = channels_per_group(op, types)
+    if sizes is None or not out.is_identity():
+        return full(types[op.inputs[0]].shape[op.axes.channel])
+    common = math.gcd(*sizes)
+    taken, made = sizes[0] // common, sizes[1] // common
+    return AxisMap(out.dim, taken, 0, taken, made)
 
 
 def ragged(extent: int) -> int:
@@ -286,9 +310,10 @@ def hull(a: Footprint, b: Footprint, root_shape: tuple[int, ...]) -> Footprint:
 
 
 def _hull_axis(a: AxisMap, b: AxisMap, root_shape: tuple[int, ...]) -> AxisMap:
-    if (a.dim, a.scale) == (b.dim, b.scale):
+    if (a.dim, a.scale, a.per) == (b.dim, b.scale, b.per):
         low = min(a.offset, b.offset)
-        return AxisMap(a.dim, a.scale, low, max(a.offset + a.window, b.offset + b.window) - low)
+        reach = max(a.per * a.offset + a.window, b.per * b.offset + b.window)
+        return AxisMap(a.dim, a.scale, low, reach - a.per * low, a.per)
     (low_a, high_a), (low_b, high_b) = axis_range(a, root_shape), axis_range(b, root_shape)
     low = min(low_a, low_b)
     return AxisMap(None, 0, low, max(high_a, high_b) - low)
@@ -298,7 +323,7 @@ def axis_range(axis: AxisMap, root_shape: tuple[int, ...]) -> tuple[int, int]:
     """First and one-past-last coordinate over all tiles of the root."""
     if axis.dim is None:
         return axis.offset, axis.offset + axis.window
-    return axis.offset, axis.offset + axis.scale * (root_shape[axis.dim] - 1) + axis.window
+    return axis.offset, axis.offset + axis.size(root_shape)
 
 
 def elements(footprint: Footprint, tile: tuple[int, ...]) -> int:

@@ -3,14 +3,13 @@ of the root. Lowering, capacity checks and features all read this one analysis."
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
-from autotune.fusion.footprint import (
-    Footprint,
-)
+from autotune.fusion.footprint import Footprint, channels_per_group
 from autotune.graph.op import Family, Op, OpKind
 from autotune.graph.tensor import TensorType
 from autotune.graph.winograd import TILE
@@ -170,10 +169,14 @@ class Nest:
 
     @cached_property
     def _granules(self) -> Mapping[int, int]:
-        """Of root dimensions that Winograd's tiles cut."""
-        found = [stage for stage in self.stages if stage.op.family is Family.WINOGRAD]
-        axes = (stage.footprint[d] for stage in found for d in stage.op.axes.spatial)
-        return {axis.dim: TILE for axis in axes if axis.dim is not None}
+        """Of root dimensions that Winograd's tiles or groups of channels cut."""
+        found: dict[int, int] = {}
+        for stage in self.stages:
+            for d, granule in _cuts(stage.op, self.types):
+                dim = stage.footprint[d].dim
+                if dim is not None:
+                    found[dim] = math.lcm(found.get(dim, 1), granule)
+        return found
 
     def granule(self, dim: int) -> int:
         """What a tile along a root dimension must be a multiple of, unless it is the whole."""
@@ -183,6 +186,14 @@ class Nest:
     def loads(self) -> tuple[int, ...]:
         """Buffers that DMA fills."""
         return tuple(i for i, b in enumerate(self.buffers) if b.role is BufferRole.LOAD)
+
+
+def _cuts(op: Op, types: Mapping[str, TensorType]) -> tuple[tuple[int, int], ...]:
+    """Output dimensions of an operator with what tiles along them must be a multiple of."""
+    if op.family is Family.WINOGRAD:
+        return tuple((d, TILE) for d in op.axes.spatial)
+    sizes = channels_per_group(op, types)
+    return () if sizes is None else ((op.axes.channel, sizes[1]),)
 
 
 def _is_apart(footprint: Footprint, dim: int) -> bool:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import assert_never
 
+from autotune.fusion.footprint import channels_per_group
 from autotune.graph.axes import CHANNELS_LAST
 from autotune.graph.op import Family, Op, OpKind
 from autotune.graph.tensor import TensorType
@@ -147,11 +148,17 @@ def _conv(
         w.permute(axes.weight_order),
         op.ints("strides"),
         op.ints("dilations"),
-        op.int("group"),
+        _groups(op, types, result),
         _whole_rows(op, types, result),
         reduction,
         epilogue,
     )
+
+
+def _groups(op: Op, types: Mapping[str, TensorType], result: View) -> int:
+    """Groups of channels in a tile: it is made of whole ones."""
+    sizes = channels_per_group(op, types)
+    return 1 if sizes is None else result.sizes[op.axes.channel] // sizes[1]
 
 
 def _whole_rows(op: Op, types: Mapping[str, TensorType], result: View) -> bool:

@@ -59,8 +59,8 @@ def axis_origin(axis: AxisMap, segments: Segments) -> Origin:
     if axis.dim is None:
         return Origin(axis.offset, ())
     segment = segments[axis.dim]
-    terms = () if segment.level is None else ((segment.level, axis.scale * segment.size),)
-    return Origin(axis.scale * segment.start + axis.offset, terms)
+    terms = () if segment.level is None else ((segment.level, axis.start(segment.size)),)
+    return Origin(axis.start(segment.start) + axis.offset, terms)
 
 
 def axis_size(axis: AxisMap, segments: Segments) -> int:

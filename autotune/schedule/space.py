@@ -411,7 +411,8 @@ def loaded_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]
                 elements *= axis.window
             else:
                 count = tiles[:, axis.dim]
-                elements *= axis.scale * (shape[axis.dim] - count) + axis.window * count
+                whole = axis.scale * (shape[axis.dim] - count) + axis.window * count
+                elements *= whole / axis.per
         for d in range(len(shape)):
             if d not in buffer.dims:
                 elements *= np.where(position[:, d] <= level, tiles[:, d], 1)

@@ -1,0 +1,85 @@
+"""A grouped convolution is tiled by whole groups of channels, whatever the channels of a group."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lowering_case import SPEC
+from test_lower import run
+
+from autotune import api
+from autotune.errors import ScheduleError
+from autotune.fusion.analysis import analyse
+from autotune.fusion.group import Group
+from autotune.graph.builder import GraphBuilder
+from autotune.graph.graph import Graph
+from autotune.graph.op import OpKind as K
+from autotune.isa.table import Opcode
+from autotune.lowering.lower import lower
+from autotune.schedule.schedule import NestSchedule, Schedule
+from autotune.search.legality import legal_nests
+from drawn_graphs import schedules
+
+
+def grouped(groups: int, taken: int, made: int, around: bool = True) -> Graph:
+    """A 3×3 convolution of ``groups`` × ``taken`` to ``groups`` × ``made`` channels; with ``around`` an
+    operator before it and one behind."""
+    rng = np.random.default_rng(groups)
+    b = GraphBuilder("grouped")
+    x = b.input("x", (2, groups * taken, 7, 6))
+    weight = rng.standard_normal((groups * made, taken, 3, 3)).astype(np.float32)
+    bias = rng.standard_normal(groups * made).astype(np.float32)
+    y = b.add(
+        K.CONV,
+        b.add(K.TANH, x) if around else x,
+        b.constant(weight),
+        b.constant(bias),
+        strides=(1, 1),
+        pads=(1, 1, 1, 1),
+        dilations=(1, 1),
+        group=groups,
+    )
+    return b.build([b.add(K.TANH, y) if around else y])
+
+
+def whole(graph: Graph) -> Group:
+    return Group.from_graph(graph, [op.name for op in graph.ops])
+
+
+@pytest.mark.parametrize(("taken", "made"), [(3, 3), (4, 2), (2, 4), (2, 3), (1, 2)])
+def test_a_tile_holds_the_weights_and_inputs_of_its_groups_alone(taken: int, made: int) -> None:
+    graph = grouped(5, taken, made, around=False)
+    schedule = Schedule((NestSchedule((1, 2 * made, 7, 6), (0, 1, 2, 3), (taken,), buffers=1),))
+    program = lower(whole(graph), schedule, SPEC)
+    run(graph, program)
+    loads = [i for i in program.streams[0] if i.opcode is Opcode.LOAD]
+    sizes = {tuple(i.get(f"size{d}") for d in range(4)) for i in loads}
+    assert {size[1] for size in sizes if size[2:] == (7, 6)} <= {2 * taken, taken}
+    assert {size[0] for size in sizes if size[2:] == (3, 3)} <= {2 * made, made}
+
+
+def test_a_tile_that_cuts_a_group_is_refused() -> None:
+    schedule = Schedule((NestSchedule((1, 4, 7, 6), (0, 1, 2, 3), (2,), buffers=1),))
+    with pytest.raises(ScheduleError, match="tile: 4 along dimension 1 is no multiple of 3"):
+        lower(whole(grouped(4, 2, 3)), schedule, SPEC)
+
+
+@settings(max_examples=settings().max_examples)
+@given(st.data(), st.integers(2, 4), st.integers(1, 4), st.integers(1, 4))
+def test_any_schedule_equals_the_reference(
+    data: st.DataObject, groups: int, taken: int, made: int
+) -> None:
+    graph = grouped(groups, taken, made)
+    group = whole(graph)
+    run(graph, lower(group, data.draw(schedules(analyse(group))), SPEC))
+
+
+@pytest.mark.parametrize("name", ["light_bvlc_alexnet", "light_shufflenet"])
+def test_every_convolution_of_networks_with_groups_fits_a_small_machine(name: str) -> None:
+    spec = api.as_target("edge").spec
+    graph = api.load_network(name, layout=spec.layout)
+    for op in graph.ops:
+        group = Group.from_graph(graph, (op.name,))
+        assert group.is_view or legal_nests(group, spec) is not None, op.name
