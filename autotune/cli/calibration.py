@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from autotune.cli.console import emit, facts, progress, say
+from autotune.cli.console import emit, facts, progress, say, show
 from autotune.cli.options import (
     AccuracyOption,
     JsonOption,
@@ -66,6 +67,7 @@ def calibrate(
                 "known_before": result.knew,
                 "seconds": result.seconds,
                 "metrics": metrics,
+                "worst": [asdict(group) for group in result.worst],
             }
         )
         return
@@ -78,4 +80,9 @@ def calibrate(
             "held-out top-1 regret": f"{metrics['top1_regret']:.2%}",
             "interval coverage": f"{metrics['coverage']:.1%}  (of nominal 90 %)",
         }
+    )
+    show(
+        "groups that it is worst at",
+        ("operators", "network", "measured / predicted", "runs"),
+        [(" ".join(g.kinds), g.network, f"{g.factor:.2f}", str(g.runs)) for g in result.worst],
     )

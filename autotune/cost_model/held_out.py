@@ -29,6 +29,17 @@ WORKERS = 2
 
 
 @dataclass(frozen=True, slots=True)
+class Misjudged:
+    """A group of a network that was not trained on: it takes ``factor`` times its prediction, the
+    median over the ``runs`` that were measured of it."""
+
+    group_key: str
+    network: str
+    factor: float
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
 class HeldOut:
     """Predictions of every measurement [r] by trees of other folds: cycles, femtojoules, DRAM
     bytes; ``error`` is log(measured / predicted) cycles, ``scores`` its size over the predicted
@@ -57,6 +68,22 @@ class HeldOut:
             "n": float(len(data)),
             "networks": float(len(np.unique(data.networks))),
         }
+
+    def misjudged(self, data: Dataset, count: int) -> tuple[Misjudged, ...]:
+        """The ``count`` groups whose predictions are furthest off, either way, worst first."""
+        rows: dict[str, list[int]] = {}
+        for row, key in enumerate(data.keys.tolist()):
+            rows.setdefault(key, []).append(row)
+        found = [
+            Misjudged(
+                key,
+                str(data.networks[own[0]]),
+                float(np.exp(np.median(self.error[own]))),
+                len(own),
+            )
+            for key, own in rows.items()
+        ]
+        return tuple(sorted(found, key=lambda m: -abs(np.log(m.factor)))[:count])
 
 
 def hold_out(data: Dataset, fold: Ints, seed: int) -> HeldOut:

@@ -17,7 +17,7 @@ from autotune.cost_model.analysis import Analysis
 from autotune.cost_model.dataset import Measured, dataset
 from autotune.cost_model.energy import dynamic_energy, leak_per_cycle
 from autotune.cost_model.features import matrix_of
-from autotune.cost_model.held_out import hold_out
+from autotune.cost_model.held_out import Misjudged, hold_out
 from autotune.cost_model.model_file import pack, unpack
 from autotune.cost_model.training import (
     COVERAGE,
@@ -41,6 +41,8 @@ Floats = npt.NDArray[np.float64]
 
 MIN_RECORDS = 50
 """Fewer successful measurements than this give no model."""
+WORST = 5
+"""Groups that a training says it was worst at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +79,16 @@ class Learned:
 class CostModel:
     """Predicts what schedules cost on one machine. Immutable; usable from several threads."""
 
-    def __init__(self, spec: HardwareSpec, learned: Learned, metrics: Mapping[str, float]) -> None:
+    def __init__(
+        self,
+        spec: HardwareSpec,
+        learned: Learned,
+        metrics: Mapping[str, float],
+        misjudged: tuple[Misjudged, ...] = (),
+    ) -> None:
+        """``misjudged`` are the groups that it was worst at when it was trained; not stored."""
         self.spec = spec
+        self.misjudged = misjudged
         self._learned = learned
         self.metrics = dict(metrics)
 
@@ -108,7 +118,7 @@ class CostModel:
         ratios = train(data, np.ones(len(data), dtype=bool), seed)
         scale = boost_scale(data.x[data.main], held.error, seed)
         learned = Learned(ratios, scale, conformal_quantile(held.scores, COVERAGE))
-        return cls(spec, learned, held.metrics(data))
+        return cls(spec, learned, held.metrics(data), held.misjudged(data, WORST))
 
     def predict_nest(self, nest: Nest, table: ScheduleTable) -> Prediction:
         """Cycles of every schedule in a table."""

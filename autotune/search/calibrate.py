@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from autotune.cost_model.features import FEATURE_VERSION
 from autotune.cost_model.hpm import CostModel
+from autotune.fusion.group import Group
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.measure.runner import measure
@@ -38,9 +39,20 @@ def default_budget(target: Target) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class WorstGroup:
+    """A group that the model is worst at: its operators' kinds and network, and how many times its
+    held-out prediction it takes, the median of ``runs``."""
+
+    kinds: tuple[str, ...]
+    network: str
+    factor: float
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
 class CalibrationResult:
     """What a calibration did: measurements taken now (``failed`` of them without a cost), those of
-    the draw that the store ``knew``, the trained model and its metrics on networks not trained on."""
+    the draw that the store ``knew``, the trained model, its metrics on networks not trained on, and what it is worst at there."""
 
     metrics: Mapping[str, float]
     measured: int
@@ -48,6 +60,7 @@ class CalibrationResult:
     knew: int
     seconds: float
     model: CostModel
+    worst: tuple[WorstGroup, ...] = ()
 
 
 def calibrate(
@@ -90,10 +103,26 @@ def calibrate(
     finally:
         store.add(records)
     heard("train", 0, 1)
-    model = CostModel.fit(store.records(profile), target.spec, seed=seed)
+    known = store.records(profile)
+    model = CostModel.fit(known, target.spec, seed=seed)
     store.save_model(profile, model.to_bytes(), model.metrics, FEATURE_VERSION)
     heard("train", 1, 1)
-    return CalibrationResult(model.metrics, measured, failed, drawn.skipped, clock() - start, model)
+    return CalibrationResult(
+        model.metrics,
+        measured,
+        failed,
+        drawn.skipped,
+        clock() - start,
+        model,
+        tuple(_worst(model, known)),
+    )
+
+
+def _worst(model: CostModel, records: Sequence[Record]) -> Iterator[WorstGroup]:
+    texts = {record.group_key: record.group_json for record in records}
+    for group in model.misjudged:
+        kinds = tuple(op.kind.value for op in Group.from_json(texts[group.group_key]).ops)
+        yield WorstGroup(kinds, group.network, group.factor, group.runs)
 
 
 class _Drawn:

@@ -11,6 +11,7 @@ from measured import SPEC, Observation, drawn, observations
 
 from autotune.cost_model import model_file
 from autotune.cost_model.dataset import dataset
+from autotune.cost_model.held_out import HeldOut
 from autotune.cost_model.hpm import MIN_RECORDS, CostModel
 from autotune.errors import StoreError
 from autotune.schedule.space import enumerate_nest
@@ -100,3 +101,18 @@ def test_foreign_or_damaged_files_are_refused(
     monkeypatch.setattr(model_file, "FEATURE_VERSION", 999)
     with pytest.raises(StoreError, match="this version reads"):
         CostModel.from_bytes(blob, SPEC)
+
+
+def test_a_misjudged_group_is_the_one_whose_median_is_furthest_off() -> None:
+    data = dataset(list(observations(3, 40)), SPEC)
+    keys = data.keys.tolist()
+    error = np.full(len(data), 0.1)
+    worst, second = dict.fromkeys(keys[:1] + keys[-1:])
+    error[data.keys == worst] = -1.0
+    error[data.keys == second] = 0.5
+    nothing = np.zeros(len(data))
+    held = HeldOut(nothing, nothing, nothing, error, nothing, nothing, nothing)
+    found = held.misjudged(data, 2)
+    assert [m.group_key for m in found] == [worst, second]
+    assert [m.factor for m in found] == pytest.approx([np.exp(-1.0), np.exp(0.5)])
+    assert found[0].runs == keys.count(worst)

@@ -1,5 +1,7 @@
 """Calibration: draws legal candidates, continues where it was interrupted, trains."""
 
+import math
+
 import pytest
 from search_case import EDGE, calibrated, chain, residual
 
@@ -55,3 +57,16 @@ def test_a_record_says_what_was_measured_or_why_not() -> None:
     assert (record.created_at, record.network) == (7.0, candidate.network)
     failed = to_record(Failed(candidate, "too hot"), EDGE, "search")
     assert (failed.outcome, failed.reason, failed.cycles) == ("failed", "too hot", 0)
+
+
+def test_the_groups_it_is_worst_at_are_told_worst_first() -> None:
+    with Store.memory() as store:
+        result = calibrate(EDGE, budget=60, store=store, workers=1)
+        records = store.records(PROFILE)
+    sizes = [abs(math.log(group.factor)) for group in result.worst]
+    assert sizes == sorted(sizes, reverse=True)
+    assert 1 <= len(sizes) <= 5
+    for group in result.worst:
+        assert group.network in {record.network for record in records}
+        assert 1 <= group.runs <= 6
+        assert group.kinds
