@@ -277,6 +277,7 @@ RULES: dict[OpKind, Rule] = {
     OpKind.SLICE: _union,
     OpKind.PAD: _pad,
     OpKind.EXPAND: _union,
+    OpKind.GATHER: lambda op, given, shapes: given[0],
 }
 """What each kind makes of its inputs' intervals; a kind without a rule may make anything."""
 

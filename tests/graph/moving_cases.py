@@ -19,6 +19,7 @@ def f32(*values: float) -> np.ndarray:
 
 
 X4 = normal(2, 4, 7, 9)
+X5 = normal(2, 4, 5, 6, 7)
 NONE = np.zeros(0, np.float32)
 
 # operator, inputs, opset, constant positions, attributes
@@ -68,4 +69,12 @@ MOVING = [
     ("ConvTranspose", [X4, normal(4, 2, 3, 2)], 11, (1,), {"strides": [2, 1], "dilations": [2, 3]}),
     ("ConvTranspose", [X4, normal(4, 2, 3, 3)], 11, (1,), {"strides": [2, 2], "auto_pad": "SAME_UPPER"}),
     ("ConvTranspose", [normal(2, 4, 9), normal(4, 3, 3), normal(3)], 11, (), {"strides": [2], "pads": [1, 1]}),
+    ("Conv", [X5, normal(3, 4, 3, 2, 3), normal(3)], 11, (1, 2), {"strides": [2, 1, 2], "pads": [1, 0, 1, 2, 1, 0]}),
+    ("Conv", [X5, normal(6, 2, 2, 1, 3)], 11, (), {"group": 2, "dilations": [2, 1, 1], "auto_pad": "SAME_UPPER"}),
+    ("MaxPool", [X5], 12, (), {"kernel_shape": [3, 2, 3], "strides": [2, 1, 2], "dilations": [1, 2, 1]}),
+    ("MaxPool", [X5], 12, (), {"kernel_shape": [2, 2, 2], "strides": [2, 2, 2], "ceil_mode": 1}),
+    ("AveragePool", [X5], 19, (), {"kernel_shape": [3, 3, 3], "pads": [1, 1, 1, 1, 1, 1]}),
+    ("AveragePool", [X5], 19, (), {"kernel_shape": [3, 2, 2], "strides": [2, 2, 2], "pads": [1, 0, 0, 1, 0, 0], "count_include_pad": 1}),
+    ("AveragePool", [X4], 19, (), {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1], "count_include_pad": 1, "ceil_mode": 1}),
+    ("AveragePool", [normal(2, 3, 9)], 19, (), {"kernel_shape": [4], "strides": [3], "count_include_pad": 1, "ceil_mode": 1}),
 ]  # fmt: skip

@@ -6,7 +6,9 @@ import numpy as np
 
 from autotune.errors import ModelError
 from autotune.graph.onnx_ops.scope import Node, Scope, Translate
-from autotune.graph.onnx_ops.window import planar_input, window_attrs
+from autotune.graph.onnx_ops.volume import convolved_volume
+from autotune.graph.onnx_ops.window import VOLUME_RANK, planar_input
+from autotune.graph.onnx_ops.window_axes import window_of
 from autotune.graph.op import OpKind
 
 
@@ -18,7 +20,10 @@ def _conv(scope: Scope, node: Node) -> str:
         raise ModelError(
             f"{node.label}: kernel_shape {list(kernel)} differs from the weight {list(w_shape)}"
         )
-    attrs = window_attrs(node, x_shape, kernel).conv(node.int("group", 1))
+    window = window_of(node, x_shape, kernel)
+    if len(x_shape) == VOLUME_RANK:
+        return convolved_volume(scope, node, window)
+    attrs = window.planar().conv(node.int("group", 1))
     rest = (scope.tensor(node, 2),) if node.has_input(2) else ()
     if len(x_shape) == 4:
         return scope.result(node, OpKind.CONV, x, w, *rest, **attrs)

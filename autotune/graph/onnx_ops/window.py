@@ -1,11 +1,11 @@
-"""ONNX operators that slide a window: the poolings, LRN; and the window attributes Conv shares."""
+"""ONNX operators that slide a window: the poolings and LRN."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from autotune.errors import ModelError
+from autotune.graph.onnx_ops.rearrangement import padded
 from autotune.graph.onnx_ops.scope import Node, Scope, Translate
+from autotune.graph.onnx_ops.window_axes import Window, window_of
 from autotune.graph.op import AttrValue, OpKind
 from autotune.graph.shapes import MAX_SLIDING_RANK
 
@@ -13,68 +13,7 @@ CHANNEL_AXIS = 1
 """Of every tensor that ONNX slides a window over."""
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Two-dimensional window attributes with every default and ``auto_pad`` resolved."""
-
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    pads: tuple[int, ...]
-    dilations: tuple[int, ...]
-    widened: bool
-    """Whether ``ceil_mode`` added padding behind what the model declares."""
-
-    def conv(self, group: int) -> dict[str, AttrValue]:
-        """The attributes of a CONV operator."""
-        return {
-            "strides": self.strides,
-            "pads": self.pads,
-            "dilations": self.dilations,
-            "group": group,
-        }
-
-    def pool(self) -> dict[str, AttrValue]:
-        """The attributes of a MAX_POOL operator."""
-        return {
-            "kernel": self.kernel,
-            "strides": self.strides,
-            "pads": self.pads,
-            "dilations": self.dilations,
-        }
-
-
-def window_attrs(node: Node, x_shape: tuple[int, ...], kernel: tuple[int, ...]) -> Window:
-    """Read strides, pads, dilations, ``auto_pad`` and ``ceil_mode`` of a node over ``x_shape``.
-
-    A one-dimensional window (rank 3) comes back with a leading extent of 1.
-    """
-    axes = len(x_shape) - 2
-    if axes not in (1, 2):
-        raise ModelError(
-            f"{node.label}: {node.operator} over shape {list(x_shape)}: only one or two spatial "
-            "axes (rank 3 or 4) are supported"
-        )
-    strides = _per_axis(node, "strides", axes)
-    dilations = _per_axis(node, "dilations", axes)
-    if len(kernel) != axes or min(*kernel, *strides, *dilations) < 1:
-        raise ModelError(f"{node.label}: kernel, strides and dilations must be {axes} integers ≥ 1")
-    spans = tuple(d * (k - 1) + 1 for d, k in zip(dilations, kernel, strict=True))
-    before, after = _pads(node, x_shape[2:], spans, strides)
-    declared = after
-    if node.int("ceil_mode", 0):
-        after = tuple(
-            a + _ceil_extra(size, span, s, b, a)
-            for size, span, s, b, a in zip(x_shape[2:], spans, strides, before, after, strict=True)
-        )
-    lead = (1,) * (2 - axes)
-    none = (0,) * (2 - axes)
-    return Window(
-        kernel=(*lead, *kernel),
-        strides=(*lead, *strides),
-        pads=(*none, *before, *none, *after),
-        dilations=(*lead, *dilations),
-        widened=after != declared,
-    )
+PLANE_RANK, VOLUME_RANK = 4, 5
 
 
 def planar_input(scope: Scope, node: Node, tensor: str) -> str:
@@ -85,67 +24,51 @@ def planar_input(scope: Scope, node: Node, tensor: str) -> str:
     return scope.step(node, OpKind.RESHAPE, tensor, shape=(*shape[:2], 1, *shape[2:]))
 
 
-def _per_axis(node: Node, name: str, axes: int) -> tuple[int, ...]:
-    values = node.ints(name) or (1,) * axes
-    if len(values) != axes:
-        raise ModelError(f"{node.label}: {name} must hold {axes} integers, got {list(values)}")
-    return values
-
-
-def _pads(
-    node: Node, sizes: tuple[int, ...], spans: tuple[int, ...], strides: tuple[int, ...]
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    axes = len(sizes)
-    mode = node.text("auto_pad", "NOTSET")
-    if mode == "VALID":
-        return (0,) * axes, (0,) * axes
-    if mode in ("SAME_UPPER", "SAME_LOWER"):
-        total = tuple(
-            max(0, (-(-size // s) - 1) * s + span - size)
-            for size, span, s in zip(sizes, spans, strides, strict=True)
-        )
-        small = tuple(t // 2 for t in total)
-        large = tuple(t - h for t, h in zip(total, small, strict=True))
-        return (small, large) if mode == "SAME_UPPER" else (large, small)
-    pads = node.ints("pads") or (0,) * (2 * axes)
-    if mode != "NOTSET" or len(pads) != 2 * axes or min(pads) < 0:
-        raise ModelError(
-            f"{node.label}: auto_pad={mode}, pads={list(pads)}: expected {2 * axes} pads ≥ 0"
-        )
-    return pads[:axes], pads[axes:]
-
-
-def _ceil_extra(size: int, span: int, stride: int, before: int, after: int) -> int:
-    """Padding behind the input that lets floor mode give the output extent of ceil mode.
-
-    A last window that would start in the padding behind the input is dropped, as ONNX says.
-    """
-    room = size + before + after - span
-    positions = -(-room // stride) + 1
-    if (positions - 1) * stride >= size + before:
-        positions -= 1
-    return max(0, (positions - 1) * stride - room)
-
-
 def _pooled(scope: Scope, node: Node, kind: OpKind) -> str:
     kernel = node.ints("kernel_shape")
     if kernel is None:
         raise ModelError(f"{node.label}: {node.operator} has no kernel_shape")
     x = scope.tensor(node, 0)
-    window = window_attrs(node, scope.shape(x), kernel)
-    attrs = window.pool()
+    shape = scope.shape(x)
+    window = window_of(node, shape, kernel)
+    include = kind is OpKind.AVERAGE_POOL and node.int("count_include_pad", 0) != 0
+    if include and any(window.widened):
+        # what ceil_mode reaches beyond the padding is not counted: the padding is made, then not either
+        x = padded(scope, node, x, (0, 0, *window.before), (0, 0, *_declared(window)))
+        window, include = window.within_padding(), False
+    extra: dict[str, AttrValue] = {}
     if kind is OpKind.AVERAGE_POOL:
-        attrs["count_include_pad"] = int(node.int("count_include_pad", 0) != 0)
-        if window.widened and attrs["count_include_pad"]:
-            raise ModelError(
-                f"{node.label}: AveragePool with both ceil_mode and count_include_pad reaches past "
-                "the padding, which is not supported; export with ceil_mode=0"
-            )
-    if len(scope.shape(x)) == 4:
-        return scope.result(node, kind, x, **attrs)
-    y = scope.step(node, kind, planar_input(scope, node, x), **attrs)
+        extra = {"count_include_pad": int(include)}
+    if len(shape) == VOLUME_RANK:
+        return _pooled_volume(scope, node, kind, x, window, extra)
+    if len(shape) == PLANE_RANK:
+        return scope.result(node, kind, x, **window.pool(), **extra)
+    y = scope.step(node, kind, planar_input(scope, node, x), **window.planar().pool(), **extra)
     n, c, _, length = scope.shape(y)
     return scope.reshaped(node, y, (n, c, length))
+
+
+def _declared(window: Window) -> tuple[int, ...]:
+    return tuple(a - w for a, w in zip(window.after, window.widened, strict=True))
+
+
+def _pooled_volume(
+    scope: Scope, node: Node, kind: OpKind, x: str, window: Window, extra: dict[str, AttrValue]
+) -> str:
+    """Over rows and columns of every slice, then over slices: windows are boxes, so that maxima,
+    sums and counts of what lies inside separate."""
+    n, c, slices, rows, columns = scope.shape(x)
+    images = scope.step(node, OpKind.RESHAPE, x, shape=(n, c * slices, rows, columns))
+    flat = scope.step(node, kind, images, **window.part(slice(1, 3)).pool(), **extra)
+    _, _, rows, columns = scope.shape(flat)
+    pixels = scope.step(node, OpKind.RESHAPE, flat, shape=(n, c, slices, rows * columns))
+    deep = window.part(slice(0, 1))
+    upright = Window(
+        (*deep.kernel, 1), (*deep.strides, 1), (*deep.before, 0), (*deep.after, 0),
+        (*deep.dilations, 1), (*deep.widened, 0),
+    )  # fmt: skip
+    y = scope.step(node, kind, pixels, **upright.pool(), **extra)
+    return scope.reshaped(node, y, (n, c, scope.shape(y)[2], rows, columns))
 
 
 def _global_pooled(scope: Scope, node: Node, kind: OpKind) -> str:

@@ -76,6 +76,11 @@ def _passed_on(op: Op, graph: Graph) -> str | None:
             unchanged = op.ints("perm") == tuple(range(len(op.ints("perm"))))
         case OpKind.CONCAT:
             unchanged = len(op.inputs) == 1
+        case OpKind.SLICE:
+            kept = graph.shape(op.inputs[0]) == op.ints("sizes")
+            unchanged = kept and min(op.ints("steps"), default=1) > 0
+        case OpKind.PAD | OpKind.EXPAND:
+            unchanged = graph.shape(op.inputs[0]) == graph.shape(op.output)
         case OpKind.ADD | OpKind.SUB | OpKind.MUL | OpKind.DIV | OpKind.POW:
             return _other_operand(op, graph)
         case _:
