@@ -25,6 +25,21 @@ cdef int64_t *integers(object array, int64_t count, str name) except? NULL:
     return <int64_t *> cnp.PyArray_DATA(found)
 
 
+def addresses(arrays not None):
+    """Where the elements of several arrays begin, as int64: ``ndarray.ctypes`` takes two microseconds
+    for each."""
+    cdef cnp.npy_intp count = len(arrays)
+    cdef cnp.ndarray found = cnp.PyArray_EMPTY(1, &count, cnp.NPY_INT64, 0)
+    cdef int64_t *values = <int64_t *> cnp.PyArray_DATA(found)
+    cdef Py_ssize_t i
+    for i in range(count):
+        array = arrays[i]
+        if not cnp.PyArray_Check(array):
+            raise InputError(f"array {i} is a {type(array).__name__}; give an array")
+        values[i] = <int64_t> cnp.PyArray_DATA(<cnp.ndarray> array)
+    return found
+
+
 cdef class Plan:
     """Programs that run one after the other by one call.
 

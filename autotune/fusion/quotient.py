@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
 
 from autotune.errors import PlanError
 from autotune.graph.graph import Graph
+from autotune.graph.ordering import running_order
 
 
 class Quotient:
-    """Groups of a graph's operators and who reaches whom, as bit sets over operator positions.
+    """Groups of a graph's operators, who reads whom, and an order in which they can run.
 
     Starts from ``groups`` (default: every operator alone). ``merge`` joins two groups unless that
-    would close a cycle, so every group stays convex. Raises ``PlanError`` when the given groups do
+    would close a cycle, so every group stays convex. The order is kept while groups are merged, and
+    only what stands in it between two groups is looked at to merge them (Pearce and Kelly, "A
+    dynamic topological sort algorithm for directed acyclic graphs", ACM JEA 11, 2007): grouping
+    takes time in proportion to the network. Raises ``PlanError`` when the given groups do
     not cover the graph exactly once or depend on each other in a circle.
     """
 
     def __init__(self, graph: Graph, groups: Iterable[Sequence[str]] | None = None) -> None:
         self.graph = graph
-        self.position = {op.name: i for i, op in enumerate(graph.ops)}
+        self.position = graph.position
         self._home = [-1] * len(graph.ops)
-        self._mask: dict[int, int] = {}
+        self._members: dict[int, list[int]] = {}
         chosen = ((op.name,) for op in graph.ops) if groups is None else groups
         for index, names in enumerate(chosen):
             self._place(index, names)
@@ -29,14 +34,17 @@ class Quotient:
             raise PlanError(
                 f"{graph.name}: no group holds {', '.join(missing[:3])}; search it again"
             )
-        self._below: dict[int, int] = {}
-        self._above: dict[int, int] = {}
-        self._close()
+        self._readers: dict[int, set[int]] = {group: set() for group in self._members}
+        self._sources: dict[int, set[int]] = {group: set() for group in self._members}
+        self._connect()
+        order = _sorted(self._readers, self._sources)
+        if len(order) < len(self._members):
+            raise PlanError(f"{graph.name}: the groups depend on each other in a circle")
+        self._rank = {group: rank for rank, group in enumerate(order)}
 
     def _place(self, index: int, names: Sequence[str]) -> None:
         if not names:
             raise PlanError(f"{self.graph.name}: a group without operators; search it again")
-        mask = 0
         for name in names:
             at = self.position.get(name)
             if at is None:
@@ -46,27 +54,16 @@ class Quotient:
             if self._home[at] >= 0:
                 raise PlanError(f"{self.graph.name}: {name} stands in two groups; search it again")
             self._home[at] = index
-            mask |= 1 << at
-        self._mask[index] = mask
+        self._members[index] = sorted(self.position[name] for name in names)
 
-    def _close(self) -> None:
-        """Reachability between groups, by repeated removal of groups without open readers."""
-        readers: dict[int, set[int]] = {group: set() for group in self._mask}
-        sources: dict[int, set[int]] = {group: set() for group in self._mask}
-        for op in self.graph.ops:
-            home = self._home[self.position[op.name]]
+    def _connect(self) -> None:
+        for at, op in enumerate(self.graph.ops):
+            home = self._home[at]
             for user in self.graph.consumers[op.output]:
                 other = self._home[self.position[user.name]]
                 if other != home:
-                    readers[home].add(other)
-                    sources[other].add(home)
-        order = _sorted(readers, sources)
-        if len(order) < len(self._mask):
-            raise PlanError(f"{self.graph.name}: the groups depend on each other in a circle")
-        for group in reversed(order):
-            self._below[group] = _union(self._mask[r] | self._below[r] for r in readers[group])
-        for group in order:
-            self._above[group] = _union(self._mask[s] | self._above[s] for s in sources[group])
+                    self._readers[home].add(other)
+                    self._sources[other].add(home)
 
     def home(self, name: str) -> int:
         """The group that holds an operator."""
@@ -74,66 +71,70 @@ class Quotient:
 
     def names(self, group: int) -> tuple[str, ...]:
         """Operators of a group, in the graph's order."""
-        return self._names(self._mask[group])
+        return self._names(self._members[group])
 
     def together(self, first: int, second: int) -> tuple[str, ...]:
         """Operators of two groups, in the graph's order."""
-        return self._names(self._mask[first] | self._mask[second])
+        return self._names(heapq.merge(self._members[first], self._members[second]))
 
-    def _names(self, mask: int) -> tuple[str, ...]:
+    def _names(self, positions: Iterable[int]) -> tuple[str, ...]:
         ops = self.graph.ops
-        found = []
-        while mask:
-            low = mask & -mask
-            found.append(ops[low.bit_length() - 1].name)
-            mask ^= low
-        return tuple(found)
+        return tuple(ops[at].name for at in positions)
 
     def may_merge(self, first: int, second: int) -> bool:
         """Whether two different groups can become one without a cycle through a third."""
         if first == second:
             return False
-        between = (self._below[first] | self._below[second]) & (
-            self._above[first] | self._above[second]
-        )
-        return not between & ~(self._mask[first] | self._mask[second])
+        early, late = sorted((first, second), key=self._rank.__getitem__)
+        return self._between(early, late, self._readers) is not None
+
+    def _between(
+        self, start: int, goal: int, neighbours: Mapping[int, set[int]]
+    ) -> set[int] | None:
+        """The groups that ``start`` leads to and that stand before ``goal`` in the order, or behind
+        it when going back; None when one of them leads to ``goal``."""
+        low, high = sorted((self._rank[start], self._rank[goal]))
+        found: set[int] = set()
+        waiting = [group for group in neighbours[start] if group != goal]
+        while waiting:
+            group = waiting.pop()
+            if group == goal:
+                return None
+            if group not in found and low < self._rank[group] < high:
+                found.add(group)
+                waiting += neighbours[group]
+        return found
 
     def merge(self, first: int, second: int) -> int:
         """Join two groups that ``may_merge`` allows; returns the group that holds both."""
-        assert self.may_merge(first, second)
-        mask = self._mask[first] | self._mask.pop(second)
-        below = (self._below[first] | self._below.pop(second)) & ~mask
-        above = (self._above[first] | self._above.pop(second)) & ~mask
-        for at in range(len(self._home)):
-            if self._home[at] == second:
-                self._home[at] = first
-        self._mask[first], self._below[first], self._above[first] = mask, below, above
-        for group, members in self._mask.items():
-            if members & above:
-                self._below[group] |= below | mask
-            elif members & below:
-                self._above[group] |= above | mask
+        early, late = sorted((first, second), key=self._rank.__getitem__)
+        behind = self._between(early, late, self._readers)
+        before = self._between(late, early, self._sources)
+        assert behind is not None and before is not None, "no groups to merge"
+        ranks = sorted(self._rank[group] for group in {early, late, *behind, *before})
+        order = [*self._ordered(before), first, *self._ordered(behind)]
+        for at in self._members[second]:
+            self._home[at] = first
+        self._members[first] = list(heapq.merge(self._members[first], self._members.pop(second)))
+        del self._rank[second]
+        self._rank.update(zip(order, ranks, strict=False))
+        for there, back in ((self._readers, self._sources), (self._sources, self._readers)):
+            for group in there.pop(second):
+                back[group].discard(second)
+                if group != first:
+                    back[group].add(first)
+                    there[first].add(group)
         return first
+
+    def _ordered(self, groups: Iterable[int]) -> list[int]:
+        return sorted(groups, key=self._rank.__getitem__)
 
     def groups(self) -> tuple[tuple[str, ...], ...]:
         """All groups in an order in which they can run; of those ready, the earliest first."""
-        waiting = dict(self._mask)
-        done = 0
-        found: list[tuple[str, ...]] = []
-        while waiting:
-            ready = (g for g in waiting if not self._above[g] & ~done)
-            group = min(ready, key=lambda g: waiting[g] & -waiting[g])
-            mask = waiting.pop(group)
-            done |= mask
-            found.append(self._names(mask))
-        return tuple(found)
-
-
-def _union(masks: Iterable[int]) -> int:
-    total = 0
-    for mask in masks:
-        total |= mask
-    return total
+        early = sorted(self._members, key=lambda group: self._members[group][0])
+        place = {group: i for i, group in enumerate(early)}
+        order = running_order([{place[s] for s in self._sources[group]} for group in early])
+        return tuple(self.names(early[i]) for i in order)
 
 
 def _sorted(readers: dict[int, set[int]], sources: dict[int, set[int]]) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple, Self
 
 from autotune.errors import ProgramError
@@ -121,22 +122,45 @@ class View(NamedTuple):
             raise ProgramError(
                 f"operand {name} depends on {len(self.terms)} loops; an address holds {MAX_TERMS}"
             )
-        fields = {f"{name}_base": self.storage.base + self.offset}
-        for i, (level, step) in enumerate(self.terms):
-            fields[f"{name}_step{i}"] = step
-            fields[f"{name}_level{i}"] = level
-        if self.storage.turn != NO_LEVEL:
-            fields[f"{name}_slot"] = self.storage.slot
-            fields[f"{name}_turn"] = self.storage.turn
+        storage, names = self.storage, _address_names(name)
+        fields = {names.base: storage.base + self.offset}
+        for (step_name, level_name), (level, step) in zip(names.terms, self.terms, strict=False):
+            fields[step_name] = step
+            fields[level_name] = level
+        if storage.turn != NO_LEVEL:
+            fields[names.slot] = storage.slot
+            fields[names.turn] = storage.turn
         return fields
 
     def operand(self, name: str) -> dict[str, int]:
         """Address and stride fields of operand ``name``."""
         fields = self.address(name)
-        for d, stride in enumerate(self.strides):
+        for stride_name, stride in zip(_address_names(name).strides, self.strides, strict=False):
             if stride:
-                fields[f"{name}_stride{d}"] = stride
+                fields[stride_name] = stride
         return fields
+
+
+class _AddressNames(NamedTuple):
+    """Names of an operand's fields, (step, level) of each term together."""
+
+    base: str
+    slot: str
+    turn: str
+    terms: tuple[tuple[str, str], ...]
+    strides: tuple[str, ...]
+
+
+@cache
+def _address_names(name: str) -> _AddressNames:
+    """Of one operand: written once, as a program names thousands of operands."""
+    return _AddressNames(
+        f"{name}_base",
+        f"{name}_slot",
+        f"{name}_turn",
+        tuple((f"{name}_step{i}", f"{name}_level{i}") for i in range(MAX_TERMS)),
+        tuple(f"{name}_stride{d}" for d in range(MAX_RANK)),
+    )
 
 
 def row_major(sizes: Sequence[int]) -> tuple[int, ...]:

@@ -11,10 +11,9 @@ Program order satisfies every edge, hence the result cannot deadlock.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from operator import itemgetter
-from typing import NamedTuple
 
 from autotune.errors import ScheduleError
 from autotune.isa.program import Instruction
@@ -25,25 +24,14 @@ _SLOTS = 3
 """Semaphores that fit into an instruction's own wait or signal fields."""
 
 
-class Edge(NamedTuple):
-    """``target`` of unit ``taker`` waits for ``source`` of unit ``giver``, ``distance`` iterations
-    of the body before (0: the same one). Positions are item numbers in the body."""
+Edge = tuple[int, Unit, int, Unit, int]
+"""Source item, its unit (the giver), target item, its unit (the taker), and distance: the target
+waits for the source that many iterations of the body before (0: in the same one). Positions are item
+numbers in the body. Plain tuples, as a program has thousands: making a named one takes longer than
+all that is done with it."""
 
-    source: int
-    giver: Unit
-    target: int
-    taker: Unit
-    distance: int
-
-
-class Access(NamedTuple):
-    """One item's use of a storage by one unit."""
-
-    item: int
-    unit: Unit
-    writes: bool
-    turns: int
-
+Access = tuple[int, Unit, bool, int]
+"""One item's use of a storage by one unit: item, unit, whether it writes, and levels it turns by."""
 
 Uses = dict[tuple[int, Unit], tuple[bool, int]]
 """(storage, unit) to whether the unit writes it, and the set of levels it turns by, one bit each."""
@@ -90,22 +78,24 @@ class Synchroniser:
     def _body(self, body: tuple[Node, ...], level: int | None) -> None:
         waits: dict[int, list[tuple[Unit, int]]] = defaultdict(list)
         signals: dict[int, list[tuple[Unit, int]]] = defaultdict(list)
-        for edge in _edges([self._uses_of(node) for node in body], level):
-            semaphore = self._semaphore(edge.distance)
-            signals[edge.source].append((edge.giver, semaphore))
-            waits[edge.target].append((edge.taker, semaphore))
+        for source, giver, target, taker, distance in _edges(
+            [self._uses_of(node) for node in body], level
+        ):
+            semaphore = self._semaphore(distance)
+            signals[source].append((giver, semaphore))
+            waits[target].append((taker, semaphore))
         for item, node in enumerate(body):
-            if isinstance(node, Leaf):
-                self._leaf(node, [s for _, s in waits[item]], [s for _, s in signals[item]])
+            waiting, giving = waits.get(item, []), signals.get(item, [])
+            if isinstance(node, Block):
+                self._loop(node, waiting, giving)
+            elif waiting or giving:
+                self._leaf(node, [s for _, s in waiting], [s for _, s in giving])
             else:
-                self._loop(node, waits[item], signals[item])
+                self.out.append(node.instruction)
 
     def _leaf(self, leaf: Leaf, waits: list[int], signals: list[int]) -> None:
         for semaphore in waits[_SLOTS:]:
             self._control(Opcode.WAIT, leaf.unit, semaphore)
-        if not waits and not signals:
-            self.out.append(leaf.instruction)
-            return
         values = list(leaf.instruction.values)
         for i, semaphore in enumerate(waits[:_SLOTS]):
             values[1 + i] = semaphore
@@ -159,58 +149,58 @@ def _units(node: Node) -> set[Unit]:
 
 
 def _edges(items: Sequence[Uses], level: int | None) -> list[Edge]:
-    accesses: dict[int, list[Access]] = defaultdict(list)
-    users: dict[int, set[Unit]] = defaultdict(set)
+    accesses: dict[int, list[Access]] = {}
     for item, uses in enumerate(items):
         for (storage, unit), (writes, turns) in uses.items():
-            accesses[storage].append(Access(item, unit, writes, turns))
-            users[storage].add(unit)
+            found = accesses.get(storage)
+            if found is None:
+                accesses[storage] = [(item, unit, writes, turns)]
+            else:
+                found.append((item, unit, writes, turns))
     edges: set[Edge] = set()
-    for storage, found in accesses.items():
-        if len(users[storage]) == 1 or found[0].item == found[-1].item:
+    for found in accesses.values():
+        first, unit, _, _ = found[0]
+        if found[-1][0] == first or all(access[1] is unit for access in found):
             continue
         distance = 0
         if level is not None:
-            distance = 2 if all(access.turns == 1 << level for access in found) else 1
-        edges.update(_conflicts(found, distance))
-    return _strictest(edges)
+            distance = 2 if all(access[3] == 1 << level for access in found) else 1
+        _add_conflicts(edges, found, distance)
+    return _strictest(edges) if edges else []
 
 
-def _conflicts(accesses: list[Access], distance: int) -> Iterator[Edge]:
+def _add_conflicts(edges: set[Edge], accesses: list[Access], distance: int) -> None:
     """Edges into every access of one storage: from the last conflicting access of each other unit.
     A write conflicts with all accesses, a read with writes."""
-    last, last_write = _last(accesses)
+    last, last_write = _last(accesses) if distance else ({}, {})
     start = 0
     before: dict[Unit, int] = {}
     before_write: dict[Unit, int] = {}
-    for access in accesses:
-        while accesses[start].item < access.item:
-            _pass(accesses[start], before, before_write)
+    for item, unit, writes, _ in accesses:
+        while accesses[start][0] < item:
+            source, giver, wrote, _ = accesses[start]
+            before[giver] = source
+            if wrote:
+                before_write[giver] = source
             start += 1
-        earlier = before if access.writes else before_write
-        for unit, item in earlier.items():
-            if unit is not access.unit:
-                yield Edge(item, unit, access.item, access.unit, 0)
-        if not distance:
-            continue
-        for unit, item in (last if access.writes else last_write).items():
-            if unit is not access.unit and unit not in earlier:
-                yield Edge(item, unit, access.item, access.unit, distance)
+        earlier = before if writes else before_write
+        for giver, source in earlier.items():
+            if giver is not unit:
+                edges.add((source, giver, item, unit, 0))
+        for giver, source in (last if writes else last_write).items():
+            if giver is not unit and giver not in earlier:
+                edges.add((source, giver, item, unit, distance))
 
 
 def _last(accesses: list[Access]) -> tuple[dict[Unit, int], dict[Unit, int]]:
     """By unit, the item of its last access and of its last write."""
     last: dict[Unit, int] = {}
     last_write: dict[Unit, int] = {}
-    for access in accesses:
-        _pass(access, last, last_write)
+    for item, unit, writes, _ in accesses:
+        last[unit] = item
+        if writes:
+            last_write[unit] = item
     return last, last_write
-
-
-def _pass(access: Access, last: dict[Unit, int], last_write: dict[Unit, int]) -> None:
-    last[access.unit] = access.item
-    if access.writes:
-        last_write[access.unit] = access.item
 
 
 def _strictest(edges: set[Edge]) -> list[Edge]:
@@ -218,7 +208,7 @@ def _strictest(edges: set[Edge]) -> list[Edge]:
     earlier, ends no later and reaches back no further."""
     best: dict[tuple[Unit, Unit, int], int] = {}
     kept = []
-    for edge in sorted(edges, key=lambda e: (e.target, -e.source, e.distance)):
+    for edge in sorted(edges, key=lambda e: (e[2], -e[0], e[4])):
         source, giver, _, taker, distance = edge
         if best.get((giver, taker, distance), -1) >= source:
             continue

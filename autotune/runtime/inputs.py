@@ -21,7 +21,8 @@ def checked_inputs(graph: Graph, arrays: Mapping[str, npt.NDArray[np.generic]]) 
     """
     if len(arrays) != len(graph.inputs) or not all(map(arrays.__contains__, graph.inputs)):
         raise _misnamed(graph, arrays)
-    return {name: _checked(graph, name, arrays[name]) for name in graph.inputs}
+    types = graph.types
+    return {name: _checked(graph, name, arrays[name], types[name].shape) for name in graph.inputs}
 
 
 def _misnamed(graph: Graph, arrays: Mapping[str, npt.NDArray[np.generic]]) -> InputError:
@@ -33,8 +34,19 @@ def _misnamed(graph: Graph, arrays: Mapping[str, npt.NDArray[np.generic]]) -> In
     return InputError(f"{graph.name}: input {missing[0]!r} is missing; the network takes {wanted}")
 
 
-def _checked(graph: Graph, name: str, value: npt.NDArray[np.generic]) -> Array:
-    array, shape = np.asarray(value), graph.shape(name)
+def _checked(
+    graph: Graph, name: str, value: npt.NDArray[np.generic], shape: tuple[int, ...]
+) -> Array:
+    if type(value) is np.ndarray and value.dtype is FLOAT32 and value.shape == shape:
+        array = value  # as nearly always: a small network takes a few microseconds
+    else:
+        array = _fitting(graph, name, np.asarray(value), shape)
+    return cast(Array, array if array.flags.c_contiguous else np.ascontiguousarray(array))
+
+
+def _fitting(
+    graph: Graph, name: str, array: npt.NDArray[np.generic], shape: tuple[int, ...]
+) -> npt.NDArray[np.generic]:
     if array.dtype != FLOAT32:
         raise InputError(
             f"{graph.name}: input {name!r} is {array.dtype}, expected float32; convert it with "
@@ -44,4 +56,4 @@ def _checked(graph: Graph, name: str, value: npt.NDArray[np.generic]) -> Array:
         raise InputError(
             f"{graph.name}: input {name!r} has shape {list(array.shape)}, expected {list(shape)}"
         )
-    return cast(Array, array if array.flags.c_contiguous else np.ascontiguousarray(array))
+    return array

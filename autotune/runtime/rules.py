@@ -11,11 +11,17 @@ from autotune.schedule.schedule import Schedule
 from autotune.search.by_rule import rule_schedule
 from autotune.targets.spec import HardwareSpec
 
+Schedules = dict[str, Schedule | None]
+"""Schedules by the key of their group on one machine; None where none fits."""
 
-def ruled_choices(graph: Graph, spec: HardwareSpec) -> tuple[Choice, ...]:
+
+def ruled_choices(
+    graph: Graph, spec: HardwareSpec, known: Schedules | None = None
+) -> tuple[Choice, ...]:
     """The greedy partition, with blocks around softmax where intermediates stay in cache (no unit
-    loads ahead there: one buffer), and default schedules; groups of equal structure get equal ones."""
-    schedules: dict[str, Schedule | None] = {}
+    loads ahead there: one buffer), and default schedules; groups of equal structure get equal ones.
+    Those ``known`` already are taken, and others added to them."""
+    schedules = {} if known is None else known
 
     def schedule(group: Group) -> Schedule | None:
         if group.key not in schedules:

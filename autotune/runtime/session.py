@@ -18,6 +18,7 @@ from autotune.runtime.border import Border
 from autotune.runtime.choice import Choice
 from autotune.runtime.event import Event
 from autotune.runtime.execution import RunTrace, execute
+from autotune.runtime.kept_schedules import kept_schedules
 from autotune.runtime.learning import OnlineOptions, annotated
 from autotune.runtime.native_table import prepared, runs_by_rule
 from autotune.runtime.opening import (
@@ -127,7 +128,8 @@ class Session:
     ) -> tuple[tuple[Choice, ...], Objective]:
         plan = found.plan
         if plan is None and model is None:
-            return ruled_choices(self.graph, self.target.spec), Objective.LATENCY
+            with kept_schedules(self.target.spec) as known:
+                return ruled_choices(self.graph, self.target.spec, known), Objective.LATENCY
         if plan is None:
             assert model is not None and store is not None
             from autotune.runtime.planning import plan_network  # it searches

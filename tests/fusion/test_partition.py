@@ -215,3 +215,30 @@ def test_large_chains_are_partitioned() -> None:
     rng = np.random.default_rng(0)
     fused = [edge for edge in edges(graph) if rng.random() < 0.5]
     assert len(Partition.from_edges(graph, fused).groups) == 200 - len(fused)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_any_merges_that_are_allowed_keep_the_groups_in_a_running_order(
+    data: st.DataObject,
+) -> None:
+    graph = data.draw(graphs(max_ops=10))
+    quotient = Quotient(graph)
+    groups = {quotient.home(op.name) for op in graph.ops}
+    for _ in range(data.draw(st.integers(0, 8))):
+        first, second = (data.draw(st.sampled_from(sorted(groups))) for _ in range(2))
+        if first == second:
+            continue
+        joint = set(quotient.together(first, second))
+        rest = [set(names) for names in quotient.groups() if not joint & set(names)]
+        merged = nx.quotient_graph(graph.digraph, [joint, *rest])
+        allowed = nx.is_directed_acyclic_graph(merged)
+        assert quotient.may_merge(first, second) == allowed
+        if allowed:
+            groups.discard({first, second}.difference({quotient.merge(first, second)}).pop())
+    done: set[str] = set()
+    for names in quotient.groups():
+        outside = {p for name in names for p in graph.predecessors(name)} - set(names)
+        assert outside <= done
+        done |= set(names)
+    assert quotient.groups() == Quotient(graph, quotient.groups()).groups()

@@ -36,7 +36,9 @@ class Identities:
         notes: list[Note] = []
         producer: dict[str, Op] = {}
         for op in graph.ops:
-            read = replace(op, inputs=tuple(alias.get(x, x) for x in op.inputs))
+            read = op
+            if not alias.keys().isdisjoint(op.inputs):
+                read = replace(op, inputs=tuple([alias.get(x, x) for x in op.inputs]))
             merged = _merged(read, producer)
             same = _passed_on(merged, graph)
             if same is not None and (
@@ -107,6 +109,8 @@ def _renamable(tensor: str, graph: Graph, alias: Mapping[str, str]) -> bool:
 
 
 def _renamed(op: Op, names: Mapping[str, str]) -> Op:
+    if op.output not in names and names.keys().isdisjoint(op.inputs):
+        return op
     return replace(
         op,
         inputs=tuple(names.get(x, x) for x in op.inputs),

@@ -5,7 +5,6 @@ Recipe → IR → object code (``object_code``, in several threads) → ``object
 
 from __future__ import annotations
 
-import importlib.metadata
 import itertools
 import os
 import threading
@@ -162,9 +161,10 @@ class Compiler:
 
 def _versions() -> str:
     """Of llvmlite and of the LLVM in it."""
+    import llvmlite
     import llvmlite.binding as llvm
 
-    return f"{importlib.metadata.version('llvmlite')} {llvm.llvm_version_info}"
+    return f"{llvmlite.__version__} {llvm.llvm_version_info}"
 
 
 def _cores() -> int:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.isa.program import Program, Role
-from autotune.kernels.native import NOWHERE, Plan, ThreadPool
+from autotune.kernels.native import NOWHERE, Plan, ThreadPool, addresses
 from autotune.targets.native.arena import ALIGNMENT_BYTES, Arena, Lifetime, placed
 from autotune.targets.native.compiler import Compiler
 from autotune.targets.native.loader import Bound, Linked, link, populated_floats
@@ -75,7 +75,7 @@ class Executable:
         ]
         self._plan = Plan(programs, pool, (linked, self._dense))
         self._memory = populated_floats(self.arena.size_bytes // 4 + ALIGNMENT_BYTES)
-        self._memory_address = self._memory.ctypes.data
+        self._inputs = network.inputs
         self._made = [(x, OutputMemory(network.shapes[x])) for x in self._direct]
         self._only_made = tuple(network.outputs) == self._direct
         self.part_count = len(network.parts)
@@ -104,14 +104,13 @@ class Executable:
         """Run once: C-contiguous float32 arrays of the inputs' shapes by name to outputs by name,
         none of which shares memory with what was given. ``nanoseconds`` gets the time of each part.
         """
-        network = self._network
         made = {x: memory.array() for x, memory in self._made}
-        arrays = [*(inputs[x] for x in network.inputs), *made.values()]
-        pointers = [self._memory_address, *[array.ctypes.data for array in arrays]]
-        self._plan.run(np.array(pointers, np.int64), None, nanoseconds)
+        arrays = [self._memory, *[inputs[x] for x in self._inputs], *made.values()]
+        self._plan.run(addresses(arrays), None, nanoseconds)
         if self._only_made:
             return made
-        return {x: made[x] if x in made else self._copied(x, inputs, made) for x in network.outputs}
+        outputs = self._network.outputs
+        return {x: made[x] if x in made else self._copied(x, inputs, made) for x in outputs}
 
     def _copied(
         self, name: str, inputs: Mapping[str, Floats], made: Mapping[str, Floats]

@@ -16,6 +16,7 @@ from step_tables import NULL, Number, Operand, Tables
 
 from autotune.errors import InputError, ProgramError
 from autotune.isa.table import PARAMETERS
+from autotune.kernels import native
 from autotune.kernels.native import (
     CASE,
     END,
@@ -449,3 +450,11 @@ def test_pools_end_with_their_last_plan() -> None:
             return
         pause.wait(0.01)
     pytest.fail("the pool's threads still run")
+
+
+def test_addresses_are_those_that_numpy_tells() -> None:
+    arrays = [np.zeros((3, 5), np.float32), np.zeros(7, np.int64)[2:], np.zeros(0, np.float32)]
+    assert native.addresses(arrays).tolist() == [array.ctypes.data for array in arrays]
+    assert native.addresses([]).dtype == np.int64
+    with pytest.raises(InputError, match="array 1 is a list"):
+        native.addresses([arrays[0], [1.0]])

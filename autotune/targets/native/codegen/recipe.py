@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import assert_never
 
 from autotune.isa import functions
-from autotune.targets.native.codegen.elementwise import elementwise
 from autotune.targets.native.codegen.gemm import gemm
 from autotune.targets.native.codegen.gemm_shape import GemmShape
 from autotune.targets.native.codegen.micro_kernel import MicroKernel
@@ -37,6 +36,9 @@ class Recipe:
             case GemmShape():
                 return gemm(self.constants, self.isa)
             case VectorRun():
+                # with all its functions it takes longer to import than most networks' code to load
+                from autotune.targets.native.codegen.elementwise import elementwise
+
                 return elementwise(self.constants, self.isa)
             case RowRun():
                 return rows(self.constants, self.isa)

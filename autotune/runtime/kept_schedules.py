@@ -1,0 +1,64 @@
+"""Schedules by rule, on disk between processes: finding them takes longer than anything else that
+loading a network does."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import autotune.fusion
+import autotune.schedule
+from autotune.errors import ScheduleError
+from autotune.graph import axes, op, shapes
+from autotune.home import cache_folder
+from autotune.runtime.rules import Schedules
+from autotune.schedule.schedule import Schedule
+from autotune.search import by_rule, legality
+from autotune.targets import spec as spec_module
+from autotune.targets.native.object_cache import ObjectCache
+from autotune.targets.spec import HardwareSpec
+
+MOST_GROUPS = 4096
+"""Kept for a machine; those that came first go first."""
+
+
+@contextmanager
+def kept_schedules(spec: HardwareSpec, folder: Path | None = None) -> Iterator[Schedules]:
+    """What is known of a machine, for ``ruled_choices`` to add to; what it adds is kept. None in
+    ``folder`` means the user's cache."""
+    cache = ObjectCache(cache_folder() / "schedules" if folder is None else folder)
+    key = f"schedules by rule\n{spec.profile_id}\n{_sources_version()}"
+    known = _read(cache.load(key))
+    before = len(known)
+    yield known
+    if len(known) > before:
+        everything = {**_read(cache.load(key)), **known}  # another process may have added too
+        cache.store(key, _written(everything))
+
+
+def _written(schedules: Schedules) -> bytes:
+    newest = list(schedules.items())[-MOST_GROUPS:]
+    rows = {key: None if found is None else found.to_json() for key, found in newest}
+    return json.dumps(rows).encode()
+
+
+def _read(content: bytes | None) -> Schedules:
+    """Nothing where there is nothing, or what nobody here wrote."""
+    try:
+        rows = {} if content is None else json.loads(content)
+        return {k: None if text is None else Schedule.from_json(text) for k, text in rows.items()}
+    except (ValueError, AttributeError, ScheduleError):
+        return {}
+
+
+@cache
+def _sources_version() -> str:
+    """Of all that decides a schedule: a hash of its sources, so that no other rule's is taken."""
+    packages = [Path(path) for p in (autotune.fusion, autotune.schedule) for path in p.__path__]
+    modules = [Path(m.__file__ or "") for m in (axes, op, shapes, by_rule, legality, spec_module)]
+    sources = [*sorted(path for p in packages for path in p.glob("*.py")), *modules]
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()

@@ -1,0 +1,51 @@
+"""What is kept of rule schedules changes no choice, and nothing damaged or foreign is taken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import runtime_case as case
+
+from autotune.runtime.kept_schedules import kept_schedules
+from autotune.runtime.rules import ruled_choices
+from autotune.search import by_rule
+
+
+def test_known_schedules_give_the_same_choices_and_none_is_sought_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, spec = case.network(), case.SPEC
+    wanted = ruled_choices(graph, spec)
+    with kept_schedules(spec, tmp_path) as known:
+        assert not known
+        assert ruled_choices(graph, spec, known) == wanted
+    monkeypatch.setattr(by_rule, "default_schedule", None)  # calling it would raise
+    with kept_schedules(spec, tmp_path) as known:
+        assert ruled_choices(graph, spec, known) == wanted
+
+
+def test_another_machine_has_schedules_of_its_own(tmp_path: Path) -> None:
+    with kept_schedules(case.SPEC, tmp_path) as known:
+        known["a group"] = None
+    with kept_schedules(replace(case.SPEC, clock_hz=2 * case.SPEC.clock_hz), tmp_path) as known:
+        assert not known
+    with kept_schedules(case.SPEC, tmp_path) as known:
+        assert known == {"a group": None}
+
+
+def test_two_that_add_at_once_both_keep_theirs(tmp_path: Path) -> None:
+    with kept_schedules(case.SPEC, tmp_path) as first, kept_schedules(case.SPEC, tmp_path) as other:
+        first["one"], other["another"] = None, None
+    with kept_schedules(case.SPEC, tmp_path) as known:
+        assert set(known) == {"one", "another"}
+
+
+def test_damaged_files_are_as_good_as_none(tmp_path: Path) -> None:
+    with kept_schedules(case.SPEC, tmp_path) as known:
+        known["one"] = None
+    (file,) = tmp_path.glob("*.object")
+    file.write_bytes(file.read_bytes()[:-1] + b"!")
+    with kept_schedules(case.SPEC, tmp_path) as known:
+        assert not known
