@@ -65,9 +65,9 @@ def session(path: str) -> Figures:
 
 def stages(path: str, spec: str) -> Figures:
     """An ONNX file to programs by rule."""
-    from autotune.graph.onnx_import import load_onnx
+    from autotune.graph.onnx_import import read_onnx
 
-    return _lowered(lambda: load_onnx(path), spec)
+    return _lowered(lambda: read_onnx(path), spec)
 
 
 def chain(nodes: str, spec: str) -> Figures:

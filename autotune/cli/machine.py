@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -152,6 +151,8 @@ def doctor(
     json: JsonOption = False,
 ) -> None:
     """Check the installation; with --operators, list what networks may contain."""
+    from importlib.metadata import version
+
     from autotune.graph.onnx_import import constant_operators, supported_operators
 
     if operators:

@@ -192,7 +192,7 @@ def test_a_store_in_a_place_that_is_not_a_folder_is_refused(
 
 
 def test_inputs_that_are_not_npz_are_refused(refused: Refused, tmp_path: Path) -> None:
-    from autotune.cli.running import read_inputs
+    from autotune.cli.run_arrays import read_inputs
     from autotune.errors import InputError
 
     path = tmp_path / "x.npz"
