@@ -299,6 +299,13 @@ def test_mod_has_the_sign_of_the_divisor() -> None:
     np.testing.assert_array_equal(found, np.mod(*WHOLE.astype(np.int64)))
 
 
+def test_slopes_that_fit_channels_alone_are_theirs() -> None:
+    slopes = normal(4)
+    model, feeds = single("PRelu", [X4, slopes], 9, (1,))
+    (found,) = evaluate(imported(model), feeds).values()
+    np.testing.assert_array_equal(found, np.where(X4 < 0, X4 * slopes.reshape(4, 1, 1), X4))
+
+
 def test_log_sum_exp_of_infinities_is_no_nan() -> None:
     x = np.float32([[-np.inf, -np.inf], [np.inf, 1.0], [-np.inf, 2.0]])
     model, feeds = single("ReduceLogSumExp", [x, ints(1)], 18, (1,), keepdims=0)

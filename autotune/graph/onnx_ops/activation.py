@@ -23,8 +23,18 @@ def _prelu(scope: Scope, node: Node) -> str:
         alpha = float(scope.array(node, 1).reshape(()))
         return scope.result(node, OpKind.LEAKY_RELU, x, alpha=alpha)
     below = scope.step(node, OpKind.MINIMUM, x, scope.constant(node, 0.0, "zero"))
-    sloped = scope.step(node, OpKind.MUL, below, scope.tensor(node, 1))
+    sloped = scope.step(node, OpKind.MUL, below, _slopes(scope, node, x))
     return scope.result(node, OpKind.ADD, scope.step(node, OpKind.RELU, x), sloped)
+
+
+def _slopes(scope: Scope, node: Node, x: str) -> str:
+    """PRelu's slopes; one per channel, as before opset 7, where they fit no other way."""
+    slopes = scope.tensor(node, 1)
+    shape, given = scope.shape(x), scope.shape(slopes)
+    if len(given) != 1 or len(shape) < 3 or given[0] in (1, shape[-1]) or given[0] != shape[1]:
+        return slopes
+    spread = (given[0], *(1 for _ in shape[2:]))
+    return scope.step(node, OpKind.RESHAPE, slopes, shape=spread)
 
 
 def _elu(scope: Scope, node: Node) -> str:
