@@ -77,23 +77,47 @@ def unfused(graph: Graph) -> Partition:
 def greedy(graph: Graph, fits: Fits) -> Partition:
     """What a rule-based compiler does: every element-wise operator joins the producers of its
     operands, the latest first, that nothing outside of its group reads, when the joint group
-    ``fits``; a group keeps to one operator that is not element-wise (its anchor)."""
+    ``fits``; a group keeps to one operator that is not element-wise (its anchor). A group that grew
+    is looked at again: what two of its operators read may by now be read by them alone."""
     quotient = Quotient(graph)
     by_name = {op.name: op for op in graph.ops}
+    refused: set[Names] = set()
+    shared = {op.name for users in graph.consumers.values() if len(users) > 1 for op in users}
+
+    def grows(name: str) -> bool:
+        op = by_name[name]
+        return op.family in EPILOGUES and _joins(quotient, op, by_name, fits, refused)
+
     for op in graph.ops:
-        if op.family not in EPILOGUES:
-            continue
-        producers = [graph.producer[x] for x in dict.fromkeys(op.inputs) if x in graph.producer]
-        for producer in sorted(producers, key=lambda p: -quotient.position[p.name]):
-            first, second = quotient.home(producer.name), quotient.home(op.name)
-            readers = graph.consumers[producer.output]
-            if producer.output in graph.outputs or any(
-                quotient.home(reader.name) != second for reader in readers
-            ):
-                continue
-            if not quotient.may_merge(first, second):
-                continue
-            names = quotient.together(first, second)
-            if sum(by_name[name].family not in _FREE for name in names) <= 1 and fits(names):
-                quotient.merge(first, second)
+        grew = grows(op.name)
+        while grew:
+            group = quotient.names(quotient.home(op.name))
+            grew = any(grows(name) for name in reversed(group) if name in shared)
     return Partition(graph, quotient.groups())
+
+
+def _joins(
+    quotient: Quotient, op: Op, by_name: dict[str, Op], fits: Fits, refused: set[Names]
+) -> bool:
+    """Merge an operator's group with those of its producers that it alone reads, where they fit;
+    whether there was one. ``refused`` remembers what does not fit."""
+    graph, merged = quotient.graph, False
+    producers = [graph.producer[x] for x in dict.fromkeys(op.inputs) if x in graph.producer]
+    for producer in sorted(producers, key=lambda p: -quotient.position[p.name]):
+        first, second = quotient.home(producer.name), quotient.home(op.name)
+        readers = graph.consumers[producer.output]
+        if producer.output in graph.outputs or any(
+            quotient.home(reader.name) != second for reader in readers
+        ):
+            continue
+        if not quotient.may_merge(first, second):
+            continue
+        names = quotient.together(first, second)
+        if names in refused:
+            continue
+        if sum(by_name[name].family not in _FREE for name in names) <= 1 and fits(names):
+            quotient.merge(first, second)
+            merged = True
+        else:
+            refused.add(names)
+    return merged

@@ -173,6 +173,26 @@ def test_greedy_joins_what_only_one_group_reads_however_often() -> None:
     assert len(greedy(graph, lambda names: True).groups) == 1
 
 
+def test_greedy_joins_what_both_branches_of_a_choice_read() -> None:
+    b = GraphBuilder("choice")
+    x, y = b.input("x", (4, 8)), b.input("y", (4, 8))
+    mask = b.add(OpKind.LESS, x, y)
+    kept, other = b.add(OpKind.KEEP_IF, x, mask), b.add(OpKind.KEEP_UNLESS, y, mask)
+    graph = b.build([b.add(OpKind.ADD, kept, other)])
+    assert len(greedy(graph, lambda names: True).groups) == 1
+
+
+def test_greedy_asks_no_question_twice() -> None:
+    graph, asked = residual(3), list[tuple[str, ...]]()
+
+    def fits(names: tuple[str, ...]) -> bool:
+        asked.append(names)
+        return len(names) < 3
+
+    greedy(graph, fits)
+    assert asked and len(asked) == len(set(asked))
+
+
 def test_greedy_leaves_apart_what_two_groups_read() -> None:
     graph = diamond()
     kinds = {len(names) for names in greedy(graph, lambda names: len(names) < 3).groups}
