@@ -104,7 +104,8 @@ def calibrate(
         store.add(records)
     heard("train", 0, 1)
     known = store.records(profile)
-    model = CostModel.fit(known, target.spec, seed=seed)
+    weights = [record.trust for record in known]
+    model = CostModel.fit(known, target.spec, seed=seed, weights=weights)
     store.save_model(profile, model.to_bytes(), model.metrics, FEATURE_VERSION)
     heard("train", 1, 1)
     return CalibrationResult(

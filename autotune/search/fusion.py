@@ -163,7 +163,8 @@ def _relearning(
         records = store.records(profile)
         if sum(record.outcome == "ok" for record in records) < MIN_RECORDS:
             return
-        costs.retrained(CostModel.fit(records, target.spec, seed=seed))
+        weights = [record.trust for record in records]
+        costs.retrained(CostModel.fit(records, target.spec, seed=seed, weights=weights))
         store.save_model(profile, costs.model.to_bytes(), costs.model.metrics, FEATURE_VERSION)
 
     return relearn

@@ -133,6 +133,18 @@ def test_a_machine_that_works_in_place_is_learned_and_stored_with_its_prices() -
         assert np.array_equal(ask(model, nests[0], table), ask(again, nests[0], table))
 
 
+def test_what_is_trusted_less_counts_less() -> None:
+    rng = np.random.default_rng(2)
+    counts = rng.lognormal(3, 1, (400, len(PARTS)))
+    wrong = rng.random(400) < 0.3
+    cycles = counts @ PRICES * np.where(wrong, 4.0, 1.0)
+    alike, less = (
+        float(np.median(np.log(counts @ fitted(counts, cycles, weight) / (counts @ PRICES))))
+        for weight in (np.ones(400), np.where(wrong, 0.05, 1.0))
+    )
+    assert abs(less) < 0.03 < alike
+
+
 @pytest.mark.parametrize("part", PARTS, ids=lambda p: p.name)
 def test_every_part_is_complete(part: Part) -> None:
     assert part.name.isidentifier() and part.unit and part.doc and part.price_cycles > 0
