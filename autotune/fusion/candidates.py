@@ -18,7 +18,9 @@ Fits = Callable[[Names], bool]
 
 EPILOGUES = frozenset((Family.UNARY, Family.BINARY))
 """What a rule-based compiler appends to the operator that produces its operand."""
-_FREE = frozenset((*EPILOGUES, Family.RESHAPE))
+LOADED_AS = frozenset((Family.SLICE, Family.PAD, Family.EXPAND))
+"""What the loads of the operator that reads its result do along the way."""
+_FREE = frozenset((*EPILOGUES, *LOADED_AS, Family.RESHAPE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,8 @@ def greedy(graph: Graph, fits: Fits) -> Partition:
     """What a rule-based compiler does: every element-wise operator joins the producers of its
     operands, the latest first, that nothing outside of its group reads, when the joint group
     ``fits``; a group keeps to one operator that is not element-wise (its anchor). A group that grew
-    is looked at again: what two of its operators read may by now be read by them alone."""
+    is looked at again: what two of its operators read may by now be read by them alone. What loads
+    do along the way joins the only operator that reads it."""
     quotient = Quotient(graph)
     by_name = {op.name: op for op in graph.ops}
     refused: set[Names] = set()
@@ -93,6 +96,7 @@ def greedy(graph: Graph, fits: Fits) -> Partition:
         while grew:
             group = quotient.names(quotient.home(op.name))
             grew = any(grows(name) for name in reversed(group) if name in shared)
+    _join_readers(graph, quotient, fits)
     return Partition(graph, quotient.groups())
 
 
@@ -121,3 +125,15 @@ def _joins(
         else:
             refused.add(names)
     return merged
+
+
+def _join_readers(graph: Graph, quotient: Quotient, fits: Fits) -> None:
+    for op in reversed(graph.ops):
+        readers = graph.consumers[op.output]
+        if op.family not in LOADED_AS or len(readers) != 1 or op.output in graph.outputs:
+            continue
+        first, second = quotient.home(op.name), quotient.home(readers[0].name)
+        if first == second or readers[0].family is Family.RESHAPE:
+            continue
+        if quotient.may_merge(first, second) and fits(quotient.together(first, second)):
+            quotient.merge(first, second)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from autotune.errors import PlanError
 from autotune.fusion.analysis import analyse
-from autotune.fusion.candidates import choices, edges, greedy, unfused
+from autotune.fusion.candidates import LOADED_AS, choices, edges, greedy, unfused
 from autotune.fusion.group import Group, is_connected, is_convex
 from autotune.fusion.nest import Rejection
 from autotune.fusion.partition import Partition
@@ -209,11 +209,28 @@ def test_greedy_groups_are_legal_and_have_one_anchor(drawn: Graph) -> None:
 
     partition = greedy(graph, fits)
     check(graph, partition)
-    plain = (Family.UNARY, Family.BINARY, Family.RESHAPE)
+    plain = (Family.UNARY, Family.BINARY, Family.RESHAPE, *LOADED_AS)
     for index, names in enumerate(partition.groups):
         anchors = [op for op in partition.group(index).ops if op.family not in plain]
         assert len(anchors) <= 1
         assert len(names) == 1 or fits(names)
+
+
+def test_greedy_lets_loads_do_what_only_one_operator_reads() -> None:
+    b = GraphBuilder("gated")
+    x = b.input("x", (1, 8, 6, 6))
+    padded = b.add(OpKind.PAD, x, before=(0, 0, 1, 1), after=(0, 0, 1, 1), value=1.0)
+    y = b.add(OpKind.CONV, padded, b.constant(np.ones((8, 8, 3, 3), np.float32)))
+    half = {"steps": (1,) * 4, "sizes": (1, 4, 6, 6)}
+    value = b.add(OpKind.SLICE, y, starts=(0, 0, 0, 0), **half)
+    gate = b.add(OpKind.SIGMOID, b.add(OpKind.SLICE, y, starts=(0, 4, 0, 0), **half))
+    graph = b.build([b.add(OpKind.MUL, value, gate)])
+    partition = greedy(graph, lambda names: True)
+    kinds = [{op.kind for op in partition.group(i).ops} for i in range(len(partition.groups))]
+    assert kinds == [
+        {OpKind.PAD, OpKind.CONV},
+        {OpKind.SLICE, OpKind.SIGMOID, OpKind.MUL},
+    ]
 
 
 def test_greedy_leaves_apart_what_does_not_fit() -> None:

@@ -24,6 +24,7 @@ from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.graph.passes.gelu_pattern import GeluPattern
 from autotune.graph.passes.identities import Identities
 from autotune.graph.passes.layer_norm_pattern import LayerNormPattern
+from autotune.graph.passes.pad_folding import PadFolding
 from autotune.graph.reference import evaluate
 
 
@@ -279,3 +280,43 @@ def test_simplified_workloads_compute_the_same(seed: int) -> None:
     if sum(t.elements for t in graph.types.values()) < 1 << 17:
         assert_equivalent(graph, result.graph, rtol=1e-3, atol=1e-4)
     assert simplify(result.graph).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "attrs", "folds"),
+    [
+        (OpKind.CONV, 0.0, {}, True),
+        (OpKind.CONV, 1.0, {}, False),
+        (OpKind.MAX_POOL, -math.inf, {"kernel": (3, 3)}, True),
+        (OpKind.MAX_POOL, 0.0, {"kernel": (3, 3)}, False),
+        (OpKind.AVERAGE_POOL, 0.0, {"kernel": (3, 3), "count_include_pad": 1}, True),
+        (OpKind.AVERAGE_POOL, 0.0, {"kernel": (3, 3), "count_include_pad": 0}, False),
+    ],
+)
+def test_padding_becomes_that_of_the_window(kind, value, attrs, folds) -> None:
+    b = GraphBuilder("g")
+    x = b.input("x", (1, 2, 5, 4))
+    padded = b.add(OpKind.PAD, x, before=(0, 0, 1, 0), after=(0, 0, 2, 1), value=value)
+    weight = (b.constant(normal(0, 2, 2, 3, 3)),) if kind is OpKind.CONV else ()
+    y = b.add(kind, padded, *weight, pads=(0, 1, 0, 1), **attrs)
+    graph = PadFolding().run(b.build([y])).graph
+    assert_equivalent(b.build([y]), graph)
+    assert (graph.ops[-1].inputs[0] == "x") == folds
+
+
+def test_padded_channels_are_not_the_window_s() -> None:
+    b = GraphBuilder("g")
+    x = b.input("x", (1, 2, 5, 4))
+    padded = b.add(OpKind.PAD, x, before=(0, 1, 0, 0), after=(0, 1, 0, 0), value=0.0)
+    y = b.add(OpKind.CONV, padded, b.constant(normal(0, 2, 4, 3, 3)))
+    assert PadFolding().run(b.build([y])).notes == ()
+
+
+def test_slices_padding_and_stretching_that_change_nothing_go() -> None:
+    b = GraphBuilder("g")
+    x = b.add(OpKind.RELU, b.input("x", (2, 3)))
+    whole = b.add(OpKind.SLICE, x, starts=(0, 0), steps=(1, 1), sizes=(2, 3))
+    same = b.add(OpKind.EXPAND, whole, shape=(2, 3))
+    bare = b.add(OpKind.PAD, same, before=(0, 0), after=(0, 0), value=1.0)
+    turned = b.add(OpKind.SLICE, bare, starts=(1, 0), steps=(-1, 1), sizes=(2, 3))
+    assert kinds_after(Identities(), b.build([turned]), 3) == [OpKind.RELU, OpKind.SLICE]

@@ -14,6 +14,7 @@ from autotune.graph.passes.gelu_pattern import GeluPattern
 from autotune.graph.passes.identities import Identities
 from autotune.graph.passes.layer_norm_pattern import LayerNormPattern
 from autotune.graph.passes.note import Note, Pass, PassResult
+from autotune.graph.passes.pad_folding import PadFolding
 from autotune.graph.passes.winograd import WinogradConvolutions
 
 PASSES: tuple[Pass, ...] = (
@@ -22,6 +23,7 @@ PASSES: tuple[Pass, ...] = (
     GeluPattern(),
     LayerNormPattern(),
     AffineFolding(),
+    PadFolding(),
     DeadNodes(),
 )
 
