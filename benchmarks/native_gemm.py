@@ -86,6 +86,20 @@ def peak_kernel(isa: VectorIsa, trips: int) -> tuple[MicroKernel, float]:
     return writer.finish(), 2.0 * isa.lanes * 4 * count * trips
 
 
+def running_peak(kernel: MicroKernel) -> Callable[[], None]:
+    """A call of the kernel of ``peak_kernel``."""
+    isa = host_isa()
+    address, engine, _ = compiled(kernel.ir, SYMBOL)
+    array = np.zeros(isa.lanes * 12, np.float32)
+    pointers = (ctypes.c_void_p * 1)(array.ctypes.data)
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(address)
+
+    def call(keep: tuple[object, ...] = (engine, array)) -> None:
+        function(pointers, None)
+
+    return call
+
+
 def dense(m: int, n: int, k: int, **rest: object) -> GemmShape:
     """c[m,n] = a[m,k]·b[k,n]."""
     return GemmShape(m=m, n0=n, k0=k, a_m=k, a_k0=1, b_k0=n, b_n0=1, c_m=n, c_n0=1, r_m=n, r_n0=1,
@@ -110,6 +124,8 @@ PACKED: dict[str, GemmShape] = {
     "gemm 256x16x256": dense(256, 16, 256),
     "gemm 48x64x256": dense(48, 64, 256),
     "gemm 512x512x256": dense(512, 512, 256),
+    "gemm 256x256x256": dense(256, 256, 256),
+    "gemm 1024x1024x1024": dense(1024, 1024, 1024),
     "gemm 512x512x256 +=": dense(512, 512, 256, accumulate=When.ALWAYS),
     "conv3x3 14x14 64>64": conv(14, 64, 64, **RELU),
     "conv3x3 7x7 512>512": conv(7, 512, 512, **RELU),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from autotune.errors import ProgramError
 from autotune.isa.functions import UnaryFn, When
+from autotune.targets.native.codegen import gemm_blocks
 from autotune.targets.native.codegen.gemm import gemm, panel_width
 from autotune.targets.native.codegen.gemm_blocking import row_tiles
 from autotune.targets.native.codegen.gemm_shape import (
@@ -112,6 +113,9 @@ def test_every_instruction_set_has_code_that_calls_nothing(
         convolution(7, 8, 16, epilogue=When.ALWAYS, bias=BiasAxis.N0),
         convolution(7, 256, 64),  # panels come from beyond the L2 cache
         dense(20, 1500, 80),
+        dense(101, 200, 150, accumulate=When.BY_LEVEL, epilogue=When.BY_LEVEL, last=1, adds=True),
+        dense(97, 130, 1030, epilogue=When.ALWAYS, fn=UnaryFn.RELU, bias=BiasAxis.N0),
+        dense(96, 257, 2100, epilogue=When.ALWAYS, bias=BiasAxis.M, scale=0.5),
         convolution(6, 8, 8, epilogue=When.ALWAYS, bias=BiasAxis.N0, adds=True),
     ],
     ids=lambda shape: f"{shape.m}x{shape.n1}x{shape.n0}x{shape.k0}",
@@ -119,6 +123,25 @@ def test_every_instruction_set_has_code_that_calls_nothing(
 def test_sizes_of_networks_equal_numpy(isa: VectorIsa, shape: GemmShape) -> None:
     check(shape, isa)
     check(with_panels(shape, panel_width(shape, isa)), isa)
+
+
+@pytest.mark.parametrize("isa", RUNNABLE, ids=lambda isa: isa.name)
+@pytest.mark.parametrize("depth", [200, 1030, 2100])
+def test_blocks_round_as_the_whole_does(
+    isa: VectorIsa, depth: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tiles of fewer rows go without blocks, and threads must not change a result."""
+    shape = with_panels(dense(101, 150, depth), 2 * isa.lanes)
+    case = Case.of(shape, 5)
+    results, texts = [], []
+    for fewest in (gemm_blocks.FEW_ROWS, 1 << 30):
+        monkeypatch.setattr(gemm_blocks, "FEW_ROWS", fewest)
+        kernel, c = gemm(shape, isa), case.c.copy()
+        compiled(kernel, isa)(*case.operands(c), numbers=())
+        results.append(c)
+        texts.append(kernel.ir)
+    assert texts[0] != texts[1]
+    np.testing.assert_array_equal(*results)
 
 
 @pytest.mark.parametrize("shape", [POINTWISE, PLANES])

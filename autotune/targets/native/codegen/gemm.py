@@ -13,6 +13,7 @@ from functools import partial
 
 from autotune.errors import ProgramError
 from autotune.targets.native.codegen.gemm_blocking import Blocking, Panels, RowTiles, best_blocking
+from autotune.targets.native.codegen.gemm_blocks import VECTORS, BlockWriter, goes_in_blocks
 from autotune.targets.native.codegen.gemm_epilogue import (
     Conditions,
     EndRows,
@@ -39,6 +40,9 @@ residual (Zen 3)."""
 def panel_width(shape: GemmShape, isa: VectorIsa) -> int:
     """The NR to pack the factor of ``vector_axis(shape)`` with: a multiple of the lanes."""
     loops = packed(loops_of(replace(shape, panel=None)), isa.lanes)
+    width = VECTORS * isa.lanes
+    if goes_in_blocks(replace(shape, panel=width), loops, width):
+        return width
     return best_blocking(loops, isa).width
 
 
@@ -97,12 +101,29 @@ class _GemmWriter:
         a, b = pointer["a"], pointer["b"]
         lanes, scalars = (a, b) if self.loops.axis is VectorAxis.M else (b, a)
         place = _Place(lanes, scalars, pointer["c"], pointer.get("r", ""), pointer.get("bias", ""))
+        if goes_in_blocks(self.shape, self.loops, self.blocking.width):
+            self._in_blocks(place)
+            return
         buffer = ""
         if self.local is not None:
             elements = self.loops.depth * self.blocking.width
             buffer = self.writer.value(f"alloca [{elements} x float], align 64")
         outer = self.loops.outer
         self._repeat(outer.size, lambda i: self._blocks(self._moved(place, i, outer), buffer))
+
+    def _in_blocks(self, place: _Place) -> None:
+        ends = Ends(place.c, place.bias, place.r)
+        BlockWriter(
+            self.writer,
+            self.isa,
+            self.shape,
+            self.loops,
+            self.blocking,
+            self.conditions,
+            place.lanes,
+            place.scalars,
+            ends,
+        ).write()
 
     def _blocks(self, place: _Place, buffer: str) -> None:
         if self.blocking.rows_outside:

@@ -91,11 +91,11 @@ def _blocking(loops: Loops, isa: VectorIsa, width: int, scattered: bool, outside
     full, rest = divmod(loops.vector.size, width)
     panels = []
     if full:
-        tiles = row_tiles(rows, _most_rows(isa, width // isa.lanes))
+        tiles = row_tiles(rows, most_rows(isa, width // isa.lanes))
         panels.append(Panels(0, full, width // isa.lanes, isa.lanes, tiles))
     if rest:
         vectors = -(-rest // isa.lanes)
-        tiles = row_tiles(rows, _most_rows(isa, vectors))
+        tiles = row_tiles(rows, most_rows(isa, vectors))
         if outside and panels:
             tiles = panels[0].tiles
         panels.append(Panels(full, 1, vectors, rest - (vectors - 1) * isa.lanes, tiles))
@@ -132,7 +132,7 @@ def _widths(loops: Loops, isa: VectorIsa, most: int | None) -> list[int]:
 
 
 @lru_cache(maxsize=256)
-def _most_rows(isa: VectorIsa, vectors: int) -> int:
+def most_rows(isa: VectorIsa, vectors: int) -> int:
     """Rows whose accumulators fit beside the operands: of the two factors the smaller side stays in
     registers, the other needs one at a time. Wider ones spill, and cost so."""
     for rows in range(MAX_ROWS, 0, -1):

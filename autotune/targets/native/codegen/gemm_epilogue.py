@@ -85,6 +85,10 @@ class TileEnd:
                 for near in range(first, first + self.isa.lanes * self.columns.vectors, line):
                     prefetch(self.writer, place, near, write=write)
 
+    def loaded(self, count: int) -> list[str]:
+        """What stands in c, as ``count`` sums to go on from."""
+        return [self._load_c(at) for at in range(count)]
+
     def write(self, sums: list[str]) -> None:
         """From sums, row by row, to c in memory."""
         accumulate, ends = self.shape.accumulate, self.shape.epilogue

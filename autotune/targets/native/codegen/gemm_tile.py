@@ -46,12 +46,15 @@ class TileSums:
     reductions: tuple[Reduction, ...]
     ahead: int = 0
     coming: int = 0
+    locality: int = 3
 
-    def write(self, lanes: str, scalars: str, coming: str = "") -> list[str]:
+    def write(
+        self, lanes: str, scalars: str, coming: str = "", before: list[str] | None = None
+    ) -> list[str]:
         """Accumulators row by row, given the tile's first element of either factor and of what is
-        coming."""
+        coming, and what they hold ``before``, if not zeros."""
         zeros = ["zeroinitializer"] * (len(self.rows) * self.columns.vectors)
-        return self._level(0, lanes, scalars, coming, zeros)
+        return self._level(0, lanes, scalars, coming, zeros if before is None else before)
 
     def _level(
         self, depth: int, lanes: str, scalars: str, coming: str, sums: list[str]
@@ -69,7 +72,7 @@ class TileSums:
         places, sums = loop.values[: len(pointers)], list(loop.values[len(pointers) :])
         if innermost:
             for near in range(0, unroll * self.coming, LINE_BYTES // 4):
-                prefetch(self.writer, places[2], near)
+                prefetch(self.writer, places[2], near, locality=self.locality)
             sums = self._steps(k, unroll, places[0], places[1], sums)
         else:
             sums = self._level(depth + 1, places[0], places[1], places[-1], sums)
@@ -132,12 +135,19 @@ def unrolled(size: int, products: int) -> int:
 
 
 def prefetch(
-    writer: FunctionWriter, pointer: str, elements: str | int, *, write: bool = False
+    writer: FunctionWriter,
+    pointer: str,
+    elements: str | int,
+    *,
+    write: bool = False,
+    locality: int = 3,
 ) -> None:
-    """Ask for the cache line of an element, which need not exist."""
+    """Ask for the cache line of an element, which need not exist; 2 is into the L2 cache alone."""
     writer.declare("void @llvm.prefetch.p0(ptr, i32, i32, i32)")
     place = writer.value(f"getelementptr float, ptr {pointer}, i64 {elements}")
-    writer.line(f"call void @llvm.prefetch.p0(ptr {place}, i32 {int(write)}, i32 3, i32 1)")
+    writer.line(
+        f"call void @llvm.prefetch.p0(ptr {place}, i32 {int(write)}, i32 {locality}, i32 1)"
+    )
 
 
 def multiply_add(writer: FunctionWriter, isa: VectorIsa, x: str, y: str, z: str) -> str:
