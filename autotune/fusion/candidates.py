@@ -132,6 +132,8 @@ def _join_readers(graph: Graph, quotient: Quotient, fits: Fits) -> None:
         readers = graph.consumers[op.output]
         if op.family not in LOADED_AS or len(readers) != 1 or op.output in graph.outputs:
             continue
+        if op.family is Family.SLICE and set(op.ints("steps")) != {1}:
+            continue  # single elements cost more per load, and a reader may load them often
         first, second = quotient.home(op.name), quotient.home(readers[0].name)
         if first == second or readers[0].family is Family.RESHAPE:
             continue
