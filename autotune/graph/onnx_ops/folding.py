@@ -180,11 +180,20 @@ def _range(node: Node, values: Values) -> AnyArray:
     return np.arange(start, limit, delta, dtype=values[0].dtype)
 
 
-def _reduce_prod(node: Node, values: Values) -> AnyArray:
-    keep = bool(node.int("keepdims", 1))
-    return np.asarray(
-        np.prod(values[0], axis=_axes(node, values), keepdims=keep, dtype=values[0].dtype)
-    )
+def _reduced(function: Callable[..., AnyArray]) -> Fold:
+    def run(node: Node, values: Values) -> AnyArray:
+        axes, keep = _axes(node, values), bool(node.int("keepdims", 1))
+        if not axes:
+            if node.int("noop_with_empty_axes", 0):
+                return values[0]
+            axes = None
+        return np.asarray(function(values[0], axis=axes, keepdims=keep), dtype=values[0].dtype)
+
+    return run
+
+
+def _mod(node: Node, values: Values) -> AnyArray:
+    return _broadcast(np.fmod if node.int("fmod", 0) else np.mod)(node, values)
 
 
 FOLDED: dict[str, Fold] = {
@@ -197,20 +206,25 @@ FOLDED: dict[str, Fold] = {
     "Mul": _broadcast(np.multiply),
     "Div": _broadcast(_divide),
     "Pow": _broadcast(_power),
-    "Mod": _broadcast(np.mod),
+    "Mod": _mod,
     "Max": _chained(np.maximum),
     "Min": _chained(np.minimum),
     "Equal": _broadcast(np.equal),
     "Less": _broadcast(np.less),
+    "LessOrEqual": _broadcast(np.less_equal),
     "Greater": _broadcast(np.greater),
+    "GreaterOrEqual": _broadcast(np.greater_equal),
     "And": _broadcast(np.logical_and),
     "Or": _broadcast(np.logical_or),
+    "Xor": _broadcast(np.logical_xor),
     "Not": lambda node, v: np.logical_not(v[0]),
     "Where": _broadcast(np.where),
     "Neg": lambda node, v: np.negative(v[0]),
     "Abs": lambda node, v: np.abs(v[0]),
     "Floor": lambda node, v: np.floor(v[0]),
     "Ceil": lambda node, v: np.ceil(v[0]),
+    "Round": lambda node, v: np.rint(v[0]),
+    "Sign": lambda node, v: np.sign(v[0]),
     "Sqrt": lambda node, v: np.sqrt(v[0]),
     "Gather": _gather,
     "Slice": _slice,
@@ -222,7 +236,10 @@ FOLDED: dict[str, Fold] = {
     "Expand": _expand,
     "Tile": _tile,
     "Range": _range,
-    "ReduceProd": _reduce_prod,
+    "ReduceProd": _reduced(np.prod),
+    "ReduceSum": _reduced(np.sum),
+    "ReduceMax": _reduced(np.max),
+    "ReduceMin": _reduced(np.min),
 }
 
 STRUCTURAL = frozenset({"Range", "ConstantOfShape"})
