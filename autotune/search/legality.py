@@ -20,6 +20,8 @@ def legal_nests(group: Group, spec: HardwareSpec) -> tuple[Nest, ...] | None:
 
 def _smallest(nest: Nest) -> NestSchedule:
     """The schedule that needs the least scratchpad: every tile as small as it may be."""
-    tile = tuple(n if d in nest.forced else 1 for d, n in enumerate(nest.root_shape))
+    tile = tuple(
+        n if d in nest.forced else min(n, nest.granule(d)) for d, n in enumerate(nest.root_shape)
+    )
     k_tile = tuple(1 if c.chunkable else c.k_extent for c in nest.contractions)
     return NestSchedule(tile, tuple(range(len(tile))), k_tile, buffers=1)

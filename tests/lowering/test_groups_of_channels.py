@@ -19,6 +19,7 @@ from autotune.graph.op import OpKind as K
 from autotune.isa.table import Opcode
 from autotune.lowering.lower import lower
 from autotune.schedule.schedule import NestSchedule, Schedule
+from autotune.schedule.space import default_schedule
 from autotune.search.legality import legal_nests
 from drawn_graphs import schedules
 
@@ -76,10 +77,23 @@ def test_any_schedule_equals_the_reference(
     run(graph, lower(group, data.draw(schedules(analyse(group))), SPEC))
 
 
-@pytest.mark.parametrize("name", ["light_bvlc_alexnet", "light_shufflenet"])
-def test_every_convolution_of_networks_with_groups_fits_a_small_machine(name: str) -> None:
-    spec = api.as_target("edge").spec
+@pytest.mark.parametrize(
+    ("name", "machine"), [("light_bvlc_alexnet", "server"), ("light_shufflenet", "edge")]
+)
+def test_every_convolution_of_networks_with_groups_fits_a_small_machine(
+    name: str, machine: str
+) -> None:
+    spec = api.as_target(machine).spec
     graph = api.load_network(name, layout=spec.layout)
     for op in graph.ops:
         group = Group.from_graph(graph, (op.name,))
         assert group.is_view or legal_nests(group, spec) is not None, op.name
+
+
+def test_what_is_called_legal_has_a_schedule() -> None:
+    spec = api.as_target("edge").spec
+    graph = api.load_network("light_bvlc_alexnet", layout=spec.layout)
+    for op in graph.ops:
+        nests = legal_nests(Group.from_graph(graph, (op.name,)), spec)
+        if nests is not None:
+            assert default_schedule(nests, spec.scratchpad_elements, spec.cores), op.name

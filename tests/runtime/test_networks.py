@@ -9,7 +9,7 @@ import onnx
 import pytest
 import runtime_case as case
 
-from autotune.datasets import NETWORKS, light_expected, light_path, light_seeded
+from autotune.datasets import LIGHT_MODELS, NETWORKS, light_expected, light_path, light_seeded
 from autotune.fusion.analysis import analyse
 from autotune.fusion.candidates import greedy
 from autotune.fusion.group import Group
@@ -22,6 +22,7 @@ from autotune.runtime.execution import execute
 from autotune.runtime.opening import open_network
 from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.program_table import compile_table
+from autotune.runtime.rules import ruled_choices as by_rule
 from autotune.schedule.space import default_schedule
 from autotune.targets.library import target
 
@@ -52,6 +53,19 @@ def ran(graph: Graph, feeds: dict[str, Array]) -> dict[str, Array]:
 def test_light_networks_match_the_outputs_shipped_beside_them(name: str, layout: Layout) -> None:
     feeds, wanted = light_expected(name)
     got = ran(open_network(light_path(name), layout=layout), feeds)
+    for output, value in wanted.items():
+        np.testing.assert_allclose(got[output], value, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LIGHT_MODELS)
+def test_all_light_networks_match_on_a_machine_that_holds_them(name: str) -> None:
+    feeds, wanted = light_expected(name)
+    machine = target("server")
+    graph = open_network(light_path(name))
+    choices = by_rule(graph, machine.spec)
+    table = compile_table(graph, choices, machine.spec, ProgramCache())
+    got, _ = execute(table, machine, {x: feeds[x] for x in graph.inputs})
     for output, value in wanted.items():
         np.testing.assert_allclose(got[output], value, rtol=1e-3, atol=1e-5)
 
