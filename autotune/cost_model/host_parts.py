@@ -38,6 +38,7 @@ PARTS: tuple[Part, ...] = (
     Part("product_calls", "1", 40.0, "products"),
     Part("panels_l2", "bytes", 0.005, "factors in lanes that come from the second-level cache"),
     Part("panels_l3", "bytes", 0.03, "factors in lanes that come from beyond it"),
+    Part("panels_far", "bytes", 0.05, "the same, of nests whose tensors crowd the last cache"),
     Part("packed", "1", 0.9, "elements of factors in lanes that are not packed ahead"),
     Part("sums", "1", 0.2, "results that a further piece of a reduction adds to"),
     Part("calls", "1", 30.0, "element-wise runs and reductions"),

@@ -31,6 +31,8 @@ from autotune.targets.spec import HardwareSpec
 
 PANEL_SHARE = 0.75
 """Of a cache that the factor in lanes has to itself."""
+CROWDED_SHARE = 0.25
+"""Of the last cache that a core surely finds its tensors in: others use it too."""
 
 
 def host_work(tiling: Tiling, steps: list[Step], spec: HardwareSpec) -> Floats:
@@ -167,6 +169,7 @@ class _Work:
         runs = self._runs(step, tiles) * repeats
         cycles = product_cycles(vector, rows, depth, self._spec.vector.lanes)
         factor_bytes = ELEMENT_BYTES * depth * vector
+        crowded = beyond(CROWDED_SHARE * self._spec.scratchpad.size_bytes, tensor_bytes(self._nest))
         near, middle = PANEL_SHARE * L1_BYTES, PANEL_SHARE * L2_BYTES
         self._tally.add(
             runs,
@@ -175,6 +178,7 @@ class _Work:
             product_calls=1.0,
             panels_l2=factor_bytes * beyond(near, factor_bytes),
             panels_l3=factor_bytes * beyond(middle, factor_bytes),
+            panels_far=factor_bytes * beyond(middle, factor_bytes) * crowded,
             packed=vector * depth * (not _packed_ahead(self._nest, stage)),
             sums=vector * rows * (1.0 - 1.0 / tiling.parts[k]),
         )
