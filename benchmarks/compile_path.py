@@ -13,6 +13,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import onnx
@@ -103,9 +104,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["AUTOTUNE_HOME"] = folder
         paths = written(Path(folder))
-        tables = [start_table(), load_table(paths["light_resnet50"])]
-        tables += [stage_table(paths), small_table()]
-    print("\n\n".join(table.text() for table in tables))
+        tables = []
+        for made in (
+            start_table,
+            partial(load_table, paths["light_resnet50"]),
+            partial(stage_table, paths),
+            small_table,
+        ):
+            tables.append(made())
+            print(tables[-1].text(), end="\n\n", flush=True)
     if chosen.json is not None:
         plain = {
             t.title: [dict(zip(t.columns, row, strict=True)) for row in t.rows] for t in tables
