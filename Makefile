@@ -27,7 +27,7 @@ TARGET ?= edge
 BUDGET ?=
 DEMO := demo
 
-.PHONY: help env demo test check bench bench-systolic bench-cpu bench-compile bench-tuning fuzz lint format types layers tests fast-tests wheel-test clean
+.PHONY: help env demo test check bench bench-systolic bench-cpu bench-compile bench-tuning operators fuzz lint format types layers tests fast-tests wheel-test clean
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -71,6 +71,10 @@ bench-compile: $(BUILT) ## CPU time from a file to programs and to a first resul
 bench-tuning: $(BUILT) $(TVM)/.installed ## our search against TVM's MetaSchedule, one operator at a time (calibrate cpu:1 first)
 	$(call say,"tuning single operators with autotune and TVM")
 	@$(PY) benchmarks/tuning.py --markdown docs/figures-tuning.md $(if $(JSON),--json $(JSON))
+
+operators: $(BUILT) ## run ONNX's backend suite and write docs/operators.md
+	$(call say,"running ONNX's backend suite on the emulator")
+	@$(PY) -m autotune.backend.manual > .operators.part && mv .operators.part docs/operators.md
 
 lint: $(BUILT)
 	$(call say,"checking format and lint (ruff)")

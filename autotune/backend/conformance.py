@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Any, ClassVar
 from unittest import SkipTest, TestCase
 
@@ -44,12 +45,15 @@ class Case:
     outcome: Outcome
     operators: tuple[str, ...]
     reason: str = ""
+    known: bool = False
+    """Whether it passed without computing anything: all outputs were known at import."""
 
 
 class Recorded(AutotuneBackend):
     """The backend, with a note of the model that it was last asked to prepare."""
 
     model: ClassVar[onnx.ModelProto | None] = None
+    prepared: ClassVar[Prepared | None] = None
 
     @classmethod
     def prepare(
@@ -61,7 +65,9 @@ class Recorded(AutotuneBackend):
     ) -> Prepared:
         """As the backend does."""
         Recorded.model = model
-        return super().prepare(model, device, target)
+        Recorded.prepared = None
+        Recorded.prepared = super().prepare(model, device, target)
+        return Recorded.prepared
 
     @classmethod
     def is_compatible(cls, model: onnx.ModelProto, device: str = "CPU", **_: Any) -> bool:
@@ -84,10 +90,12 @@ class Suite:
 
     def run(self, category: str, name: str) -> Case:
         """Run one case, with the suite's own comparison and tolerances."""
-        Recorded.model = None
+        Recorded.model = Recorded.prepared = None
         test = self._classes[category](name + SUFFIX)
         outcome, reason = _outcome(getattr(test, name + SUFFIX))
-        return Case(name, category, outcome, _operators(Recorded.model), reason)
+        known = Recorded.prepared is not None and Recorded.prepared.is_known
+        passed = outcome is Outcome.PASSED
+        return Case(name, category, outcome, _operators(Recorded.model), reason, passed and known)
 
 
 def run_suite(
@@ -112,6 +120,7 @@ def counts(cases: Sequence[Case]) -> dict[str, int]:
     return {outcome.value: found[outcome] for outcome in Outcome}
 
 
+@cache
 def _test_classes() -> dict[str, type[TestCase]]:
     from onnx.backend.test import BackendTest
 

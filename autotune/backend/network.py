@@ -8,7 +8,7 @@ from typing import Any
 import numpy.typing as npt
 import onnx
 
-from autotune.errors import ModelError
+from autotune.errors import ModelError, ScheduleError
 from autotune.graph.axes import Layout
 from autotune.graph.graph import Array, Graph
 from autotune.graph.onnx_import import split
@@ -34,7 +34,14 @@ class Programs:
         self._target = target
         self._border = Border(self.graph)
         _check_fits(self.graph, target)
-        self._table = self._compiled(ruled_choices(self.graph, target.spec))
+        try:
+            self._table = self._compiled(ruled_choices(self.graph, target.spec))
+        except ScheduleError as error:
+            operators = ", ".join(sorted({op.kind.value for op in self.graph.ops}))
+            inputs = ", ".join(f"{x!r} {list(graph.shape(x))}" for x in graph.inputs)
+            raise ModelError(
+                f"no program of {operators} over inputs {inputs}: {error}; use smaller dimensions"
+            ) from None
 
     def _compiled(self, choices: tuple[Choice, ...]) -> ProgramTable:
         table = compile_table(self.graph, choices, self._target.spec, ProgramCache())
@@ -78,7 +85,9 @@ def _check_fits(graph: Graph, target: Target) -> None:
         group = Group.from_graph(graph, (op.name,))
         if not group.is_view and legal_nests(group, target.spec) is None:
             shapes = ", ".join(str(list(graph.shape(x))) for x in (*op.inputs, op.output))
+            inputs = ", ".join(f"{x!r} {list(graph.shape(x))}" for x in graph.inputs)
             raise ModelError(
-                f"node {op.name!r}: no schedule of {op.kind} over {shapes} fits {target.name}, whose "
-                f"scratchpad holds {target.spec.scratchpad_elements} elements; use a larger target"
+                f"node {op.name!r}, with inputs {inputs}: no schedule of {op.kind} over {shapes} fits "
+                f"{target.name}, whose scratchpad holds {target.spec.scratchpad_elements} elements; "
+                "use a larger target"
             )

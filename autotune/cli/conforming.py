@@ -45,10 +45,16 @@ def conformance(
         )
     found = counts(cases)
     if json:
-        emit({**found, "cases": [asdict(case) for case in cases]})
+        emit(
+            {
+                **found,
+                "known": sum(case.known for case in cases),
+                "cases": [asdict(case) for case in cases],
+            }
+        )
     else:
         _print(cases)
-        facts(found)
+        facts({**found, "passed, known at import": sum(case.known for case in cases)})
     if found["failed"]:
         raise typer.Exit(1)
 

@@ -18,8 +18,10 @@ from autotune.graph.onnx_ops import CONSTANT_ONLY, TRANSLATIONS
 from autotune.graph.onnx_ops.element_types import FRACTIONAL, dtype_of_elem, elem_name
 from autotune.graph.onnx_ops.folding import (
     FOLDED,
+    JOINING,
     STATIC,
     STRUCTURAL,
+    evaluated,
     fold,
     fold_shape,
     tensor_array,
@@ -196,11 +198,30 @@ def _translate_node(scope: Scope, node: Node) -> None:
         scope.arrays[output] = fold_shape(node, scope.arrays[given[0]].shape)
     elif node.operator in FOLDED and all(scope.is_array(x) for x in given):
         scope.arrays[output] = fold(node, [scope.arrays[x] for x in given])
+    elif given and node.operator not in JOINING and _is_empty(scope, given):
+        values = evaluated(node, {x: scope.arrays[x] for x in given})
+        scope.arrays.update((x, value) for x, value in values.items() if x)
     elif node.operator in TRANSLATIONS:
         _check_whole(scope, node)
         scope.give(node, 0, TRANSLATIONS[node.operator](scope, node))
     else:
         _refuse_run_time(scope, node, given)
+
+
+def _is_empty(scope: Scope, given: list[str]) -> bool:
+    """Whether a node works on a tensor without elements. The others that it reads have to be known
+    then; ``RunTimeValue`` asks for them."""
+    first = scope.arrays.get(given[0])
+    if first is None or first.size:
+        return False
+    for x in given:
+        if x not in scope.arrays:
+            raise RunTimeValue(
+                f"{x!r} is known only at run time, and stands beside a tensor that holds nothing; "
+                "remove what computes nothing from the model",
+                x,
+            )
+    return True
 
 
 def _check_whole(scope: Scope, node: Node) -> None:

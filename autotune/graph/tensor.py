@@ -23,7 +23,16 @@ class DType(StrEnum):
     FLOAT32 = "float32"
     FLOAT16 = "float16"
     BFLOAT16 = "bfloat16"
+    FLOAT8_E4M3FN = "float8_e4m3fn"
+    FLOAT8_E4M3FNUZ = "float8_e4m3fnuz"
+    FLOAT8_E5M2 = "float8_e5m2"
+    FLOAT8_E5M2FNUZ = "float8_e5m2fnuz"
+    FLOAT4_E2M1FN = "float4_e2m1fn"
     BOOL = "bool"
+    INT2 = "int2"
+    UINT2 = "uint2"
+    INT4 = "int4"
+    UINT4 = "uint4"
     INT8 = "int8"
     INT16 = "int16"
     INT32 = "int32"
@@ -41,7 +50,12 @@ class DType(StrEnum):
     @property
     def is_float(self) -> bool:
         """Whether the numbers may have fractions."""
-        return self in (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+        return "float" in self.value
+
+    @property
+    def is_tiny(self) -> bool:
+        """Whether it is a float of 4 or 8 bits, which no computation may do without rounding to."""
+        return self.value.startswith(("float4", "float8"))
 
     @property
     def is_integer(self) -> bool:
@@ -60,8 +74,7 @@ class DType(StrEnum):
 
 
 NUMPY: dict[DType, np.dtype[Any]] = {
-    dtype: np.dtype(ml_dtypes.bfloat16 if dtype is DType.BFLOAT16 else dtype.value)
-    for dtype in DType
+    dtype: np.dtype(getattr(ml_dtypes, dtype.value, dtype.value)) for dtype in DType
 }
 """The numpy type that arrays of each element type come in and go out as."""
 

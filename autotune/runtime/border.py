@@ -18,6 +18,11 @@ from autotune.runtime.inputs import checked_inputs
 Given = Mapping[str, npt.NDArray[np.generic]]
 
 
+def _extreme(value: npt.NDArray[Any]) -> int:
+    wide = value.astype(np.int64) if value.dtype.itemsize == 1 else value
+    return max(int(wide.max()), -int(wide.min()))
+
+
 class Border:
     """Turns arrays of the network's own element types into float32, and back.
 
@@ -73,7 +78,7 @@ class Border:
                 f"with .astype({NUMPY[dtype].name!r})"
             )
         if dtype.is_integer and value.size:
-            extreme = max(int(value.max()), -int(value.min()))
+            extreme = _extreme(value)
             if extreme > EXACT_LIMIT:
                 raise InputError(
                     f"{self._graph.name}: input {name!r} holds {extreme}; integers are computed "
@@ -102,6 +107,7 @@ class Border:
         if dtype is None:
             return value
         if dtype.is_integer:  # by way of int64, so that narrow types wrap instead of saturating
-            return np.asarray(value.astype(np.int64).astype(NUMPY[dtype]))
-        with np.errstate(over="ignore"):
+            with np.errstate(invalid="ignore"):
+                return np.asarray(value.astype(np.int64).astype(NUMPY[dtype]))
+        with np.errstate(all="ignore"):
             return np.asarray(value.astype(NUMPY[dtype]))

@@ -133,7 +133,9 @@ def enumerate_nest(
     variants = np.array([len(options) for options in orders], dtype=np.int64)[split]
     chosen, variant = _choose(variants, _volumes(nest, extent_columns), limit, rng)
     rank, tiled = len(nest.root_shape), len(nest.tileable)
-    tile = np.tile(np.array(nest.root_shape, dtype=np.int64), (len(chosen), 1)).reshape(-1, rank)
+    tile = np.tile(np.array(nest.root_shape, dtype=np.int64), (len(chosen), 1)).reshape(
+        len(chosen), rank
+    )
     for d, column in zip(nest.tileable, extent_columns, strict=False):
         tile[:, d] = column[chosen]
     k_tile = np.array([c[chosen] for c in extent_columns[tiled:]], dtype=np.int64)

@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 from autotune import backend
 from autotune.backend.conformance import Outcome, counts, run_suite
 from autotune.cli.main import main
-from autotune.errors import InputError
+from autotune.errors import InputError, ModelError
 
 
 def two_layers() -> onnx.ModelProto:
@@ -74,3 +74,77 @@ def test_wrong_numbers_count_as_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     cases = run_suite("^test_relu_cpu$")
     assert counts(cases) == {"passed": 0, "refused": 0, "failed": 1}
     assert cases[0].outcome is Outcome.FAILED
+
+
+def typed(
+    node: onnx.NodeProto, inputs: dict[str, np.ndarray], opset: int = 18
+) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """A one-node model over arrays of these types."""
+    values = [
+        helper.make_tensor_value_info(
+            name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
+        )
+        for name, value in inputs.items()
+    ]
+    graph = helper.make_graph([node], "typed", values, [onnx.ValueInfoProto(name="y")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    return onnx.shape_inference.infer_shapes(model), inputs
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]
+)
+def test_integers_of_every_type_are_multiplied_exactly_and_wrap(dtype: type) -> None:
+    values = np.asarray([3, 7, 100, 111], dtype)
+    model, feeds = typed(helper.make_node("Mul", ["a", "b"], ["y"]), {"a": values, "b": values})
+    (made,) = backend.prepare(model).run(feeds)
+    assert made.dtype == dtype
+    np.testing.assert_array_equal(made, values * values)
+
+
+def test_integers_that_leave_what_is_exact_are_refused_with_input_and_limit() -> None:
+    values = np.asarray([5000], np.int64)
+    model, feeds = typed(helper.make_node("Mul", ["a", "b"], ["y"]), {"a": values, "b": values})
+    prepared = backend.prepare(model)
+    with pytest.raises(InputError, match=r"input 'a' holds 5000 .*16777216.* feed -4096 to 4096"):
+        prepared.run(feeds)
+    with pytest.raises(InputError, match="holds 33554432; integers are computed exactly up to"):
+        prepared.run({"a": np.asarray([2**25], np.int64), "b": np.asarray([1], np.int64)})
+
+
+def test_half_precision_is_computed_wide_and_rounded_once() -> None:
+    x = np.random.default_rng(2).standard_normal((4, 9)).astype(np.float16)
+    model, feeds = typed(helper.make_node("Softmax", ["x"], ["y"]), {"x": x})
+    (made,) = backend.prepare(model).run(feeds)
+    wide = np.exp(x.astype(np.float64))
+    wide /= wide.sum(axis=1, keepdims=True)
+    assert made.dtype == np.float16
+    np.testing.assert_allclose(made, wide, rtol=2**-10)
+
+
+def test_other_shapes_given_at_run_time_make_other_programs_of_one_prepared_model() -> None:
+    x = np.arange(12, dtype=np.float32)
+    model, _ = typed(
+        helper.make_node("Reshape", ["x", "s"], ["y"]), {"x": x, "s": np.asarray([3, 4])}
+    )
+    prepared = backend.prepare(model)
+    for wanted in ([3, 4], [2, 6], [-1, 3], [3, 4]):
+        (made,) = prepared.run({"x": x, "s": np.asarray(wanted)})
+        np.testing.assert_array_equal(made, x.reshape(wanted))
+
+
+def test_tiny_floats_are_rounded_where_they_leave_and_not_read_before() -> None:
+    x = np.float32([0.3, 1000.0, -0.01])
+    narrow = helper.make_node("Cast", ["x"], ["n"], to=onnx.TensorProto.FLOAT8E4M3FN)
+    wide = helper.make_node("Cast", ["n"], ["y"], to=onnx.TensorProto.FLOAT)
+    graph = helper.make_graph(
+        [narrow, wide],
+        "squeezed",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [3])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [3])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)])
+    with pytest.raises(ModelError, match="rounded to only where it leaves"):
+        backend.prepare(model)
+    (made,) = backend.run_node(narrow, [x])
+    assert made.astype(np.float32).tolist() == [0.3125, 448.0, -0.009765625]

@@ -48,7 +48,11 @@ def single(
     fixed = {f"i{k}": arrays[f"i{k}"] for k in constant}
     feeds = {n: v for n, v in arrays.items() if n not in fixed}
     node = helper.make_node(operator, names, ["y"], name="the_node", **attrs)
-    return model_of([node], {n: v.shape for n, v in feeds.items()}, ["y"], fixed, opset), feeds
+    model = model_of([node], {n: v.shape for n, v in feeds.items()}, ["y"], fixed, opset)
+    for value in model.graph.input:
+        kind = helper.np_dtype_to_tensor_dtype(feeds[value.name].dtype)
+        value.type.tensor_type.elem_type = kind
+    return model, feeds
 
 
 def imported(model: onnx.ModelProto, dims: Mapping[str, int] | None = None) -> Graph:

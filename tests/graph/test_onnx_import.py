@@ -312,7 +312,7 @@ BAD_MODELS = {
     ),
     "text input": (lambda: relu(elem_type=TensorProto.STRING), "reads 'x' of type string"),
     "double input": (lambda: relu(elem_type=TensorProto.DOUBLE), "of type double"),
-    "double weight": (double_weight, "node 'plus': Add reads 'w' of type float64; supported are"),
+    "double weight": (double_weight, "node 'plus': Add reads 'w' of type float64; floats of"),
     "cast to double": (
         lambda: nodes_model(helper.make_node("Cast", ["x"], ["y"], to=TensorProto.DOUBLE)),
         "Cast to double",

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from family_cases import FAMILY_CASES
 from moving_cases import MOVING
 from onnx_case import assert_same, imported, single
 
@@ -206,6 +207,7 @@ CASES = [
     ("Conv", [X4, normal(5, 4, 2, 2)], 11, (), {"auto_pad": "VALID"}),
     ("Conv", [normal(2, 4, 9), normal(5, 4, 3), normal(5)], 11, (1, 2), {"pads": [1, 1], "strides": [2]}),
     *MOVING,
+    *FAMILY_CASES,
 ]  # fmt: skip
 
 

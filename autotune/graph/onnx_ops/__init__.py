@@ -10,7 +10,10 @@ from autotune.graph.onnx_ops.folding import FOLDED, STATIC
 from autotune.graph.onnx_ops.indexing import INDEXING
 from autotune.graph.onnx_ops.integers import INTEGERS
 from autotune.graph.onnx_ops.logic import LOGIC
+from autotune.graph.onnx_ops.masks import MASKS
 from autotune.graph.onnx_ops.movement import MOVEMENT
+from autotune.graph.onnx_ops.normalisation import NORMALISATION
+from autotune.graph.onnx_ops.quantisation import QUANTISATION
 from autotune.graph.onnx_ops.reduction import REDUCTION
 from autotune.graph.onnx_ops.resize import RESIZE
 from autotune.graph.onnx_ops.scope import Translate
@@ -32,6 +35,9 @@ TRANSLATIONS: dict[str, Translate] = {
     **RESIZE,
     **TRANSPOSED_CONV,
     **CASTING,
+    **NORMALISATION,
+    **MASKS,
+    **QUANTISATION,
 }
 """ONNX operators that may read run-time tensors."""
 

@@ -1,4 +1,4 @@
-"""ONNX operators that multiply and accumulate: Conv, MatMul, Gemm; and BatchNormalization."""
+"""ONNX operators that multiply and accumulate: Conv, MatMul, Gemm."""
 
 from __future__ import annotations
 
@@ -74,35 +74,8 @@ def _gemm(scope: Scope, node: Node) -> str:
     return scope.result(node, OpKind.ADD, y, _scaled(scope, node, 2, beta, "beta"))
 
 
-def _batch_norm(scope: Scope, node: Node) -> str:
-    """Inference form: y = x · scale/√(var + ε) + (bias − mean · scale/√(var + ε)), per channel."""
-    if node.int("training_mode", 0):
-        raise ModelError(f"{node.label}: BatchNormalization in training mode; export for inference")
-    x = scope.tensor(node, 0)
-    shape = scope.shape(x)
-    if len(shape) < 2:
-        raise ModelError(
-            f"{node.label}: BatchNormalization needs rank ≥ 2, got shape {list(shape)}"
-        )
-    scale, bias, mean, var = (np.asarray(scope.array(node, i), np.float64) for i in range(1, 5))
-    for role, value in (("scale", scale), ("bias", bias), ("mean", mean), ("var", var)):
-        if value.shape != (shape[1],):
-            raise ModelError(
-                f"{node.label}: {role} has shape {list(value.shape)}, not [{shape[1]}]"
-            )
-    deviation = var + node.float("epsilon", 1e-5)
-    if deviation.min() <= 0:
-        raise ModelError(f"{node.label}: var + epsilon must be > 0, got {deviation.min():g}")
-    factor = scale / np.sqrt(deviation)
-    channel = (shape[1], *(1 for _ in shape[2:]))
-    y = scope.step(node, OpKind.MUL, x, scope.constant(node, factor.reshape(channel), "factor"))
-    offset = scope.constant(node, (bias - mean * factor).reshape(channel), "offset")
-    return scope.result(node, OpKind.ADD, y, offset)
-
-
 CONTRACTION: dict[str, Translate] = {
     "Conv": _conv,
     "MatMul": _matmul,
     "Gemm": _gemm,
-    "BatchNormalization": _batch_norm,
 }

@@ -39,22 +39,34 @@ def result_types(
 ) -> tuple[DType, ...]:
     """The element type of each output, by ONNX's own schema of the operator; ``inputs`` are those
     given, None where an input is absent. What the schema leaves open is float32."""
-    return tuple(_resolved(source, attrs, inputs) for source in _output_sources(operator, opset))
+    fallback = FALLBACKS.get(operator, DType.FLOAT32)
+    if isinstance(fallback, int):
+        fallback = _given(fallback, inputs) or DType.FLOAT32
+    return tuple(
+        _resolved(source, attrs, inputs) or fallback for source in _output_sources(operator, opset)
+    )
 
 
 Source = DType | int | None
 """Where an output's type comes from: always this one, that of an input, or an attribute."""
 
 
-def _resolved(source: Source, attrs: Mapping[str, object], inputs: Sequence[DType | None]) -> DType:
+FALLBACKS: Mapping[str, DType | int] = {"QuantizeLinear": DType.UINT8, "DequantizeLinear": 1}
+"""The type, or the input that has it, where neither schema nor attribute says."""
+
+
+def _resolved(
+    source: Source, attrs: Mapping[str, object], inputs: Sequence[DType | None]
+) -> DType | None:
     if isinstance(source, DType):
         return source
-    if isinstance(source, int):
-        given = inputs[source] if source < len(inputs) else None
-        return given or DType.FLOAT32
+    given = None if source is None else _given(source, inputs)
     named = attrs.get("to", attrs.get("dtype", attrs.get("output_dtype")))
-    found = _BY_ONNX.get(named) if isinstance(named, int) else None
-    return found or DType.FLOAT32
+    return given or (_BY_ONNX.get(named) if isinstance(named, int) and named else None)
+
+
+def _given(place: int, inputs: Sequence[DType | None]) -> DType | None:
+    return inputs[place] if place < len(inputs) else None
 
 
 @cache

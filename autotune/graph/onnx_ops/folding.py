@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -30,6 +30,34 @@ def fold(node: Node, values: Values) -> AnyArray:
     except FOLD_ERRORS as error:
         shapes = ", ".join(f"{v.dtype}{list(v.shape)}" for v in values)
         raise ModelError(f"{node.label}: {node.operator} of {shapes}: {error}") from None
+
+
+def evaluated(node: Node, values: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
+    """The outputs of any operator whose inputs are known, by ONNX's reference evaluator: for the few
+    that are known but have no entry in ``FOLDED``. Raises ``ModelError`` when they do not fit."""
+    from onnx.reference import ReferenceEvaluator
+
+    proto = onnx.helper.make_node(node.operator, node.inputs, node.outputs, **node.attrs)
+    graph = onnx.helper.make_graph(
+        [proto],
+        "known",
+        [_value_info(name, value) for name, value in values.items()],
+        [onnx.ValueInfoProto(name=name) for name in node.outputs if name],
+    )
+    imports = [onnx.helper.make_opsetid("", node.opset)]
+    model = onnx.helper.make_model(graph, opset_imports=imports)
+    try:
+        with np.errstate(all="ignore"):
+            made = ReferenceEvaluator(model).run(None, dict(values))
+    except (*FOLD_ERRORS, RuntimeError, KeyError) as error:
+        raise ModelError(f"{node.label}: {node.operator} of known values: {error}") from None
+    names = [name for name in node.outputs if name]
+    return {name: np.asarray(value) for name, value in zip(names, made, strict=True)}
+
+
+def _value_info(name: str, value: AnyArray) -> onnx.ValueInfoProto:
+    kind = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
+    return onnx.helper.make_tensor_value_info(name, kind, value.shape)
 
 
 def _ints(value: AnyArray) -> tuple[int, ...]:
@@ -241,6 +269,9 @@ FOLDED: dict[str, Fold] = {
     "ReduceMax": _reduced(np.max),
     "ReduceMin": _reduced(np.min),
 }
+
+JOINING = frozenset({"Concat"})
+"""Operators that a tensor without elements adds nothing to."""
 
 STRUCTURAL = frozenset({"Range", "ConstantOfShape"})
 """Operators whose inputs decide the shape of their output, and nothing else does."""

@@ -83,7 +83,8 @@ def _unsqueeze(scope: Scope, node: Node) -> str:
 
 
 def _concat(scope: Scope, node: Node) -> str:
-    tensors = [scope.tensor(node, i) for i in range(len(node.inputs))]
+    full = [i for i, x in enumerate(node.inputs) if x not in scope.arrays or scope.arrays[x].size]
+    tensors = [scope.tensor(node, i) for i in full]
     axis = checked_axis(node, node.int("axis", 1), len(scope.shape(tensors[0])))
     if len(tensors) == 1:
         return tensors[0]

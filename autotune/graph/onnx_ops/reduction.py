@@ -154,7 +154,7 @@ def _softmax(scope: Scope, node: Node) -> str:
     return scope.reshaped(node, scope.step(node, OpKind.SOFTMAX, flat, axis=1), shape)
 
 
-def _spread(scope: Scope, node: Node, index: int, shape: tuple[int, ...], role: str) -> str:
+def spread(scope: Scope, node: Node, index: int, shape: tuple[int, ...], role: str) -> str:
     """A layer-norm parameter in the full normalised shape, broadcast when its value is known."""
     tensor = scope.tensor(node, index)
     if scope.shape(tensor) == shape or not scope.is_array(node.inputs[index]):
@@ -168,17 +168,6 @@ def _spread(scope: Scope, node: Node, index: int, shape: tuple[int, ...], role: 
     ):
         raise ModelError(f"{node.label}: {role} {list(value.shape)} does not fit {list(shape)}")
     return scope.constant(node, np.ascontiguousarray(np.broadcast_to(value, shape)), role)
-
-
-def _layer_norm(scope: Scope, node: Node) -> str:
-    x = scope.tensor(node, 0)
-    shape = scope.shape(x)
-    axis = checked_axis(node, node.int("axis", -1), len(shape))
-    parameters = [_spread(scope, node, 1, shape[axis:], "scale")]
-    if node.has_input(2):
-        parameters.append(_spread(scope, node, 2, shape[axis:], "bias"))
-    epsilon = node.float("epsilon", 1e-5)
-    return scope.result(node, OpKind.LAYER_NORM, x, *parameters, axis=axis, epsilon=epsilon)
 
 
 REDUCTION: dict[str, Translate] = {
@@ -196,5 +185,4 @@ REDUCTION: dict[str, Translate] = {
     "CumSum": _cumulated,
     "ArgMin": _extreme_index(OpKind.REDUCE_MIN),
     "Softmax": _softmax,
-    "LayerNormalization": _layer_norm,
 }

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from autotune.errors import ModelError
@@ -14,6 +15,9 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.onnx_ops.element_types import dtype_of_array, result_types
 from autotune.graph.op import AttrValue, OpKind
 from autotune.graph.tensor import EXACT_LIMIT, DType
+
+COMPUTED = "floats of 32 bits and less, integers and booleans are computed: convert the model"
+"""What to do about element types that the graph has not."""
 
 AnyArray = npt.NDArray[Any]
 """An array of any element type, as ONNX stores them."""
@@ -93,6 +97,7 @@ class Scope:
     tensors: dict[str, str] = field(default_factory=dict)
     types: dict[str, DType] = field(default_factory=dict)
     foreign: dict[str, str] = field(default_factory=dict)
+    made: set[str] = field(default_factory=set)
     _results: dict[str, DType] = field(default_factory=dict)
     _names: set[str] = field(default_factory=set)
 
@@ -110,7 +115,7 @@ class Scope:
                 name,
             )
         value = self.arrays[name]
-        if value.dtype.kind not in "fiub":
+        if value.dtype.kind not in "fiub" and dtype_of_array(value) is None:
             raise self._not_float(node, name, str(value.dtype))
         return value
 
@@ -122,9 +127,19 @@ class Scope:
         if name in self.arrays and name not in self.tensors:
             value = self.arrays[name]
             dtype = self._checked_type(node, name, value)
+            if value.size == 0:
+                raise ModelError(
+                    f"{node.label}: {node.operator} reads {name!r} of shape {list(value.shape)}, which "
+                    "holds nothing; remove what computes nothing from the model"
+                )
             self.tensors[name] = self.builder.constant(value, self._unique_tensor(name), dtype)
         if name not in self.tensors:
             raise ModelError(f"{node.label}: input tensor {name!r} is not defined")
+        if self._dtype(name).is_tiny and self.tensors[name] in self.made:
+            raise ModelError(
+                f"{node.label}: {node.operator} reads {name!r} of type {self._dtype(name)}, which is "
+                "rounded to only where it leaves the network; make it an output or leave it out"
+            )
         return self.tensors[name]
 
     def dtype(self, node: Node, index: int) -> DType:
@@ -144,6 +159,10 @@ class Scope:
         found += found[-1:] * (len(node.outputs) - len(found))
         self._results = dict(zip(node.outputs, found, strict=False))
 
+    def result_type(self, node: Node, place: int) -> DType:
+        """What the numbers of one of the outputs of the node in hand mean, by ONNX's schema."""
+        return self._results[node.outputs[place]]
+
     def shape(self, tensor: str) -> tuple[int, ...]:
         """Shape of a graph tensor."""
         return self.builder.shape(tensor)
@@ -157,6 +176,12 @@ class Scope:
         return self._emit(
             node, self._unique_tensor(f"{node.outputs[0]}.{kind}"), kind, inputs, attrs
         )
+
+    def number(self, node: Node, kind: OpKind, *inputs: str, **attrs: AttrValue) -> str:
+        """Emit an internal operator that makes fractions, even on the way to whole numbers."""
+        tensor = self.step(node, kind, *inputs, **attrs)
+        self.builder.mean(tensor, DType.FLOAT32)
+        return tensor
 
     def result(self, node: Node, kind: OpKind, *inputs: str, **attrs: AttrValue) -> str:
         """Emit the operator that makes this node's first output, under its ONNX name."""
@@ -188,6 +213,7 @@ class Scope:
         dtype = self._results.get(output) or self._step_type(node)
         tensor = self.builder.add(kind, *inputs, name=name, output=output, **attrs)
         self.builder.mean(tensor, dtype)
+        self.made.add(tensor)
         check_size(node.label, self.shape(tensor))
         return tensor
 
@@ -206,7 +232,8 @@ class Scope:
         if dtype is None:
             raise self._not_float(node, name, str(value.dtype))
         if dtype.is_integer and value.size:
-            extreme = max(int(value.max()), -int(value.min()))
+            wide = value.astype(np.int64) if value.dtype.itemsize == 1 else value
+            extreme = max(int(wide.max()), -int(wide.min()))
             if extreme > EXACT_LIMIT:
                 raise ModelError(
                     f"{node.label}: {node.operator} reads {name!r}, which holds {extreme}; integers "
@@ -231,8 +258,7 @@ class Scope:
 
     def _not_float(self, node: Node, name: str, dtype: str) -> ModelError:
         return ModelError(
-            f"{node.label}: {node.operator} reads {name!r} of type {dtype}; supported are "
-            f"{', '.join(DType)}: convert the model"
+            f"{node.label}: {node.operator} reads {name!r} of type {dtype}; {COMPUTED}"
         )
 
 
