@@ -9,7 +9,7 @@ from __future__ import annotations
 from autotune.errors import ModelError
 from autotune.graph.onnx_ops.reduction import checked_axis
 from autotune.graph.onnx_ops.scope import Node, Scope, Translate
-from autotune.graph.onnx_ops.window import window_attrs
+from autotune.graph.onnx_ops.window_axes import window_of
 from autotune.graph.op import OpKind
 
 BEYOND = 2.0**20
@@ -122,7 +122,7 @@ def _convolved(scope: Scope, node: Node, x: str, w: str, *rest: str) -> str:
             f"{node.label}: {node.operator} over shape {list(shape)}: only two spatial axes are "
             "supported; use Conv on dequantised tensors"
         )
-    attrs = window_attrs(node, shape, kernel).conv(node.int("group", 1))
+    attrs = window_of(node, shape, kernel).planar().conv(node.int("group", 1))
     return scope.step(node, OpKind.CONV, x, w, *rest, **attrs)
 
 
