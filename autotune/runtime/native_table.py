@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from autotune.runtime.program_table import GroupStep, ProgramTable, ViewStep
-from autotune.targets.native.executable import Executable, Network, Part
+from autotune.runtime.windows import windowed
+from autotune.targets.native.executable import Executable, Network
 from autotune.targets.protocol import Target
 
 
@@ -39,13 +40,14 @@ def network_of(table: ProgramTable) -> Network:
     for step in table.steps:
         if isinstance(step, ViewStep):
             views |= {op.output: op.inputs[0] for op in step.group.ops}
+    steps = [step for step in table.steps if isinstance(step, GroupStep)]
+    found = windowed(graph, steps, views)
     return Network(
-        tuple(
-            Part(step.program, step.bindings) for step in table.steps if isinstance(step, GroupStep)
-        ),
+        found.parts,
         views,
         graph.constants,
         tuple(graph.inputs),
         tuple(graph.outputs),
         {x: graph.shape(x) for x in (*graph.inputs, *graph.outputs)},
+        found.windows,
     )

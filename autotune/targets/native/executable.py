@@ -6,7 +6,7 @@ The session makes one of each program table that it publishes, and runs it.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -33,9 +33,20 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Window:
+    """A tensor that lies in the tensor ``owner`` from element ``first`` on, with the strides of its
+    ``shape``."""
+
+    owner: str
+    first: int
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Network:
     """What a plan computes: parts in order; ``views`` maps a tensor to the one whose memory it
-    shares; ``shapes`` are of inputs and outputs; constants lie in memory as they may."""
+    shares, ``windows`` to the one that it is a part of; ``shapes`` are of inputs and outputs;
+    constants lie in memory as they may."""
 
     parts: tuple[Part, ...]
     views: Mapping[str, str]
@@ -43,12 +54,17 @@ class Network:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     shapes: Mapping[str, tuple[int, ...]]
+    windows: Mapping[str, Window] = field(default_factory=dict)
 
     def root(self, name: str) -> str:
         """The tensor that owns the memory of another one."""
         while name in self.views:
             name = self.views[name]
-        return name
+        return self.windows[name].owner if name in self.windows else name
+
+    def first(self, name: str) -> int:
+        """The byte of its root's memory that a tensor begins at."""
+        return 4 * self.windows[name].first if name in self.windows else 0
 
 
 class Executable:
@@ -84,9 +100,11 @@ class Executable:
         """Pointer and byte of every tensor of a part; of constants, those that are ``read``."""
         found = []
         for number, tensor in enumerate(part.program.tensors):
-            root = self._network.root(part.names[tensor.name])
+            name = part.names[tensor.name]
+            root = self._network.root(name)
             if root not in self._network.constants:
-                found.append(self._pointers[root])
+                pointer, place = self._pointers[root]
+                found.append((pointer, place + self._network.first(name)))
             else:
                 found.append((NOWHERE, self._constant(root) if number in read else 0))
         return found

@@ -1,0 +1,137 @@
+"""Windows: concatenations that copy nothing, where no one can tell; the same numbers always."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import runtime_case as case
+from test_native_table import executable, feeds_of
+
+from autotune.graph.builder import GraphBuilder
+from autotune.graph.graph import Graph
+from autotune.graph.op import OpKind as K
+from autotune.graph.passes.dead_nodes import DeadNodes
+from autotune.graph.reference import evaluate
+from autotune.runtime.native_table import network_of
+from autotune.runtime.program_cache import ProgramCache
+from autotune.runtime.program_table import compile_table
+from autotune.runtime.session import Session
+from autotune.targets.native.executable import Network
+
+SHAPE = (2, 3, 8)
+
+
+def network(graph: Graph) -> Network:
+    return network_of(compile_table(graph, case.choices(graph), case.SPEC, ProgramCache()))
+
+
+def check(graph: Graph) -> None:
+    feeds = feeds_of(graph)
+    got = executable(graph, case.choices(graph)).run(feeds)
+    for name, value in evaluate(graph, feeds).items():
+        np.testing.assert_allclose(got[name], value, rtol=1e-5, atol=1e-5)
+
+
+def test_tensors_of_a_growing_block_lie_in_its_last_concatenation() -> None:
+    b = GraphBuilder("dense")
+    y = b.add(K.RELU, b.input("x", SHAPE))
+    first = y
+    for _ in range(3):
+        y = b.add(K.CONCAT, y, b.add(K.TANH, y), axis=2)
+    graph = b.build([b.add(K.NEG, y)])
+    windows = network(graph).windows
+    assert len(windows) == 6
+    assert {window.owner for window in windows.values()} == {y}
+    assert windows[first].first == 0
+    assert {window.shape for window in windows.values()} == {(2, 3, 64)}
+    check(graph)
+
+
+def test_a_concatenation_that_is_an_output_is_written_in_place() -> None:
+    b = GraphBuilder("output")
+    x = b.input("x", SHAPE)
+    graph = b.build([b.add(K.CONCAT, b.add(K.RELU, x), b.add(K.TANH, x), axis=2)])
+    assert [window.first for window in network(graph).windows.values()] == [0, 8]
+    check(graph)
+
+
+@pytest.mark.parametrize("which", ["input", "output", "twice", "view", "axis"])
+def test_what_the_network_is_given_or_gives_and_what_lies_twice_is_copied(which: str) -> None:
+    b = GraphBuilder(which)
+    x = b.input("x", SHAPE)
+    y, z = b.add(K.RELU, x), b.add(K.TANH, x)
+    outputs: list[str] = []
+    axis = 2
+    match which:
+        case "input":
+            z = x
+        case "output":
+            outputs = [z]
+        case "twice":
+            z = y
+        case "view":
+            z = b.add(K.RESHAPE, b.add(K.TANH, b.input("w", (6, 8))), shape=SHAPE)
+        case _:
+            axis = 1
+    built = b.build([b.add(K.NEG, b.add(K.CONCAT, y, z, axis=axis)), *outputs])
+    graph = DeadNodes().run(built).graph
+    assert not network(graph).windows
+    check(graph)
+
+
+def test_a_tensor_lies_in_one_of_the_concatenations_that_read_it() -> None:
+    b = GraphBuilder("shared")
+    x = b.input("x", SHAPE)
+    y, z, w = b.add(K.RELU, x), b.add(K.TANH, x), b.add(K.NEG, x)
+    one, two = b.add(K.CONCAT, y, z, axis=2), b.add(K.CONCAT, y, w, axis=2)
+    graph = b.build([b.add(K.ABS, one), b.add(K.ABS, two)])
+    assert set(network(graph).windows) == {y, z}
+    check(graph)
+
+
+def test_a_tensor_that_is_read_past_its_last_axis_is_no_window() -> None:
+    b = GraphBuilder("sliding")
+    x = b.input("x", SHAPE)
+    y, z = b.add(K.RELU, x), b.add(K.TANH, x)
+    slid = b.add(K.SLIDING_SUM, y, axis=2, before=2, after=2)
+    graph = b.build([b.add(K.NEG, b.add(K.CONCAT, y, z, axis=2)), b.add(K.ABS, slid)])
+    assert not network(graph).windows
+    check(graph)
+
+
+def test_convolutions_that_pad_rows_and_columns_read_windows() -> None:
+    b = GraphBuilder("padded")
+    shape = (1, 6, 6, 8)
+    x = b.input("x", shape)
+    y, z = b.add(K.RELU, x), b.add(K.TANH, x)
+    pool = {
+        "kernel": (3, 3),
+        "strides": (1, 1),
+        "dilations": (1, 1),
+        "pads": (1, 1, 1, 1),
+        "channels_last": 1,
+    }
+    pooled = b.add(K.MAX_POOL, y, **pool)
+    graph = b.build([b.add(K.NEG, b.add(K.CONCAT, y, z, axis=3)), b.add(K.ABS, pooled)])
+    assert set(network(graph).windows) == {y, z}
+    check(graph)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_dense_block_on_this_machine_copies_nothing(tmp_path: Path, threads: int) -> None:
+    b, rng = GraphBuilder("block"), np.random.default_rng(0)
+    window = {"strides": (1, 1), "dilations": (1, 1), "group": 1}
+    y = b.add(K.RELU, b.input("x", (1, 16, 12, 12)))
+    for channels in (16, 24, 32):
+        w = b.constant(rng.normal(0, 0.1, (8, channels, 3, 3)).astype(np.float32))
+        z = b.add(K.CONV, b.add(K.RELU, y), w, pads=(1, 1, 1, 1), **window)
+        y = b.add(K.CONCAT, y, b.add(K.RELU, z), axis=1)
+    graph = b.build([b.add(K.RELU, y)])
+    feeds = feeds_of(graph)
+    with Session(graph, target="cpu", threads=threads, store=tmp_path / "store.db") as session:
+        got = session.run(feeds)
+        assert len(network_of(session.table).windows) == 6
+    for name, value in evaluate(graph, feeds).items():
+        np.testing.assert_allclose(got[name].reshape(value.shape), value, rtol=1e-4, atol=1e-5)
