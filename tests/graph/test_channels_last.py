@@ -21,6 +21,7 @@ from autotune.graph.passes import simplify
 from autotune.graph.passes.channels_last import ChannelsLast
 from autotune.graph.passes.transpose_motion import keeps_order
 from autotune.graph.reference import evaluate_op
+from autotune.graph.tensor import DType
 from autotune.graph.work import flops, multiply_adds
 from drawn_graphs import array, graphs
 
@@ -188,3 +189,20 @@ def test_both_forms_of_a_convolution_do_the_same_work() -> None:
     want = evaluate_op(one, [image, weight])
     got = evaluate_op(other, [image.transpose(0, 2, 3, 1), weight.transpose(2, 3, 1, 0)])
     np.testing.assert_allclose(got.transpose(0, 3, 1, 2), want, rtol=1e-5)
+
+
+def test_element_types_of_inputs_outputs_and_what_lies_between_stay() -> None:
+    b = GraphBuilder("typed")
+    x, rows = b.input("x", (1, 3, 6, 6), DType.FLOAT16), b.input("rows", (4,), DType.INT64)
+    y = b.add(K.CONV, x, b.constant(array(4, 3, 1, 1), "w", DType.FLOAT16), output="y")
+    table = b.add(K.RESHAPE, y, output="table", shape=(4, 36))
+    found = b.add(K.GATHER, table, rows, output="found")
+    for made in (y, table, found):
+        b.mean(made, DType.FLOAT16)
+    before = b.build([found, y])
+    after = turned(before)
+    kept = set(before.types) & set(after.types)
+    assert {"x", "rows", "found", "y"} <= kept
+    assert {t: after.types[t] for t in kept} == {t: before.types[t] for t in kept}
+    others = {t: after.types[t].dtype for t in set(after.types) - kept}
+    assert others and set(others.values()) == {DType.FLOAT16}

@@ -95,13 +95,13 @@ class _Writer:
         self.forms: dict[tuple[str, Perm], str] = {}
         self.vectors: dict[tuple[str, int], str] = {}
         for x in graph.inputs:
-            self.builder.input(x, graph.shape(x))
+            self.builder.input(x, graph.shape(x), graph.types[x].dtype)
 
     def write(self, op: Op) -> None:
         """Append ``op``, in the other form where its output was chosen for it."""
         if op.output not in self.turned:
             inputs = tuple(self._as_is(x) for x in op.inputs)
-            self._add(replace(op, inputs=inputs))
+            self._add(replace(op, inputs=inputs), op.output)
             return
         rank = len(self.graph.shape(op.output))
         order = to_channels_last(rank)
@@ -112,7 +112,7 @@ class _Writer:
         else:
             attrs = dict(moved_attrs(op, self.graph))
             inputs = tuple(self._operand(op, x, rank) for x in op.inputs)
-        self._add(Op.make(op.name, op.kind, inputs, output, attrs))
+        self._add(Op.make(op.name, op.kind, inputs, output, attrs), op.output)
 
     def finish(self) -> Graph:
         """The graph with the interface of the old one."""
@@ -135,7 +135,7 @@ class _Writer:
             lifted = value.reshape((1,) * (rank - len(shape)) + shape)
             turned = _stripped(lifted.transpose(to_channels_last(rank)))
             name = self._fresh(f"{tensor}.channels_last")
-            self.vectors[tensor, rank] = self.builder.constant(turned, name)
+            self.vectors[tensor, rank] = self._constant(turned, name, tensor)
         return self.vectors[tensor, rank]
 
     def _as_is(self, tensor: str) -> str:
@@ -150,7 +150,7 @@ class _Writer:
             # a view: who needs it dense copies it once, who rearranges it anyway never does
             value = self.graph.constants[tensor].transpose(order)
             name = tensor if same else self._fresh(f"{tensor}.channels_last")
-            self.forms[tensor, order] = self.builder.constant(value, name)
+            self.forms[tensor, order] = self._constant(value, name, tensor)
             return self.forms[tensor, order]
         if not same:
             return self._transposed(tensor, order)
@@ -159,26 +159,31 @@ class _Writer:
         last = to_channels_last(len(order))
         made = self.forms[tensor, last]
         self.forms[tensor, order] = tensor
-        self._view(made, tensor, self._fresh(f"{tensor}.channels_first"), inverse(last))
+        self._view(tensor, made, tensor, self._fresh(f"{tensor}.channels_first"), inverse(last))
         return tensor
 
     def _transposed(self, tensor: str, order: Perm) -> str:
         output = self._fresh(f"{tensor}.channels_last")
-        self._view(self._as_is(tensor), output, output, order)
+        self._view(tensor, self._as_is(tensor), output, output, order)
         self.forms[tensor, order] = output
         return output
 
-    def _view(self, source: str, output: str, name: str, perm: Perm) -> None:
-        """A transpose, or a reshape where that is the same."""
+    def _view(self, tensor: str, source: str, output: str, name: str, perm: Perm) -> None:
+        """A transpose between two forms of ``tensor``, or a reshape where that is the same."""
         shape = self.builder.shape(source)
         attrs: Mapping[str, tuple[int, ...]] = {"perm": perm}
         kind = OpKind.TRANSPOSE
         if keeps_order(perm, shape):
             kind, attrs = OpKind.RESHAPE, {"shape": tuple(shape[axis] for axis in perm)}
-        self._add(Op.make(name, kind, (source,), output, attrs))
+        self._add(Op.make(name, kind, (source,), output, attrs), tensor)
 
-    def _add(self, op: Op) -> None:
+    def _add(self, op: Op, means: str) -> None:
+        """Append ``op``, whose output holds numbers of the kind that tensor ``means`` does."""
         self.builder.add(op.kind, *op.inputs, name=op.name, output=op.output, **dict(op.attrs))
+        self.builder.mean(op.output, self.graph.types[means].dtype)
+
+    def _constant(self, value: Array, name: str, means: str) -> str:
+        return self.builder.constant(value, name, self.graph.types[means].dtype)
 
     def _fresh(self, stem: str) -> str:
         name, suffix = stem, 2
