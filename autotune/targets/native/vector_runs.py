@@ -79,8 +79,10 @@ class Piece:
 
     @property
     def stores_once(self) -> bool:
-        """Whether every element of the result is stored once."""
-        return not self.repeated
+        """Whether every element of the result is stored once, and nothing before."""
+        get = self.leaf.instruction.get
+        adds = self.leaf.opcode is Opcode.REDUCE and get("accumulate")
+        return not self.repeated and not adds
 
     @property
     def repeated(self) -> tuple[int, ...]:
@@ -215,6 +217,8 @@ class RunWriter:
                 return self._node(Fma(value["lhs"], value["rhs"], value["dst"]))
             case Opcode.FILL:
                 return self._node(Constant(scalar("p0")))
+            case Opcode.REDUCE if not piece.repeated:  # of one element each: a copy
+                return value["src"]
             case Opcode.REDUCE:
                 return self._node(Reduce(ReduceFn(get("fn")), value["src"]))
             case _:

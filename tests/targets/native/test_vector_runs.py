@@ -236,6 +236,22 @@ def test_a_reduction_alone_or_of_short_rows_has_code_of_its_own() -> None:
     assert len(generated(between(*short))) == 2
 
 
+@needs_llvm
+@pytest.mark.parametrize("accumulate", [0, 1])
+def test_a_reduction_of_one_element_each_is_a_copy_or_a_sum_with_what_was_there(
+    compiler: Compiler, accumulate: int
+) -> None:
+    fields = {"size3": 3, "size4": 1, **operand("dst", OUT, 1), **operand("src", FIRST, 1)}
+    given = between(
+        make(Opcode.REDUCE, fn=ReduceFn.SUM, accumulate=accumulate, **fields),
+        in_rows(Opcode.UNARY, UnaryFn.AFFINE, 1, dst=(OUT, 1, 0), src=(OUT, 1, 0)),
+    )
+    x = np.random.default_rng(0).uniform(-1, 1, WORDS).astype(np.float32)
+    got = executed(given, {"x": x}, compiler)["y"][:3]
+    want = 0.25 * (x[:3] + accumulate * x[OUT : OUT + 3]) + 0.75
+    np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
 @st.composite
 def row_instructions(draw: st.DrawFn) -> Instruction:
     def element() -> tuple[int, int, int]:
@@ -257,7 +273,8 @@ def row_instructions(draw: st.DrawFn) -> Instruction:
         case 1:
             return in_rows(Opcode.UNARY, unary_fn, 1, dst=kept(), src=kept())
         case 2:
-            return in_rows(Opcode.REDUCE, reduce_fn, dst=kept(), src=element())
+            length = draw(st.sampled_from([ROW, ROW, 1]))
+            return in_rows(Opcode.REDUCE, reduce_fn, length, dst=kept(), src=element())
         case _:
             sides = {"lhs": element(), "rhs": operand_of_row()}
             return in_rows(Opcode.BINARY, binary_fn, dst=element(), **sides)
