@@ -25,6 +25,22 @@ BUILT = (
 NAMES: tuple[str, ...] = (*LIGHT_MODELS, *BUILT)
 """In the order they are measured."""
 
+LEFT_OUT = (
+    "transformer_block",
+    "mobilenet_v3",
+    "efficientnet_b0",
+    "resnext50",
+    "unet",
+    "unet_resize",
+    "convnext_tiny",
+    "mixer_s16",
+    "gpt2_step",
+    "lstm",
+    "gru",
+    "yolo_head",
+)
+"""Networks of which no figures are published."""
+
 SEED = 0
 
 

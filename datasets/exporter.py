@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -26,6 +26,11 @@ class Exporter:
         """Normal values of variance 1 / fan-in (LeCun 1998): activations keep their size."""
         values = self._rng.standard_normal(shape, dtype=np.float32) / math.sqrt(shape[0])
         return self.value(name, values.astype(np.float32))
+
+    def normal(self, name: str, shape: Sequence[int], deviation: float) -> str:
+        """Normal values of this standard deviation."""
+        values = self._rng.standard_normal(tuple(shape), dtype=np.float32)
+        return self.value(name, values * np.float32(deviation))
 
     def vector(self, name: str, length: int, centre: float = 0.0, spatial: int = 0) -> str:
         """Biases and scales: uniform within 0.1 of ``centre``, over so many ``spatial`` axes."""
@@ -58,6 +63,34 @@ class Exporter:
         gate = self.node("Add", self.node("Erf", self.node("Div", x, root)), one)
         return self.node("Mul", self.node("Mul", x, gate), half)
 
+    def gelu_tanh(self, x: str) -> str:
+        """0.5 · x · (1 + tanh(√(2/π) · (x + 0.044715 · x³))) (section 2 of arXiv:1606.08415), written
+        out as it is exported from GPT-2."""
+        half, cubed, three, scale, one = (
+            self.number(f"gelu{len(self.nodes)}_{role}", number)
+            for role, number in (
+                ("half", 0.5), ("cubed", 0.044715), ("three", 3.0),
+                ("scale", math.sqrt(2 / math.pi)), ("one", 1.0),
+            )
+        )  # fmt: skip
+        inner = self.node("Add", x, self.node("Mul", self.node("Pow", x, three), cubed))
+        gate = self.node("Add", self.node("Tanh", self.node("Mul", inner, scale)), one)
+        return self.node("Mul", self.node("Mul", x, half), gate)
+
+    def slice(self, x: str, start: int, end: int) -> str:
+        """Elements ``start`` to ``end`` of the last axis."""
+        stem = f"slice{len(self.nodes)}"
+        places = (("start", start), ("end", end), ("axis", -1))
+        return self.node("Slice", x, *(self.integers(f"{stem}_{k}", v) for k, v in places))
+
+    def split(self, x: str, count: int, width: int) -> tuple[str, ...]:
+        """The last axis in ``count`` parts of ``width``."""
+        name = f"split_{len(self.nodes)}"
+        outputs = [f"{name}_out{i}" for i in range(count)]
+        widths = self.integers(f"{name}_widths", *(width,) * count)
+        self.nodes.append(helper.make_node("Split", [x, widths], outputs, name=name, axis=-1))
+        return tuple(outputs)
+
     def layer_norm(self, x: str, name: str, width: int, output: str | None = None) -> str:
         """LayerNormalization over the last axis."""
         scale, bias = self.vector(f"{name}_scale", width, 1.0), self.vector(f"{name}_bias", width)
@@ -73,17 +106,18 @@ class Exporter:
         stride: int = 1,
         pad: int = 0,
         group: int = 1,
+        output: str | None = None,
     ) -> str:
         """A square convolution with bias from channels[0] to channels[1]; weights normal with
         variance ``gain`` / fan-in: 2 behind a Relu (He et al. 2015, arXiv:1502.01852), else 1."""
         shape = (channels[1], channels[0] // group, kernel, kernel)
-        deviation = np.float32(math.sqrt(gain / math.prod(shape[1:])))
-        values = self._rng.standard_normal(shape, dtype=np.float32) * deviation
+        deviation = math.sqrt(gain / math.prod(shape[1:]))
         return self.node(
             "Conv",
             x,
-            self.value(f"{name}_w", values),
+            self.normal(f"{name}_w", shape, deviation),
             self.vector(f"{name}_b", channels[1]),
+            output=output,
             kernel_shape=[kernel, kernel],
             strides=[stride, stride],
             pads=[pad] * 4,
@@ -93,6 +127,10 @@ class Exporter:
     def integers(self, name: str, *values: int) -> str:
         """A shape."""
         return self.value(name, np.asarray(values, np.int64))
+
+    def integer(self, name: str, value: int) -> str:
+        """One whole number, of no axis."""
+        return self.value(name, np.asarray(value, np.int64))
 
     def number(self, name: str, value: float) -> str:
         """A scalar."""
@@ -106,11 +144,17 @@ class Exporter:
         inputs: Sequence[str] = ("x",),
     ) -> onnx.ModelProto:
         """The checked model from ``inputs``, all of one shape, to output ``y``."""
+        return self.typed_model(name, {x: floats(shape) for x in inputs}, {"y": floats(out_shape)})
+
+    def typed_model(
+        self, name: str, inputs: Mapping[str, onnx.TypeProto], outputs: Mapping[str, onnx.TypeProto]
+    ) -> onnx.ModelProto:
+        """The checked model with these inputs and outputs."""
         graph = helper.make_graph(
             self.nodes,
             name,
-            [helper.make_tensor_value_info(x, TensorProto.FLOAT, list(shape)) for x in inputs],
-            [helper.make_tensor_value_info("y", TensorProto.FLOAT, list(out_shape))],
+            [helper.make_value_info(x, kind) for x, kind in inputs.items()],
+            [helper.make_value_info(y, kind) for y, kind in outputs.items()],
             self.weights,
         )
         opset = helper.make_opsetid("", OPSET)
@@ -118,3 +162,13 @@ class Exporter:
         model.ir_version = IR_VERSION
         onnx.checker.check_model(model)
         return model
+
+
+def floats(shape: Sequence[int]) -> onnx.TypeProto:
+    """The type of float32 tensors of this shape."""
+    return helper.make_tensor_type_proto(TensorProto.FLOAT, list(shape))
+
+
+def wholes(shape: Sequence[int]) -> onnx.TypeProto:
+    """The type of int64 tensors of this shape."""
+    return helper.make_tensor_type_proto(TensorProto.INT64, list(shape))

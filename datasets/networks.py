@@ -10,10 +10,18 @@ from pathlib import Path
 import onnx
 
 from autotune.datasets.chains import elementwise, norm_gelu
-from autotune.datasets.mobilenet import mobilenet_v2
+from autotune.datasets.convnext import convnext
+from autotune.datasets.decoder import gpt2_step
+from autotune.datasets.detection import yolo_head
+from autotune.datasets.efficientnet import efficientnet
+from autotune.datasets.mixer import mixer
+from autotune.datasets.mobilenet import mobilenet_v2, mobilenet_v3
 from autotune.datasets.onnx_light import LIGHT_MODELS, light_path
 from autotune.datasets.perceptrons import mlp
+from autotune.datasets.recurrent import gru, lstm
+from autotune.datasets.resnext import resnext
 from autotune.datasets.transformers import attention, bert_layer, bert_small, transformer_block, vit
+from autotune.datasets.unet import unet, unet_resize
 from autotune.errors import ModelError
 
 
@@ -44,6 +52,19 @@ NETWORKS: dict[str, Network] = {
         Network("bert_small", bert_small, "Turc et al. 2019, arXiv:1908.08962"),
         Network("vit_tiny", vit, "Touvron et al. 2020, arXiv:2012.12877"),
         Network("mobilenet_v2", mobilenet_v2, "Sandler et al. 2018, arXiv:1801.04381"),
+        Network("mobilenet_v3", mobilenet_v3, "Howard et al. 2019, arXiv:1905.02244"),
+        Network("efficientnet_b0", efficientnet, "Tan and Le 2019, arXiv:1905.11946"),
+        Network("resnext50", resnext, "Xie et al. 2017, arXiv:1611.05431"),
+        Network("unet", unet, "Ronneberger et al. 2015, arXiv:1505.04597"),
+        Network("unet_resize", unet_resize, "Odena et al. 2016, doi:10.23915/distill.00003"),
+        Network("convnext_tiny", convnext, "Liu et al. 2022, arXiv:2201.03545"),
+        Network("mixer_s16", mixer, "Tolstikhin et al. 2021, arXiv:2105.01601"),
+        Network(
+            "gpt2_step", gpt2_step, "Radford et al. 2019, Language models are multitask learners"
+        ),
+        Network("lstm", lstm, "Hochreiter and Schmidhuber 1997, doi:10.1162/neco.1997.9.8.1735"),
+        Network("gru", gru, "Cho et al. 2014, arXiv:1406.1078"),
+        Network("yolo_head", yolo_head, "Redmon and Farhadi 2018, arXiv:1804.02767"),
         Network("attention", attention, "Vaswani et al. 2017, arXiv:1706.03762, section 3.2.1"),
         Network("norm_gelu", norm_gelu, "Ba et al. 2016, arXiv:1607.06450; arXiv:1606.08415"),
         Network("elementwise", elementwise, "Williams, Waterman and Patterson 2009, CACM 52(4)"),

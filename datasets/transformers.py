@@ -18,7 +18,7 @@ def transformer_block(
 
     Raises ``ModelError`` when ``width`` is not a multiple of ``heads``.
     """
-    _check_heads("transformer_block", width, heads)
+    check_heads("transformer_block", width, heads)
     export = Exporter(np.random.default_rng(seed))
     normal = export.layer_norm("x", "ln1", width)
     x = export.node("Add", "x", _attention(export, normal, tokens, width, heads))
@@ -35,7 +35,7 @@ def bert_layer(
 
     Raises ``ModelError`` when ``width`` is not a multiple of ``heads``.
     """
-    _check_heads("bert_layer", width, heads)
+    check_heads("bert_layer", width, heads)
     export = Exporter(np.random.default_rng(seed))
     _post_norm(export, "x", tokens, width, heads, "layer0_", "y")
     return export.model("bert_layer", (1, tokens, width), (1, tokens, width))
@@ -48,7 +48,7 @@ def bert_small(
 
     Raises ``ModelError`` when ``width`` is not a multiple of ``heads``.
     """
-    _check_heads("bert_small", width, heads)
+    check_heads("bert_small", width, heads)
     export = Exporter(np.random.default_rng(seed))
     place = export.weight("positions", tokens, width)
     x = export.layer_norm(export.node("Add", "x", place), "embedding", width)
@@ -74,7 +74,7 @@ def vit(
 
     Raises ``ModelError`` when ``width`` is not a multiple of ``heads``.
     """
-    _check_heads("vit", width, heads)
+    check_heads("vit", width, heads)
     export = Exporter(np.random.default_rng(seed))
     tokens = (side // patch) ** 2
     patches = export.conv("x", "patches", (3, width), patch, gain=1.0, stride=patch)
@@ -100,7 +100,8 @@ def attention(heads: int = 8, tokens: int = 256, depth: int = 64) -> onnx.ModelP
     return export.model("attention", shape, shape, ("q", "k", "v"))
 
 
-def _check_heads(network: str, width: int, heads: int) -> None:
+def check_heads(network: str, width: int, heads: int) -> None:
+    """Raises ``ModelError`` when ``width`` is not a multiple of ``heads``."""
     if width % heads:
         raise ModelError(f"{network}: width {width} is no multiple of heads {heads}")
 
