@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from autotune.errors import InputError
 from autotune.graph.graph import Array, Graph
+from autotune.graph.tensor import NUMPY, TensorType
 
 RTOL, ATOL = 1e-3, 1e-5
 
@@ -25,14 +28,22 @@ def read_inputs(path: Path) -> dict[str, Array]:
         ) from None
 
 
-def default_inputs(graph: Graph, seed: int) -> dict[str, Array]:
+def default_inputs(graph: Graph, seed: int) -> dict[str, npt.NDArray[Any]]:
     """The inputs that ship with one of ONNX's light networks (their uniform weights make anything
     else ill-conditioned); standard normal arrays for every other network."""
     shipped = _shipped(graph)
     if shipped is not None:
-        return shipped[0]
+        return dict(shipped[0])
     rng = np.random.default_rng(seed)
-    return {x: rng.standard_normal(graph.shape(x), dtype=np.float32) for x in graph.inputs}
+    return {x: _drawn(graph.types[x], rng) for x in graph.inputs}
+
+
+def _drawn(kind: TensorType, rng: np.random.Generator) -> npt.NDArray[Any]:
+    """Standard normal numbers; integers and booleans are 0 or 1, which every look-up has."""
+    if kind.dtype.is_float:
+        normal = rng.standard_normal(kind.shape, dtype=np.float32)
+        return np.asarray(normal.astype(NUMPY[kind.dtype], copy=False))
+    return np.asarray(rng.integers(0, 2, kind.shape).astype(NUMPY[kind.dtype]))
 
 
 def _shipped(graph: Graph) -> tuple[dict[str, Array], dict[str, Array]] | None:

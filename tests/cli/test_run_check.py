@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from plan_case import write_plan
 
@@ -45,3 +46,18 @@ def test_races_are_listed_and_fail_the_check_though_the_numbers_are_right(
     code, out, _ = ran(capsys, plan, "--check", "--json")
     assert code == 1 and json.loads(out)["races"] == lines
     assert ran(capsys, plan)[0] == 0
+
+
+def test_inputs_drawn_for_a_network_have_its_element_types() -> None:
+    from autotune.cli.run_arrays import default_inputs
+    from autotune.graph.builder import GraphBuilder
+    from autotune.graph.tensor import NUMPY, DType
+
+    builder = GraphBuilder("typed")
+    for dtype in DType:
+        builder.input(dtype.value, (2, 3), dtype)
+    drawn = default_inputs(builder.build([DType.FLOAT32.value]), seed=1)
+    for dtype in DType:
+        assert drawn[dtype.value].dtype == NUMPY[dtype]
+        if not dtype.is_float:
+            assert set(np.unique(drawn[dtype.value].astype(int))) <= {0, 1}
