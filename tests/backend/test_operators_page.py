@@ -13,7 +13,7 @@ from autotune.backend.manual import Row, rows_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "operators.md"
 SAMPLE = {
-    "Relu": "^test_relu_cpu$",
+    "Relu": "^test_(relu|ReLU|single_relu_model)_cpu$",
     "CumSum": "^test_cumsum_",
     "MatMulInteger": "^test_matmulinteger",
     "StringSplit": "^test_string_split_",
