@@ -220,6 +220,39 @@ def test_written_out_gelu_is_recognised_in_any_order(order: str, divide: bool) -
     assert [op.kind for op in simplify(graph).graph.ops] == [OpKind.GELU]
 
 
+def written_out_tanh_gelu(cubed: float, power: float, scale: float, swapped: bool) -> Graph:
+    b = GraphBuilder("g")
+    x = b.input("x", (3, 5))
+
+    def pair(kind: OpKind, one: str, other: str) -> str:
+        return b.add(kind, *((other, one) if swapped else (one, other)))
+
+    cube = b.add(OpKind.POW, x, b.constant(power))
+    inner = pair(OpKind.ADD, x, pair(OpKind.MUL, cube, b.constant(cubed)))
+    scaled = pair(OpKind.MUL, inner, b.constant(scale))
+    gate = pair(OpKind.ADD, b.add(OpKind.TANH, scaled), b.constant(1.0))
+    half = pair(OpKind.MUL, x, b.constant(0.5))
+    return b.build([pair(OpKind.MUL, half, gate)])
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_written_out_tanh_gelu_is_recognised(swapped: bool) -> None:
+    graph = written_out_tanh_gelu(0.044715, 3.0, math.sqrt(2 / math.pi), swapped)
+    assert kinds_after(GeluPattern(), graph, 1)[-1] is OpKind.GELU_TANH
+    assert [op.kind for op in simplify(graph).graph.ops] == [OpKind.GELU_TANH]
+
+
+@pytest.mark.parametrize(
+    ("cubed", "power", "scale"),
+    [(0.04, 3.0, 0.7978846), (0.044715, 2.5, 0.7978846), (0.044715, 3.0, 0.8)],
+)
+def test_other_constants_are_not_taken_for_tanh_gelu(
+    cubed: float, power: float, scale: float
+) -> None:
+    graph = written_out_tanh_gelu(cubed, power, scale, swapped=False)
+    assert OpKind.GELU_TANH not in kinds_after(GeluPattern(), graph, 0)
+
+
 @pytest.mark.parametrize(
     ("root", "one", "half"), [(1.4, 1, 0.5), (2**0.5, 2, 0.5), (2**0.5, 1, 0.4)]
 )
