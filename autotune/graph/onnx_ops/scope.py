@@ -14,7 +14,7 @@ from autotune.errors import ModelError
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.onnx_ops.element_types import dtype_of_array, result_types
 from autotune.graph.op import AttrValue, OpKind
-from autotune.graph.tensor import EXACT_LIMIT, DType
+from autotune.graph.tensor import EXACT_LIMIT, NUMPY, DType
 
 COMPUTED = "floats of 32 bits and less, integers and booleans are computed: convert the model"
 """What to do about element types that the graph has not."""
@@ -158,6 +158,12 @@ class Scope:
         found = result_types(node.operator, node.opset, node.attrs, given)
         found += found[-1:] * (len(node.outputs) - len(found))
         self._results = dict(zip(node.outputs, found, strict=False))
+
+    def give_nothing(self, node: Node, place: int, shape: tuple[int, ...]) -> None:
+        """State that one of a node's outputs has no elements, and so is known."""
+        name = node.outputs[place]
+        if name:
+            self.arrays[name] = np.empty(shape, NUMPY[self._results[name]])
 
     def result_type(self, node: Node, place: int) -> DType:
         """What the numbers of one of the outputs of the node in hand mean, by ONNX's schema."""

@@ -58,10 +58,11 @@ def _split_sizes(scope: Scope, node: Node, extent: int) -> tuple[int, ...]:
     if given is None:
         size = -(-extent // count)
         given = (*(size,) * (count - 1), extent - size * (count - 1))
-    if sum(given) != extent or min(given) < 1 or len(given) != len(node.outputs):
+    fits = sum(given) == extent and min(given) >= 0 and len(given) == len(node.outputs)
+    if not fits or given[0] == 0:
         raise ModelError(
             f"{node.label}: Split of extent {extent} into {list(given)} for {len(node.outputs)} "
-            "outputs; the parts must be 1 or more and add up"
+            "outputs; the first part must be 1 or more, none negative, and all add up"
         )
     return given
 
@@ -72,6 +73,9 @@ def _split(scope: Scope, node: Node) -> str:
     axis = checked_axis(node, node.int("axis", 0), len(shape))
     start, first = 0, ""
     for index, size in enumerate(_split_sizes(scope, node, shape[axis])):
+        if size == 0:
+            scope.give_nothing(node, index, (*shape[:axis], 0, *shape[axis + 1 :]))
+            continue
         tensor = part(scope, node, x, axis, Run(start, 1, size))
         first = first or tensor
         scope.give(node, index, tensor)
