@@ -1,4 +1,4 @@
-"""ONNX's ConvTranspose, as one convolution whose channels are the places within a stride.
+"""ONNX's ConvTranspose and Col2Im, as one convolution whose channels are the places within a stride.
 
 y[s·q + r] = Σₜ x[q − t] · w[s·t + r]: for each of the s places r it is a convolution over x with
 every s-th tap. All of them are one convolution with s as many output channels per axis, and their
@@ -8,7 +8,10 @@ layer?", arXiv:1609.07009). No zeros are multiplied but those that fill the last
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+import numpy as np
 
 from autotune.errors import ModelError
 from autotune.graph.onnx_ops.rearrangement import Run, padded, part, seen_as, sliced, turned
@@ -49,17 +52,64 @@ def _conv_transpose(scope: Scope, node: Node) -> str:
             f"{node.label}: ConvTranspose of {list(shape)} by weight {list(weight)} in {group} "
             "groups: the channels do not fit"
         )
+    y = _scattered(scope, node, x, w, axes, group)
+    if not node.has_input(2):
+        return y
+    channels = scope.shape(y)[1]
+    bias = seen_as(scope, node, scope.tensor(node, 2), (channels, *(1 for _ in axes)))
+    return scope.step(node, OpKind.ADD, y, bias)
+
+
+def _scattered(
+    scope: Scope, node: Node, x: str, w: str, axes: tuple[_Axis, ...], group: int
+) -> str:
+    """Every element of ``x`` times its taps, added up where they fall."""
+    shape, weight, lengths = scope.shape(x), scope.shape(w), tuple(axis.length for axis in axes)
     if len(axes) == 1:
         x = seen_as(scope, node, x, (*shape[:2], 1, shape[2]))
         w = seen_as(scope, node, w, (*weight[:2], 1, weight[2]))
         axes = (_Axis(1, 1, 1, 1, 0, 1), *axes)
     channels = weight[1] * group
     y = _interleaved(scope, node, _phases(scope, node, x, w, axes, group), axes, channels)
-    y = seen_as(scope, node, y, (shape[0], channels, *(a.length for a in axes[-len(shape) + 2 :])))
-    if not node.has_input(2):
-        return y
-    bias = seen_as(scope, node, scope.tensor(node, 2), (channels, *(1 for _ in shape[2:])))
-    return scope.step(node, OpKind.ADD, y, bias)
+    return seen_as(scope, node, y, (shape[0], channels, *lengths))
+
+
+def _col2im(scope: Scope, node: Node) -> str:
+    """Blocks [N, C · block, positions] added up into images: a transposed convolution by taps of 1,
+    one for every place of the block."""
+    x = scope.tensor(node, 0)
+    image, block = (
+        tuple(int(v) for v in np.ravel(np.asarray(scope.array(node, i), np.int64))) for i in (1, 2)
+    )
+    batch, columns, positions = scope.shape(x)
+    size = math.prod(block)
+    axes = _block_axes(node, image, block)
+    if columns % size or math.prod(axis.extent for axis in axes) != positions:
+        raise ModelError(
+            f"{node.label}: Col2Im of {[batch, columns, positions]} into {list(image)} by blocks of "
+            f"{list(block)}: they do not fit"
+        )
+    blocks = seen_as(scope, node, x, (batch, columns, *(axis.extent for axis in axes)))
+    places = np.tile(np.eye(size), (columns // size, 1)).reshape(columns, 1, *block)
+    taps = scope.constant(node, places, "places")
+    return _scattered(scope, node, blocks, taps, axes, columns // size)
+
+
+def _block_axes(node: Node, image: tuple[int, ...], block: tuple[int, ...]) -> tuple[_Axis, ...]:
+    count = len(image)
+    if count not in (1, 2) or len(block) != count:
+        raise ModelError(
+            f"{node.label}: Col2Im into {list(image)} by blocks of {list(block)}: only one or two "
+            "spatial axes are supported"
+        )
+    strides, dilations = (node.ints(name) or (1,) * count for name in ("strides", "dilations"))
+    pads = node.ints("pads") or (0,) * (2 * count)
+    found = []
+    for i in range(count):
+        reach = (block[i] - 1) * dilations[i] + 1
+        extent = (image[i] + pads[i] + pads[i + count] - reach) // strides[i] + 1
+        found.append(_Axis(extent, block[i], strides[i], dilations[i], pads[i], image[i]))
+    return tuple(found)
 
 
 def _axes(node: Node, shape: tuple[int, ...], weight: tuple[int, ...]) -> tuple[_Axis, ...]:
@@ -163,4 +213,4 @@ def _interleaved(scope: Scope, node: Node, y: str, axes: tuple[_Axis, ...], chan
     return sliced(scope, node, y, whole + [Run(axis.first, 1, axis.length) for axis in axes])
 
 
-TRANSPOSED_CONV: dict[str, Translate] = {"ConvTranspose": _conv_transpose}
+TRANSPOSED_CONV: dict[str, Translate] = {"ConvTranspose": _conv_transpose, "Col2Im": _col2im}
