@@ -21,6 +21,7 @@ def f32(*values: float) -> np.ndarray:
 X4 = normal(2, 4, 7, 9)
 X5 = normal(2, 4, 5, 6, 7)
 NONE = np.zeros(0, np.float32)
+GRID = 1.6 * np.tanh(normal(2, 3, 5, 2))
 
 # operator, inputs, opset, constant positions, attributes
 MOVING = [
@@ -79,4 +80,10 @@ MOVING = [
     ("AveragePool", [normal(2, 3, 9)], 19, (), {"kernel_shape": [4], "strides": [3], "count_include_pad": 1, "ceil_mode": 1}),
     ("Col2Im", [normal(2, 12, 20), ints(5, 6), ints(2, 2)], 18, (1, 2), {}),
     ("Col2Im", [normal(1, 8, 12), ints(7, 6), ints(2, 2)], 18, (1, 2), {"strides": [2, 2], "dilations": [2, 1], "pads": [1, 0, 1, 1]}),
+    ("GridSample", [X4, GRID], 16, (), {"mode": "nearest"}),
+    ("GridSample", [X4, GRID], 20, (), {"mode": "linear", "padding_mode": "border", "align_corners": 1}),
+    ("GridSample", [X4, GRID], 20, (), {"mode": "nearest", "padding_mode": "reflection"}),
+    ("GridSample", [X4, GRID], 20, (), {"mode": "cubic"}),
+    ("GridSample", [X4, GRID], 20, (), {"mode": "cubic", "padding_mode": "reflection", "align_corners": 1}),
+    ("GridSample", [normal(1, 2, 3, 4, 5), np.tanh(normal(1, 2, 2, 3, 3))], 20, (), {"mode": "linear"}),
 ]  # fmt: skip

@@ -162,3 +162,12 @@ def test_many_scattered_indices_are_one_look_up() -> None:
     graph = assert_same(*single("Gather", [normal(60, 3), indices], 13, (1,)))
     assert OpKind.GATHER in {op.kind for op in graph.ops}
     assert len(graph.ops) <= 2
+
+
+def test_grid_sample_knows_the_modes_by_their_first_names() -> None:
+    grid = np.tanh(normal(2, 3, 5, 2))
+    for old, new in (("bilinear", "linear"), ("bicubic", "cubic")):
+        first, feeds = single("GridSample", [X4, grid], 16, mode=old)
+        second, _ = single("GridSample", [X4, grid], 20, mode=new)
+        (found,), (want,) = (evaluate(imported(m), feeds).values() for m in (first, second))
+        np.testing.assert_array_equal(found, want)

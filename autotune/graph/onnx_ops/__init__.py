@@ -7,6 +7,7 @@ from autotune.graph.onnx_ops.casting import CASTING
 from autotune.graph.onnx_ops.contraction import CONTRACTION
 from autotune.graph.onnx_ops.elementwise import ELEMENTWISE
 from autotune.graph.onnx_ops.folding import FOLDED, STATIC
+from autotune.graph.onnx_ops.grid_sample import GRID_SAMPLE
 from autotune.graph.onnx_ops.indexing import INDEXING
 from autotune.graph.onnx_ops.integers import INTEGERS
 from autotune.graph.onnx_ops.logic import LOGIC
@@ -32,6 +33,7 @@ TRANSLATIONS: dict[str, Translate] = {
     **MOVEMENT,
     **SLICING,
     **INDEXING,
+    **GRID_SAMPLE,
     **RESIZE,
     **TRANSPOSED_CONV,
     **CASTING,
