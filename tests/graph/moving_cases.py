@@ -78,6 +78,8 @@ MOVING = [
     ("AveragePool", [X5], 19, (), {"kernel_shape": [3, 2, 2], "strides": [2, 2, 2], "pads": [1, 0, 0, 1, 0, 0], "count_include_pad": 1}),
     ("AveragePool", [X4], 19, (), {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1], "count_include_pad": 1, "ceil_mode": 1}),
     ("AveragePool", [normal(2, 3, 9)], 19, (), {"kernel_shape": [4], "strides": [3], "count_include_pad": 1, "ceil_mode": 1}),
+    ("ConvTranspose", [normal(2, 4, 3, 2, 4), normal(4, 2, 3, 2, 3), normal(2)], 11, (1,), {"strides": [2, 1, 2], "pads": [1, 0, 1, 0, 1, 0], "dilations": [2, 1, 1]}),
+    ("ConvTranspose", [normal(1, 4, 2, 2, 2), normal(4, 2, 1, 2, 2)], 11, (), {"strides": [2, 2, 2], "output_padding": [1, 0, 1]}),
     ("Col2Im", [normal(2, 12, 20), ints(5, 6), ints(2, 2)], 18, (1, 2), {}),
     ("Col2Im", [normal(1, 8, 12), ints(7, 6), ints(2, 2)], 18, (1, 2), {"strides": [2, 2], "dilations": [2, 1], "pads": [1, 0, 1, 1]}),
     ("GridSample", [X4, GRID], 16, (), {"mode": "nearest"}),

@@ -18,6 +18,9 @@ from autotune.graph.onnx_ops.rearrangement import Run, padded, part, seen_as, sl
 from autotune.graph.onnx_ops.scope import Node, Scope, Translate
 from autotune.graph.op import OpKind
 
+VOLUME = 3
+"""Spatial axes of what goes slice by slice."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
@@ -52,7 +55,8 @@ def _conv_transpose(scope: Scope, node: Node) -> str:
             f"{node.label}: ConvTranspose of {list(shape)} by weight {list(weight)} in {group} "
             "groups: the channels do not fit"
         )
-    y = _scattered(scope, node, x, w, axes, group)
+    scatter = _scattered if len(axes) < VOLUME else _scattered_volume
+    y = scatter(scope, node, x, w, axes, group)
     if not node.has_input(2):
         return y
     channels = scope.shape(y)[1]
@@ -72,6 +76,35 @@ def _scattered(
     channels = weight[1] * group
     y = _interleaved(scope, node, _phases(scope, node, x, w, axes, group), axes, channels)
     return seen_as(scope, node, y, (shape[0], channels, *lengths))
+
+
+def _scattered_volume(
+    scope: Scope, node: Node, x: str, w: str, axes: tuple[_Axis, ...], group: int
+) -> str:
+    """Slice by slice: those of each tap of the depth, as far apart as its stride, are added up."""
+    n, c, slices, rows, columns = scope.shape(x)
+    deep, plane = axes[0], axes[1:]
+    upright = turned(
+        scope, node, x, scope.shape(x), (0, 2, 1, 3, 4), (n * slices, c, rows, columns)
+    )
+    reach = max((slices - 1) * deep.stride + deep.reach, deep.first + deep.length)
+    total, made = "", (0, 0, 0)
+    for tap in range(deep.kernel):
+        weight = part(scope, node, w, 2, Run(tap, 1, 1))
+        taps = seen_as(scope, node, weight, (*scope.shape(w)[:2], *scope.shape(w)[3:]))
+        y = _scattered(scope, node, upright, taps, plane, group)
+        made = scope.shape(y)[1:]
+        apart = seen_as(scope, node, y, (n, slices, 1, math.prod(made)))
+        apart = padded(scope, node, apart, (0,) * 4, (0, 0, deep.stride - 1, 0))
+        spread = seen_as(scope, node, apart, (n, slices * deep.stride, math.prod(made)))
+        before = tap * deep.dilation
+        after = reach - before - slices * deep.stride
+        placed = padded(scope, node, spread, (0, before, 0), (0, after, 0))
+        total = scope.step(node, OpKind.ADD, total, placed) if total else placed
+    kept = part(scope, node, total, 1, Run(deep.first, 1, deep.length))
+    images = (n, deep.length, *made)
+    result = (n, made[0], deep.length, *made[1:])
+    return turned(scope, node, kept, images, (0, 2, 1, 3, 4), result)
 
 
 def _col2im(scope: Scope, node: Node) -> str:
@@ -114,10 +147,10 @@ def _block_axes(node: Node, image: tuple[int, ...], block: tuple[int, ...]) -> t
 
 def _axes(node: Node, shape: tuple[int, ...], weight: tuple[int, ...]) -> tuple[_Axis, ...]:
     count = len(shape) - 2
-    if count not in (1, 2) or len(weight) != len(shape):
+    if not 1 <= count <= VOLUME or len(weight) != len(shape):
         raise ModelError(
-            f"{node.label}: ConvTranspose over shape {list(shape)}: only one or two spatial axes "
-            "(rank 3 or 4) are supported"
+            f"{node.label}: ConvTranspose over shape {list(shape)}: only one to {VOLUME} spatial axes "
+            "(rank 3 to 5) are supported"
         )
     given = {
         name: node.ints(name) or (default,) * count
