@@ -88,7 +88,7 @@ def _scattered_volume(
         scope, node, x, scope.shape(x), (0, 2, 1, 3, 4), (n * slices, c, rows, columns)
     )
     reach = max((slices - 1) * deep.stride + deep.reach, deep.first + deep.length)
-    total, made = "", (0, 0, 0)
+    total, made = "", scope.shape(x)
     for tap in range(deep.kernel):
         weight = part(scope, node, w, 2, Run(tap, 1, 1))
         taps = seen_as(scope, node, weight, (*scope.shape(w)[:2], *scope.shape(w)[3:]))
