@@ -55,8 +55,7 @@ def _conv_transpose(scope: Scope, node: Node) -> str:
             f"{node.label}: ConvTranspose of {list(shape)} by weight {list(weight)} in {group} "
             "groups: the channels do not fit"
         )
-    scatter = _scattered if len(axes) < VOLUME else _scattered_volume
-    y = scatter(scope, node, x, w, axes, group)
+    y = _scattered(scope, node, x, w, axes, group)
     if not node.has_input(2):
         return y
     channels = scope.shape(y)[1]
@@ -68,6 +67,8 @@ def _scattered(
     scope: Scope, node: Node, x: str, w: str, axes: tuple[_Axis, ...], group: int
 ) -> str:
     """Every element of ``x`` times its taps, added up where they fall."""
+    if len(axes) == VOLUME:
+        return _scattered_volume(scope, node, x, w, axes, group)
     shape, weight, lengths = scope.shape(x), scope.shape(w), tuple(axis.length for axis in axes)
     if len(axes) == 1:
         x = seen_as(scope, node, x, (*shape[:2], 1, shape[2]))
@@ -130,9 +131,9 @@ def _col2im(scope: Scope, node: Node) -> str:
 
 def _block_axes(node: Node, image: tuple[int, ...], block: tuple[int, ...]) -> tuple[_Axis, ...]:
     count = len(image)
-    if count not in (1, 2) or len(block) != count:
+    if not 1 <= count <= VOLUME or len(block) != count:
         raise ModelError(
-            f"{node.label}: Col2Im into {list(image)} by blocks of {list(block)}: only one or two "
+            f"{node.label}: Col2Im into {list(image)} by blocks of {list(block)}: only one to {VOLUME} "
             "spatial axes are supported"
         )
     strides, dilations = (node.ints(name) or (1,) * count for name in ("strides", "dilations"))
