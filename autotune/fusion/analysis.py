@@ -416,7 +416,9 @@ class _Builder:
             ):
                 continue
             if loaded is not None:
-                return loaded
+                if self.buffers[loaded].footprint == self.footprints[op.output]:
+                    return loaded
+                continue  # an axis of 1 is loaded once, however far the result is padded along it
             buffer, plain = self.located[x]
             if buffer in self.shared:
                 continue

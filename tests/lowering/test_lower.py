@@ -80,3 +80,13 @@ def test_a_schedule_that_does_not_fit_the_scratchpad_is_refused() -> None:
     small = replace(SPEC, scratchpad=replace(SPEC.scratchpad, size_bytes=4096))
     with pytest.raises(ScheduleError, match=r"scratchpad: .* bytes > 4096"):
         lower(group, Schedule((NestSchedule((1, 6, 9, 10), (0, 1, 2, 3), (6, 8)),)), small)
+
+
+def test_a_result_wider_than_its_loaded_operand_has_a_buffer_of_its_own() -> None:
+    """Padding along an axis of extent 1 widens the result; its operand stays one element wide."""
+    b = GraphBuilder("widened")
+    x = b.input("x", (1, 4, 5))
+    y = b.add(K.ADD, x, b.constant(np.ones((1, 4, 5), np.float32)))
+    graph = b.build(outputs=[b.add(K.SLIDING_SUM, y, axis=0, before=3, after=1)])
+    group = Group.from_graph(graph, [op.name for op in graph.ops])
+    run(graph, lower(group, Schedule((NestSchedule((1, 4, 5), (0, 1, 2), ()),)), SPEC))
