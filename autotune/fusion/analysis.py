@@ -212,7 +212,7 @@ class _Builder:
         def exact(tensor: str) -> bool:
             shape = self.types[tensor].shape
             return all(
-                a.is_identity() or (a.dim is None and (a.offset, a.window) == (0, n))
+                (a.is_identity() or a.dim is None) and axis_range(a, self.root_shape) == (0, n)
                 for a, n in zip(self.footprints[tensor], shape, strict=True)
             )
 

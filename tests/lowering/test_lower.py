@@ -90,3 +90,13 @@ def test_a_result_wider_than_its_loaded_operand_has_a_buffer_of_its_own() -> Non
     graph = b.build(outputs=[b.add(K.SLIDING_SUM, y, axis=0, before=3, after=1)])
     group = Group.from_graph(graph, [op.name for op in graph.ops])
     run(graph, lower(group, Schedule((NestSchedule((1, 4, 5), (0, 1, 2), ()),)), SPEC))
+
+
+def test_an_output_that_the_root_is_the_front_of_is_stored_whole() -> None:
+    b = GraphBuilder("front")
+    whole = b.add(K.SOFTMAX, b.input("x", (6, 4)), axis=1)
+    front = b.add(K.SLICE, whole, starts=(0, 0), steps=(1, 1), sizes=(3, 4))
+    graph = b.build(outputs=[whole, front])
+    group = Group.from_graph(graph, [op.name for op in graph.ops])
+    tile = NestSchedule((1, 4), (0, 1), ())
+    run(graph, lower(group, Schedule((tile, tile)), SPEC))
