@@ -78,9 +78,10 @@ def edge_value(rng: Rng, field: Field) -> int | float:
 
 
 def changed_field(rng: Rng, instruction: Instruction) -> Instruction:
-    """The instruction with one field changed."""
+    """The instruction with one field changed; one whose opcode was changed before may have fewer
+    values than its opcode has fields."""
     values: list[int | float] = list(instruction.values)
-    fields = INSTRUCTIONS[instruction.opcode].all_fields
+    fields = INSTRUCTIONS[instruction.opcode].all_fields[: len(values)]
     own = range(HEADER_LENGTH, len(fields))
     place = pick(rng, own) if own and chance(rng, 0.85) else 1 + below(rng, HEADER_LENGTH - 1)
     if fields[place].type is FieldType.FLOAT or chance(rng, 0.7):

@@ -17,7 +17,7 @@ from fuzz import sanitized
 from fuzz.__main__ import Worker, ending, fuzz
 from fuzz.cases import KINDS, case
 from fuzz.corpus import corpus, lowered
-from fuzz.draws import Rng
+from fuzz.draws import Rng, changed_field
 from fuzz.judge import Outcome, judge
 from fuzz.share import Note, Share
 from fuzz.shrink import shrunk
@@ -81,6 +81,12 @@ def test_mutations_begin_from_valid_programs_with_every_opcode() -> None:
     for program in corpus():
         verify(program)
         assert judge(program, Rng(1)).outcome in (Outcome.RAN, Outcome.RACED)
+
+
+def test_an_instruction_whose_opcode_was_changed_can_be_changed_again() -> None:
+    short = Instruction((int(Opcode.MATMUL), *Instruction.make(Opcode.HALT).values[1:]))
+    for seed in range(50):
+        assert len(changed_field(Rng(seed, 0, 0), short).values) == len(short.values)
 
 
 def test_lowered_programs_run_without_races_and_are_searched_for_them() -> None:
