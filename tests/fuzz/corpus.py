@@ -137,6 +137,21 @@ def _gather() -> Program:
     return _tight("gather", *_loop(3, im2col, flipped, repeated))
 
 
+def _lookup() -> Program:
+    """Rows of an image chosen by numbers of any kind: fractions, below the first, behind the last."""
+    numbers = make(Opcode.LOAD, tensor=0, size0=1, size1=1, size2=4, dst_stride2=1, signal0=1)
+    rows = make(
+        Opcode.LOOKUP, tensor=0, dst_base=4, src_base=0, size0=4, size1=3, size2=5, dst_stride0=15, dst_stride1=5,
+        dst_stride2=1, src_stride0=1, coord1=-1, step1=2, level1=0, coord2=7, pad=-7.0,
+    )  # fmt: skip
+    narrow = make(
+        Opcode.LOOKUP, tensor=1, format=int(Format.INT8), dst_base=64, src_base=0, size0=3, size1=8, dst_stride0=8,
+        dst_stride1=1, src_stride0=1,
+    )  # fmt: skip
+    wait = make(Opcode.WAIT, unit=int(Unit.LOAD), semaphore=1)
+    return _tight("lookup", numbers, wait, *_loop(3, rows), narrow)
+
+
 def _vector() -> Program:
     rect = {"size0": 3, "size2": 4, "size4": 5}
     dst = {"dst_base": 20, "dst_stride0": 20, "dst_stride2": 5, "dst_stride4": 1}
@@ -319,6 +334,6 @@ def lowered() -> tuple[Program, ...]:
 def corpus() -> tuple[Program, ...]:
     """All of them."""
     by_hand = (
-        _transfers, _narrow_transfers, _gather, _vector, _chain, _online, _transform, _convert, _matmul, _narrow_matmul, _cases, _two_cores,
+        _transfers, _narrow_transfers, _gather, _lookup, _vector, _chain, _online, _transform, _convert, _matmul, _narrow_matmul, _cases, _two_cores,
     )  # fmt: skip
     return (*(make_one() for make_one in by_hand), *lowered())
