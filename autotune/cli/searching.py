@@ -81,7 +81,7 @@ def search(
     if json:
         emit(figures(result))
     else:
-        table(result)
+        table(result, machine.spec.energy.known)
     say(f"plan: {plan_file}\nreport: {report_file}")
 
 
@@ -117,8 +117,8 @@ def figures(result: SearchResult) -> dict[str, Any]:
     }
 
 
-def table(result: SearchResult) -> None:
-    """The plans side by side."""
+def table(result: SearchResult, tells_energy: bool) -> None:
+    """The plans side by side; ``tells_energy`` says whether the machine does."""
     base = result.unfused.measured_cycles
     rows = []
     for name, plan in plans_of(result).items():
@@ -131,7 +131,7 @@ def table(result: SearchResult) -> None:
                 f"{plan.predicted_cycles:,.0f}",
                 f"{measured:,}",
                 f"{ratio:.3f}",
-                "" if energy is None else f"{energy / 1e9:,.1f}",
+                f"{energy / 1e9:,.1f}" if tells_energy and energy is not None else "–",
                 f"{plan.dram_bytes:,}",
             )
         )
