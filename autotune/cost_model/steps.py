@@ -65,30 +65,24 @@ def _load(tiling: Tiling, stage: Stage, index: int, spec: HardwareSpec) -> Step:
 
 def _looked_up(tiling: Tiling, stage: Stage, spec: HardwareSpec) -> Step:
     """Rows that numbers choose: each is as far from the next as the table is long."""
-    dims, rows = _stage_dims(stage), tiling.nest.types[stage.op.inputs[0]].shape[0]
-    return _moved(
-        tiling,
-        stage,
-        stage.result,
-        Unit.LOAD,
-        stage.footprint,
-        stage.output,
-        tiling.level(dims),
-        tiling.ones,
-        None,
-        dims,
-        spec,
-        (max(2, rows), 1),
-    )
+    rows = tiling.nest.types[stage.op.inputs[0]].shape[0]
+    return _result(tiling, stage, Unit.LOAD, spec, (max(2, rows), 1))
 
 
 def _store(tiling: Tiling, stage: Stage, spec: HardwareSpec) -> Step:
+    return _result(tiling, stage, Unit.STORE, spec)
+
+
+def _result(
+    tiling: Tiling, stage: Stage, unit: Unit, spec: HardwareSpec, hops: tuple[int, ...] = ()
+) -> Step:
+    """A stage's result, moved as a whole for every tile."""
     dims = _stage_dims(stage)
     return _moved(
         tiling,
         stage,
         stage.result,
-        Unit.STORE,
+        unit,
         stage.footprint,
         stage.output,
         tiling.level(dims),
@@ -96,6 +90,7 @@ def _store(tiling: Tiling, stage: Stage, spec: HardwareSpec) -> Step:
         None,
         dims,
         spec,
+        hops,
     )
 
 

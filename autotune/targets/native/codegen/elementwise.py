@@ -12,23 +12,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from autotune.isa.functions import BinaryFn
 from autotune.targets.native.codegen.ir import FunctionWriter
 from autotune.targets.native.codegen.lanes import Lanes
-from autotune.targets.native.codegen.maths import binary, power_of, unary
 from autotune.targets.native.codegen.micro_kernel import MicroKernel
 from autotune.targets.native.codegen.nest import Dim, merged
+from autotune.targets.native.codegen.node_code import code_of
 from autotune.targets.native.codegen.run_weight import weight_of
 from autotune.targets.native.codegen.streaming import streamed_outputs, when_aligned
 from autotune.targets.native.codegen.strips import load_strip, store_strip
 from autotune.targets.native.codegen.vector_isa import VectorIsa
 from autotune.targets.native.codegen.vector_run import (
-    Binary,
-    Constant,
-    Fma,
     Load,
     Node,
-    Unary,
     VectorRun,
     arguments,
 )
@@ -267,22 +262,10 @@ class _Code:
         return strip.first if self._along[i] else 0, strip.at if self._across[i] else 0
 
     def _node(self, node: Node, pointers: tuple[str, ...], strip: _Strip) -> str:
-        v = self._v
+        if isinstance(node, Load):
+            return self._load(node.operand, node.offset, pointers, strip)
         given = [self._value(x, strip) for x in arguments(node)]
-        match node:
-            case Load(operand, offset):
-                return self._load(operand, offset, pointers, strip)
-            case Constant(value):
-                return v.constant(value)
-            case Unary(fn, _, p0, p1):
-                return unary(v, fn, given[0], p0, p1)
-            case Binary(fn, _, y):
-                exponent = self._run.body[y]
-                if fn is BinaryFn.POW and isinstance(exponent, Constant):
-                    return power_of(v, given[0], exponent.value)
-                return binary(v, fn, *given)
-            case Fma():
-                return v.fma(*given)
+        return code_of(self._v, self._run.body, node, given)
 
     def _load(self, operand: int, offset: int, pointers: tuple[str, ...], strip: _Strip) -> str:
         """An element of an input; windows of a tile's positions share what they have in common."""

@@ -13,15 +13,15 @@ from autotune.isa.functions import BinaryFn, ReduceFn, UnaryFn
 from autotune.targets.native.codegen.exponential import falling_exp
 from autotune.targets.native.codegen.ir import FunctionWriter
 from autotune.targets.native.codegen.lanes import Lanes
-from autotune.targets.native.codegen.maths import binary, power_of, unary
 from autotune.targets.native.codegen.micro_kernel import MicroKernel
 from autotune.targets.native.codegen.nest import merged
+from autotune.targets.native.codegen.node_code import code_of
 from autotune.targets.native.codegen.reduction import COMBINED
 from autotune.targets.native.codegen.row_run import Reduce, RowNode, RowRun, sources
 from autotune.targets.native.codegen.run_weight import weight_of_nodes
 from autotune.targets.native.codegen.strips import across, load_strip, splat, store_strip
 from autotune.targets.native.codegen.vector_isa import VectorIsa
-from autotune.targets.native.codegen.vector_run import Binary, Constant, Fma, Load, Unary
+from autotune.targets.native.codegen.vector_run import Binary, Load, Unary
 
 CHEAP = 4
 """Weight up to which a value is computed again in a later pass: no more than keeping it costs."""
@@ -255,23 +255,13 @@ class _Code:
         return self._here[i]
 
     def _computed(self, node: RowNode, given: Sequence[str]) -> str:
-        v = self._v
         match node:
-            case Constant(value):
-                return v.constant(value)
-            case Unary(UnaryFn.EXP, x) if self._at_most_zero(x):
-                return falling_exp(v, given[0])
-            case Unary(fn, _, p0, p1):
-                return unary(v, fn, given[0], p0, p1)
-            case Binary(fn, _, y):
-                exponent = self._run.body[y]
-                if fn is BinaryFn.POW and isinstance(exponent, Constant):
-                    return power_of(v, given[0], exponent.value)
-                return binary(v, fn, *given)
-            case Fma():
-                return v.fma(*given)
             case Load() | Reduce():
                 raise AssertionError("loaded and reduced elsewhere")
+            case Unary(UnaryFn.EXP, x) if self._at_most_zero(x):
+                return falling_exp(self._v, given[0])
+            case _:
+                return code_of(self._v, self._run.body, node, given)
 
     def _at_most_zero(self, i: int) -> bool:
         """Whether a node is the difference of a node from its row's maximum."""
