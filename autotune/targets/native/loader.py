@@ -60,10 +60,11 @@ class Bound:
 
     @property
     def kernels(self) -> list[Recipe]:
-        """The code that has to be generated, in the order of the calls, once each."""
+        """The code that has to be generated, in the order of the calls, once each; 0.0 equals -0.0,
+        but not in code."""
         calls = (call for _, table in self.streams for call in table.values())
         kernels = (call.kernel for call in calls)
-        return list(dict.fromkeys(k for k in kernels if isinstance(k, Recipe)))
+        return list({k.digest: k for k in kernels if isinstance(k, Recipe)}.values())
 
 
 @dataclass(frozen=True, slots=True)
