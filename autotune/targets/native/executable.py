@@ -5,6 +5,7 @@ The session makes one of each program table that it publishes, and runs it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +18,8 @@ from autotune.targets.native.arena import ALIGNMENT_BYTES, Arena, Lifetime, plac
 from autotune.targets.native.compiler import Compiler
 from autotune.targets.native.loader import Bound, Linked, link, populated_floats
 from autotune.targets.native.outputs import OutputMemory
+from autotune.targets.native.step_clock import spent
+from autotune.targets.native.step_kinds import StepKind
 from autotune.targets.protocol import Array
 
 Floats = npt.NDArray[np.float32]
@@ -70,7 +73,8 @@ class Network:
 class Executable:
     """A network ready to run on a pool's threads; safe to use from several threads at once.
 
-    ``bounds`` are its parts' programs, bound (``loader.bind``). ``arena`` says where intermediates lie. Runs are served one after the other.
+    ``bounds`` are its parts' programs, bound (``loader.bind``). ``arena`` says where intermediates lie.
+    ``timed`` puts a clock behind every call. Runs are served one after the other.
     """
 
     def __init__(
@@ -79,11 +83,13 @@ class Executable:
         bounds: Sequence[Bound],
         pool: ThreadPool,
         compiler: Compiler | None,
+        timed: bool = False,
     ) -> None:
         self._network = network
         self._direct = _direct_outputs(network)
         self.arena, self._pointers = _places(network, self._direct)
-        linked = _linked(network, bounds, compiler)
+        linked = _linked(network, bounds, compiler, timed)
+        self._clocks = tuple(one.clocks for one in linked)
         self._dense: dict[str, Floats] = {}
         programs = [
             (one.streams, one.renumbered(self._table(part, bound.read_in_place)))
@@ -129,6 +135,13 @@ class Executable:
             return made
         outputs = self._network.outputs
         return {x: made[x] if x in made else self._copied(x, inputs, made) for x in outputs}
+
+    def kind_nanoseconds(self, inputs: Mapping[str, Floats]) -> tuple[Mapping[StepKind, int], ...]:
+        """Run once and say what the calls of each part took, by kind, on all threads together."""
+        for clock in itertools.chain(*self._clocks):
+            clock.ledger[:] = 0
+        self.run(inputs)
+        return tuple(spent(clocks) for clocks in self._clocks)
 
     def _copied(
         self, name: str, inputs: Mapping[str, Floats], made: Mapping[str, Floats]
@@ -179,7 +192,9 @@ def _places(network: Network, direct: Sequence[str]) -> tuple[Arena, dict[str, t
     return arena, pointers
 
 
-def _linked(network: Network, bounds: Sequence[Bound], compiler: Compiler | None) -> list[Linked]:
+def _linked(
+    network: Network, bounds: Sequence[Bound], compiler: Compiler | None, timed: bool
+) -> list[Linked]:
     constants = [
         {
             t.name: network.constants[network.root(part.names[t.name])].reshape(t.shape)
@@ -188,4 +203,4 @@ def _linked(network: Network, bounds: Sequence[Bound], compiler: Compiler | None
         }
         for part in network.parts
     ]
-    return link(bounds, constants, compiler)
+    return link(bounds, constants, compiler, timed)

@@ -26,6 +26,7 @@ from autotune.targets.native.compiler import Compiler
 from autotune.targets.native.packing import Packed
 from autotune.targets.native.parts import parts_of
 from autotune.targets.native.residence import Reads, residence
+from autotune.targets.native.step_clock import StepClock
 from autotune.targets.native.steps import StepTables
 from autotune.targets.native.tree import Node, leaves, tree_of
 
@@ -70,12 +71,14 @@ class Bound:
 @dataclass(frozen=True, slots=True)
 class Linked:
     """A program ready for plans: streams, the table of their bases (``autotune.kernels.native``)
-    with tensor i as pointer number i, and what must live as long."""
+    with tensor i as pointer number i, and what must live as long. ``clocks`` are the streams' where
+    they are timed."""
 
     program: Program
     streams: tuple[Stream, ...]
     table: npt.NDArray[np.int64]
     keeps: tuple[Any, ...]
+    clocks: tuple[StepClock, ...] = ()
 
     def renumbered(self, pointers: Sequence[tuple[int, int]]) -> npt.NDArray[np.int64]:
         """The table with tensor i at byte ``pointers[i][1]`` behind pointer number
@@ -102,8 +105,10 @@ def link(
     bounds: Sequence[Bound],
     constants: Sequence[Mapping[str, npt.NDArray[np.float32]]],
     compiler: Compiler | None,
+    timed: bool = False,
 ) -> list[Linked]:
-    """Compile the kernels of all programs at once and pack each one's constants, given by name."""
+    """Compile the kernels of all programs at once and pack each one's constants, given by name;
+    ``timed`` puts a clock behind every call."""
     kernels = [kernel for bound in bounds for kernel in bound.kernels]
     code = None if compiler is None or not kernels else compiler.load(kernels)
     addresses = (
@@ -113,7 +118,7 @@ def link(
     )
     pool, starts = _pool(bounds)
     return [
-        _linked(bound, values, addresses, (code, pool), pool[start:])
+        _linked(bound, values, addresses, (code, pool), pool[start:], timed)
         for bound, values, start in zip(bounds, constants, starts, strict=True)
     ]
 
@@ -139,6 +144,7 @@ def _linked(
     addresses: Mapping[str, int],
     keeps: tuple[Any, ...],
     pool: npt.NDArray[np.float32],
+    timed: bool,
 ) -> Linked:
     program = bound.program
     calls = [call for _, table in bound.streams for call in table.values()]
@@ -168,14 +174,14 @@ def _linked(
                 return absolute, word_of[id(call)]
 
     streams = []
-    for nodes, table in bound.streams:
-        tables = StepTables(address, base)
+    clocks = tuple(StepClock() for _ in bound.streams) if timed else ()
+    for i, (nodes, table) in enumerate(bound.streams):
+        tables = StepTables(address, base, absolute, clocks[i] if timed else None)
         tables.add(nodes, table)
         streams.append(tables.stream(program.scratchpad_elements))
     pointers = [(0, 0), *((i, 0) for i in range(count)), (NOWHERE, pool.ctypes.data), (NOWHERE, 0)]
-    return Linked(
-        program, tuple(streams), np.asarray(pointers, np.int64), (*keeps, words, constants)
-    )
+    kept = (*keeps, words, constants, clocks)
+    return Linked(program, tuple(streams), np.asarray(pointers, np.int64), kept, clocks)
 
 
 def _packed(
