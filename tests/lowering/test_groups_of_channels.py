@@ -18,8 +18,8 @@ from autotune.graph.graph import Graph
 from autotune.graph.op import OpKind as K
 from autotune.isa.table import Opcode
 from autotune.lowering.lower import lower
+from autotune.schedule.rule import default_schedule
 from autotune.schedule.schedule import NestSchedule, Schedule
-from autotune.schedule.space import default_schedule
 from autotune.search.legality import legal_nests
 from drawn_graphs import schedules
 
