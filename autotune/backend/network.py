@@ -1,4 +1,4 @@
-"""A model compiled by rule for one machine: what a prepared model runs, once its shapes are known."""
+"""A graph compiled by rule for one machine: what a prepared model runs, once its shapes are known."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy.typing as npt
-import onnx
 
 from autotune.errors import ModelError, ScheduleError
 from autotune.graph.axes import Layout
 from autotune.graph.graph import Array, Graph
-from autotune.graph.onnx_import import split
 from autotune.graph.passes import simplify
 from autotune.runtime.border import Border
 from autotune.runtime.choice import Choice
@@ -51,30 +49,6 @@ class Programs:
         """Outputs by name. Raises ``InputError`` for arrays that do not fit."""
         fed: dict[str, Array] = self._border.enter(inputs)
         return self._border.leave(execute(self._table, self._target, fed)[0])
-
-
-class Network:
-    """A model at given dimensions and bound inputs: programs for what runs, values for the rest."""
-
-    def __init__(
-        self,
-        model: onnx.ModelProto,
-        target: Target,
-        dims: Mapping[str, int],
-        bind: Mapping[str, AnyArray],
-    ) -> None:
-        own = onnx.ModelProto()
-        own.CopyFrom(model)
-        imported = split(own, model.graph.name or "model", dims, bind)
-        self._known = imported.known
-        self.programs = None if imported.graph is None else Programs(imported.graph, target)
-
-    def run(self, inputs: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
-        """Outputs by name; inputs that are bound are not looked at."""
-        if self.programs is None:
-            return dict(self._known)
-        read = {x: inputs[x] for x in self.programs.graph.inputs if x in inputs}
-        return {**self._known, **self.programs.run(read)}
 
 
 def _check_fits(graph: Graph, target: Target) -> None:

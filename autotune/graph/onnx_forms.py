@@ -10,6 +10,7 @@ from onnx import inliner, version_converter
 from autotune.errors import ModelError
 from autotune.graph.onnx_ops import CONSTANT_ONLY, TRANSLATIONS
 from autotune.graph.onnx_weights import CutModel, restore
+from autotune.graph.passes.note import Note
 
 OLDEST_OPSET = 9
 DEFAULT_DOMAINS = ("", "ai.onnx")
@@ -19,10 +20,11 @@ _KNOWN = frozenset(TRANSLATIONS) | CONSTANT_ONLY
 @dataclass(frozen=True, slots=True)
 class Form:
     """How a model came to the operators that it has: ``expanded`` names those that were replaced by
-    what defines them; ``apart`` is what is still cut from it."""
+    what defines them; ``apart`` is what is still cut from it; ``folded`` is the control flow that went."""
 
     apart: CutModel | None
     expanded: tuple[str, ...]
+    folded: tuple[Note, ...] = ()
 
 
 def modernised(model: onnx.ModelProto, apart: CutModel | None) -> Form:
@@ -56,13 +58,19 @@ def is_known(proto: onnx.NodeProto) -> bool:
 
 
 def _convert(model: onnx.ModelProto) -> None:
+    if any(node.op_type == "Scan" for node in model.graph.node):
+        raise ModelError(
+            f"operator Scan of opset {opset_of(model)} runs over batches, which is not supported; "
+            f"export the model with opset {OLDEST_OPSET} or newer"
+        )
     try:
         converted = version_converter.convert_version(model, OLDEST_OPSET)
     except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
         operators = ", ".join(sorted({node.op_type for node in model.graph.node}))
         raise ModelError(
             f"opset {opset_of(model)} is older than {OLDEST_OPSET}, and onnx.version_converter "
-            f"cannot bring the model's operators ({operators}) there{_cause(error)}; export it again"
+            f"cannot bring the model's operators ({operators}) there: {_last_line(error)}; export "
+            "it again"
         ) from None
     model.CopyFrom(converted)
 
@@ -121,9 +129,3 @@ def _schema(node: onnx.NodeProto, model: onnx.ModelProto) -> onnx.defs.OpSchema 
 def _last_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     return lines[-1] if lines else type(error).__name__
-
-
-def _cause(error: Exception) -> str:
-    """What the converter said, where it is meant for people: a failed assertion of its is not."""
-    line = _last_line(error)
-    return "" if "Assertion" in line else f": {line}"

@@ -10,10 +10,18 @@ import onnx
 
 from autotune.errors import ModelError
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.control_flow import (
+    check_bodies,
+    declare_outputs,
+    has_control,
+    is_control,
+    label_of,
+    put_in_order,
+)
 from autotune.graph.file_memory import released
 from autotune.graph.graph import Graph
-from autotune.graph.onnx_forms import modernised
-from autotune.graph.onnx_model import checked_nodes, read_model
+from autotune.graph.onnx_forms import Form, modernised
+from autotune.graph.onnx_model import bind_dims, check_valid, checked_nodes, read_model
 from autotune.graph.onnx_ops import CONSTANT_ONLY, TRANSLATIONS
 from autotune.graph.onnx_ops.element_types import FRACTIONAL, dtype_of_elem, elem_name
 from autotune.graph.onnx_ops.folding import (
@@ -27,8 +35,9 @@ from autotune.graph.onnx_ops.folding import (
     tensor_array,
 )
 from autotune.graph.onnx_ops.scope import AnyArray, Node, RunTimeValue, Scope, check_size
-from autotune.graph.onnx_weights import CutModel, CutTensor
+from autotune.graph.onnx_weights import CutModel, CutTensor, restore
 from autotune.graph.op import OpKind
+from autotune.graph.passes.note import Note
 from autotune.graph.tensor import DType
 
 
@@ -46,7 +55,7 @@ def constant_operators() -> tuple[str, ...]:
 
 
 def load_onnx(path: Path | str, dims: Mapping[str, int] | None = None) -> Graph:
-    """Read, check and translate an ONNX file.
+    """Read, check and translate an ONNX file (opset 9 and up).
 
     ``dims`` binds symbolic dimensions by name (an unnamed one is called ``input:axis``). Inputs
     and outputs keep their ONNX names. Raises ``ModelError`` naming the file, the place and the
@@ -67,6 +76,18 @@ def read_onnx(path: Path | str, dims: Mapping[str, int] | None = None) -> Graph:
         raise ModelError(f"{path}: {one_line}") from None
 
 
+class RunTimeControl(ModelError):
+    """A model has control flow that only a run decides: it is a tree of graphs, not one. ``notes``
+    say what was folded, in the model itself, before this was found."""
+
+    def __init__(self, node: onnx.NodeProto, index: int, notes: tuple[Note, ...]) -> None:
+        super().__init__(
+            f"{label_of(node, index)}: operator {node.op_type} is decided at run time; open the model "
+            "with Session, which runs what is inside as programs of their own"
+        )
+        self.notes = notes
+
+
 @dataclass(frozen=True, slots=True)
 class Imported:
     """A model split by when its outputs are known: ``graph`` computes those that depend on run-time
@@ -74,6 +95,8 @@ class Imported:
 
     graph: Graph | None
     known: Mapping[str, AnyArray]
+    notes: tuple[Note, ...] = ()
+    """Control flow that was folded."""
 
 
 def translate(
@@ -89,7 +112,7 @@ def translate(
 
     Raises ``ModelError`` without the file's name, ``RunTimeValue`` where binding inputs would help.
     """
-    scope, outputs = _translated(model, name, dims, apart, bind or {})
+    scope, outputs, _ = _translated(model, name, dims, apart, bind or {})
     graph = scope.builder.build([_output(scope, x) for x in outputs])
     if not graph.ops:
         raise ModelError("the graph is empty: all its operators fold into constants")
@@ -103,10 +126,10 @@ def split(
     bind: Mapping[str, AnyArray] | None = None,
 ) -> Imported:
     """As ``translate``, for models that may be known at import in part or as a whole."""
-    scope, outputs = _translated(model, name, dims, None, bind or {})
+    scope, outputs, notes = _translated(model, name, dims, None, bind or {})
     known = {x: scope.arrays[x] for x in outputs if x in scope.arrays}
     computed = [_output(scope, x) for x in outputs if x not in known]
-    return Imported(scope.builder.build(computed) if computed else None, known)
+    return Imported(scope.builder.build(computed) if computed else None, known, notes)
 
 
 def _translated(
@@ -115,9 +138,11 @@ def _translated(
     dims: Mapping[str, int],
     apart: CutModel | None,
     bind: Mapping[str, AnyArray],
-) -> tuple[Scope, list[str]]:
-    """Every node evaluated or emitted, and the names of the model's outputs."""
+) -> tuple[Scope, list[str], tuple[Note, ...]]:
+    """Every node evaluated or emitted, the names of the model's outputs, and what was folded."""
     form = modernised(model, apart)
+    if has_control(model):
+        form, dims = _folded(model, form, dims, bind), {}
     nodes = checked_nodes(model, dims, form, bind)
     outputs = [value.name for value in model.graph.output]
     consumed = {x for node in nodes for x in node.inputs} | set(outputs)
@@ -129,7 +154,37 @@ def _translated(
             _check_outputs(scope, node, consumed)
     except RunTimeValue as need:
         raise RunTimeValue(str(need), need.tensor, _decided_by(need.tensor, nodes, scope)) from None
-    return scope, outputs
+    return scope, outputs, form.folded
+
+
+def _folded(
+    model: onnx.ModelProto, form: Form, dims: Mapping[str, int], bind: Mapping[str, AnyArray]
+) -> Form:
+    """Bind dimensions and fold the control flow that is decided, in place. Raises ``RunTimeControl``
+    where some is left."""
+    from autotune.graph.control_folding import fold_control  # few models have any
+
+    if form.apart is not None:
+        restore(model, form.apart)
+    put_in_order(model)
+    check_bodies(model)
+    bind_dims(model, dims, bind)
+    check_valid(model)
+    notes = fold_control(model, lambda cone, name: _value(cone, name, bind))
+    left = next((node for node in model.graph.node if is_control(node)), None)
+    if left is not None:
+        raise RunTimeControl(left, list(model.graph.node).index(left), notes)
+    return Form(None, form.expanded, notes)
+
+
+def _value(cone: onnx.ModelProto, name: str, bind: Mapping[str, AnyArray]) -> AnyArray | None:
+    """The value of a model's output; None where a run decides it."""
+    read = {value.name for value in cone.graph.input}
+    declare_outputs(cone)
+    try:
+        return split(cone, name, {}, {x: y for x, y in bind.items() if x in read}).known.get(name)
+    except ModelError:  # what is wrong is said when the operators themselves are imported
+        return None
 
 
 def _scope(

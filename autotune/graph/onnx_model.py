@@ -80,13 +80,19 @@ def checked_nodes(
         del model.graph.node[:]
         model.graph.node.extend(protos[index] for index in order)
     bind_dims(model, dims, bind)
+    _check_tensors(model, bind)
+    check_valid(model if apart is None else apart.checkable(model, order))
+    return [nodes[index] for index in order]
+
+
+def check_valid(model: onnx.ModelProto) -> None:
+    """Raise ``ModelError`` for what ONNX's own checker refuses."""
     try:
-        onnx.checker.check_model(model if apart is None else apart.checkable(model, order))
+        onnx.checker.check_model(model)
     except onnx.checker.ValidationError as error:
         raise ModelError(f"not valid ONNX: {first_line(error)}; export it again") from None
     except UnicodeDecodeError:
         raise ModelError("not valid ONNX: a text in it is not UTF-8; export it again") from None
-    return [nodes[index] for index in order]
 
 
 def bind_dims(model: onnx.ModelProto, dims: Mapping[str, int], bind: Container[str] = ()) -> None:
@@ -96,12 +102,8 @@ def bind_dims(model: onnx.ModelProto, dims: Mapping[str, int], bind: Container[s
     for value in model.graph.input:
         if value.name in weights or value.name in bind:
             continue
-        kind = value.type.WhichOneof("value")
-        if kind not in ("tensor_type", None):
-            raise ModelError(
-                f"input {value.name!r} is of ONNX's {kind}; only tensors are supported: export the "
-                "model with tensors"
-            )
+        if value.type.WhichOneof("value") not in ("tensor_type", None):
+            continue
         if not value.type.tensor_type.HasField("shape"):
             raise ModelError(f"input {value.name!r} has no shape; export the model with one")
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
@@ -122,6 +124,17 @@ def bind_dims(model: onnx.ModelProto, dims: Mapping[str, int], bind: Container[s
             raise ModelError(f"no dynamic dimension {symbol!r}; the model has {sorted(found)}")
 
 
+def _check_tensors(model: onnx.ModelProto, bind: Container[str]) -> None:
+    """Refuse sequences and optionals among the run-time inputs of operators."""
+    for value in model.graph.input:
+        kind = value.type.WhichOneof("value")
+        if kind not in ("tensor_type", None) and value.name not in bind:
+            raise ModelError(
+                f"input {value.name!r} is of ONNX's {kind}; only tensors are supported: export the "
+                "model with tensors"
+            )
+
+
 def first_line(error: Exception) -> str:
     """An error of a library as one line."""
     lines = str(error).strip().splitlines()
@@ -138,8 +151,7 @@ def _node(
     label = f"node {proto.name!r}" if proto.name else f"unnamed node #{index}"
     if form.expanded:
         label = f"{label} (in what {' or '.join(form.expanded)} stands for)"
-    outputs = tuple(proto.output)
-    if not any(outputs):
+    if not proto.output or not proto.output[0]:
         raise ModelError(f"{label}: {proto.op_type} has no output; the file is damaged")
     try:
         attrs = {a.name: onnx.helper.get_attribute_value(a) for a in proto.attribute}
@@ -148,9 +160,9 @@ def _node(
                 attrs[attribute.name] = CutTensor(attribute.t, data[index, position])
     except ValueError as error:
         raise ModelError(f"{label}: {proto.op_type}: {first_line(error)}") from None
-    if not outputs[0]:  # a recurrent node of which only the last state is used
-        outputs = (f"{proto.op_type}#{index}", *outputs[1:])
-    return Node(proto.op_type, proto.name, label, tuple(proto.input), outputs, attrs, opset)
+    return Node(
+        proto.op_type, proto.name, label, tuple(proto.input), tuple(proto.output), attrs, opset
+    )
 
 
 def _check_supported(node: Node, proto: onnx.NodeProto) -> None:

@@ -3,19 +3,32 @@ from it."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from autotune.fusion.footprint import AxisMap
-from autotune.fusion.nest import Nest
+from autotune.fusion.footprint import AxisMap, Footprint
+from autotune.fusion.nest import Nest, Stage
+from autotune.graph.op import Family
 from autotune.schedule.extents import extents, grained, thin_product
 from autotune.schedule.orders import distinct_orders
+from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import Ints, ScheduleTable
+
+__all__ = [
+    "ScheduleTable",
+    "default_schedule",
+    "enumerate_nest",
+    "random_schedule",
+    "scratchpad_elements",
+]
 
 _POOL = 8192
 """Combinations of tile and reduction extents looked at; keeps an enumeration near 2 ms."""
+_DRAW = 256
+"""Rows from which one random schedule is drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,3 +200,223 @@ def _choose(
     position = np.searchsorted(ends, flat, side="right")
     cell = ranked[position]
     return cell, flat - (ends[position] - variants[cell])
+
+
+def default_schedule(
+    nests: tuple[Nest, ...],
+    capacity_elements: int,
+    cores: int,
+    grain: int = 1,
+    buffers: int = 2,
+) -> Schedule | None:
+    """A legal schedule by rule alone; None when none fits. What runs before anything was measured."""
+    parts = []
+    for nest in nests:
+        rng = np.random.default_rng(0)
+        table = enumerate_nest(nest, capacity_elements, cores, 2048, rng, grain, buffers)
+        if not len(table):
+            return None
+        rule = _least_traffic if buffers > 1 else _fewest_tiles
+        cost = rule(nest, table)
+        parts.append(table.row(int(np.argmin(cost))))
+    return Schedule(tuple(parts))
+
+
+def _least_traffic(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Where tiles are loaded ahead of their use: traffic, tiles and what overlaps decide."""
+    cost = loaded_elements(nest, table) + tile_count(nest, table) * _TILE_ELEMENTS
+    ahead: npt.NDArray[np.float64] = 1.0 + 0.9 * (table.buffers - 1) + 0.8 * (table.cores - 1)
+    return cost / ahead
+
+
+def _fewest_tiles(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Where operands are read in place: tiles cost what they cut short, on as many cores as can
+    share them; of equals the one whose tiles read least."""
+    loaded = read_elements(nest, table)
+    pieces = np.ones(len(table))
+    for k, contraction in enumerate(nest.contractions):
+        pieces *= -(-contraction.k_extent // table.k_tile[:, k])
+    cost = _CUT_TILES * _time_share(nest, table) + tile_count(nest, table) * pieces
+    least: npt.NDArray[np.float64] = cost + _READ_TILES * loaded / max(1.0, float(loaded.min()))
+    return least + _FAR_TILES * np.log2(
+        np.maximum(1.0, kept_elements(nest, table) / _NEAR_ELEMENTS)
+    )
+
+
+def _time_share(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Time that a nest takes, of that on one core: the most of its outermost loop that a core runs,
+    half a tile more where cores share it, as they are not equally fast, and what sharing costs."""
+    outermost = table.order[:, 0] if table.order.shape[1] else np.zeros(len(table), np.int64)
+    if not len(nest.root_shape):
+        return np.ones(len(table))
+    rows = np.arange(len(table))
+    extent = np.array(nest.root_shape, dtype=np.int64)[outermost]
+    tile = table.tile[rows, outermost]
+    tiles = (extent + tile - 1) // tile
+    mine = np.minimum(1.0, (tiles + table.cores - 1) // table.cores * tile / extent)
+    late = 0.5 * tile / extent + _SHARING_OPERATIONS / operations(nest)
+    share: npt.NDArray[np.float64] = mine + np.where(table.cores > 1, late, 0.0)
+    return share
+
+
+def operations(nest: Nest) -> float:
+    """Multiply-adds of a nest's contractions, and as many for what others make as take as long."""
+    return max(1.0, float(sum(_stage_operations(nest, stage) for stage in nest.stages)))
+
+
+def _stage_operations(nest: Nest, stage: Stage) -> float:
+    made = math.prod(nest.types[stage.output].shape)
+    if stage.contraction is None:
+        copies = not stage.view or stage.output in nest.stores
+        return made * _MADE_OPERATIONS if copies else 0.0
+    weight = nest.types[stage.op.inputs[1]].shape
+    if stage.op.family is Family.CONV:
+        return made * math.prod(weight) / weight[stage.op.axes.out_channel]
+    return float(made) * nest.contractions[stage.contraction].k_extent
+
+
+_CUT_TILES = 64.0
+"""Tiles of which a nest is worth cutting one more for another core."""
+_READ_TILES = 1.0
+"""Tiles of which a nest is worth halving what it reads."""
+_NEAR_ELEMENTS = 64 * 1024
+"""What a product makes for another stage should be no more of: it stays in a second-level cache of
+512 KiB beside what it is made of."""
+_FAR_TILES = 32.0
+"""Tiles of which a nest is worth halving what is kept beyond that."""
+_PIECE_ELEMENTS = 16.0
+"""Elements that a dense piece costs beside its own: lines that it shares with others, and to begin."""
+_MADE_OPERATIONS = 16.0
+"""Multiply-adds that take as long as an element that is made without: memory bounds those."""
+_SHARING_OPERATIONS = 1e5
+"""Multiply-adds that take as long as to share a nest: the other core looks up, and fetches what this
+one has in cache (2 microseconds of a core with two vectors of 8)."""
+_TILE_ELEMENTS = 512.0
+"""What a tile costs in set-up, as elements of traffic that take as long (edge: near 100 cycles)."""
+
+
+def random_schedule(
+    nests: tuple[Nest, ...], capacity_elements: int, cores: int, rng: np.random.Generator
+) -> Schedule | None:
+    """A legal schedule drawn with ``rng``; None when none fits."""
+    parts = []
+    for nest in nests:
+        table = enumerate_nest(nest, capacity_elements, cores, _DRAW, rng)
+        if not len(table):
+            return None
+        parts.append(table.row(int(rng.integers(len(table)))))
+    return Schedule(tuple(parts))
+
+
+def scratchpad_elements(nest: Nest, table: ScheduleTable) -> Ints:
+    """``schedule.scratchpad_elements`` of every row [n]."""
+    shape = np.array(nest.root_shape, dtype=np.int64)
+    total = np.zeros(len(table), dtype=np.int64)
+    for buffer in nest.buffers:
+        size = np.ones(len(table), dtype=np.int64)
+        refilled = np.zeros(len(table), dtype=bool)
+        for d in buffer.dims:
+            refilled |= shape[d] // table.tile[:, d] > 1
+        for position, axis in enumerate(buffer.footprint):
+            if buffer.chunk is not None and buffer.chunk[1] == position:
+                piece = table.k_tile[:, buffer.chunk[0]]
+                size *= piece
+                refilled |= nest.contractions[buffer.chunk[0]].k_extent // piece > 1
+            elif axis.dim is None:
+                size *= axis.window
+            else:
+                size *= -(-(axis.scale * (table.tile[:, axis.dim] - 1) + axis.window) // axis.per)
+        total += size * np.where(refilled, table.buffers, 1)
+    return total
+
+
+def kept_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Elements that contractions make for other stages of a tile, for every row."""
+    stored = {stage.result for stage in nest.stages if stage.output in nest.stores}
+    made = {stage.result for stage in nest.stages if stage.contraction is not None} - stored
+    total = np.zeros(len(table))
+    for index in made:
+        size = np.ones(len(table), dtype=np.int64)
+        for axis in nest.buffers[index].footprint:
+            extent = 1 if axis.dim is None else table.tile[:, axis.dim]
+            size = size * -(-(axis.scale * (extent - 1) + axis.window) // axis.per)
+        total += size
+    return total
+
+
+def read_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Elements that tiles read and store in all, for every row of the table, where they read tensors
+    in place: nothing stays from one tile to the next. Where a tile's part of a tensor is not dense,
+    each piece of it costs ``_PIECE_ELEMENTS`` more."""
+    stored = [stage.footprint for stage in nest.stages if stage.output in nest.stores]
+    total = np.zeros(len(table))
+    for footprint in (*(nest.buffers[i].footprint for i in nest.loads), *stored):
+        elements, pieces = _read_of_tile(nest, table, footprint)
+        total += elements + _PIECE_ELEMENTS * pieces
+    return total * tile_count(nest, table)
+
+
+def _read_of_tile(
+    nest: Nest, table: ScheduleTable, footprint: Footprint
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Elements of a footprint, and in how many dense pieces they lie."""
+    elements, pieces = np.ones(len(table)), np.ones(len(table))
+    dense = np.ones(len(table), dtype=bool)
+    for axis in reversed(footprint):
+        size: Ints | int = axis.window
+        if axis.dim is not None:
+            size = axis.scale * (table.tile[:, axis.dim] - 1) + axis.window
+        elements *= size
+        pieces *= np.where(dense, 1, size)
+        if axis.dim is not None:
+            dense &= table.tile[:, axis.dim] == nest.root_shape[axis.dim]
+    return elements, pieces
+
+
+def stage_dims(stage: Stage) -> frozenset[int]:
+    """Root dimensions that what a stage computes depends on."""
+    return frozenset(axis.dim for axis in stage.footprint if axis.dim is not None)
+
+
+def tile_count(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Root tiles of every row, remainders included."""
+    shape = np.array(nest.root_shape, dtype=np.int64)
+    counts: npt.NDArray[np.float64] = np.prod(-(-shape // table.tile), axis=1, dtype=np.float64)
+    return counts
+
+
+def loaded_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Elements that DMA loads in all, for every row; padding is counted as if it were loaded."""
+    shape = np.array(nest.root_shape, dtype=np.int64)
+    tiles = -(-shape // table.tile)
+    position = np.argsort(table.order, axis=1)
+    total = np.zeros(len(table))
+    around = {stage.contraction: stage_dims(stage) for stage in nest.stages}
+
+    def depth(dims: frozenset[int]) -> Ints:
+        level = np.full(len(table), -1, dtype=np.int64)
+        for d in dims:
+            level = np.maximum(level, np.where(tiles[:, d] > 1, position[:, d], -1))
+        return level
+
+    for index in nest.loads:
+        buffer = nest.buffers[index]
+        level = depth(buffer.dims)
+        if buffer.chunk is not None:
+            in_pieces = (
+                table.k_tile[:, buffer.chunk[0]] < nest.contractions[buffer.chunk[0]].k_extent
+            )
+            level = np.where(in_pieces, depth(around[buffer.chunk[0]]), level)
+        elements = np.ones(len(table))
+        for axis in buffer.footprint:
+            if axis.dim is None:
+                elements *= axis.window
+            else:
+                count = tiles[:, axis.dim]
+                whole = axis.scale * (shape[axis.dim] - count) + axis.window * count
+                elements *= whole / axis.per
+        for d in range(len(shape)):
+            if d not in buffer.dims:
+                elements *= np.where(position[:, d] <= level, tiles[:, d], 1)
+        total += elements
+    return total

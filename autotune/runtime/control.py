@@ -1,0 +1,173 @@
+"""Runs a tree of control flow: its pieces as programs, branches and loops as their values decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, assert_never
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from autotune.errors import InputError, ModelError
+from autotune.graph.control_flow import Axis, Branch, Loop, Move, Piece, Scan, Step
+from autotune.graph.control_tree import tree_of
+from autotune.graph.onnx_ops.sequences import move
+from autotune.graph.passes.note import Note
+from autotune.runtime.versions import OpenGraph, Value, Versions
+
+Environment = dict[str, Value]
+
+
+class ControlFlow:
+    """A model with control flow, at given shapes of its inputs.
+
+    Pieces and bodies have versions of their own, made when they first run: a body whose carried
+    shapes change from one iteration to the next is specialised again for each of them.
+    """
+
+    def __init__(
+        self, model: onnx.ModelProto, open_graph: OpenGraph, name: str, notes: tuple[Note, ...]
+    ) -> None:
+        self.name = name
+        self.notes = notes
+        self.tree = tree_of(model)
+        self._constants = {t.name: numpy_helper.to_array(t) for t in self.tree.constants}
+        self.models: dict[str, Versions] = {
+            label: Versions(inner, open_graph, f"{name}/{label}")
+            for step in self.tree.steps
+            for label, inner in _inner(step).items()
+        }
+
+    def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
+        """Outputs by name."""
+        known: Environment = {**self._constants, **inputs}
+        for step in self.tree.steps:
+            self._step(step, known)
+        return {name: known[name] for name in self.tree.outputs}
+
+    def _step(self, step: Step, known: Environment) -> None:
+        match step:
+            case Piece():
+                known |= self._call(step.label, (), known)
+            case Branch():
+                _give(step.outputs, self._branch(step, known), known)
+            case Loop():
+                _give(step.outputs, self._loop(step, known), known)
+            case Scan():
+                _give(step.outputs, self._scan(step, known), known)
+            case Move():
+                try:
+                    made = move(step.node, [known[x] if x else None for x in step.node.input])
+                except InputError as error:
+                    raise InputError(f"{self.name}: {step.label}: {error}") from None
+                _give(tuple(step.node.output), [made], known)
+            case _:
+                assert_never(step)
+
+    def _call(self, label: str, given: Sequence[Value], known: Environment) -> dict[str, Value]:
+        """Run a piece or a body: its first inputs are given, the others captured."""
+        model = self.models[label]
+        own = dict(zip(model.inputs, given, strict=False))
+        own |= {x: known[x] for x in model.inputs[len(given) :]}
+        return model.run(own)
+
+    def _outputs(self, label: str, given: Sequence[Value], known: Environment) -> list[Value]:
+        """The outputs of a body in its order."""
+        made = self._call(label, given, known)
+        return [made[value.name] for value in self.models[label].model.graph.output]
+
+    def _branch(self, step: Branch, known: Environment) -> list[Value]:
+        taken = _truth(step.label, known[step.condition])
+        return self._outputs(f"{step.label} {'then' if taken else 'else'}", (), known)
+
+    def _loop(self, step: Loop, known: Environment) -> list[Value]:
+        limit = None if not step.trips else int(np.reshape(known[step.trips], ()))
+        condition = not step.condition or _truth(step.label, known[step.condition])
+        carried = [known[x] for x in step.carried]
+        slices: list[list[Value]] = []
+        trip = 0
+        while condition and (limit is None or trip < limit):
+            given = [np.asarray(trip, np.int64), np.asarray(condition), *carried]
+            made = self._outputs(f"{step.label} body", given, known)
+            condition = _truth(step.label, made[0])
+            carried = made[1 : 1 + len(carried)]
+            slices.append(made[1 + len(carried) :])
+            trip += 1
+        return [*carried, *_stacked(step.label, slices, step.body, len(carried) + 1)]
+
+    def _scan(self, step: Scan, known: Environment) -> list[Value]:
+        carried = [known[x] for x in step.carried]
+        scanned = [
+            np.moveaxis(known[x], axis.axis, 0)
+            for x, axis in zip(step.scanned, step.sliced, strict=True)
+        ]
+        trips = {len(x) for x in scanned}
+        if len(trips) != 1:
+            raise InputError(
+                f"{self.name}: {step.label}: scans {sorted(trips)} slices; feed equal extents"
+            )
+        slices: list[list[Value]] = []
+        for trip in range(len(scanned[0])):
+            pairs = zip(scanned, step.sliced, strict=True)
+            rows = [np.asarray(x[-1 - trip if a.backwards else trip]) for x, a in pairs]
+            made = self._outputs(f"{step.label} body", [*carried, *rows], known)
+            carried = made[: len(carried)]
+            slices.append(made[len(carried) :])
+        joined = _stacked(step.label, slices, step.body, len(carried))
+        return [
+            *carried,
+            *(_laid(x, axis) for x, axis in zip(joined, step.stacked, strict=True)),
+        ]
+
+
+def _inner(step: Step) -> dict[str, onnx.ModelProto]:
+    """The models of a step by label."""
+    match step:
+        case Piece():
+            return {step.label: step.model}
+        case Branch():
+            return {f"{step.label} then": step.then, f"{step.label} else": step.otherwise}
+        case Loop() | Scan():
+            return {f"{step.label} body": step.body}
+        case Move():
+            return {}
+        case _:
+            assert_never(step)
+
+
+def _give(names: Sequence[str], values: Sequence[Value], known: Environment) -> None:
+    known |= {name: value for name, value in zip(names, values, strict=False) if name}
+
+
+def _truth(label: str, value: Any) -> bool:
+    if np.size(value) != 1:
+        raise InputError(
+            f"{label}: its condition has {np.size(value)} values; it must be a single boolean"
+        )
+    return bool(np.reshape(value, ()))
+
+
+def _stacked(
+    label: str, slices: Sequence[Sequence[Value]], body: onnx.ModelProto, first: int
+) -> list[Value]:
+    """Scan outputs joined along a new first axis; of no iteration, as the body declares them."""
+    if slices:
+        return [np.stack(column) for column in zip(*slices, strict=True)]
+    return [_nothing(label, value) for value in list(body.graph.output)[first:]]
+
+
+def _nothing(label: str, value: onnx.ValueInfoProto) -> Value:
+    kind = value.type.tensor_type
+    extents = [dim.dim_value for dim in kind.shape.dim]
+    if not kind.HasField("shape") or not all(dim.HasField("dim_value") for dim in kind.shape.dim):
+        raise ModelError(
+            f"{label}: ran no iteration, and the model does not say which shape {value.name!r} has; "
+            "declare it in the body's outputs"
+        )
+    return np.empty((0, *extents), onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
+
+
+def _laid(joined: Value, axis: Axis) -> Value:
+    rows = joined[::-1] if axis.backwards else joined
+    return np.ascontiguousarray(np.moveaxis(rows, 0, axis.axis))

@@ -1,0 +1,121 @@
+"""Control flow that constants and shapes decide is folded at import, and said to be."""
+
+import numpy as np
+import onnx
+import pytest
+from control_case import COUNTED, HEAD, NESTED, Evaluated, agrees, model_of, versions_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotune.errors import ModelError
+from autotune.graph.control_folding import UNROLLED_TRIPS
+from autotune.graph.onnx_import import split, translate
+from autotune.graph.op import OpKind
+from autotune.runtime.versions import Line
+
+BY_RANK = """
+ranked (float[N, 3] x) => (float[N, 3] y) {
+    shape = Shape (x)
+    rank = Size (shape)
+    two = Constant <value = int64 {2}> ()
+    flat = Equal (rank, two)
+    y = If (flat) <
+        then_branch = yes () => (float[N, 3] a) { a = Relu (x) },
+        else_branch = no () => (float[N, 3] b) { b = Neg (x) }
+    >
+}
+"""
+
+REPEATED = """
+repeated (float[N] x) => (float[N] y, float[T, N] rows) {
+    trips = Constant <value = int64 {TRIPS}> ()
+    start = Constant <value = bool {1}> ()
+    y, rows = Loop (trips, start, x) <
+        body = step (int64 i, bool go, float[N] s) => (bool on, float[N] t, float[N] row) {
+            on = Identity (go)
+            number = Cast <to = 1> (i)
+            t = Add (s, x)
+            row = Mul (t, number)
+        }
+    >
+}
+"""
+
+
+def floats(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def test_a_branch_that_shapes_decide_is_taken_at_import() -> None:
+    model = model_of(BY_RANK)
+    agrees(model, versions_of(model), {"x": floats(2, 3)})
+    imported = split(model_of(BY_RANK), "ranked", {"N": 2})
+    assert imported.graph is not None
+    kinds = {op.kind for op in imported.graph.ops}
+    assert OpKind.RELU in kinds and OpKind.NEG not in kinds
+    assert [str(note) for note in imported.notes] == [
+        "control folding: removed unnamed node #3 (If): its condition is known to be true; the else "
+        "branch is never taken"
+    ]
+
+
+@given(st.integers(1, UNROLLED_TRIPS))
+def test_a_loop_of_known_trips_is_written_out(trips: int) -> None:
+    model = model_of(REPEATED.replace("TRIPS", str(trips)))
+    versions = versions_of(model)
+    agrees(model, versions, {"x": floats(3)})
+    (version,) = versions.held
+    assert isinstance(version, Line)
+    assert f"it runs {trips} times" in version.notes[0].reason
+
+
+def test_a_loop_of_many_trips_stays_a_loop() -> None:
+    model = model_of(REPEATED.replace("TRIPS", str(UNROLLED_TRIPS + 1)))
+    versions = versions_of(model)
+    agrees(model, versions, {"x": floats(3)})
+    assert not isinstance(versions.held[0], Line)
+
+
+def test_a_loop_of_no_trips_hands_on_what_it_got() -> None:
+    text = REPEATED.replace("TRIPS", "0").replace("float[N]", "float[3]")
+    made = versions_of(model_of(text.replace("[T, N]", "[T, 3]"))).run({"x": floats(3)})
+    np.testing.assert_array_equal(made["y"], floats(3))
+    assert made["rows"].shape == (0, 3)
+
+
+def test_a_loop_that_its_condition_may_end_stays_a_loop() -> None:
+    with pytest.raises(
+        ModelError, match="operator Loop is decided at run time; open the model with"
+    ):
+        translate(model_of(COUNTED), "counted", {"N": 2})
+
+
+def test_what_surrounds_folded_control_flow_and_what_is_nested_keep_their_names() -> None:
+    text = NESTED.replace("(int64 trips, float[N] x)", "(float[N] x)").replace(
+        "start = Const", "trips = Constant <value = int64 {3}> ()\n    start = Const"
+    )
+    model = model_of(text)
+    agrees(model, versions_of(model), {"x": floats(2)})
+
+
+def test_nodes_out_of_order_are_put_in_order() -> None:
+    model = model_of(BY_RANK)
+    backwards = list(model.graph.node)[::-1]
+    del model.graph.node[:]
+    model.graph.node.extend(backwards)
+    made = versions_of(model).run({"x": floats(2, 3)})
+    np.testing.assert_array_equal(made["y"], np.maximum(floats(2, 3), 0))
+
+
+def test_a_body_that_takes_other_values_than_it_is_handed_is_refused() -> None:
+    model = onnx.parser.parse_model(f"{HEAD} {REPEATED.replace('TRIPS', '2')}")
+    body = model.graph.node[2].attribute[0].g
+    del body.input[2]
+    with pytest.raises(ModelError, match="hands 3 values to its body"):
+        split(model, "repeated", {"N": 2})
+
+
+def test_a_version_of_the_reference_runs_what_it_is_given() -> None:
+    graph = translate(model_of(BY_RANK), "ranked", {"N": 2})
+    x = floats(2, 3)
+    np.testing.assert_array_equal(Evaluated(graph).run({"x": x})["y"], np.maximum(x, 0))
