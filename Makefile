@@ -74,7 +74,7 @@ bench-tuning: $(BUILT) $(TVM)/.installed ## our search against TVM's MetaSchedul
 
 operators: $(BUILT) ## run ONNX's backend suite and write docs/operators.md
 	$(call say,"running ONNX's backend suite on the emulator")
-	@$(PY) -m autotune.backend.manual > .operators.part && mv .operators.part docs/operators.md
+	@mkdir -p build && $(PY) -m autotune.backend.manual > build/operators.md && mv build/operators.md docs/operators.md
 
 lint: $(BUILT)
 	$(call say,"checking format and lint (ruff)")
@@ -139,7 +139,7 @@ $(TVM)/.installed: benchmarks/tvm.txt | $(INSTALLED)
 
 # The editable install has compiled them already: again only if a source is newer than a module.
 $(BUILT): $(INSTALLED) $(KERNEL_SOURCES)
-	@oldest=$$(ls -t kernels/*.so 2>/dev/null | tail -n 1); \
+	@oldest=$$(ls -t kernels/*.so 2>/dev/null | tail -n 1 || true); \
 	if [[ -z $$oldest || -n $$(find $(KERNEL_SOURCES) -newer "$$oldest" -print -quit) ]]; then \
 		printf '\033[1m==> compiling the kernels (Cython)\033[0m\n'; \
 		$(PY) setup.py --quiet build_ext --inplace; \

@@ -39,7 +39,7 @@ class _Clock:
 
 def start(code: str) -> Figures:
     """An interpreter that runs ``code``: what the system says it took."""
-    subprocess.run([sys.executable, "-c", code], check=False, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {"seconds": used.ru_utime + used.ru_stime}
 

@@ -34,7 +34,7 @@ from autotune.targets.native.codegen.vector_run import (
 )
 from autotune.targets.native.compiler import Compiler
 from autotune.targets.native.host import host_isa
-from autotune.targets.native.loader import aligned_floats
+from autotune.targets.native.memory import aligned_floats
 from cpu_peak import TRIPS, chains, fma_loop
 
 ROUNDS = 60

@@ -18,8 +18,8 @@ from autotune.fusion.partition import Partition
 from autotune.graph.graph import Graph
 from autotune.isa.program import Program
 from autotune.lowering.lower import lower
+from autotune.schedule.rule import default_schedule
 from autotune.schedule.schedule import Schedule
-from autotune.schedule.space import default_schedule
 from autotune.targets.emulator import EmulatorTarget
 from autotune.targets.library import load_spec
 from autotune.targets.spec import HardwareSpec

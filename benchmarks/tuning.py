@@ -32,8 +32,9 @@ WORKERS = {
 NOTE = """\
 Written by `make bench-tuning`: one operator, one thread, the same ONNX file for all. *By rule* is a
 session without calibration, *searched* `autotune search` on a machine that was calibrated once (not
-counted), MetaSchedule TVM's tuner with its XGBoost cost model. Seconds to tune are wall clock with
-all measuring; of peak is the share of the peak measured in the same run."""
+counted), MetaSchedule TVM's tuner with its XGBoost cost model, to which weights are arguments.
+Seconds to tune are wall clock with all measuring; of peak is the share of the peak measured in the
+same run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,17 @@
 """Tunes an ONNX file with our search, or opens it by rule, or times either; for `tuning.py`.
 
 Arguments: `rule`, `search`, `time-rule` or `time-search`, the folder of `task.onnx`, trials (ignored).
-Prints one JSON object.
+Prints one JSON object. Works in a home of its own in that folder, so that nothing is known from a task
+before: of the user's home it takes the calibration (the store) and what this machine was measured to be.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import shutil
+import sqlite3
 import sys
 import time
 from pathlib import Path
@@ -15,6 +20,8 @@ import numpy as np
 
 from autotune import Session, api
 from autotune.errors import AutotuneError
+from autotune.home import VARIABLE, cache_folder
+from autotune.store.glance import store_file
 
 TARGET = "cpu:1"
 PLAN = "task.plan"
@@ -22,6 +29,23 @@ MEASURE = 16
 """Measurements beyond the first of each group."""
 SECONDS = 0.5
 """Of timed runs."""
+
+
+def move_home(folder: Path) -> None:
+    """Copy the calibration and the machine's figures to ``folder`` and live there, once a task."""
+    known, machine = store_file(None), cache_folder() / "hosts"
+    os.environ[VARIABLE] = str(folder)
+    if folder.exists():
+        return
+    folder.mkdir()
+    if machine.is_dir():
+        shutil.copytree(machine, cache_folder() / "hosts")
+    if known.is_file():
+        with (
+            contextlib.closing(sqlite3.connect(known)) as source,
+            contextlib.closing(sqlite3.connect(store_file(None))) as copy,
+        ):
+            source.backup(copy)
 
 
 def by_rule(folder: Path) -> Session:
@@ -59,6 +83,7 @@ def timed(session: Session) -> dict[str, float]:
 def main() -> None:
     """Do what the first argument says."""
     mode, folder = sys.argv[1], Path(sys.argv[2])
+    move_home(folder / "home")
     try:
         match mode:
             case "rule":

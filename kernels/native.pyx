@@ -103,6 +103,9 @@ cdef extern from "native_samples.h" nogil:
     void add_kernel(char **, const int64_t *)
     void record_kernel(char **, const int64_t *)
 
+cdef extern from "native_clock.h" nogil:
+    void clock_kernel(char **, const int64_t *)
+
 cnp.import_array()
 
 RUN, LOOP, END, CASE = STEP_RUN, STEP_LOOP, STEP_END, STEP_CASE
@@ -121,6 +124,9 @@ SAMPLE_KERNELS = {
     "record": <uintptr_t> &record_kernel,
 }
 """Addresses of the kernels in native_samples.h, for tests and benchmarks."""
+
+CLOCK_KERNEL = <uintptr_t> &clock_kernel
+"""Address of the kernel that times the steps before it (native_clock.h)."""
 
 STEP_COLUMNS, OPERAND_COLUMNS, NUMBER_COLUMNS, TERM_COLUMNS = 6, 6, 3, 2
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from autotune.cli.console import emit, facts, say, show
-from autotune.cli.group_costs import GroupCost, documents, group_costs, tell
+from autotune.cli.group_costs import GroupCost
 from autotune.cli.options import (
     AccuracyOption,
     DimOption,
@@ -23,7 +23,10 @@ from autotune.cli.tracing import TraceLimitOption, TraceOption, record
 from autotune.graph.accuracy import Accuracy
 
 if TYPE_CHECKING:
+    from autotune.runtime.host_profile import HostProfile
     from autotune.runtime.session import Session
+
+    Costs = tuple[GroupCost, ...] | HostProfile
 
 
 def run(
@@ -80,9 +83,36 @@ def run(
             save(out, outputs)
         if trace is not None:
             record(session, trace, trace_limit)
-        costs = group_costs(session) if profile else None
+        costs = costs_of(session, feeds) if profile else None
         report(session, differences, races, costs, json)
     return int(bool(races) or any(not ok for _, ok in differences.values()))
+
+
+def costs_of(session: Session, feeds: dict[str, Any]) -> Costs:
+    """What each group cost: by the emulator's counters, or by this machine's clock."""
+    from autotune.cli.group_costs import group_costs
+    from autotune.runtime.host_profile import host_profile
+    from autotune.targets.library import is_host
+
+    here = is_host(session.target.name)
+    return host_profile(session, feeds) if here else group_costs(session)
+
+
+def _documents(costs: Costs) -> dict[str, Any]:
+    from autotune.cli import group_costs, host_costs
+
+    if isinstance(costs, tuple):
+        return {"groups": group_costs.documents(costs)}
+    return {"groups": host_costs.documents(costs), "roofline": host_costs.summary(costs)}
+
+
+def _tell(costs: Costs) -> None:
+    from autotune.cli import group_costs, host_costs
+
+    if isinstance(costs, tuple):
+        group_costs.tell(costs)
+    else:
+        host_costs.tell(costs)
 
 
 def races_of(session: Session) -> tuple[str, ...]:
@@ -97,7 +127,7 @@ def report(
     session: Session,
     differences: dict[str, tuple[float, bool]],
     races: tuple[str, ...],
-    costs: tuple[GroupCost, ...] | None,
+    costs: Costs | None,
     json: bool,
 ) -> None:
     """Print what the runs cost, by group where that was asked for, whether the numbers are right,
@@ -122,7 +152,7 @@ def report(
                     {"kind": e.kind.value, "run": e.run, "text": e.text, "figures": dict(e.figures)}
                     for e in session.events
                 ],
-                **({} if costs is None else {"groups": documents(costs)}),
+                **({} if costs is None else _documents(costs)),
             }
         )
         return
@@ -137,7 +167,7 @@ def report(
         }
     )
     if costs is not None:
-        tell(costs)
+        _tell(costs)
     if differences:
         from autotune.cli.run_arrays import ATOL, RTOL
 

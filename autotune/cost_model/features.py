@@ -17,7 +17,7 @@ from autotune.cost_model.tiling import Floats
 from autotune.fusion.nest import Nest
 from autotune.graph.op import Family
 from autotune.isa.table import Unit
-from autotune.schedule.space import scratchpad_elements
+from autotune.schedule.counts import scratchpad_elements
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec
 

@@ -58,6 +58,8 @@ class AxisMap:
 
 
 Footprint = tuple[AxisMap, ...]
+POINT = 3
+"""Axis of the points in the scratch buffers of Winograd's convolution (``tile_footprints``)."""
 
 
 def full(extent: int) -> AxisMap:

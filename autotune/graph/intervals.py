@@ -1,65 +1,27 @@
 """Interval analysis: what whole numbers a graph makes, and for which inputs float32 holds them all.
 
 Integers and booleans are computed as float32, which is exact while no sum or product leaves
-±``EXACT_LIMIT`` (2^24). Here that is proved, for a range of the integer inputs found by halving or
-for the range that a run's inputs really have.
+±``EXACT_LIMIT`` (2^24), and wrap around only where they leave the network. Here it is proved that
+nothing more is needed, for a range of the integer inputs found by halving or for the range that a
+run's inputs really have.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from autotune.graph.graph import Array, Graph
+from autotune.graph.interval_rules import ANYTHING, RULES, Interval, whole_quotient
 from autotune.graph.op import Op, OpKind
 from autotune.graph.tensor import EXACT_LIMIT, DType
 
-Shape = tuple[int, ...]
+Limits = tuple[float, float]
 
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """Numbers from ``low`` to ``high``."""
-
-    low: float
-    high: float
-
-    def __post_init__(self) -> None:
-        assert self.low <= self.high
-
-    @property
-    def extreme(self) -> float:
-        """The largest magnitude."""
-        return max(abs(self.low), abs(self.high))
-
-    def within(self, low: float, high: float) -> bool:
-        """Whether no number lies outside."""
-        return low <= self.low and self.high <= high
-
-    def times(self, count: int) -> Interval:
-        """Sums of ``count`` of the numbers."""
-        return Interval(self.low * count, self.high * count)
-
-    def __add__(self, other: Interval) -> Interval:
-        return Interval(self.low + other.low, self.high + other.high)
-
-    def __neg__(self) -> Interval:
-        return Interval(-self.high, -self.low)
-
-    def __mul__(self, other: Interval) -> Interval:
-        products = [a * b for a in (self.low, self.high) for b in (other.low, other.high)]
-        real = [0.0 if math.isnan(p) else p for p in products]  # 0 · ∞: the end is not reached
-        return Interval(min(real), max(real))
-
-
-ANYTHING = Interval(-math.inf, math.inf)
-TRUTH = Interval(0.0, 1.0)
-
-Intervals = Sequence[Interval]
-Rule = Callable[[Op, Intervals, Sequence[Shape]], Interval]
+EXACT: Limits = (-float(EXACT_LIMIT), float(EXACT_LIMIT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,25 +30,57 @@ class Excess:
 
     tensor: str
     found: Interval
-    limits: tuple[float, float]
+    limits: Limits
+
+
+def interval_of(value: Array) -> Interval:
+    """From the smallest to the largest number of an array; anything if one of them is NaN."""
+    low, high = float(np.min(value)), float(np.max(value))
+    return ANYTHING if math.isnan(low) or math.isnan(high) else Interval(low, high)
 
 
 def intervals_of(graph: Graph, inputs: Mapping[str, Interval]) -> dict[str, Interval]:
     """The interval of every tensor; inputs left out may be anything."""
-    known = {name: _of_array(value) for name, value in graph.constants.items()}
+    known = {name: interval_of(value) for name, value in graph.constants.items()}
     known |= {name: inputs.get(name, ANYTHING) for name in graph.inputs}
     for op in graph.ops:
-        rule = RULES.get(op.kind)
-        shapes = [graph.shape(x) for x in op.inputs]
-        given = [known[x] for x in op.inputs]
-        made = ANYTHING if rule is None else rule(op, given, shapes)
-        dtype = graph.types[op.output].dtype
-        if op.kind is OpKind.DIV and dtype.is_integer:  # by 1 at least: by 0 nothing is defined
-            made = Interval(-given[0].extreme, given[0].extreme)
-        elif dtype is DType.BOOL:
-            made = Interval(max(0.0, min(made.low, 1.0)), min(1.0, max(made.high, 0.0)))
-        known[op.output] = made
+        known[op.output] = _made(graph, op, known)
     return known
+
+
+def _made(graph: Graph, op: Op, known: Mapping[str, Interval]) -> Interval:
+    """What an operator makes: by the rule of its kind, and by what its numbers mean."""
+    given = [known[x] for x in op.inputs]
+    rule = RULES.get(op.kind)
+    made = ANYTHING if rule is None else rule(op, given, [graph.shape(x) for x in op.inputs])
+    dtype = graph.types[op.output].dtype
+    if dtype is DType.BOOL:
+        return Interval(max(0.0, min(made.low, 1.0)), min(1.0, max(made.high, 0.0)))
+    if op.kind is OpKind.ADD:
+        return _choice(graph, op, known) or made
+    if not dtype.is_integer:
+        return made
+    if op.kind is OpKind.DIV:
+        return whole_quotient(*given)
+    if op.kind is OpKind.TRUNC and graph.types[op.inputs[0]].dtype.is_float:
+        return _held(made, dtype)  # a cast: beyond what the type holds ONNX defines nothing
+    return made
+
+
+def _choice(graph: Graph, op: Op, known: Mapping[str, Interval]) -> Interval | None:
+    """One of two tensors, where a sum is a choice between them; None where it is not."""
+    yes, no = (graph.producer.get(x) for x in op.inputs)
+    if yes is None or no is None or yes.inputs[1:] != no.inputs[1:]:
+        return None
+    if (yes.kind, no.kind) != (OpKind.KEEP_IF, OpKind.KEEP_UNLESS):
+        return None
+    sides = known[yes.inputs[0]], known[no.inputs[0]]
+    return Interval(min(x.low for x in sides), max(x.high for x in sides))
+
+
+def _held(made: Interval, dtype: DType) -> Interval:
+    low, high = dtype.limits
+    return Interval(float(min(max(made.low, low), high)), float(min(max(made.high, low), high)))
 
 
 def first_excess(graph: Graph, inputs: Mapping[str, Interval]) -> Excess | None:
@@ -94,192 +88,53 @@ def first_excess(graph: Graph, inputs: Mapping[str, Interval]) -> Excess | None:
 
     A network's output may leave its type's range: it wraps around there, as integers do.
     """
+    if not has_integers(graph):
+        return None
     known = intervals_of(graph, inputs)
     for op in graph.ops:
-        dtype = graph.types[op.output].dtype
-        if not dtype.is_integer or op.kind not in ARITHMETIC:
-            continue
-        low, high = -float(EXACT_LIMIT), float(EXACT_LIMIT)
-        if graph.consumers[op.output]:
-            low, high = max(low, dtype.limits[0]), min(high, dtype.limits[1])
-        if not known[op.output].within(low, high):
-            return Excess(op.output, known[op.output], (low, high))
+        for tensor, limits in _obligations(graph, op):
+            if not known[tensor].within(*limits):
+                return Excess(tensor, known[tensor], limits)
     return None
 
 
-def licence(graph: Graph) -> Mapping[str, Interval]:
-    """For every integer input the range in which the graph is proved exact, the same power of two
-    for all as far as their types reach; 0 to 0 where no range is."""
+def has_integers(graph: Graph) -> bool:
+    """Whether an operator makes integers."""
+    return any(graph.types[op.output].dtype.is_integer for op in graph.ops)
+
+
+def _obligations(graph: Graph, op: Op) -> Iterator[tuple[str, Limits]]:
+    """Tensors that have to stay within limits for this operator to be right."""
+    dtype = graph.types[op.output].dtype
+    if not dtype.is_integer:
+        return
+    if op.kind in DIVIDING:
+        yield from ((x, EXACT) for x in op.inputs)
+    low, high = EXACT if op.kind in ARITHMETIC else (-math.inf, math.inf)
+    # int64 is also what whole numbers on the way have, and of those only exactness matters
+    if graph.consumers[op.output] and dtype is not DType.INT64:
+        low, high = max(low, dtype.limits[0]), min(high, dtype.limits[1])
+    yield op.output, (low, high)
+
+
+def licence(graph: Graph) -> Mapping[str, Interval] | None:
+    """For every integer and boolean input the range in which the graph is proved exact whatever its
+    other inputs are, the same power of two for all as far as their types reach; None where no range
+    is."""
     wanted = {x: graph.types[x].dtype for x in graph.inputs if not graph.types[x].dtype.is_float}
     for bits in range(EXACT_LIMIT.bit_length() - 1, 0, -1):
         ranges = {x: _clipped(dtype, float(2**bits)) for x, dtype in wanted.items()}
         if first_excess(graph, ranges) is None:
             return ranges
-    return {x: Interval(0.0, 0.0) for x in wanted}
+        if not ranges:
+            return None
+    return None
 
 
 def _clipped(dtype: DType, extreme: float) -> Interval:
     low, high = dtype.limits
     return Interval(max(-extreme, low), min(extreme, high))
 
-
-def _of_array(value: Array) -> Interval:
-    low, high = float(np.min(value)), float(np.max(value))
-    return ANYTHING if math.isnan(low) or math.isnan(high) else Interval(low, high)
-
-
-def _union(op: Op, given: Intervals, shapes: Sequence[Shape]) -> Interval:
-    return Interval(min(i.low for i in given), max(i.high for i in given))
-
-
-def _monotone(function: Callable[[float], float]) -> Rule:
-    return lambda op, given, shapes: Interval(function(given[0].low), function(given[0].high))
-
-
-def _of(function: Callable[..., Interval]) -> Rule:
-    return lambda op, given, shapes: function(*given)
-
-
-def _abs(x: Interval) -> Interval:
-    low = 0.0 if x.low <= 0 <= x.high else min(abs(x.low), abs(x.high))
-    return Interval(low, x.extreme)
-
-
-def _outward(function: Callable[[float], int]) -> Callable[[float], float]:
-    """A rounding that lets infinite ends be."""
-    return lambda x: float(function(x)) if math.isfinite(x) else x
-
-
-def _quotient(a: Interval, b: Interval) -> Interval:
-    """No larger than what is divided, where the divisor is proved to be 1 at least."""
-    return Interval(-a.extreme, a.extreme) if b.low >= 1 or b.high <= -1 else ANYTHING
-
-
-def _clip(op: Op, given: Intervals, shapes: Sequence[Shape]) -> Interval:
-    low, high = op.float("min"), op.float("max")
-    return Interval(
-        min(max(given[0].low, low), high),
-        min(max(given[0].high, low), high),
-    )
-
-
-def _matmul(op: Op, given: Intervals, shapes: Sequence[Shape]) -> Interval:
-    depth = shapes[0][-2 if op.int("trans_a") else -1]
-    return _partial_sums(given[0] * given[1], depth)
-
-
-def _conv(op: Op, given: Intervals, shapes: Sequence[Shape]) -> Interval:
-    weight = shapes[1]
-    depth = math.prod(weight) // weight[op.axes.out_channel]
-    total = _partial_sums(given[0] * given[1], depth)
-    return total + given[2] if len(given) == 3 else total
-
-
-def _sum(op: Op, given: Intervals, shapes: Sequence[Shape]) -> Interval:
-    return _partial_sums(given[0], math.prod(shapes[0][axis] for axis in op.ints("axes")))
-
-
-def _slide(op: Op, given: Intervals, shapes: Sequence[Shape]) -> Interval:
-    return _partial_sums(given[0], op.int("before") + 1 + op.int("after"))
-
-
-def _partial_sums(term: Interval, count: int) -> Interval:
-    """Sums of up to ``count`` terms: what is added on the way has to be exact too."""
-    return Interval(min(0.0, term.low * count), max(0.0, term.high * count))
-
-
-def _power(base: Interval, exponent: Interval) -> Interval:
-    """Corners where the base is positive; otherwise the largest magnitude, with both signs."""
-    if base.low > 0:
-        ends = [_raised(x, y) for x in (base.low, base.high) for y in (exponent.low, exponent.high)]
-        return Interval(min(ends), max(ends))
-    if exponent.low < 0:
-        return ANYTHING
-    most = max(1.0, _raised(base.extreme, exponent.high))
-    return Interval(-most, most)
-
-
-def _raised(base: float, exponent: float) -> float:
-    try:
-        return math.pow(base, exponent)
-    except OverflowError:
-        return math.inf
-
-
-def _less(a: Interval, b: Interval) -> Interval:
-    """0 where it cannot hold; where it must, a NaN may still be compared."""
-    return Interval(0.0, float(a.low <= b.high))
-
-
-def _pad(op: Op, given: Intervals, shapes: Sequence[Shape]) -> Interval:
-    value = op.float("value")
-    return Interval(min(given[0].low, value), max(given[0].high, value))
-
-
-def _kept(op: Op, given: Intervals, shapes: Sequence[Shape]) -> Interval:
-    """Zeros where the other operand's value is not taken."""
-    return Interval(min(0.0, given[0].low), max(0.0, given[0].high))
-
-
-def _remainder(op: Op, given: Intervals, shapes: Sequence[Shape]) -> Interval:
-    """Smaller than the divisor, and never larger than what is divided where both have one sign."""
-    extreme = given[1].extreme
-    return Interval(0.0 if min(x.low for x in given) >= 0 else -extreme, extreme)
-
-
-def _product(op: Op, given: Intervals, shapes: Sequence[Shape]) -> Interval:
-    count = math.prod(shapes[0][axis] for axis in op.ints("axes"))
-    extreme = _raised(max(1.0, given[0].extreme), count)
-    return Interval(-extreme, extreme)
-
-
-RULES: dict[OpKind, Rule] = {
-    OpKind.CONV: _conv,
-    OpKind.MATMUL: _matmul,
-    OpKind.RELU: _monotone(lambda x: max(x, 0.0)),
-    OpKind.CLIP: _clip,
-    OpKind.SIGMOID: lambda op, given, shapes: TRUTH,
-    OpKind.TANH: lambda op, given, shapes: Interval(-1.0, 1.0),
-    OpKind.NEG: _of(lambda x: -x),
-    OpKind.ABS: _of(_abs),
-    OpKind.ADD: _of(lambda a, b: a + b),
-    OpKind.SUB: _of(lambda a, b: a + -b),
-    OpKind.MUL: _of(lambda a, b: a * b),
-    OpKind.MAXIMUM: _of(lambda a, b: Interval(max(a.low, b.low), max(a.high, b.high))),
-    OpKind.MINIMUM: _of(lambda a, b: Interval(min(a.low, b.low), min(a.high, b.high))),
-    OpKind.FLOOR: _monotone(_outward(math.floor)),
-    OpKind.CEIL: _monotone(_outward(math.ceil)),
-    OpKind.ROUND: _monotone(_outward(round)),
-    OpKind.TRUNC: _monotone(_outward(math.trunc)),
-    OpKind.SIGN: lambda op, given, shapes: Interval(-1.0, 1.0),
-    OpKind.SIN: lambda op, given, shapes: Interval(-1.0, 1.0),
-    OpKind.COS: lambda op, given, shapes: Interval(-1.0, 1.0),
-    OpKind.EQUAL: lambda op, given, shapes: TRUTH,
-    OpKind.LESS: _of(_less),
-    OpKind.LESS_EQUAL: _of(_less),
-    OpKind.DIV: _of(_quotient),
-    OpKind.POW: _of(_power),
-    OpKind.MOD: _remainder,
-    OpKind.FMOD: _remainder,
-    OpKind.KEEP_IF: _kept,
-    OpKind.KEEP_UNLESS: _kept,
-    OpKind.MAX_POOL: _union,
-    OpKind.SLIDING_SUM: _slide,
-    OpKind.REDUCE_MEAN: _union,
-    OpKind.REDUCE_SUM: _sum,
-    OpKind.REDUCE_MAX: _union,
-    OpKind.REDUCE_MIN: _union,
-    OpKind.REDUCE_PROD: _product,
-    OpKind.SOFTMAX: lambda op, given, shapes: TRUTH,
-    OpKind.CONCAT: _union,
-    OpKind.RESHAPE: _union,
-    OpKind.TRANSPOSE: _union,
-    OpKind.SLICE: _union,
-    OpKind.PAD: _pad,
-    OpKind.EXPAND: _union,
-    OpKind.GATHER: lambda op, given, shapes: given[0],
-}
-"""What each kind makes of its inputs' intervals; a kind without a rule may make anything."""
 
 ARITHMETIC = frozenset(
     {
@@ -296,3 +151,6 @@ ARITHMETIC = frozenset(
 )
 """Kinds that make numbers of more digits than their inputs have: the others are exact whenever
 those are."""
+
+DIVIDING = frozenset({OpKind.DIV, OpKind.MOD, OpKind.FMOD})
+"""Kinds that are exact between integers up to ``EXACT_LIMIT``: casts may have made larger ones."""

@@ -69,8 +69,7 @@ def _convert(model: onnx.ModelProto) -> None:
         operators = ", ".join(sorted({node.op_type for node in model.graph.node}))
         raise ModelError(
             f"opset {opset_of(model)} is older than {OLDEST_OPSET}, and onnx.version_converter "
-            f"cannot bring the model's operators ({operators}) there: {_last_line(error)}; export "
-            "it again"
+            f"cannot bring the model's operators ({operators}) there{_cause(error)}; export it again"
         ) from None
     model.CopyFrom(converted)
 
@@ -129,3 +128,9 @@ def _schema(node: onnx.NodeProto, model: onnx.ModelProto) -> onnx.defs.OpSchema 
 def _last_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     return lines[-1] if lines else type(error).__name__
+
+
+def _cause(error: Exception) -> str:
+    """What the converter said, where it is meant for people: a failed assertion of its is not."""
+    line = _last_line(error)
+    return "" if "Assertion" in line else f": {line}"

@@ -55,7 +55,7 @@ def constant_operators() -> tuple[str, ...]:
 
 
 def load_onnx(path: Path | str, dims: Mapping[str, int] | None = None) -> Graph:
-    """Read, check and translate an ONNX file (opset 9 and up).
+    """Read, check and translate an ONNX file.
 
     ``dims`` binds symbolic dimensions by name (an unnamed one is called ``input:axis``). Inputs
     and outputs keep their ONNX names. Raises ``ModelError`` naming the file, the place and the

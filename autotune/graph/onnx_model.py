@@ -151,7 +151,8 @@ def _node(
     label = f"node {proto.name!r}" if proto.name else f"unnamed node #{index}"
     if form.expanded:
         label = f"{label} (in what {' or '.join(form.expanded)} stands for)"
-    if not proto.output or not proto.output[0]:
+    outputs = tuple(proto.output)
+    if not any(outputs):
         raise ModelError(f"{label}: {proto.op_type} has no output; the file is damaged")
     try:
         attrs = {a.name: onnx.helper.get_attribute_value(a) for a in proto.attribute}
@@ -160,9 +161,9 @@ def _node(
                 attrs[attribute.name] = CutTensor(attribute.t, data[index, position])
     except ValueError as error:
         raise ModelError(f"{label}: {proto.op_type}: {first_line(error)}") from None
-    return Node(
-        proto.op_type, proto.name, label, tuple(proto.input), tuple(proto.output), attrs, opset
-    )
+    if not outputs[0]:  # a recurrent node of which only the last state is used
+        outputs = (f"{proto.op_type}#{index}", *outputs[1:])
+    return Node(proto.op_type, proto.name, label, tuple(proto.input), outputs, attrs, opset)
 
 
 def _check_supported(node: Node, proto: onnx.NodeProto) -> None:

@@ -72,6 +72,10 @@ class DType(StrEnum):
         bits = int(self.value.lstrip("uint"))
         return (0, 2**bits - 1) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
+    def holds(self, other: DType) -> bool:
+        """Whether every value of another integer or boolean type is one of this one's."""
+        return self.limits[0] <= other.limits[0] and other.limits[1] <= self.limits[1]
+
 
 NUMPY: dict[DType, np.dtype[Any]] = {
     dtype: np.dtype(getattr(ml_dtypes, dtype.value, dtype.value)) for dtype in DType

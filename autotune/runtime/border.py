@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from autotune.errors import InputError
 from autotune.graph.graph import Array, Graph
-from autotune.graph.intervals import Interval, first_excess, licence
+from autotune.graph.interval_rules import Interval
+from autotune.graph.intervals import Excess, first_excess, has_integers, interval_of, licence
 from autotune.graph.tensor import EXACT_LIMIT, NUMPY, DType
 from autotune.runtime.inputs import checked_inputs
 
@@ -26,8 +27,8 @@ def _extreme(value: npt.NDArray[Any]) -> int:
 class Border:
     """Turns arrays of the network's own element types into float32, and back.
 
-    Whole numbers stay exact: inputs within the ``licence`` are let through, others if the network
-    is proved exact for the range that they have.
+    Whole numbers stay exact: integer inputs within the ``licence`` are let through, others if the
+    network is proved exact for the ranges that all inputs have.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -43,10 +44,12 @@ class Border:
             if graph.types[x].dtype is not DType.FLOAT32
         }
         self._whole = tuple(x for x, dtype in self._typed.items() if not dtype.is_float)
+        self._plain = not self._typed and not has_integers(graph)
 
     @cached_property
-    def licence(self) -> Mapping[str, Interval]:
-        """Range of every integer and boolean input in which all integers are exact."""
+    def licence(self) -> Mapping[str, Interval] | None:
+        """Range of every integer and boolean input in which all integers are exact, whatever the
+        other inputs are; None where there is none."""
         return licence(self._graph)
 
     def enter(self, arrays: Given) -> dict[str, Array]:
@@ -54,7 +57,7 @@ class Border:
 
         Raises ``InputError`` naming the tensor, what was given and what is expected.
         """
-        if not self._typed:
+        if self._plain:
             return checked_inputs(self._graph, arrays)
         given = {x: np.asarray(value) for x, value in arrays.items()}
         for name in self._typed:
@@ -87,20 +90,43 @@ class Border:
         return value.astype(np.float32)
 
     def _check_exact(self, fed: Mapping[str, Array]) -> None:
-        ranges = {x: Interval(float(fed[x].min()), float(fed[x].max())) for x in self._whole}
-        if all(ranges[x].within(y.low, y.high) for x, y in self.licence.items()):
+        licensed = self.licence
+        ranges = {x: interval_of(fed[x]) for x in self._whole}
+        if licensed is not None and all(
+            ranges[x].within(y.low, y.high) for x, y in licensed.items()
+        ):
             return
+        ranges |= {x: interval_of(value) for x, value in fed.items() if x not in ranges}
         excess = first_excess(self._graph, ranges)
-        if excess is None:
-            return
-        name = max(ranges, key=lambda x: ranges[x].extreme)
-        bound = self.licence[name]
-        raise InputError(
-            f"{self._graph.name}: input {name!r} holds {ranges[name].low:.0f} to "
-            f"{ranges[name].high:.0f}, from which tensor {excess.tensor!r} may leave "
-            f"{excess.limits[0]:.0f} to {excess.limits[1]:.0f}, where integers are exact; feed "
-            f"{bound.low:.0f} to {bound.high:.0f}"
+        if excess is not None:
+            raise self._inexact(excess, ranges)
+
+    def _inexact(self, excess: Excess, ranges: Mapping[str, Interval]) -> InputError:
+        """Names the widest of the inputs that decide the tensor."""
+        low, high = excess.limits
+        may = (
+            f"tensor {excess.tensor!r} may leave {low:.0f} to {high:.0f}, where integers are exact"
         )
+        behind = self._decided_by(excess.tensor)
+        if not behind:
+            return InputError(f"{self._graph.name}: {may}, whatever is fed; use smaller constants")
+        name = max(behind, key=lambda x: ranges[x].extreme)
+        remedy = "feed smaller numbers, or let the model clip what it casts to integers"
+        if self.licence is not None and name in self.licence:
+            bound = self.licence[name]
+            remedy = f"feed {bound.low:.0f} to {bound.high:.0f}"
+        return InputError(
+            f"{self._graph.name}: input {name!r} holds {ranges[name].low:.0f} to "
+            f"{ranges[name].high:.0f}, from which {may}; {remedy}"
+        )
+
+    def _decided_by(self, tensor: str) -> list[str]:
+        """The inputs of the network that a tensor depends on, in its order."""
+        found = {tensor}
+        for op in reversed(self._graph.ops):
+            if op.output in found:
+                found.update(op.inputs)
+        return [x for x in self._graph.inputs if x in found]
 
     def _narrowed(self, name: str, value: Array) -> npt.NDArray[Any]:
         dtype = self._leaving.get(name)

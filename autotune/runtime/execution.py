@@ -20,10 +20,12 @@ from autotune.targets.protocol import Execution, Target
 
 @dataclass(frozen=True, slots=True)
 class GroupRun:
-    """One execution of one step."""
+    """One execution of one step. ``altered`` says that another program ran in its place
+    (``ProgramTable.altered``): what it took is not what its candidate costs."""
 
     step: GroupStep
     execution: Execution
+    altered: bool = False
 
 
 class TimedGroups(Sequence[GroupRun]):
@@ -37,10 +39,15 @@ class TimedGroups(Sequence[GroupRun]):
 
     @cached_property
     def _runs(self) -> tuple[GroupRun, ...]:
-        cycles = self._clock_hz * 1e-9
+        cycles, altered = self._clock_hz * 1e-9, self._table.altered
+        pairs = zip(self._table.group_steps, self._nanoseconds.tolist(), strict=True)
         return tuple(
-            GroupRun(step, Execution(max(1, round(ns * cycles)), 0, 0, {"nanoseconds": ns}))
-            for step, ns in zip(self._table.group_steps, self._nanoseconds.tolist(), strict=True)
+            GroupRun(
+                step,
+                Execution(max(1, round(ns * cycles)), 0, 0, {"nanoseconds": ns}),
+                index in altered,
+            )
+            for index, (step, ns) in enumerate(pairs)
         )
 
     def __len__(self) -> int:
@@ -89,15 +96,22 @@ class RunTrace:
         return sum(run.execution.dram_bytes for run in self.groups)
 
     @property
+    def as_lowered(self) -> tuple[GroupRun, ...]:
+        """The groups that ran the program of their candidate: those that say what it costs."""
+        return tuple(run for run in self.groups if not run.altered)
+
+    @property
     def error(self) -> float | None:
         """Sum over groups of |predicted − measured| cycles, over measured cycles: a MAPE that
-        weighs each group by its share of the run. None when a prediction is missing."""
-        miss = 0.0
-        for run in self.groups:
+        weighs each group by its share of the run. Of groups that ran as they were lowered; None
+        when there are none, or a prediction is missing."""
+        miss = cycles = 0.0
+        for run in self.as_lowered:
             if run.step.predicted_cycles is None:
                 return None
             miss += abs(run.step.predicted_cycles - run.execution.cycles)
-        return miss / self.cycles if self.cycles else None
+            cycles += run.execution.cycles
+        return miss / cycles if cycles else None
 
 
 def execute(

@@ -30,7 +30,10 @@ def prepared(table: ProgramTable, target: Target) -> ProgramTable:
     """The table with its executable, where the target runs whole networks."""
     if not isinstance(target, WholeNetworks):
         return table
-    return replace(table, executable=target.executable(network_of(table)))
+    network = network_of(table)
+    pairs = zip(table.group_steps, network.parts, strict=True)
+    altered = (i for i, (step, part) in enumerate(pairs) if part.program is not step.program)
+    return replace(table, executable=target.executable(network), altered=frozenset(altered))
 
 
 def network_of(table: ProgramTable) -> Network:

@@ -70,6 +70,9 @@ class ProgramTable:
     model_version: int = 0
     executable: Executable | None = None
     """All steps as one native call, on targets that have that."""
+    altered: frozenset[int] = frozenset()
+    """Places among ``group_steps`` where the executable runs another program than the step's: one
+    emptied, or with tensors in windows (runtime/windows.py). Their times are no candidate's cost."""
 
     @cached_property
     def constants(self) -> Mapping[str, Array]:

@@ -38,8 +38,9 @@ class Recorder:
         self._newest: dict[CostKey, Record] = {}
 
     def records(self, trace: RunTrace, at_seconds: float) -> tuple[Record, ...]:
-        """One record per executed group."""
-        return tuple(self._record(run, at_seconds) for run in trace.groups)
+        """One record per group that ran as it was lowered: the others' times are no costs of their
+        candidates."""
+        return tuple(self._record(run, at_seconds) for run in trace.as_lowered)
 
     def finished(self, trace: RunTrace, at_seconds: float) -> FinishedRun:
         """The run with its records."""

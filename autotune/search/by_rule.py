@@ -4,8 +4,8 @@ a machine that works in place has to beat."""
 from __future__ import annotations
 
 from autotune.fusion.group import Group
+from autotune.schedule.rule import default_schedule
 from autotune.schedule.schedule import Schedule
-from autotune.schedule.space import default_schedule
 from autotune.search.legality import legal_nests
 from autotune.targets.spec import HardwareSpec
 

@@ -8,8 +8,9 @@ from itertools import permutations
 import numpy as np
 
 from autotune.fusion.nest import Nest
+from autotune.schedule.counts import scratchpad_elements
 from autotune.schedule.orders import distinct_orders
-from autotune.schedule.space import candidate_extents, scratchpad_elements
+from autotune.schedule.space import candidate_extents
 from autotune.schedule.table import Ints, ScheduleTable
 
 

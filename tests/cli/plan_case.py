@@ -12,8 +12,8 @@ from autotune.api import load_network
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
+from autotune.schedule.rule import default_schedule
 from autotune.schedule.schedule import Schedule
-from autotune.schedule.space import default_schedule
 from autotune.search.objective import Objective
 from autotune.search.plan import NetworkFile, Plan, PlannedGroup
 from autotune.targets.library import load_spec

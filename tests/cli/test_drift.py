@@ -19,7 +19,7 @@ from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.runtime.session import Session
-from autotune.schedule.space import default_schedule
+from autotune.schedule.rule import default_schedule
 from autotune.search.objective import Objective
 from autotune.search.plan import NetworkFile, Plan, PlannedGroup
 from autotune.targets.emulator import EmulatorTarget

@@ -71,3 +71,37 @@ def test_the_table_names_groups_and_stalls(
     assert "relu + exp" in page
     assert "groups of the last run" in page
     assert "vector operand" in page
+
+
+def test_on_this_machine_groups_are_timed_and_nothing_else_is_claimed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_plan(tmp_path)
+    asked = (tmp_path / "net.onnx", "--target", "cpu", "--threads", "1", "--profile")
+    found = document(capsys, *asked)
+    assert found["energy_fj"] is found["dram_bytes"] is None
+    groups = found["groups"]
+    assert [name for group in groups for name in group["operators"]] == [
+        "relu",
+        "exp",
+        "reshape",
+        "tanh",
+    ]
+    assert found["roofline"]["bound_fraction"] > 0
+    assert sum(group["share"] for group in groups) == pytest.approx(1)
+    for group in groups:
+        assert group["energy_fj"] is group["dram_bytes"] is None
+        assert group["fraction"] == pytest.approx(group["bound_seconds"] / group["seconds"])
+        assert group["limit"] in ("arithmetic", "memory", "cache")
+        assert sum(group["steps"].values()) == pytest.approx(1)
+
+
+def test_the_table_of_this_machine_says_what_a_cpu_does_not_tell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_plan(tmp_path)
+    page = output(capsys, tmp_path / "net.onnx", "--target", "cpu", "--threads", "1", "--profile")
+    assert "energy µJ              not measured" in page
+    assert "DRAM bytes             not measured" in page
+    assert "a CPU does not tell" in page
+    assert "of bound" in page and "time by step" in page

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from drawn_schedules import random_schedule
 
 from autotune.cost_model.analysis import Analysis
 from autotune.datasets import random_graphs
@@ -16,7 +17,6 @@ from autotune.fusion.nest import Nest, Rejection
 from autotune.graph.axes import Layout
 from autotune.graph.passes import laid_out
 from autotune.schedule.schedule import Schedule
-from autotune.schedule.space import random_schedule
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import (
     ControlSpec,

@@ -7,13 +7,8 @@ from hypothesis import strategies as st
 
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.graph.intervals import (
-    RULES,
-    Interval,
-    first_excess,
-    intervals_of,
-    licence,
-)
+from autotune.graph.interval_rules import RULES, Interval
+from autotune.graph.intervals import first_excess, intervals_of, licence
 from autotune.graph.op import OPERATORS, Family, OpKind
 from autotune.graph.reference import evaluate
 from autotune.graph.tensor import EXACT_LIMIT, DType

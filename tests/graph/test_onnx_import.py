@@ -364,3 +364,17 @@ def test_averaging_past_the_padding_counts_what_is_there() -> None:
     model, feeds = single("AveragePool", [np.ones((1, 1, 3, 3), np.float32)], 11, **attrs)
     (found,) = evaluate(imported(model), feeds).values()
     np.testing.assert_array_equal(found, np.ones((1, 1, 2, 2), np.float32))
+
+
+def test_old_operator_sets_are_brought_up() -> None:
+    x, weight = (
+        np.random.default_rng(0).standard_normal(s).astype(np.float32) for s in ((2, 3), (3, 4))
+    )
+    bias = np.arange(4, dtype=np.float32)
+    assert_same(*single("Gemm", [x, weight, bias], 7, (1, 2), alpha=0.5))
+
+
+def test_an_operator_that_only_old_sets_have_is_refused_by_name() -> None:
+    model, _ = single("Crop", [np.ones((1, 1, 4, 4), np.float32)], 1, border=[1, 1, 1, 1])
+    with pytest.raises(ModelError, match=r"opset 1 is older than \d+.*\(Crop\).*export it again"):
+        imported(model)

@@ -10,7 +10,8 @@ from onnx.reference import ReferenceEvaluator
 from onnx_case import imported, single
 
 from autotune.errors import InputError, ModelError
-from autotune.graph.intervals import Interval, intervals_of
+from autotune.graph.interval_rules import Interval
+from autotune.graph.intervals import intervals_of
 from autotune.graph.reference import evaluate
 from autotune.runtime.border import Border
 

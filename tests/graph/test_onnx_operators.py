@@ -315,8 +315,20 @@ def test_log_sum_exp_of_infinities_is_no_nan() -> None:
     np.testing.assert_array_equal(found, np.float32([-np.inf, np.inf, 2.0]))
 
 
-APART = {"And", "Or", "Xor", "Not", "Where", "BitShift", "BitwiseNot", "CumSum"}
-"""Operators whose tests stand alone: above, and in test_onnx_integers.py."""
+APART = {
+    "And",
+    "Or",
+    "Xor",
+    "Not",
+    "Where",
+    "BitShift",
+    "BitwiseNot",
+    "CumSum",
+    "RNN",
+    "GRU",
+    "LSTM",
+}
+"""Operators whose tests stand alone: above, in test_onnx_integers.py and test_onnx_recurrent.py."""
 
 
 def test_every_run_time_operator_of_the_table_has_a_case() -> None:

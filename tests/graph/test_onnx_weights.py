@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
@@ -65,7 +65,6 @@ def test_cut_and_put_together_is_the_same_model(sizes: list[tuple[int, int]]) ->
         assert len(apart.model) < len(model.SerializeToString()) - large * SMALL_BYTES + 64 * large
 
 
-@settings(max_examples=settings().max_examples)
 @given(st.data())
 def test_damaged_bytes_are_not_cut_or_mean_the_same(data: st.DataObject) -> None:
     content = bytearray(model_of([(ELEMENTS + 1, 2), (3, 2 * ELEMENTS)]).SerializeToString())

@@ -17,8 +17,8 @@ from autotune.graph.reference import evaluate
 from autotune.isa.program import Program
 from autotune.isa.table import Opcode, Unit
 from autotune.lowering.lower import lower
+from autotune.schedule.rule import default_schedule
 from autotune.schedule.schedule import Schedule
-from autotune.schedule.space import default_schedule
 from autotune.targets.library import load_spec
 from drawn_graphs import array, schedules
 from oracle import Interpreter

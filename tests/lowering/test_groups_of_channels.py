@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from lowering_case import SPEC
 from test_lower import run
@@ -18,8 +18,8 @@ from autotune.graph.graph import Graph
 from autotune.graph.op import OpKind as K
 from autotune.isa.table import Opcode
 from autotune.lowering.lower import lower
+from autotune.schedule.rule import default_schedule
 from autotune.schedule.schedule import NestSchedule, Schedule
-from autotune.schedule.space import default_schedule
 from autotune.search.legality import legal_nests
 from drawn_graphs import schedules
 
@@ -67,7 +67,6 @@ def test_a_tile_that_cuts_a_group_is_refused() -> None:
         lower(whole(grouped(4, 2, 3)), schedule, SPEC)
 
 
-@settings(max_examples=settings().max_examples)
 @given(st.data(), st.integers(2, 4), st.integers(1, 4), st.integers(1, 4))
 def test_any_schedule_equals_the_reference(
     data: st.DataObject, groups: int, taken: int, made: int

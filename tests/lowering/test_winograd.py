@@ -7,6 +7,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from drawn_schedules import random_schedule
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lowering_case import SPEC, lowered
@@ -26,7 +27,6 @@ from autotune.isa.table import Unit
 from autotune.isa.verifier import verify
 from autotune.lowering.lower import lower, nests_of
 from autotune.schedule.schedule import NestSchedule, Schedule, check
-from autotune.schedule.space import random_schedule
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.emulator import EmulatorTarget
 from autotune.targets.native.compiler import Compiler

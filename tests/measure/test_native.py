@@ -17,7 +17,7 @@ from autotune.measure.measurement import Failed, Measured
 from autotune.measure.pool import Pool
 from autotune.measure.runner import Runner
 from autotune.schedule.candidate import Candidate
-from autotune.schedule.space import default_schedule
+from autotune.schedule.rule import default_schedule
 from autotune.targets.native.host import available
 from autotune.targets.native.target import NativeTarget
 

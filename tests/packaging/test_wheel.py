@@ -23,7 +23,7 @@ from autotune.graph.reference import evaluate
 from autotune.fusion.group import Group
 from autotune.fusion.analysis import analyse
 from autotune.lowering.lower import lower
-from autotune.schedule.space import default_schedule
+from autotune.schedule.rule import default_schedule
 
 b = GraphBuilder("smoke")
 rng = np.random.default_rng(0)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import runtime_case as case
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.graph.builder import GraphBuilder
@@ -40,7 +40,6 @@ def feeds_of(graph: Graph, seed: int = 0) -> dict[str, np.ndarray]:
     return {x: rng.standard_normal(graph.shape(x)).astype(np.float32) for x in graph.inputs}
 
 
-@settings(max_examples=settings().max_examples)
 @given(st.data())
 def test_any_plan_equals_the_reference(data: st.DataObject) -> None:
     graph = DeadNodes().run(data.draw(graphs())).graph

@@ -23,7 +23,7 @@ from autotune.runtime.opening import open_network
 from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.program_table import compile_table
 from autotune.runtime.rules import ruled_choices as by_rule
-from autotune.schedule.space import default_schedule
+from autotune.schedule.rule import default_schedule
 from autotune.targets.library import target
 
 

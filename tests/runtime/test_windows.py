@@ -14,9 +14,11 @@ from autotune.graph.graph import Graph
 from autotune.graph.op import OpKind as K
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.graph.reference import evaluate
+from autotune.runtime.execution import RunTrace, TimedGroups
 from autotune.runtime.native_table import network_of
 from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.program_table import compile_table
+from autotune.runtime.recorder import Recorder
 from autotune.runtime.session import Session
 from autotune.targets.native.executable import Network
 
@@ -135,3 +137,26 @@ def test_a_dense_block_on_this_machine_copies_nothing(tmp_path: Path, threads: i
         assert len(network_of(session.table).windows) == 6
     for name, value in evaluate(graph, feeds).items():
         np.testing.assert_allclose(got[name].reshape(value.shape), value, rtol=1e-4, atol=1e-5)
+
+
+def test_only_programs_that_run_as_they_were_lowered_are_recorded_and_judged(
+    tmp_path: Path,
+) -> None:
+    b = GraphBuilder("recorded")
+    y, z = b.add(K.RELU, b.input("a", SHAPE)), b.add(K.SIGMOID, b.input("b", SHAPE))
+    graph = b.build([b.add(K.SOFTMAX, b.add(K.CONCAT, y, z, axis=2), axis=2)])
+    with Session(graph, target="cpu", threads=1, store=tmp_path / "store.db") as session:
+        session.run(feeds_of(graph))
+        table, trace = session.table, session.last_run
+    assert [step.group.ops[-1].kind for step in table.group_steps] == [
+        K.RELU,
+        K.SIGMOID,
+        K.CONCAT,
+        K.SOFTMAX,
+    ]
+    records = Recorder(session.target, "recorded").records(trace, 0.0)
+    assert [record.group_key for record in records] == [table.group_steps[3].group.key]
+
+    predicted = table.with_predictions({step.key: 50.0 for step in table.group_steps}, 1)
+    timed = RunTrace(TimedGroups(predicted, 1e9, np.array([1, 1, 1, 40], np.int64)), 0, 0)
+    assert timed.error == 0.25

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from drawn_schedules import random_schedule
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,11 +16,12 @@ from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest, Rejection
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.op import OpKind
+from autotune.schedule.counts import scratchpad_elements as scratchpad_column
 from autotune.schedule.extents import extents
 from autotune.schedule.orders import distinct_orders
+from autotune.schedule.rule import default_schedule
 from autotune.schedule.schedule import NestSchedule, Schedule, check, scratchpad_elements
-from autotune.schedule.space import default_schedule, enumerate_nest, random_schedule
-from autotune.schedule.space import scratchpad_elements as scratchpad_column
+from autotune.schedule.space import enumerate_nest
 
 CAPACITY = 65536
 

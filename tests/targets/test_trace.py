@@ -18,7 +18,7 @@ from autotune.graph.op import OpKind
 from autotune.isa.program import Program, Role
 from autotune.isa.table import Opcode
 from autotune.lowering.lower import lower
-from autotune.schedule.space import default_schedule
+from autotune.schedule.rule import default_schedule
 from autotune.targets.emulator import EmulatorTarget
 from autotune.targets.library import load_spec
 from autotune.targets.physical import Drift

@@ -15,6 +15,7 @@ from autotune.graph.onnx_ops.masks import MASKS
 from autotune.graph.onnx_ops.movement import MOVEMENT
 from autotune.graph.onnx_ops.normalisation import NORMALISATION
 from autotune.graph.onnx_ops.quantisation import QUANTISATION
+from autotune.graph.onnx_ops.recurrent_cells import RECURRENT
 from autotune.graph.onnx_ops.reduction import REDUCTION
 from autotune.graph.onnx_ops.resize import RESIZE
 from autotune.graph.onnx_ops.scope import Translate
@@ -25,6 +26,7 @@ from autotune.graph.onnx_ops.window import WINDOW
 TRANSLATIONS: dict[str, Translate] = {
     **CONTRACTION,
     **WINDOW,
+    **RECURRENT,
     **ELEMENTWISE,
     **ACTIVATION,
     **LOGIC,

@@ -37,6 +37,8 @@ def _converted(scope: Scope, node: Node, wanted: DType) -> str:
         return _squeezed(scope, node, x, wanted)
     if wanted.is_integer and given.is_float:
         return scope.result(node, OpKind.TRUNC, x)
+    if wanted.is_integer and not wanted.holds(given):  # a tensor of its own, which is proved to fit
+        return scope.result(node, OpKind.RESHAPE, x, shape=scope.shape(x))
     return x
 
 

@@ -39,7 +39,7 @@ class Identities:
             read = op
             if not alias.keys().isdisjoint(op.inputs):
                 read = replace(op, inputs=tuple([alias.get(x, x) for x in op.inputs]))
-            merged = _merged(read, producer)
+            merged = _merged(read, producer, graph)
             same = _passed_on(merged, graph)
             if same is not None and (
                 op.output not in graph.outputs or _renamable(same, graph, alias)
@@ -58,15 +58,23 @@ class Identities:
         return PassResult(rebuilt(graph, (_renamed(op, names) for op in kept)), tuple(notes))
 
 
-def _merged(op: Op, producer: Mapping[str, Op]) -> Op:
+def _merged(op: Op, producer: Mapping[str, Op], graph: Graph) -> Op:
     """A view of a view of the same kind as one view; the operator itself otherwise."""
     before = producer.get(op.inputs[0])
     if op.kind not in VIEWS or before is None or before.kind is not op.kind:
         return op
     if op.kind is OpKind.RESHAPE:
-        return replace(op, inputs=before.inputs)
+        return op if _converts(before, op, graph) else replace(op, inputs=before.inputs)
     perm = tuple(before.ints("perm")[axis] for axis in op.ints("perm"))
     return Op.make(op.name, op.kind, before.inputs, op.output, {"perm": perm})
+
+
+def _converts(before: Op, op: Op, graph: Graph) -> bool:
+    """Whether the numbers between two views mean something else than on both sides: a cast to a
+    narrower type and back, where what is proved to fit that type is the tensor between."""
+    middle = graph.types[op.inputs[0]].dtype
+    sides = graph.types[before.inputs[0]].dtype, graph.types[op.output].dtype
+    return middle.is_integer and middle not in sides
 
 
 def _passed_on(op: Op, graph: Graph) -> str | None:

@@ -17,8 +17,7 @@ from typing import Any
 
 from autotune.errors import ProgramError
 from autotune.home import cache_folder
-from autotune.targets.native.codegen.micro_kernel import MicroKernel
-from autotune.targets.native.codegen.recipe import Recipe
+from autotune.targets.native.codegen.micro_kernel import Source
 from autotune.targets.native.codegen.vector_isa import VectorIsa
 from autotune.targets.native.host import host, host_isa
 from autotune.targets.native.object_cache import ObjectCache
@@ -29,9 +28,6 @@ from autotune.targets.native.object_code import (
     symbol,
     target_machine,
 )
-
-Source = MicroKernel | Recipe
-"""What code is made of: a kernel's text, or what its text is written from when it is needed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)

@@ -6,7 +6,6 @@ constants. A linked program is immutable and may stand in any number of plans.
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,15 +21,14 @@ from autotune.targets.native.binding import Binder
 from autotune.targets.native.call import Call, Operand, Space
 from autotune.targets.native.codegen.recipe import Recipe
 from autotune.targets.native.codegen.vector_isa import VectorIsa
-from autotune.targets.native.compiler import Compiler
+from autotune.targets.native.compiler import Compiler, LoadedCode
+from autotune.targets.native.memory import ALIGNMENT_BYTES, Floats, populated_floats
 from autotune.targets.native.packing import Packed
 from autotune.targets.native.parts import parts_of
 from autotune.targets.native.residence import Reads, residence
+from autotune.targets.native.step_clock import StepClock
 from autotune.targets.native.steps import StepTables
 from autotune.targets.native.tree import Node, leaves, tree_of
-
-ALIGNMENT_BYTES = 64
-POPULATED_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +58,25 @@ class Bound:
 
     @property
     def kernels(self) -> list[Recipe]:
-        """The code that has to be generated, in the order of the calls, once each."""
+        """The code that has to be generated, in the order of the calls, once each; 0.0 equals -0.0,
+        but not in code."""
         calls = (call for _, table in self.streams for call in table.values())
         kernels = (call.kernel for call in calls)
-        return list(dict.fromkeys(k for k in kernels if isinstance(k, Recipe)))
+        return list({k.digest: k for k in kernels if isinstance(k, Recipe)}.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Linked:
     """A program ready for plans: streams, the table of their bases (``autotune.kernels.native``)
-    with tensor i as pointer number i, and what must live as long."""
+    with tensor i as pointer number i, packed constants from its own on, and what must live as long.
+    ``clocks`` are the streams' where they are timed."""
 
     program: Program
     streams: tuple[Stream, ...]
     table: npt.NDArray[np.int64]
+    constants: Floats
     keeps: tuple[Any, ...]
+    clocks: tuple[StepClock, ...] = ()
 
     def renumbered(self, pointers: Sequence[tuple[int, int]]) -> npt.NDArray[np.int64]:
         """The table with tensor i at byte ``pointers[i][1]`` behind pointer number
@@ -99,10 +101,12 @@ def bind(program: Program, isa: VectorIsa | None) -> Bound:
 
 def link(
     bounds: Sequence[Bound],
-    constants: Sequence[Mapping[str, npt.NDArray[np.float32]]],
+    constants: Sequence[Mapping[str, Floats]],
     compiler: Compiler | None,
+    timed: bool = False,
 ) -> list[Linked]:
-    """Compile the kernels of all programs at once and pack each one's constants, given by name."""
+    """Compile the kernels of all programs at once and pack each one's constants, given by name;
+    ``timed`` puts a clock behind every call."""
     kernels = [kernel for bound in bounds for kernel in bound.kernels]
     code = None if compiler is None or not kernels else compiler.load(kernels)
     addresses = (
@@ -112,12 +116,12 @@ def link(
     )
     pool, starts = _pool(bounds)
     return [
-        _linked(bound, values, addresses, (code, pool), pool[start:])
+        _linked(bound, values, addresses, code, pool[start:], timed)
         for bound, values, start in zip(bounds, constants, starts, strict=True)
     ]
 
 
-def _pool(bounds: Sequence[Bound]) -> tuple[npt.NDArray[np.float32], list[int]]:
+def _pool(bounds: Sequence[Bound]) -> tuple[Floats, list[int]]:
     """Room for the packed constants of all programs, and where each one's begin."""
     starts, total = [], 0
     for bound in bounds:
@@ -134,10 +138,11 @@ def _room(packed: Packed) -> int:
 
 def _linked(
     bound: Bound,
-    constants: Mapping[str, npt.NDArray[np.float32]],
+    constants: Mapping[str, Floats],
     addresses: Mapping[str, int],
-    keeps: tuple[Any, ...],
-    pool: npt.NDArray[np.float32],
+    code: LoadedCode | None,
+    pool: Floats,
+    timed: bool,
 ) -> Linked:
     program = bound.program
     calls = [call for _, table in bound.streams for call in table.values()]
@@ -167,19 +172,17 @@ def _linked(
                 return absolute, word_of[id(call)]
 
     streams = []
-    for nodes, table in bound.streams:
-        tables = StepTables(address, base)
+    clocks = tuple(StepClock() for _ in bound.streams) if timed else ()
+    for i, (nodes, table) in enumerate(bound.streams):
+        tables = StepTables(address, base, absolute, clocks[i] if timed else None)
         tables.add(nodes, table)
         streams.append(tables.stream(program.scratchpad_elements))
     pointers = [(0, 0), *((i, 0) for i in range(count)), (NOWHERE, pool.ctypes.data), (NOWHERE, 0)]
-    return Linked(
-        program, tuple(streams), np.asarray(pointers, np.int64), (*keeps, words, constants)
-    )
+    bases, kept = np.asarray(pointers, np.int64), (code, words, constants, clocks)
+    return Linked(program, tuple(streams), bases, pool, kept, clocks)
 
 
-def _packed(
-    bound: Bound, constants: Mapping[str, npt.NDArray[np.float32]], pool: npt.NDArray[np.float32]
-) -> dict[Packed, int]:
+def _packed(bound: Bound, constants: Mapping[str, Floats], pool: Floats) -> dict[Packed, int]:
     """Fill the pool with a program's packed constants; the byte where each begins."""
     starts, total = {}, 0
     for packed in bound.packed:
@@ -189,19 +192,3 @@ def _packed(
         starts[packed] = 4 * total
         total += _room(packed)
     return starts
-
-
-def populated_floats(count: int) -> npt.NDArray[np.float32]:
-    """As ``aligned_floats``, with its pages there at once: one by one, when they are first touched,
-    they take half as long again, and large pages may have to be made first (0.3 s for 100 MB)."""
-    if 4 * count < POPULATED_BYTES or not hasattr(mmap, "MAP_POPULATE"):
-        return aligned_floats(count)
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
-    return np.frombuffer(mmap.mmap(-1, 4 * count, flags=flags), np.float32)
-
-
-def aligned_floats(count: int) -> npt.NDArray[np.float32]:
-    """``count`` floats that begin on a cache line."""
-    raw = np.empty(4 * count + ALIGNMENT_BYTES, np.uint8)
-    skip = -raw.ctypes.data % ALIGNMENT_BYTES
-    return raw[skip : skip + 4 * count].view(np.float32)

@@ -17,8 +17,7 @@ import struct
 from typing import Any
 
 from autotune.errors import ProgramError
-from autotune.targets.native.codegen.micro_kernel import SYMBOL, MicroKernel
-from autotune.targets.native.codegen.recipe import Recipe
+from autotune.targets.native.codegen.micro_kernel import SYMBOL, MicroKernel, Source
 from autotune.targets.native.host import Machine
 
 OPTIONS = "opt=3 reloc=pic codemodel=small -disable-lsr"
@@ -45,7 +44,7 @@ class CodeGenerator:
         self._machine = machine
         self._target_machine = target_machine(machine)
 
-    def object(self, kernel: MicroKernel | Recipe) -> bytes:
+    def object(self, kernel: Source) -> bytes:
         """A relocatable object with the function ``symbol(kernel.digest)``. Raises ``ProgramError``
         for IR that LLVM refuses, and for calls of functions that are not ours to call."""
         code = self._emit(kernel.written(), kernel.digest, True)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from autotune.targets.native.loader import aligned_floats
+from autotune.targets.native.memory import aligned_floats
 
 Floats = npt.NDArray[np.float32]
 LARGE_BYTES = 1 << 20

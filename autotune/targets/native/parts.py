@@ -3,6 +3,7 @@
 Streams of a program are independent, and there is one for each core that shares its outermost loop. A
 core that is slower than the others, or meets harder rows, would hold up all of them. So a stream
 that is one loop whose trips are proven independent becomes several streams of fewer trips each.
+Schedules share a loop among all cores or none (``schedule.space``), so that parts go to all threads.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
+
+import numpy as np
 
 from autotune.isa.program import Program
 from autotune.isa.table import Opcode
@@ -83,9 +86,11 @@ class _Trips:
             return False
         step = _outermost(inside[0].first)
         return all(
-            _outermost(operand.at) == step
+            _begins_in(operand.at, inside[0]) and _outermost(operand.at) == step
+            if self._is_inside(leaf)
+            else not _begins_in(operand.at, inside[0], all_trips=True)
             for leaf in self.leaves
-            if self._is_inside(leaf) and leaf.place in self.calls
+            if leaf.place in self.calls
             for operand in self.calls[leaf.place].operands
             if operand.space is Space.TENSOR and operand.number == tensor
         )
@@ -109,6 +114,16 @@ def _moves_on(rectangle: Rectangle) -> bool:
         at.terms == ((0, _outermost(at)),) and _outermost(at) >= extent
         for at, (extent, _) in zip(rectangle.coordinates, rectangle.buffer.dims, strict=True)
     )
+
+
+def _begins_in(at: Affine, rectangle: Rectangle, all_trips: bool = False) -> bool:
+    """Whether an operand's first element is of a rectangle in its first trip, or in all: operands
+    lie in the rectangle of one STORE as a whole, and those of others are apart from this one."""
+    sizes = zip(rectangle.coordinates, rectangle.buffer.dims, strict=True)
+    first = [(c.first, c.first + extent) for c, (extent, _) in sizes]
+    reach = rectangle.hull if all_trips else first
+    place = np.unravel_index(at.first, rectangle.shape)
+    return all(low <= x < high for x, (low, high) in zip(place, reach, strict=True))
 
 
 def _outermost(at: Affine) -> int:

@@ -13,7 +13,7 @@ from autotune.targets.native.codegen.ir import FunctionWriter, vector
 from autotune.targets.native.codegen.micro_kernel import MicroKernel
 from autotune.targets.native.codegen.vector_isa import VectorIsa
 from autotune.targets.native.compiler import Compiler
-from autotune.targets.native.loader import aligned_floats
+from autotune.targets.native.memory import aligned_floats
 
 CHAINS = 12
 """Independent sums: more than any CPU's FMA latency times pipes needs, and within 16 registers."""

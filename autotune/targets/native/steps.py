@@ -9,6 +9,7 @@ from autotune.isa.table import ELEMENT_BYTES
 from autotune.kernels.native import CASE, END, LOOP, RUN, Stream
 from autotune.targets.native.affine import Affine, Terms
 from autotune.targets.native.call import Call, Operand
+from autotune.targets.native.step_clock import START, StepClock
 from autotune.targets.native.tree import Block, Body, Leaf, Node
 
 Calls = Mapping[int, Call]
@@ -20,15 +21,22 @@ class StepTables:
     """The five tables of a ``Stream`` (autotune.kernels.native) while they are filled.
 
     ``address`` gives a call's kernel; ``base`` an operand's base and what its byte counts from.
+    With a ``clock`` every call is timed; base ``absolute`` then counts from nothing.
     """
 
     address: Callable[[Call], int]
     base: Callable[[Call, Operand], tuple[int, int]]
+    absolute: int = 0
+    clock: StepClock | None = None
     steps: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
     operands: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
     numbers: list[tuple[int, int, int]] = field(default_factory=list)
     terms: list[tuple[int, int]] = field(default_factory=list)
     turns: list[tuple[int, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.clock is not None:
+            self._read(self.clock, START)
 
     def add(self, nodes: tuple[Node, ...], calls: Calls) -> None:
         """Append the steps of some nodes."""
@@ -62,6 +70,14 @@ class StepTables:
             self.numbers.append((number.first, *self._terms(number.terms)))
         counts = operands, len(call.operands), numbers, len(call.numbers)
         self.steps.append((RUN, self.address(call), *counts))
+        if self.clock is not None:
+            self._read(self.clock, self.clock.row(call))
+
+    def _read(self, clock: StepClock, row: int) -> None:
+        """A step that reads the clock, for a row of its ledger."""
+        self.steps.append((RUN, clock.kernel, len(self.operands), 1, len(self.numbers), 1))
+        self.operands.append((self.absolute, clock.address, 0, 0, 0, 0))
+        self.numbers.append((row, 0, 0))
 
     def _operand(self, call: Call, operand: Operand) -> None:
         base, byte = self.base(call, operand)

@@ -24,6 +24,7 @@ from autotune.targets.native.host import available, host_isa
 from autotune.targets.native.loader import Bound, Linked, bind, link
 from autotune.targets.native.perf_event import EVENTS, PerfCounters
 from autotune.targets.native.sampling import Sample, batch_of, sampled
+from autotune.targets.native.step_profile import ProgramProfile, program_profile
 from autotune.targets.native.tensors import drawn, tensor_bytes, unwritten
 from autotune.targets.native.topology import held
 from autotune.targets.protocol import Array, Execution, Parameters
@@ -130,6 +131,17 @@ class NativeTarget:
         ``ProgramError`` for an illegal program."""
         bounds = [self._checked(part.program).bound for part in network.parts]
         return Executable(network, bounds, _pool(self.threads), _compiler())
+
+    def profile(
+        self, network: Network, inputs: Mapping[str, npt.NDArray[np.float32]], repeats: int
+    ) -> tuple[ProgramProfile, ...]:
+        """Where the time of every part of a plan goes, over some runs with clocks between its steps;
+        constants are packed a second time for it. Raises ``ProgramError`` for an illegal program."""
+        bounds = [self._checked(part.program).bound for part in network.parts]
+        clocked = Executable(network, bounds, _pool(self.threads), _compiler(), timed=True)
+        clocked.run(inputs)  # tensors and code come into memory
+        samples = [clocked.kind_nanoseconds(inputs) for _ in range(repeats)]
+        return tuple(map(program_profile, bounds, zip(*samples, strict=True)))
 
     def _execution(
         self, program: Program, sample: Sample, perf: Mapping[str, int] | None

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from autotune.isa.program import DramTensor
 from autotune.isa.table import Format
 from autotune.targets.arrays import ARRAY_TYPES
-from autotune.targets.native.loader import ALIGNMENT_BYTES
+from autotune.targets.native.memory import ALIGNMENT_BYTES
 from autotune.targets.protocol import Array
 
 _NORMALS = (1 << 20) + 7

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from autotune.errors import InputError, ProgramError
 from autotune.isa.functions import UnaryFn
+from autotune.targets.native.codegen import recipe
 from autotune.targets.native.codegen.ir import FunctionWriter, vector
 from autotune.targets.native.codegen.micro_kernel import MicroKernel
 from autotune.targets.native.codegen.recipe import Recipe
@@ -377,3 +379,12 @@ def test_recipes_that_differ_in_a_constant_a_set_or_a_generator_have_code_of_the
     assert len(digests) == len(recipes)
     monkeypatch.setattr("autotune.targets.native.codegen.recipe.generators_version", lambda: "next")
     assert Recipe(runs[0], AVX2).digest not in digests
+
+
+def test_generators_take_constants_only_from_what_the_digest_is_over() -> None:
+    folder = Path(recipe.__file__).parent
+    known = {"autotune.errors", *(module.__name__ for module in recipe.TABLES)}
+    for path in folder.glob("*.py"):
+        taken = set(re.findall(r"^ *from (autotune[\w.]*) import", path.read_text(), re.MULTILINE))
+        taken = {x for x in taken if not x.startswith("autotune.targets.native.codegen")}
+        assert taken <= known | {"autotune.isa"}, path.name

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from lowering_case import block_program, lowered, residual_block
-from machine_case import fill, load, loop, store, tensor
+from machine_case import fill, load, loop, make, store, tensor
 from machine_case import program as one_core
 from native_case import executed
 
 from autotune.graph.reference import evaluate
+from autotune.isa.functions import UnaryFn
 from autotune.isa.program import Instruction, Program, Role
 from autotune.isa.table import Opcode
 from autotune.targets.native.binding import Binder
@@ -126,3 +127,38 @@ def test_what_a_group_loads_without_padding_and_stores_is_not_copied() -> None:
         if leaf.opcode is Opcode.LOAD
     }
     assert padded == {Role.INPUT}
+
+
+@needs_llvm
+def test_zeros_of_both_signs_have_code_of_their_own(compiler: Compiler) -> None:
+    body = (fill(0, p0=0.0), load(0, 8, 8), fill(16, p0=-0.0), store(1, 0, 8), store(2, 16, 8))
+    program = one_core(*body, tensors=(X, Y, tensor("z", 8, role=Role.OUTPUT)))
+    got = executed(program, inputs(program), compiler)
+    assert not np.signbit(got["y"]).any() and np.signbit(got["z"]).all()
+
+
+@needs_llvm
+def test_one_value_of_a_row_may_be_stored_all_along_it(compiler: Compiler) -> None:
+    """Reduced over rows of 32, negated, and stored in every place of its row."""
+    one, wide = Opcode.REDUCE, {"size3": 4, "size4": 32}
+    body = (
+        load(0, 0, 128),
+        make(one, src_base=0, src_stride3=32, src_stride4=1, dst_base=128, dst_stride3=1, **wide),
+        make(
+            Opcode.UNARY,
+            fn=UnaryFn.NEG,
+            src_base=128,
+            src_stride3=1,
+            dst_base=256,
+            dst_stride3=32,
+            dst_stride4=1,
+            **wide,
+        ),
+        store(1, 256, 128),
+    )
+    tensors = (tensor("x", 128), tensor("y", 128, role=Role.OUTPUT))
+    program = one_core(*body, tensors=tensors)
+    given = inputs(program)
+    got = executed(program, given, compiler)["y"].reshape(4, 32)
+    rows = given["x"].reshape(4, 32).sum(axis=1, dtype=np.float64)
+    np.testing.assert_allclose(got, -np.repeat(rows, 32).reshape(4, 32), rtol=1e-5, atol=1e-5)

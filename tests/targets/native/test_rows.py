@@ -121,7 +121,8 @@ def runs(draw: DrawFn) -> RowRun:
     trial = RowRun(sizes, 2, inputs, (Output(dense, 0),), tuple(body))
     stored = draw(st.lists(st.integers(0, len(body) - 1), min_size=1, max_size=3, unique=True))
     one_a_row = (sizes[1], 1, 0)
-    outputs = tuple(Output(one_a_row if trial.uniform[i] else dense, i) for i in stored)
+    lone = [trial.uniform[i] and draw(st.booleans()) for i in stored]
+    outputs = tuple(Output(one_a_row if x else dense, i) for i, x in zip(stored, lone, strict=True))
     return RowRun(sizes, 2, inputs, outputs, tuple(body))
 
 
@@ -182,3 +183,12 @@ def test_a_row_run_becomes_code_of_every_machine(isa: VectorIsa) -> None:
 def test_rows_that_do_not_stay_in_cache_are_refused() -> None:
     with pytest.raises(AssertionError, match="too long"):
         softmax(2, LONGEST_ROW + 1)
+
+
+def test_a_body_whose_values_are_all_taken_twice_is_written_in_no_time() -> None:
+    body: list[RowNode] = [Load(0)]
+    for i in range(64):
+        body.append(Binary(BinaryFn.MUL, i, i))
+    body += [Reduce(ReduceFn.SUM, 64), Binary(BinaryFn.SUB, 64, 65)]
+    run = RowRun((2, 16), 1, ((16, 1),), (Output((16, 1), 66),), tuple(body))
+    assert rows(run, ISAS[0]).ir.count("fmul") < 1000

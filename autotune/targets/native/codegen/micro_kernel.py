@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import Protocol
 
 SYMBOL = "kernel"
 """Name of the one function that a micro-kernel's module defines."""
+
+
+class Source(Protocol):
+    """What code is made of: a kernel's text, or what its text is written from when it is needed."""
+
+    @property
+    def digest(self) -> str:
+        """32 hex digits: equal ones mean equal code."""
+
+    def written(self) -> MicroKernel:
+        """The text. Raises ``ProgramError`` where there is none."""
 
 
 @dataclass(frozen=True, slots=True)

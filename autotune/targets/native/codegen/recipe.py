@@ -9,7 +9,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import assert_never
 
-from autotune.isa import functions
+from autotune.isa import access, functions
 from autotune.targets.native.codegen.gemm import gemm
 from autotune.targets.native.codegen.gemm_shape import GemmShape
 from autotune.targets.native.codegen.micro_kernel import MicroKernel
@@ -20,6 +20,8 @@ from autotune.targets.native.codegen.vector_isa import VectorIsa
 from autotune.targets.native.codegen.vector_run import VectorRun
 from autotune.targets.native.codegen.winograd import TileTransform, tile_transform
 
+TABLES = (functions, access)
+"""Modules outside of this package that generators take constants from."""
 Constants = GemmShape | VectorRun | RowRun | Reduction | TileTransform
 
 
@@ -60,5 +62,6 @@ class Recipe:
 def generators_version() -> str:
     """Of all that decides what is written for given constants: a hash of the generators' sources,
     so that code of other generators is never taken, whoever forgot to raise a number."""
-    sources = [*sorted(Path(__file__).parent.glob("*.py")), Path(functions.__file__)]
+    tables = [Path(str(module.__file__)) for module in TABLES]
+    sources = [*sorted(Path(__file__).parent.glob("*.py")), *tables]
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()

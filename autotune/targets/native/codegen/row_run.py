@@ -34,7 +34,7 @@ class RowRun:
     """For every row of a rectangle along dimension ``axis``: load, compute, reduce, store.
 
     As a :class:`VectorRun`, with nodes that reduce. A result of stride 0 along ``axis`` is one of
-    each row. Nothing is stored before all that is loaded was: an output may be an input's memory,
+    each row, of a node that has one value there. Nothing is stored before all that is loaded was: an output may be an input's memory,
     element for element.
     """
 
@@ -51,7 +51,9 @@ class RowRun:
         for position, node in enumerate(self.body):
             assert all(0 <= x < position for x in sources(node)), "a node before its arguments"
         for output in self.outputs:
-            assert bool(output.strides[self.axis]) != self.uniform[output.node], "no such result"
+            assert output.strides[self.axis] or self.uniform[output.node], (
+                "many values in one place"
+            )
 
     @property
     def uniform(self) -> tuple[bool, ...]:

@@ -21,7 +21,7 @@ from autotune.targets.native.codegen.row_run import Reduce, RowNode, RowRun, sou
 from autotune.targets.native.codegen.run_weight import weight_of_nodes
 from autotune.targets.native.codegen.strips import across, load_strip, splat, store_strip
 from autotune.targets.native.codegen.vector_isa import VectorIsa
-from autotune.targets.native.codegen.vector_run import Binary, Load, Unary
+from autotune.targets.native.codegen.vector_run import Binary, Load, Output, Unary
 
 CHEAP = 4
 """Weight up to which a value is computed again in a later pass: no more than keeping it costs."""
@@ -56,6 +56,7 @@ class _Code:
         self._v = Lanes(self._writer, isa)
         self._along = [strides[run.axis] for strides in operands]
         self._uniform, self._passes = run.uniform, run.passes
+        self._weights = _weights(run)
         self._last = max((self._passes[i] for i in self._wanted()), default=0)
         self._length = run.sizes[run.axis]
         across_rows = [_without(strides, run.axis) for strides in operands]
@@ -69,7 +70,11 @@ class _Code:
     def _wanted(self) -> list[int]:
         """Nodes that passes exist for: those reduced and those stored element by element."""
         reduced = [node.x for node in self._run.body if isinstance(node, Reduce)]
-        return reduced + [o.node for o in self._run.outputs if not self._uniform[o.node]]
+        return reduced + [output.node for output in self._spread()]
+
+    def _spread(self) -> list[Output]:
+        """Results with an element for every one of a row."""
+        return [output for output in self._run.outputs if output.strides[self._run.axis]]
 
     def _reductions(self, number: int) -> list[int]:
         """Reductions that a pass makes."""
@@ -84,33 +89,32 @@ class _Code:
         """Nodes that a pass needs the values of, element by element."""
         found = [x for i in self._reductions(number) for x in sources(self._run.body[i])]
         if number == self._last:
-            found += [o.node for o in self._run.outputs if not self._uniform[o.node]]
+            found += [output.node for output in self._spread()]
         return list(dict.fromkeys(found))
 
     def _chosen(self) -> frozenset[int]:
         """Values kept for later passes: the dearest of those that are not cheap."""
         needed: set[int] = set()
         for number in range(self._last + 1):
-            for target in self._targets(number):
-                self._mark(target, number, needed)
-        dearest = sorted(needed, key=lambda i: -self._weight(i))
+            needed |= self._dear(number)
+        dearest = sorted(needed, key=lambda i: -self._weights[i])
         return frozenset(dearest[:KEPT_VALUES])
 
-    def _mark(self, i: int, number: int, needed: set[int]) -> None:
-        if self._uniform[i]:
-            return
-        if self._passes[i] < number and self._weight(i) > CHEAP:
-            needed.add(i)
-            return
-        for x in sources(self._run.body[i]):
-            self._mark(x, number, needed)
-
-    def _weight(self, i: int) -> int:
-        """Of a value from what is loaded and known."""
-        node = self._run.body[i]
-        if self._uniform[i] or isinstance(node, Load | Reduce):
-            return 0
-        return weight_of_nodes([node]) + sum(self._weight(x) for x in sources(node))
+    def _dear(self, number: int) -> set[int]:
+        """What a pass takes from earlier ones that is not cheap to compute again."""
+        found: set[int] = set()
+        seen: set[int] = set()
+        waiting = self._targets(number)
+        while waiting:
+            i = waiting.pop()
+            if self._uniform[i] or i in seen:
+                continue
+            seen.add(i)
+            if self._passes[i] < number and self._weights[i] > CHEAP:
+                found.add(i)
+            else:
+                waiting += sources(self._run.body[i])
+        return found
 
     def kernel(self) -> MicroKernel:
         for i in sorted(self._kept):
@@ -145,7 +149,7 @@ class _Code:
             self._pass(number, pointers)
         self._settle(self._last + 1, pointers)
         for o, output in enumerate(self._run.outputs, start=len(self._run.inputs)):
-            if self._uniform[output.node]:
+            if not self._along[o]:
                 store_strip(self._v, self._known[output.node], pointers[o], 1, 0, 1)
 
     def _settle(self, number: int, pointers: tuple[str, ...]) -> None:
@@ -192,7 +196,7 @@ class _Code:
     def _pass_weight(self, number: int) -> int:
         """Of what a pass computes of an element, kept values of earlier passes left out."""
         kept = [i for i in self._kept if self._passes[i] < number]
-        return sum(self._weight(i) for i in self._targets(number) if i not in kept)
+        return sum(self._weights[i] for i in self._targets(number) if i not in kept)
 
     def _strips(
         self,
@@ -223,7 +227,7 @@ class _Code:
 
     def _store(self, pointers: tuple[str, ...], origin: str, strip: _Strip) -> None:
         for o, output in enumerate(self._run.outputs, start=len(self._run.inputs)):
-            if not self._uniform[output.node]:
+            if self._along[o]:
                 value = self._value(output.node, self._last, pointers, origin, strip)
                 store_strip(self._v, value, pointers[o], self._along[o], strip.first, strip.count)
 
@@ -304,3 +308,13 @@ class _Code:
 
 def _without(values: Sequence[int], axis: int) -> tuple[int, ...]:
     return (*values[:axis], *values[axis + 1 :])
+
+
+def _weights(run: RowRun) -> list[int]:
+    """Of every node's value from what is loaded and known; what it takes twice is computed once."""
+    taken: list[frozenset[int]] = []
+    own = [0 if isinstance(x, Load | Reduce) else weight_of_nodes([x]) for x in run.body]
+    for i, (node, uniform) in enumerate(zip(run.body, run.uniform, strict=True)):
+        given = () if uniform or isinstance(node, Reduce) else sources(node)
+        taken.append(frozenset() if uniform else frozenset((i,)).union(*(taken[x] for x in given)))
+    return [sum(own[x] for x in nodes) for nodes in taken]

@@ -1,0 +1,114 @@
+"""``autotune run --profile`` on this machine: what each fusion group took, against its roofline."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from autotune.cli.console import facts, show
+
+if TYPE_CHECKING:
+    from autotune.runtime.host_profile import HostGroup, HostProfile
+
+WORST = 3
+"""Groups that are named with what they lose."""
+
+NOT_TOLD = None
+"""Energy and DRAM traffic: no instruction tells a process of them."""
+
+
+def documents(profile: HostProfile) -> list[dict[str, Any]]:
+    """The JSON form of the groups; ``energy_fj`` and ``dram_bytes`` are null."""
+    return [
+        {
+            "operators": group.operators,
+            "kinds": group.kinds,
+            "seconds": group.seconds,
+            "share": group.share,
+            "flops": group.work.flops,
+            "touched_bytes": group.work.touched_bytes,
+            "memory_bytes": group.work.memory_bytes,
+            "bound_seconds": group.bound_seconds,
+            "fraction": group.fraction,
+            "limit": group.limit.value,
+            "steps": {kind.value: share for kind, share in group.steps.items()},
+            "parts": group.parts,
+            "reason": group.reason,
+            "energy_fj": NOT_TOLD,
+            "dram_bytes": NOT_TOLD,
+        }
+        for group in profile.groups
+    ]
+
+
+def summary(profile: HostProfile) -> dict[str, Any]:
+    """The JSON form of the whole network's figures, per second and as fractions."""
+    return {
+        "runs": profile.runs,
+        "peak_flops": profile.roofs.flops,
+        "memory_bytes_per_second": profile.roofs.memory_bytes,
+        "cache_bytes_per_second": profile.roofs.cache_bytes,
+        "seconds": profile.seconds,
+        "peak_fraction": profile.peak_fraction,
+        "bound_fraction": profile.bound_fraction,
+        "steps": {kind.value: share for kind, share in profile.steps.items()},
+    }
+
+
+def tell(profile: HostProfile) -> None:
+    """The tables on stdout."""
+    show(
+        f"groups, the fastest of {profile.runs} runs",
+        ("group", "ms", "share", "MFLOP", "kB", "kB far", "bound ms", "of bound", "limit", "why"),
+        [_row(group) for group in profile.groups],
+    )
+    roofs = profile.roofs
+    facts(
+        {
+            "peak": f"{roofs.flops / 1e9:,.0f} GFLOP/s, of which the network does "
+            f"{profile.peak_fraction:.0%}",
+            "memory": f"{roofs.memory_bytes / 1e9:,.1f} GB/s; {roofs.capacity_bytes / 2**20:,.0f} "
+            "MiB stay in cache; 'kB far' come from memory or go there",
+            "of bound": f"{profile.bound_fraction:.0%} in all: the least time by peak, memory and "
+            "cache, over the time taken",
+            "time by step": shares(profile.steps),
+            "energy, DRAM bytes": "not measured: a CPU does not tell them",
+        }
+    )
+    for group in profile.worst(WORST):
+        facts(
+            {"loses most": f"{1e3 * group.lost_seconds:.3f} ms in {named(group)}: {group.reason}"}
+        )
+
+
+def shares(steps: Mapping[Any, float]) -> str:
+    """Shares of the time by kind of step, the largest first."""
+    found = sorted(steps.items(), key=lambda item: -item[1])
+    return ", ".join(f"{kind} {share:.0%}" for kind, share in found if share >= 0.005)
+
+
+def named(group: HostGroup) -> str:
+    """What a group computes, and the operator that ends it."""
+    return f"{counted(group.kinds)} ({group.operators[-1]})"
+
+
+def counted(kinds: Iterable[str]) -> str:
+    """Kinds in few words, repeats counted."""
+    return " + ".join(kind if n == 1 else f"{kind} ×{n}" for kind, n in Counter(kinds).items())
+
+
+def _row(group: HostGroup) -> tuple[str, ...]:
+    work = group.work
+    return (
+        named(group),
+        f"{1e3 * group.seconds:.3f}",
+        f"{group.share:.1%}",
+        f"{work.flops / 1e6:,.2f}",
+        f"{work.touched_bytes / 1e3:,.0f}",
+        f"{work.memory_bytes / 1e3:,.0f}",
+        f"{1e3 * group.bound_seconds:.3f}",
+        f"{group.fraction:.0%}" if group.bound_seconds else "–",
+        group.limit.value,
+        group.reason,
+    )

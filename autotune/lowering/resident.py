@@ -1,0 +1,149 @@
+"""What a nest has in the scratchpad while it is emitted: the tiles loaded and made so far, where they
+lie, and the parts of them that a stage reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from autotune.fusion.footprint import Footprint, input_footprint
+from autotune.fusion.nest import Buffer, Nest, Side, Stage
+from autotune.graph.tensor import TensorType
+from autotune.isa.tile import TileWriter, View
+from autotune.kernels import movement
+from autotune.lowering.tiles import (
+    Origin,
+    Segment,
+    Tile,
+    dense,
+    origin_of,
+    reserve,
+    sizes_of,
+    storage,
+)
+from autotune.schedule.schedule import NestSchedule
+
+Piece = tuple[Origin, int]
+"""Where a piece of a reduction begins, and its extent."""
+
+
+class Resident:
+    """``segments`` are the tiles of every root dimension that code is being emitted for; ``tiles``
+    hold the tensors made for them, ``loaded`` the buffers that were filled."""
+
+    def __init__(
+        self,
+        nest: Nest,
+        schedule: NestSchedule,
+        types: Mapping[str, TensorType],
+        tensor_index: Mapping[str, int],
+    ) -> None:
+        self.nest = nest
+        self.schedule = schedule
+        self.types = types
+        self.tensor_index = tensor_index
+        self.places, self.elements = reserve(nest, schedule)
+        self.dims = [buffer.dims for buffer in nest.buffers]
+        self.segments: dict[int, Segment] = {
+            d: Segment(0, n, 1, None) for d, n in enumerate(nest.root_shape)
+        }
+        self.tiles: dict[str, Tile] = {}
+        self.loaded: dict[int, Tile] = {}
+
+    def origin(self, footprint: Footprint) -> tuple[Origin, ...]:
+        """Where a footprint begins for the current tiles."""
+        return origin_of(footprint, self.segments)
+
+    def sizes(self, footprint: Footprint) -> tuple[int, ...]:
+        """Extents of a footprint for the current tiles."""
+        return sizes_of(footprint, self.segments)
+
+    def turn(self, index: int) -> int | None:
+        """The innermost hardware loop that refills a buffer."""
+        levels = [self.segments[d].level for d in self.dims[index]]
+        return max((level for level in levels if level is not None), default=None)
+
+    def load_whole(self, writer: TileWriter, wanted: Sequence[int]) -> None:
+        """Fill whole-footprint operands that are not there."""
+        for index in wanted:
+            if index not in self.loaded:
+                self._load(writer, index, self.turn(index), None)
+
+    def in_pieces(self, index: int) -> bool:
+        """Whether a loaded operand comes piece by piece along its reduction axis."""
+        chunk = self.nest.buffers[index].chunk
+        if chunk is None:
+            return False
+        return self.schedule.k_tile[chunk[0]] < self.nest.contractions[chunk[0]].k_extent
+
+    def load_piece(self, writer: TileWriter, index: int, piece: Piece) -> View:
+        """Fill an operand with a piece of its reduction axis."""
+        terms = piece[0].terms
+        turn = terms[0][0] if terms else self.turn(index)
+        return self._load(writer, index, turn, piece).view
+
+    def _load(self, writer: TileWriter, index: int, turn: int | None, piece: Piece | None) -> Tile:
+        """Emit one DMA load; ``piece`` overrides origin and extent of the chunked axis."""
+        buffer = self.nest.buffers[index]
+        sizes = list(self.sizes(buffer.footprint))
+        origin = list(self.origin(buffer.footprint))
+        if piece is not None and buffer.chunk is not None:
+            origin[buffer.chunk[1]], sizes[buffer.chunk[1]] = piece
+        tile = Tile(self._place(index, turn, tuple(sizes)), tuple(origin))
+        view = tile.view if sizes else dense(tile.view.storage, (1,))
+        self._fill(writer, buffer, view, coordinates(origin))
+        self.loaded[index] = tile
+        return tile
+
+    def _fill(
+        self, writer: TileWriter, buffer: Buffer, view: View, at: list[tuple[int, int, int]]
+    ) -> None:
+        """From the coordinates ``at`` of the buffer's footprint on."""
+        tensor = self.tensor_index[buffer.tensor]
+        if not buffer.sample:
+            movement.load(writer, view, tensor, at, buffer.pad)
+            return
+        hops = [hop for _, hop in buffer.sample]
+        places = [
+            (start + hop * first, level, hop * step)
+            for (start, hop), (first, level, step) in zip(buffer.sample, at, strict=True)
+        ]
+        movement.sample(writer, view, tensor, places, hops, buffer.pad)
+
+    def operand(self, stage: Stage, index: int) -> View:
+        """The part of input ``index`` that the stage needs for the current tile."""
+        op = stage.op
+        buffer = stage.operands[index]
+        need = input_footprint(op, index, stage.footprint, self.types)
+        if buffer is not None and self.nest.buffers[buffer].sample:
+            need = stage.footprint
+        tile = self.tiles[op.inputs[index]] if buffer is None else self.loaded[buffer]
+        return tile.part(self.origin(need), self.sizes(need))
+
+    def side(self, side: Side) -> View:
+        """The tile that an operator merged into a stage reads."""
+        tile = self.tiles[side.tensor] if side.buffer is None else self.loaded[side.buffer]
+        return tile.part(self.origin(side.footprint), self.sizes(side.footprint))
+
+    def temp(self, index: int) -> Tile:
+        """A scratch buffer."""
+        footprint = self.nest.buffers[index].footprint
+        view = self._place(index, self.turn(index), self.sizes(footprint))
+        return Tile(view, self.origin(footprint))
+
+    def result(self, stage: Stage) -> View:
+        """Where a stage makes its output: the first elements of a buffer that may be wider."""
+        index, sizes = stage.result, self.sizes(stage.footprint)
+        turn = self.turn(index)
+        held = self.sizes(self.nest.buffers[index].footprint)
+        if len(held) != len(sizes) or held == sizes:
+            return self._place(index, turn, sizes)
+        wide = self._place(index, turn, held)
+        return View(wide.storage, wide.offset, wide.terms, sizes, wide.strides)
+
+    def _place(self, index: int, turn: int | None, sizes: tuple[int, ...]) -> View:
+        return dense(storage(index, self.places[index], turn), sizes)
+
+
+def coordinates(origin: tuple[Origin, ...] | list[Origin]) -> list[tuple[int, int, int]]:
+    """Per dimension: first coordinate, loop level, step."""
+    return [(o.first, *(o.terms[0] if o.terms else (0, 0))) for o in origin] or [(0, 0, 0)]

@@ -1,0 +1,167 @@
+"""A session's profile on this machine: what each group takes, its roofline, and what keeps it from it.
+
+Times are the engine's own, which reads the clock between groups. Energy and DRAM traffic are not known:
+no instruction tells a process of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.errors import InputError
+from autotune.graph.op import OPERATORS, Family
+from autotune.runtime.border import Border
+from autotune.runtime.native_table import network_of
+from autotune.runtime.program_table import GroupStep
+from autotune.runtime.roofline import Limit, Roofs, Work, works
+from autotune.runtime.session import Session
+from autotune.runtime.shortfall import Evidence, reason
+from autotune.targets.native.step_kinds import StepKind
+from autotune.targets.native.step_profile import ProgramProfile
+from autotune.targets.native.target import NativeTarget
+
+LEAST_RUNS, MOST_RUNS, SECONDS = 5, 200, 1.0
+"""Runs that are timed: as many as fit into the seconds, within bounds."""
+
+CLOCKED_RUNS = 3
+TRANSCENDENTAL_FLOPS = 8
+"""Per element, from which on an operator counts as a transcendental function (``OpRow``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostGroup:
+    """One group. ``seconds`` are the fastest run's, ``share`` that of all groups' seconds,
+    ``bound_seconds`` the least that the machine can take for ``work``, by its ``limit``; ``steps``
+    are shares of its time by kind of step. ``reason`` is empty near the bound."""
+
+    operators: tuple[str, ...]
+    kinds: tuple[str, ...]
+    seconds: float
+    share: float
+    work: Work
+    bound_seconds: float
+    limit: Limit
+    steps: Mapping[StepKind, float]
+    parts: int
+    reason: str
+
+    @property
+    def fraction(self) -> float:
+        """Of its time that the bound explains: 1 is as fast as the machine allows."""
+        return self.bound_seconds / self.seconds
+
+    @property
+    def lost_seconds(self) -> float:
+        """Beyond its bound."""
+        return self.seconds - self.bound_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class HostProfile:
+    """All groups in order of execution, and what the machine gives."""
+
+    groups: tuple[HostGroup, ...]
+    roofs: Roofs
+    runs: int
+
+    @property
+    def seconds(self) -> float:
+        """Of all groups."""
+        return sum(group.seconds for group in self.groups)
+
+    @property
+    def peak_fraction(self) -> float:
+        """Operations of the network over those that the machine could do in its time."""
+        return sum(g.work.flops for g in self.groups) / self.roofs.flops / self.seconds
+
+    @property
+    def bound_fraction(self) -> float:
+        """Sum of the groups' bounds over their time."""
+        return sum(group.bound_seconds for group in self.groups) / self.seconds
+
+    @property
+    def steps(self) -> Mapping[StepKind, float]:
+        """Shares of the time by kind of step."""
+        found: dict[StepKind, float] = {}
+        for group in self.groups:
+            for kind, share in group.steps.items():
+                found[kind] = found.get(kind, 0.0) + share * group.share
+        return found
+
+    def worst(self, count: int) -> tuple[HostGroup, ...]:
+        """Of the groups that are not near their bounds, those that lose most time beyond them."""
+        short = (group for group in self.groups if group.reason)
+        return tuple(sorted(short, key=lambda group: -group.lost_seconds)[:count])
+
+
+def host_profile(
+    session: Session, inputs: Mapping[str, npt.NDArray[np.generic]], seconds: float = SECONDS
+) -> HostProfile:
+    """Run a session's network for about ``seconds`` and say where its time goes.
+
+    Raises ``InputError`` for a session that is not on this machine.
+    """
+    target, table = session.target, session.table
+    if not isinstance(target, NativeTarget) or table.executable is None:
+        raise InputError(f"{target.name} is not this machine; open the session with target='cpu'")
+    times, runs = _timed(session, inputs, seconds)
+    steps, network, roofs = table.group_steps, network_of(table), Roofs.of(target.spec)
+    found = works(table.graph, steps, network, table.executable.arena.size_bytes, roofs)
+    profiles = target.profile(network, Border(table.graph).enter(inputs), CLOCKED_RUNS)
+    total = sum(times)
+    rows = (
+        _group(step, took, took / total, work, roofs, profile, target.threads)
+        for step, took, work, profile in zip(steps, times, found, profiles, strict=True)
+    )
+    return HostProfile(tuple(rows), roofs, runs)
+
+
+def _timed(
+    session: Session, inputs: Mapping[str, npt.NDArray[np.generic]], seconds: float
+) -> tuple[Sequence[float], int]:
+    """The least seconds of every group over some runs, and how many there were."""
+    session.run(inputs)
+    begin = time.perf_counter()
+    found: list[list[int]] = []
+    while len(found) < LEAST_RUNS or (
+        len(found) < MOST_RUNS and time.perf_counter() - begin < seconds
+    ):
+        session.run(inputs)
+        runs = session.last_run.groups
+        found.append([run.execution.counters["nanoseconds"] for run in runs])
+    return [max(1, ns) * 1e-9 for ns in np.min(found, axis=0).tolist()], len(found)
+
+
+def _group(
+    step: GroupStep,
+    seconds: float,
+    share: float,
+    work: Work,
+    roofs: Roofs,
+    profile: ProgramProfile,
+    threads: int,
+) -> HostGroup:
+    bounds = work.bounds(roofs)
+    limit = max(bounds, key=lambda resource: bounds[resource])
+    functions = any(
+        op.family is Family.SOFTMAX or OPERATORS[op.kind].flops_per_element >= TRANSCENDENTAL_FLOPS
+        for op in step.group.ops
+    )
+    evidence = Evidence(seconds, bounds[limit] / seconds, limit, profile, threads, functions)
+    return HostGroup(
+        step.operators,
+        tuple(op.kind.value for op in step.group.ops),
+        seconds,
+        share,
+        work,
+        bounds[limit],
+        limit,
+        profile.steps,
+        profile.parts,
+        reason(evidence),
+    )

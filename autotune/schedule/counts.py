@@ -1,0 +1,128 @@
+"""What schedules of a nest hold, read and load: columns over a schedule table. The rule, the search's
+moves and the cost model's features count by it."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.fusion.footprint import Footprint
+from autotune.fusion.nest import Nest, Stage
+from autotune.schedule.table import Ints, ScheduleTable
+
+_PIECE_ELEMENTS = 16.0
+"""Elements that a dense piece costs beside its own: lines that it shares with others, and to begin."""
+
+
+def scratchpad_elements(nest: Nest, table: ScheduleTable) -> Ints:
+    """``schedule.scratchpad_elements`` of every row [n]."""
+    shape = np.array(nest.root_shape, dtype=np.int64)
+    total = np.zeros(len(table), dtype=np.int64)
+    for buffer in nest.buffers:
+        size = np.ones(len(table), dtype=np.int64)
+        refilled = np.zeros(len(table), dtype=bool)
+        for d in buffer.dims:
+            refilled |= shape[d] // table.tile[:, d] > 1
+        for position, axis in enumerate(buffer.footprint):
+            if buffer.chunk is not None and buffer.chunk[1] == position:
+                piece = table.k_tile[:, buffer.chunk[0]]
+                size *= piece
+                refilled |= nest.contractions[buffer.chunk[0]].k_extent // piece > 1
+            elif axis.dim is None:
+                size *= axis.window
+            else:
+                size *= -(-(axis.scale * (table.tile[:, axis.dim] - 1) + axis.window) // axis.per)
+        total += size * np.where(refilled, table.buffers, 1)
+    return total
+
+
+def kept_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Elements that contractions make for other stages of a tile, for every row."""
+    stored = {stage.result for stage in nest.stages if stage.output in nest.stores}
+    made = {stage.result for stage in nest.stages if stage.contraction is not None} - stored
+    total = np.zeros(len(table))
+    for index in made:
+        size = np.ones(len(table), dtype=np.int64)
+        for axis in nest.buffers[index].footprint:
+            extent = 1 if axis.dim is None else table.tile[:, axis.dim]
+            size = size * -(-(axis.scale * (extent - 1) + axis.window) // axis.per)
+        total += size
+    return total
+
+
+def read_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Elements that tiles read and store in all, for every row of the table, where they read tensors
+    in place: nothing stays from one tile to the next. Where a tile's part of a tensor is not dense,
+    each piece of it costs ``_PIECE_ELEMENTS`` more."""
+    stored = [stage.footprint for stage in nest.stages if stage.output in nest.stores]
+    total = np.zeros(len(table))
+    for footprint in (*(nest.buffers[i].footprint for i in nest.loads), *stored):
+        elements, pieces = _read_of_tile(nest, table, footprint)
+        total += elements + _PIECE_ELEMENTS * pieces
+    return total * tile_count(nest, table)
+
+
+def _read_of_tile(
+    nest: Nest, table: ScheduleTable, footprint: Footprint
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Elements of a footprint, and in how many dense pieces they lie."""
+    elements, pieces = np.ones(len(table)), np.ones(len(table))
+    dense = np.ones(len(table), dtype=bool)
+    for axis in reversed(footprint):
+        size: Ints | int = axis.window
+        if axis.dim is not None:
+            size = axis.scale * (table.tile[:, axis.dim] - 1) + axis.window
+        elements *= size
+        pieces *= np.where(dense, 1, size)
+        if axis.dim is not None:
+            dense &= table.tile[:, axis.dim] == nest.root_shape[axis.dim]
+    return elements, pieces
+
+
+def stage_dims(stage: Stage) -> frozenset[int]:
+    """Root dimensions that what a stage computes depends on."""
+    return frozenset(axis.dim for axis in stage.footprint if axis.dim is not None)
+
+
+def tile_count(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Root tiles of every row, remainders included."""
+    shape = np.array(nest.root_shape, dtype=np.int64)
+    counts: npt.NDArray[np.float64] = np.prod(-(-shape // table.tile), axis=1, dtype=np.float64)
+    return counts
+
+
+def loaded_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Elements that DMA loads in all, for every row; padding is counted as if it were loaded."""
+    shape = np.array(nest.root_shape, dtype=np.int64)
+    tiles = -(-shape // table.tile)
+    position = np.argsort(table.order, axis=1)
+    total = np.zeros(len(table))
+    around = {stage.contraction: stage_dims(stage) for stage in nest.stages}
+
+    def depth(dims: frozenset[int]) -> Ints:
+        level = np.full(len(table), -1, dtype=np.int64)
+        for d in dims:
+            level = np.maximum(level, np.where(tiles[:, d] > 1, position[:, d], -1))
+        return level
+
+    for index in nest.loads:
+        buffer = nest.buffers[index]
+        level = depth(buffer.dims)
+        if buffer.chunk is not None:
+            in_pieces = (
+                table.k_tile[:, buffer.chunk[0]] < nest.contractions[buffer.chunk[0]].k_extent
+            )
+            level = np.where(in_pieces, depth(around[buffer.chunk[0]]), level)
+        elements = np.ones(len(table))
+        for axis in buffer.footprint:
+            if axis.dim is None:
+                elements *= axis.window
+            else:
+                count = tiles[:, axis.dim]
+                whole = axis.scale * (shape[axis.dim] - count) + axis.window * count
+                elements *= whole / axis.per
+        for d in range(len(shape)):
+            if d not in buffer.dims:
+                elements *= np.where(position[:, d] <= level, tiles[:, d], 1)
+        total += elements
+    return total

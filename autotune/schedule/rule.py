@@ -1,0 +1,105 @@
+"""The schedule of a group by rule alone: what runs before anything was measured."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.fusion.nest import Nest, Stage
+from autotune.graph.op import Family
+from autotune.schedule.counts import kept_elements, loaded_elements, read_elements, tile_count
+from autotune.schedule.schedule import Schedule
+from autotune.schedule.space import enumerate_nest
+from autotune.schedule.table import ScheduleTable
+
+_CUT_TILES = 64.0
+"""Tiles of which a nest is worth cutting one more for another core."""
+_READ_TILES = 1.0
+"""Tiles of which a nest is worth halving what it reads."""
+_NEAR_ELEMENTS = 64 * 1024
+"""What a product makes for another stage should be no more of: it stays in a second-level cache of
+512 KiB beside what it is made of."""
+_FAR_TILES = 32.0
+"""Tiles of which a nest is worth halving what is kept beyond that."""
+_MADE_OPERATIONS = 16.0
+"""Multiply-adds that take as long as an element that is made without: memory bounds those."""
+_SHARING_OPERATIONS = 1e5
+"""Multiply-adds that take as long as to share a nest: the other core looks up, and fetches what this
+one has in cache (2 microseconds of a core with two vectors of 8)."""
+_TILE_ELEMENTS = 512.0
+"""What a tile costs in set-up, as elements of traffic that take as long (edge: near 100 cycles)."""
+
+
+def default_schedule(
+    nests: tuple[Nest, ...],
+    capacity_elements: int,
+    cores: int,
+    grain: int = 1,
+    buffers: int = 2,
+) -> Schedule | None:
+    """A legal schedule by rule alone; None when none fits. What runs before anything was measured."""
+    parts = []
+    for nest in nests:
+        rng = np.random.default_rng(0)
+        table = enumerate_nest(nest, capacity_elements, cores, 2048, rng, grain, buffers)
+        if not len(table):
+            return None
+        rule = _least_traffic if buffers > 1 else _fewest_tiles
+        cost = rule(nest, table)
+        parts.append(table.row(int(np.argmin(cost))))
+    return Schedule(tuple(parts))
+
+
+def _least_traffic(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Where tiles are loaded ahead of their use: traffic, tiles and what overlaps decide."""
+    cost = loaded_elements(nest, table) + tile_count(nest, table) * _TILE_ELEMENTS
+    ahead: npt.NDArray[np.float64] = 1.0 + 0.9 * (table.buffers - 1) + 0.8 * (table.cores - 1)
+    return cost / ahead
+
+
+def _fewest_tiles(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Where operands are read in place: tiles cost what they cut short, on as many cores as can
+    share them; of equals the one whose tiles read least."""
+    loaded = read_elements(nest, table)
+    pieces = np.ones(len(table))
+    for k, contraction in enumerate(nest.contractions):
+        pieces *= -(-contraction.k_extent // table.k_tile[:, k])
+    cost = _CUT_TILES * _time_share(nest, table) + tile_count(nest, table) * pieces
+    least: npt.NDArray[np.float64] = cost + _READ_TILES * loaded / max(1.0, float(loaded.min()))
+    return least + _FAR_TILES * np.log2(
+        np.maximum(1.0, kept_elements(nest, table) / _NEAR_ELEMENTS)
+    )
+
+
+def _time_share(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Time that a nest takes, of that on one core: the most of its outermost loop that a core runs,
+    half a tile more where cores share it, as they are not equally fast, and what sharing costs."""
+    outermost = table.order[:, 0] if table.order.shape[1] else np.zeros(len(table), np.int64)
+    if not len(nest.root_shape):
+        return np.ones(len(table))
+    rows = np.arange(len(table))
+    extent = np.array(nest.root_shape, dtype=np.int64)[outermost]
+    tile = table.tile[rows, outermost]
+    tiles = (extent + tile - 1) // tile
+    mine = np.minimum(1.0, (tiles + table.cores - 1) // table.cores * tile / extent)
+    late = 0.5 * tile / extent + _SHARING_OPERATIONS / operations(nest)
+    share: npt.NDArray[np.float64] = mine + np.where(table.cores > 1, late, 0.0)
+    return share
+
+
+def operations(nest: Nest) -> float:
+    """Multiply-adds of a nest's contractions, and as many for what others make as take as long."""
+    return max(1.0, float(sum(_stage_operations(nest, stage) for stage in nest.stages)))
+
+
+def _stage_operations(nest: Nest, stage: Stage) -> float:
+    made = math.prod(nest.types[stage.output].shape)
+    if stage.contraction is None:
+        copies = not stage.view or stage.output in nest.stores
+        return made * _MADE_OPERATIONS if copies else 0.0
+    weight = nest.types[stage.op.inputs[1]].shape
+    if stage.op.family is Family.CONV:
+        return made * math.prod(weight) / weight[stage.op.axes.out_channel]
+    return float(made) * nest.contractions[stage.contraction].k_extent

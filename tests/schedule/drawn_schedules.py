@@ -1,0 +1,25 @@
+"""Random legal schedules out of the enumerated space."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autotune.fusion.nest import Nest
+from autotune.schedule.schedule import Schedule
+from autotune.schedule.space import enumerate_nest
+
+DRAW = 256
+"""Rows from which one is drawn."""
+
+
+def random_schedule(
+    nests: tuple[Nest, ...], capacity_elements: int, cores: int, rng: np.random.Generator
+) -> Schedule | None:
+    """A legal schedule drawn with ``rng``; None when none fits."""
+    parts = []
+    for nest in nests:
+        table = enumerate_nest(nest, capacity_elements, cores, DRAW, rng)
+        if not len(table):
+            return None
+        parts.append(table.row(int(rng.integers(len(table)))))
+    return Schedule(tuple(parts))
