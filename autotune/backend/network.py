@@ -50,6 +50,9 @@ class Programs:
         fed: dict[str, Array] = self._border.enter(inputs)
         return self._border.leave(execute(self._table, self._target, fed)[0])
 
+    def close(self) -> None:
+        """Nothing is held but memory."""
+
 
 def _check_fits(graph: Graph, target: Target) -> None:
     """Refuse an operator that no schedule fits onto the machine, even by itself."""

@@ -20,6 +20,20 @@ from autotune.graph.ordering import Circle, running_order
 def read_model(path: Path) -> tuple[onnx.ModelProto, CutModel | None]:
     """Parse a file, with its external tensor data, if it is ONNX at all; the data of its large
     tensors comes apart, where there are such."""
+    model, apart = _parsed(path)
+    try:
+        onnx.load_external_data_for_model(model, str(path.parent))
+    except (OSError, ValueError, onnx.checker.ValidationError) as error:
+        raise ModelError(f"{path}: its external data cannot be read: {first_line(error)}") from None
+    return model, apart
+
+
+def peek_model(path: Path) -> onnx.ModelProto:
+    """A file's model without the data of large tensors: to see what it is."""
+    return _parsed(path)[0]
+
+
+def _parsed(path: Path) -> tuple[onnx.ModelProto, CutModel | None]:
     try:
         content = _content(path)
     except OSError as error:
@@ -35,10 +49,6 @@ def read_model(path: Path) -> tuple[onnx.ModelProto, CutModel | None]:
         raise ModelError(
             f"{path}: not an ONNX file, or cut short: it has no graph or no opset; export it again"
         )
-    try:
-        onnx.load_external_data_for_model(model, str(path.parent))
-    except (OSError, ValueError, onnx.checker.ValidationError) as error:
-        raise ModelError(f"{path}: its external data cannot be read: {first_line(error)}") from None
     return model, apart
 
 

@@ -14,7 +14,8 @@ from autotune.graph.control_flow import Axis, Branch, Loop, Move, Piece, Scan, S
 from autotune.graph.control_tree import tree_of
 from autotune.graph.onnx_ops.sequences import move
 from autotune.graph.passes.note import Note
-from autotune.runtime.versions import OpenGraph, Value, Versions
+from autotune.runtime.binding import Value
+from autotune.runtime.versions import OpenGraph, Versions
 
 Environment = dict[str, Value]
 
@@ -45,6 +46,11 @@ class ControlFlow:
         for step in self.tree.steps:
             self._step(step, known)
         return {name: known[name] for name in self.tree.outputs}
+
+    def close(self) -> None:
+        """Close the versions of all pieces."""
+        for model in self.models.values():
+            model.close()
 
     def _step(self, step: Step, known: Environment) -> None:
         match step:

@@ -74,6 +74,11 @@ def open_source(
     return Source(graph, plan)
 
 
+def may_be_dynamic(source: Path | str | Plan | Graph) -> bool:
+    """Whether a source is an ONNX file, as far as its name tells: plans and graphs have shapes."""
+    return isinstance(source, (str, Path)) and not _is_plan(Path(source))
+
+
 def _is_plan(path: Path) -> bool:
     """Whether a file is meant as a plan: by its suffix, or because it holds a JSON object."""
     if path.suffix in (".plan", ".json"):

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from autotune.runtime.opening import (
     Source,
     choices_of,
     is_calibrated,
+    may_be_dynamic,
     open_model,
     open_source,
 )
@@ -53,13 +54,24 @@ class Session:
     ``target`` is a name, a spec file or an open target; ``threads`` is how many the target named
     ``cpu`` uses. ``store`` (None: the user's) is opened
     only for planning and for ``online`` learning, which ``options`` tune. ``dims`` binds symbolic
-    dimensions of an ONNX file. On this machine (``cpu``) a network also runs without a plan and
+    dimensions of an ONNX file; where it leaves some open, or the file has control flow, what opens is
+    a ``DynamicSession``, which specialises the network to the arrays of each run. On this machine (``cpu``) a network also runs without a plan and
     without calibration: by rule, until ``autotune search`` finds better. ``accuracy`` ``fast`` allows
     algorithms that round more; a plan brings its own.
 
     Raises ``AutotuneError`` when a cost model is needed and the target was never calibrated,
     ``PlanError`` for a plan of another machine or network, ``ModelError`` for a bad network.
     """
+
+    def __new__(cls, source: Path | str | Plan | Graph, *more: object, **options: object) -> Self:
+        """A session of the kind that the source needs."""
+        if cls is not Session or not may_be_dynamic(source):
+            return super().__new__(cls)
+        from autotune.runtime.dynamic import DynamicSession, is_dynamic  # a session, in turn
+
+        dims = more[3] if len(more) > 3 else options.get("dims")
+        dynamic = is_dynamic(Path(cast(str, source)), cast(Mapping[str, int], dims or {}))
+        return cast(Self, super().__new__(DynamicSession if dynamic else cls))
 
     def __init__(
         self,
@@ -76,8 +88,8 @@ class Session:
     ) -> None:
         self.target = open_target(target, threads) if isinstance(target, (str, Path)) else target
         found = open_source(source, self.target, dims, plan, Accuracy(accuracy))
-        self.graph = found.graph
-        self._border = Border(self.graph)
+        self._graph = found.graph
+        self._border = Border(self._graph)
         self._profiler = Profiler()
         self._last_run: RunTrace | None = None
         self._trainer: OnlineTrainer[CostModel] | None = None
@@ -153,6 +165,11 @@ class Session:
         if self._trainer is not None:
             self._trainer.observe(trace, fed)
         return self._border.leave(outputs)
+
+    @property
+    def graph(self) -> Graph:
+        """The network as it is run."""
+        return self._graph
 
     @property
     def table(self) -> ProgramTable:

@@ -27,6 +27,9 @@ class Evaluated:
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         return self._border.leave(evaluate(self.graph, self._border.enter(inputs)))
 
+    def close(self) -> None:
+        """Nothing is held."""
+
 
 def model_of(text: str) -> onnx.ModelProto:
     """A model in ONNX's text form, of operator set 17."""

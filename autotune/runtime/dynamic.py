@@ -1,0 +1,263 @@
+"""Sessions over networks whose shapes, or whose control flow, only a run decides."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.errors import AutotuneError, ModelError
+from autotune.graph.accuracy import Accuracy
+from autotune.graph.control_flow import has_control
+from autotune.graph.graph import Graph
+from autotune.graph.onnx_model import peek_model, read_model
+from autotune.graph.onnx_weights import restore
+from autotune.graph.passes.note import Note
+from autotune.runtime.binding import bind_some, open_axes
+from autotune.runtime.control import ControlFlow
+from autotune.runtime.event import Event
+from autotune.runtime.execution import GroupRun, RunTrace
+from autotune.runtime.learning import OnlineOptions
+from autotune.runtime.profiler import GroupProfile, PairProfile
+from autotune.runtime.program_table import ProgramTable
+from autotune.runtime.session import Session
+from autotune.runtime.versions import Line, Version, Versions
+from autotune.targets.library import target as open_target
+from autotune.targets.protocol import Target
+
+if TYPE_CHECKING:
+    from autotune.search.plan import Plan
+    from autotune.store.store import Store
+
+
+def is_dynamic(path: Path, dims: Mapping[str, int]) -> bool:
+    """Whether an ONNX file leaves dimensions open that ``dims`` does not bind, or has control flow."""
+    model = peek_model(path)
+    stored = {tensor.name for tensor in model.graph.initializer}
+    values = [value for value in model.graph.input if value.name not in stored]
+    symbols = {symbol for value in values for symbol in open_axes(value).values()}
+    return has_control(model) or not symbols <= dims.keys()
+
+
+class DynamicSession(Session):
+    """What ``Session`` opens for an ONNX file with dimensions that ``dims`` leaves open, or with
+    control flow.
+
+    A run binds open dimensions by the arrays that it is given. For every new binding the network is
+    specialised: imported, planned and compiled by a session of its own; ``VERSIONS_KEPT`` of them
+    are kept, the one that was not used for longest goes first. Control flow is a tree: each straight
+    piece and each body is a network of its own, with versions of its own. ``plan`` is for the
+    version whose network it was made for; the others are planned as a session without a plan is.
+
+    Raises ``ModelError`` for a bad network, as far as that is known before shapes are.
+    """
+
+    def __init__(
+        self,
+        source: Path | str,
+        target: Target | Path | str = "edge",
+        store: Store | Path | None = None,
+        online: bool = False,
+        dims: Mapping[str, int] | None = None,
+        *,
+        plan: Plan | None = None,
+        options: OnlineOptions | None = None,
+        threads: int | None = None,
+        accuracy: Accuracy | str = Accuracy.EXACT,
+    ) -> None:
+        self.target = open_target(target, threads) if isinstance(target, (str, Path)) else target
+        self.path = Path(source)
+        self._store, self._online, self._options = store, online, options
+        self._plan, self._accuracy = plan, Accuracy(accuracy)
+        self._runs = _Runs()
+        self._closed = False
+        self.model, apart = read_model(self.path)
+        if apart is not None:
+            restore(self.model, apart)
+        try:
+            bind_some(self.model, dims or {})
+            self._versions = Versions(self.model, self._opened_graph, self.path.stem)
+            self._versions.prepare()
+        except ModelError as error:
+            raise ModelError(f"{self.path}: {error}") from None
+
+    def _opened_graph(self, graph: Graph) -> _Part:
+        plan = self._plan
+        if plan is not None and not _is_for(plan, graph, self.target):
+            plan = None
+        session = Session(
+            graph,
+            self.target,
+            self._store,
+            self._online,
+            plan=plan,
+            options=self._options,
+            accuracy=self._accuracy,
+        )
+        return _Part(session, self._runs)
+
+    def run(self, inputs: Mapping[str, npt.NDArray[np.generic]]) -> dict[str, npt.NDArray[Any]]:
+        """Run the network once, at the shapes of these arrays; a sequence is a list of arrays.
+
+        Raises ``InputError`` for a wrong name, rank or element type and for extents that contradict
+        the network or each other, ``ModelError`` for a network that cannot be had at these shapes.
+        """
+        if self._closed:
+            raise AutotuneError(f"{self.path.stem}: the session is closed; open another")
+        with self._runs:
+            return self._versions.run(inputs)
+
+    @property
+    def newest(self) -> Version:
+        """The version that was used last. Raises ``AutotuneError`` before the first."""
+        held = self._versions.held
+        if not held:
+            raise AutotuneError(f"{self.path.stem}: no shapes are known yet; call run() first")
+        return held[-1]
+
+    @property
+    def parts(self) -> Mapping[str, Session]:
+        """The sessions at hand by the name of what they run: one for each version of the network,
+        or of each piece and body of its control flow."""
+        found: dict[str, Session] = {}
+        for version in self._versions.held:
+            for part in _parts(version):
+                name, number = part.graph.name, 2
+                while name in found:
+                    name, number = f"{part.graph.name} ({number})", number + 1
+                found[name] = part.session
+        return found
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """Control flow that was folded in the newest version."""
+        return self.newest.notes
+
+    @property
+    def graph(self) -> Graph:
+        """The network as the newest version has it. Raises ``AutotuneError`` where that is a tree."""
+        return self._only().graph
+
+    @property
+    def table(self) -> ProgramTable:
+        """The program table of the newest version. Raises ``AutotuneError`` where that is a tree."""
+        return self._only().table
+
+    def _only(self) -> Session:
+        version = self.newest
+        if isinstance(version, Line) and isinstance(version.programs, _Part):
+            return version.programs.session
+        raise AutotuneError(
+            f"{self.path.stem}: is not one graph at these shapes; see the parts of the session"
+        )
+
+    @property
+    def last_run(self) -> RunTrace:
+        """What the run that finished last cost: all groups, as often as they ran."""
+        last = self._runs.last
+        if last is None:
+            raise AutotuneError(f"{self.path.stem}: nothing was run yet; call run() first")
+        return last
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What online learning did in all parts, oldest first."""
+        found = [event for part in self.parts.values() for event in part.events]
+        return tuple(sorted(found, key=lambda event: event.at_seconds))
+
+    def profile(self) -> tuple[GroupProfile, ...]:
+        """Runs, mean cost and prediction of every group of every part at hand."""
+        return tuple(row for part in self.parts.values() for row in part.profile())
+
+    def profile_pairs(self) -> tuple[PairProfile, ...]:
+        """Groups of one part that run one after the other."""
+        return tuple(row for part in self.parts.values() for row in part.profile_pairs())
+
+    def wait_idle(self, timeout_seconds: float | None = None) -> None:
+        """Return when every finished run of every part has been learned from."""
+        for part in self.parts.values():
+            part.wait_idle(timeout_seconds)
+
+    def close(self) -> None:
+        """Close all parts. Closing again does nothing."""
+        self._closed = True
+        self._versions.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One graph's session, whose runs are noted."""
+
+    session: Session
+    runs: _Runs
+
+    @property
+    def graph(self) -> Graph:
+        return self.session.graph
+
+    def run(self, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+        made = self.session.run(inputs)
+        self.runs.note(self.session.last_run)
+        return made
+
+    def close(self) -> None:
+        self.session.close()
+
+
+class _Runs:
+    """What the parts that a run in hand calls have cost so far, thread by thread."""
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+        self._last: list[RunTrace] = []
+
+    def __enter__(self) -> None:
+        self._local.traces = []
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is None:
+            self._last = self._local.traces
+
+    def note(self, trace: RunTrace) -> None:
+        """Add one part's run."""
+        self._local.traces.append(trace)
+
+    @property
+    def last(self) -> RunTrace | None:
+        """The run that finished last, its parts one after the other; None before the first."""
+        return joined(self._last) if self._last else None
+
+
+def joined(traces: list[RunTrace]) -> RunTrace:
+    """Runs one after the other as one."""
+    if len(traces) == 1:
+        return traces[0]
+    groups: list[GroupRun] = [run for trace in traces for run in trace.groups]
+    return RunTrace(
+        tuple(groups),
+        max(trace.plan_version for trace in traces),
+        max(trace.model_version for trace in traces),
+    )
+
+
+def _parts(version: Version) -> Iterator[_Part]:
+    if isinstance(version, Line) and isinstance(version.programs, _Part):
+        yield version.programs
+    if isinstance(version, ControlFlow):
+        for model in version.models.values():
+            for inner in model.held:
+                yield from _parts(inner)
+
+
+def _is_for(plan: Plan, graph: Graph, target: Target) -> bool:
+    """Whether a plan was made for a graph as a session runs it."""
+    from autotune.graph.axes import Layout
+    from autotune.graph.passes import simplify
+
+    run = simplify(graph, Layout(target.spec.layout), plan.accuracy).graph
+    return run.fingerprint == plan.fingerprint
