@@ -142,6 +142,10 @@ CASES = [
     ("ReduceSum", [X4], 11, (), {"axes": [1], "keepdims": 0}),
     ("ReduceSum", [X4, ints(-1, 0)], 13, (1,), {"keepdims": 0}),
     ("ReduceSum", [X4], 13, (), {"noop_with_empty_axes": 1}),
+    *((f"Reduce{name}", [X4], 18, (), {"noop_with_empty_axes": 1})
+      for name in ("L1", "L2", "SumSquare", "LogSumExp")),
+    ("ReduceLogSum", [np.abs(X4)], 18, (), {"noop_with_empty_axes": 1}),
+    ("OneHot", [np.int64([0, -1, 1]), np.int64(3), f32([-2.5, 7])], 11, (1,), {}),
     ("ReduceSum", [X4], 13, (), {"keepdims": 0}),
     ("ReduceMax", [X4], 9, (), {"axes": [1, 2]}),
     ("ReduceMax", [X4, ints(2)], 18, (1,), {"keepdims": 0}),
@@ -336,6 +340,13 @@ def test_every_run_time_operator_of_the_table_has_a_case() -> None:
         set(supported_operators()) - set(constant_operators())
         <= {case[0] for case in CASES} | APART
     )
+
+
+def test_a_one_hot_of_infinities_is_a_choice_between_them() -> None:
+    inputs = [np.int64([0, 2]), np.int64(3), np.float32([-np.inf, np.inf])]
+    model, feeds = single("OneHot", inputs, 11, (1, 2))
+    (found,) = evaluate(imported(model), feeds).values()
+    np.testing.assert_array_equal(found, np.where(np.eye(3)[[0, 2]], np.inf, -np.inf))
 
 
 def test_supported_operators_are_sorted_and_hold_the_promised_ones() -> None:

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnx_case import imported
 
-from autotune.errors import InputError
+from autotune.errors import InputError, ModelError
 from autotune.graph.passes import simplify
 from autotune.graph.reference import evaluate
 from autotune.runtime.border import Border
@@ -165,6 +165,49 @@ def test_a_choice_between_integers_stays_in_their_type() -> None:
     ]
     feeds = {"c": np.array([True, False]), "x": np.int8([127, 1]), "y": np.int8([1, -128])}
     assert_as_onnx(model_of(nodes, feeds), feeds)
+
+
+BEYOND = np.int64(2**24 + 1)
+NUMBERS: dict[str, tuple[onnx.NodeProto, Arrays]] = {
+    "padding": (helper.make_node("Pad", ["x", "p", "v"], ["y"]), {"p": np.int64([1, 1])}),
+    "lower limit": (helper.make_node("Clip", ["x", "v"], ["y"]), {}),
+    "upper limit": (helper.make_node("Clip", ["x", "", "v"], ["y"]), {}),
+    "slope": (helper.make_node("PRelu", ["x", "v"], ["y"]), {}),
+}
+
+
+@pytest.mark.parametrize("case", NUMBERS.values(), ids=NUMBERS)
+def test_a_constant_that_float32_does_not_hold_is_refused(
+    case: tuple[onnx.NodeProto, Arrays],
+) -> None:
+    node, constants = case
+    feeds = {"x": np.int64([-3, 2])}
+    assert_as_onnx(model_of([node], feeds, {**constants, "v": np.int64(1)}), feeds)
+    with pytest.raises(ModelError, match="reads 'v', which holds 16777217"):
+        ran(model_of([node], feeds, {**constants, "v": BEYOND}), feeds)
+
+
+def test_values_of_a_one_hot_that_float32_does_not_hold_are_refused() -> None:
+    node = helper.make_node("OneHot", ["x", "d", "v"], ["y"])
+    feeds, depth = {"x": np.int64([0, 2])}, np.int64(3)
+    assert_as_onnx(model_of([node], feeds, {"d": depth, "v": np.int64([-5, 7])}), feeds)
+    with pytest.raises(ModelError, match="reads 'v', which holds 16777217"):
+        ran(model_of([node], feeds, {"d": depth, "v": np.asarray([0, BEYOND])}), feeds)
+
+
+def test_the_extremes_of_a_type_clip_nothing() -> None:
+    limits = np.iinfo(np.int64)
+    feeds = {"x": np.int64([-3, 2])}
+    node = helper.make_node("Clip", ["x", "low", "high"], ["y"])
+    constants = {"low": np.int64(limits.min), "high": np.int64(limits.max)}
+    assert_as_onnx(model_of([node], feeds, constants), feeds)
+
+
+def test_a_product_with_a_slope_is_exact_or_refused() -> None:
+    node = helper.make_node("PRelu", ["x", "v"], ["y"])
+    feeds = {"x": np.int64([-4097, 2])}
+    with pytest.raises(InputError, match="input 'x' holds -4097 to 2"):
+        ran(model_of([node], feeds, {"v": np.int64(4097)}), feeds)
 
 
 STEPS = [("Cast", {"to": kind}) for kind in (INT8, UINT8, INT32, INT64, FLOAT)]

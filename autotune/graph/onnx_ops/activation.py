@@ -19,7 +19,8 @@ def _leaky_relu(scope: Scope, node: Node) -> str:
 def _prelu(scope: Scope, node: Node) -> str:
     """max(x, 0) + slope · min(x, 0), of which one is always 0."""
     x = scope.tensor(node, 0)
-    if scope.is_array(node.inputs[1]) and scope.array(node, 1).size == 1:
+    known = scope.dtype(node, 0).is_float and scope.is_array(node.inputs[1])
+    if known and scope.array(node, 1).size == 1:
         alpha = float(scope.array(node, 1).reshape(()))
         return scope.result(node, OpKind.LEAKY_RELU, x, alpha=alpha)
     below = scope.step(node, OpKind.MINIMUM, x, scope.constant(node, 0.0, "zero"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from autotune.errors import ModelError
 from autotune.graph.onnx_ops.scope import Node, Scope, Translate
 from autotune.graph.op import OpKind
 
@@ -87,17 +86,18 @@ def _mean(scope: Scope, node: Node) -> str:
 
 
 def _limit(scope: Scope, node: Node, index: int, name: str, default: float) -> float | None:
-    """A Clip limit as a number; None when it is only known at run time."""
+    """A Clip limit as a number; None when it is only known at run time. The extreme of an integer
+    type limits nothing."""
     if node.opset < 11:
         return node.float(name, default)
     if not node.has_input(index):
         return default
     if not scope.is_array(node.inputs[index]):
         return None
-    value = scope.array(node, index)
-    if value.size != 1:
-        raise ModelError(f"{node.label}: Clip {name} must be one number, got shape {value.shape}")
-    return float(np.asarray(value, np.float64).reshape(()))
+    dtype, value = scope.dtype(node, index), scope.array(node, index)
+    if dtype.is_integer and value.size == 1 and value.item() == dtype.limits[name == "max"]:
+        return default
+    return scope.number_of(node, index)
 
 
 def _clip(scope: Scope, node: Node) -> str:

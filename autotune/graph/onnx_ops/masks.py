@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 
+from autotune.graph.onnx_ops.logic import chosen
+from autotune.graph.onnx_ops.rearrangement import Run, part
 from autotune.graph.onnx_ops.reduction import checked_axis
 from autotune.graph.onnx_ops.scope import AnyArray, Node, Scope, Translate
 from autotune.graph.op import OpKind
@@ -45,11 +47,9 @@ def _one_hot(scope: Scope, node: Node) -> str:
 
 def _between(scope: Scope, node: Node, hit: str) -> str:
     """The second of two values where ``hit`` is 1, the first where it is 0."""
-    off, on = np.asarray(scope.array(node, 2)).reshape(-1).tolist()
-    taken = scope.step(node, OpKind.MUL, hit, scope.constant(node, float(on), "on"))
-    missed = scope.step(node, OpKind.EQUAL, hit, scope.constant(node, 0.0, "zero"))
-    rest = scope.step(node, OpKind.MUL, missed, scope.constant(node, float(off), "off"))
-    return scope.result(node, OpKind.ADD, taken, rest)
+    values = scope.tensor(node, 2)
+    off, on = (part(scope, node, values, 0, Run(place, 1, 1)) for place in range(2))
+    return chosen(scope, node, hit, on, off)
 
 
 def _hardmax(scope: Scope, node: Node) -> str:

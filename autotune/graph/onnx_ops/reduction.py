@@ -48,8 +48,6 @@ def _reduced(kind: OpKind, before: Step | None = None, after: Step | None = None
     def translate(scope: Scope, node: Node) -> str:
         x = scope.tensor(node, 0)
         axes = _reduced_axes(scope, node, x)
-        if axes is None:
-            return x
         x = before(scope, node, x) if before is not None else x
         if not axes:
             return after(scope, node, x) if after is not None else x
@@ -61,12 +59,12 @@ def _reduced(kind: OpKind, before: Step | None = None, after: Step | None = None
     return translate
 
 
-def _reduced_axes(scope: Scope, node: Node, x: str) -> tuple[int, ...] | None:
-    """The axes to reduce over, none for a scalar; None where the node leaves its input alone."""
+def _reduced_axes(scope: Scope, node: Node, x: str) -> tuple[int, ...]:
+    """The axes to reduce over: none for a scalar, or where the node asks for none."""
     rank = len(scope.shape(x))
     axes = axes_of(scope, node, rank)
     if not axes and node.int("noop_with_empty_axes", 0):
-        return None
+        return ()
     return axes or tuple(range(rank))
 
 

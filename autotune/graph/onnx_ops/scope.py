@@ -119,6 +119,17 @@ class Scope:
             raise self._not_float(node, name, str(value.dtype))
         return value
 
+    def number_of(self, node: Node, index: int) -> float:
+        """The one number of an input that must be known at import; an integer is exact."""
+        value = self.array(node, index)
+        self._checked_type(node, node.inputs[index], value)
+        if value.size != 1:
+            raise ModelError(
+                f"{node.label}: {node.operator} input {index} must be one number, got shape "
+                f"{list(value.shape)}"
+            )
+        return float(np.asarray(value, np.float64).reshape(()))
+
     def tensor(self, node: Node, index: int) -> str:
         """The graph tensor of an input; a value becomes a constant of the graph on first use."""
         name = node.inputs[index]

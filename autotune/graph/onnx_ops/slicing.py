@@ -94,7 +94,7 @@ def _pad_widths(
         pads = constant_ints(scope, node, 1)
         given = constant_ints(scope, node, 3) if node.has_input(3) else tuple(range(rank))
         axes = tuple(checked_axis(node, axis, rank) for axis in given)
-        value = float(np.ravel(scope.array(node, 2))[0]) if node.has_input(2) else 0.0
+        value = scope.number_of(node, 2) if node.has_input(2) else 0.0
     if len(pads) != 2 * len(axes):
         raise ModelError(f"{node.label}: Pad needs {2 * len(axes)} widths, got {len(pads)}")
     before, after = [0] * rank, [0] * rank
