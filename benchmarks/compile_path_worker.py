@@ -82,7 +82,7 @@ def _lowered(imported: Callable[[], object], spec: str) -> Figures:
     from autotune.graph.passes import simplify
     from autotune.runtime.program_cache import ProgramCache
     from autotune.runtime.program_table import compile_table
-    from autotune.runtime.rules import ruled_choices
+    from autotune.search.by_rule import ruled_choices
     from autotune.targets.library import target
 
     machine = target(spec).spec

@@ -12,12 +12,12 @@ from autotune.graph.axes import Layout
 from autotune.graph.graph import Array, Graph
 from autotune.graph.passes import simplify
 from autotune.runtime.border import Border
-from autotune.runtime.choice import Choice
 from autotune.runtime.execution import execute
 from autotune.runtime.native_table import prepared
 from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.program_table import ProgramTable, compile_table
-from autotune.runtime.rules import ruled_choices
+from autotune.search.by_rule import ruled_choices
+from autotune.search.choice import Choice
 from autotune.search.legality import legal_nests
 from autotune.targets.protocol import Target
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from autotune.isa.program import Program
-    from autotune.runtime.choice import Choice
+    from autotune.search.choice import Choice
     from autotune.targets.spec import HardwareSpec
 
 NoVerifyOption = Annotated[

@@ -1,5 +1,5 @@
 """Blocks: groups of several anchors that a rule joins, beyond what greedy fusion does; for machines
-whose intermediates stay in cache (runtime/rules.py).
+whose intermediates stay in cache (search/by_rule.py).
 
 A softmax joins the product that makes its rows, and the product of its result: scores of a few rows
 of a head at a time never leave the cache. Transposes of these products' operands and result join as

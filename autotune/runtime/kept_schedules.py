@@ -11,13 +11,13 @@ from functools import cache
 from pathlib import Path
 
 import autotune.fusion
+import autotune.graph
 import autotune.schedule
 from autotune.errors import ScheduleError
-from autotune.graph import axes, op, shapes
 from autotune.home import cache_folder
-from autotune.runtime.rules import Schedules
 from autotune.schedule.schedule import Schedule
 from autotune.search import by_rule, legality
+from autotune.search.by_rule import Schedules
 from autotune.targets import spec as spec_module
 from autotune.targets.native.object_cache import ObjectCache
 from autotune.targets.spec import HardwareSpec
@@ -58,7 +58,12 @@ def _read(content: bytes | None) -> Schedules:
 @cache
 def _sources_version() -> str:
     """Of all that decides a schedule: a hash of its sources, so that no other rule's is taken."""
-    packages = [Path(path) for p in (autotune.fusion, autotune.schedule) for path in p.__path__]
-    modules = [Path(m.__file__ or "") for m in (axes, op, shapes, by_rule, legality, spec_module)]
-    sources = [*sorted(path for p in packages for path in p.glob("*.py")), *modules]
-    return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in deciding_sources())).hexdigest()
+
+
+def deciding_sources() -> tuple[Path, ...]:
+    """The files that say which schedule a group gets by rule: whole packages, lest one is missed."""
+    packages = (autotune.graph, autotune.fusion, autotune.schedule)
+    folders = [Path(path) for package in packages for path in package.__path__]
+    modules = [Path(m.__file__ or "") for m in (by_rule, legality, spec_module)]
+    return (*sorted(path for folder in folders for path in folder.glob("*.py")), *modules)

@@ -10,10 +10,10 @@ import numpy as np
 
 from autotune.errors import InputError
 from autotune.fusion.group import Group
-from autotune.runtime.choice import Choice
 from autotune.runtime.drift import DriftRule
 from autotune.runtime.program_table import CostKey, ProgramTable
 from autotune.schedule.schedule import Schedule
+from autotune.search.choice import Choice
 from autotune.store.records import Record
 
 if TYPE_CHECKING:

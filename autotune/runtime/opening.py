@@ -13,7 +13,7 @@ from autotune.graph.axes import Layout
 from autotune.graph.graph import Graph
 from autotune.graph.onnx_import import read_onnx
 from autotune.graph.passes import simplify
-from autotune.runtime.choice import Choice
+from autotune.search.choice import Choice
 from autotune.search.plan import Plan
 from autotune.targets.protocol import Target
 

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from autotune.fusion.group import Group
 from autotune.isa.program import Program
 from autotune.lowering.lower import lower
-from autotune.runtime.choice import Choice
+from autotune.search.choice import Choice
 from autotune.targets.spec import HardwareSpec
 
 

@@ -13,9 +13,9 @@ from autotune.fusion.group import Group
 from autotune.graph.graph import Array, Graph
 from autotune.graph.ordering import Circle, running_order
 from autotune.isa.program import Program
-from autotune.runtime.choice import Choice
 from autotune.runtime.program_cache import ProgramCache
 from autotune.schedule.schedule import Schedule
+from autotune.search.choice import Choice
 from autotune.targets.native.executable import Executable
 from autotune.targets.spec import HardwareSpec
 

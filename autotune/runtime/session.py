@@ -15,7 +15,6 @@ from autotune.errors import AutotuneError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.runtime.border import Border
-from autotune.runtime.choice import Choice
 from autotune.runtime.event import Event
 from autotune.runtime.execution import RunTrace, execute
 from autotune.runtime.kept_schedules import kept_schedules
@@ -33,7 +32,8 @@ from autotune.runtime.profiler import GroupProfile, PairProfile, Profiler
 from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.program_table import ProgramTable, compile_table
 from autotune.runtime.published import Published
-from autotune.runtime.rules import ruled_choices
+from autotune.search.by_rule import ruled_choices
+from autotune.search.choice import Choice
 from autotune.search.objective import Objective
 from autotune.search.plan import Plan
 from autotune.store.glance import may_hold_model

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from autotune.fusion.concatenation import joins_in_place
 from autotune.graph.graph import Graph
-from autotune.graph.op import Family, Op
 from autotune.isa.program import Program
 from autotune.isa.table import Opcode
 from autotune.runtime.program_table import GroupStep
@@ -32,12 +32,12 @@ class Windowed:
 
 def windowed(graph: Graph, steps: Sequence[GroupStep], views: Mapping[str, str]) -> Windowed:
     """The parts of a plan, with concatenations left out that windows make superfluous."""
-    held = {*graph.inputs, *graph.outputs, *graph.constants, *views, *views.values()}
+    viewed = {*views, *views.values()}
     inside: dict[str, tuple[str, int]] = {}
     empty: set[int] = set()
     for index, step in enumerate(steps):
-        op = _concatenation(graph, step)
-        if op is None or len({*op.inputs}) < len(op.inputs) or not held.isdisjoint(op.inputs):
+        op = step.group.ops[0]
+        if len(step.group.ops) > 1 or not joins_in_place(graph, op, viewed):
             continue
         if any(x in inside or not _fits(graph, x, steps) for x in op.inputs):
             continue
@@ -59,14 +59,6 @@ def windowed(graph: Graph, steps: Sequence[GroupStep], views: Mapping[str, str])
             program = made.setdefault((id(program), shapes), _shaped(program, shapes))
         parts.append(Part(program, step.bindings))
     return Windowed(tuple(parts), windows)
-
-
-def _concatenation(graph: Graph, step: GroupStep) -> Op | None:
-    """The only operator of a step, if it joins tensors along their last axis."""
-    if len(step.group.ops) > 1 or step.group.ops[0].family is not Family.CONCAT:
-        return None
-    (op,) = step.group.ops
-    return op if op.int("axis") == len(graph.shape(op.output)) - 1 else None
 
 
 def _fits(graph: Graph, name: str, steps: Sequence[GroupStep]) -> bool:

@@ -12,7 +12,8 @@ from autotune.fusion.partition import Partition
 from autotune.graph.accuracy import accuracy_of
 from autotune.graph.graph import Graph
 from autotune.search.active import ActiveMeasurement
-from autotune.search.by_rule import rule_schedule
+from autotune.search.by_rule import ruled_choices
+from autotune.search.choice import Choice
 from autotune.search.laboratory import Laboratory
 from autotune.search.objective import Objective
 from autotune.search.observations import Observations
@@ -54,7 +55,8 @@ def search(
     ``trials`` bounds the partitions that Optuna tries on the model. With ``measure`` 0 nothing
     runs on the target; otherwise every group of the unfused, the greedy and the found plan is
     measured, and ``measure`` bounds the measurements beyond those. The found plan is never dearer,
-    as measured, than the other two, nor on a machine that works in place than rule schedules. With a ``store``, known measurements override predictions, and
+    by the measurements of its groups, than the other two, nor on a machine that works in place
+    than the plan by rule that runs there without a search. With a ``store``, known measurements override predictions, and
     what is measured goes there batch by batch (an interrupt loses nothing), with the retrained
     model. ``start`` are partitions to begin from besides those of the strategies, ``known`` the
     measurements that count instead of the store's (of a machine that has drifted, the fresh ones).
@@ -74,20 +76,23 @@ def search(
     problem.prepare(alone.groups)
     _require_legal(problem, alone, target)
     rule = greedy(graph, problem.fits)
-    plans = [alone, *(p for p in start if p != alone and problem.cost(p) is not None)]
+    choices = ruled_choices(graph, target.spec) if target.spec.in_place else ()
+    ruled = [_partition_of(graph, choices)] if choices else []
+    others = dict.fromkeys((*start, *ruled))
+    plans = [alone, *(p for p in others if p != alone and problem.cost(p) is not None)]
     for strategy in STRATEGIES:
         proposal = strategy.propose(problem, plans, trials, seed)
         if proposal not in plans:
             plans.append(proposal)
-    if measure > 0 and target.spec.in_place:
-        _measure_rule(problem, costs, laboratory, rule)
+    if measure > 0:
+        _measure_rule(costs, laboratory, choices)
     best = min(plans, key=lambda plan: _known_cost(problem, plan))
     if measure > 0:
         best = _measured(
             problem,
             costs,
             laboratory,
-            [alone, rule, best],
+            [alone, rule, *ruled, best],
             measure,
             _relearning(costs, target, store, seed),
         )
@@ -101,7 +106,7 @@ def search(
         trials=tuple(problem.trials),
         gap=_gap(problem, found, plans, goal),
         model=costs.model,
-        ruled=ruled_result(problem, laboratory, rule) if measure > 0 else None,
+        ruled=ruled_result(laboratory, ruled[0], choices) if ruled and measure > 0 else None,
     )
 
 
@@ -114,12 +119,13 @@ def _require_legal(problem: FusionProblem, alone: Partition, target: Target) -> 
             )
 
 
-def _measure_rule(
-    problem: FusionProblem, costs: GroupCosts, laboratory: Laboratory, rule: Partition
-) -> None:
+def _partition_of(graph: Graph, choices: Sequence[Choice]) -> Partition:
+    return Partition.of(graph, [[op.name for op in choice.group.ops] for choice in choices])
+
+
+def _measure_rule(costs: GroupCosts, laboratory: Laboratory, choices: Sequence[Choice]) -> None:
     """What runs without a search takes part in it: the found plan is then never slower."""
-    groups = [group for group in map(problem.group, rule.groups) if not group.is_view]
-    ruled = ((group, rule_schedule(group, costs.spec)) for group in groups)
+    ruled = [(choice.group, choice.schedule) for choice in choices]
     laboratory.take([(group, costs.scored(group, s)) for group, s in ruled if s is not None])
 
 

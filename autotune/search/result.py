@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autotune.cost_model.hpm import CostModel
 from autotune.fusion.group import Group
 from autotune.fusion.partition import Partition
 from autotune.schedule.schedule import Schedule
-from autotune.search.by_rule import rule_schedule
+from autotune.search.choice import Choice
 from autotune.search.laboratory import Laboratory
 from autotune.search.plan import Plan, PlannedGroup
 from autotune.search.problem import FusionProblem, Trial
@@ -98,8 +99,8 @@ class SearchResult:
     ``records`` are the measurements it took and ``measurements`` their number; ``trials`` the
     partitions tried, in order. ``gap`` is the found plan's cost over the least cost that the model
     now expects of any plan it was shown, minus one: what the model believes is still to be gained.
-    ``model`` is the cost model in its last state. ``ruled`` is the greedy partition by rule schedules
-    on a machine that works in place, which is what runs there without a search; else None.
+    ``model`` is the cost model in its last state. ``ruled`` is what runs without a
+    search, as measured: of machines that work in place, where that takes part; else None.
     """
 
     plan: Plan
@@ -143,15 +144,13 @@ def _group_result(group: Group, costs: GroupCosts, laboratory: Laboratory) -> Gr
 
 
 def ruled_result(
-    problem: FusionProblem, laboratory: Laboratory, partition: Partition
+    laboratory: Laboratory, partition: Partition, choices: Sequence[Choice]
 ) -> PlanResult | None:
-    """A partition with the schedules that a rule gives, as measured; None when one was not."""
+    """Given schedules of a partition's groups, as measured; None when one was not."""
     found = []
-    for names in partition.groups:
-        group = problem.group(names)
-        schedule = None if group.is_view else rule_schedule(group, laboratory.target.spec)
+    for group, schedule in ((choice.group, choice.schedule) for choice in choices):
         sample = None if schedule is None else laboratory.sample(group, schedule)
-        if group.is_view:
+        if schedule is None:
             found.append(_view_result(group))
         elif sample is None or sample.record.outcome != "ok":
             return None

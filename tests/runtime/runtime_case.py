@@ -16,9 +16,9 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Array, Graph
 from autotune.graph.op import OpKind
 from autotune.isa.program import Program
-from autotune.runtime.choice import Choice
 from autotune.schedule.rule import default_schedule
 from autotune.schedule.schedule import Schedule
+from autotune.search.choice import Choice
 from autotune.targets.library import load_spec
 from autotune.targets.protocol import Execution
 from autotune.targets.spec import HardwareSpec

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import runtime_case as case
 
-from autotune.runtime.kept_schedules import kept_schedules
-from autotune.runtime.rules import ruled_choices
+from autotune.runtime.kept_schedules import deciding_sources, kept_schedules
 from autotune.search import by_rule
+from autotune.search.by_rule import ruled_choices
 
 
 def test_known_schedules_give_the_same_choices_and_none_is_sought_again(
@@ -49,3 +51,17 @@ def test_damaged_files_are_as_good_as_none(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-1] + b"!")
     with kept_schedules(case.SPEC, tmp_path) as known:
         assert not known
+
+
+def test_schedules_are_kept_under_the_sources_of_every_module_that_decides_them() -> None:
+    code = """if True:
+        import sys
+        import autotune.schedule.rule, autotune.search.legality
+        for name, module in sys.modules.items():
+            if name.startswith(("autotune.graph.", "autotune.fusion.", "autotune.schedule.")):
+                print(module.__file__)
+    """
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {Path(line) for line in found.stdout.splitlines()}
+    assert loaded <= {*deciding_sources()}
+    assert len(loaded) > 10

@@ -17,7 +17,7 @@ from autotune.runtime.memory_plan import MemoryPlan, memory_plan
 from autotune.runtime.native_table import prepared
 from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.program_table import ProgramTable, compile_table
-from autotune.runtime.rules import ruled_choices
+from autotune.search.by_rule import ruled_choices
 
 SPEC = api.as_target("server").spec
 QUICK = (

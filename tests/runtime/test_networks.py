@@ -17,13 +17,13 @@ from autotune.fusion.nest import Rejection
 from autotune.graph.axes import Layout
 from autotune.graph.graph import Array, Graph
 from autotune.graph.reference import evaluate
-from autotune.runtime.choice import Choice
 from autotune.runtime.execution import execute
 from autotune.runtime.opening import open_network
 from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.program_table import compile_table
-from autotune.runtime.rules import ruled_choices as by_rule
 from autotune.schedule.rule import default_schedule
+from autotune.search.by_rule import ruled_choices as by_rule
+from autotune.search.choice import Choice
 from autotune.targets.library import target
 
 

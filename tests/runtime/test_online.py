@@ -17,7 +17,6 @@ from autotune.fusion.group import Group
 from autotune.graph.reference import evaluate
 from autotune.lowering.lower import lower
 from autotune.runtime.belief import Training
-from autotune.runtime.choice import Choice
 from autotune.runtime.drift import DriftRule
 from autotune.runtime.event import EventKind
 from autotune.runtime.execution import execute
@@ -27,6 +26,7 @@ from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.program_table import ProgramTable, compile_table
 from autotune.runtime.published import Published
 from autotune.schedule.schedule import Schedule
+from autotune.search.choice import Choice
 from autotune.store.records import Record
 from autotune.store.store import Store
 

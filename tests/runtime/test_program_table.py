@@ -15,11 +15,11 @@ from autotune.graph.graph import Graph
 from autotune.graph.op import OpKind
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.graph.reference import evaluate
-from autotune.runtime.choice import Choice
 from autotune.runtime.execution import execute
 from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.program_table import GroupStep, ViewStep, compile_table
 from autotune.schedule.schedule import NestSchedule, Schedule
+from autotune.search.choice import Choice
 from drawn_graphs import graphs
 
 

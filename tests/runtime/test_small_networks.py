@@ -15,14 +15,13 @@ from small_networks import SMALL, feeds, widened
 from autotune import api
 from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
-from autotune.runtime.choice import Choice
 from autotune.runtime.execution import execute
 from autotune.runtime.opening import open_network
 from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.program_table import compile_table
-from autotune.runtime.rules import ruled_choices
 from autotune.runtime.session import Session
-from autotune.search.by_rule import rule_schedule
+from autotune.search.by_rule import rule_schedule, ruled_choices
+from autotune.search.choice import Choice
 
 EDGE = api.as_target("edge")
 Arrays = dict[str, npt.NDArray[np.generic]]

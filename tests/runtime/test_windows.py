@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.program_table import compile_table
 from autotune.runtime.recorder import Recorder
 from autotune.runtime.session import Session
+from autotune.search.by_rule import ruled_choices
 from autotune.targets.native.executable import Network
 
 SHAPE = (2, 3, 8)
@@ -56,6 +58,7 @@ def test_a_concatenation_that_is_an_output_is_written_in_place() -> None:
     x = b.input("x", SHAPE)
     graph = b.build([b.add(K.CONCAT, b.add(K.RELU, x), b.add(K.TANH, x), axis=2)])
     assert [window.first for window in network(graph).windows.values()] == [0, 8]
+    assert alone_by_rule(graph)
     check(graph)
 
 
@@ -80,7 +83,14 @@ def test_what_the_network_is_given_or_gives_and_what_lies_twice_is_copied(which:
     built = b.build([b.add(K.NEG, b.add(K.CONCAT, y, z, axis=axis)), *outputs])
     graph = DeadNodes().run(built).graph
     assert not network(graph).windows
+    assert not alone_by_rule(graph)
     check(graph)
+
+
+def alone_by_rule(graph: Graph) -> bool:
+    """Whether the rule of a machine that works in place leaves a concatenation ungrouped."""
+    choices = ruled_choices(graph, replace(case.SPEC, buffers=1))
+    return any([op.kind for op in choice.group.ops] == [K.CONCAT] for choice in choices)
 
 
 def test_a_tensor_lies_in_one_of_the_concatenations_that_read_it() -> None:

@@ -8,9 +8,12 @@ from search_case import EDGE, calibrated, residual, store_with_records
 from autotune.cost_model.hpm import CostModel
 from autotune.errors import InputError, ScheduleError
 from autotune.fusion.candidates import unfused
+from autotune.fusion.group import Group
+from autotune.graph.builder import GraphBuilder
+from autotune.graph.op import OpKind
 from autotune.measure.runner import measure
 from autotune.schedule.candidate import Candidate
-from autotune.search.by_rule import rule_schedule
+from autotune.search.by_rule import rule_schedule, ruled_choices
 from autotune.search.fusion import search
 from autotune.search.objective import Objective
 from autotune.search.plan import Plan
@@ -148,14 +151,30 @@ def test_a_machine_without_room_is_refused() -> None:
         search(residual(1, 40), EmulatorTarget(spec), calibrated()[0], workers=1)
 
 
-def test_where_operands_are_in_place_the_rule_takes_part() -> None:
+def test_where_operands_are_in_place_the_plan_of_a_session_by_rule_takes_part() -> None:
     machine = EmulatorTarget(replace(EDGE.spec, buffers=1))
     model = CostModel.fit(calibrated()[1], machine.spec, seed=0)
-    result = search(GRAPH, machine, model, trials=6, measure=8, workers=1)
+    b = GraphBuilder("attention")
+    scores = b.add(OpKind.MATMUL, b.input("q", (2, 24, 8)), b.input("k", (2, 8, 24)))
+    weights = b.add(OpKind.SOFTMAX, scores, axis=-1)
+    graph = b.build([b.add(OpKind.MATMUL, weights, b.input("v", (2, 24, 8)))])
+    result = search(graph, machine, model, trials=6, measure=8, workers=1)
     assert result.ruled is not None
-    assert result.ruled.partition == result.greedy.partition
-    for group in (g for g in result.ruled.groups if not g.group.is_view):
-        assert group.schedule == rule_schedule(group.group, machine.spec)
+    ruled = ruled_choices(graph, machine.spec)
+    assert [(g.group, g.schedule) for g in result.ruled.groups] == [
+        (choice.group, choice.schedule) for choice in ruled
+    ]
+    assert len(ruled) == 1
+    assert len(result.greedy.groups) == 3
     for baseline in (result.ruled, result.greedy, result.unfused):
         assert cost(result.found, Objective.LATENCY) <= cost(baseline, Objective.LATENCY)
-    assert found().ruled is None
+
+
+def test_elsewhere_no_plan_is_by_rule_even_if_its_schedules_were_measured() -> None:
+    b = GraphBuilder("one")
+    graph = b.build([b.add(OpKind.RELU, b.input("x", (4, 4)))])
+    result = search(graph, EDGE, calibrated()[0], trials=1, measure=64, workers=1)
+    schedule = rule_schedule(Group.from_graph(graph, [graph.ops[0].name]), EDGE.spec)
+    assert schedule is not None
+    assert schedule.to_json() in {record.schedule_json for record in result.records}
+    assert result.ruled is None

@@ -1,4 +1,4 @@
-"""Choices: the groups of a plan with their schedules, which compile to a program table."""
+"""Choices: the groups of a plan with their schedules, which a session compiles to a program table."""
 
 from __future__ import annotations
 
