@@ -27,7 +27,7 @@ TARGET ?= edge
 BUDGET ?=
 DEMO := demo
 
-.PHONY: help env demo test check bench bench-systolic bench-cpu bench-compile bench-tuning operators fuzz lint format types layers tests fast-tests wheel-test clean
+.PHONY: help env demo test check bench bench-systolic bench-cpu bench-roofline bench-compile bench-tuning operators fuzz lint format types layers tests fast-tests wheel-test clean
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -63,6 +63,10 @@ bench-systolic: $(BUILT) $(SCALESIM)/.installed ## emulator against SCALE-Sim in
 bench-cpu: $(BUILT) $(CPU_PEERS)/.installed ## native engine against ONNX Runtime and OpenVINO in one run; PLANS=folder of our plans
 	$(call say,"benchmarking the native engine beside ONNX Runtime and OpenVINO")
 	@$(PY) benchmarks/cpu.py --markdown docs/figures-cpu.md $(if $(PLANS),--plans $(PLANS)) $(if $(JSON),--json $(JSON))
+
+bench-roofline: $(BUILT) ## how much of what this CPU allows every network reaches, and which groups lose it
+	$(call say,"profiling networks against the roofline")
+	@$(PY) benchmarks/roofline.py --markdown docs/figures-roofline.md $(if $(JSON),--json $(JSON))
 
 bench-compile: $(BUILT) ## CPU time from a file to programs and to a first result, and of starting
 	$(call say,"benchmarking the way from a network to its first result")

@@ -25,7 +25,10 @@ from autotune.cli.options import (
 from autotune.graph.accuracy import Accuracy
 
 if TYPE_CHECKING:
+    from autotune.runtime.host_profile import HostProfile
+    from autotune.search.plan import Plan
     from autotune.search.result import PlanResult, SearchResult
+    from autotune.targets.protocol import Target
 
 PLANS = {"unfused": "unfused", "greedy": "greedy", "by rule": "ruled", "found": "found"}
 """Plans by what they are called, and the field of a result that holds each; what has none is left out."""
@@ -77,12 +80,27 @@ def search(
             progress=heard,
             accuracy=accuracy,
         )
-    write_report(result, machine.spec, report_file)
+    write_report(result, machine.spec, report_file, profiled(model, machine, result.plan, dim))
     if json:
         emit(figures(result))
     else:
-        table(result, machine.spec.energy.known)
+        table(result)
     say(f"plan: {plan_file}\nreport: {report_file}")
+
+
+def profiled(model: str, machine: Target, plan: Plan, dim: list[str] | None) -> HostProfile | None:
+    """What the groups of the found plan take, where it runs on this machine."""
+    from autotune import api
+    from autotune.cli.run_arrays import default_inputs
+    from autotune.runtime.host_profile import host_profile
+    from autotune.runtime.session import Session
+    from autotune.targets.library import is_host
+
+    if not is_host(machine.name):
+        return None
+    network = api.resolve_model(model)
+    with Session(network, machine, dims=dimensions(dim), plan=plan) as session:
+        return host_profile(session, default_inputs(session.graph, seed=0))
 
 
 def plans_of(result: SearchResult) -> dict[str, PlanResult]:
@@ -117,8 +135,8 @@ def figures(result: SearchResult) -> dict[str, Any]:
     }
 
 
-def table(result: SearchResult, tells_energy: bool) -> None:
-    """The plans side by side; ``tells_energy`` says whether the machine does."""
+def table(result: SearchResult) -> None:
+    """The plans side by side; a dash for what the machine does not tell."""
     base = result.unfused.measured_cycles
     rows = []
     for name, plan in plans_of(result).items():
@@ -131,8 +149,8 @@ def table(result: SearchResult, tells_energy: bool) -> None:
                 f"{plan.predicted_cycles:,.0f}",
                 f"{measured:,}",
                 f"{ratio:.3f}",
-                f"{energy / 1e9:,.1f}" if tells_energy and energy is not None else "–",
-                f"{plan.dram_bytes:,}",
+                f"{energy / 1e9:,.1f}" if energy is not None else "–",
+                f"{plan.dram_bytes:,}" if plan.dram_bytes is not None else "–",
             )
         )
     show(

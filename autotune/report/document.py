@@ -19,7 +19,7 @@ from autotune.report.group_bars import SHOWN, group_bars
 from autotune.report.plan_bars import plan_bars
 from autotune.report.roofline import roofline
 from autotune.report.scatter import scatter
-from autotune.report.view import GroupRow, PlanCosts, SearchView
+from autotune.report.view import GroupRow, PlanCosts, RooflineRow, SearchView
 from autotune.targets.spec import HardwareSpec
 
 METRICS: Mapping[str, tuple[str, str]] = {
@@ -58,6 +58,7 @@ def render(view: SearchView) -> str:
         rows=[_table_row(row, sum(r.cycles for r in view.groups)) for row in view.groups],
         metrics=_metrics(view.model_metrics),
         machine=_machine(view.spec),
+        rooflines=[_roofline_row(row) for row in view.rooflines],
     )
 
 
@@ -91,11 +92,16 @@ def _cards(view: SearchView) -> list[dict[str, str]]:
     ) -> dict[str, str]:
         return {"title": title, "note": note, "svg": plan_bars(title, costs, show)}
 
-    return [
-        card("Time", "cycles, measured", view.cycles, short),
-        card("Energy", "joules, measured", view.energy_fj, joules),
-        card("DRAM traffic", "bytes, measured", view.dram_bytes, lambda n: f"{short(n)}B"),
-    ]
+    def traffic(size: float) -> str:
+        return f"{short(size)}B"
+
+    figures = (
+        ("Time", "cycles, measured", view.cycles, short),
+        ("Energy", "joules, measured", view.energy_fj, joules),
+        ("DRAM traffic", "bytes, measured", view.dram_bytes, traffic),
+    )
+    # what a machine does not tell has no card
+    return [card(*figure) for figure in figures if figure[2].found is not None]
 
 
 def joules(femtojoules: float) -> str:
@@ -156,6 +162,27 @@ def _table_row(row: GroupRow, total_cycles: float) -> dict[str, Any]:
         "share": _cell(row.cycles / (total_cycles or 1.0), lambda s: f"{s:.1%}"),
         "dram": _cell(row.dram_bytes, whole),
         "energy": _cell(row.energy_fj, joules),
+    }
+
+
+def _roofline_row(row: RooflineRow) -> dict[str, Any]:
+    def whole(value: float) -> str:
+        return f"{value:,.0f}"
+
+    return {
+        "index": row.index,
+        "title": row.title,
+        "names": ", ".join(row.names),
+        "ms": _cell(row.seconds, lambda s: f"{1e3 * s:.3f}"),
+        "share": _cell(row.share, lambda s: f"{s:.1%}"),
+        "mflop": _cell(row.flops / 1e6, lambda n: f"{n:,.2f}"),
+        "touched": _cell(row.touched_bytes / 1e3, whole),
+        "memory": _cell(row.memory_bytes / 1e3, whole),
+        "bound": _cell(row.bound_seconds, lambda s: f"{1e3 * s:.3f}"),
+        "fraction": _cell(row.fraction, lambda f: f"{f:.0%}"),
+        "limit": row.limit,
+        "steps": row.steps,
+        "reason": row.reason,
     }
 
 

@@ -4,25 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autotune.cost_model.features import bound
 from autotune.fusion.analysis import analyse
 from autotune.fusion.nest import Rejection
 from autotune.graph.op import Family, Op
 from autotune.report.document import write_view
+from autotune.report.shortfall_rows import roofline_note, roofline_rows
 from autotune.report.view import GroupRow, PlanCosts, SearchView, TrialPoint
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
 from autotune.search.result import GroupResult, PlanResult, SearchResult
 from autotune.targets.spec import HardwareSpec
 
-
-def write_report(result: SearchResult, spec: HardwareSpec, path: Path) -> None:
-    """Write the HTML report of a search. Raises ``OSError`` naming ``path``."""
-    write_view(search_view(result, spec), path)
+if TYPE_CHECKING:
+    from autotune.runtime.host_profile import HostProfile
 
 
-def search_view(result: SearchResult, spec: HardwareSpec) -> SearchView:
+def write_report(
+    result: SearchResult, spec: HardwareSpec, path: Path, profile: HostProfile | None = None
+) -> None:
+    """Write the HTML report of a search; with the ``profile`` of the found plan where that runs on
+    this machine. Raises ``OSError`` naming ``path``."""
+    write_view(search_view(result, spec, profile), path)
+
+
+def search_view(
+    result: SearchResult, spec: HardwareSpec, profile: HostProfile | None = None
+) -> SearchView:
     """Everything that the report of ``result`` shows; ``spec`` is the machine it was made for."""
     plans = (result.unfused, result.greedy, result.found)
 
@@ -41,6 +51,8 @@ def search_view(result: SearchResult, spec: HardwareSpec) -> SearchView:
         trials=tuple(TrialPoint(t.number, t.cost, t.best) for t in result.trials),
         model_metrics=result.model.metrics,
         facts=_facts(result),
+        rooflines=() if profile is None else roofline_rows(profile),
+        roofline_note="" if profile is None else roofline_note(profile),
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from autotune.targets.spec import HardwareSpec
@@ -50,10 +51,7 @@ class GroupRow:
     @property
     def title(self) -> str:
         """The operators in few words, repeats counted: ``conv + relu ×2``."""
-        counts = dict.fromkeys(self.operators, 0)
-        for kind in self.operators:
-            counts[kind] += 1
-        return " + ".join(kind if n == 1 else f"{kind} ×{n}" for kind, n in counts.items())
+        return titled(self.operators)
 
     @property
     def cycles(self) -> float:
@@ -75,6 +73,45 @@ class GroupRow:
         if not self.dram_bytes or not self.multiply_adds:
             return None
         return self.multiply_adds / self.dram_bytes
+
+
+def titled(operators: Sequence[str]) -> str:
+    """Kinds of operators in few words, repeats counted."""
+    counts = Counter(operators)
+    return " + ".join(kind if n == 1 else f"{kind} ×{n}" for kind, n in counts.items())
+
+
+@dataclass(frozen=True, slots=True)
+class RooflineRow:
+    """One group on a machine whose clock is all that it tells: its time, its work, the least time
+    that the machine allows, the resource that this comes from, and why the group takes longer.
+
+    ``flops`` and bytes are of one run: those that it touches, and those among them that come from
+    memory or go there. ``steps`` says where the time goes, ``reason`` is empty near the bound.
+    """
+
+    index: int
+    operators: tuple[str, ...]
+    names: tuple[str, ...]
+    seconds: float
+    share: float
+    flops: int
+    touched_bytes: int
+    memory_bytes: int
+    bound_seconds: float
+    limit: str
+    steps: str
+    reason: str
+
+    @property
+    def title(self) -> str:
+        """The operators in few words."""
+        return titled(self.operators)
+
+    @property
+    def fraction(self) -> float | None:
+        """Bound over time; None of a group without work."""
+        return self.bound_seconds / self.seconds if self.bound_seconds else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +139,9 @@ class SearchView:
     model_metrics: Mapping[str, float]
     facts: tuple[tuple[str, str], ...]
     """Label and value of what is needed to repeat the search."""
+    rooflines: tuple[RooflineRow, ...] = ()
+    """Of every group, on the machine that this was written on."""
+    roofline_note: str = ""
 
     @property
     def measured_groups(self) -> tuple[GroupRow, ...]:

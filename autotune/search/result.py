@@ -140,7 +140,8 @@ def _group_result(group: Group, costs: GroupCosts, laboratory: Laboratory) -> Gr
         return _view_result(group)
     sample = laboratory.best(group)
     scored = costs.best(group, 1)[0] if sample is None else sample.scored
-    return _scored_result(group, scored, None if sample is None else sample.record)
+    tells = laboratory.target.spec.energy.known
+    return _scored_result(group, scored, None if sample is None else sample.record, tells)
 
 
 def ruled_result(
@@ -155,7 +156,8 @@ def ruled_result(
         elif sample is None or sample.record.outcome != "ok":
             return None
         else:
-            found.append(_scored_result(group, sample.scored, sample.record))
+            tells = laboratory.target.spec.energy.known
+            found.append(_scored_result(group, sample.scored, sample.record, tells))
     return PlanResult(partition, tuple(found))
 
 
@@ -163,7 +165,10 @@ def _view_result(group: Group) -> GroupResult:
     return GroupResult(group, None, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0)
 
 
-def _scored_result(group: Group, scored: ScoredSchedule, record: Record | None) -> GroupResult:
+def _scored_result(
+    group: Group, scored: ScoredSchedule, record: Record | None, tells: bool
+) -> GroupResult:
+    """``tells`` says whether the machine tells energy and traffic: a clock alone does not."""
     return GroupResult(
         group,
         scored.schedule,
@@ -173,6 +178,6 @@ def _scored_result(group: Group, scored: ScoredSchedule, record: Record | None) 
         scored.predicted_energy_fj,
         scored.predicted_dram_bytes,
         None if record is None else record.cycles,
-        None if record is None else record.energy_fj,
-        None if record is None else record.dram_bytes,
+        record.energy_fj if tells and record is not None else None,
+        record.dram_bytes if tells and record is not None else None,
     )

@@ -12,10 +12,16 @@ from plan_case import GROUPS, write_plan
 from autotune.cli.main import main
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A user's folder of these tests, which measure this machine once."""
+    return tmp_path_factory.mktemp("home")
+
+
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user's folder of its own for every test."""
-    monkeypatch.setenv("AUTOTUNE_HOME", str(tmp_path / "home"))
+def home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the user's folder of every test."""
+    monkeypatch.setenv("AUTOTUNE_HOME", str(folder))
 
 
 def output(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
