@@ -11,7 +11,9 @@ from onnx import helper
 from onnx_case import assert_same, imported, model_of, single
 
 from autotune.errors import ModelError
+from autotune.graph.onnx_ops.rearrangement import runs_of
 from autotune.graph.op import OpKind
+from autotune.graph.passes import simplify
 from autotune.graph.reference import evaluate
 
 QUICK = settings(max_examples=40, deadline=None)
@@ -171,3 +173,54 @@ def test_grid_sample_knows_the_modes_by_their_first_names() -> None:
         second, _ = single("GridSample", [X4, grid], 20, mode=new)
         (found,), (want,) = (evaluate(imported(m), feeds).values() for m in (first, second))
         np.testing.assert_array_equal(found, want)
+
+
+def test_a_linear_weight_of_a_grid_sample_takes_no_operator_for_a_term_of_0() -> None:
+    model, _ = single("GridSample", [X4, np.tanh(normal(2, 3, 5, 2))], 20, padding_mode="border")
+    kinds = [op.kind for op in simplify(imported(model)).graph.ops]
+    assert kinds.count(OpKind.FLOOR) == 2, "one per axis"
+    # per axis a scaled grid and 1 − ratio, then four pixels' weights, rows and shares
+    assert kinds.count(OpKind.MUL) == 2 + 2 + 4 + 4 + 4
+
+
+def test_the_nearest_pixel_to_infinity_is_the_last() -> None:
+    grid = np.float32([[[[np.inf, 0.0], [-np.inf, 0.0]]]])
+    x = np.float32([[[[1, 2, 3]]]])
+    model, feeds = single("GridSample", [x, grid], 20, mode="nearest", padding_mode="border")
+    (found,) = evaluate(imported(model), feeds).values()
+    np.testing.assert_array_equal(found, [[[[3, 1]]]])
+
+
+def test_an_infinity_that_a_crop_leaves_out_leaves_nothing_behind() -> None:
+    x, roi = np.float32([[[[1, 2, 3, np.inf]]]]), np.float32([0, 0, 0, 0, 1, 1, 1, 2])
+    inputs = [x, roi, None, ints(1, 1, 1, 4)]
+    mode = {"mode": "nearest", "coordinate_transformation_mode": "tf_crop_and_resize"}
+    assert_same(*single("Resize", inputs, 13, (1, 3), **mode, extrapolation_value=7.0))
+
+
+class Counted(list[int]):
+    """A list that knows how often it was looked into."""
+
+    looks = 0
+
+    def __getitem__(self, place):  # type: ignore[no-untyped-def]
+        self.looks += 1
+        return super().__getitem__(place)
+
+
+@given(st.lists(st.integers(-4, 4), min_size=1, max_size=40))
+def test_runs_are_the_indices_again_and_each_index_is_looked_at_a_few_times(
+    indices: list[int],
+) -> None:
+    counted = Counted(indices)
+    runs = runs_of(counted, len(indices))
+    assert runs is not None
+    assert [run.start + i * run.step for run in runs for i in range(run.size)] == indices
+    assert counted.looks <= 6 * len(indices)
+    assert runs_of(indices, len(runs)) == runs and runs_of(indices, len(runs) - 1) is None
+
+
+def test_too_many_runs_are_not_looked_for_to_the_end() -> None:
+    counted = Counted(np.random.default_rng(5).permutation(10_000).tolist())
+    assert runs_of(counted, 16) is None
+    assert counted.looks < 200

@@ -210,6 +210,19 @@ def test_a_product_with_a_slope_is_exact_or_refused() -> None:
         ran(model_of([node], feeds, {"v": np.int64(4097)}), feeds)
 
 
+def test_a_quantised_product_has_its_first_scale_per_row_and_its_second_per_column() -> None:
+    names = ["a", "a_scale", "a_zero", "b", "b_scale", "b_zero", "y_scale", "y_zero"]
+    a, b = np.uint8([[1, 2], [3, 4], [5, 6]]), np.uint8([[5, 6], [7, 8]])
+    rows, columns, zeros = np.float32([1, 2, 3]), np.float32([0.5, 1]), np.uint8([0, 1, 2])
+    values = [a, rows, zeros, b, columns, np.uint8([0, 3]), np.float32(1), np.uint8(4)]
+    node = helper.make_node("QLinearMatMul", names, ["y"])
+    constants = dict(zip(names[1:], values[1:], strict=True))
+    wide = (a.astype(int) - zeros[:, None]) * rows[:, None] @ ((b.astype(int) - [0, 3]) * columns)
+    np.testing.assert_array_equal(
+        ran(model_of([node], {"a": a}, constants), {"a": a}), np.rint(wide) + 4
+    )
+
+
 STEPS = [("Cast", {"to": kind}) for kind in (INT8, UINT8, INT32, INT64, FLOAT)]
 STEPS += [("Neg", {}), ("Abs", {}), ("Add", {}), ("Mul", {})]
 

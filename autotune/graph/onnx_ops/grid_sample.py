@@ -47,9 +47,11 @@ class _Sampler:
     padding: str
     corners: bool
 
+    def _number(self, value: float) -> str:
+        return self.scope.constant(self.node, value, "number")
+
     def _with(self, kind: OpKind, x: str, number: float) -> str:
-        constant = self.scope.constant(self.node, number, "number")
-        return self.scope.step(self.node, kind, x, constant)
+        return self.scope.step(self.node, kind, x, self._number(number))
 
     def _clipped(self, x: str, low: float, high: float) -> str:
         return self.scope.step(self.node, OpKind.CLIP, x, min=low, max=high)
@@ -91,16 +93,17 @@ class _Sampler:
         return found
 
     def _polynomial(self, x: str, weights: tuple[float, ...]) -> str:
-        total = self._with(OpKind.MUL, x, 0.0)
-        for weight in weights:
-            total = self._with(OpKind.ADD, self.scope.step(self.node, OpKind.MUL, total, x), weight)
+        """By Horner's rule."""
+        total = self._number(weights[0])
+        for weight in weights[1:]:
+            total = self.scope.step(self.node, OpKind.MUL, total, x)
+            total = self._with(OpKind.ADD, total, weight) if weight else total
         return total
 
     def _inside(self, pixel: str, extent: int) -> str:
         """1 where a whole number is one of 0 to extent − 1, else 0."""
         front = self._clipped(self._with(OpKind.ADD, pixel, 1.0), 0.0, 1.0)
-        last = self.scope.constant(self.node, float(extent), "number")
-        left = self.scope.step(self.node, OpKind.SUB, last, pixel)
+        left = self.scope.step(self.node, OpKind.SUB, self._number(float(extent)), pixel)
         return self.scope.step(self.node, OpKind.MUL, front, self._clipped(left, 0.0, 1.0))
 
     def sampled(

@@ -40,8 +40,8 @@ def indexed(scope: Scope, node: Node, x: str, axis: int, indices: Sequence[int])
     if times > 1:
         once = indices[: len(indices) // times]
         return repeated(scope, node, indexed(scope, node, x, axis, once), axis, times, each=False)
-    parts, runs = [], runs_of(indices)
-    if len(runs) > MAX_RUNS:
+    parts, runs = [], runs_of(indices, MAX_RUNS)
+    if runs is None:
         return looked_up(scope, node, x, axis, scope.constant(node, indices, "rows"))
     for run in runs:
         size = 1 if run.step == 0 else run.size

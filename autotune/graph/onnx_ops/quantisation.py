@@ -83,11 +83,17 @@ def _centred(scope: Scope, node: Node, index: int, zero: int, column: bool = Fal
     x = scope.tensor(node, index)
     if not node.has_input(zero):
         return x
-    point = scope.tensor(node, zero)
-    shape = scope.shape(point)
-    if column and len(shape) == 1 and shape != (1,):
-        point = scope.step(node, OpKind.RESHAPE, point, shape=(*shape, 1))
+    point = _column(scope, node, zero) if column else scope.tensor(node, zero)
     return scope.step(node, OpKind.SUB, x, point)
+
+
+def _column(scope: Scope, node: Node, index: int) -> str:
+    """A parameter of a product's first operand: one per row where there are several."""
+    tensor = scope.tensor(node, index)
+    shape = scope.shape(tensor)
+    if len(shape) != 1 or shape == (1,):
+        return tensor
+    return scope.step(node, OpKind.RESHAPE, tensor, shape=(*shape, 1))
 
 
 def _matmul_integer(scope: Scope, node: Node) -> str:
@@ -136,7 +142,7 @@ def _rescaled(scope: Scope, node: Node, total: str, first: str, second: str, out
 def _matmul_quantised(scope: Scope, node: Node) -> str:
     a, b = _centred(scope, node, 0, 2, column=True), _centred(scope, node, 3, 5)
     total = scope.step(node, OpKind.MATMUL, a, b)
-    return _rescaled(scope, node, total, scope.tensor(node, 1), scope.tensor(node, 4), 6)
+    return _rescaled(scope, node, total, _column(scope, node, 1), scope.tensor(node, 4), 6)
 
 
 def _conv_quantised(scope: Scope, node: Node) -> str:

@@ -156,17 +156,26 @@ def _together(shape: Sequence[int], perm: Sequence[int]) -> tuple[tuple[int, ...
     return extents, [places.index(i) for i in range(len(runs))]
 
 
-def runs_of(indices: Sequence[int]) -> list[Run]:
+def runs_of(indices: Sequence[int], most: int) -> list[Run] | None:
     """Indices as runs of even steps, each as long as it goes; a run of two is only one of
-    neighbours or of equals."""
+    neighbours or of equals. None where there are more than ``most``."""
     found: list[Run] = []
     at = 0
     while at < len(indices):
-        rest = indices[at:]
-        step = rest[1] - rest[0] if len(rest) > 1 else 1
-        size = next((i for i in range(1, len(rest)) if rest[i] - rest[i - 1] != step), len(rest))
-        if size == 2 and abs(step) > 1:
-            size = 1
-        found.append(Run(rest[0], step if size > 1 else 1, size))
-        at += size
+        if len(found) == most:
+            return None
+        run = _run_at(indices, at)
+        found.append(run)
+        at += run.size
     return found
+
+
+def _run_at(indices: Sequence[int], at: int) -> Run:
+    """The run that begins at a place."""
+    if at + 1 == len(indices):
+        return Run(indices[at], 1, 1)
+    step, end = indices[at + 1] - indices[at], at + 2
+    while end < len(indices) and indices[end] - indices[end - 1] == step:
+        end += 1
+    alone = end - at == 2 and abs(step) > 1
+    return Run(indices[at], 1, 1) if alone else Run(indices[at], step, end - at)

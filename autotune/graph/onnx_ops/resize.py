@@ -130,7 +130,7 @@ def _resize(scope: Scope, node: Node) -> str:
 
 def _extrapolated(scope: Scope, node: Node, x: str, axes: dict[int, Resizing]) -> str:
     """Another value where some axis of the result lies outside of the input; nearest elements
-    there are dropped, weighed ones are 0 already."""
+    there are dropped, be they infinite, weighed ones are 0 already."""
     masks = [
         resizing.inside().reshape([-1 if d == axis else 1 for d in range(len(scope.shape(x)))])
         for axis, resizing in axes.items()
@@ -140,7 +140,7 @@ def _extrapolated(scope: Scope, node: Node, x: str, axes: dict[int, Resizing]) -
     inside = np.asarray(reduce(np.logical_and, masks), np.float32)
     value = np.float32(node.float("extrapolation_value", 0.0))
     if node.text("mode", "nearest") == "nearest":
-        x = scope.step(node, OpKind.MUL, x, scope.constant(node, inside, "inside"))
+        x = scope.step(node, OpKind.KEEP_IF, x, scope.constant(node, inside, "inside"))
     outside = scope.constant(node, (1 - inside) * value, "outside")
     return scope.step(node, OpKind.ADD, x, outside)
 
