@@ -95,7 +95,7 @@ def bind(program: Program, isa: VectorIsa | None) -> Bound:
         found = residence(program, order)
         binder = Binder(program, found, isa, Reads.of(found, order))
         whole = nodes, binder.calls(nodes)
-        streams += parts_of(program, whole) if len(program.streams) > 1 else (whole,)
+        streams += parts_of(program, whole, found) if len(program.streams) > 1 else (whole,)
     return Bound(program, tuple(streams))
 
 

@@ -200,7 +200,7 @@ def _fresh(
         if not writer.written or writer.leaf.place >= read.leaf.place:
             continue
         common = _common(writer.leaf.path, read.leaf.path)
-        fills = writer.leaf.place == begins or _covers(writer, common, read)
+        fills = writer.leaf.place == begins or covers(writer, common, read)
         if fills and not _between(writer.leaf, read.leaf, moved, len(common)):
             return True
     return False
@@ -232,7 +232,7 @@ def _filled_from(store: Rectangle, touches: list[Touch]) -> int | None:
             continue
         if not _begins_anew(touch, depth):
             continue
-        if _covers(touch, store.leaf.path, store.buffer):
+        if covers(touch, store.leaf.path, store.buffer):
             return touch.leaf.place
         writers.append(touch)
         if store.filled_by(writers, depth):
@@ -263,7 +263,7 @@ def _begins_anew(writer: Touch, depth: int) -> bool:
     return runs and not writer.keeps and (writer.begins is None or writer.begins >= depth)
 
 
-def _covers(writer: Touch, path: tuple[Block, ...], read: Touch) -> bool:
+def covers(writer: Touch, path: tuple[Block, ...], read: Touch) -> bool:
     """Whether in one trip of the loops of ``path`` a writer in them writes every word that ``read``
     may touch in the same trip."""
     depth = len(path)

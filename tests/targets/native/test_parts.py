@@ -16,6 +16,7 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.op import OpKind
 from autotune.isa.program import Instruction, Program, Role
+from autotune.isa.table import Opcode, UnaryFn
 from autotune.lowering.lower import lower
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.targets.native.binding import Binder
@@ -23,13 +24,18 @@ from autotune.targets.native.compiler import Compiler
 from autotune.targets.native.host import available, host_isa
 from autotune.targets.native.loader import Bound, bind
 from autotune.targets.native.parts import PARTS, Stream, parts_of
-from autotune.targets.native.residence import Reads, residence
+from autotune.targets.native.residence import Reads, Residence, residence
 from autotune.targets.native.tree import leaves, tree_of
 from drawn_graphs import array, graphs
 
 pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
 
 X, Y = tensor("x", 8, 8), tensor("y", 8, 8, role=Role.OUTPUT)
+A, B = tensor("a", 64), tensor("b", 64, role=Role.OUTPUT)
+PADDED = {"coord0": -1}
+"""Of a LOAD, which then is never left out."""
+MOVES = {"level0": 0, "step0": 8}
+"""8 elements further in every trip."""
 
 
 @pytest.fixture(scope="module")
@@ -37,15 +43,15 @@ def compiler(tmp_path_factory: pytest.TempPathFactory) -> Compiler:
     return Compiler(cache_dir=tmp_path_factory.mktemp("objects"))
 
 
-def whole(program: Program) -> list[Stream]:
-    """Every stream as it is."""
+def whole(program: Program) -> list[tuple[Stream, Residence]]:
+    """Every stream as it is, and where its operands live."""
     found = []
     for stream in program.streams:
         nodes = tree_of(stream)
         order = tuple(leaves(nodes))
         places = residence(program, order)
         binder = Binder(program, places, host_isa(), Reads.of(places, order))
-        found.append((nodes, binder.calls(nodes)))
+        found.append(((nodes, binder.calls(nodes)), places))
     return found
 
 
@@ -68,8 +74,9 @@ def inputs(program: Program) -> dict[str, np.ndarray]:
 
 def check_orders(program: Program, compiler: Compiler, seed: int) -> None:
     """The whole streams, and the parts of them all in a drawn order, bit by bit."""
-    uncut = Bound(program, tuple(whole(program)))
-    parts = [part for stream in uncut.streams for part in parts_of(program, stream)]
+    streams = whole(program)
+    uncut = Bound(program, tuple(stream for stream, _ in streams))
+    parts = [part for stream, places in streams for part in parts_of(program, stream, places)]
     shuffled = [parts[i] for i in np.random.default_rng(seed).permutation(len(parts))]
     tensors = inputs(program)
     want = executed(program, tensors, compiler, uncut)
@@ -101,10 +108,11 @@ def test_parts_of_drawn_groups_run_in_any_order(
 
 
 @pytest.mark.parametrize(
-    ("rows", "parts"), [(1, 2 * PARTS), (5, 2 * PARTS), (10, 3), (19, 2), (37, 1)]
+    ("rows", "parts"), [(1, 2 * PARTS), (5, 2 * PARTS), (10, 4), (19, 2), (37, 1)]
 )
 def test_a_shared_loop_is_cut_as_far_as_it_has_trips(rows: int, parts: int) -> None:
-    """Of 10 rows each core has two tiles; the second one's are no loop, as the last is smaller."""
+    """Of 10 rows each core has two tiles; the second one's are no loop, as the last is smaller:
+    they are pieces all the same."""
     graph = dense()
     group = Group.from_graph(graph, [op.name for op in graph.ops])
     schedule = Schedule((NestSchedule((rows, 80), (0, 1), (24,), 1, 2),))
@@ -124,5 +132,72 @@ def test_a_shared_loop_is_cut_as_far_as_it_has_trips(rows: int, parts: int) -> N
 )
 def test_what_is_not_proven_independent_stays_whole(body: tuple[Instruction, ...]) -> None:
     program = one_core(*body, tensors=(X, Y))
-    (stream,) = whole(program)
-    assert parts_of(program, stream) == (stream,)
+    ((stream, places),) = whole(program)
+    assert parts_of(program, stream, places) == (stream,)
+
+
+def copy(target: int, source: int) -> Instruction:
+    """8 elements within the scratchpad."""
+    places = {"dst_base": target, "src_base": source, "dst_stride4": 1, "src_stride4": 1}
+    return Instruction.make(Opcode.UNARY, fn=UnaryFn.RELU, size4=8, **places)
+
+
+@pytest.mark.parametrize(
+    ("body", "parts"),
+    [
+        pytest.param((load(0, 0, 9, **PADDED), *loop(8, copy(16, 0), store(1, 16, 8, **MOVES))), PARTS,
+                     id="loaded before the loop"),
+        pytest.param((*loop(8, load(0, 0, 9, **PADDED), copy(16, 0), store(1, 16, 8, **MOVES)),), PARTS,
+                     id="loaded in each trip"),
+        pytest.param((fill(0), store(1, 0, 8), fill(0), store(1, 0, 8, coord0=8)), 2, id="one behind the other"),
+        pytest.param((load(0, 0, 9, **PADDED), copy(16, 0), store(1, 16, 8), copy(16, 1), store(1, 16, 8, coord0=8)), 2,
+                     id="loaded before the first"),
+        pytest.param((*loop(2, fill(0), store(1, 0, 8, **MOVES)), fill(0), store(1, 0, 8, coord0=24), fill(0), store(1, 0, 8, coord0=16)), 4,
+                     id="behind a loop"),
+    ],
+)  # fmt: skip
+def test_pieces_that_leave_each_other_nothing_run_in_any_order(
+    body: tuple[Instruction, ...], parts: int, compiler: Compiler
+) -> None:
+    program = one_core(*body, tensors=(A, B))
+    ((stream, places),) = whole(program)
+    assert len(parts_of(program, stream, places)) == parts
+    check_orders(program, compiler, seed=1)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param((load(0, 0, 8, **PADDED), *loop(8, copy(16, 0), store(1, 16, 8, **MOVES), copy(0, 1))),
+                     id="overwritten by an earlier trip"),
+        pytest.param((load(0, 0, 8, **PADDED), *loop(8, copy(16, 0), store(1, 16, 8, **MOVES), load(0, 0, 8, coord0=-2))),
+                     id="loaded by an earlier trip"),
+        pytest.param((load(0, 0, 8, **PADDED), copy(16, 0), store(1, 16, 8), copy(32, 16), store(1, 32, 8, coord0=8)),
+                     id="made by the piece before"),
+        pytest.param((load(0, 0, 7, **PADDED), *loop(8, copy(16, 0), store(1, 16, 8, **MOVES))),
+                     id="loaded in part"),
+        pytest.param((load(0, 0, 9, **PADDED), copy(16, 0), store(1, 16, 8), copy(16, 1), store(1, 16, 8, coord0=4)),
+                     id="stored by two"),
+        pytest.param((load(0, 0, 9, **PADDED), copy(40, 0), copy(16, 0), store(1, 16, 8), copy(16, 40), store(1, 16, 8, coord0=8)),
+                     id="kept by the piece before"),
+    ],
+)  # fmt: skip
+def test_pieces_that_leave_each_other_anything_stay_together(body: tuple[Instruction, ...]) -> None:
+    program = one_core(*body, tensors=(A, B))
+    ((stream, places),) = whole(program)
+    assert parts_of(program, stream, places) == (stream,)
+
+
+@pytest.mark.parametrize("tile", [(1, 16, 11, 10), (1, 8, 3, 10), (1, 24, 3, 10)], ids=str)
+def test_a_convolution_with_padding_is_cut_into_parts(
+    tile: tuple[int, ...], compiler: Compiler
+) -> None:
+    b = GraphBuilder("padded")
+    x = b.input("x", (1, 6, 11, 10))
+    y = b.add(OpKind.CONV, x, b.constant(array(40, 6, 3, 3)), b.constant(array(40)), pads=(1,) * 4)
+    graph = b.build(outputs=[b.add(OpKind.RELU, y)])
+    group = Group.from_graph(graph, [op.name for op in graph.ops])
+    schedule = Schedule((NestSchedule(tile, (1, 2, 0, 3), (6,), 1, 2),))
+    program = lower(group, schedule, SPEC)
+    assert len(bind(program, host_isa()).streams) > len(program.streams)
+    check_orders(program, compiler, seed=2)
