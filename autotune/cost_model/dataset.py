@@ -44,6 +44,8 @@ class Measured(Protocol):
     def energy_fj(self) -> int: ...
     @property
     def dram_bytes(self) -> int: ...
+    @property
+    def trust(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,8 @@ class _Block:
 def dataset(
     records: Sequence[Measured], spec: HardwareSpec, weights: Sequence[float] | None = None
 ) -> Dataset:
-    """Training rows of the measurements that succeeded; of equal candidates the last counts."""
+    """Training rows of the measurements that succeeded; of equal candidates the last counts, by its
+    trust times its weight."""
     weighted = zip(records, weights if weights is not None else [1.0] * len(records), strict=True)
     latest = {
         (record.group_key, record.schedule_json): (record, weight)
@@ -181,7 +184,7 @@ def _assembled(blocks: list[_Block], kept: list[tuple[Measured, float]]) -> Data
         column(lambda r: r.cycles),
         column(lambda r: r.energy_fj),
         column(lambda r: r.dram_bytes),
-        np.array([weight for _, weight in kept], dtype=np.float64),
+        np.array([weight * record.trust for record, weight in kept], dtype=np.float64),
         np.array([record.group_key for record, _ in kept], dtype=np.str_),
         np.array([record.network for record, _ in kept], dtype=np.str_),
     )

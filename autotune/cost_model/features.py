@@ -1,7 +1,7 @@
 """Features: what the cost model sees of a schedule, computed from graph, schedule and spec alone.
 
 A row of ``FEATURES`` is a feature: its name, unit, meaning and definition. To add one, add a row
-and raise ``FEATURE_VERSION``: stored models of another version are refused.
+and raise ``FEATURE_VERSION`` (version.py): stored models of another version are refused.
 """
 
 from __future__ import annotations
@@ -20,9 +20,6 @@ from autotune.isa.table import Unit
 from autotune.schedule.counts import scratchpad_elements
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec
-
-FEATURE_VERSION = 4
-"""Version of the table below and of that of ``host_parts.py``; part of every stored model."""
 
 
 @dataclass(frozen=True, slots=True)

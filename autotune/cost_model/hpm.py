@@ -103,7 +103,8 @@ class CostModel:
     ) -> CostModel:
         """Train on measurements of one machine; failed ones are left out.
 
-        ``weights`` [records] says how much each counts (1 by default), for example less with age.
+        ``weights`` [records] says how much each counts (1 by default), for example less with age,
+        beside how far it is trusted.
         ``metrics`` are of out-of-fold predictions: of networks none of whose groups was trained
         on. Raises ``StoreError`` when there are fewer than ``MIN_RECORDS``.
         """

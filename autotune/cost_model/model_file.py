@@ -12,7 +12,8 @@ from typing import Any
 
 import xgboost as xgb
 
-from autotune.cost_model.features import FEATURE_VERSION, names_of
+from autotune.cost_model.features import names_of
+from autotune.cost_model.version import FEATURE_VERSION
 from autotune.errors import StoreError
 from autotune.targets.spec import HardwareSpec
 

@@ -39,10 +39,17 @@ def interval_of(value: Array) -> Interval:
     return ANYTHING if math.isnan(low) or math.isnan(high) else Interval(low, high)
 
 
-def intervals_of(graph: Graph, inputs: Mapping[str, Interval]) -> dict[str, Interval]:
-    """The interval of every tensor; inputs left out may be anything."""
-    known = {name: interval_of(value) for name, value in graph.constants.items()}
-    known |= {name: inputs.get(name, ANYTHING) for name in graph.inputs}
+def constant_intervals(graph: Graph) -> dict[str, Interval]:
+    """Of all constants: what takes longest to find, and is the same in every run."""
+    return {name: interval_of(value) for name, value in graph.constants.items()}
+
+
+def intervals_of(graph: Graph, given: Mapping[str, Interval]) -> dict[str, Interval]:
+    """The interval of every tensor from those of inputs; inputs left out may be anything. Those of
+    constants are found unless they are all given too."""
+    constants = given if graph.constants.keys() <= given.keys() else constant_intervals(graph)
+    known = {name: constants[name] for name in graph.constants}
+    known |= {name: given.get(name, ANYTHING) for name in graph.inputs}
     for op in graph.ops:
         known[op.output] = _made(graph, op, known)
     return known
@@ -83,14 +90,15 @@ def _held(made: Interval, dtype: DType) -> Interval:
     return Interval(float(min(max(made.low, low), high)), float(min(max(made.high, low), high)))
 
 
-def first_excess(graph: Graph, inputs: Mapping[str, Interval]) -> Excess | None:
+def first_excess(graph: Graph, given: Mapping[str, Interval]) -> Excess | None:
     """The first integer tensor, in execution order, that is not proved exact; None where all are.
+    ``given`` is as in ``intervals_of``.
 
     A network's output may leave its type's range: it wraps around there, as integers do.
     """
     if not has_integers(graph):
         return None
-    known = intervals_of(graph, inputs)
+    known = intervals_of(graph, given)
     for op in graph.ops:
         for tensor, limits in _obligations(graph, op):
             if not known[tensor].within(*limits):
@@ -117,14 +125,19 @@ def _obligations(graph: Graph, op: Op) -> Iterator[tuple[str, Limits]]:
     yield op.output, (low, high)
 
 
-def licence(graph: Graph) -> Mapping[str, Interval] | None:
+def licence(
+    graph: Graph, constants: Mapping[str, Interval] | None = None
+) -> Mapping[str, Interval] | None:
     """For every integer and boolean input the range in which the graph is proved exact whatever its
     other inputs are, the same power of two for all as far as their types reach; None where no range
-    is."""
+    is. ``constants`` are their intervals where those are known."""
+    known = constants
+    if known is None:
+        known = constant_intervals(graph) if has_integers(graph) else {}
     wanted = {x: graph.types[x].dtype for x in graph.inputs if not graph.types[x].dtype.is_float}
     for bits in range(EXACT_LIMIT.bit_length() - 1, 0, -1):
         ranges = {x: _clipped(dtype, float(2**bits)) for x, dtype in wanted.items()}
-        if first_excess(graph, ranges) is None:
+        if first_excess(graph, {**known, **ranges}) is None:
             return ranges
         if not ranges:
             return None

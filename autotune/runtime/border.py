@@ -12,7 +12,14 @@ import numpy.typing as npt
 from autotune.errors import InputError
 from autotune.graph.graph import Array, Graph
 from autotune.graph.interval_rules import Interval
-from autotune.graph.intervals import Excess, first_excess, has_integers, interval_of, licence
+from autotune.graph.intervals import (
+    Excess,
+    constant_intervals,
+    first_excess,
+    has_integers,
+    interval_of,
+    licence,
+)
 from autotune.graph.tensor import EXACT_LIMIT, NUMPY, DType
 from autotune.runtime.inputs import checked_inputs
 
@@ -45,12 +52,18 @@ class Border:
         }
         self._whole = tuple(x for x, dtype in self._typed.items() if not dtype.is_float)
         self._plain = not self._typed and not has_integers(graph)
+        self._proved: Mapping[str, Interval] = {}
+
+    @cached_property
+    def _constants(self) -> Mapping[str, Interval]:
+        """What proofs need of them, found once: weights are the most of what there is to look at."""
+        return constant_intervals(self._graph) if has_integers(self._graph) else {}
 
     @cached_property
     def licence(self) -> Mapping[str, Interval] | None:
         """Range of every integer and boolean input in which all integers are exact, whatever the
         other inputs are; None where there is none."""
-        return licence(self._graph)
+        return licence(self._graph, self._constants)
 
     def enter(self, arrays: Given) -> dict[str, Array]:
         """The arrays as C-contiguous float32, one per input of the network.
@@ -97,9 +110,13 @@ class Border:
         ):
             return
         ranges |= {x: interval_of(value) for x, value in fed.items() if x not in ranges}
-        excess = first_excess(self._graph, ranges)
+        known = self._proved
+        if known and all(ranges[x].within(y.low, y.high) for x, y in known.items()):
+            return
+        excess = first_excess(self._graph, {**self._constants, **ranges})
         if excess is not None:
             raise self._inexact(excess, ranges)
+        self._proved = ranges
 
     def _inexact(self, excess: Excess, ranges: Mapping[str, Interval]) -> InputError:
         """Names the widest of the inputs that decide the tensor."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autotune.cost_model.version import FEATURE_VERSION
 from autotune.errors import AutotuneError, PlanError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.axes import Layout
@@ -116,19 +117,20 @@ def choices_of(plan: Plan, graph: Graph) -> tuple[Choice, ...]:
 
 
 def is_calibrated(store: Store, target: Target) -> bool:
-    """Whether there is a cost model of the target's hardware profile."""
-    return store.load_model(target.spec.profile_id) is not None
+    """Whether there is a cost model of the target's hardware profile that this version reads."""
+    return store.load_model(target.spec.profile_id, FEATURE_VERSION) is not None
 
 
 def open_model(store: Store, target: Target) -> CostModel:
-    """The newest cost model of the target's hardware profile.
+    """The newest cost model of the target's hardware profile, of those that this version reads.
 
-    Raises ``AutotuneError`` when the machine was never calibrated.
+    Raises ``AutotuneError`` when the machine was never calibrated, or by an older version only.
     """
     # XGBoost takes over a second to import: a session that runs by a plan does without
     from autotune.cost_model.hpm import CostModel
 
-    stored = store.load_model(target.spec.profile_id)
+    profile = target.spec.profile_id
+    stored = store.load_model(profile, FEATURE_VERSION) or store.load_model(profile)
     if stored is None:
         raise AutotuneError(
             f"no cost model for {target.name} (hardware profile {target.spec.profile_id}); "

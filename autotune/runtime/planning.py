@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from autotune.cost_model.features import FEATURE_VERSION
 from autotune.cost_model.hpm import CostModel
+from autotune.cost_model.version import FEATURE_VERSION
 from autotune.fusion.group import Group
 from autotune.fusion.partition import Partition
 from autotune.graph.graph import Graph

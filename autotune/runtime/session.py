@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 import numpy.typing as npt
 
+from autotune.cost_model.version import FEATURE_VERSION
 from autotune.errors import AutotuneError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
@@ -127,7 +128,7 @@ class Session:
         """Whether there is nothing to plan by, and need not be."""
         if not runs_by_rule(self.target) or not (store is None or isinstance(store, Path)):
             return False
-        return not may_hold_model(store, self.target.spec.profile_id)
+        return not may_hold_model(store, self.target.spec.profile_id, FEATURE_VERSION)
 
     def _opened(self, path: Path | None) -> Store:
         from autotune.store.store import Store  # a database, for planning and learning only

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from autotune.cost_model.features import FEATURE_VERSION
 from autotune.cost_model.hpm import CostModel
+from autotune.cost_model.version import FEATURE_VERSION
 from autotune.fusion.group import Group
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
@@ -104,8 +104,7 @@ def calibrate(
         store.add(records)
     heard("train", 0, 1)
     known = store.records(profile)
-    weights = [record.trust for record in known]
-    model = CostModel.fit(known, target.spec, seed=seed, weights=weights)
+    model = CostModel.fit(known, target.spec, seed=seed)
     store.save_model(profile, model.to_bytes(), model.metrics, FEATURE_VERSION)
     heard("train", 1, 1)
     return CalibrationResult(

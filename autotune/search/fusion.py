@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from autotune.cost_model.features import FEATURE_VERSION
 from autotune.cost_model.hpm import MIN_RECORDS, CostModel
+from autotune.cost_model.version import FEATURE_VERSION
 from autotune.errors import InputError, ScheduleError
 from autotune.fusion.candidates import greedy, unfused
 from autotune.fusion.partition import Partition
@@ -169,8 +169,7 @@ def _relearning(
         records = store.records(profile)
         if sum(record.outcome == "ok" for record in records) < MIN_RECORDS:
             return
-        weights = [record.trust for record in records]
-        costs.retrained(CostModel.fit(records, target.spec, seed=seed, weights=weights))
+        costs.retrained(CostModel.fit(records, target.spec, seed=seed))
         store.save_model(profile, costs.model.to_bytes(), costs.model.metrics, FEATURE_VERSION)
 
     return relearn

@@ -158,19 +158,17 @@ class Store:
             connection.execute(MODELS.insert(), row)
             connection.execute(delete(MODELS).where(ours, MODELS.c.id.not_in(kept)))
 
-    def load_model(self, profile_id: str) -> StoredModel | None:
-        """The newest model of a machine; None when there is none.
+    def load_model(self, profile_id: str, feature_version: int | None = None) -> StoredModel | None:
+        """The newest model of a machine, of those trained on these features where a version is
+        given; None when there is none.
 
         Raises ``StoreError`` when its bytes are not those that were saved.
         """
-        query = (
-            select(MODELS)
-            .where(MODELS.c.profile_id == profile_id)
-            .order_by(MODELS.c.id.desc())
-            .limit(1)
-        )
+        query = select(MODELS).where(MODELS.c.profile_id == profile_id)
+        if feature_version is not None:
+            query = query.where(MODELS.c.feature_version == feature_version)
         with self._database.read() as connection:
-            row = connection.execute(query).one_or_none()
+            row = connection.execute(query.order_by(MODELS.c.id.desc()).limit(1)).one_or_none()
         if row is None:
             return None
         try:

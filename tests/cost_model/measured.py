@@ -55,6 +55,7 @@ class Observation:
     cycles: int
     energy_fj: int
     dram_bytes: int
+    trust: float = 1.0
 
 
 def drawn(

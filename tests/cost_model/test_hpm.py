@@ -45,6 +45,15 @@ def test_a_group_costs_the_sum_of_its_nests_and_intervals_hold_it(model: CostMod
     assert model.predict(group, schedule) > 0
 
 
+def test_what_is_trusted_less_weighs_less_beside_the_weights_given() -> None:
+    told = [replace(r, trust=t) for r, t in zip(observations(7, 3), (1.0, 0.05, 0.05), strict=True)]
+    alone, weighted = dataset(told, SPEC), dataset(told, SPEC, [0.5, 1.0, 0.5])
+    trusted = {record.group_key: record.trust for record in told}
+    assert len(trusted) == len(alone) == 3
+    np.testing.assert_array_equal(alone.weight, [trusted[key] for key in alone.keys])
+    assert sorted(weighted.weight) == [0.025, 0.05, 0.5]
+
+
 def test_a_stored_model_predicts_the_same(model: CostModel) -> None:
     again = CostModel.from_bytes(model.to_bytes(), SPEC)
     _, nests, _ = drawn(np.random.default_rng(4))

@@ -11,6 +11,8 @@ import runtime_case as case
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autotune.cost_model.version import FEATURE_VERSION
+from autotune.errors import StoreError
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.op import OpKind as K
@@ -23,6 +25,8 @@ from autotune.runtime.profiler import Profiler
 from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.program_table import compile_table
 from autotune.runtime.session import Session
+from autotune.store.store import Store
+from autotune.targets.library import target
 from autotune.targets.native.executable import Executable
 from autotune.targets.native.loader import bind
 from drawn_graphs import graphs
@@ -107,6 +111,20 @@ def test_a_network_runs_on_this_machine_without_calibration(tmp_path: Path) -> N
         assert session.last_run.cycles > 0
     for name, value in evaluate(graph, feeds).items():
         np.testing.assert_allclose(got[name], value, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_a_model_of_other_features_is_none_where_a_network_runs_by_rule(
+    opened: bool, tmp_path: Path
+) -> None:
+    graph, path = case.network(), tmp_path / "store.db"
+    machine = target("cpu", 1)
+    with Store.open(path) as store:
+        store.save_model(machine.spec.profile_id, b"outdated", {}, FEATURE_VERSION - 1)
+        with Session(graph, machine, store if opened else path) as session:
+            assert session.run(feeds_of(graph))
+        with pytest.raises(StoreError):
+            Session(graph, machine, store, online=True)
 
 
 @pytest.mark.parametrize("threads", [1, 2])

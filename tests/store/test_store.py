@@ -108,6 +108,18 @@ def test_models_are_versioned_the_newest_is_loaded_and_old_ones_go(store: Store)
     assert [profile.models for profile in store.info().profiles] == [MODELS_KEPT, 1]
 
 
+def test_the_newest_model_of_the_features_asked_for_is_loaded(store: Store) -> None:
+    for version, blob in ((7, b"old"), (8, b"new"), (7, b"last")):
+        store.save_model("p", blob, {}, version)
+    found = [store.load_model("p", version) for version in (None, 7, 8, 9)]
+    assert [None if model is None else model.blob for model in found] == [
+        b"last",
+        b"last",
+        b"new",
+        None,
+    ]
+
+
 def test_a_damaged_model_is_refused_with_the_way_out(tmp_path: Path) -> None:
     with Store.open(tmp_path / "a.db") as store:
         store.save_model("p", b"model", {}, 1)

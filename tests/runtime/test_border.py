@@ -1,0 +1,62 @@
+"""What a border proves of whole numbers is proved once, and again only for ranges that are new."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autotune.errors import InputError
+from autotune.graph import intervals
+from autotune.graph.builder import GraphBuilder
+from autotune.graph.graph import Graph
+from autotune.graph.op import OpKind
+from autotune.graph.tensor import DType
+from autotune.runtime import border as border_module
+from autotune.runtime.border import Border
+
+DEPTH = 16
+LICENSED, EXACT = 2**17, 149_796
+
+
+def product() -> Graph:
+    """Sums of 16 whole numbers times 7: exact up to 2^24 / 112, of which 2^17 is licensed."""
+    b = GraphBuilder("product")
+    weight = b.constant(np.full((DEPTH, 2), 7, np.float32), dtype=DType.INT32)
+    x = b.input("x", (1, DEPTH), DType.INT32)
+    y = b.add(OpKind.MATMUL, x, weight)
+    b.mean(y, DType.INT32)
+    return b.build([y])
+
+
+def fed(largest: int) -> dict[str, np.ndarray]:
+    return {"x": np.full((1, DEPTH), largest, np.int32)}
+
+
+def test_constants_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    interval_of = intervals.interval_of
+
+    def counted(value: np.ndarray) -> intervals.Interval:
+        seen.append(value.size)
+        return interval_of(value)
+
+    monkeypatch.setattr(intervals, "interval_of", counted)
+    border = Border(product())
+    assert border.licence is not None and border.licence["x"].high == LICENSED
+    for largest in (1, EXACT, EXACT - 1):
+        border.enter(fed(largest))
+    assert seen == [2 * DEPTH]
+
+
+def test_ranges_within_those_last_proved_need_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    border = Border(product())
+    border.enter(fed(EXACT))
+    first_excess = border_module.first_excess
+    monkeypatch.setattr(border_module, "first_excess", None)  # calling it would raise
+    border.enter(fed(EXACT))
+    with pytest.raises(TypeError):
+        border.enter(fed(-EXACT))
+    monkeypatch.setattr(border_module, "first_excess", first_excess)
+    border.enter(fed(-EXACT))
+    with pytest.raises(InputError, match=r"feed -131072 to 131072"):
+        border.enter(fed(EXACT + 4))
