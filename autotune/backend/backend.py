@@ -13,6 +13,7 @@ from onnx.backend.base import Backend, BackendRep
 from autotune.api import as_target
 from autotune.backend.network import Programs
 from autotune.errors import InputError, ModelError
+from autotune.graph.onnx_model import check_operators
 from autotune.runtime.versions import Line, Versions
 from autotune.targets.protocol import Target
 
@@ -33,6 +34,7 @@ class Prepared(BackendRep):  # type: ignore[misc]  # onnx has no types
         )
         self.inputs = self._versions.inputs
         self.outputs = tuple(v.name for v in model.graph.output)
+        check_operators(model)
         self._versions.prepare()
 
     @property
@@ -41,13 +43,14 @@ class Prepared(BackendRep):  # type: ignore[misc]  # onnx has no types
         held = self._versions.held
         return bool(held) and isinstance(held[-1], Line) and held[-1].programs is None
 
-    def run(self, inputs: Any, **_: Any) -> tuple[Any, ...]:
+    def run(self, inputs: Any, **options: Any) -> tuple[Any, ...]:
         """The outputs in the model's order, for inputs in its order, by name, or a single array.
         A sequence is a list of arrays, an optional may be None.
 
         Raises ``InputError`` for inputs that do not fit, ``ModelError`` for a model that can not be
         prepared with them.
         """
+        _check_options(options)
         made = self._versions.run(self._named(inputs))
         return tuple(made[name] for name in self.outputs)
 
@@ -67,14 +70,23 @@ def _value(given: Any) -> Any:
     return [_value(x) for x in given] if isinstance(given, list | tuple) else np.asarray(given)
 
 
+def _check_options(given: Mapping[str, Any], *known: str) -> None:
+    if given:
+        taken = f"known are {list(known)}" if known else "there are none"
+        raise InputError(f"no option {next(iter(given))!r}; {taken}")
+
+
 class AutotuneBackend(Backend):  # type: ignore[misc]  # onnx has no types
     """Runs ONNX models on an emulated accelerator."""
 
     @classmethod
-    def is_compatible(cls, model: onnx.ModelProto, device: str = "CPU", **_: Any) -> bool:
-        """Whether the model can be prepared."""
+    def is_compatible(cls, model: onnx.ModelProto, device: str = "CPU", **options: Any) -> bool:
+        """Whether the model can be prepared for a device; where its dimensions are open, whether its
+        operators are known."""
+        if not cls.supports_device(device):
+            return False
         try:
-            cls.prepare(model, device)
+            cls.prepare(model, device, **options)
         except ModelError:
             return False
         return True
@@ -90,12 +102,19 @@ class AutotuneBackend(Backend):  # type: ignore[misc]  # onnx has no types
         model: onnx.ModelProto,
         device: str = "CPU",
         target: Target | str = DEFAULT_TARGET,
-        **_: Any,
+        **options: Any,
     ) -> Prepared:
         """Compile a model for a target: an open one, a shipped name or a spec file.
 
-        Raises ``ModelError`` naming the node, the operator and the way out.
+        Raises ``ModelError`` naming the node, the operator and the way out, ``InputError`` for a
+        device or an option that there is none of.
         """
+        _check_options(options, "target")
+        if not cls.supports_device(device):
+            raise InputError(
+                f"device {device!r} is not supported; targets are emulated on 'CPU', and this machine "
+                "is one of them (target='cpu')"
+            )
         own = onnx.ModelProto()
         own.CopyFrom(model)
         return Prepared(own, as_target(target))

@@ -35,13 +35,13 @@ def modernised(model: onnx.ModelProto, apart: CutModel | None) -> Form:
     gives up.
     """
     old = 0 < opset_of(model) < OLDEST_OPSET
-    if not old and not _functions(model):
+    if not old and not functions_of(model):
         return Form(apart, ())
     if apart is not None:
         restore(model, apart)
     if old:
         _convert(model)
-    names = tuple(sorted({node.op_type for node in _functions(model)}))
+    names = tuple(sorted({node.op_type for node in functions_of(model)}))
     if names:
         _expand(model, names)
     return Form(None, names)
@@ -76,12 +76,12 @@ def _convert(model: onnx.ModelProto) -> None:
 
 def _expand(model: onnx.ModelProto, names: tuple[str, ...]) -> None:
     """Replace functions by their bodies, and the functions in these by theirs."""
-    for node in _functions(model):
+    for node in functions_of(model):
         _spell_out_defaults(node, _schema(node, model))
     kept = [("", name) for name in sorted(_KNOWN)]
     try:
         typed = onnx.shape_inference.infer_shapes(model)  # some bodies depend on element types
-        expanded = inliner.inline_selected_functions(
+        expanded = inliner.inline_selectedfunctions_of(
             typed, kept, exclude=True, inline_schema_functions=True
         )
     except (RuntimeError, ValueError, onnx.shape_inference.InferenceError) as error:
@@ -102,7 +102,7 @@ def _spell_out_defaults(node: onnx.NodeProto, schema: onnx.defs.OpSchema | None)
             node.attribute.append(attribute.default_value)
 
 
-def _functions(model: onnx.ModelProto) -> list[onnx.NodeProto]:
+def functions_of(model: onnx.ModelProto) -> list[onnx.NodeProto]:
     """The nodes that are unknown and defined by others."""
     own = {(function.domain, function.name) for function in model.functions}
     unknown = [node for node in model.graph.node if not is_known(node)]

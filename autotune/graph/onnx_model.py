@@ -11,7 +11,15 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # has no stubs
 
 from autotune.errors import ModelError
-from autotune.graph.onnx_forms import DEFAULT_DOMAINS, Form, is_known, opset_of
+from autotune.graph.control_flow import is_control
+from autotune.graph.onnx_forms import (
+    DEFAULT_DOMAINS,
+    OLDEST_OPSET,
+    Form,
+    functions_of,
+    is_known,
+    opset_of,
+)
 from autotune.graph.onnx_ops.scope import Node
 from autotune.graph.onnx_weights import SMALL_BYTES, CutModel, CutTensor, cut
 from autotune.graph.ordering import Circle, running_order
@@ -93,6 +101,18 @@ def checked_nodes(
     _check_tensors(model, bind)
     check_valid(model if apart is None else apart.checkable(model, order))
     return [nodes[index] for index in order]
+
+
+def check_operators(model: onnx.ModelProto) -> None:
+    """Refuse operators that are unknown whatever extents open dimensions have. Raises
+    ``ModelError``."""
+    opset = opset_of(model)
+    if opset < OLDEST_OPSET:
+        return  # converted first, for which extents are needed
+    defined = {(proto.domain, proto.op_type) for proto in functions_of(model)}
+    for index, proto in enumerate(model.graph.node):
+        if not is_control(proto) and (proto.domain, proto.op_type) not in defined:
+            _check_supported(_node(proto, index, opset, Form(None, ()), {}), proto)
 
 
 def check_valid(model: onnx.ModelProto) -> None:

@@ -148,3 +148,79 @@ def test_tiny_floats_are_rounded_where_they_leave_and_not_read_before() -> None:
         backend.prepare(model)
     (made,) = backend.run_node(narrow, [x])
     assert made.astype(np.float32).tolist() == [0.3125, 448.0, -0.009765625]
+
+
+def opened(operator: str, shape: list[int | str]) -> onnx.ModelProto:
+    """One operator over an input of this shape."""
+    graph = helper.make_graph(
+        [helper.make_node(operator, ["x"], ["y"])],
+        "opened",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, shape)],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+
+
+@pytest.mark.parametrize("shape", [["n", 4], [3, 4]])
+def test_an_unknown_operator_is_incompatible_whether_dimensions_are_open_or_not(
+    shape: list[int | str],
+) -> None:
+    assert not backend.is_compatible(opened("StringSplit", shape))
+    with pytest.raises(ModelError, match="operator StringSplit is not supported"):
+        backend.prepare(opened("StringSplit", shape))
+    assert backend.is_compatible(opened("Relu", shape))
+    assert backend.is_compatible(opened("Mish", shape)), "a function of others"
+
+
+def test_options_devices_and_inputs_that_there_are_none_of_are_refused_by_name() -> None:
+    model, x = opened("Relu", [3]), np.ones(3, np.float32)
+    with pytest.raises(InputError, match=r"no option 'targt'; known are \['target'\]"):
+        backend.prepare(model, targt="server")
+    with pytest.raises(InputError, match="device 'CUDA' is not supported"):
+        backend.prepare(model, "CUDA")
+    assert not backend.is_compatible(model, "CUDA")
+    with pytest.raises(InputError, match="no option 'fast'"):
+        backend.prepare(model).run(x, fast=True)
+    with pytest.raises(InputError, match="no input 'typo'"):
+        backend.prepare(model).run({"x": x, "typo": x})
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        (np.float32([2.7, 3.2]), "'s' is float32, expected int64"),
+        (np.int64([4, 2, 3]), r"'s' has shape \[3\], expected \[2\]"),
+    ],
+)
+def test_an_input_whose_value_decides_shapes_is_checked_as_others_are(
+    shape: np.ndarray, message: str
+) -> None:
+    feeds = {"x": np.ones((1, 3), np.float32), "s": np.int64([2, 3])}
+    model, _ = typed(helper.make_node("Expand", ["x", "s"], ["y"]), feeds)
+    prepared = backend.prepare(model)
+    assert prepared.run(feeds)[0].shape == (2, 3)
+    with pytest.raises(InputError, match=message):
+        prepared.run({**feeds, "s": shape})
+
+
+def test_data_of_an_open_dimension_decides_no_shape() -> None:
+    """As many elements as are fed count, not those of the declared extents alone."""
+    nodes = [
+        helper.make_node("Cast", ["x"], ["c"], to=onnx.TensorProto.INT64),
+        helper.make_node("Expand", ["w", "c"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "large",
+        [
+            helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n"]),
+            helper.make_tensor_value_info("w", onnx.TensorProto.FLOAT, [1]),
+        ],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["k", "l"])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    w = np.ones(1, np.float32)
+    (made,) = backend.prepare(model).run({"x": np.float32([2, 3]), "w": w})
+    assert made.shape == (2, 3)
+    with pytest.raises(ModelError, match="only known at run time"):
+        backend.prepare(model).run({"x": np.ones(5000, np.float32), "w": w})
