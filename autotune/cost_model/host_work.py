@@ -227,9 +227,7 @@ def _dims(stage: Stage) -> frozenset[int]:
 def _padded(nest: Nest, buffer: Buffer) -> bool:
     """Whether a tile somewhere reaches outside of the tensor, so that it has to be filled up."""
     for axis, extent in zip(buffer.footprint, nest.types[buffer.tensor].shape, strict=True):
-        trips = 1 if axis.dim is None else nest.root_shape[axis.dim]
-        reach = -(-(axis.scale * (trips - 1) + axis.window) // axis.per)
-        if axis.offset < 0 or axis.offset + reach > extent:
+        if axis.offset < 0 or axis.offset + axis.size(nest.root_shape) > extent:
             return True
     return False
 

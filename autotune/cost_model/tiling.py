@@ -125,7 +125,7 @@ class Tiling:
         if axis.dim is None:
             return axis.window
         size: Ints = sizes.get(axis.dim, self.size[axis.dim])
-        return -(-(axis.scale * (size - 1) + axis.window) // axis.per)
+        return axis.extent(size)
 
     def inside(self, axis: AxisMap, extent: int, tiles: Tiles) -> Floats | float:
         """Mean elements of an axis that lie inside the tensor, for each kind of tile: what DMA
@@ -136,15 +136,14 @@ class Tiling:
         whole = self._inside_full(axis, extent, size, full)
         if axis.dim not in tiles.rest:
             return whole
-        start = axis.scale * full * size // axis.per + axis.offset
-        end = start + (axis.scale * (self.rest[axis.dim] - 1) + axis.window) // axis.per
+        start = axis.start(full * size) + axis.offset
+        end = start + axis.extent(self.rest[axis.dim])
         last = np.maximum(np.minimum(end, extent) - np.maximum(start, 0), 0)
         return np.where(tiles.rest[axis.dim], last, whole)
 
     def _inside_full(self, axis: AxisMap, extent: int, size: Ints, full: Ints) -> Floats:
         """A sum over the few tiles that reach over an edge; the others are whole."""
-        span = (axis.scale * (size - 1) + axis.window) // axis.per
-        step = axis.scale * size // axis.per
+        span, step = axis.extent(size), axis.start(size)
         lost = np.zeros(self.n, dtype=np.int64)
         reach = -axis.offset
         tile = 0

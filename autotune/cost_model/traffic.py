@@ -103,7 +103,7 @@ def _grain(tiling: Tiling, axis: AxisMap) -> Ints | int:
     dim, offset = axis.dim, axis.offset
     if dim is None:
         return max(offset, 0)
-    steps = np.where(tiling.parts[dim] > 1, axis.scale * tiling.size[dim] // axis.per, 0)
+    steps = np.where(tiling.parts[dim] > 1, axis.start(tiling.size[dim]), 0)
     grain: Ints = np.gcd(steps, abs(offset))
     return np.where(tiling.parts[dim] > 1, grain, max(offset, 0))
 
@@ -149,7 +149,7 @@ def _miss_rounds(
             deeper = tiling.parts[dim] > 1
             advance, depth = np.where(deeper, step, advance), np.where(deeper, 99, depth)
         elif axis.dim is not None:
-            step = axes[position].pitch_bytes * (axis.scale * tiling.size[axis.dim] // axis.per)
+            step = axes[position].pitch_bytes * axis.start(tiling.size[axis.dim])
             deeper = tiling.position[axis.dim] > depth
             advance = np.where(deeper, step, advance)
             depth = np.where(deeper, tiling.position[axis.dim], depth)

@@ -10,11 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never, overload
 
 from autotune.graph.op import Family, Op
 from autotune.graph.tensor import TensorType
 from autotune.graph.winograd import KERNEL, TILE
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +37,19 @@ class AxisMap:
     window: int
     per: int = 1
 
+    @overload
+    def extent(self, size: int) -> int: ...
+
+    @overload
+    def extent(self, size: Ints) -> Ints: ...
+
+    def extent(self, size: int | Ints) -> int | Ints:
+        """Elements for tiles of ``size`` along ``dim``, whatever that is where the map is fixed."""
+        return -(-(self.scale * (size - 1) + self.window) // self.per)
+
     def size(self, tile: tuple[int, ...]) -> int:
         """Elements for a root tile of the given sizes."""
-        if self.dim is None:
-            return self.window
-        return -(-(self.scale * (tile[self.dim] - 1) + self.window) // self.per)
+        return self.window if self.dim is None else self.extent(tile[self.dim])
 
     def windowed(self, stride: int, pad: int, reach: int) -> AxisMap:
         """What a sliding window of ``reach`` elements needs below this map."""
@@ -47,7 +61,13 @@ class AxisMap:
             self.per,
         )
 
-    def start(self, first: int) -> int:
+    @overload
+    def start(self, first: int) -> int: ...
+
+    @overload
+    def start(self, first: Ints) -> Ints: ...
+
+    def start(self, first: int | Ints) -> int | Ints:
         """Where the interval of a root tile that begins at ``first`` begins, the offset left out."""
         return self.scale * first // self.per
 

@@ -65,9 +65,7 @@ def axis_origin(axis: AxisMap, segments: Segments) -> Origin:
 
 def axis_size(axis: AxisMap, segments: Segments) -> int:
     """Elements of a dimension's interval for the current tile."""
-    if axis.dim is None:
-        return axis.window
-    return -(-(axis.scale * (segments[axis.dim].size - 1) + axis.window) // axis.per)
+    return axis.window if axis.dim is None else axis.extent(segments[axis.dim].size)
 
 
 def origin_of(footprint: Footprint, segments: Segments) -> tuple[Origin, ...]:

@@ -31,7 +31,7 @@ def scratchpad_elements(nest: Nest, table: ScheduleTable) -> Ints:
             elif axis.dim is None:
                 size *= axis.window
             else:
-                size *= -(-(axis.scale * (table.tile[:, axis.dim] - 1) + axis.window) // axis.per)
+                size *= axis.extent(table.tile[:, axis.dim])
         total += size * np.where(refilled, table.buffers, 1)
     return total
 
@@ -44,8 +44,10 @@ def kept_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
     for index in made:
         size = np.ones(len(table), dtype=np.int64)
         for axis in nest.buffers[index].footprint:
-            extent = 1 if axis.dim is None else table.tile[:, axis.dim]
-            size = size * -(-(axis.scale * (extent - 1) + axis.window) // axis.per)
+            if axis.dim is None:
+                size *= axis.window
+            else:
+                size *= axis.extent(table.tile[:, axis.dim])
         total += size
     return total
 
@@ -71,7 +73,7 @@ def _read_of_tile(
     for axis in reversed(footprint):
         size: Ints | int = axis.window
         if axis.dim is not None:
-            size = axis.scale * (table.tile[:, axis.dim] - 1) + axis.window
+            size = axis.extent(table.tile[:, axis.dim])
         elements *= size
         pieces *= np.where(dense, 1, size)
         if axis.dim is not None:

@@ -52,9 +52,7 @@ class _Grid:
         return self.along(len(self.nest.tileable) + contraction)
 
     def _size(self, axis: AxisMap) -> Ints | int:
-        if axis.dim is None:
-            return axis.window
-        return -(-(axis.scale * (self.tile(axis.dim) - 1) + axis.window) // axis.per)
+        return axis.window if axis.dim is None else axis.extent(self.tile(axis.dim))
 
     def needs(self) -> tuple[Ints, Ints]:
         """Scratchpad elements of every combination with single and with double buffers;

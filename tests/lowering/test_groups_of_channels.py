@@ -13,13 +13,16 @@ from autotune import api
 from autotune.errors import ScheduleError
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
+from autotune.fusion.nest import Rejection
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.op import OpKind as K
 from autotune.isa.table import Opcode
 from autotune.lowering.lower import lower
+from autotune.schedule.counts import read_elements
 from autotune.schedule.rule import default_schedule
 from autotune.schedule.schedule import NestSchedule, Schedule
+from autotune.schedule.table import ScheduleTable
 from autotune.search.legality import legal_nests
 from drawn_graphs import schedules
 
@@ -47,6 +50,23 @@ def grouped(groups: int, taken: int, made: int, around: bool = True) -> Graph:
 
 def whole(graph: Graph) -> Group:
     return Group.from_graph(graph, [op.name for op in graph.ops])
+
+
+def test_a_tile_reads_the_inputs_of_its_groups_alone() -> None:
+    """A 1×1 convolution of 3 groups, in one tile and in three: tensors, each a dense piece, are read
+    once, where a piece costs as much as 16 elements."""
+    b = GraphBuilder("grouped")
+    x = b.input("x", (1, 4, 4, 12))
+    weight = b.constant(np.ones((1, 1, 4, 24), np.float32))
+    window = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1)}
+    graph = b.build([b.add(K.CONV, x, weight, group=3, channels_last=1, **window)])
+    nests = analyse(whole(graph))
+    assert not isinstance(nests, Rejection)
+    parts = [NestSchedule((1, 4, 4, n), (0, 1, 2, 3), (4,), buffers=1) for n in (24, 8)]
+    read = read_elements(nests[0], ScheduleTable.of(nests[0], parts))
+    tensors = 16 * 12 + 4 * 24 + 16 * 24
+    pieces = [3, 3 * (16 + 4 + 16)]
+    assert read.tolist() == [tensors + 16 * count for count in pieces]
 
 
 @pytest.mark.parametrize(("taken", "made"), [(3, 3), (4, 2), (2, 4), (2, 3), (1, 2)])
