@@ -7,12 +7,13 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 from autotune.errors import InputError
 from autotune.graph.graph import Array, Graph
-from autotune.graph.tensor import NUMPY, TensorType
+from autotune.graph.tensor import NUMPY, DType, TensorType
 
 RTOL, ATOL = 1e-3, 1e-5
 
@@ -60,20 +61,28 @@ def _shipped(graph: Graph) -> tuple[dict[str, Array], dict[str, Array]] | None:
 
 
 def save(path: Path, outputs: dict[str, Array]) -> None:
-    """Write the outputs as NPZ, whole or not at all."""
+    """Write the outputs as NPZ, whole or not at all; of element types that NumPy has not, as float32,
+    which an input of such a type takes again."""
     part = path.with_name(f".{path.name}.part.npz")
-    np.savez(part, allow_pickle=False, **outputs)
+    np.savez(part, allow_pickle=False, **{x: _storable(y) for x, y in outputs.items()})
     part.replace(path)
 
 
-def compare(
-    graph: Graph, feeds: dict[str, Array], outputs: dict[str, Array]
-) -> dict[str, tuple[float, bool]]:
-    """Per output: largest difference from the reference, and whether it is within tolerance; for a
-    light network on its shipped inputs, the same against the shipped outputs."""
-    from autotune.graph.reference import evaluate
+def _storable(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return value if value.dtype.isbuiltin == 1 else np.asarray(value.astype(np.float32))
 
-    wanted = dict(evaluate(graph, feeds))
+
+def compare(
+    graph: Graph, feeds: dict[str, Array], outputs: dict[str, npt.NDArray[Any]]
+) -> dict[str, tuple[float, bool]]:
+    """Per output: largest difference from the reference, which enters and leaves as the run does, and
+    whether it is within tolerance; for a light network on its shipped inputs, the same against the
+    shipped outputs."""
+    from autotune.graph.reference import evaluate
+    from autotune.runtime.border import Border
+
+    border = Border(graph)
+    wanted = border.leave(evaluate(graph, border.enter(feeds)))
     shipped = _shipped(graph)
     if shipped is not None and all(np.array_equal(feeds[x], v) for x, v in shipped[0].items()):
         wanted |= {f"{name} (shipped)": value for name, value in shipped[1].items()}
@@ -83,7 +92,21 @@ def compare(
     }
 
 
-def _difference(output: Array, wanted: Array) -> tuple[float, bool]:
-    given = output.reshape(wanted.shape)
-    close = bool(np.allclose(given, wanted, rtol=RTOL, atol=ATOL))
-    return float(np.abs(given - wanted).max()), close
+def _difference(output: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> tuple[float, bool]:
+    """In float64, which tells integers and booleans apart as they are. Narrow floats may be one step
+    further apart than others: close numbers may round to neighbours."""
+    given = np.asarray(output.reshape(wanted.shape), np.float64)
+    exact = np.asarray(wanted, np.float64)
+    close = bool(np.allclose(given, exact, RTOL + _step(wanted.dtype), ATOL, equal_nan=True))
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(given - exact)
+    same = (given == exact) | (np.isnan(given) & np.isnan(exact))
+    return float(np.where(same, 0.0, apart).max()), close
+
+
+def _step(dtype: np.dtype[Any]) -> float:
+    """From 1 to the next number of a float narrower than float32."""
+    named = {NUMPY[kind]: kind for kind in DType}.get(dtype, DType.FLOAT32)
+    if not named.is_float or named is DType.FLOAT32:
+        return 0.0
+    return float(ml_dtypes.finfo(dtype).eps)

@@ -21,7 +21,7 @@ from autotune.graph.intervals import (
     licence,
 )
 from autotune.graph.tensor import EXACT_LIMIT, NUMPY, DType
-from autotune.runtime.inputs import checked_inputs
+from autotune.runtime.inputs import checked_inputs, of_type
 
 Given = Mapping[str, npt.NDArray[np.generic]]
 
@@ -75,7 +75,7 @@ class Border:
         given = {x: np.asarray(value) for x, value in arrays.items()}
         for name in self._typed:
             if name in given:
-                given[name] = self._widened(name, given[name])
+                given[name] = self._widened(name, of_type(given[name], self._typed[name]))
         fed = checked_inputs(self._graph, cast(Given, given))
         self._check_exact(fed)
         return fed

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from autotune.errors import InputError
 from autotune.graph.graph import Array, Graph
+from autotune.graph.tensor import NUMPY, DType
 
 FLOAT32 = np.dtype(np.float32)
 
@@ -23,6 +24,22 @@ def checked_inputs(graph: Graph, arrays: Mapping[str, npt.NDArray[np.generic]]) 
         raise _misnamed(graph, arrays)
     types = graph.types
     return {name: _checked(graph, name, arrays[name], types[name].shape) for name in graph.inputs}
+
+
+def of_type(value: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
+    """The array as one of ``dtype``, where that is a type that NumPy itself has not and the array is
+    what becomes of it in a file: raw bytes, or float32 that holds nothing else."""
+    kind = NUMPY[dtype]
+    if kind.isbuiltin == 1 or value.dtype == kind:
+        return value
+    if value.dtype.type is np.void and value.dtype.itemsize == kind.itemsize:
+        return value.view(kind)
+    if value.dtype == FLOAT32:
+        with np.errstate(all="ignore"):
+            narrow = value.astype(kind)
+            held = np.array_equal(narrow.astype(np.float32), value, equal_nan=True)
+        return narrow if held else value
+    return value
 
 
 def _misnamed(graph: Graph, arrays: Mapping[str, npt.NDArray[np.generic]]) -> InputError:

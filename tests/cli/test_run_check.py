@@ -10,7 +10,15 @@ import pytest
 from plan_case import write_plan
 
 from autotune.cli.main import main
+from autotune.cli.run_arrays import compare, read_inputs, save
+from autotune.errors import InputError
+from autotune.graph.builder import GraphBuilder
+from autotune.graph.graph import Graph
+from autotune.graph.op import OpKind
+from autotune.graph.reference import evaluate
+from autotune.graph.tensor import NUMPY, DType
 from autotune.lowering import synchronise
+from autotune.runtime.border import Border
 
 
 def ran(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[object, str, str]:
@@ -50,8 +58,6 @@ def test_races_are_listed_and_fail_the_check_though_the_numbers_are_right(
 
 def test_inputs_drawn_for_a_network_have_its_element_types() -> None:
     from autotune.cli.run_arrays import default_inputs
-    from autotune.graph.builder import GraphBuilder
-    from autotune.graph.tensor import NUMPY, DType
 
     builder = GraphBuilder("typed")
     for dtype in DType:
@@ -61,3 +67,67 @@ def test_inputs_drawn_for_a_network_have_its_element_types() -> None:
         assert drawn[dtype.value].dtype == NUMPY[dtype]
         if not dtype.is_float:
             assert set(np.unique(drawn[dtype.value].astype(int))) <= {0, 1}
+
+
+def doubled(dtype: DType) -> Graph:
+    """z = x + x."""
+    builder = GraphBuilder("doubled")
+    x = builder.input("x", (3,), dtype)
+    builder.mean(builder.add(OpKind.ADD, x, x, output="z"), dtype)
+    return builder.build(["z"])
+
+
+NARROW = [DType.BFLOAT16, DType.FLOAT16, DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2, DType.INT8]
+NARROW += [DType.INT4, DType.UINT8]
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_a_run_that_is_right_passes_the_check_in_its_narrow_type(dtype: DType) -> None:
+    graph = doubled(dtype)
+    x = np.float32([1.1, 3, 7]) if dtype.is_float else np.int64([1, 3, dtype.limits[1]])
+    feeds = {"x": x.astype(NUMPY[dtype])}
+    border = Border(graph)
+    outputs = border.leave(evaluate(graph, border.enter(feeds)))
+    assert compare(graph, feeds, outputs) == {"z": (0.0, True)}
+    outputs["z"] = (outputs["z"].astype(np.float32) * 1.5 + 1).astype(NUMPY[dtype])
+    assert not compare(graph, feeds, outputs)["z"][1]
+
+
+def test_of_a_narrow_float_the_neighbour_passes_the_check_and_the_next_but_one_does_not() -> None:
+    graph = doubled(DType.BFLOAT16)
+    one = np.ones(3, NUMPY[DType.BFLOAT16])
+    for steps, passes in ((0, True), (1, True), (2, False)):
+        near = (np.float32(2) * (1 + steps * np.float32(2) ** -7)).astype(one.dtype)
+        found = compare(graph, {"x": one}, {"z": np.broadcast_to(near, 3)})
+        assert found == {"z": (steps * 2.0**-6, passes)}
+
+
+def test_truth_values_and_equal_infinities_are_compared() -> None:
+    builder = GraphBuilder("less")
+    x, y = builder.input("x", (2,)), builder.input("y", (2,))
+    builder.mean(builder.add(OpKind.LESS, x, y, output="z"), DType.BOOL)
+    builder.add(OpKind.ADD, x, y, output="s")
+    graph = builder.build(["z", "s"])
+    feeds = {"x": np.float32([1, np.inf]), "y": np.float32([2, 1])}
+    outputs = {"z": np.array([True, True]), "s": np.float32([3, np.inf])}
+    assert compare(graph, feeds, outputs) == {"z": (1.0, False), "s": (0.0, True)}
+
+
+@pytest.mark.parametrize("dtype", [*DType])
+def test_outputs_of_every_type_are_saved_so_that_they_can_be_fed_again(
+    dtype: DType, tmp_path: Path
+) -> None:
+    value = np.asarray([0, 1, 1]).astype(NUMPY[dtype])
+    save(tmp_path / "o.npz", {"x": value})
+    graph = doubled(dtype)
+    fed = Border(graph).enter(read_inputs(tmp_path / "o.npz"))
+    np.testing.assert_array_equal(fed["x"], value.astype(np.float32))
+
+
+def test_raw_bytes_of_a_file_are_of_the_inputs_type_and_wide_numbers_are_not() -> None:
+    border = Border(doubled(DType.BFLOAT16))
+    value = np.asarray([0.5, 3, -2]).astype(NUMPY[DType.BFLOAT16])
+    fed = border.enter({"x": value.view("V2")})
+    np.testing.assert_array_equal(fed["x"], value.astype(np.float32))
+    with pytest.raises(InputError, match=r"'x' is float32, expected bfloat16"):
+        border.enter({"x": np.float32([0.1, 0, 0])})
