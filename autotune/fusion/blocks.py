@@ -4,29 +4,44 @@ whose intermediates stay in cache (search/by_rule.py).
 A softmax joins the product that makes its rows, and the product of its result: scores of a few rows
 of a head at a time never leave the cache. Transposes of these products' operands and result join as
 views, that a product reads or writes in place.
+
+A depthwise convolution joins the product of its operand and the one of its result, where what lies
+between them is too large to stay in cache. The first writes into the padded tile at once, that would
+else be copied; the second reads the tile while it is near
+(docs/decisions/0020-blocks.md has the measurements).
 """
 
 from __future__ import annotations
 
+import math
+
 from autotune.fusion.candidates import Fits
+from autotune.fusion.footprint import is_depthwise
+from autotune.fusion.nest import EPILOGUE_FNS
 from autotune.fusion.partition import Partition
 from autotune.fusion.quotient import Quotient
 from autotune.graph.graph import Graph
 from autotune.graph.op import Family, Op
 
+FAR_ELEMENTS = 256 * 1024
+"""A tensor of this size is not in a second-level cache any more when it is read (1 MiB)."""
+
 
 def with_blocks(partition: Partition, fits: Fits) -> Partition:
-    """The partition with every softmax in a block, as far as joint groups ``fits``."""
+    """The partition with every softmax and depthwise convolution in a block, as far as joint groups
+    ``fits``."""
     graph = partition.graph
     quotient = Quotient(graph, partition.groups)
     for op in graph.ops:
         if op.family is Family.SOFTMAX:
             _Block(graph, quotient, fits).around(op)
+        elif op.family is Family.CONV and is_depthwise(op, graph.types):
+            _Block(graph, quotient, fits).between(op)
     return Partition(graph, quotient.groups())
 
 
 class _Block:
-    """Joins what belongs to one softmax."""
+    """Joins what belongs to one softmax or depthwise convolution."""
 
     def __init__(self, graph: Graph, quotient: Quotient, fits: Fits) -> None:
         self._graph, self._quotient, self._fits = graph, quotient, fits
@@ -40,10 +55,39 @@ class _Block:
         user = self._only_reader(softmax)
         if user is not None and user.family is Family.MATMUL:
             self._join(softmax, user)
-        group = self._quotient.names(self._quotient.home(softmax.name))
-        for product in (self._ops[name] for name in group):
+        for product in self._members(softmax):
             if product.family is Family.MATMUL:
                 self._turn(product)
+
+    def between(self, depthwise: Op) -> None:
+        """The products before and behind it, element-wise operators at their ends included."""
+        maker = self._graph.producer.get(depthwise.inputs[0])
+        if maker is not None and self._is_far(maker) and self._leaves_a_product(maker):
+            self._join(maker, depthwise)
+        last = self._members(depthwise)[-1]
+        user = self._only_reader(last)
+        if user is not None and self._is_far(last) and self._is_product(user):
+            self._join(last, user)
+
+    def _leaves_a_product(self, op: Op) -> bool:
+        """Whether an operator's result comes out of a product's accumulator, in a group without a
+        depthwise convolution, whose window would make the next one's tiles overlap twice."""
+        if op.kind in EPILOGUE_FNS:
+            op = self._graph.producer.get(op.inputs[0], op)
+        convolutions = (x for x in self._members(op) if x.family is Family.CONV)
+        return self._is_product(op) and all(map(self._is_product, convolutions))
+
+    def _is_product(self, op: Op) -> bool:
+        if op.family is Family.CONV:
+            return not is_depthwise(op, self._graph.types)
+        return op.family is Family.MATMUL
+
+    def _members(self, op: Op) -> list[Op]:
+        """The operators of an operator's group."""
+        return [self._ops[name] for name in self._quotient.names(self._quotient.home(op.name))]
+
+    def _is_far(self, op: Op) -> bool:
+        return math.prod(self._graph.shape(op.output)) >= FAR_ELEMENTS
 
     def _turn(self, product: Op) -> None:
         for x in dict.fromkeys(product.inputs):
@@ -55,8 +99,7 @@ class _Block:
             self._join(product, user)
 
     def _has_product(self, op: Op) -> bool:
-        names = self._quotient.names(self._quotient.home(op.name))
-        return any(self._ops[name].family is Family.MATMUL for name in names)
+        return any(member.family is Family.MATMUL for member in self._members(op))
 
     def _only_reader(self, op: Op) -> Op | None:
         readers = self._graph.consumers[op.output]

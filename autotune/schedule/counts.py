@@ -37,11 +37,36 @@ def scratchpad_elements(nest: Nest, table: ScheduleTable) -> Ints:
 
 
 def kept_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
-    """Elements that contractions make for other stages of a tile, for every row."""
+    """Elements that contractions make for other stages of a tile, for every row. Not those that
+    tiles have in common: to cut them smaller is to make more of them again."""
     stored = {stage.result for stage in nest.stages if stage.output in nest.stores}
-    made = {stage.result for stage in nest.stages if stage.contraction is not None} - stored
+    made = {
+        stage.result
+        for stage in nest.stages
+        if stage.contraction is not None and not _overlaps(stage.footprint)
+    }
+    return _tile_elements(nest, table, made - stored)
+
+
+def passed_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Elements that other operators make for the contractions of a tile, for every row."""
+    maker = {stage.output: stage for stage in nest.stages if not stage.view}
+    read = [x for stage in nest.stages if stage.contraction is not None for x in stage.op.inputs]
+    passed = {maker[x].result for x in read if x in maker and maker[x].contraction is None} - {
+        stage.result for stage in nest.stages if stage.contraction is not None
+    }
+    return _tile_elements(nest, table, passed)
+
+
+def _overlaps(footprint: Footprint) -> bool:
+    """Whether tiles side by side have elements in common."""
+    return any(axis.dim is not None and axis.window > axis.scale for axis in footprint)
+
+
+def _tile_elements(nest: Nest, table: ScheduleTable, buffers: set[int]) -> npt.NDArray[np.float64]:
+    """Elements of some buffers for one tile, for every row."""
     total = np.zeros(len(table))
-    for index in made:
+    for index in buffers:
         size = np.ones(len(table), dtype=np.int64)
         for axis in nest.buffers[index].footprint:
             if axis.dim is None:
@@ -95,36 +120,51 @@ def tile_count(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
 
 def loaded_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
     """Elements that DMA loads in all, for every row; padding is counted as if it were loaded."""
-    shape = np.array(nest.root_shape, dtype=np.int64)
-    tiles = -(-shape // table.tile)
-    position = np.argsort(table.order, axis=1)
     total = np.zeros(len(table))
     around = {stage.contraction: stage_dims(stage) for stage in nest.stages}
-
-    def depth(dims: frozenset[int]) -> Ints:
-        level = np.full(len(table), -1, dtype=np.int64)
-        for d in dims:
-            level = np.maximum(level, np.where(tiles[:, d] > 1, position[:, d], -1))
-        return level
-
     for index in nest.loads:
         buffer = nest.buffers[index]
-        level = depth(buffer.dims)
+        level = _depth(nest, table, buffer.dims)
         if buffer.chunk is not None:
             in_pieces = (
                 table.k_tile[:, buffer.chunk[0]] < nest.contractions[buffer.chunk[0]].k_extent
             )
-            level = np.where(in_pieces, depth(around[buffer.chunk[0]]), level)
-        elements = np.ones(len(table))
-        for axis in buffer.footprint:
-            if axis.dim is None:
-                elements *= axis.window
-            else:
-                count = tiles[:, axis.dim]
-                whole = axis.scale * (shape[axis.dim] - count) + axis.window * count
-                elements *= whole / axis.per
-        for d in range(len(shape)):
-            if d not in buffer.dims:
-                elements *= np.where(position[:, d] <= level, tiles[:, d], 1)
-        total += elements
+            level = np.where(in_pieces, _depth(nest, table, around[buffer.chunk[0]]), level)
+        total += _renewed(nest, table, buffer.footprint, level)
     return total
+
+
+def made_elements(nest: Nest, table: ScheduleTable, stage: Stage) -> npt.NDArray[np.float64]:
+    """Elements that a stage makes in all, for every row: those that several tiles need once for each
+    of them, unless an outer loop makes them for all."""
+    return _renewed(nest, table, stage.footprint, _depth(nest, table, stage_dims(stage)))
+
+
+def _depth(nest: Nest, table: ScheduleTable, dims: frozenset[int]) -> Ints:
+    """Position in the loop order of the innermost loop over one of ``dims``, or −1."""
+    position = np.argsort(table.order, axis=1)
+    level = np.full(len(table), -1, dtype=np.int64)
+    for d in dims:
+        is_split = table.tile[:, d] < nest.root_shape[d]
+        level = np.maximum(level, np.where(is_split, position[:, d], -1))
+    return level
+
+
+def _renewed(
+    nest: Nest, table: ScheduleTable, footprint: Footprint, level: Ints
+) -> npt.NDArray[np.float64]:
+    """Elements of a footprint over all trips of the loops down to position ``level``."""
+    shape = np.array(nest.root_shape, dtype=np.int64)
+    tiles = -(-shape // table.tile)
+    position = np.argsort(table.order, axis=1)
+    elements = np.ones(len(table))
+    for axis in footprint:
+        if axis.dim is None:
+            elements *= axis.window
+        else:
+            count = tiles[:, axis.dim]
+            whole = axis.scale * (shape[axis.dim] - count) + axis.window * count
+            elements *= whole / axis.per
+    for d in {*range(len(shape))} - {axis.dim for axis in footprint}:
+        elements *= np.where(position[:, d] <= level, tiles[:, d], 1)
+    return elements

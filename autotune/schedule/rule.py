@@ -9,7 +9,14 @@ import numpy.typing as npt
 
 from autotune.fusion.nest import Nest, Stage
 from autotune.graph.op import Family
-from autotune.schedule.counts import kept_elements, loaded_elements, read_elements, tile_count
+from autotune.schedule.counts import (
+    kept_elements,
+    loaded_elements,
+    made_elements,
+    passed_elements,
+    read_elements,
+    tile_count,
+)
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable
@@ -23,6 +30,9 @@ _NEAR_ELEMENTS = 64 * 1024
 512 KiB beside what it is made of."""
 _FAR_TILES = 32.0
 """Tiles of which a nest is worth halving what is kept beyond that."""
+_PASSED_TILES = 3.0
+"""Tiles of which a nest is worth halving what others make for a product beyond that: read once
+(MobileNet-v2's depthwise convolutions on Zen 3, docs/decisions/0020-blocks.md)."""
 _MADE_OPERATIONS = 16.0
 """Multiply-adds that take as long as an element that is made without: memory bounds those."""
 _SHARING_OPERATIONS = 1e5
@@ -66,11 +76,29 @@ def _fewest_tiles(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
     pieces = np.ones(len(table))
     for k, contraction in enumerate(nest.contractions):
         pieces *= -(-contraction.k_extent // table.k_tile[:, k])
-    cost = _CUT_TILES * _time_share(nest, table) + tile_count(nest, table) * pieces
-    least: npt.NDArray[np.float64] = cost + _READ_TILES * loaded / max(1.0, float(loaded.min()))
-    return least + _FAR_TILES * np.log2(
-        np.maximum(1.0, kept_elements(nest, table) / _NEAR_ELEMENTS)
-    )
+    time = _time_share(nest, table) * _work_share(nest, table)
+    cost = _CUT_TILES * time + tile_count(nest, table) * pieces
+    cost += _READ_TILES * loaded / max(1.0, float(loaded.min()))
+    cost += _FAR_TILES * _doublings(kept_elements(nest, table))
+    far: npt.NDArray[np.float64] = _PASSED_TILES * _doublings(passed_elements(nest, table))
+    return cost + far
+
+
+def _doublings(elements: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """How often what a tile keeps is twice what stays in a second-level cache."""
+    beyond: npt.NDArray[np.float64] = np.log2(np.maximum(1.0, elements / _NEAR_ELEMENTS))
+    return beyond
+
+
+def _work_share(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Work of all tiles, of that of one tile: what several of them need is made for each."""
+    total = np.zeros(len(table))
+    for stage in nest.stages:
+        whole = math.prod(nest.types[stage.output].shape)
+        made = made_elements(nest, table, stage)
+        total += _stage_operations(nest, stage) * np.maximum(1.0, made / whole)
+    share: npt.NDArray[np.float64] = np.maximum(1.0, total / operations(nest))
+    return share
 
 
 def _time_share(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:

@@ -16,7 +16,7 @@ from autotune.graph.graph import Graph
 from autotune.graph.onnx_import import translate
 from autotune.graph.op import OpKind
 from autotune.graph.passes.pipeline import simplify
-from drawn_graphs import graphs
+from drawn_graphs import array, graphs
 
 
 def blocks_of(graph: Graph) -> Partition:
@@ -93,3 +93,39 @@ def test_partitions_with_blocks_are_legal(drawn: Graph) -> None:
     for index, names in enumerate(partition.groups):
         legal = not isinstance(analyse(partition.group(index)), Rejection)
         assert len(names) == 1 or legal
+
+
+def bottleneck(extent: int, between: OpKind | None = None) -> Graph:
+    """Expanded, filtered and projected, as MobileNet-v2 does it, with 32 channels in between."""
+    b = GraphBuilder("bottleneck")
+    y = b.add(OpKind.CONV, b.input("x", (1, 8, extent, extent)), b.constant(array(32, 8, 1, 1)))
+    y = b.add(OpKind.RELU, y)
+    y = b.add(OpKind.CONV, y, b.constant(array(32, 1, 3, 3)), pads=(1,) * 4, group=32)
+    y = b.add(OpKind.RELU, y)
+    outputs = [] if between is None else [b.add(between, y, axes=(2, 3))]
+    return b.build([*outputs, b.add(OpKind.CONV, y, b.constant(array(8, 32, 1, 1)))])
+
+
+def test_a_depthwise_convolution_of_a_large_image_joins_the_products_around_it() -> None:
+    (found,) = kinds(blocks_of(bottleneck(92)))
+    assert found == (OpKind.CONV, OpKind.RELU, OpKind.CONV, OpKind.RELU, OpKind.CONV)
+
+
+def test_a_depthwise_convolution_of_a_small_image_joins_no_product() -> None:
+    found = kinds(blocks_of(bottleneck(48)))
+    assert found == [(OpKind.CONV, OpKind.RELU), (OpKind.CONV, OpKind.RELU), (OpKind.CONV,)]
+
+
+def test_a_depthwise_convolution_that_is_also_averaged_joins_only_the_product_before_it() -> None:
+    found = kinds(blocks_of(bottleneck(92, between=OpKind.REDUCE_MEAN)))
+    assert (OpKind.CONV, OpKind.RELU, OpKind.CONV, OpKind.RELU) in found
+    assert (OpKind.CONV,) in found
+
+
+def test_depthwise_convolutions_behind_each_other_do_not_share_a_group() -> None:
+    b = GraphBuilder("separable")
+    y = b.input("x", (1, 32, 92, 92))
+    for _ in range(3):
+        y = b.add(OpKind.CONV, y, b.constant(array(32, 1, 3, 3)), pads=(1,) * 4, group=32)
+        y = b.add(OpKind.CONV, y, b.constant(array(32, 32, 1, 1)))
+    assert kinds(blocks_of(b.build([y]))) == [(OpKind.CONV, OpKind.CONV)] * 3
