@@ -121,6 +121,12 @@ def counts(cases: Sequence[Case]) -> dict[str, int]:
     return {outcome.value: found[outcome] for outcome in Outcome}
 
 
+def cause(reason: str) -> str:
+    """A refusal on one line, without the node's label and the way out."""
+    head = re.sub(r"^(unnamed node #\d+|node '[^']*')( \(in [^)]*\))?: ", "", reason)
+    return " ".join(head.split(";")[0].split())
+
+
 @cache
 def _test_classes() -> dict[str, type[TestCase]]:
     from onnx.backend.test import BackendTest

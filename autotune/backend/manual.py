@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from autotune.backend.conformance import Case, Outcome, counts, run_suite
+from autotune.backend.conformance import Case, Outcome, cause, counts, run_suite
 
 HEAD = """# Operators
 
@@ -80,15 +79,13 @@ def page(cases: Sequence[Case]) -> str:
 
 def _row(operator: str, cases: Sequence[Case]) -> Row:
     found = counts(cases)
-    reasons = [_short(case.reason) for case in cases if case.outcome is Outcome.REFUSED]
+    reasons = [_cell(case.reason) for case in cases if case.outcome is Outcome.REFUSED]
     common = max(reasons, key=reasons.count) if reasons else ""
     return Row(operator, found["passed"], found["refused"], common)
 
 
-def _short(reason: str) -> str:
-    """A refusal without the node's label and what follows the cause."""
-    head = re.sub(r"^(unnamed node #\d+|node '[^']*')( \(in [^)]*\))?: ", "", reason)
-    return " ".join(head.split(";")[0].split()).replace("|", "\\|")[:120]
+def _cell(reason: str) -> str:
+    return cause(reason).replace("|", "\\|")[:120]
 
 
 if __name__ == "__main__":

@@ -59,9 +59,14 @@ def conformance(
         raise typer.Exit(1)
 
 
-def _print(cases: Sequence[Case]) -> None:
+def refusals(cases: Sequence[Case]) -> list[tuple[str, str]]:
+    """Causes of refusals and how many cases each refused, the most frequent first."""
     reasons = Counter(_kind(case.reason) for case in cases if case.outcome == "refused")
-    rows = [(reason, str(number)) for reason, number in reasons.most_common(SHOWN_REASONS)]
+    return [(reason, str(number)) for reason, number in reasons.most_common(SHOWN_REASONS)]
+
+
+def _print(cases: Sequence[Case]) -> None:
+    rows = refusals(cases)
     if rows:
         show("refused, by reason", ("reason", "cases"), rows)
     for case in cases:
@@ -71,5 +76,6 @@ def _print(cases: Sequence[Case]) -> None:
 
 def _kind(reason: str) -> str:
     """A refusal without the names and numbers that differ between cases."""
-    head = reason.split(";")[0]
-    return re.sub(r"^(unnamed node #\d+|node '[^']*'): ", "", re.sub(r"\d+", "#", head))[:110]
+    from autotune.backend.conformance import cause
+
+    return re.sub(r"\d+", "#", cause(reason))[:110]

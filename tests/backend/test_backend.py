@@ -9,7 +9,9 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from autotune import backend
-from autotune.backend.conformance import Outcome, counts, run_suite
+from autotune.backend.conformance import Case, Outcome, cause, counts, run_suite
+from autotune.backend.manual import rows_of
+from autotune.cli.conforming import refusals
 from autotune.cli.main import main
 from autotune.errors import InputError, ModelError
 
@@ -224,3 +226,21 @@ def test_data_of_an_open_dimension_decides_no_shape() -> None:
     assert made.shape == (2, 3)
     with pytest.raises(ModelError, match="only known at run time"):
         backend.prepare(model).run({"x": np.ones(5000, np.float32), "w": w})
+
+
+LABELS = ("unnamed node #12: ", "node 'conv1': ", "node 'a; b' (in what Gelu or Mish stands for): ")
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_the_cause_of_a_refusal_is_the_same_whatever_node_it_names(label: str) -> None:
+    reason = f"{label}Pad mode 'x' is\n not known; use | another"
+    assert cause(reason) == "Pad mode 'x' is not known"
+
+
+def test_page_and_command_count_refusals_of_one_cause_together() -> None:
+    cases = [
+        Case(f"c{i}", "node", Outcome.REFUSED, ("Pad",), f"{label}Pad to {i} axes; use fewer")
+        for i, label in enumerate(LABELS)
+    ]
+    assert refusals(cases) == [("Pad to # axes", "3")]
+    assert rows_of(cases)[0].reason == "Pad to 0 axes"
