@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.axes import Layout
 from autotune.graph.graph import Graph
+from autotune.graph.passes import simplify
+from autotune.runtime.exploration import explored
 from autotune.runtime.opening import open_model, open_network
 from autotune.search.calibrate import CalibrationResult, default_budget
 from autotune.search.calibrate import calibrate as run_calibration
@@ -16,6 +19,7 @@ from autotune.search.fusion import DEFAULT_MEASURE, DEFAULT_TRIALS
 from autotune.search.fusion import search as run_search
 from autotune.search.objective import Objective
 from autotune.search.plan import NetworkFile
+from autotune.search.plan_tree import PlanTree
 from autotune.search.progress import Progress
 from autotune.search.result import SearchResult
 from autotune.store.store import Store
@@ -126,7 +130,8 @@ def search(
     are tried on the cost model, ``measure`` the measurements; ``objective`` is ``latency`` or
     ``energy``; ``out`` is the plan file; ``accuracy`` ``fast`` allows algorithms that round more, and
     stays with the plan. Raises ``AutotuneError`` when the target was never
-    calibrated or the network cannot be read.
+    calibrated or the network cannot be read. A network with control flow is searched by
+    ``search_tree``.
     """
     machine = as_target(target)
     path = resolve_model(model)
@@ -144,6 +149,57 @@ def search(
             store=records,
             network_file=NetworkFile.of(path),
         )
+    bound = tuple((dims or {}).items())
+    result = replace(result, plan=replace(result.plan, dims=bound))
     if out is not None:
         result.plan.save(Path(out))
     return result
+
+
+def search_tree(
+    model: Path | str,
+    target: Target | Path | str = "edge",
+    trials: int = DEFAULT_TRIALS,
+    measure: int = DEFAULT_MEASURE,
+    objective: Objective | str = Objective.LATENCY,
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+    out: Path | str | None = None,
+    store: Store | Path | None = None,
+    progress: Progress | None = None,
+    accuracy: Accuracy | str = Accuracy.EXACT,
+) -> tuple[SearchResult, ...]:
+    """As ``search``, for every graph that a network with control flow comes to: pieces and bodies,
+    taken or not, each with this budget.
+
+    Shapes that depend on values are those of seeded inputs; other shapes are planned when they run.
+    """
+    machine = as_target(target)
+    path = resolve_model(model)
+    found = explored(path, dims or {}, seed)
+    layout = Layout(machine.spec.layout)
+    graphs = {
+        g.fingerprint: g
+        for g in (simplify(x, layout, Accuracy(accuracy)).graph for x in found.graphs)
+    }
+    file, bound = NetworkFile.of(path), tuple((dims or {}).items())
+    results = []
+    with opened(store) as records:
+        for graph in graphs.values():
+            result = run_search(
+                graph,
+                machine,
+                open_model(records, machine),
+                trials=trials,
+                measure=measure,
+                objective=objective,
+                seed=seed,
+                progress=progress,
+                store=records,
+                network_file=file,
+            )
+            plan = replace(result.plan, dims=bound, accuracy=Accuracy(accuracy))
+            results.append(replace(result, plan=plan))
+    if out is not None:
+        PlanTree(file, dict(bound), tuple(result.plan for result in results)).save(Path(out))
+    return tuple(results)

@@ -18,6 +18,7 @@ from autotune.cli.options import (
 
 if TYPE_CHECKING:
     from autotune.fusion.group import Group
+    from autotune.search.plan import Plan
 
 
 def explain(model: ModelArgument, dim: DimOption = None, json: JsonOption = False) -> None:
@@ -28,35 +29,58 @@ def explain(model: ModelArgument, dim: DimOption = None, json: JsonOption = Fals
     path = api.resolve_model(model)
     if path.suffix == ".plan":
         _explain_plan(path, json)
+    elif is_tree(path):
+        from autotune.cli.parts import explain_tree
+
+        explain_tree(path, dimensions(dim), json)
     else:
         _explain_network(path, dimensions(dim), json)
 
 
-def _explain_plan(path: Path, json: bool) -> None:
-    from autotune.report.from_search import describe
-    from autotune.search.plan import Plan
+def is_tree(path: Path) -> bool:
+    """Whether an ONNX file has control flow."""
+    from autotune.graph.control_flow import has_control
+    from autotune.graph.onnx_model import peek_model
 
-    plan = Plan.load(path)
+    return has_control(peek_model(path))
+
+
+def _explain_plan(path: Path, json: bool) -> None:
+    from autotune.search.plan_tree import load_plans
+
+    plans = load_plans(path)
     if json:
-        emit(
-            {
-                "network": plan.network,
-                "target": plan.target,
-                "profile_id": plan.profile_id,
-                "groups": [
-                    {
-                        "operators": g.operators,
-                        "predicted": g.predicted_cycles,
-                        "measured": g.measured_cycles,
-                        "energy": g.energy_fj,
-                        "dram_bytes": g.dram_bytes,
-                        "schedule": None if g.schedule is None else describe(g.schedule),
-                    }
-                    for g in plan.groups
-                ],
-            }
-        )
+        documents = [_plan_document(plan) for plan in plans]
+        emit(documents[0] if len(documents) == 1 else {"plans": documents})
         return
+    for plan in plans:
+        _tell_plan(plan)
+
+
+def _plan_document(plan: Plan) -> dict[str, Any]:
+    from autotune.report.from_search import describe
+
+    return {
+        "network": plan.network,
+        "target": plan.target,
+        "profile_id": plan.profile_id,
+        "groups": [
+            {
+                "operators": g.operators,
+                "predicted": g.predicted_cycles,
+                "measured": g.measured_cycles,
+                "energy": g.energy_fj,
+                "dram_bytes": g.dram_bytes,
+                "schedule": None if g.schedule is None else describe(g.schedule),
+            }
+            for g in plan.groups
+        ],
+    }
+
+
+def _tell_plan(plan: Plan) -> None:
+    from autotune.report.from_search import describe
+
     rows = [
         (
             " + ".join(g.operators),

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from autotune.errors import InputError
 from autotune.graph.graph import Array, Graph
-from autotune.graph.tensor import NUMPY, DType, TensorType
+from autotune.graph.tensor import NUMPY, DType
 
 RTOL, ATOL = 1e-3, 1e-5
 
@@ -35,16 +35,10 @@ def default_inputs(graph: Graph, seed: int) -> dict[str, npt.NDArray[Any]]:
     shipped = _shipped(graph)
     if shipped is not None:
         return dict(shipped[0])
+    from autotune.runtime.exploration import drawn
+
     rng = np.random.default_rng(seed)
-    return {x: _drawn(graph.types[x], rng) for x in graph.inputs}
-
-
-def _drawn(kind: TensorType, rng: np.random.Generator) -> npt.NDArray[Any]:
-    """Standard normal numbers; integers and booleans are 0 or 1, which every look-up has."""
-    if kind.dtype.is_float:
-        normal = rng.standard_normal(kind.shape, dtype=np.float32)
-        return np.asarray(normal.astype(NUMPY[kind.dtype], copy=False))
-    return np.asarray(rng.integers(0, 2, kind.shape).astype(NUMPY[kind.dtype]))
+    return {x: drawn(graph.types[x], rng) for x in graph.inputs}
 
 
 def _shipped(graph: Graph) -> tuple[dict[str, Array], dict[str, Array]] | None:
@@ -63,6 +57,11 @@ def _shipped(graph: Graph) -> tuple[dict[str, Array], dict[str, Array]] | None:
 def save(path: Path, outputs: dict[str, Array]) -> None:
     """Write the outputs as NPZ, whole or not at all; of element types that NumPy has not, as float32,
     which an input of such a type takes again."""
+    for name, value in outputs.items():
+        if not isinstance(value, np.ndarray):
+            raise InputError(
+                f"{path}: output {name!r} is a sequence; an NPZ file holds arrays only"
+            )
     part = path.with_name(f".{path.name}.part.npz")
     np.savez(part, allow_pickle=False, **{x: _storable(y) for x, y in outputs.items()})
     part.replace(path)

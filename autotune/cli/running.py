@@ -19,6 +19,7 @@ from autotune.cli.options import (
     dimensions,
     with_threads,
 )
+from autotune.cli.parts import parts_document, tell_parts
 from autotune.cli.tracing import TraceLimitOption, TraceOption, record
 from autotune.graph.accuracy import Accuracy
 
@@ -60,24 +61,25 @@ def run(
     """Run a network by its plan. With --check, exit 1 when a number is off or a program has a race."""
     from autotune import api
     from autotune.cli.drift_memory import open_machine
-    from autotune.cli.run_arrays import compare, default_inputs, read_inputs, save
+    from autotune.cli.dynamic_run import compared, random_inputs
+    from autotune.cli.run_arrays import read_inputs, save
     from autotune.report.trace_file import check_place
     from autotune.runtime.session import Session
-    from autotune.search.plan import Plan
+    from autotune.search.plan_tree import load_plans
 
     if trace is not None:
         check_place(trace)
     path = api.resolve_model(plan)
-    named = target or (Plan.load(path).target if path.suffix == ".plan" else "edge")
+    named = target or (load_plans(path)[0].target if path.suffix == ".plan" else "edge")
     machine = open_machine(with_threads(named, threads))
     with Session(path, machine, online=online, dims=dimensions(dim), accuracy=accuracy) as session:
-        feeds = default_inputs(session.graph, seed) if inputs is None else read_inputs(inputs)
+        feeds = random_inputs(session, seed) if inputs is None else read_inputs(inputs)
         outputs = session.run(feeds)
         for _ in range(repeat - 1):
             session.run(feeds)
         if online:
             session.wait_idle()
-        differences = compare(session.graph, feeds, outputs) if check else {}
+        differences = compared(session, feeds, outputs) if check else {}
         races = races_of(session) if check else ()
         if out is not None:
             save(out, outputs)
@@ -119,7 +121,8 @@ def races_of(session: Session) -> tuple[str, ...]:
     """Races of the programs that the session runs now, each program once, as lines."""
     from autotune.targets.races import find_races
 
-    programs = {id(step.program): step.program for step in session.table.group_steps}
+    parts = session.parts.values()
+    programs = {id(x.program): x.program for part in parts for x in part.table.group_steps}
     return tuple(f"{p.name}: {race}" for p in programs.values() for race in find_races(p))
 
 
@@ -135,7 +138,8 @@ def report(
     from autotune.runtime.memory_plan import memory_plan
 
     last = session.last_run
-    memory = memory_plan(session.table)
+    plans = [memory_plan(part.table) for part in session.parts.values()]
+    memory = max(plans, key=lambda plan: plan.arena_bytes, default=None)
     counted = session.target.spec.energy.known  # a clock tells neither energy nor traffic
     if json:
         emit(
@@ -143,7 +147,8 @@ def report(
                 "cycles": last.cycles,
                 "energy_fj": last.energy_fj if counted else None,
                 "dram_bytes": last.dram_bytes if counted else None,
-                "memory": asdict(memory),
+                "memory": None if memory is None else asdict(memory),
+                **parts_document(session),
                 "check": {
                     name: {"max_difference": d, "ok": ok} for name, (d, ok) in differences.items()
                 },
@@ -162,10 +167,13 @@ def report(
             "seconds on the target": f"{last.cycles / session.target.spec.clock_hz:.6f}",
             "energy µJ": f"{last.energy_fj / 1e9:,.1f}" if counted else "not measured",
             "DRAM bytes": f"{last.dram_bytes:,}" if counted else "not measured",
-            "arena bytes": f"{memory.arena_bytes:,}  ({memory.excess:.1%} over the bound; "
-            f"side by side {memory.intermediate_bytes:,})",
+            "arena bytes": "none"
+            if memory is None
+            else f"{memory.arena_bytes:,}  "
+            f"({memory.excess:.1%} over the bound; side by side {memory.intermediate_bytes:,})",
         }
     )
+    tell_parts(session)
     if costs is not None:
         _tell(costs)
     if differences:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autotune.cli.console import emit, progress, say, show
+from autotune.cli.inspection import is_tree
 from autotune.cli.options import (
     AccuracyOption,
     DimOption,
@@ -67,8 +68,9 @@ def search(
     plan_file = out if out is not None else Path(f"{Path(model).stem}.plan")
     report_file = report if report is not None else plan_file.with_suffix(".html")
     machine = open_machine(with_threads(target, threads))
+    tree = is_tree(api.resolve_model(model))
     with progress() as heard:
-        result = api.search(
+        found = (api.search_tree if tree else api.search)(
             model,
             machine,
             trials,
@@ -80,12 +82,27 @@ def search(
             progress=heard,
             accuracy=accuracy,
         )
-    write_report(result, machine.spec, report_file, profiled(model, machine, result.plan, dim))
+    results = found if isinstance(found, tuple) else (found,)
+    reports = _report_files(report_file, len(results))
+    for result, file in zip(results, reports, strict=True):
+        seen = None if tree else profiled(model, machine, result.plan, dim)
+        write_report(result, machine.spec, file, seen)
     if json:
-        emit(figures(result))
+        documents = [figures(result) for result in results]
+        emit({"parts": documents} if tree else documents[0])
     else:
-        table(result)
-    say(f"plan: {plan_file}\nreport: {report_file}")
+        for result in results:
+            table(result)
+    say(f"plan: {plan_file}")
+    for file in reports:
+        say(f"report: {file}")
+
+
+def _report_files(first: Path, count: int) -> list[Path]:
+    """A report for every graph; numbered where there are several."""
+    if count == 1:
+        return [first]
+    return [first.with_name(f"{first.stem}.{i}{first.suffix}") for i in range(1, count + 1)]
 
 
 def profiled(model: str, machine: Target, plan: Plan, dim: list[str] | None) -> HostProfile | None:

@@ -61,7 +61,9 @@ def record(session: Session, path: Path, limit: int | None) -> None:
     Raises ``InputError`` for a target that is not emulated.
     """
     machine = emulated(session.target)
-    with trace_file(path, session.graph.name, machine, limit) as file:
-        for step in session.table.group_steps:
+    parts = session.parts.values()
+    title = next((part.graph.name for part in parts), "")
+    with trace_file(path, title, machine, limit) as file:
+        for step in (step for part in parts for step in part.table.group_steps):
             _, trace = machine.trace(step.program, limit=file.room)
             file.add(trace, " + ".join(step.operators))

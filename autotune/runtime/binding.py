@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ import onnx
 
 from autotune.errors import InputError, ModelError
 from autotune.graph.control_flow import declare_outputs
+from autotune.graph.onnx_model import read_model
 from autotune.graph.onnx_ops.element_types import dtype_of_elem, elem_name
 from autotune.graph.onnx_ops.scope import AnyArray
-from autotune.graph.tensor import NUMPY
+from autotune.graph.onnx_weights import restore
+from autotune.graph.tensor import NUMPY, DType
 
 Value = Any
 """An array, a sequence as a list of arrays, or None for an optional that has no value."""
@@ -37,6 +40,21 @@ def check_values(network: str, declared: Mapping[str, onnx.ValueInfoProto], inpu
             _check_shape(network, value, inputs[name].shape, extents)
 
 
+def bound_model(path: Path, dims: Mapping[str, int]) -> onnx.ModelProto:
+    """An ONNX file as a model whose dimensions are bound as far as ``dims`` goes.
+
+    Raises ``ModelError`` naming the file.
+    """
+    model, apart = read_model(path)
+    if apart is not None:
+        restore(model, apart)
+    try:
+        bind_some(model, dims)
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from None
+    return model
+
+
 def bind_some(model: onnx.ModelProto, dims: Mapping[str, int]) -> None:
     """Give the named open dimensions their extents, in place. Raises ``ModelError`` for a name that
     the model has not."""
@@ -51,6 +69,12 @@ def bind_some(model: onnx.ModelProto, dims: Mapping[str, int]) -> None:
             raise ModelError(f"no dynamic dimension {symbol!r}; the model has {sorted(found)}")
         if extent < 1:
             raise ModelError(f"dimension {symbol!r} must be ≥ 1, got {extent}")
+
+
+def unusual_types(model: onnx.ModelProto) -> dict[str, DType]:
+    """The inputs of element types that NumPy has not, which may come as another."""
+    found = {v.name: dtype_of_elem(v.type.tensor_type.elem_type) for v in model.graph.input}
+    return {x: y for x, y in found.items() if y is not None and NUMPY[y].isbuiltin != 1}
 
 
 def open_axes(value: onnx.ValueInfoProto) -> dict[int, str]:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from autotune.errors import InputError, ModelError
+from autotune.errors import InputError
 from autotune.graph.control_flow import Axis, Branch, Loop, Move, Piece, Scan, Step
 from autotune.graph.control_tree import tree_of
 from autotune.graph.onnx_ops.sequences import move
@@ -35,7 +35,7 @@ class ControlFlow:
         self.tree = tree_of(model)
         self._constants = {t.name: numpy_helper.to_array(t) for t in self.tree.constants}
         self.models: dict[str, Versions] = {
-            label: Versions(inner, open_graph, f"{name}/{label}")
+            label: Versions(inner, open_graph, f"{name}/{label}", type(self))
             for step in self.tree.steps
             for label, inner in _inner(step).items()
         }
@@ -46,6 +46,10 @@ class ControlFlow:
         for step in self.tree.steps:
             self._step(step, known)
         return {name: known[name] for name in self.tree.outputs}
+
+    def labels(self, step: Step) -> tuple[str, ...]:
+        """The pieces and bodies of a step, by which ``models`` has them."""
+        return tuple(_inner(step))
 
     def close(self) -> None:
         """Close the versions of all pieces."""
@@ -94,13 +98,30 @@ class ControlFlow:
         slices: list[list[Value]] = []
         trip = 0
         while condition and (limit is None or trip < limit):
-            given = [np.asarray(trip, np.int64), np.asarray(condition), *carried]
-            made = self._outputs(f"{step.label} body", given, known)
+            made = self._trip(step, trip, condition, carried, known)
             condition = _truth(step.label, made[0])
             carried = made[1 : 1 + len(carried)]
             slices.append(made[1 + len(carried) :])
             trip += 1
-        return [*carried, *_stacked(step.label, slices, step.body, len(carried) + 1)]
+        if trip == 0:
+            return [*carried, *self._no_rows(step, carried, known)]
+        return [*carried, *_stacked(slices)]
+
+    def _no_rows(self, step: Loop, carried: list[Value], known: Environment) -> list[Value]:
+        """Scan outputs of a loop that never ran: of the shapes that the body declares, or of those
+        that an iteration on the first values would make (which is run: a body has no effects)."""
+        declared = [_declared_rows(v) for v in list(step.body.graph.output)[1 + len(carried) :]]
+        if all(rows is not None for rows in declared):
+            return declared
+        rows = self._trip(step, 0, True, carried, known)[1 + len(carried) :]
+        return [np.empty((0, *row.shape), row.dtype) for row in rows]
+
+    def _trip(
+        self, step: Loop, trip: int, condition: bool, carried: list[Value], known: Environment
+    ) -> list[Value]:
+        """What one iteration makes: the condition, what is carried on, and rows."""
+        given = [np.asarray(trip, np.int64), np.asarray(condition), *carried]
+        return self._outputs(f"{step.label} body", given, known)
 
     def _scan(self, step: Scan, known: Environment) -> list[Value]:
         carried = [known[x] for x in step.carried]
@@ -120,11 +141,12 @@ class ControlFlow:
             made = self._outputs(f"{step.label} body", [*carried, *rows], known)
             carried = made[: len(carried)]
             slices.append(made[len(carried) :])
-        joined = _stacked(step.label, slices, step.body, len(carried))
-        return [
-            *carried,
-            *(_laid(x, axis) for x, axis in zip(joined, step.stacked, strict=True)),
-        ]
+        if not slices:
+            raise InputError(
+                f"{self.name}: {step.label}: scans no slices, which makes nothing; feed at least one"
+            )
+        pairs_out = zip(_stacked(slices), step.stacked, strict=True)
+        return [*carried, *(_laid(x, axis) for x, axis in pairs_out)]
 
 
 def _inner(step: Step) -> dict[str, onnx.ModelProto]:
@@ -154,23 +176,24 @@ def _truth(label: str, value: Any) -> bool:
     return bool(np.reshape(value, ()))
 
 
-def _stacked(
-    label: str, slices: Sequence[Sequence[Value]], body: onnx.ModelProto, first: int
-) -> list[Value]:
-    """Scan outputs joined along a new first axis; of no iteration, as the body declares them."""
-    if slices:
-        return [np.stack(column) for column in zip(*slices, strict=True)]
-    return [_nothing(label, value) for value in list(body.graph.output)[first:]]
+def _stacked(slices: Sequence[Sequence[Value]]) -> list[Value]:
+    """Scan outputs, joined along a new first axis. Raises ``InputError`` where shapes differ."""
+    columns = list(zip(*slices, strict=True))
+    for column in columns:
+        shapes = {np.shape(row) for row in column}
+        if len(shapes) > 1:
+            raise InputError(
+                f"a loop stacks rows of shapes {sorted(map(list, shapes))}; they have to be equal"
+            )
+    return [np.stack(column) for column in columns]
 
 
-def _nothing(label: str, value: onnx.ValueInfoProto) -> Value:
+def _declared_rows(value: onnx.ValueInfoProto) -> Value:
+    """No rows of a declared shape; None where that is open."""
     kind = value.type.tensor_type
-    extents = [dim.dim_value for dim in kind.shape.dim]
     if not kind.HasField("shape") or not all(dim.HasField("dim_value") for dim in kind.shape.dim):
-        raise ModelError(
-            f"{label}: ran no iteration, and the model does not say which shape {value.name!r} has; "
-            "declare it in the body's outputs"
-        )
+        return None
+    extents = [dim.dim_value for dim in kind.shape.dim]
     return np.empty((0, *extents), onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
 
 

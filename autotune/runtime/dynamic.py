@@ -13,30 +13,36 @@ import numpy.typing as npt
 
 from autotune.errors import AutotuneError, ModelError
 from autotune.graph.accuracy import Accuracy
+from autotune.graph.axes import Layout
 from autotune.graph.control_flow import has_control
 from autotune.graph.graph import Graph
-from autotune.graph.onnx_model import peek_model, read_model
-from autotune.graph.onnx_weights import restore
+from autotune.graph.onnx_model import peek_model
+from autotune.graph.passes import simplify
 from autotune.graph.passes.note import Note
-from autotune.runtime.binding import bind_some, open_axes
+from autotune.runtime.binding import bound_model, open_axes, unusual_types
 from autotune.runtime.control import ControlFlow
 from autotune.runtime.event import Event
 from autotune.runtime.execution import GroupRun, RunTrace
+from autotune.runtime.inputs import of_type
 from autotune.runtime.learning import OnlineOptions
 from autotune.runtime.profiler import GroupProfile, PairProfile
 from autotune.runtime.program_table import ProgramTable
 from autotune.runtime.session import Session
 from autotune.runtime.versions import Line, Version, Versions
+from autotune.search.plan import Plan
+from autotune.search.plan_tree import PlanTree, is_plan_tree
 from autotune.targets.library import target as open_target
 from autotune.targets.protocol import Target
 
 if TYPE_CHECKING:
-    from autotune.search.plan import Plan
     from autotune.store.store import Store
 
 
 def is_dynamic(path: Path, dims: Mapping[str, int]) -> bool:
-    """Whether an ONNX file leaves dimensions open that ``dims`` does not bind, or has control flow."""
+    """Whether an ONNX file leaves dimensions open that ``dims`` does not bind, or has control flow;
+    or a file holds plans for such a network."""
+    if is_plan_tree(path):
+        return True
     model = peek_model(path)
     stored = {tensor.name for tensor in model.graph.initializer}
     values = [value for value in model.graph.input if value.name not in stored]
@@ -51,8 +57,9 @@ class DynamicSession(Session):
     A run binds open dimensions by the arrays that it is given. For every new binding the network is
     specialised: imported, planned and compiled by a session of its own; ``VERSIONS_KEPT`` of them
     are kept, the one that was not used for longest goes first. Control flow is a tree: each straight
-    piece and each body is a network of its own, with versions of its own. ``plan`` is for the
-    version whose network it was made for; the others are planned as a session without a plan is.
+    piece and each body is a network of its own, with versions of its own. A plan, or the
+    plans of a tree, are for the versions whose networks they were made for; the others are planned as
+    a session without a plan is.
 
     Raises ``ModelError`` for a bad network, as far as that is known before shapes are.
     """
@@ -65,31 +72,30 @@ class DynamicSession(Session):
         online: bool = False,
         dims: Mapping[str, int] | None = None,
         *,
-        plan: Plan | None = None,
+        plan: Plan | PlanTree | None = None,
         options: OnlineOptions | None = None,
         threads: int | None = None,
         accuracy: Accuracy | str = Accuracy.EXACT,
     ) -> None:
         self.target = open_target(target, threads) if isinstance(target, (str, Path)) else target
-        self.path = Path(source)
+        path, dims, plans = _opened(Path(source), dims or {}, plan)
+        self.path = path
         self._store, self._online, self._options = store, online, options
-        self._plan, self._accuracy = plan, Accuracy(accuracy)
+        self._plans, self._accuracy = plans, Accuracy(accuracy)
+        for one in plans:
+            one.check_target(self.target.spec)
         self._runs = _Runs()
         self._closed = False
-        self.model, apart = read_model(self.path)
-        if apart is not None:
-            restore(self.model, apart)
+        self.model = bound_model(self.path, dims)
+        self._unusual = unusual_types(self.model)
         try:
-            bind_some(self.model, dims or {})
             self._versions = Versions(self.model, self._opened_graph, self.path.stem)
             self._versions.prepare()
         except ModelError as error:
             raise ModelError(f"{self.path}: {error}") from None
 
     def _opened_graph(self, graph: Graph) -> _Part:
-        plan = self._plan
-        if plan is not None and not _is_for(plan, graph, self.target):
-            plan = None
+        plan = next((one for one in self._plans if _is_for(one, graph, self.target)), None)
         session = Session(
             graph,
             self.target,
@@ -109,8 +115,12 @@ class DynamicSession(Session):
         """
         if self._closed:
             raise AutotuneError(f"{self.path.stem}: the session is closed; open another")
+        given = dict(inputs)
+        for name, dtype in self._unusual.items():
+            if isinstance(given.get(name), np.ndarray):
+                given[name] = of_type(given[name], dtype)
         with self._runs:
-            return self._versions.run(inputs)
+            return self._versions.run(given)
 
     @property
     def newest(self) -> Version:
@@ -214,7 +224,7 @@ class _Runs:
 
     def __init__(self) -> None:
         self._local = threading.local()
-        self._last: list[RunTrace] = []
+        self._last: list[RunTrace] | None = None
 
     def __enter__(self) -> None:
         self._local.traces = []
@@ -230,7 +240,7 @@ class _Runs:
     @property
     def last(self) -> RunTrace | None:
         """The run that finished last, its parts one after the other; None before the first."""
-        return joined(self._last) if self._last else None
+        return None if self._last is None else joined(self._last)
 
 
 def joined(traces: list[RunTrace]) -> RunTrace:
@@ -240,8 +250,8 @@ def joined(traces: list[RunTrace]) -> RunTrace:
     groups: list[GroupRun] = [run for trace in traces for run in trace.groups]
     return RunTrace(
         tuple(groups),
-        max(trace.plan_version for trace in traces),
-        max(trace.model_version for trace in traces),
+        max((trace.plan_version for trace in traces), default=0),
+        max((trace.model_version for trace in traces), default=0),
     )
 
 
@@ -254,10 +264,19 @@ def _parts(version: Version) -> Iterator[_Part]:
                 yield from _parts(inner)
 
 
+def _opened(
+    source: Path, dims: Mapping[str, int], plan: Plan | PlanTree | None
+) -> tuple[Path, Mapping[str, int], tuple[Plan, ...]]:
+    """The network file meant, the dimensions that are bound, and the plans at hand."""
+    if is_plan_tree(source):
+        tree = PlanTree.load(source)
+        return tree.network_file.check(), dims or tree.dims, tree.plans
+    if isinstance(plan, PlanTree):
+        return source, dims or plan.dims, plan.plans
+    return source, dims, () if plan is None else (plan,)
+
+
 def _is_for(plan: Plan, graph: Graph, target: Target) -> bool:
     """Whether a plan was made for a graph as a session runs it."""
-    from autotune.graph.axes import Layout
-    from autotune.graph.passes import simplify
-
     run = simplify(graph, Layout(target.spec.layout), plan.accuracy).graph
     return run.fingerprint == plan.fingerprint

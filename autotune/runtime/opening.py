@@ -16,6 +16,7 @@ from autotune.graph.onnx_import import read_onnx
 from autotune.graph.passes import simplify
 from autotune.search.choice import Choice
 from autotune.search.plan import Plan
+from autotune.search.plan_tree import is_plan_tree
 from autotune.targets.protocol import Target
 
 if TYPE_CHECKING:
@@ -76,8 +77,11 @@ def open_source(
 
 
 def may_be_dynamic(source: Path | str | Plan | Graph) -> bool:
-    """Whether a source is an ONNX file, as far as its name tells: plans and graphs have shapes."""
-    return isinstance(source, (str, Path)) and not _is_plan(Path(source))
+    """Whether a source is an ONNX file, as far as its name tells, or plans for one with control flow:
+    other plans and graphs have shapes."""
+    if not isinstance(source, (str, Path)):
+        return False
+    return not _is_plan(Path(source)) or is_plan_tree(Path(source))
 
 
 def _is_plan(path: Path) -> bool:
@@ -99,7 +103,7 @@ def _planned(plan: Plan, where: str, target: Target, dims: Dims) -> Source:
             "and give both: Session(graph, plan=plan)"
         )
     layout = Layout(target.spec.layout)
-    graph = open_network(plan.network_file.check(), dims, layout, plan.accuracy)
+    graph = open_network(plan.network_file.check(), dims or dict(plan.dims), layout, plan.accuracy)
     plan.check_network(graph)
     return Source(graph, plan)
 

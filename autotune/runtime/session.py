@@ -173,6 +173,11 @@ class Session:
         return self._graph
 
     @property
+    def parts(self) -> Mapping[str, Session]:
+        """The sessions that this one consists of, by name: itself."""
+        return {self.graph.name: self}
+
+    @property
     def table(self) -> ProgramTable:
         """The program table that the next run will use."""
         return self._published.current

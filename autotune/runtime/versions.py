@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import onnx
@@ -30,6 +30,9 @@ from autotune.runtime.binding import (
     placeholder,
     signature,
 )
+
+if TYPE_CHECKING:
+    from autotune.runtime.control import ControlFlow
 
 VERSIONS_KEPT = 8
 """Versions of one model, or of one body; the one that was not used for longest goes first."""
@@ -114,15 +117,23 @@ class Versions:
     """Runs a model whose shapes come with its inputs.
 
     A shape that was not seen yet is checked against the model's declared inputs, imported and
-    compiled; inputs whose values decide shapes are bound to the values that they have.
+    compiled; inputs whose values decide shapes are bound to the values that they have. ``make_tree``
+    makes what runs control flow, here and inside.
     """
 
-    def __init__(self, model: onnx.ModelProto, open_graph: OpenGraph, name: str) -> None:
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        open_graph: OpenGraph,
+        name: str,
+        make_tree: type[ControlFlow] | None = None,
+    ) -> None:
         stored = {tensor.name for tensor in model.graph.initializer}
         self.name = name
         self.model = model
         self._declared = {v.name: v for v in model.graph.input if v.name not in stored}
         self._open_graph = open_graph
+        self._make_tree = make_tree
         self._bound: tuple[str, ...] = ()
         self._table: OrderedDict[Key, _Entry] = OrderedDict()
         self._lock = threading.Lock()
@@ -249,7 +260,8 @@ class Versions:
     def _tree(self, model: onnx.ModelProto, notes: tuple[Note, ...]) -> Version:
         from autotune.runtime.control import ControlFlow  # its pieces have versions in turn
 
-        return ControlFlow(model, self._open_graph, self.name, notes)
+        make = ControlFlow if self._make_tree is None else self._make_tree
+        return make(model, self._open_graph, self.name, notes)
 
     def _key(self, inputs: Values) -> Key:
         """What decides the version; that of inputs that are misnamed is never in the table."""

@@ -93,6 +93,8 @@ class Plan:
     groups: tuple[PlannedGroup, ...]
     accuracy: Accuracy = Accuracy.EXACT
     """What its network was opened with."""
+    dims: tuple[tuple[str, int], ...] = ()
+    """Symbolic dimensions that were bound, by name."""
 
     @property
     def predicted_cycles(self) -> float:
@@ -143,6 +145,7 @@ class Plan:
                 "profile_id": self.profile_id,
                 "objective": self.objective.value,
                 "accuracy": self.accuracy.value,
+                "dims": dict(self.dims),
                 "totals": {
                     "predicted_cycles": self.predicted_cycles,
                     "measured_cycles": self.measured_cycles,
@@ -177,26 +180,35 @@ class Plan:
     @classmethod
     def load(cls, path: Path) -> Plan:
         """Read a plan file. Raises ``PlanError`` in one line when that is impossible."""
-        try:
-            text = path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise PlanError(f"{path}: cannot be read: {error.strerror}") from None
-        except UnicodeDecodeError:
-            raise PlanError(f"{path}: not a plan: it is not text; {_AGAIN}") from None
-        return cls.from_json(text, str(path))
+        return cls.from_json(read_text(path), str(path))
 
     def save(self, path: Path) -> None:
         """Write the file whole or not at all. Raises ``PlanError`` when that is impossible."""
-        part = path.with_name(f"{path.name}.part{os.getpid()}")
-        try:
-            part.write_text(self.to_json() + "\n", encoding="utf-8")
-            part.replace(path)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                part.unlink(missing_ok=True)
-            raise PlanError(
-                f"{path}: cannot be written: {error.strerror}; choose another file"
-            ) from None
+        write_text(path, self.to_json())
+
+
+def read_text(path: Path) -> str:
+    """The text of a plan file. Raises ``PlanError`` in one line when that is impossible."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise PlanError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise PlanError(f"{path}: not a plan: it is not text; {_AGAIN}") from None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a plan file whole or not at all. Raises ``PlanError`` when that is impossible."""
+    part = path.with_name(f"{path.name}.part{os.getpid()}")
+    try:
+        part.write_text(text + "\n", encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise PlanError(
+            f"{path}: cannot be written: {error.strerror}; choose another file"
+        ) from None
 
 
 def _total(costs: list[int | None]) -> int | None:
@@ -232,6 +244,7 @@ def _read(plain: Mapping[str, Any]) -> Plan:
         Objective(plain["objective"]),
         groups,
         Accuracy(plain.get("accuracy", Accuracy.EXACT)),
+        tuple((str(name), int(extent)) for name, extent in plain.get("dims", {}).items()),
     )
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 import pytest
-from control_case import COUNTED, HEAD, NESTED, Evaluated, agrees, model_of, versions_of
+from control_case import COUNTED, HEAD, NESTED, agrees, model_of, versions_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -113,9 +113,3 @@ def test_a_body_that_takes_other_values_than_it_is_handed_is_refused() -> None:
     del body.input[2]
     with pytest.raises(ModelError, match="hands 3 values to its body"):
         split(model, "repeated", {"N": 2})
-
-
-def test_a_version_of_the_reference_runs_what_it_is_given() -> None:
-    graph = translate(model_of(BY_RANK), "ranked", {"N": 2})
-    x = floats(2, 3)
-    np.testing.assert_array_equal(Evaluated(graph).run({"x": x})["y"], np.maximum(x, 0))

@@ -9,26 +9,10 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from autotune.graph.graph import Graph
-from autotune.graph.reference import evaluate
-from autotune.runtime.border import Border
+from autotune.runtime.evaluated import Evaluated
 from autotune.runtime.versions import Versions
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>'
-
-
-class Evaluated:
-    """A graph run by the numpy reference."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self._border = Border(graph)
-
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        return self._border.leave(evaluate(self.graph, self._border.enter(inputs)))
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 def model_of(text: str) -> onnx.ModelProto:

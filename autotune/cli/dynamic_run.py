@@ -1,0 +1,51 @@
+"""What ``autotune run`` feeds and compares where a network has control flow or open dimensions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.cli.run_arrays import ATOL, RTOL, compare, default_inputs
+from autotune.runtime.dynamic import DynamicSession
+from autotune.runtime.evaluated import Evaluated
+from autotune.runtime.exploration import drawn, drawn_inputs
+from autotune.runtime.session import Session
+from autotune.runtime.versions import Versions
+
+AnyArray = npt.NDArray[Any]
+
+
+def random_inputs(session: Session, seed: int) -> dict[str, AnyArray]:
+    """Seeded arrays for a session's inputs.
+
+    Raises ``InputError`` where a dimension is open, or an input is no tensor.
+    """
+    if not isinstance(session, DynamicSession):
+        return default_inputs(session.graph, seed)
+    rng = np.random.default_rng(seed)
+    return drawn_inputs(session.model, lambda kind: drawn(kind, rng))
+
+
+def compared(
+    session: Session, feeds: dict[str, AnyArray], outputs: dict[str, Any]
+) -> dict[str, tuple[float, bool]]:
+    """Per output: largest difference from the numpy reference, and whether it is within tolerance."""
+    if not isinstance(session, DynamicSession):
+        return compare(session.graph, feeds, outputs)
+    wanted = Versions(session.model, Evaluated, session.path.stem).run(feeds)
+    return {name: _difference(outputs[name], value) for name, value in wanted.items()}
+
+
+def _difference(given: Any, wanted: Any) -> tuple[float, bool]:
+    """Of a sequence, that of the item that is furthest off."""
+    if isinstance(wanted, list):
+        pairs = [_difference(x, y) for x, y in zip(given, wanted, strict=False)]
+        same = len(given) == len(wanted) and all(ok for _, ok in pairs)
+        return max((d for d, _ in pairs), default=0.0), same
+    if np.shape(given) != np.shape(wanted):
+        return float("inf"), False
+    a, b = np.asarray(given, np.float64), np.asarray(wanted, np.float64)
+    far = float(np.abs(a - b).max(initial=0.0))
+    return far, bool(np.allclose(a, b, rtol=RTOL, atol=ATOL))
