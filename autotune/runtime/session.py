@@ -16,6 +16,7 @@ from autotune.errors import AutotuneError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.runtime.border import Border
+from autotune.runtime.collector import collector_at_rest
 from autotune.runtime.event import Event
 from autotune.runtime.execution import RunTrace, execute
 from autotune.runtime.kept_schedules import kept_schedules
@@ -88,7 +89,8 @@ class Session:
         accuracy: Accuracy | str = Accuracy.EXACT,
     ) -> None:
         self.target = open_target(target, threads) if isinstance(target, (str, Path)) else target
-        found = open_source(source, self.target, dims, plan, Accuracy(accuracy))
+        with collector_at_rest():
+            found = open_source(source, self.target, dims, plan, Accuracy(accuracy))
         self._graph = found.graph
         self._border = Border(self._graph)
         self._profiler = Profiler()
@@ -112,7 +114,9 @@ class Session:
             if online or is_calibrated(records, self.target) or not runs_by_rule(self.target):
                 model = open_model(records, self.target)
         choices, objective = self._choices(found, model, records, options.seed)
-        table = prepared(compile_table(self.graph, choices, self.target.spec, cache), self.target)
+        with collector_at_rest():
+            table = compile_table(self.graph, choices, self.target.spec, cache)
+            table = prepared(table, self.target)
         if model is not None:
             table = annotated(table, model, table.model_version)
         self._published = Published(table)

@@ -1,0 +1,43 @@
+"""The garbage collector at rest while a network is opened, which makes many objects that all stay."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_lock = threading.Lock()
+_resting = 0
+
+
+@contextmanager
+def collector_at_rest() -> Iterator[None]:
+    """Without collections until the last of those who asked for it has ended; a collector that was off
+    stays off. Opening ResNet-50 makes 50 generations of objects of which none is garbage: looking
+    through them takes a tenth of the time."""
+    began = _begin()
+    try:
+        yield
+    finally:
+        if began:
+            _end()
+
+
+def _begin() -> bool:
+    """Whether the collector rests because someone of us asked for it."""
+    global _resting  # noqa: PLW0603 -- the collector is the process's, and so is who holds it
+    with _lock:
+        if _resting == 0 and not gc.isenabled():
+            return False
+        _resting += 1
+        gc.disable()
+        return True
+
+
+def _end() -> None:
+    global _resting  # noqa: PLW0603 -- as above
+    with _lock:
+        _resting -= 1
+        if _resting == 0:
+            gc.enable()
