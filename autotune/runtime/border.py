@@ -83,7 +83,7 @@ class Border:
     def leave(self, outputs: Mapping[str, Array]) -> dict[str, npt.NDArray[Any]]:
         """The outputs in the network's own element types; integers wrap around."""
         if not self._leaving:
-            return dict(outputs)
+            return {**outputs}
         return {x: self._narrowed(x, value) for x, value in outputs.items()}
 
     def _widened(self, name: str, value: npt.NDArray[Any]) -> npt.NDArray[Any]:

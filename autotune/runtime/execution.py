@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import overload
+from typing import NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -66,10 +66,10 @@ class TimedGroups(Sequence[GroupRun]):
         return self._runs[at]
 
 
-@dataclass(frozen=True, slots=True)
-class RunTrace:
+class RunTrace(NamedTuple):
     """What one run of a table cost, step by step. ``plan_version`` counts the published plans of a
-    session, ``model_version`` the cost models that its predictions came from."""
+    session, ``model_version`` the cost models that its predictions came from. A tuple, as one is
+    made for every run: a frozen dataclass takes half a microsecond more."""
 
     groups: Sequence[GroupRun]
     plan_version: int

@@ -134,8 +134,13 @@ class Executable:
         """Run once: C-contiguous float32 arrays of the inputs' shapes by name to outputs by name,
         none of which shares memory with what was given. ``nanoseconds`` gets the time of each part.
         """
-        made = {x: memory.array() for x, memory in self._made}
-        arrays = [self._memory, *[inputs[x] for x in self._inputs], *made.values()]
+        made: dict[str, Floats] = {}
+        arrays = [self._memory]  # loops, as a comprehension is a call: 0.2 µs
+        for x in self._inputs:
+            arrays.append(inputs[x])
+        for x, memory in self._made:
+            made[x] = array = memory.array()
+            arrays.append(array)
         self._plan.run(addresses(arrays), None, nanoseconds)
         self._runs += 1
         if self._runs == RUNS_BEFORE:
