@@ -223,6 +223,33 @@ def test_a_quantised_product_has_its_first_scale_per_row_and_its_second_per_colu
     )
 
 
+def test_integers_among_constants_wrap_or_are_refused_as_others_are() -> None:
+    nodes = [
+        helper.make_node("BitShift", ["c", "one"], ["d"], direction="LEFT"),
+        helper.make_node("Cast", ["d"], ["e"], to=FLOAT),
+        helper.make_node("Add", ["x", "e"], ["y"]),
+    ]
+    feeds = {"x": np.float32([1, 2])}
+    constants = {"c": np.uint8([100, 3]), "one": np.uint8([1, 1])}
+    assert_as_onnx(model_of(nodes, feeds, constants), feeds)
+    constants["c"] = np.uint8([200, 3])
+    with pytest.raises(InputError, match=r"may leave 0 to 255.*whatever is fed; use smaller"):
+        ran(model_of(nodes, feeds, constants), feeds)
+
+
+def test_an_integer_that_becomes_a_float_output_does_not_leave_as_the_integer_before() -> None:
+    nodes = [
+        helper.make_node("Mul", ["x", "x"], ["p"]),
+        helper.make_node("Cast", ["p"], ["f"], to=FLOAT),
+        helper.make_node("Add", ["f", "zero"], ["y"]),
+    ]
+    feeds, constants = {"x": np.int8([11, -3])}, {"zero": np.float32(0)}
+    assert_as_onnx(model_of(nodes, feeds, constants), feeds)
+    feeds = {"x": np.int8([12, -3])}
+    with pytest.raises(InputError, match="tensor 'p' may leave -128 to 127"):
+        ran(model_of(nodes, feeds, constants), feeds)
+
+
 STEPS = [("Cast", {"to": kind}) for kind in (INT8, UINT8, INT32, INT64, FLOAT)]
 STEPS += [("Neg", {}), ("Abs", {}), ("Add", {}), ("Mul", {})]
 

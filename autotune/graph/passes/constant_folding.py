@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from autotune.graph.graph import Array, Graph
 from autotune.graph.op import Op
 from autotune.graph.passes.note import Note, PassResult, rebuilt
+from autotune.graph.tensor import EXACT_LIMIT, DType
 
 
 @dataclass(frozen=True, slots=True)
 class ConstantFolding:
-    """Replaces constant expressions by their value, unless that value would be huge."""
+    """Replaces constant expressions by their value, unless that would be huge, or is an integer that
+    float32 or its type does not hold: proofs of exactness come upon its operator then."""
 
     limit_bytes: int = 256 << 20
     name: str = "constant-folding"
@@ -21,13 +25,24 @@ class ConstantFolding:
         values: dict[str, Array] = dict(graph.constants)
         kept, notes = [], []
         for op in graph.ops:
-            small = graph.types[op.output].size_bytes <= self.limit_bytes
-            if small and all(x in values for x in op.inputs):
-                values[op.output] = _evaluated(op, [values[x] for x in op.inputs])
-                notes.append(Note(self.name, op.name, "all its inputs are constants"))
-            else:
+            kind = graph.types[op.output]
+            known = kind.size_bytes <= self.limit_bytes and all(x in values for x in op.inputs)
+            value = _evaluated(op, [values[x] for x in op.inputs]) if known else None
+            if value is None or not _holds(kind.dtype, value):
                 kept.append(op)
+                continue
+            values[op.output] = value
+            notes.append(Note(self.name, op.name, "all its inputs are constants"))
         return PassResult(rebuilt(graph, kept, values) if notes else graph, tuple(notes))
+
+
+def _holds(dtype: DType, value: Array) -> bool:
+    """Whether a value is what its type makes of it. 2^24 itself may be a rounded 2^24 + 1."""
+    if not dtype.is_integer:
+        return True
+    low, high = dtype.limits
+    low, high = max(low, 1 - EXACT_LIMIT), min(high, EXACT_LIMIT - 1)
+    return bool(np.min(value) >= low and np.max(value) <= high)
 
 
 def _evaluated(op: Op, inputs: list[Array]) -> Array:

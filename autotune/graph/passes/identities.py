@@ -42,7 +42,7 @@ class Identities:
             merged = _merged(read, producer, graph)
             same = _passed_on(merged, graph)
             if same is not None and (
-                op.output not in graph.outputs or _renamable(same, graph, alias)
+                op.output not in graph.outputs or _renamable(op.output, same, graph, alias)
             ):
                 alias[op.output] = same
                 notes.append(Note(self.name, op.name, f"{op.kind} leaves its input unchanged"))
@@ -110,8 +110,11 @@ def _other_operand(op: Op, graph: Graph) -> str | None:
     return None
 
 
-def _renamable(tensor: str, graph: Graph, alias: Mapping[str, str]) -> bool:
-    """Whether an operator makes this tensor and no other output needs its name."""
+def _renamable(output: str, tensor: str, graph: Graph, alias: Mapping[str, str]) -> bool:
+    """Whether an operator makes this tensor, its numbers mean what the output's do (integers that
+    leave as such wrap around), and no other output needs its name."""
+    if graph.types[tensor].dtype is not graph.types[output].dtype:
+        return False
     taken = any(same == tensor and out in graph.outputs for out, same in alias.items())
     return tensor in graph.producer and tensor not in graph.outputs and not taken
 
