@@ -70,7 +70,7 @@ bench-roofline: $(BUILT) ## how much of what this CPU allows every network reach
 
 bench-compile: $(BUILT) ## CPU time from a file to programs and to a first result, and of starting
 	$(call say,"benchmarking the way from a network to its first result")
-	@$(PY) benchmarks/compile_path.py $(if $(JSON),--json $(JSON))
+	@$(PY) benchmarks/compile_path.py --markdown docs/figures-compile.md $(if $(JSON),--json $(JSON))
 
 bench-tuning: $(BUILT) $(TVM)/.installed ## our search against TVM's MetaSchedule, one operator at a time (calibrate cpu:1 first)
 	$(call say,"tuning single operators with autotune and TVM")

@@ -12,8 +12,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import onnx
@@ -26,6 +25,8 @@ from table import Table
 WORKER = Path(__file__).with_name("compile_path_worker.py")
 NODES = (100, 1_000, 10_000)
 SPEC = "edge"
+REPEATS = 3
+"""Processes of each kind: all of it takes three minutes where nothing else runs."""
 Figures = Mapping[str, float]
 
 
@@ -58,14 +59,14 @@ def start_table() -> Table:
         ("autotune.Session", "import autotune; autotune.Session"),
         ("autotune --help", "from autotune.cli.main import main; main(['--help'])"),
     ):
-        rows.append((name, _ms(least(5, "start", code)["seconds"])))
+        rows.append((name, _ms(least(REPEATS, "start", code)["seconds"])))
     return Table("Starting (CPU ms of a process)", ("what", "ms"), tuple(rows))
 
 
 def load_table(path: Path) -> Table:
     """A session on this machine from the file, one thread; object code is in its cache."""
     least(1, "session", str(path))
-    found = least(5, "session", str(path))
+    found = least(REPEATS, "session", str(path))
     rows = tuple((name, _ms(found[name])) for name in found)
     return Table(f"{path.stem}: Session on cpu, warm object cache (CPU ms)", ("stage", "ms"), rows)
 
@@ -73,9 +74,9 @@ def load_table(path: Path) -> Table:
 def stage_table(paths: Mapping[str, Path]) -> Table:
     """From files and chains to programs of an emulated machine."""
     cases: dict[str, Figures] = {
-        name: least(3, "stages", str(path), SPEC) for name, path in paths.items()
+        name: least(REPEATS, "stages", str(path), SPEC) for name, path in paths.items()
     }
-    cases |= {f"chain of {n}": least(3, "chain", str(n), SPEC) for n in NODES}
+    cases |= {f"chain of {n}": least(REPEATS, "chain", str(n), SPEC) for n in NODES}
     stages = tuple(next(iter(cases.values())))
     rows = [
         (name, *(_ms(found[stage]) for stage in stages), _ms(sum(found.values())))
@@ -87,7 +88,7 @@ def stage_table(paths: Mapping[str, Path]) -> Table:
 
 def small_table() -> Table:
     """What is done a million times."""
-    found = least(3, "candidates", SPEC) | least(3, "runs")
+    found = least(REPEATS, "candidates", SPEC) | least(REPEATS, "runs")
     rows = tuple((name, f"{1e6 * seconds:.1f}") for name, seconds in found.items())
     return Table("Repeated work (CPU µs)", ("what", "µs"), rows)
 
@@ -96,23 +97,42 @@ def _ms(seconds: float) -> str:
     return f"{1e3 * seconds:.1f}"
 
 
+PARTS: Mapping[str, Callable[[Mapping[str, Path]], Table]] = {
+    "start": lambda _: start_table(),
+    "load": lambda paths: load_table(paths["light_resnet50"]),
+    "stages": stage_table,
+    "small": lambda _: small_table(),
+}
+"""What can be measured alone."""
+
+
+def markdown(tables: Sequence[Table]) -> str:
+    """docs/figures-compile.md."""
+    head = (
+        "# Figures before the first result\n\n"
+        "Written by `make bench-compile`: CPU time from an ONNX file to kernels that run, and of starting "
+        "at all. Every figure is the least of several processes, or of several repeats within one: the "
+        "machine is shared, and other work only adds.\n\n"
+    )
+    return head + "\n\n".join(table.markdown() for table in tables) + "\n"
+
+
 def main() -> None:
-    """Print all tables; ``--json FILE`` keeps them too."""
+    """Print all tables; ``--json FILE`` and ``--markdown FILE`` keep them too."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="write the figures here too")
+    parser.add_argument("--markdown", type=Path, help="also write docs/figures-compile.md here")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=tuple(PARTS))
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["AUTOTUNE_HOME"] = folder
-        paths = written(Path(folder))
+        paths = written(Path(folder)) if {"load", "stages"} & {*chosen.parts} else {}
         tables = []
-        for made in (
-            start_table,
-            partial(load_table, paths["light_resnet50"]),
-            partial(stage_table, paths),
-            small_table,
-        ):
-            tables.append(made())
+        for part in chosen.parts:
+            tables.append(PARTS[part](paths))
             print(tables[-1].text(), end="\n\n", flush=True)
+    if chosen.markdown is not None:
+        chosen.markdown.write_text(markdown(tables))
     if chosen.json is not None:
         plain = {
             t.title: [dict(zip(t.columns, row, strict=True)) for row in t.rows] for t in tables

@@ -110,6 +110,7 @@ def main() -> None:
     parser.add_argument("--threads", nargs="+", type=int, default=(1, 2))
     parser.add_argument("--seconds", type=float, default=2.0, help="of a network's runs")
     given = parser.parse_args()
+    print(LEGEND, end="\n\n", flush=True)
     tables, plain = [], {}
     for threads in given.threads:
         found: dict[str, Profile] = {}
@@ -118,8 +119,9 @@ def main() -> None:
             found[name] = run_child(Path(sys.executable), WORKER, arguments)
             print(f"{name}, threads {threads}", file=sys.stderr, flush=True)
         plain[threads] = found
-        tables += [network_table(found, threads), group_table(found, threads)]
-    print("\n\n".join([LEGEND, *(table.text() for table in tables)]))
+        made = [network_table(found, threads), group_table(found, threads)]
+        print("\n\n".join(table.text() for table in made), end="\n\n", flush=True)
+        tables += made
     if given.markdown is not None:
         given.markdown.write_text(markdown(tables))
     if given.json is not None:

@@ -61,6 +61,7 @@ cdef extern from "native_steps.h" nogil:
 
     int run_job(Pool *pool, int threads, uint32_t programs, size_t scratch_bytes, Walk walk, void *argument)
     int64_t now_ns()
+    int64_t thread_ns()
 
     ctypedef struct Move:
         uint64_t step, rewind
@@ -93,7 +94,7 @@ cdef extern from "native_steps.h" nogil:
         const uint64_t *pointers
         const int64_t *parameters
         int64_t *ends
-        int threads
+        int threads, own_time
 
     uint32_t walk_plan(Pool *pool, Worker *me, void *argument)
 

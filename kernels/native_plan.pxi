@@ -150,14 +150,15 @@ cdef class Plan:
                 wanted.add(pointer)
         return 0
 
-    def run(self, pointers not None, parameters=None, nanoseconds=None):
+    def run(self, pointers not None, parameters=None, nanoseconds=None, bint own_time=False):
         """Run all programs once; returns when the last has ended.
 
         All three are int64 arrays. ``pointers`` are addresses, ``pointer_count`` at least;
         ``parameters`` the 256 runtime parameters, needed where a program dispatches.
-        ``nanoseconds`` is filled with the time that each program took, when it is given. Raises
-        ``InputError`` for less than that or a pointer that is 0, and ``MemoryError`` when threads
-        or scratchpads cannot be had.
+        ``nanoseconds`` is filled with the time that each program took, when it is given: by the clock, or
+        as ``own_time`` that of the thread, which stands still while others have its core. Raises
+        ``InputError`` for less than that, a pointer that is 0 or the own time of several threads,
+        and ``MemoryError`` when threads or scratchpads cannot be had.
         """
         cdef int64_t *given = integers(pointers, self.pointer_count, "pointers")
         cdef int64_t *times = NULL
@@ -172,12 +173,15 @@ cdef class Plan:
             raise InputError("the plan dispatches on runtime parameters; pass them")
         if nanoseconds is not None:
             times = integers(nanoseconds, self.count, "nanoseconds")
+        if own_time and self.threads > 1:
+            raise InputError(f"own time of {self.threads} threads; leave own_time out")
         for i in range(self.wanted.shape[0]):
             if given[self.wanted[i]] == 0:
                 raise InputError(f"pointer {self.wanted[i]} is 0, and the plan uses it")
-        self._run(given, chosen, times)
+        self._run(given, chosen, times, own_time)
 
-    cdef int _run(self, const int64_t *given, const int64_t *parameters, int64_t *times) except -1:
+    cdef int _run(self, const int64_t *given, const int64_t *parameters, int64_t *times,
+                  bint own_time) except -1:
         cdef PlanRun run
         cdef int64_t i, begin
         cdef int error
@@ -186,9 +190,9 @@ cdef class Plan:
             sources[FROM_POINTERS + i] = <uint64_t> given[i]
         run.programs, run.count, run.pointers = self.programs, self.count, sources
         run.parameters, run.ends, run.threads = parameters, times, self.threads
-        run.value_bytes = self.value_bytes
+        run.value_bytes, run.own_time = self.value_bytes, own_time
         with nogil:
-            begin = now_ns()
+            begin = thread_ns() if own_time else now_ns()
             error = run_job(self.pool.pool, self.threads, <uint32_t> self.count,
                             self.value_bytes + self.scratchpad_bytes, walk_plan, &run)
             free(sources)

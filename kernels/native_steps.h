@@ -76,6 +76,7 @@ typedef struct {
     const int64_t *parameters;
     int64_t *ends;             /* [count] when the programs end, or NULL */
     int threads;
+    int own_time;              /* ends are by the only thread's own time, and not the clock's */
 } PlanRun;
 
 static Place begin_track(const Track *t, char *scratch, const PlanRun *run) {
@@ -171,7 +172,7 @@ static int walk_program(Pool *pool, Worker *me, const PlanRun *run, int64_t p) {
 static void walk_alone(Pool *pool, Worker *me, const PlanRun *run) {
     for (int64_t p = 0; p < run->count; p++) {
         for (int64_t t = 0; t < run->programs[p].count; t++) walk_part(run, &run->programs[p].tracks[t], me);
-        if (run->ends) run->ends[p] = now_ns();
+        if (run->ends) run->ends[p] = run->own_time ? thread_ns() : now_ns();
     }
     atomic_store(&pool->ended.value, pool->end);
 }

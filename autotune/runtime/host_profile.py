@@ -1,7 +1,8 @@
 """A session's profile on this machine: what each group takes, its roofline, and what keeps it from it.
 
-Times are the engine's own, which reads the clock between groups. Energy and DRAM traffic are not known:
-no instruction tells a process of them.
+Times are the engine's own, which reads the clock between groups: on one thread that of the thread, to
+which other work of the machine adds nothing. Energy and DRAM traffic are not known: no instruction
+tells a process of them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.errors import InputError
+from autotune.graph.graph import Array
 from autotune.graph.op import OPERATORS, Family
 from autotune.runtime.border import Border
 from autotune.runtime.native_table import network_of
@@ -21,6 +23,7 @@ from autotune.runtime.program_table import GroupStep
 from autotune.runtime.roofline import Limit, Roofs, Work, works
 from autotune.runtime.session import Session
 from autotune.runtime.shortfall import Evidence, reason
+from autotune.targets.native.executable import Executable
 from autotune.targets.native.step_kinds import StepKind
 from autotune.targets.native.step_profile import ProgramProfile
 from autotune.targets.native.target import NativeTarget
@@ -28,7 +31,9 @@ from autotune.targets.native.target import NativeTarget
 LEAST_RUNS, MOST_RUNS, SECONDS = 5, 200, 1.0
 """Runs that are timed: as many as fit into the seconds, within bounds."""
 
-CLOCKED_RUNS = 3
+LEAST_CLOCKED, MOST_CLOCKED = 3, 20
+"""Runs with clocks between steps, in as much time."""
+
 TRANSCENDENTAL_FLOPS = 8
 """Per element, from which on an operator counts as a transcendental function (``OpRow``)."""
 
@@ -109,11 +114,13 @@ def host_profile(
     target, table = session.target, session.table
     if not isinstance(target, NativeTarget) or table.executable is None:
         raise InputError(f"{target.name} is not this machine; open the session with target='cpu'")
-    times, runs = _timed(session, inputs, seconds)
+    fed = Border(table.graph).enter(inputs)
+    times, runs = _timed(table.executable, fed, seconds)
     steps, network, roofs = table.group_steps, network_of(table), Roofs.of(target.spec)
     found = works(table.graph, steps, network, table.executable.arena.size_bytes, roofs)
-    profiles = target.profile(network, Border(table.graph).enter(inputs), CLOCKED_RUNS)
     total = sum(times)
+    clocked = min(MOST_CLOCKED, max(LEAST_CLOCKED, round(seconds / total)))
+    profiles = target.profile(network, fed, clocked)
     rows = (
         _group(step, took, took / total, work, roofs, profile, target.threads)
         for step, took, work, profile in zip(steps, times, found, profiles, strict=True)
@@ -122,18 +129,17 @@ def host_profile(
 
 
 def _timed(
-    session: Session, inputs: Mapping[str, npt.NDArray[np.generic]], seconds: float
+    executable: Executable, inputs: Mapping[str, Array], seconds: float
 ) -> tuple[Sequence[float], int]:
     """The least seconds of every group over some runs, and how many there were."""
-    session.run(inputs)
+    executable.run(inputs)  # tensors and code come into memory
     begin = time.perf_counter()
-    found: list[list[int]] = []
+    found: list[npt.NDArray[np.int64]] = []
     while len(found) < LEAST_RUNS or (
         len(found) < MOST_RUNS and time.perf_counter() - begin < seconds
     ):
-        session.run(inputs)
-        runs = session.last_run.groups
-        found.append([run.execution.counters["nanoseconds"] for run in runs])
+        found.append(np.zeros(executable.part_count, np.int64))
+        executable.run(inputs, found[-1], own_time=executable.threads == 1)
     return [max(1, ns) * 1e-9 for ns in np.min(found, axis=0).tolist()], len(found)
 
 

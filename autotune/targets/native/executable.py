@@ -129,10 +129,14 @@ class Executable:
         return self._dense[root].ctypes.data
 
     def run(
-        self, inputs: Mapping[str, Floats], nanoseconds: npt.NDArray[np.int64] | None = None
+        self,
+        inputs: Mapping[str, Floats],
+        nanoseconds: npt.NDArray[np.int64] | None = None,
+        own_time: bool = False,
     ) -> dict[str, Floats]:
         """Run once: C-contiguous float32 arrays of the inputs' shapes by name to outputs by name,
-        none of which shares memory with what was given. ``nanoseconds`` gets the time of each part.
+        none of which shares memory with what was given. ``nanoseconds`` gets the time of each part,
+        by the clock or, on one thread, the thread's ``own_time`` (``Plan.run``).
         """
         made: dict[str, Floats] = {}
         arrays = [self._memory]  # loops, as a comprehension is a call: 0.2 µs
@@ -141,7 +145,7 @@ class Executable:
         for x, memory in self._made:
             made[x] = array = memory.array()
             arrays.append(array)
-        self._plan.run(addresses(arrays), None, nanoseconds)
+        self._plan.run(addresses(arrays), None, nanoseconds, own_time)
         self._runs += 1
         if self._runs == RUNS_BEFORE:
             enlarge_pages([self._memory, *self._constants])
@@ -149,6 +153,11 @@ class Executable:
             return made
         outputs = self._network.outputs
         return {x: made[x] if x in made else self._copied(x, inputs, made) for x in outputs}
+
+    @property
+    def threads(self) -> int:
+        """Threads that a run uses: no more than a part can be cut for."""
+        return int(self._plan.threads)
 
     def kind_nanoseconds(self, inputs: Mapping[str, Floats]) -> tuple[Mapping[StepKind, int], ...]:
         """Run once and say what the calls of each part took, by kind, on all threads together."""

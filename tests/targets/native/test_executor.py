@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -398,6 +399,18 @@ def test_times_are_given_for_every_program() -> None:
     assert total[0] == long + 2
     assert (nanoseconds[:3] >= 0).all() and nanoseconds[3] == -1
     assert nanoseconds[1] == nanoseconds[:3].max()
+
+
+def test_own_time_is_the_threads_and_of_one_thread_alone() -> None:
+    total = np.zeros(2, np.int64)
+    plan = Plan([([counting(1, times=200_000)], POINTERS)], ONE)
+    nanoseconds = np.zeros(1, np.int64)
+    before = time.thread_time_ns()
+    plan.run(addresses(total), nanoseconds=nanoseconds, own_time=True)
+    assert 0 < nanoseconds[0] <= time.thread_time_ns() - before
+    shared = Plan([([counting(1), counting(1, byte=8)], POINTERS)], TWO)
+    with pytest.raises(InputError, match="own time of 2 threads"):
+        shared.run(addresses(total), nanoseconds=nanoseconds, own_time=True)
 
 
 def test_workers_wake_after_they_have_slept() -> None:
