@@ -14,6 +14,8 @@ from autotune.graph.passes.note import Note
 
 OLDEST_OPSET = 9
 DEFAULT_DOMAINS = ("", "ai.onnx")
+OWN_DOMAIN = "autotune.expanded"
+"""Of functions that import writes into a model."""
 _KNOWN = frozenset(TRANSLATIONS) | CONSTANT_ONLY
 
 
@@ -81,7 +83,9 @@ def _expand(model: onnx.ModelProto, names: tuple[str, ...]) -> None:
     kept = [("", name) for name in sorted(_KNOWN)]
     try:
         typed = onnx.shape_inference.infer_shapes(model)  # some bodies depend on element types
-        expanded = inliner.inline_selectedfunctions_of(
+        for node in [node for node in functions_of(typed) if "" in node.input]:
+            _make_own(node, typed)
+        expanded = inliner.inline_selected_functions(
             typed, kept, exclude=True, inline_schema_functions=True
         )
     except (RuntimeError, ValueError, onnx.shape_inference.InferenceError) as error:
@@ -90,6 +94,31 @@ def _expand(model: onnx.ModelProto, names: tuple[str, ...]) -> None:
             f"{_last_line(error)}; export the model without them"
         ) from None
     model.CopyFrom(expanded)
+
+
+def _make_own(node: onnx.NodeProto, model: onnx.ModelProto) -> None:
+    """Let a node with an input left out call a function of the model's: onnx's inliner asks for the
+    types of inputs, and knows none of what is absent."""
+    schema = _schema(node, model)
+    if schema is None or not schema.has_context_dependent_function:
+        return
+    types = {value.name: value.type for value in (*model.graph.input, *model.graph.value_info)}
+    for tensor in model.graph.initializer:
+        types[tensor.name] = onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+    given = [types.get(x, onnx.TypeProto()).SerializeToString() for x in node.input]
+    version = max(
+        v for v in schema.context_dependent_function_opset_versions if v <= opset_of(model)
+    )
+    function = onnx.FunctionProto.FromString(
+        schema.get_context_dependent_function_with_opset_version(
+            version, node.SerializeToString(), given
+        )
+    )
+    function.name, function.domain = f"{node.op_type}{len(model.functions)}", OWN_DOMAIN
+    node.op_type, node.domain = function.name, OWN_DOMAIN
+    model.functions.append(function)
+    if all(known.domain != OWN_DOMAIN for known in model.opset_import):
+        model.opset_import.append(onnx.helper.make_opsetid(OWN_DOMAIN, 1))
 
 
 def _spell_out_defaults(node: onnx.NodeProto, schema: onnx.defs.OpSchema | None) -> None:

@@ -23,6 +23,7 @@ from autotune.graph.graph import Graph
 from autotune.graph.onnx_forms import Form, modernised
 from autotune.graph.onnx_model import bind_dims, check_valid, checked_nodes, read_model
 from autotune.graph.onnx_ops import CONSTANT_ONLY, TRANSLATIONS
+from autotune.graph.onnx_ops.casting import cast_like
 from autotune.graph.onnx_ops.element_types import FRACTIONAL, dtype_of_elem, elem_name
 from autotune.graph.onnx_ops.folding import (
     FOLDED,
@@ -251,6 +252,8 @@ def _translate_node(scope: Scope, node: Node) -> None:
         scope.arrays[output] = fold_shape(node, scope.shape(scope.tensors[given[0]]))
     elif node.operator in STATIC and scope.is_array(given[0]):
         scope.arrays[output] = fold_shape(node, scope.arrays[given[0]].shape)
+    elif node.operator == "CastLike" and scope.is_array(given[0]):
+        scope.arrays[output] = cast_like(scope, node)
     elif node.operator in FOLDED and all(scope.is_array(x) for x in given):
         scope.arrays[output] = fold(node, [scope.arrays[x] for x in given])
     elif given and node.operator not in JOINING and _is_empty(scope, given):

@@ -16,11 +16,17 @@ EXACT_LIMIT = 2**24
 """Up to here float32 holds every whole number; beyond it some are missing."""
 
 
+FLOAT_MAX = float(np.finfo(np.float32).max)
+"""The largest finite number of float32."""
+
+
 class DType(StrEnum):
     """What the numbers of a tensor mean. All are stored and computed as float32: booleans as 0 and
-    1, integers exactly up to ``EXACT_LIMIT``, narrower floats with more digits than they have."""
+    1, integers exactly up to ``EXACT_LIMIT``, narrower floats with more digits than they have, float64
+    with fewer."""
 
     FLOAT32 = "float32"
+    FLOAT64 = "float64"
     FLOAT16 = "float16"
     BFLOAT16 = "bfloat16"
     FLOAT8_E4M3FN = "float8_e4m3fn"
@@ -81,6 +87,12 @@ NUMPY: dict[DType, np.dtype[Any]] = {
     dtype: np.dtype(getattr(ml_dtypes, dtype.value, dtype.value)) for dtype in DType
 }
 """The numpy type that arrays of each element type come in and go out as."""
+
+
+def beyond_float32(value: np.ndarray[Any, Any]) -> bool:
+    """Whether a finite number of an array of floats would be infinite as float32."""
+    with np.errstate(over="ignore"):
+        return bool((np.isinf(value.astype(np.float32)) & np.isfinite(value)).any())
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from autotune.graph.intervals import (
     interval_of,
     licence,
 )
-from autotune.graph.tensor import EXACT_LIMIT, NUMPY, DType
+from autotune.graph.tensor import EXACT_LIMIT, FLOAT_MAX, NUMPY, DType, beyond_float32
 from autotune.runtime.inputs import checked_inputs, of_type
 
 Given = Mapping[str, npt.NDArray[np.generic]]
@@ -100,6 +100,11 @@ class Border:
                     f"{self._graph.name}: input {name!r} holds {extreme}; integers are computed "
                     f"exactly up to {EXACT_LIMIT}: feed smaller ones"
                 )
+        if dtype is DType.FLOAT64 and beyond_float32(value):
+            raise InputError(
+                f"{self._graph.name}: input {name!r} holds {np.abs(value).max():g}; float64 is "
+                f"computed as float32, which ends at {FLOAT_MAX:g}: feed smaller numbers"
+            )
         return value.astype(np.float32)
 
     def _check_exact(self, fed: Mapping[str, Array]) -> None:

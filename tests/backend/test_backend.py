@@ -124,6 +124,21 @@ def test_half_precision_is_computed_wide_and_rounded_once() -> None:
     np.testing.assert_allclose(made, wide, rtol=2**-10)
 
 
+def test_float64_is_computed_as_float32_and_refused_beyond_its_range() -> None:
+    x = np.random.default_rng(2).standard_normal((4, 9))
+    model, feeds = typed(helper.make_node("Exp", ["x"], ["y"]), {"x": x})
+    prepared = backend.prepare(model)
+    (made,) = prepared.run(feeds)
+    assert made.dtype == np.float64
+    np.testing.assert_allclose(made, np.exp(x), rtol=1e-6)
+    with pytest.raises(
+        InputError, match="holds 1e\\+39; float64 is computed as float32, which ends"
+    ):
+        prepared.run({"x": np.full((4, 9), -1e39)})
+    (made,) = prepared.run({"x": np.full((4, 9), -np.inf)})
+    assert not made.any()
+
+
 def test_other_shapes_given_at_run_time_make_other_programs_of_one_prepared_model() -> None:
     x = np.arange(12, dtype=np.float32)
     model, _ = typed(

@@ -295,7 +295,7 @@ def run_time_shape() -> onnx.ModelProto:
 
 def double_weight() -> onnx.ModelProto:
     add = helper.make_node("Add", ["x", "w"], ["y"], name="plus")
-    return nodes_model(add, constants={"w": np.ones(2, np.float64)})
+    return nodes_model(add, constants={"w": np.full(2, -1e39)})
 
 
 def strange_element_type() -> onnx.ModelProto:
@@ -311,11 +311,14 @@ BAD_MODELS = {
         "all its operators fold into constants",
     ),
     "text input": (lambda: relu(elem_type=TensorProto.STRING), "reads 'x' of type string"),
-    "double input": (lambda: relu(elem_type=TensorProto.DOUBLE), "of type double"),
-    "double weight": (double_weight, "node 'plus': Add reads 'w' of type float64; floats of"),
-    "cast to double": (
-        lambda: nodes_model(helper.make_node("Cast", ["x"], ["y"], to=TensorProto.DOUBLE)),
-        "Cast to double",
+    "complex input": (lambda: relu(elem_type=TensorProto.COMPLEX64), "of type complex64"),
+    "double weight": (
+        double_weight,
+        "node 'plus': Add reads 'w', which holds 1e+39; float64 is computed as",
+    ),
+    "cast to string": (
+        lambda: nodes_model(helper.make_node("Cast", ["x"], ["y"], to=TensorProto.STRING)),
+        "Cast to string",
     ),
     "undefined input": (
         lambda: nodes_model(helper.make_node("Relu", ["nowhere"], ["y"], name="r")),
@@ -372,6 +375,27 @@ def test_old_operator_sets_are_brought_up() -> None:
     )
     bias = np.arange(4, dtype=np.float32)
     assert_same(*single("Gemm", [x, weight, bias], 7, (1, 2), alpha=0.5))
+
+
+def test_a_function_with_an_input_left_out_becomes_its_body() -> None:
+    q, k, v = (
+        np.random.default_rng(s).standard_normal((2, 3, 4, 8)).astype(np.float32) for s in range(3)
+    )
+    filled = np.asarray([3, 4])
+    model, feeds = single("Attention", [q, k, v, None, None, None, filled], 24)
+    assert_same(model, feeds)
+
+
+def test_a_known_value_cast_like_a_run_time_tensor_is_known() -> None:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    like = helper.make_node("CastLike", ["shape", "i"], ["wanted"])
+    view = helper.make_node("Reshape", ["x", "wanted"], ["y"])
+    model = model_of(
+        [like, view], {"x": x.shape, "i": (1,)}, ["y"], {"shape": np.float32([3, 2])}, 19
+    )
+    model.graph.input[1].type.tensor_type.elem_type = onnx.TensorProto.INT64
+    (found,) = evaluate(imported(model), {"x": x, "i": np.ones(1)}).values()
+    np.testing.assert_array_equal(found, x.reshape(3, 2))
 
 
 def test_an_operator_that_only_old_sets_have_is_refused_by_name() -> None:

@@ -7,7 +7,7 @@ import ml_dtypes
 from autotune.errors import ModelError
 from autotune.graph.onnx_ops.element_types import dtype_of_elem, elem_name
 from autotune.graph.onnx_ops.logic import truth
-from autotune.graph.onnx_ops.scope import COMPUTED, Node, Scope, Translate
+from autotune.graph.onnx_ops.scope import COMPUTED, AnyArray, Node, Scope, Translate
 from autotune.graph.op import OpKind
 from autotune.graph.tensor import NUMPY, DType
 
@@ -21,11 +21,21 @@ def _cast(scope: Scope, node: Node) -> str:
 
 
 def _cast_like(scope: Scope, node: Node) -> str:
+    return _converted(scope, node, _liked(scope, node))
+
+
+def _liked(scope: Scope, node: Node) -> DType:
+    """The type that a CastLike asks for."""
     name = node.inputs[1]
     foreign = scope.foreign_type(name)
     if foreign is not None:
         raise ModelError(f"{node.label}: CastLike to {foreign}; {COMPUTED}")
-    return _converted(scope, node, scope.dtype(node, 1))
+    return scope.dtype(node, 1)
+
+
+def cast_like(scope: Scope, node: Node) -> AnyArray:
+    """The value of a CastLike of which the first input is known, whatever the second holds."""
+    return scope.arrays[node.inputs[0]].astype(NUMPY[_liked(scope, node)])
 
 
 def _converted(scope: Scope, node: Node, wanted: DType) -> str:

@@ -6,9 +6,7 @@ import numpy as np
 
 from autotune.graph.onnx_ops.scope import Node, Scope, Translate
 from autotune.graph.op import OpKind
-
-FLOAT_MAX = float(np.finfo(np.float32).max)
-"""What an absent Clip limit stands for."""
+from autotune.graph.tensor import FLOAT_MAX
 
 UNARY_KINDS: dict[str, OpKind] = {
     "Relu": OpKind.RELU,

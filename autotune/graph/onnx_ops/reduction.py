@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from autotune.errors import ModelError
-from autotune.graph.onnx_ops.elementwise import FLOAT_MAX
 from autotune.graph.onnx_ops.scope import Node, Scope, Translate
 from autotune.graph.op import OpKind
+from autotune.graph.tensor import FLOAT_MAX
 
 
 def checked_axis(node: Node, axis: int, rank: int) -> int:

@@ -14,9 +14,9 @@ from autotune.errors import ModelError
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.onnx_ops.element_types import dtype_of_array, result_types
 from autotune.graph.op import AttrValue, OpKind
-from autotune.graph.tensor import EXACT_LIMIT, NUMPY, DType
+from autotune.graph.tensor import EXACT_LIMIT, FLOAT_MAX, NUMPY, DType, beyond_float32
 
-COMPUTED = "floats of 32 bits and less, integers and booleans are computed: convert the model"
+COMPUTED = "floats, integers and booleans are computed: convert the model"
 """What to do about element types that the graph has not."""
 
 AnyArray = npt.NDArray[Any]
@@ -248,6 +248,11 @@ class Scope:
         dtype = dtype_of_array(value)
         if dtype is None:
             raise self._not_float(node, name, str(value.dtype))
+        if dtype is DType.FLOAT64 and beyond_float32(value):
+            raise ModelError(
+                f"{node.label}: {node.operator} reads {name!r}, which holds {np.abs(value).max():g}; "
+                f"float64 is computed as float32, which ends at {FLOAT_MAX:g}: use smaller numbers"
+            )
         if dtype.is_integer and value.size:
             wide = value.astype(np.int64) if value.dtype.itemsize == 1 else value
             extreme = max(int(wide.max()), -int(wide.min()))
