@@ -3,6 +3,7 @@ lie, and the parts of them that a stage reads."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from autotune.fusion.footprint import Footprint, input_footprint
@@ -131,11 +132,12 @@ class Resident:
         return Tile(view, self.origin(footprint))
 
     def result(self, stage: Stage) -> View:
-        """Where a stage makes its output: the first elements of a buffer that may be wider."""
+        """Where a stage makes its output: the first elements of a buffer that may be wider, or all of
+        one that was loaded in another shape."""
         index, sizes = stage.result, self.sizes(stage.footprint)
         turn = self.turn(index)
         held = self.sizes(self.nest.buffers[index].footprint)
-        if len(held) != len(sizes) or held == sizes:
+        if len(held) != len(sizes) or math.prod(held) == math.prod(sizes):
             return self._place(index, turn, sizes)
         wide = self._place(index, turn, held)
         return View(wide.storage, wide.offset, wide.terms, sizes, wide.strides)

@@ -331,8 +331,22 @@ APART = {
     "RNN",
     "GRU",
     "LSTM",
+    "Einsum",
+    "ScatterND",
+    "ScatterElements",
+    "Scatter",
+    "TensorScatter",
+    "TopK",
+    "CumProd",
+    "LpPool",
+    "GlobalLpPool",
+    "DFT",
+    "STFT",
+    "LogSoftmax",
+    "Compress",
 }
-"""Operators whose tests stand alone: above, in test_onnx_integers.py and test_onnx_recurrent.py."""
+"""Operators whose tests stand alone: above, in test_onnx_integers.py, test_onnx_recurrent.py and
+test_onnx_composed.py."""
 
 
 def test_every_run_time_operator_of_the_table_has_a_case() -> None:

@@ -100,3 +100,11 @@ def test_an_output_that_the_root_is_the_front_of_is_stored_whole() -> None:
     group = Group.from_graph(graph, [op.name for op in graph.ops])
     tile = NestSchedule((1, 4), (0, 1), ())
     run(graph, lower(group, Schedule((tile, tile)), SPEC))
+
+
+def test_a_result_takes_over_an_operand_that_was_loaded_in_another_shape_of_its_rank() -> None:
+    b = GraphBuilder("turned")
+    x, y = b.input("x", (1, 5)), b.input("y", (5, 1))
+    graph = b.build([b.add(K.MAXIMUM, b.add(K.RESHAPE, x, shape=(5, 1)), y)])
+    group = Group.from_graph(graph, [op.name for op in graph.ops])
+    run(graph, lower(group, Schedule((NestSchedule((5, 1), (0, 1), ()),)), SPEC))

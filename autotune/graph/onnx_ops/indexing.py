@@ -142,6 +142,22 @@ def _run_time_elements(scope: Scope, node: Node, x: str, axis: int) -> str:
     return _rows(scope, node, x, rows, places, ())
 
 
+def _compress(scope: Scope, node: Node) -> str:
+    """The elements of one axis, or of all of the tensor, where a known condition holds."""
+    x = scope.tensor(node, 0)
+    shape = scope.shape(x)
+    taken = np.flatnonzero(np.asarray(scope.array(node, 1)))
+    if "axis" in node.attrs:
+        axis = checked_axis(node, node.int("axis", 0), len(shape))
+    else:
+        axis, x = 0, seen_as(scope, node, x, (math.prod(shape),))
+    if not taken.size or taken[-1] >= scope.shape(x)[axis]:
+        raise ModelError(
+            f"{node.label}: Compress of {list(shape)} by a condition that holds nowhere, or outside"
+        )
+    return indexed(scope, node, x, axis, taken.tolist())
+
+
 def _rows(
     scope: Scope, node: Node, x: str, rows: str, places: tuple[int, ...], rest: tuple[int, ...]
 ) -> str:
@@ -210,4 +226,5 @@ INDEXING: dict[str, Translate] = {
     "Gather": _gather,
     "GatherElements": _gather_elements,
     "GatherND": _gather_nd,
+    "Compress": _compress,
 }

@@ -97,7 +97,14 @@ def _identity(scope: Scope, node: Node) -> str:
 
 def _dropout(scope: Scope, node: Node) -> str:
     if node.has_input(2) and bool(np.any(scope.array(node, 2))):
-        raise ModelError(f"{node.label}: Dropout in training mode; export the model for inference")
+        ratio = float(np.ravel(scope.array(node, 1))[0]) if node.has_input(1) else 0.5
+        if ratio != 0:
+            raise ModelError(
+                f"{node.label}: Dropout in training mode; export the model for inference"
+            )
+    if len(node.outputs) > 1 and node.outputs[1]:
+        everything = np.ones(scope.shape(scope.tensor(node, 0)), np.bool_)
+        scope.give_known(node, 1, everything)
     return scope.tensor(node, 0)
 
 

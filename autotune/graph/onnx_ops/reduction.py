@@ -128,11 +128,28 @@ def _cumulated(scope: Scope, node: Node) -> str:
     return scope.result(node, OpKind.RESHAPE, total, shape=shape)
 
 
-def _moved(scope: Scope, node: Node, x: str, places: int) -> str:
-    """A tensor of rank 3 moved along its axis 1, a zero in the place that gets free."""
-    front, back = (1, 0) if places > 0 else (0, 1)
+def _multiplied(scope: Scope, node: Node) -> str:
+    """Products with what stands 1, 2, 4, … places before, each of twice as many elements."""
+    x = scope.tensor(node, 0)
     shape = scope.shape(x)
-    padded = scope.step(node, OpKind.PAD, x, before=(0, front, 0), after=(0, back, 0), value=0.0)
+    axis = checked_axis(node, int(scope.array(node, 1).reshape(())), len(shape))
+    flat = (math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
+    x = scope.step(node, OpKind.RESHAPE, x, shape=flat)
+    sign = -1 if node.int("reverse", 0) else 1
+    if node.int("exclusive", 0):
+        x = _moved(scope, node, x, sign, 1.0)
+    reach = 1
+    while reach < flat[1]:
+        x = scope.step(node, OpKind.MUL, x, _moved(scope, node, x, sign * reach, 1.0))
+        reach *= 2
+    return scope.result(node, OpKind.RESHAPE, x, shape=shape)
+
+
+def _moved(scope: Scope, node: Node, x: str, places: int, value: float = 0.0) -> str:
+    """A tensor of rank 3 moved along its axis 1, ``value`` in the places that get free."""
+    front, back = max(places, 0), max(-places, 0)
+    shape = scope.shape(x)
+    padded = scope.step(node, OpKind.PAD, x, before=(0, front, 0), after=(0, back, 0), value=value)
     starts = (0, back, 0)
     return scope.step(node, OpKind.SLICE, padded, starts=starts, steps=(1, 1, 1), sizes=shape)
 
@@ -150,6 +167,23 @@ def _softmax(scope: Scope, node: Node) -> str:
     matrix = (math.prod(shape[:axis]), math.prod(shape[axis:]))
     flat = scope.step(node, OpKind.RESHAPE, x, shape=matrix)
     return scope.reshaped(node, scope.step(node, OpKind.SOFTMAX, flat, axis=1), shape)
+
+
+def _log_softmax(scope: Scope, node: Node) -> str:
+    """(x − max) − ln Σ exp(x − max); rows as Softmax takes them."""
+    x = scope.tensor(node, 0)
+    shape, old = scope.shape(x), node.opset < 13
+    axis = checked_axis(node, node.int("axis", 1 if old else -1), len(shape))
+    axes: tuple[int, ...] = (axis,)
+    if old:
+        x = scope.step(
+            node, OpKind.RESHAPE, x, shape=(math.prod(shape[:axis]), math.prod(shape[axis:]))
+        )
+        axes = (1,)
+    below = scope.step(node, OpKind.SUB, x, scope.step(node, OpKind.REDUCE_MAX, x, axes=axes))
+    total = scope.step(node, OpKind.REDUCE_SUM, scope.step(node, OpKind.EXP, below), axes=axes)
+    y = scope.step(node, OpKind.SUB, below, scope.step(node, OpKind.LOG, total))
+    return scope.reshaped(node, y, shape)
 
 
 def spread(scope: Scope, node: Node, index: int, shape: tuple[int, ...], role: str) -> str:
@@ -181,6 +215,8 @@ REDUCTION: dict[str, Translate] = {
     "ReduceLogSumExp": _log_sum_exp,
     "ArgMax": _extreme_index(OpKind.REDUCE_MAX),
     "CumSum": _cumulated,
+    "CumProd": _multiplied,
     "ArgMin": _extreme_index(OpKind.REDUCE_MIN),
     "Softmax": _softmax,
+    "LogSoftmax": _log_softmax,
 }

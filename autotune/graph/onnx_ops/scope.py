@@ -172,9 +172,13 @@ class Scope:
 
     def give_nothing(self, node: Node, place: int, shape: tuple[int, ...]) -> None:
         """State that one of a node's outputs has no elements, and so is known."""
+        self.give_known(node, place, np.empty(shape))
+
+    def give_known(self, node: Node, place: int, value: AnyArray) -> None:
+        """State what one of a node's outputs is, whatever the run-time inputs are."""
         name = node.outputs[place]
         if name:
-            self.arrays[name] = np.empty(shape, NUMPY[self._results[name]])
+            self.arrays[name] = value.astype(NUMPY[self._results[name]])
 
     def result_type(self, node: Node, place: int) -> DType:
         """What the numbers of one of the outputs of the node in hand mean, by ONNX's schema."""
