@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.fusion.footprint import Footprint
-from autotune.fusion.nest import Nest, Stage
+from autotune.fusion.nest import Buffer, Nest, Stage
 from autotune.schedule.table import Ints, ScheduleTable
 
 _PIECE_ELEMENTS = 16.0
@@ -75,6 +75,34 @@ def _tile_elements(nest: Nest, table: ScheduleTable, buffers: set[int]) -> npt.N
                 size *= axis.extent(table.tile[:, axis.dim])
         total += size
     return total
+
+
+def padded_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Elements that a tile needs of tensors with padding, for every row: where tensors are read in
+    place, these are copied all the same."""
+    total = np.zeros(len(table))
+    for buffer in padded_loads(nest):
+        size = np.ones(len(table))
+        for axis in buffer.footprint:
+            extent = 1 if axis.dim is None else table.tile[:, axis.dim]
+            size = size * -(-(axis.scale * (extent - 1) + axis.window) // axis.per)
+        total += size
+    return total
+
+
+def padded_loads(nest: Nest) -> tuple[Buffer, ...]:
+    """The buffers of tensors that tiles reach beyond."""
+    return tuple(nest.buffers[i] for i in nest.loads if _is_padded(nest, nest.buffers[i]))
+
+
+def _is_padded(nest: Nest, buffer: Buffer) -> bool:
+    """Whether tiles reach outside of the tensor."""
+    shape = nest.types[buffer.tensor].shape
+    sides = zip(buffer.footprint, shape, strict=True)
+    return not buffer.sample and any(
+        axis.offset < 0 or axis.offset + axis.size(nest.root_shape) > extent
+        for axis, extent in sides
+    )
 
 
 def read_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:

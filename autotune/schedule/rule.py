@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 
-from autotune.fusion.nest import Nest, Stage
+from autotune.fusion.nest import Buffer, Nest, Stage
 from autotune.graph.op import Family
 from autotune.schedule.counts import (
     kept_elements,
     loaded_elements,
     made_elements,
+    padded_elements,
+    padded_loads,
     passed_elements,
     read_elements,
     tile_count,
@@ -25,9 +28,15 @@ _CUT_TILES = 64.0
 """Tiles of which a nest is worth cutting one more for another core."""
 _READ_TILES = 1.0
 """Tiles of which a nest is worth halving what it reads."""
+_WINDOW_READ_TILES = 32.0
+"""The same of a nest that only slides a window over an image with padding: that takes as long as it
+reads, and reads lines of memory that tiles of few channels share."""
 _NEAR_ELEMENTS = 64 * 1024
-"""What a product makes for another stage should be no more of: it stays in a second-level cache of
-512 KiB beside what it is made of."""
+"""What a product makes for another stage should be no more of, nor what is copied for its padding: it
+stays in a second-level cache of 512 KiB beside what it is made of."""
+_WEIGHTS_PER_IMAGE = 4
+"""Times as large as a padded image may weights be that pass by again for each of its tiles: where they
+were 20 times, of 512 channels on 7x7, three tiles took 1.3 times as long as one (Zen 3)."""
 _FAR_TILES = 32.0
 """Tiles of which a nest is worth halving what is kept beyond that."""
 _PASSED_TILES = 3.0
@@ -78,10 +87,29 @@ def _fewest_tiles(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
         pieces *= -(-contraction.k_extent // table.k_tile[:, k])
     time = _time_share(nest, table) * _work_share(nest, table)
     cost = _CUT_TILES * time + tile_count(nest, table) * pieces
-    cost += _READ_TILES * loaded / max(1.0, float(loaded.min()))
+    padded = padded_elements(nest, table) * _keeps_images_near(nest)
+    slides = not nest.contractions and bool(padded.any())
+    weight = _WINDOW_READ_TILES if slides else _READ_TILES
+    cost += weight * loaded / max(1.0, float(loaded.min()))
     cost += _FAR_TILES * _doublings(kept_elements(nest, table))
+    cost += _FAR_TILES * _doublings(padded)
     far: npt.NDArray[np.float64] = _PASSED_TILES * _doublings(passed_elements(nest, table))
     return cost + far
+
+
+def _keeps_images_near(nest: Nest) -> bool:
+    """Whether what is copied for its padding is worth being cut until it stays in a cache."""
+    images = padded_loads(nest)
+    others = (nest.buffers[i] for i in nest.loads if nest.buffers[i] not in images)
+    limit = _WEIGHTS_PER_IMAGE * _whole(nest, images)
+    return not nest.contractions or _whole(nest, others) <= limit
+
+
+def _whole(nest: Nest, buffers: Iterable[Buffer]) -> int:
+    """Elements of buffers for the whole nest as one tile."""
+    return sum(
+        math.prod(axis.size(nest.root_shape) for axis in buffer.footprint) for buffer in buffers
+    )
 
 
 def _doublings(elements: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
