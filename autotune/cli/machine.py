@@ -179,8 +179,17 @@ def doctor(
 
 
 def _operators(anywhere: tuple[str, ...], constants: tuple[str, ...], json: bool) -> None:
+    from autotune.graph.control_flow import STEPPED
+
     if json:
-        emit({"operators": anywhere, "on_constants_only": constants})
+        emit(
+            {
+                "operators": anywhere,
+                "on_constants_only": constants,
+                "control_flow": sorted(STEPPED),
+            }
+        )
         return
     typer.echo("supported: " + " ".join(anywhere))
     typer.echo("on constants only: " + " ".join(constants))
+    typer.echo("as steps between graphs: " + " ".join(sorted(STEPPED)))

@@ -139,7 +139,18 @@ def label_of(node: onnx.NodeProto, index: int) -> str:
 def check_bodies(model: onnx.ModelProto) -> None:
     """Refuse bodies that do not take and make what their node hands them. Raises ``ModelError``."""
     for index, node in enumerate(model.graph.node):
-        if is_control(node) and bodies(node):
+        if not is_control(node):
+            continue
+        if not any(node.output):
+            raise ModelError(
+                f"{label_of(node, index)}: {node.op_type} has no output; the file is damaged"
+            )
+        first = 2 if node.op_type == "Loop" else 0
+        if node.op_type in CONTROL and not all(node.input[first:]):
+            raise ModelError(
+                f"{label_of(node, index)}: an input of {node.op_type} has no name; the file is damaged"
+            )
+        if node.op_type in CONTROL:
             _check_bodies(node, label_of(node, index))
 
 

@@ -90,10 +90,10 @@ class _Folding:
 
     def branch(self) -> Note | None:
         """Take the branch of an If whose condition is known."""
-        condition = self._known(self._node.input[0])
+        condition = self._number(self._node.input[0])
         if condition is None:
             return None
-        taken = bool(condition.reshape(()))
+        taken = bool(condition)
         body = _attribute(self._node, "then_branch" if taken else "else_branch")
         nodes, made = self._inlined(body, self._prefix, {})
         self._splice(nodes + _renaming(made, self._node.output))
@@ -133,11 +133,14 @@ class _Folding:
     def _trips(self) -> int | None:
         """How often a Loop runs if its condition stays true."""
         given = (*self._node.input, "", "")
-        trips = self._known(given[0]) if given[0] else None
-        first = self._known(given[1]) if given[1] else np.asarray(True)
-        if trips is None or first is None or not first.reshape(()):
-            return None
-        return int(trips.reshape(()))
+        trips = self._number(given[0]) if given[0] else None
+        first = self._number(given[1]) if given[1] else 1
+        return int(trips) if trips is not None and first else None
+
+    def _number(self, name: str) -> float | None:
+        """The value of a scalar, where constants and shapes decide it."""
+        value = self._known(name)
+        return None if value is None or value.size != 1 else value.item()
 
     def _never_ends(self, body: onnx.GraphProto) -> bool:
         """Whether the body hands on the condition that it got, or one that is always true."""
@@ -148,7 +151,7 @@ class _Folding:
         if name == body.input[1].name:
             return True
         value = self._constant_of(body, name, producer)
-        return value is not None and bool(value.reshape(()))
+        return value is not None and value.size == 1 and bool(value.item())
 
     def _constant_of(
         self, body: onnx.GraphProto, name: str, producer: Mapping[str, onnx.NodeProto]

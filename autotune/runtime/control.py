@@ -7,6 +7,7 @@ from typing import Any, assert_never
 
 import numpy as np
 import onnx
+from numpy.exceptions import AxisError
 from onnx import numpy_helper
 
 from autotune.errors import InputError
@@ -14,6 +15,7 @@ from autotune.graph.control_flow import Axis, Branch, Loop, Move, Piece, Scan, S
 from autotune.graph.control_tree import tree_of
 from autotune.graph.onnx_ops.sequences import move
 from autotune.graph.passes.note import Note
+from autotune.graph.tensor import EXACT_LIMIT
 from autotune.runtime.binding import Value
 from autotune.runtime.versions import OpenGraph, Versions
 
@@ -65,7 +67,13 @@ class ControlFlow:
             case Loop():
                 _give(step.outputs, self._loop(step, known), known)
             case Scan():
-                _give(step.outputs, self._scan(step, known), known)
+                try:
+                    made = self._scan(step, known)
+                except AxisError as error:
+                    raise InputError(
+                        f"{self.name}: {step.label}: {error}; check its axes"
+                    ) from None
+                _give(step.outputs, made, known)
             case Move():
                 try:
                     made = move(step.node, [known[x] if x else None for x in step.node.input])
@@ -92,7 +100,7 @@ class ControlFlow:
         return self._outputs(f"{step.label} {'then' if taken else 'else'}", (), known)
 
     def _loop(self, step: Loop, known: Environment) -> list[Value]:
-        limit = None if not step.trips else int(np.reshape(known[step.trips], ()))
+        limit = None if not step.trips else _trip_count(step.label, known[step.trips])
         condition = not step.condition or _truth(step.label, known[step.condition])
         carried = [known[x] for x in step.carried]
         slices: list[list[Value]] = []
@@ -103,6 +111,11 @@ class ControlFlow:
             carried = made[1 : 1 + len(carried)]
             slices.append(made[1 + len(carried) :])
             trip += 1
+            if trip > EXACT_LIMIT:
+                raise InputError(
+                    f"{self.name}: {step.label}: still runs after {EXACT_LIMIT} iterations, beyond "
+                    "which their number is not exact; give the loop a trip count or a condition"
+                )
         if trip == 0:
             return [*carried, *self._no_rows(step, carried, known)]
         return [*carried, *_stacked(slices)]
@@ -174,6 +187,14 @@ def _truth(label: str, value: Any) -> bool:
             f"{label}: its condition has {np.size(value)} values; it must be a single boolean"
         )
     return bool(np.reshape(value, ()))
+
+
+def _trip_count(label: str, value: Any) -> int:
+    if np.size(value) != 1:
+        raise InputError(
+            f"{label}: its trip count has {np.size(value)} values; it must be a single integer"
+        )
+    return int(np.reshape(value, ()))
 
 
 def _stacked(slices: Sequence[Sequence[Value]]) -> list[Value]:

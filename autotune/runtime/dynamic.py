@@ -115,7 +115,10 @@ class DynamicSession(Session):
         """
         if self._closed:
             raise AutotuneError(f"{self.path.stem}: the session is closed; open another")
-        given = dict(inputs)
+        given = {
+            x: y if y is None or isinstance(y, np.ndarray | list) else np.asarray(y)
+            for x, y in inputs.items()
+        }
         for name, dtype in self._unusual.items():
             if isinstance(given.get(name), np.ndarray):
                 given[name] = of_type(given[name], dtype)

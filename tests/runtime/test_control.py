@@ -1,5 +1,9 @@
 """Trees of control flow against ONNX's reference evaluator."""
 
+from collections.abc import Iterator
+from contextlib import suppress
+from random import Random
+
 import numpy as np
 import onnx
 import pytest
@@ -16,7 +20,9 @@ from control_case import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotune.errors import InputError
+from autotune.errors import AutotuneError, InputError
+from autotune.graph.control_flow import bodies
+from autotune.graph.onnx_ops.sequences import SEQUENCES
 from autotune.runtime.versions import VERSIONS_KEPT, Versions
 
 MODELS = {
@@ -169,3 +175,56 @@ def test_sequences_are_carried_from_one_iteration_to_the_next() -> None:
     versions: Versions = versions_of(model)
     for trips in (1, 4):
         agrees(model, versions, {"trips": np.asarray(trips), "x": floats(1, 3)})
+
+
+@given(st.randoms(use_true_random=False))
+def test_damaged_control_flow_is_refused_and_never_crashes(random: Random) -> None:
+    name = random.choice(sorted(MODELS))
+    model = onnx.ModelProto()
+    model.CopyFrom(MODELS[name])
+    for _ in range(random.randint(1, 3)):
+        damage(model.graph, random)
+    inputs = {x: np.asarray(value) for x, value in FED[name].items()}
+    with suppress(AutotuneError):
+        versions_of(model).run(inputs)
+
+
+FED = {
+    "branch": {"pick": True, "x": np.ones((2, 4), np.float32)},
+    "counted": {"trips": 2, "go": True, "x": np.ones(2, np.float32), "limit": np.float32(3)},
+    "scanned": {
+        "start": np.ones(2, np.float32),
+        "x": np.ones((3, 2), np.float32),
+        "w": np.ones((2, 3), np.float32),
+    },
+    "nested": {"trips": 2, "x": np.ones(2, np.float32)},
+    "growing": {"trips": 2, "x": np.ones((1, 3), np.float32)},
+}
+
+
+def damage(graph: onnx.GraphProto, random: Random) -> None:
+    """Take something from a node, or hand it something else."""
+    found = list(nodes_of(graph))
+    inside, node = random.choice(found)
+    names = ["nothing", *(x for _, other in found for x in (*other.input, *other.output))]
+    match random.randrange(6):
+        case 0 if node.input:
+            node.input[random.randrange(len(node.input))] = random.choice(["", *names])
+        case 1:
+            node.op_type = random.choice([*SEQUENCES, *(other.op_type for _, other in found)])
+        case 2 if node.attribute:
+            del node.attribute[random.randrange(len(node.attribute))]
+        case 3:
+            shrunk = random.choice([node.input, node.output, inside.output, inside.input])
+            del shrunk[:1]
+        case 4:
+            node.input.append(random.choice(names))
+        case _ if node.output:
+            node.output[0] = random.choice(names)
+
+
+def nodes_of(graph: onnx.GraphProto) -> Iterator[tuple[onnx.GraphProto, onnx.NodeProto]]:
+    for node in graph.node:
+        yield graph, node
+        for body in bodies(node):
+            yield from nodes_of(body)

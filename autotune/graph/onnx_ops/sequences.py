@@ -53,7 +53,7 @@ def _at(attrs: Attrs, values: Sequence[Value]) -> Value:
 
 def _concat(attrs: Attrs, values: Sequence[Value]) -> Value:
     join = np.stack if attrs.get("new_axis", 0) else np.concatenate
-    return join(values[0], axis=attrs["axis"])
+    return join(values[0], axis=attrs.get("axis", 0))
 
 
 def _split(attrs: Attrs, values: Sequence[Value]) -> Value:
@@ -93,10 +93,24 @@ SEQUENCES: dict[str, Moving] = {
 }
 
 
+_OF_SEQUENCES = frozenset(
+    {
+        "SequenceInsert",
+        "SequenceErase",
+        "SequenceAt",
+        "SequenceLength",
+        "ConcatFromSequence",
+    }
+)
+"""Those whose first input is a sequence."""
+
+
 def move(node: onnx.NodeProto, values: Sequence[Value]) -> Value:
     """What a node makes of its inputs. Raises ``InputError`` without the node's name."""
     attrs = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    if node.op_type in _OF_SEQUENCES and not (values and isinstance(values[0], list)):
+        raise InputError(f"{node.op_type} reads what is no sequence; export the model again")
     try:
         return SEQUENCES[node.op_type](attrs, values)
-    except (ValueError, TypeError, IndexError) as error:
+    except (ValueError, TypeError, IndexError, AttributeError, ZeroDivisionError) as error:
         raise InputError(f"{error}; check the model's sequences") from None
