@@ -311,7 +311,7 @@ def _refuse_run_time(scope: Scope, node: Node, given: list[str]) -> None:
 def _output(scope: Scope, name: str) -> str:
     """The graph tensor of an ONNX output, under its own name."""
     if name in scope.arrays:
-        return scope.tensors.get(name) or scope.builder.constant(scope.arrays[name], name)
+        return scope.tensors.get(name) or scope.known_output(name)
     if name not in scope.tensors:
         raise ModelError(f"output {name!r} is computed by no operator; export the model again")
     tensor = scope.tensors[name]

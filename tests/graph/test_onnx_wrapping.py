@@ -250,6 +250,20 @@ def test_an_integer_that_becomes_a_float_output_does_not_leave_as_the_integer_be
         ran(model_of(nodes, feeds, constants), feeds)
 
 
+def test_an_output_known_at_import_keeps_its_type_or_is_refused() -> None:
+    nodes = [helper.make_node("Identity", ["c"], ["k"]), helper.make_node("Relu", ["x"], ["y"])]
+    x = np.float32([1, -2])
+    model = model_of(nodes, {"x": x}, {"c": np.int64([7, -5])})
+    model.graph.output.append(helper.make_tensor_value_info("k", INT64, [2]))
+    graph = simplify(imported(model)).graph
+    border = Border(graph)
+    made = border.leave(evaluate(graph, border.enter({"x": x})))
+    assert made["k"].dtype == np.int64 and made["k"].tolist() == [7, -5]
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.int64([2**24 + 1]), "c"))
+    with pytest.raises(ModelError, match="the network gives 'k', which holds 16777217"):
+        imported(model)
+
+
 STEPS = [("Cast", {"to": kind}) for kind in (INT8, UINT8, INT32, INT64, FLOAT)]
 STEPS += [("Neg", {}), ("Abs", {}), ("Add", {}), ("Mul", {})]
 

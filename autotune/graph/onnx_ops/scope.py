@@ -48,6 +48,11 @@ class Node:
     attrs: dict[str, object]
     opset: int
 
+    @property
+    def reads(self) -> str:
+        """How messages say that this node reads something."""
+        return f"{self.label}: {self.operator} reads"
+
     def has_input(self, index: int) -> bool:
         """Whether the optional input at this position is given."""
         return index < len(self.inputs) and self.inputs[index] != ""
@@ -116,13 +121,13 @@ class Scope:
             )
         value = self.arrays[name]
         if value.dtype.kind not in "fiub" and dtype_of_array(value) is None:
-            raise self._not_float(node, name, str(value.dtype))
+            raise self._not_float(node.reads, name, str(value.dtype))
         return value
 
     def number_of(self, node: Node, index: int) -> float:
         """The one number of an input that must be known at import; an integer is exact."""
         value = self.array(node, index)
-        self._checked_type(node, node.inputs[index], value)
+        self._checked_type(node.reads, node.inputs[index], value)
         if value.size != 1:
             raise ModelError(
                 f"{node.label}: {node.operator} input {index} must be one number, got shape "
@@ -134,10 +139,10 @@ class Scope:
         """The graph tensor of an input; a value becomes a constant of the graph on first use."""
         name = node.inputs[index]
         if name in self.foreign:
-            raise self._not_float(node, name, self.foreign[name])
+            raise self._not_float(node.reads, name, self.foreign[name])
         if name in self.arrays and name not in self.tensors:
             value = self.arrays[name]
-            dtype = self._checked_type(node, name, value)
+            dtype = self._checked_type(node.reads, name, value)
             if value.size == 0:
                 raise ModelError(
                     f"{node.label}: {node.operator} reads {name!r} of shape {list(value.shape)}, which "
@@ -152,6 +157,11 @@ class Scope:
                 "rounded to only where it leaves the network; make it an output or leave it out"
             )
         return self.tensors[name]
+
+    def known_output(self, name: str) -> str:
+        """A constant of the graph for an output of the network that is known at import."""
+        dtype = self._checked_type("the network gives", name, self.arrays[name])
+        return self.builder.constant(self.arrays[name], name, dtype)
 
     def dtype(self, node: Node, index: int) -> DType:
         """What the numbers of an input mean; of types that the graph has not, float32."""
@@ -248,22 +258,22 @@ class Scope:
             return dtype_of_array(self.arrays[name]) or DType.FLOAT32
         return self.types.get(name, DType.FLOAT32)
 
-    def _checked_type(self, node: Node, name: str, value: AnyArray) -> DType:
+    def _checked_type(self, reader: str, name: str, value: AnyArray) -> DType:
         dtype = dtype_of_array(value)
         if dtype is None:
-            raise self._not_float(node, name, str(value.dtype))
+            raise self._not_float(reader, name, str(value.dtype))
         if dtype is DType.FLOAT64 and beyond_float32(value):
             raise ModelError(
-                f"{node.label}: {node.operator} reads {name!r}, which holds {np.abs(value).max():g}; "
-                f"float64 is computed as float32, which ends at {FLOAT_MAX:g}: use smaller numbers"
+                f"{reader} {name!r}, which holds {np.abs(value).max():g}; float64 is computed as "
+                f"float32, which ends at {FLOAT_MAX:g}: use smaller numbers"
             )
         if dtype.is_integer and value.size:
             wide = value.astype(np.int64) if value.dtype.itemsize == 1 else value
             extreme = max(int(wide.max()), -int(wide.min()))
             if extreme > EXACT_LIMIT:
                 raise ModelError(
-                    f"{node.label}: {node.operator} reads {name!r}, which holds {extreme}; integers "
-                    f"are computed exactly up to {EXACT_LIMIT}: use smaller ones"
+                    f"{reader} {name!r}, which holds {extreme}; integers are computed exactly up to "
+                    f"{EXACT_LIMIT}: use smaller ones"
                 )
         return dtype
 
@@ -282,10 +292,8 @@ class Scope:
             name, suffix = f"{stem}#{suffix}", suffix + 1
         return name
 
-    def _not_float(self, node: Node, name: str, dtype: str) -> ModelError:
-        return ModelError(
-            f"{node.label}: {node.operator} reads {name!r} of type {dtype}; {COMPUTED}"
-        )
+    def _not_float(self, reader: str, name: str, dtype: str) -> ModelError:
+        return ModelError(f"{reader} {name!r} of type {dtype}; {COMPUTED}")
 
 
 def check_size(label: str, shape: tuple[int, ...], item_bytes: int = 4) -> None:
