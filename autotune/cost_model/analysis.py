@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from autotune.cost_model.host_parts import PRICES
-from autotune.cost_model.host_work import host_work, tensor_bytes
+from autotune.cost_model.host_parts import PRICES, priced
+from autotune.cost_model.host_work import host_work, moved_bytes
 from autotune.cost_model.pipeline import Flow, flow
 from autotune.cost_model.step import Step
 from autotune.cost_model.steps import steps_of
@@ -46,9 +46,9 @@ class Analysis:
         )
 
     def _moved_bytes(self) -> Floats:
-        """What DRAM transfers: bursts, or where a cache stands before it, every tensor once."""
+        """What DRAM transfers: bursts, or where a cache stands before it, everything once."""
         if self.spec.in_place:
-            return self.zeros + tensor_bytes(self.nest)
+            return self.zeros + moved_bytes(self.nest)
         return self.load_moved_bytes + self.store_moved_bytes
 
     @cached_property
@@ -94,16 +94,20 @@ class Analysis:
             return np.empty((len(self.table), 0))
         return host_work(self.tiling, self.steps, self.spec)
 
-    @cached_property
-    def guess(self) -> Floats:
-        """What orders schedules where there is no model: the roofline, or parts at typical prices."""
-        return self.estimate if self.spec.in_place else self.roofline
+    def order(self, prices: Floats = PRICES) -> Floats:
+        """What orders schedules, cheap and no more than an order: the roofline, or parts at prices,
+        typical ones where there is no model."""
+        return self.analytic(prices) if self.spec.in_place else self.roofline
+
+    def analytic(self, prices: Floats) -> Floats:
+        """Analytic cycles with the prices of parts that a model has learned."""
+        return priced(self.host_work, prices, self.estimate)
 
     @cached_property
     def estimate(self) -> Floats:
-        """Analytic cycles: what the learned model corrects."""
+        """Analytic cycles where nothing was learned."""
         if self.spec.in_place:
-            return np.maximum(1.0, self.host_work @ PRICES)
+            return priced(self.host_work, PRICES, self.zeros)
         estimate: Floats = np.maximum(1.0, np.maximum(self.bottleneck, self.flow.cycles))
         return estimate
 

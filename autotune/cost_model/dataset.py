@@ -13,7 +13,7 @@ import numpy.typing as npt
 from autotune.cost_model.analysis import Analysis
 from autotune.cost_model.energy import dynamic_energy, leak_per_cycle
 from autotune.cost_model.features import matrix_of, names_of
-from autotune.cost_model.host_parts import PARTS
+from autotune.cost_model.host_parts import PARTS, priced
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
@@ -80,8 +80,8 @@ class Dataset:
         return np.bincount(self.owner, per_nest, len(self)).astype(np.float64)
 
     def priced(self, prices: Floats) -> Floats:
-        """Analytic cycles [n] of each nest: what its parts cost, where they have prices."""
-        return np.maximum(1.0, self.work @ prices) if prices.size else self.estimate
+        """Analytic cycles [n] of each nest."""
+        return priced(self.work, prices, self.estimate)
 
     def analytic_energy(self, cycles: Floats) -> Floats:
         """Femtojoules of every measurement [r] by the spec's table, run in ``cycles`` [n]."""

@@ -88,6 +88,12 @@ class Tally:
             self.counts[:, INDEX[name]] += total.sum(axis=0) if total.ndim == 2 else total
 
 
+def priced(counts: Floats, prices: Floats, otherwise: Floats) -> Floats:
+    """Cycles [n] of counted parts [n, P] at prices [P], at least one; ``otherwise`` [n] where parts
+    have none."""
+    return np.maximum(1.0, counts @ prices) if prices.size else otherwise
+
+
 def beyond(size_bytes: float, held_bytes: Quantity) -> Floats:
     """Share of what is held that a cache of a size does not hold."""
     share: Floats = np.maximum(0.0, 1.0 - size_bytes / np.maximum(held_bytes, 1.0))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 from autotune.cost_model.host_parts import (
     L1_BYTES,
@@ -40,9 +41,27 @@ def host_work(tiling: Tiling, steps: list[Step], spec: HardwareSpec) -> Floats:
     return _Work(tiling, steps, spec).counted()
 
 
-def tensor_bytes(nest: Nest) -> float:
-    """Of all tensors that a nest loads and stores, each once."""
-    names = {nest.buffers[i].tensor for i in nest.loads} | set(nest.stores)
+def moved_bytes(nest: Nest) -> float:
+    """Of all tensors that a nest loads and stores, each once, and of the rows that it looks up."""
+    rows = sum(math.prod(nest.types[stage.output].shape) for stage in _look_ups(nest))
+    return _bytes_of(nest, _transferred(nest)) + float(ELEMENT_BYTES * rows)
+
+
+def held_bytes(nest: Nest) -> float:
+    """Of all tensors that a nest uses, each once: what caches would have to hold. Of a table it may
+    want any row."""
+    return _bytes_of(nest, _transferred(nest) | {s.op.inputs[0] for s in _look_ups(nest)})
+
+
+def _transferred(nest: Nest) -> set[str]:
+    return {nest.buffers[i].tensor for i in nest.loads} | set(nest.stores)
+
+
+def _look_ups(nest: Nest) -> list[Stage]:
+    return [stage for stage in nest.stages if stage.op.family is Family.GATHER]
+
+
+def _bytes_of(nest: Nest, names: set[str]) -> float:
     return float(ELEMENT_BYTES * sum(math.prod(nest.types[x].shape) for x in names))
 
 
@@ -99,15 +118,34 @@ class _Work:
     def _load(self, step: Step) -> None:
         buffer = self._nest.buffers[step.buffer]
         looked_up = step.stage.op.family is Family.GATHER and step.buffer == step.stage.result
-        if not (_padded(self._nest, buffer) or buffer.sample or looked_up):
-            return
+        copies: Quantity = 1.0
+        copied: Quantity = 1.0
+        if not (buffer.sample or looked_up):
+            copies, copied = self._padded(buffer)
         row = self._tiling.axis_size(buffer.footprint[-1], {}) if buffer.footprint else 1
         self._tally.add(
             self._share(step),
-            copies=step.instructions,
-            copied=step.touched,
-            copied_rows=step.touched / np.maximum(row, 1),
+            copies=step.instructions * copies,
+            copied=step.touched * copied,
+            copied_rows=step.touched * copied / np.maximum(row, 1),
         )
+
+    def _padded(self, buffer: Buffer) -> tuple[Floats, Floats]:
+        """Shares [n] of a buffer's LOADs, and of their elements, whose tiles somewhere reach outside
+        of the tensor, so that they have to be filled up. Whole tiles are one LOAD, rests others."""
+        tiling = self._tiling
+        tiles = tiling.tiles(tiling.content(buffer))
+        outside = np.zeros(tiles.count.shape, dtype=bool)
+        elements = tiles.count.astype(np.float64)
+        shape = self._nest.types[buffer.tensor].shape
+        for position, (axis, extent) in enumerate(zip(buffer.footprint, shape, strict=True)):
+            if buffer.chunk is not None and buffer.chunk[1] == position:
+                elements = elements * tiles.sizes[tiling.k_dim(buffer.chunk[0])]
+                continue
+            elements = elements * tiling.axis_size(axis, tiles.sizes)
+            first, end = tiling.reach(axis, tiles)
+            outside |= (np.asarray(first) < 0) | (np.asarray(end) > extent)
+        return _part(tiles.count, outside), _part(elements, outside)
 
     def _source(self, stage: Stage) -> Stage:
         """What made the elements that a view shows; the last view itself where they are loaded."""
@@ -169,7 +207,7 @@ class _Work:
         runs = self._runs(step, tiles) * repeats
         cycles = product_cycles(vector, rows, depth, self._spec.vector.lanes)
         factor_bytes = ELEMENT_BYTES * depth * vector
-        crowded = beyond(CROWDED_SHARE * self._spec.scratchpad.size_bytes, tensor_bytes(self._nest))
+        crowded = beyond(CROWDED_SHARE * self._spec.scratchpad.size_bytes, held_bytes(self._nest))
         near, middle = PANEL_SHARE * L1_BYTES, PANEL_SHARE * L2_BYTES
         self._tally.add(
             runs,
@@ -207,7 +245,7 @@ class _Work:
 
     def _traffic(self) -> None:
         """Bytes between tiles and tensors, by the cache that all tensors together fit into."""
-        held = tensor_bytes(self._nest)
+        held = held_bytes(self._nest)
         moved: Quantity = 0.0
         for step in self._steps:
             if step.useful_bytes is not None:
@@ -224,12 +262,10 @@ def _dims(stage: Stage) -> frozenset[int]:
     return frozenset(axis.dim for axis in stage.footprint if axis.dim is not None)
 
 
-def _padded(nest: Nest, buffer: Buffer) -> bool:
-    """Whether a tile somewhere reaches outside of the tensor, so that it has to be filled up."""
-    for axis, extent in zip(buffer.footprint, nest.types[buffer.tensor].shape, strict=True):
-        if axis.offset < 0 or axis.offset + axis.size(nest.root_shape) > extent:
-            return True
-    return False
+def _part(weight: Quantity, chosen: npt.NDArray[np.bool_]) -> Floats:
+    """What the chosen kinds of tiles [c, n] are of the whole weight [c, n]; shares [n]."""
+    part: Floats = np.sum(weight * chosen, axis=0) / np.sum(weight * np.ones_like(chosen), axis=0)
+    return part
 
 
 def _last(shape: tuple[int, ...]) -> int:
@@ -269,10 +305,12 @@ def _sizes(tiling: Tiling, stage: Stage, tiles: Tiles) -> tuple[Ints, Ints, Ints
     found: tuple[Extent, Extent, Extent, Extent]
     match op.family:
         case Family.CONV:
-            group, axes = op.int("group"), op.axes
+            axes, channels = op.axes, out[op.axes.channel]
             rows = math.prod(axes.sizes(out))
             taps = math.prod(axes.taps(weight))
-            found = (out[axes.channel] // group, rows, depth * taps, out[axes.batch] * group)
+            # a tile holds part of the one group that there is, or some of several
+            groups = np.maximum(1, channels // (weight[axes.out_channel] // op.int("group")))
+            found = (channels // groups, rows, depth * taps, out[axes.batch] * groups)
         case Family.WINOGRAD:
             found = (out[-1], math.prod(out[:-1]), weight[1], depth)
         case _:

@@ -139,7 +139,7 @@ class CostModel:
         analysis = Analysis(nest, table, self.spec)
         x = matrix_of(analysis)
         learned = self._learned
-        analytic = self._analytic(analysis)
+        analytic = analysis.analytic(learned.ratios.prices)
         cycles = np.maximum(analytic * np.exp(evaluate(learned.ratios.cycles, x)), 1.0)
         spread = np.exp(learned.factor * scale_of(learned.scale, x))
         energy = dynamic_energy(analysis) + leak_per_cycle(analysis) * cycles
@@ -150,12 +150,7 @@ class CostModel:
     def rough(self, nest: Nest, table: ScheduleTable) -> Floats:
         """What orders the schedules of a table before they are predicted [n]: cheap, and no more than
         an order."""
-        analysis = Analysis(nest, table, self.spec)
-        return self._analytic(analysis) if self.spec.in_place else analysis.roofline
-
-    def _analytic(self, analysis: Analysis) -> Floats:
-        prices = self._learned.ratios.prices
-        return np.maximum(1.0, analysis.host_work @ prices) if prices.size else analysis.estimate
+        return Analysis(nest, table, self.spec).order(self._learned.ratios.prices)
 
     def predict(self, group: Group, schedule: Schedule) -> float:
         """Cycles of a group: the sum over its nests, which run one after the other.

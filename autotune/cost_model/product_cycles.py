@@ -1,7 +1,7 @@
 """Cycles of a product whose sums stay in registers, in bulk: what ``host_work.py`` takes a MATMUL for.
 
-The same cost function as the generated kernels' blocking minimises, without what tells its orders of
-loops apart.
+The same cost function as the generated kernels' blocking minimises (gemm_blocking.py), without what
+tells its orders of loops apart.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.schedule.table import Ints
+from autotune.targets.native.codegen.gemm_blocking import (
+    LATENCY,
+    LOAD,
+    PIPES,
+    SCALAR_CYCLES,
+    TILE_CYCLES,
+    most_rows,
+)
+from autotune.targets.native.codegen.vector_isa import VectorIsa
 
 Floats = npt.NDArray[np.float64]
 
-PIPES, LATENCY = 2, 4
-"""FMAs, and loads, per cycle; cycles of an FMA."""
-LOAD = 1.1
-"""Of a pipe that a load takes."""
-SCALAR_CYCLES = 0.03
-"""That a broadcast element costs beyond its load."""
-TILE_CYCLES = 12.0
-"""To begin and end a tile of registers."""
-MOST_ROWS = 14
 WIDTHS = (1, 2, 3, 4, 6)
 """Vectors side by side that a panel may have."""
 WIDE_LANES = 16
@@ -59,11 +59,8 @@ def _different(vector: Ints, rows: Ints, depth: Ints) -> tuple[Ints, Ints, Ints,
 @functools.cache
 def _most_rows(registers: int) -> Ints:
     """By vectors side by side: rows whose sums fit beside their operands."""
-    found = [1]
-    for width in range(1, registers):
-        fits = [r for r in range(1, MOST_ROWS + 1) if r * width + min(r, width) < registers]
-        found.append(max(fits, default=1))
-    return np.array(found, dtype=np.int64)
+    isa = VectorIsa("any", 1, registers)
+    return np.array([1, *(most_rows(isa, width) for width in range(1, registers))], dtype=np.int64)
 
 
 def _panel_cycles(width: Ints, rows: Ints, depth: Ints, most: Ints) -> Floats:

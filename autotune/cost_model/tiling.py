@@ -127,6 +127,18 @@ class Tiling:
         size: Ints = sizes.get(axis.dim, self.size[axis.dim])
         return axis.extent(size)
 
+    def reach(self, axis: AxisMap, tiles: Tiles) -> tuple[Ints | int, Ints | int]:
+        """First element that tiles of each kind need along an axis, and one past the last."""
+        if axis.dim is None:
+            return axis.offset, axis.offset + axis.window
+        size, full = self.size[axis.dim], self.full[axis.dim]
+        end = axis.start((full - 1) * size) + axis.offset + axis.extent(size)
+        if axis.dim not in tiles.rest:
+            return axis.offset, end
+        rest, first = tiles.rest[axis.dim], axis.start(full * size) + axis.offset
+        last = first + axis.extent(self.rest[axis.dim])
+        return np.where(rest, first, axis.offset), np.where(rest, last, end)
+
     def inside(self, axis: AxisMap, extent: int, tiles: Tiles) -> Floats | float:
         """Mean elements of an axis that lie inside the tensor, for each kind of tile: what DMA
         really moves. Exact as a mean."""

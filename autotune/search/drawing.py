@@ -114,7 +114,7 @@ def _nest_schedules(
     short = np.flatnonzero(analysis.instructions <= limit)
     if not len(short):
         return []
-    ranked = short[np.argsort(analysis.guess[short], kind="stable")]
+    ranked = short[np.argsort(analysis.order()[short], kind="stable")]
     picked = []
     for _ in range(SCHEDULES):
         if rng.random() < _NEAR_GOOD:

@@ -142,14 +142,14 @@ class _Buffers:
         load = rectangle.leaf
         near = self._near(rectangle)
         behind = [t for t in near if _in_body_behind(t, load)]
-        ends = min(
-            (t.leaf.place for t in behind if t.written and t.leaf.path == load.path), default=-1
-        )
-        own = [t for t in behind if ends < 0 or t.leaf.place < ends]
-        # what ends the buffer's life may read it first, element by element
-        own += [t for t in behind if t.leaf.place == ends and not t.written]
-        if any(t.written for t in own):
-            return None
+        ends = min((t.leaf for t in behind if t.written), key=lambda leaf: leaf.place, default=None)
+        own = [t for t in behind if ends is None or t.leaf.place < ends.place]
+        if ends is not None:
+            # what ends the buffer's life may read it first, element by element
+            own += [t for t in behind if t.leaf is ends and not t.written]
+            # in a loop with it they read the LOAD's elements in the first trip only
+            if any(len(_common(t.leaf.path, ends.path)) > len(load.path) for t in own):
+                return None
         others = [t for t in near if t not in own and t.reads]
         if not all(_fresh(t, near, [load], self.filled.get(t.leaf.place)) for t in others):
             return None

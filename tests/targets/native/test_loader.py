@@ -99,6 +99,9 @@ X, Y = tensor("x", 8), tensor("y", 8, role=Role.OUTPUT)
         pytest.param((load(0, 0, 8), store(1, 4, 8)), id="stored from beside"),
         pytest.param((fill(0), *loop(3, store(1, 0, 8), load(0, 0, 8))), id="read a trip later"),
         pytest.param((fill(0, size4=4), fill(8), store(1, 0, 8)), id="filled in part"),
+        pytest.param(
+            (load(0, 0, 8), *loop(3, store(1, 0, 8), fill(0))), id="loaded once, read thrice"
+        ),
     ],
 )
 def test_what_is_not_proven_is_copied(body: tuple[Instruction, ...]) -> None:
@@ -109,6 +112,19 @@ def test_what_is_not_proven_is_copied(body: tuple[Instruction, ...]) -> None:
 def test_a_buffer_that_is_only_passed_on_is_not_filled() -> None:
     program = one_core(load(0, 0, 8), store(1, 0, 8), tensors=(X, Y))
     assert residence(program, tuple(leaves(tree_of(program.streams[0])))).dropped == {0}
+
+
+def test_a_buffer_that_an_inner_loop_fills_again_is_not_filled_before() -> None:
+    """A smaller tile and then a loop over whole ones of the next row, all by the same buffer."""
+    z = tensor("z", 8, role=Role.OUTPUT)
+    again = loop(3, load(0, 0, 8), store(2, 0, 8))
+    program = one_core(load(0, 0, 8), store(1, 0, 8), *again, tensors=(X, Y, z))
+    order = tuple(leaves(tree_of(program.streams[0])))
+    loads = {leaf.place for leaf in order if leaf.opcode is Opcode.LOAD}
+    assert len(loads) == 2 and residence(program, order).dropped == loads
+    tensors = inputs(program)
+    for value in executed(program, tensors).values():
+        np.testing.assert_array_equal(value, tensors["x"])
 
 
 def test_what_a_group_loads_without_padding_and_stores_is_not_copied() -> None:
