@@ -18,7 +18,8 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from autotune.isa.functions import UnaryFn, When
-from autotune.targets.native.codegen.gemm import gemm, panel_width
+from autotune.targets.native.codegen.gemm import gemm
+from autotune.targets.native.codegen.gemm_panels import panel_width
 from autotune.targets.native.codegen.gemm_shape import BiasAxis, GemmShape
 from autotune.targets.native.codegen.ir import FunctionWriter, vector
 from autotune.targets.native.codegen.micro_kernel import SYMBOL, MicroKernel

@@ -21,7 +21,7 @@ from autotune.isa.table import (
 from autotune.isa.tile import row_major
 from autotune.targets.native.affine import Affine
 from autotune.targets.native.call import Call, Operand, Space
-from autotune.targets.native.codegen.gemm import panel_width
+from autotune.targets.native.codegen.gemm_panels import panel_width
 from autotune.targets.native.codegen.gemm_shape import (
     BiasAxis,
     GemmShape,

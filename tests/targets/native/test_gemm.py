@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from autotune.errors import ProgramError
 from autotune.isa.functions import UnaryFn, When
-from autotune.targets.native.codegen import gemm_blocks
-from autotune.targets.native.codegen.gemm import gemm, panel_width
+from autotune.targets.native.codegen import gemm_panels
+from autotune.targets.native.codegen.gemm import gemm
 from autotune.targets.native.codegen.gemm_blocking import row_tiles
+from autotune.targets.native.codegen.gemm_panels import panel_width
 from autotune.targets.native.codegen.gemm_shape import (
     BiasAxis,
     GemmShape,
@@ -134,8 +135,8 @@ def test_blocks_round_as_the_whole_does(
     shape = with_panels(dense(101, 150, depth), 2 * isa.lanes)
     case = Case.of(shape, 5)
     results, texts = [], []
-    for fewest in (gemm_blocks.FEW_ROWS, 1 << 30):
-        monkeypatch.setattr(gemm_blocks, "FEW_ROWS", fewest)
+    for fewest in (gemm_panels.FEW_ROWS, 1 << 30):
+        monkeypatch.setattr(gemm_panels, "FEW_ROWS", fewest)
         kernel, c = gemm(shape, isa), case.c.copy()
         compiled(kernel, isa)(*case.operands(c), numbers=())
         results.append(c)

@@ -13,7 +13,7 @@ from functools import partial
 
 from autotune.errors import ProgramError
 from autotune.targets.native.codegen.gemm_blocking import Blocking, Panels, RowTiles, best_blocking
-from autotune.targets.native.codegen.gemm_blocks import VECTORS, BlockWriter, goes_in_blocks
+from autotune.targets.native.codegen.gemm_blocks import BlockWriter
 from autotune.targets.native.codegen.gemm_epilogue import (
     Conditions,
     EndRows,
@@ -23,6 +23,7 @@ from autotune.targets.native.codegen.gemm_epilogue import (
 )
 from autotune.targets.native.codegen.gemm_loops import Axis, Loops, loops_of, packed
 from autotune.targets.native.codegen.gemm_pack import PanelPack, packed_width
+from autotune.targets.native.codegen.gemm_panels import goes_in_blocks
 from autotune.targets.native.codegen.gemm_shape import GemmShape, VectorAxis
 from autotune.targets.native.codegen.gemm_tile import Columns, Rows, TileSums
 from autotune.targets.native.codegen.ir import FunctionWriter
@@ -35,15 +36,6 @@ SHORT_STEPS = 256
 """Up to so many a tile is over before its lines of c come from memory. Where all panels pass by a
 tile of rows, those of the next one are asked for: 79 % of the peak for 63 on 56x56x64 to 256 with a
 residual (Zen 3)."""
-
-
-def panel_width(shape: GemmShape, isa: VectorIsa) -> int:
-    """The NR to pack the factor of ``vector_axis(shape)`` with: a multiple of the lanes."""
-    loops = packed(loops_of(replace(shape, panel=None)), isa.lanes)
-    width = VECTORS * isa.lanes
-    if goes_in_blocks(replace(shape, panel=width), loops, width):
-        return width
-    return best_blocking(loops, isa).width
 
 
 def gemm(shape: GemmShape, isa: VectorIsa) -> MicroKernel:

@@ -24,26 +24,18 @@ from autotune.targets.native.codegen.gemm_blocking import (
 )
 from autotune.targets.native.codegen.gemm_epilogue import Conditions, EndRows, Ends, TileEnd
 from autotune.targets.native.codegen.gemm_loops import Axis, Loops, Reduction
+from autotune.targets.native.codegen.gemm_panels import MOST_STEPS
 from autotune.targets.native.codegen.gemm_shape import GemmShape
 from autotune.targets.native.codegen.gemm_tile import Columns, TileSums
 from autotune.targets.native.codegen.ir import FunctionWriter
 from autotune.targets.native.codegen.lane_access import load_lanes, store_lanes
 from autotune.targets.native.codegen.vector_isa import VectorIsa
 
-MOST_STEPS, FEW_STEPS = 1024, 128
-"""Of the reduction in a block: each passes c once more, 90 cycles a tile (Zen 3); so few are over
-before a copy pays."""
 BUFFER_BYTES = 128 * 1024
 """Of the stack, for the copy. With 64 KiB panels come from beyond an L2 cache too often, 89 % of the
 peak for 92 % on 1024x1024x1024; 256 KiB are no faster (Zen 3)."""
 APART_ELEMENTS = 16
 """Between rows of the copy, so that a tile's fall into different sets: a cache line."""
-FEW_PANELS = 8
-"""Fewer, and the copy costs more than it saves."""
-FEW_ROWS = 96
-"""Fewer, and the other factor is not read often enough to matter."""
-VECTORS = 2
-"""Of a panel: its steps then are short enough to stay in an L1 cache with the most rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +63,6 @@ def step_blocks(depth: int) -> tuple[Steps, ...]:
         *between,
         Steps(last, depth - last, 1, False, True),
     )
-
-
-def goes_in_blocks(shape: GemmShape, loops: Loops, width: int) -> bool:
-    """Whether blocks pay, and are possible: both factors plain matrices, the one in lanes in panels;
-    and nothing in c or at its place (a residual may be) that partial sums would overwrite."""
-    if shape.panel is None or len(loops.reductions) > 1 or loops.reductions[0].broadcast != 1:
-        return False
-    if loops.depth > MOST_STEPS and (shape.accumulate is not When.NEVER or shape.has_residual):
-        return False
-    panels = -(-loops.vector.size // width)
-    many = panels >= FEW_PANELS and loops.row0.size >= FEW_ROWS and loops.depth >= FEW_STEPS
-    return many and loops.outer.size == 1 and loops.row1.size == 1
 
 
 @dataclass(slots=True)

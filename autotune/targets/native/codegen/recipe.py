@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import assert_never
 
 from autotune.isa import access, functions
-from autotune.targets.native.codegen.gemm import gemm
 from autotune.targets.native.codegen.gemm_shape import GemmShape
 from autotune.targets.native.codegen.micro_kernel import MicroKernel
 from autotune.targets.native.codegen.reduction import Reduction, reduction
 from autotune.targets.native.codegen.row_run import RowRun
-from autotune.targets.native.codegen.rows import rows
 from autotune.targets.native.codegen.vector_isa import VectorIsa
 from autotune.targets.native.codegen.vector_run import VectorRun
 from autotune.targets.native.codegen.winograd import TileTransform, tile_transform
@@ -33,16 +31,20 @@ class Recipe:
     isa: VectorIsa
 
     def written(self) -> MicroKernel:
-        """The text. Raises ``ProgramError`` for constants that no kernel can have."""
+        """The text. Raises ``ProgramError`` for constants that no kernel can have. The writers are
+        imported with the first text: that takes longer than most networks' code takes to load."""
         match self.constants:
             case GemmShape():
+                from autotune.targets.native.codegen.gemm import gemm
+
                 return gemm(self.constants, self.isa)
             case VectorRun():
-                # with all its functions it takes longer to import than most networks' code to load
                 from autotune.targets.native.codegen.elementwise import elementwise
 
                 return elementwise(self.constants, self.isa)
             case RowRun():
+                from autotune.targets.native.codegen.rows import rows
+
                 return rows(self.constants, self.isa)
             case Reduction():
                 return reduction(self.constants, self.isa)
