@@ -5,6 +5,9 @@ A softmax joins the product that makes its rows, and the product of its result: 
 of a head at a time never leave the cache. Transposes of these products' operands and result join as
 views, that a product reads or writes in place.
 
+Two dense products of small weights join where what lies between them is too large to stay in cache:
+it is made and read by rows.
+
 A depthwise convolution joins the product of its operand and the one of its result, where what lies
 between them is too large to stay in cache. The first writes into the padded tile at once, that would
 else be copied; the second reads the tile while it is near
@@ -23,13 +26,14 @@ from autotune.fusion.quotient import Quotient
 from autotune.graph.graph import Graph
 from autotune.graph.op import Family, Op
 
+_PRODUCTS = (Family.CONV, Family.MATMUL)
 FAR_ELEMENTS = 256 * 1024
 """A tensor of this size is not in a second-level cache any more when it is read (1 MiB)."""
 
 
 def with_blocks(partition: Partition, fits: Fits) -> Partition:
-    """The partition with every softmax and depthwise convolution in a block, as far as joint groups
-    ``fits``."""
+    """The partition with every softmax, depthwise convolution and pair of dense products in a block,
+    as far as joint groups ``fits``."""
     graph = partition.graph
     quotient = Quotient(graph, partition.groups)
     for op in graph.ops:
@@ -37,11 +41,13 @@ def with_blocks(partition: Partition, fits: Fits) -> Partition:
             _Block(graph, quotient, fits).around(op)
         elif op.family is Family.CONV and is_depthwise(op, graph.types):
             _Block(graph, quotient, fits).between(op)
+        elif op.family in (Family.CONV, Family.MATMUL):
+            _Block(graph, quotient, fits).through(op)
     return Partition(graph, quotient.groups())
 
 
 class _Block:
-    """Joins what belongs to one softmax or depthwise convolution."""
+    """Joins what belongs to one softmax, depthwise convolution or product."""
 
     def __init__(self, graph: Graph, quotient: Quotient, fits: Fits) -> None:
         self._graph, self._quotient, self._fits = graph, quotient, fits
@@ -68,6 +74,28 @@ class _Block:
         user = self._only_reader(last)
         if user is not None and self._is_far(last) and self._is_product(user):
             self._join(last, user)
+
+    def through(self, product: Op) -> None:
+        """A dense product and the only reader of what its group makes, if that is one as well."""
+        last = self._members(product)[-1]
+        user = self._only_reader(last)
+        if user is None or not self._is_far(last):
+            return
+        pair = [op for x in (product, user) for op in self._members(x) if op.family in _PRODUCTS]
+        if pair != [product, user] or not all(map(self._is_dense, pair)):
+            return
+        weights = sum(math.prod(self._graph.shape(op.inputs[1])) for op in pair)
+        if weights <= FAR_ELEMENTS and user.inputs[0] == last.output:
+            self._join(last, user)
+
+    def _is_dense(self, op: Op) -> bool:
+        """Whether an operator multiplies every pixel or row by one constant matrix."""
+        if op.inputs[1] not in self._graph.constants:
+            return False
+        if op.family is Family.MATMUL:
+            return True
+        is_pointwise = set(op.axes.taps(self._graph.shape(op.inputs[1]))) == {1}
+        return is_pointwise and op.int("group") == 1 and set(op.ints("strides")) == {1}
 
     def _leaves_a_product(self, op: Op) -> bool:
         """Whether an operator's result comes out of a product's accumulator, in a group without a

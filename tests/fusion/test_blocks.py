@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 
 from autotune.datasets import NETWORKS
@@ -129,3 +130,22 @@ def test_depthwise_convolutions_behind_each_other_do_not_share_a_group() -> None
         y = b.add(OpKind.CONV, y, b.constant(array(32, 1, 3, 3)), pads=(1,) * 4, group=32)
         y = b.add(OpKind.CONV, y, b.constant(array(32, 32, 1, 1)))
     assert kinds(blocks_of(b.build([y]))) == [(OpKind.CONV, OpKind.CONV)] * 3
+
+
+def perceptron(rows: int, width: int) -> Graph:
+    """Two dense products with an activation between them, of four times the width."""
+    b = GraphBuilder("perceptron")
+    y = b.add(OpKind.MATMUL, b.input("x", (rows, width)), b.constant(array(width, 4 * width)))
+    y = b.add(OpKind.MATMUL, b.add(OpKind.GELU, y), b.constant(array(4 * width, width)))
+    return b.build([y])
+
+
+@pytest.mark.parametrize(
+    ("rows", "width", "groups"),
+    [(2048, 64, 1), (512, 64, 2), (2048, 256, 2)],
+    ids=["large between small weights", "little between", "large weights"],
+)
+def test_dense_products_join_where_what_is_between_is_large_and_weights_are_small(
+    rows: int, width: int, groups: int
+) -> None:
+    assert len(kinds(blocks_of(perceptron(rows, width)))) == groups
