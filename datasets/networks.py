@@ -18,7 +18,7 @@ from autotune.datasets.mixer import mixer
 from autotune.datasets.mobilenet import mobilenet_v2, mobilenet_v3
 from autotune.datasets.onnx_light import LIGHT_MODELS, light_path
 from autotune.datasets.perceptrons import mlp
-from autotune.datasets.recurrent import gru, lstm
+from autotune.datasets.recurrent import gru, gru_layer, lstm, lstm_layer
 from autotune.datasets.resnext import resnext
 from autotune.datasets.transformers import attention, bert_layer, bert_small, transformer_block, vit
 from autotune.datasets.unet import unet, unet_resize
@@ -64,6 +64,12 @@ NETWORKS: dict[str, Network] = {
         ),
         Network("lstm", lstm, "Hochreiter and Schmidhuber 1997, doi:10.1162/neco.1997.9.8.1735"),
         Network("gru", gru, "Cho et al. 2014, arXiv:1406.1078"),
+        Network(
+            "lstm_layer",
+            lstm_layer,
+            "Graves and Schmidhuber 2005, doi:10.1016/j.neunet.2005.06.042",
+        ),
+        Network("gru_layer", gru_layer, "Cho et al. 2014, arXiv:1406.1078v1"),
         Network("yolo_head", yolo_head, "Redmon and Farhadi 2018, arXiv:1804.02767"),
         Network("attention", attention, "Vaswani et al. 2017, arXiv:1706.03762, section 3.2.1"),
         Network("norm_gelu", norm_gelu, "Ba et al. 2016, arXiv:1607.06450; arXiv:1606.08415"),

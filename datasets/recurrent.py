@@ -1,4 +1,5 @@
-"""LSTM and GRU cells unrolled over some steps, in the nodes that exporters trace them into."""
+"""LSTM and GRU: cells unrolled over some steps, in the nodes that exporters trace them into, and layers of
+ONNX's own operators."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import onnx
+from onnx import helper
 
 from autotune.datasets.exporter import Exporter, floats
 
@@ -54,6 +56,66 @@ def gru(
         "gru",
         {"x": floats((steps, batch, inputs)), "h": state},
         {"y": floats((steps, batch, width)), "h_last": state},
+    )
+
+
+def lstm_layer(
+    steps: int = 16, batch: int = 1, inputs: int = 128, width: int = 128, seed: int = 0
+) -> onnx.ModelProto:
+    """A bidirectional layer of ONNX's LSTM with its states given: ``x`` [steps, batch, inputs], ``h``
+    and ``c`` [2, batch, width] to ``y`` [steps, batch, 2 · width] and the last states."""
+    return _layer("LSTM", 4, 2, ("h", "c"), (steps, batch, inputs, width), seed)
+
+
+def gru_layer(
+    steps: int = 16, batch: int = 1, inputs: int = 128, width: int = 256, seed: int = 0
+) -> onnx.ModelProto:
+    """A layer of ONNX's GRU, the reset gate behind the product as PyTorch exports it: ``x`` [steps,
+    batch, inputs] and ``h`` [1, batch, width] to ``y`` [steps, batch, width] and the last state."""
+    return _layer("GRU", 3, 1, ("h",), (steps, batch, inputs, width), seed, linear_before_reset=1)
+
+
+def _layer(
+    operator: str,
+    gates: int,
+    directions: int,
+    states: tuple[str, ...],
+    extents: tuple[int, int, int, int],
+    seed: int,
+    **attrs: int | str,
+) -> onnx.ModelProto:
+    """One recurrent operator, and the directions side by side as PyTorch's modules give them."""
+    steps, batch, inputs, width = extents
+    export = Exporter(np.random.default_rng(seed))
+    rows = gates * width
+    weights = (
+        export.normal("w", (directions, rows, inputs), inputs**-0.5),
+        export.normal("r", (directions, rows, width), width**-0.5),
+        export.normal("b", (directions, 2 * rows), 0.1),
+    )
+    outputs = ["all", *(f"{state}_last" for state in states)]
+    if directions == 2:
+        attrs["direction"] = "bidirectional"
+    export.nodes.append(
+        helper.make_node(
+            operator,
+            ["x", *weights, "", *states],
+            outputs,
+            name=operator.lower(),
+            hidden_size=width,
+            **attrs,
+        )
+    )
+    beside = export.node("Transpose", "all", perm=[0, 2, 1, 3])
+    export.node("Reshape", beside, export.integers("shape", 0, 0, -1), output="y")
+    state = floats((directions, batch, width))
+    return export.typed_model(
+        operator.lower() + "_layer",
+        {"x": floats((steps, batch, inputs)), **dict.fromkeys(states, state)},
+        {
+            "y": floats((steps, batch, directions * width)),
+            **{f"{name}_last": state for name in states},
+        },
     )
 
 

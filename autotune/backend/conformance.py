@@ -21,6 +21,7 @@ import onnx
 
 from autotune.backend.backend import DEFAULT_TARGET, AutotuneBackend, Prepared
 from autotune.errors import InputError, ModelError
+from autotune.graph.onnx_forms import all_nodes
 from autotune.targets.protocol import Target
 
 SUFFIX = "_cpu"
@@ -209,7 +210,8 @@ def _names_place(message: str, model: onnx.ModelProto | None) -> bool:
     if model is None:
         return False
     values = (*model.graph.input, *model.graph.output, *model.graph.initializer)
-    places = {*_operators(model), *(f"{value.name!r}" for value in values)}
+    operators = {node.op_type for node in all_nodes(model.graph)}
+    places = {*operators, *(f"{value.name!r}" for value in values)}
     return any(place in message for place in places)
 
 

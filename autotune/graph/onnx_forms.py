@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import onnx
@@ -93,7 +94,20 @@ def _expand(model: onnx.ModelProto, names: tuple[str, ...]) -> None:
             f"operators {', '.join(names)} are functions that onnx cannot expand: "
             f"{_last_line(error)}; export the model without them"
         ) from None
+    kept_outputs = {x for node in model.graph.node for x in node.output}
+    for index, node in enumerate(expanded.graph.node):
+        if not node.name and kept_outputs.isdisjoint(node.output):
+            node.name = f"{'/'.join(names)} {index}"
     model.CopyFrom(expanded)
+
+
+def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """The nodes of a graph and of the graphs in their attributes."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from all_nodes(attribute.g)
 
 
 def _make_own(node: onnx.NodeProto, model: onnx.ModelProto) -> None:

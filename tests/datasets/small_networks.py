@@ -16,7 +16,7 @@ from autotune.datasets.efficientnet import efficientnet
 from autotune.datasets.mixer import mixer
 from autotune.datasets.mobilenet import mobilenet_v2, mobilenet_v3
 from autotune.datasets.perceptrons import mlp
-from autotune.datasets.recurrent import gru, lstm
+from autotune.datasets.recurrent import gru, gru_layer, lstm, lstm_layer
 from autotune.datasets.resnext import resnext
 from autotune.datasets.transformers import attention, bert_layer, bert_small, transformer_block, vit
 from autotune.datasets.unet import unet, unet_resize
@@ -38,6 +38,8 @@ SMALL: dict[str, Callable[[], onnx.ModelProto]] = {
     "gpt2_step": lambda: gpt2_step(past=6, width=12, heads=3, layers=2, vocabulary=29),
     "lstm": lambda: lstm(steps=3, batch=2, inputs=5, width=6),
     "gru": lambda: gru(steps=3, batch=2, inputs=5, width=6),
+    "lstm_layer": lambda: lstm_layer(steps=3, batch=2, inputs=5, width=6),
+    "gru_layer": lambda: gru_layer(steps=3, batch=2, inputs=5, width=6),
     "yolo_head": lambda: yolo_head(32, channels=(3, 4, 5), classes=4, keep=7),
     "attention": lambda: attention(heads=2, tokens=9, depth=8),
     "norm_gelu": lambda: norm_gelu(tokens=5, width=11),

@@ -386,6 +386,12 @@ def test_a_function_with_an_input_left_out_becomes_its_body() -> None:
     assert_same(model, feeds)
 
 
+def test_a_refusal_within_a_function_names_the_function() -> None:
+    model, _ = single("Bernoulli", [np.full(3, 0.5, np.float32)], 15)
+    with pytest.raises(ModelError, match=r"'Bernoulli 0' \(in what Bernoulli stands for\)"):
+        imported(model)
+
+
 def test_a_known_value_cast_like_a_run_time_tensor_is_known() -> None:
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     like = helper.make_node("CastLike", ["shape", "i"], ["wanted"])
