@@ -19,7 +19,7 @@ import onnx
 
 from autotune.datasets.onnx_light import light_seeded
 from autotune.datasets.transformers import bert_small
-from child import run_child
+from child import busy, run_child
 from table import Table
 
 WORKER = Path(__file__).with_name("compile_path_worker.py")
@@ -112,7 +112,7 @@ def markdown(tables: Sequence[Table]) -> str:
         "# Figures before the first result\n\n"
         "Written by `make bench-compile`: CPU time from an ONNX file to kernels that run, and of starting "
         "at all. Every figure is the least of several processes, or of several repeats within one: the "
-        "machine is shared, and other work only adds.\n\n"
+        f"machine is shared, and other work only adds. {busy()}\n\n"
     )
     return head + "\n\n".join(table.markdown() for table in tables) + "\n"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from autotune.cli.host_costs import counted, shares
-from child import run_child
+from child import busy, run_child
 from cpu_networks import NAMES
 from table import Table
 
@@ -97,7 +97,9 @@ def group_table(found: Mapping[str, Profile], threads: int) -> Table:
 
 def markdown(tables: Sequence[Table]) -> str:
     """docs/figures-roofline.md."""
-    head = f"# Figures against the roofline\n\nWritten by `make bench-roofline`. {LEGEND}\n\n"
+    head = (
+        f"# Figures against the roofline\n\nWritten by `make bench-roofline`. {LEGEND} {busy()}\n\n"
+    )
     return head + "\n\n".join(table.markdown() for table in tables) + "\n"
 
 
