@@ -28,6 +28,7 @@ from autotune.graph.onnx_ops.element_types import FRACTIONAL, dtype_of_elem, ele
 from autotune.graph.onnx_ops.folding import (
     FOLDED,
     JOINING,
+    PARTING,
     STATIC,
     STRUCTURAL,
     evaluated,
@@ -256,7 +257,7 @@ def _translate_node(scope: Scope, node: Node) -> None:
         scope.arrays[output] = cast_like(scope, node)
     elif node.operator in FOLDED and all(scope.is_array(x) for x in given):
         scope.arrays[output] = fold(node, [scope.arrays[x] for x in given])
-    elif given and node.operator not in JOINING and _is_empty(scope, given):
+    elif _is_evaluated(scope, node, given):
         values = evaluated(node, {x: scope.arrays[x] for x in given})
         scope.arrays.update((x, value) for x, value in values.items() if x)
     elif node.operator in TRANSLATIONS:
@@ -264,6 +265,13 @@ def _translate_node(scope: Scope, node: Node) -> None:
         scope.give(node, 0, TRANSLATIONS[node.operator](scope, node))
     else:
         _refuse_run_time(scope, node, given)
+
+
+def _is_evaluated(scope: Scope, node: Node, given: list[str]) -> bool:
+    """Whether a node's outputs are known, though no function of ours folds its operator."""
+    if node.operator in PARTING and all(scope.is_array(x) for x in given):
+        return True
+    return bool(given) and node.operator not in JOINING and _is_empty(scope, given)
 
 
 def _is_empty(scope: Scope, given: list[str]) -> bool:

@@ -113,3 +113,11 @@ def test_a_body_that_takes_other_values_than_it_is_handed_is_refused() -> None:
     del body.input[2]
     with pytest.raises(ModelError, match="hands 3 values to its body"):
         split(model, "repeated", {"N": 2})
+
+
+def test_a_shape_that_is_taken_apart_is_known() -> None:
+    model = model_of(
+        "parted (float[N, 3] x) => (float[M] y) { s = Shape (x) a, b = Split (s) size = Mul (a, b)"
+        " minus = Constant <value_ints = [-1]> () y = Reshape (x, minus) z = Reshape (x, size) }"
+    )
+    agrees(model, versions_of(model), {"x": floats(2, 3)})

@@ -270,6 +270,9 @@ FOLDED: dict[str, Fold] = {
     "ReduceMin": _reduced(np.min),
 }
 
+PARTING = frozenset({"Split"})
+"""Operators of several outputs that are known where their inputs are: a shape that is taken apart."""
+
 JOINING = frozenset({"Concat"})
 """Operators that a tensor without elements adds nothing to."""
 
