@@ -28,7 +28,7 @@ ARENA = 0
 """Number of the arena's pointer; those of inputs follow, then those of outputs."""
 RUNS_BEFORE = 8
 """Until weights and intermediates are worth large pages: prefetching by the CPU ends at a page, and each
-page's address is looked up. ResNet-50 then takes 5 % less on one core of a Zen 3, 11 % on both."""
+page's address is looked up. ResNet-50 then takes about 2 % less on both cores of a Zen 3."""
 
 
 @dataclass(frozen=True, slots=True)
