@@ -11,7 +11,7 @@ from autotune.cost_model.work import PASSES, Pass
 from autotune.graph.op import OpKind
 from autotune.isa.program import Instruction
 from autotune.isa.table import BinaryFn, Format, Opcode, ReduceFn, StageKind, UnaryFn, When
-from autotune.lowering.operators import BINARY_FNS, UNARY_FNS
+from autotune.lowering.functions import BINARY_FNS, UNARY_FNS
 
 DISPATCH, LANES, VECTOR_SETUP, DIVIDE, TRANSCENDENTAL = 1, 8, 3, 4, 6
 ROWS, COLS, MATRIX_SETUP = 4, 8, 5
