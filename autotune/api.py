@@ -11,6 +11,7 @@ from autotune.graph.accuracy import Accuracy
 from autotune.graph.axes import Layout
 from autotune.graph.graph import Graph
 from autotune.graph.passes import simplify
+from autotune.graph.ranges import Ranges
 from autotune.runtime.exploration import explored
 from autotune.runtime.opening import open_model, open_network
 from autotune.search.calibrate import CalibrationResult, default_budget
@@ -58,14 +59,16 @@ def load_network(
     dims: Mapping[str, int] | None = None,
     layout: str = Layout.CHANNELS_FIRST,
     accuracy: Accuracy | str = Accuracy.EXACT,
+    ranges: Ranges | None = None,
 ) -> Graph:
     """The simplified graph of an ONNX file or of a shipped network's name, in ``layout``: that of
     a spec where the network is for one machine.
 
     ``dims`` binds symbolic dimensions by name; ``accuracy`` ``fast`` allows algorithms that round
-    more. Raises ``ModelError`` naming file and place.
+    more; ``ranges`` of inputs what is right between them only. Raises ``ModelError`` naming file and
+    place.
     """
-    return open_network(resolve_model(model), dims, Layout(layout), Accuracy(accuracy))
+    return open_network(resolve_model(model), dims, Layout(layout), Accuracy(accuracy), ranges)
 
 
 @contextmanager
@@ -123,19 +126,20 @@ def search(
     store: Store | Path | None = None,
     progress: Progress | None = None,
     accuracy: Accuracy | str = Accuracy.EXACT,
+    ranges: Ranges | None = None,
 ) -> SearchResult:
     """Find fusion groups and schedules for a network, measure the best, and write the plan.
 
     ``model`` is an ONNX file or a shipped network's name; ``trials`` bounds the fusion plans that
     are tried on the cost model, ``measure`` the measurements; ``objective`` is ``latency`` or
     ``energy``; ``out`` is the plan file; ``accuracy`` ``fast`` allows algorithms that round more, and
-    stays with the plan. Raises ``AutotuneError`` when the target was never
+    ``ranges`` of inputs what is right between them only; both stay with the plan. Raises ``AutotuneError`` when the target was never
     calibrated or the network cannot be read. A network with control flow is searched by
     ``search_tree``.
     """
     machine = as_target(target)
     path = resolve_model(model)
-    graph = load_network(path, dims, machine.spec.layout, accuracy)
+    graph = load_network(path, dims, machine.spec.layout, accuracy, ranges)
     with opened(store) as records:
         result = run_search(
             graph,
@@ -149,8 +153,8 @@ def search(
             store=records,
             network_file=NetworkFile.of(path),
         )
-    bound = tuple((dims or {}).items())
-    result = replace(result, plan=replace(result.plan, dims=bound))
+    bound, vouched = tuple((dims or {}).items()), tuple((ranges or {}).items())
+    result = replace(result, plan=replace(result.plan, dims=bound, ranges=vouched))
     if out is not None:
         result.plan.save(Path(out))
     return result

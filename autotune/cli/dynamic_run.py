@@ -18,12 +18,14 @@ AnyArray = npt.NDArray[Any]
 
 
 def random_inputs(session: Session, seed: int) -> dict[str, AnyArray]:
-    """Seeded arrays for a session's inputs.
+    """Seeded arrays for a session's inputs, within their ranges.
 
     Raises ``InputError`` where a dimension is open, or an input is no tensor.
     """
     if not isinstance(session, DynamicSession):
-        return default_inputs(session.graph, seed)
+        given = default_inputs(session.graph, seed)
+        within = {x: np.clip(given[x], r.low, r.high) for x, r in session.ranges.items()}
+        return given | within
     rng = np.random.default_rng(seed)
     return drawn_inputs(session.model, lambda kind: drawn(kind, rng))
 

@@ -10,18 +10,26 @@ from autotune.cli.options import (
     DimOption,
     JsonOption,
     ModelArgument,
+    RangeOption,
     TargetOption,
     ThreadsOption,
     dimensions,
+    input_ranges,
     with_threads,
 )
 
 if TYPE_CHECKING:
     from autotune.fusion.group import Group
+    from autotune.graph.ranges import Ranges
     from autotune.search.plan import Plan
 
 
-def explain(model: ModelArgument, dim: DimOption = None, json: JsonOption = False) -> None:
+def explain(
+    model: ModelArgument,
+    dim: DimOption = None,
+    range_: RangeOption = None,
+    json: JsonOption = False,
+) -> None:
     """Show a plan's groups with bound, prediction and measurement; of a network, what the passes
     removed and why."""
     from autotune import api
@@ -34,7 +42,7 @@ def explain(model: ModelArgument, dim: DimOption = None, json: JsonOption = Fals
 
         explain_tree(path, dimensions(dim), json)
     else:
-        _explain_network(path, dimensions(dim), json)
+        _explain_network(path, dimensions(dim), input_ranges(range_), json)
 
 
 def is_tree(path: Path) -> bool:
@@ -93,12 +101,14 @@ def _tell_plan(plan: Plan) -> None:
     show(f"{plan.network} on {plan.target}", ("group", "predicted", "measured", "schedule"), rows)
 
 
-def _explain_network(path: Path, dims: dict[str, int], json: bool) -> None:
+def _explain_network(path: Path, dims: dict[str, int], ranges: Ranges, json: bool) -> None:
     from autotune.graph.onnx_import import load_onnx
     from autotune.graph.passes import simplify
+    from autotune.graph.ranges import intervals_by_input
 
     before = load_onnx(path, dims)
-    result = simplify(before)
+    within = intervals_by_input(before, ranges)
+    result = simplify(before, ranges=within)
     notes = [{"pass": n.pass_name, "removed": n.removed, "reason": n.reason} for n in result.notes]
     if json:
         emit(

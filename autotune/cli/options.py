@@ -26,6 +26,12 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Machine-readable outpu
 DimOption = Annotated[
     list[str] | None, typer.Option("--dim", help="Bind a symbolic dimension: NAME=INT; repeatable.")
 ]
+RangeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--range", help="What an input stays within: NAME=LOW:HIGH; repeatable. Runs check it."
+    ),
+]
 ModelArgument = Annotated[str, typer.Argument(help="ONNX file, or the name of a shipped network.")]
 OutOption = Annotated[Path | None, typer.Option("--out", help="Plan file to write.")]
 
@@ -47,4 +53,21 @@ def dimensions(options: list[str] | None) -> dict[str, int]:
                 f"--dim {option!r} is not NAME=INT with INT ≥ 1, such as --dim batch=1"
             )
         found[name] = int(value)
+    return found
+
+
+def input_ranges(options: list[str] | None) -> dict[str, tuple[float, float]]:
+    """``NAME=LOW:HIGH`` options as a mapping. Raises ``InputError``."""
+    found: dict[str, tuple[float, float]] = {}
+    for option in options or ():
+        name, _, ends = option.rpartition("=")
+        try:
+            low, high = map(float, ends.split(":"))
+        except ValueError:
+            name = ""
+        if not name:
+            raise InputError(
+                f"--range {option!r} is not NAME=LOW:HIGH with numbers, such as --range x=0:1"
+            )
+        found[name] = (low, high)
     return found

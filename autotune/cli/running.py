@@ -14,9 +14,11 @@ from autotune.cli.options import (
     AccuracyOption,
     DimOption,
     JsonOption,
+    RangeOption,
     SeedOption,
     ThreadsOption,
     dimensions,
+    input_ranges,
     with_threads,
 )
 from autotune.cli.parts import parts_document, tell_parts
@@ -55,6 +57,7 @@ def run(
     trace_limit: TraceLimitOption = None,
     dim: DimOption = None,
     accuracy: AccuracyOption = Accuracy.EXACT,
+    range_: RangeOption = None,
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> int:
@@ -72,7 +75,14 @@ def run(
     path = api.resolve_model(plan)
     named = target or (load_plans(path)[0].target if path.suffix == ".plan" else "edge")
     machine = open_machine(with_threads(named, threads))
-    with Session(path, machine, online=online, dims=dimensions(dim), accuracy=accuracy) as session:
+    with Session(
+        path,
+        machine,
+        online=online,
+        dims=dimensions(dim),
+        accuracy=accuracy,
+        ranges=input_ranges(range_),
+    ) as session:
         feeds = random_inputs(session, seed) if inputs is None else read_inputs(inputs)
         outputs = session.run(feeds)
         for _ in range(repeat - 1):

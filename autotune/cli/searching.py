@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_text
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,12 +18,15 @@ from autotune.cli.options import (
     JsonOption,
     ModelArgument,
     OutOption,
+    RangeOption,
     SeedOption,
     TargetOption,
     ThreadsOption,
     dimensions,
+    input_ranges,
     with_threads,
 )
+from autotune.errors import InputError
 from autotune.graph.accuracy import Accuracy
 
 if TYPE_CHECKING:
@@ -57,6 +61,7 @@ def search(
     report: Annotated[Path | None, typer.Option("--report", help="HTML report to write.")] = None,
     dim: DimOption = None,
     accuracy: AccuracyOption = Accuracy.EXACT,
+    range_: RangeOption = None,
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> None:
@@ -68,9 +73,11 @@ def search(
     plan_file = out if out is not None else Path(f"{Path(model).stem}.plan")
     report_file = report if report is not None else plan_file.with_suffix(".html")
     machine = open_machine(with_threads(target, threads))
-    tree = is_tree(api.resolve_model(model))
+    tree, ranges = is_tree(api.resolve_model(model)), input_ranges(range_)
+    if tree and ranges:
+        raise InputError(f"{model}: --range is for networks without control flow; leave it out")
     with progress() as heard:
-        found = (api.search_tree if tree else api.search)(
+        found = (api.search_tree if tree else partial(api.search, ranges=ranges))(
             model,
             machine,
             trials,
@@ -108,7 +115,7 @@ def _report_files(first: Path, count: int) -> list[Path]:
 def profiled(model: str, machine: Target, plan: Plan, dim: list[str] | None) -> HostProfile | None:
     """What the groups of the found plan take, where it runs on this machine."""
     from autotune import api
-    from autotune.cli.run_arrays import default_inputs
+    from autotune.cli.dynamic_run import random_inputs
     from autotune.runtime.host_profile import host_profile
     from autotune.runtime.session import Session
     from autotune.targets.library import is_host
@@ -117,7 +124,7 @@ def profiled(model: str, machine: Target, plan: Plan, dim: list[str] | None) -> 
         return None
     network = api.resolve_model(model)
     with Session(network, machine, dims=dimensions(dim), plan=plan) as session:
-        return host_profile(session, default_inputs(session.graph, seed=0))
+        return host_profile(session, random_inputs(session, seed=0))
 
 
 def plans_of(result: SearchResult) -> dict[str, PlanResult]:

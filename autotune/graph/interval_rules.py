@@ -36,6 +36,9 @@ class Interval:
             -math.inf if math.isnan(low) else low, math.inf if math.isnan(high) else high
         )
 
+    def __or__(self, other: Interval) -> Interval:
+        return Interval(min(self.low, other.low), max(self.high, other.high))
+
     def __neg__(self) -> Interval:
         return Interval(-self.high, -self.low)
 
@@ -47,6 +50,7 @@ class Interval:
 
 ANYTHING = Interval(-math.inf, math.inf)
 TRUTH = Interval(0.0, 1.0)
+POSITIVE = Interval(0.0, math.inf)
 
 Intervals = Sequence[Interval]
 Rule = Callable[[Op, Intervals, Sequence[Shape]], Interval]
@@ -176,6 +180,10 @@ RULES: dict[OpKind, Rule] = {
     OpKind.RELU: _monotone(lambda x: max(x, 0.0)),
     OpKind.CLIP: _clip,
     OpKind.SIGMOID: lambda op, given, shapes: TRUTH,
+    OpKind.ERF: lambda op, given, shapes: Interval(-1.0, 1.0),
+    OpKind.EXP: lambda op, given, shapes: POSITIVE,
+    OpKind.SQRT: lambda op, given, shapes: POSITIVE,
+    OpKind.SOFTPLUS: lambda op, given, shapes: POSITIVE,
     OpKind.TANH: lambda op, given, shapes: Interval(-1.0, 1.0),
     OpKind.NEG: _of(lambda x: -x),
     OpKind.ABS: _of(_abs),
@@ -201,6 +209,7 @@ RULES: dict[OpKind, Rule] = {
     OpKind.KEEP_IF: _kept,
     OpKind.KEEP_UNLESS: _kept,
     OpKind.MAX_POOL: _union,
+    OpKind.AVERAGE_POOL: lambda op, given, shapes: given[0] | Interval(0.0, 0.0),
     OpKind.SLIDING_SUM: _slide,
     OpKind.REDUCE_MEAN: _union,
     OpKind.REDUCE_SUM: _sum,

@@ -20,6 +20,7 @@ from autotune.graph.intervals import (
     interval_of,
     licence,
 )
+from autotune.graph.ranges import check_within
 from autotune.graph.tensor import EXACT_LIMIT, FLOAT_MAX, NUMPY, DType, beyond_float32
 from autotune.runtime.inputs import checked_inputs, of_type
 
@@ -38,8 +39,9 @@ class Border:
     network is proved exact for the ranges that all inputs have.
     """
 
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
+    def __init__(self, graph: Graph, ranges: Mapping[str, Interval] | None = None) -> None:
+        """``ranges`` are those of inputs that the graph is right for."""
+        self._graph, self.ranges = graph, ranges or {}
         self._typed = {
             x: graph.types[x].dtype
             for x in graph.inputs
@@ -71,12 +73,15 @@ class Border:
         Raises ``InputError`` naming the tensor, what was given and what is expected.
         """
         if self._plain:
-            return checked_inputs(self._graph, arrays)
+            fed = checked_inputs(self._graph, arrays)
+            check_within(self._graph, self.ranges, fed)
+            return fed
         given = {x: np.asarray(value) for x, value in arrays.items()}
         for name in self._typed:
             if name in given:
                 given[name] = self._widened(name, of_type(given[name], self._typed[name]))
         fed = checked_inputs(self._graph, cast(Given, given))
+        check_within(self._graph, self.ranges, fed)
         self._check_exact(fed)
         return fed
 

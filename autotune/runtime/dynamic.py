@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from autotune.errors import AutotuneError, ModelError
+from autotune.errors import AutotuneError, InputError, ModelError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.axes import Layout
 from autotune.graph.control_flow import has_control
 from autotune.graph.graph import Graph
+from autotune.graph.interval_rules import Interval
 from autotune.graph.onnx_model import peek_model
 from autotune.graph.passes import simplify
 from autotune.graph.passes.note import Note
+from autotune.graph.ranges import Ranges
 from autotune.runtime.binding import bound_model, open_axes, unusual_types
 from autotune.runtime.control import ControlFlow
 from autotune.runtime.event import Event
@@ -76,7 +78,13 @@ class DynamicSession(Session):
         options: OnlineOptions | None = None,
         threads: int | None = None,
         accuracy: Accuracy | str = Accuracy.EXACT,
+        ranges: Ranges | None = None,
     ) -> None:
+        if ranges:
+            raise InputError(
+                f"{source}: ranges are for a network whose shapes and operators are known before it "
+                "runs; bind its dimensions (dims), or open it without ranges"
+            )
         self.target = open_target(target, threads) if isinstance(target, (str, Path)) else target
         path, dims, plans = _opened(Path(source), dims or {}, plan)
         self.path = path
@@ -93,6 +101,11 @@ class DynamicSession(Session):
             self._versions.prepare()
         except ModelError as error:
             raise ModelError(f"{self.path}: {error}") from None
+
+    @property
+    def ranges(self) -> Mapping[str, Interval]:
+        """None: they need a network that is known before it runs."""
+        return {}
 
     def _opened_graph(self, graph: Graph) -> _Part:
         plan = next((one for one in self._plans if _is_for(one, graph, self.target)), None)

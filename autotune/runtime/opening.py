@@ -12,8 +12,10 @@ from autotune.errors import AutotuneError, PlanError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.axes import Layout
 from autotune.graph.graph import Graph
+from autotune.graph.interval_rules import Interval
 from autotune.graph.onnx_import import read_onnx
 from autotune.graph.passes import simplify
+from autotune.graph.ranges import Ranges, intervals_by_input
 from autotune.search.choice import Choice
 from autotune.search.plan import Plan
 from autotune.search.plan_tree import is_plan_tree
@@ -28,10 +30,12 @@ Dims = Mapping[str, int] | None
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a session runs: a network, and the plan to run it by where there is one."""
+    """What a session runs: a network, the plan to run it by where there is one, and the ranges of
+    inputs that it is right for."""
 
     graph: Graph
     plan: Plan | None
+    ranges: Mapping[str, Interval]
 
 
 def open_network(
@@ -39,14 +43,17 @@ def open_network(
     dims: Dims = None,
     layout: Layout = Layout.CHANNELS_FIRST,
     accuracy: Accuracy = Accuracy.EXACT,
+    ranges: Ranges | None = None,
 ) -> Graph:
     """Read an ONNX file and simplify it, with its images in ``layout``: that of a spec where the
     network is for one machine. ``dims`` binds symbolic dimensions by name, ``accuracy`` allows
-    algorithms.
+    algorithms, ``ranges`` what is right for inputs within them only.
 
-    Raises ``ModelError`` naming the file, the place and the way out.
+    Raises ``ModelError`` naming the file, the place and the way out, ``InputError`` for ranges of no
+    input.
     """
-    return simplify(read_onnx(path, dims), layout, accuracy).graph
+    graph = read_onnx(path, dims)
+    return simplify(graph, layout, accuracy, intervals_by_input(graph, ranges)).graph
 
 
 def open_source(
@@ -55,25 +62,27 @@ def open_source(
     dims: Dims = None,
     plan: Plan | None = None,
     accuracy: Accuracy = Accuracy.EXACT,
+    ranges: Ranges | None = None,
 ) -> Source:
     """The network and plan meant by a plan file, an ONNX file, a plan or a graph; ``plan`` is for
-    a graph or an ONNX file. A plan brings its own ``accuracy``. Raises ``PlanError`` for a plan of another machine, or of a network that has changed, and
-    ``ModelError`` for a bad network.
+    a graph or an ONNX file. A plan brings its own ``accuracy`` and ``ranges``. Raises ``PlanError`` for a
+    plan of another machine, or of a network that has changed, and ``ModelError`` for a bad network.
     """
     if isinstance(source, Plan):
         return _planned(source, "plan", target, dims)
     if not isinstance(source, Graph) and _is_plan(Path(source)):
         return _planned(Plan.load(Path(source)), str(source), target, dims)
     layout = Layout(target.spec.layout)
-    accuracy = accuracy if plan is None else plan.accuracy
+    if plan is not None:
+        accuracy, ranges = plan.accuracy, dict(plan.ranges)
     if isinstance(source, Graph):
-        graph = simplify(source, layout, accuracy).graph
+        graph = simplify(source, layout, accuracy, intervals_by_input(source, ranges)).graph
     else:
-        graph = open_network(source, dims, layout, accuracy)
+        graph = open_network(source, dims, layout, accuracy, ranges)
     if plan is not None:
         plan.check_target(target.spec)
         plan.check_network(graph)
-    return Source(graph, plan)
+    return Source(graph, plan, intervals_by_input(graph, ranges))
 
 
 def may_be_dynamic(source: Path | str | Plan | Graph) -> bool:
@@ -103,9 +112,10 @@ def _planned(plan: Plan, where: str, target: Target, dims: Dims) -> Source:
             "and give both: Session(graph, plan=plan)"
         )
     layout = Layout(target.spec.layout)
-    graph = open_network(plan.network_file.check(), dims or dict(plan.dims), layout, plan.accuracy)
+    path, ranges = plan.network_file.check(), dict(plan.ranges)
+    graph = open_network(path, dims or dict(plan.dims), layout, plan.accuracy, ranges)
     plan.check_network(graph)
-    return Source(graph, plan)
+    return Source(graph, plan, intervals_by_input(graph, ranges))
 
 
 def choices_of(plan: Plan, graph: Graph) -> tuple[Choice, ...]:

@@ -15,6 +15,8 @@ from autotune.cost_model.version import FEATURE_VERSION
 from autotune.errors import AutotuneError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
+from autotune.graph.interval_rules import Interval
+from autotune.graph.ranges import Ranges
 from autotune.runtime.border import Border
 from autotune.runtime.collector import collector_at_rest
 from autotune.runtime.event import Event
@@ -59,7 +61,8 @@ class Session:
     dimensions of an ONNX file; where it leaves some open, or the file has control flow, what opens is
     a ``DynamicSession``, which specialises the network to the arrays of each run. On this machine (``cpu``) a network also runs without a plan and
     without calibration: by rule, until ``autotune search`` finds better. ``accuracy`` ``fast`` allows
-    algorithms that round more; a plan brings its own.
+    algorithms that round more. ``ranges``, least and largest number by input, lets passes remove
+    what cannot change such inputs; every run checks them. A plan brings its own of both.
 
     Raises ``AutotuneError`` when a cost model is needed and the target was never calibrated,
     ``PlanError`` for a plan of another machine or network, ``ModelError`` for a bad network.
@@ -87,12 +90,13 @@ class Session:
         options: OnlineOptions | None = None,
         threads: int | None = None,
         accuracy: Accuracy | str = Accuracy.EXACT,
+        ranges: Ranges | None = None,
     ) -> None:
         self.target = open_target(target, threads) if isinstance(target, (str, Path)) else target
         with collector_at_rest():
-            found = open_source(source, self.target, dims, plan, Accuracy(accuracy))
+            found = open_source(source, self.target, dims, plan, Accuracy(accuracy), ranges)
         self._graph = found.graph
-        self._border = Border(self._graph)
+        self._border = Border(self._graph, found.ranges)
         self._profiler = Profiler()
         self._last_run: RunTrace | None = None
         self._trainer: OnlineTrainer[CostModel] | None = None
@@ -180,6 +184,11 @@ class Session:
     def parts(self) -> Mapping[str, Session]:
         """The sessions that this one consists of, by name: itself."""
         return {self.graph.name: self}
+
+    @property
+    def ranges(self) -> Mapping[str, Interval]:
+        """What inputs have to stay within, of those that were vouched for."""
+        return self._border.ranges
 
     @property
     def table(self) -> ProgramTable:

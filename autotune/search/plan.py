@@ -95,6 +95,8 @@ class Plan:
     """What its network was opened with."""
     dims: tuple[tuple[str, int], ...] = ()
     """Symbolic dimensions that were bound, by name."""
+    ranges: tuple[tuple[str, tuple[float, float]], ...] = ()
+    """Of inputs, that its network was opened for."""
 
     @property
     def predicted_cycles(self) -> float:
@@ -146,6 +148,7 @@ class Plan:
                 "objective": self.objective.value,
                 "accuracy": self.accuracy.value,
                 "dims": dict(self.dims),
+                "ranges": dict(self.ranges),
                 "totals": {
                     "predicted_cycles": self.predicted_cycles,
                     "measured_cycles": self.measured_cycles,
@@ -245,6 +248,10 @@ def _read(plain: Mapping[str, Any]) -> Plan:
         groups,
         Accuracy(plain.get("accuracy", Accuracy.EXACT)),
         tuple((str(name), int(extent)) for name, extent in plain.get("dims", {}).items()),
+        tuple(
+            (str(name), (float(low), float(high)))
+            for name, (low, high) in plain.get("ranges", {}).items()
+        ),
     )
 
 

@@ -179,8 +179,8 @@ def test_a_linear_weight_of_a_grid_sample_takes_no_operator_for_a_term_of_0() ->
     model, _ = single("GridSample", [X4, np.tanh(normal(2, 3, 5, 2))], 20, padding_mode="border")
     kinds = [op.kind for op in simplify(imported(model)).graph.ops]
     assert kinds.count(OpKind.FLOOR) == 2, "one per axis"
-    # per axis a scaled grid and 1 − ratio, then four pixels' weights, rows and shares
-    assert kinds.count(OpKind.MUL) == 2 + 2 + 4 + 4 + 4
+    # per axis a scaled grid and 1 − ratio, then four pixels' weights, two rows, four shares
+    assert kinds.count(OpKind.MUL) == 2 + 2 + 4 + 2 + 4
 
 
 def test_the_nearest_pixel_to_infinity_is_the_last() -> None:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from graph_cases import assert_equivalent, kinds_after, normal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
@@ -17,7 +18,7 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.onnx_import import translate
 from autotune.graph.op import OpKind
-from autotune.graph.passes import PASSES, Pass, simplify
+from autotune.graph.passes import PASSES, simplify
 from autotune.graph.passes.affine_folding import AffineFolding
 from autotune.graph.passes.constant_folding import ConstantFolding
 from autotune.graph.passes.dead_nodes import DeadNodes
@@ -25,28 +26,6 @@ from autotune.graph.passes.gelu_pattern import GeluPattern
 from autotune.graph.passes.identities import Identities
 from autotune.graph.passes.layer_norm_pattern import LayerNormPattern
 from autotune.graph.passes.pad_folding import PadFolding
-from autotune.graph.reference import evaluate
-
-
-def normal(seed: int, *shape: int) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def assert_equivalent(before: Graph, after: Graph, rtol: float = 1e-4, atol: float = 1e-5) -> None:
-    assert (after.inputs, after.outputs) == (before.inputs, before.outputs)
-    fed = {x: normal(i, *before.shape(x)) for i, x in enumerate(before.inputs)}
-    wanted, found = evaluate(before, fed), evaluate(after, fed)
-    for name in wanted:
-        np.testing.assert_allclose(found[name], wanted[name], rtol=rtol, atol=atol)
-
-
-def kinds_after(one: Pass, graph: Graph, notes: int) -> list[OpKind]:
-    result = one.run(graph)
-    assert len(result.notes) == notes
-    assert all(n.pass_name == one.name and n.removed and n.reason for n in result.notes)
-    assert (result.graph is graph) == (notes == 0)
-    assert_equivalent(graph, result.graph)
-    return [op.kind for op in result.graph.ops]
 
 
 def test_constant_expressions_become_constants() -> None:

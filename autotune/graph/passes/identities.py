@@ -9,7 +9,8 @@ import numpy as np
 
 from autotune.graph.graph import Array, Graph
 from autotune.graph.op import Op, OpKind
-from autotune.graph.passes.note import Note, PassResult, rebuilt
+from autotune.graph.passes.note import Note, PassResult
+from autotune.graph.passes.sweep import Sweep
 
 NEUTRAL: dict[OpKind, tuple[float, tuple[int, ...]]] = {
     OpKind.ADD: (0.0, (0, 1)),
@@ -31,31 +32,21 @@ class Identities:
 
     def run(self, graph: Graph) -> PassResult:
         """One sweep; a graph output keeps its name by renaming what it stood for."""
-        alias: dict[str, str] = {}
-        kept: list[Op] = []
-        notes: list[Note] = []
+        sweep, notes = Sweep(graph), []
         producer: dict[str, Op] = {}
         for op in graph.ops:
-            read = op
-            if not alias.keys().isdisjoint(op.inputs):
-                read = replace(op, inputs=tuple([alias.get(x, x) for x in op.inputs]))
+            read = sweep.read(op)
             merged = _merged(read, producer, graph)
             same = _passed_on(merged, graph)
-            if same is not None and (
-                op.output not in graph.outputs or _renamable(op.output, same, graph, alias)
-            ):
-                alias[op.output] = same
+            if same is not None and sweep.leave_out(op, same):
                 notes.append(Note(self.name, op.name, f"{op.kind} leaves its input unchanged"))
                 continue
             if merged is not read:
                 before = producer[read.inputs[0]].name
                 notes.append(Note(self.name, before, f"merged into {op.name} ({op.kind})"))
             producer[op.output] = merged
-            kept.append(merged)
-        if not notes:
-            return PassResult(graph, ())
-        names = {same: out for out, same in alias.items() if out in graph.outputs}
-        return PassResult(rebuilt(graph, (_renamed(op, names) for op in kept)), tuple(notes))
+            sweep.keep(merged)
+        return PassResult(sweep.graph() if notes else graph, tuple(notes))
 
 
 def _merged(op: Op, producer: Mapping[str, Op], graph: Graph) -> Op:
@@ -108,22 +99,3 @@ def _other_operand(op: Op, graph: Graph) -> str | None:
         if np.all(value == np.float32(number)):
             return other
     return None
-
-
-def _renamable(output: str, tensor: str, graph: Graph, alias: Mapping[str, str]) -> bool:
-    """Whether an operator makes this tensor, its numbers mean what the output's do (integers that
-    leave as such wrap around), and no other output needs its name."""
-    if graph.types[tensor].dtype is not graph.types[output].dtype:
-        return False
-    taken = any(same == tensor and out in graph.outputs for out, same in alias.items())
-    return tensor in graph.producer and tensor not in graph.outputs and not taken
-
-
-def _renamed(op: Op, names: Mapping[str, str]) -> Op:
-    if op.output not in names and names.keys().isdisjoint(op.inputs):
-        return op
-    return replace(
-        op,
-        inputs=tuple(names.get(x, x) for x in op.inputs),
-        output=names.get(op.output, op.output),
-    )

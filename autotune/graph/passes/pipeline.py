@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.axes import Layout
 from autotune.graph.file_memory import released
 from autotune.graph.graph import Graph
+from autotune.graph.interval_rules import Interval
 from autotune.graph.passes.affine_folding import AffineFolding
 from autotune.graph.passes.channels_last import ChannelsLast
+from autotune.graph.passes.common_subexpressions import CommonSubexpressions
 from autotune.graph.passes.constant_folding import ConstantFolding
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.graph.passes.gelu_pattern import GeluPattern
@@ -15,11 +19,14 @@ from autotune.graph.passes.identities import Identities
 from autotune.graph.passes.layer_norm_pattern import LayerNormPattern
 from autotune.graph.passes.note import Note, Pass, PassResult
 from autotune.graph.passes.pad_folding import PadFolding
+from autotune.graph.passes.range_pruning import RangePruning
 from autotune.graph.passes.winograd import WinogradConvolutions
 
 PASSES: tuple[Pass, ...] = (
     ConstantFolding(),
     Identities(),
+    RangePruning(),
+    CommonSubexpressions(),
     GeluPattern(),
     LayerNormPattern(),
     AffineFolding(),
@@ -29,13 +36,21 @@ PASSES: tuple[Pass, ...] = (
 
 
 def simplify(
-    graph: Graph, layout: Layout = Layout.CHANNELS_FIRST, accuracy: Accuracy = Accuracy.EXACT
+    graph: Graph,
+    layout: Layout = Layout.CHANNELS_FIRST,
+    accuracy: Accuracy = Accuracy.EXACT,
+    ranges: Mapping[str, Interval] | None = None,
 ) -> PassResult:
     """Run every pass in order until a whole round changes nothing; then hold the images in
     ``layout``, and simplify what that leaves; then take the algorithms that ``accuracy`` allows. A
-    network that is channels-last stays so.
+    network that is channels-last stays so. Between ``ranges`` of inputs more may be removed: the
+    result is then right for such inputs only.
     """
     settled = _settled(graph)
+    if ranges:
+        pruned = RangePruning(ranges).run(settled.graph)
+        after = _settled(pruned.graph)
+        settled = PassResult(after.graph, (*settled.notes, *pruned.notes, *after.notes))
     turned = laid_out(settled.graph, layout, accuracy)
     return PassResult(released(turned.graph), (*settled.notes, *turned.notes))
 

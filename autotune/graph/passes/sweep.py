@@ -1,0 +1,64 @@
+"""A walk over a graph that leaves out operators whose result another tensor already is: what passes
+that remove such operators share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from autotune.graph.graph import Array, Graph
+from autotune.graph.op import Op
+from autotune.graph.passes.note import rebuilt
+
+
+class Sweep:
+    """The operators kept so far, in order, and which tensor stands for each that was left out."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._stands_for: dict[str, str] = {}
+        self._kept: list[Op] = []
+        self._made: set[str] = set()
+
+    def read(self, op: Op) -> Op:
+        """The operator as it reads the tensors that are left."""
+        if self._stands_for.keys().isdisjoint(op.inputs):
+            return op
+        return replace(op, inputs=tuple([self._stands_for.get(x, x) for x in op.inputs]))
+
+    def keep(self, op: Op) -> None:
+        """Keep an operator that ``read`` gave, or another one that makes the same tensor."""
+        self._kept.append(op)
+        self._made.add(op.output)
+
+    def leave_out(self, op: Op, same: str) -> bool:
+        """Let ``same`` stand for what an operator makes, unless an output would lose its name."""
+        if op.output in self._graph.outputs and not self._renamable(op.output, same):
+            return False
+        self._stands_for[op.output] = same
+        return True
+
+    def _renamable(self, output: str, tensor: str) -> bool:
+        """Whether an operator makes this tensor, its numbers mean what the output's do (integers that
+        leave as such wrap around), and no other output needs its name."""
+        outputs, types = self._graph.outputs, self._graph.types
+        if types[tensor].dtype is not types[output].dtype:
+            return False
+        taken = any(s == tensor and out in outputs for out, s in self._stands_for.items())
+        return tensor in self._made and tensor not in outputs and not taken
+
+    def graph(self, constants: Mapping[str, Array] | None = None) -> Graph:
+        """What is left, with further ``constants``; outputs keep their names."""
+        outputs = self._graph.outputs
+        names = {same: out for out, same in self._stands_for.items() if out in outputs}
+        return rebuilt(self._graph, (_renamed(op, names) for op in self._kept), constants)
+
+
+def _renamed(op: Op, names: Mapping[str, str]) -> Op:
+    if op.output not in names and names.keys().isdisjoint(op.inputs):
+        return op
+    return replace(
+        op,
+        inputs=tuple(names.get(x, x) for x in op.inputs),
+        output=names.get(op.output, op.output),
+    )

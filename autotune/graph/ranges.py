@@ -1,0 +1,42 @@
+"""Ranges of inputs that whoever opens a network vouches for: what more passes may remove by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from autotune.errors import InputError
+from autotune.graph.graph import Array, Graph
+from autotune.graph.interval_rules import Interval
+
+Ranges = Mapping[str, tuple[float, float]]
+"""Least and largest number by name of an input."""
+
+
+def intervals_by_input(graph: Graph, ranges: Ranges | None) -> dict[str, Interval]:
+    """The ranges as intervals. Raises ``InputError`` for what is no input of the network, and for a
+    range without numbers."""
+    found = {}
+    for name, (low, high) in (ranges or {}).items():
+        if name not in graph.inputs:
+            wanted = ", ".join(map(repr, graph.inputs))
+            raise InputError(f"{graph.name}: a range for {name!r}; the inputs are {wanted}")
+        if not low <= high:
+            raise InputError(f"{graph.name}: the range {low} to {high} of {name!r} has no numbers")
+        found[name] = Interval(float(low), float(high))
+    return found
+
+
+def check_within(graph: Graph, ranges: Mapping[str, Interval], fed: Mapping[str, Array]) -> None:
+    """Raise ``InputError`` for an input with a number, or NaN, outside of its range."""
+    for name, range_ in ranges.items():
+        value = fed[name]
+        if not value.size:
+            continue
+        low, high = np.min(value), np.max(value)
+        if not (range_.low <= low and high <= range_.high):
+            raise InputError(
+                f"{graph.name}: input {name!r} holds {low:g} to {high:g}, and the network was opened "
+                f"for {range_.low:g} to {range_.high:g}; feed such, or open it without the range"
+            )

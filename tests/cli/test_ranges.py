@@ -1,0 +1,51 @@
+"""``--range`` of explain and run: what it removes, and that it is kept to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from autotune.cli.main import main
+
+
+def outcome(*arguments: object) -> object:
+    with pytest.raises(SystemExit) as ended:
+        main([*map(str, arguments)])
+    return ended.value.code
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"], "the_relu"),
+        helper.make_node("Exp", ["r"], ["y"]),
+    ]
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [2, 3]) for n in "xy")
+    model = helper.make_model(helper.make_graph(nodes, "g", [x], [y]))
+    onnx.save(model, tmp_path / "g.onnx")
+    return tmp_path / "g.onnx"
+
+
+def test_explain_says_what_a_range_removes(
+    network: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert outcome("explain", network, "--json") == 0
+    assert "the_relu" not in capsys.readouterr().out
+    assert outcome("explain", network, "--range", "x=0:1", "--json") == 0
+    assert "the_relu" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["x", "x=0", "x=a:b", "=0:1", "x=0:1:2"])
+def test_what_is_no_range_is_refused(
+    option: str, network: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert outcome("explain", network, "--range", option) == 2
+    assert "NAME=LOW:HIGH" in capsys.readouterr().err
+
+
+def test_run_draws_inputs_within_their_range(network: Path) -> None:
+    options = ["run", network, "--target", "cpu", "--threads", 1, "--check"]
+    assert outcome(*options, "--range", "x=0.25:0.5") == 0

@@ -1,0 +1,128 @@
+"""What cannot change a value, as ranges prove, goes; the rest stays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from graph_cases import assert_equivalent, kinds_after, normal
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from autotune.graph.builder import GraphBuilder
+from autotune.graph.graph import Graph
+from autotune.graph.interval_rules import Interval
+from autotune.graph.op import OpKind as K
+from autotune.graph.passes import simplify
+from autotune.graph.passes.range_pruning import RangePruning
+
+UNIT = {"x": Interval(0.0, 1.0)}
+
+
+def unit(*shape: int) -> dict[str, np.ndarray]:
+    return {"x": np.random.default_rng(0).random(shape, dtype=np.float32)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "attrs"),
+    [
+        (K.RELU, {}),
+        (K.ABS, {}),
+        (K.LEAKY_RELU, {"alpha": 0.1}),
+        (K.CLIP, {"min": 0.0, "max": 1.0}),
+        (K.CLIP, {"min": -3.0, "max": 6.0}),
+    ],
+)
+def test_operators_that_cannot_bind_behind_a_sigmoid_go(kind: K, attrs: dict) -> None:
+    b = GraphBuilder("g")
+    y = b.add(kind, b.add(K.SIGMOID, b.input("x", (3, 4))), **attrs)
+    assert kinds_after(RangePruning(), b.build([y]), 1) == [K.SIGMOID]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.1, 1.0), (0.0, 0.9)])
+def test_a_clip_that_may_bind_stays(low: float, high: float) -> None:
+    b = GraphBuilder("g")
+    y = b.add(K.CLIP, b.add(K.SIGMOID, b.input("x", (3, 4))), min=low, max=high)
+    assert kinds_after(RangePruning(), b.build([y]), 0) == [K.SIGMOID, K.CLIP]
+
+
+def test_an_input_s_range_licenses_what_its_network_does_not() -> None:
+    b = GraphBuilder("g")
+    x = b.input("x", (3, 4))
+    y = b.add(K.EXP, b.add(K.CLIP, b.add(K.RELU, x), min=0.0, max=1.0))
+    assert len(kinds_after(RangePruning(), b.build([y]), 0)) == 3
+    assert kinds_after(RangePruning(UNIT), b.build([y]), 2, unit(3, 4)) == [K.EXP]
+
+
+def test_weights_count_where_a_range_is_given() -> None:
+    b = GraphBuilder("g")
+    weight = b.constant(np.abs(normal(0, 70, 80)))
+    graph = b.build([b.add(K.RELU, b.add(K.MATMUL, b.input("x", (3, 70)), weight))])
+    assert kinds_after(RangePruning(UNIT), graph, 1, unit(3, 70)) == [K.MATMUL]
+
+
+def choice(mask: np.ndarray) -> Graph:
+    b = GraphBuilder("g")
+    x, y, m = b.input("x", (3, 4)), b.input("y", (3, 4)), b.constant(mask)
+    taken = b.add(K.KEEP_IF, b.add(K.EXP, x), m)
+    left = b.add(K.KEEP_UNLESS, b.add(K.TANH, y), m)
+    return b.build([b.add(K.ADD, taken, left)])
+
+
+@pytest.mark.parametrize(("value", "side"), [(1.0, K.EXP), (0.0, K.TANH)])
+def test_a_side_that_is_never_taken_is_not_computed(value: float, side: K) -> None:
+    graph = choice(np.full((3, 4), value, np.float32))
+    after = simplify(graph).graph
+    assert [op.kind for op in after.ops] == [side]
+    assert_equivalent(graph, after)
+    mixed = choice(np.float32([[0, 1, 0, 1]] * 3))
+    assert len(simplify(mixed).graph.ops) == 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [(K.ADD, 0.0), (K.SUB, 0.0), (K.MUL, 1.0), (K.DIV, 1.0)]
+)
+def test_a_mask_that_is_always_neutral_goes(kind: K, value: float) -> None:
+    b = GraphBuilder("g")
+    mask = b.input("mask", (1, 4))
+    graph = b.build([b.add(kind, b.add(K.EXP, b.input("x", (3, 4))), mask)])
+    fed = {"mask": np.full((1, 4), value, np.float32)}
+    one = RangePruning({"mask": Interval(value, value)})
+    assert kinds_after(one, graph, 1, fed) == [K.EXP]
+    assert kinds_after(RangePruning({"mask": Interval(0.0, 1.0)}), graph, 0, fed) == [K.EXP, kind]
+
+
+def test_a_neutral_operand_that_stretches_the_other_stays() -> None:
+    b = GraphBuilder("g")
+    x, mask = b.input("x", (1, 4)), b.input("mask", (3, 4))
+    one = RangePruning({"mask": Interval(1.0, 1.0)})
+    fed = {"mask": np.ones((3, 4), np.float32)}
+    assert kinds_after(one, b.build([b.add(K.MUL, x, mask)]), 0, fed) == [K.MUL]
+
+
+BOUNDS = st.floats(-2, 2, width=16)
+PLAIN = (K.RELU, K.ABS, K.SIGMOID, K.TANH, K.NEG)
+BESIDE = (K.MAXIMUM, K.MINIMUM, K.ADD, K.SUB, K.MUL)
+DRAWN = (*PLAIN, *BESIDE, K.CLIP)
+
+
+@given(st.lists(st.sampled_from(DRAWN), min_size=1, max_size=6), BOUNDS, BOUNDS, st.data())
+def test_drawn_chains_compute_the_same_within_their_range(
+    kinds: list[K], one: float, other: float, data: st.DataObject
+) -> None:
+    low, high = min(one, other), max(one, other)
+    assume(low < high)
+    b = GraphBuilder("g")
+    y = b.input("x", (2, 3))
+    for kind in kinds:
+        if kind in PLAIN:
+            y = b.add(kind, y)
+        elif kind in BESIDE:
+            value = b.constant(np.full((1, 3), data.draw(BOUNDS), np.float32))
+            y = b.add(kind, y, value) if data.draw(st.booleans()) else b.add(kind, value, y)
+        else:
+            ends = sorted((data.draw(BOUNDS), data.draw(BOUNDS)))
+            y = b.add(kind, y, min=ends[0], max=ends[1])
+    graph = b.build([b.add(K.NEG, y)])
+    after = RangePruning({"x": Interval(low, high)}).run(graph).graph
+    x = np.random.default_rng(0).uniform(low, high, (2, 3)).astype(np.float32)
+    assert_equivalent(graph, after, 1e-6, 1e-6, {"x": np.clip(x, low, high)})
