@@ -29,27 +29,62 @@ class Analysis:
         self.tiling = Tiling(nest, table)
         self.steps = steps_of(self.tiling, spec)
         self.zeros = np.zeros(len(table))
-        self.busy = {
-            unit: self._busy(unit) for unit in (Unit.LOAD, Unit.STORE, Unit.MATRIX, Unit.VECTOR)
-        }
-        self.loaded_bytes = self.total(lambda s: s.useful_bytes, Unit.LOAD)
-        self.stored_bytes = self.total(lambda s: s.useful_bytes, Unit.STORE)
-        self.load_moved_bytes = self.total(lambda s: s.moved_bytes, Unit.LOAD)
-        self.store_moved_bytes = self.total(lambda s: s.moved_bytes, Unit.STORE)
-        self.moved_bytes = self._moved_bytes()
-        self.multiply_adds = self.total(lambda s: s.multiply_adds, Unit.MATRIX)
-        self.lane_elements = self.total(lambda s: s.lane_elements, Unit.VECTOR)
-        self.channel_cycles = self._channel_cycles()
-        self.dispatch_cycles = self._instructions() * spec.control.dispatch_cycles
-        self.bottleneck: Floats = np.max(
-            [*self.busy.values(), self.channel_cycles, self.dispatch_cycles], axis=0
-        )
 
-    def _moved_bytes(self) -> Floats:
+    @cached_property
+    def busy(self) -> dict[Unit, Floats]:
+        """Busy cycles of each unit on the busiest core."""
+        units = (Unit.LOAD, Unit.STORE, Unit.MATRIX, Unit.VECTOR)
+        return {unit: self._busy(unit) for unit in units}
+
+    @cached_property
+    def loaded_bytes(self) -> Floats:
+        """What programs ask DRAM for."""
+        return self.total(lambda s: s.useful_bytes, Unit.LOAD)
+
+    @cached_property
+    def stored_bytes(self) -> Floats:
+        """What programs give to DRAM."""
+        return self.total(lambda s: s.useful_bytes, Unit.STORE)
+
+    @cached_property
+    def load_moved_bytes(self) -> Floats:
+        """What DRAM reads, in bursts."""
+        return self.total(lambda s: s.effort.moved_bytes, Unit.LOAD)
+
+    @cached_property
+    def store_moved_bytes(self) -> Floats:
+        """What DRAM writes, in bursts."""
+        return self.total(lambda s: s.effort.moved_bytes, Unit.STORE)
+
+    @cached_property
+    def moved_bytes(self) -> Floats:
         """What DRAM transfers: bursts, or where a cache stands before it, everything once."""
         if self.spec.in_place:
             return self.zeros + moved_bytes(self.nest)
         return self.load_moved_bytes + self.store_moved_bytes
+
+    @cached_property
+    def multiply_adds(self) -> Floats:
+        """Of all products."""
+        return self.total(lambda s: s.effort.multiply_adds, Unit.MATRIX)
+
+    @cached_property
+    def lane_elements(self) -> Floats:
+        """What goes through the lanes of the vector unit."""
+        return self.total(lambda s: s.effort.lane_elements, Unit.VECTOR)
+
+    @cached_property
+    def dispatch_cycles(self) -> Floats:
+        """Cycles of the busiest core's sequencer."""
+        return self._instructions() * self.spec.control.dispatch_cycles
+
+    @cached_property
+    def bottleneck(self) -> Floats:
+        """Cycles of the busiest unit, of the channel or of the sequencer."""
+        bottleneck: Floats = np.max(
+            [*self.busy.values(), self.channel_cycles, self.dispatch_cycles], axis=0
+        )
+        return bottleneck
 
     @cached_property
     def busy_total(self) -> Floats:
@@ -115,8 +150,8 @@ class Analysis:
         """Sum of one quantity over the steps of some units, over all cores."""
         total = self.zeros
         for step in self.steps:
-            quantity = value(step)
-            if step.unit in units and quantity is not None:
+            quantity = value(step) if step.unit in units else None
+            if quantity is not None:
                 total = total + quantity
         return total
 
@@ -138,7 +173,8 @@ class Analysis:
             count = count + step.instructions * self._share(step)
         return count
 
-    def _channel_cycles(self) -> Floats:
+    @cached_property
+    def channel_cycles(self) -> Floats:
         """Cycles that the DRAM channel is taken, by all cores."""
         cycles = self.zeros
         for step in self.steps:

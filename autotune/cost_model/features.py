@@ -257,7 +257,7 @@ FEATURES: tuple[Feature, ...] = (
             1.0
             + _ratio(
                 a.loaded_bytes + a.stored_bytes,
-                a.total(lambda s: s.runs, Unit.LOAD, Unit.STORE),
+                a.total(lambda s: s.effort.runs, Unit.LOAD, Unit.STORE),
             )
         ),
     ),

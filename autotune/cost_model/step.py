@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from autotune.cost_model.tiling import Floats
 from autotune.fusion.nest import Stage
@@ -11,13 +13,30 @@ from autotune.schedule.table import Ints
 
 
 @dataclass(frozen=True, slots=True)
+class Effort:
+    """What all runs of a step take together; arrays [n].
+
+    ``cycles`` is the unit's busy time, ``touched`` scratchpad elements, ``moved_bytes`` what DRAM
+    transfers in bursts, ``runs`` contiguous pieces.
+    """
+
+    cycles: Floats
+    touched: Floats
+    multiply_adds: Floats | None = None
+    lane_elements: Floats | None = None
+    moved_bytes: Floats | None = None
+    runs: Floats | None = None
+
+
+@dataclass(frozen=True)
 class Step:
     """One load, stage or store of a nest; arrays have shape [n], one value per schedule.
 
-    ``level`` is the depth of the loop it runs in (−1 outside), ``count`` how often it runs over
-    the whole nest, ``cycles`` the unit's busy time over all runs; ``moved_bytes`` what DRAM transfers in bursts, ``useful_bytes`` what of it
-    the program asked for, ``runs`` contiguous pieces. ``pieces`` is the number of reduction pieces
-    that it works through in an inner loop, 1 where there is none.
+    ``level`` is the depth of the loop it runs in (−1 outside), ``count`` how often it runs over the
+    whole nest, ``pieces`` the number of reduction pieces that it works through in an inner loop, 1
+    where there is none, ``useful_bytes`` what the program asks of DRAM. ``found`` works its effort
+    out, once, when that is asked for: whoever only orders schedules by their rooflines does not need
+    that of transfers, which costs most.
     """
 
     unit: Unit
@@ -25,17 +44,27 @@ class Step:
     buffer: int
     level: Ints
     count: Floats
-    cycles: Floats
     instructions: Floats
     pieces: Ints
-    touched: Floats
-    multiply_adds: Floats | None = None
-    lane_elements: Floats | None = None
+    found: Callable[[], Effort]
     useful_bytes: Floats | None = None
-    moved_bytes: Floats | None = None
-    runs: Floats | None = None
+
+    @cached_property
+    def effort(self) -> Effort:
+        """What all runs take together."""
+        return self.found()
+
+    @property
+    def cycles(self) -> Floats:
+        """Busy time of the unit over all runs."""
+        return self.effort.cycles
 
     @property
     def tile_cycles(self) -> Floats:
         """Busy time of one run, as a mean over full tiles and rests."""
         return self.cycles / self.count
+
+    @property
+    def touched(self) -> Floats:
+        """Scratchpad elements over all runs."""
+        return self.effort.touched

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from autotune.cost_model.step import Step
+from autotune.cost_model.step import Effort, Step
 from autotune.cost_model.tiling import Floats, Tiles, Tiling
-from autotune.cost_model.traffic import transfer
+from autotune.cost_model.traffic import rectangle_of, transfer
 from autotune.cost_model.winograd import back_cost, products_cost, there_cost
 from autotune.cost_model.work import Cost, mask_cost, stage_cost
 from autotune.fusion.footprint import Footprint
@@ -111,33 +111,41 @@ def _moved(
     shape = tiling.nest.types[tensor].shape
     repeats = _repeats(tiling, dims, level)
     tiles = tiling.tiles(dims)
-    part = transfer(tiling, footprint, shape, tiles, chunk, spec, hops)
-    touched = _rectangle(tiling, footprint, tiles, chunk)
-    # a scratchpad takes one line of all its banks per cycle
-    turns = _turned(tiling, stage, tiles, spec) if unit is Unit.STORE else 1
-    lines = np.ceil(touched * turns / spec.scratchpad.banks)
-    busy = spec.dram.latency_cycles + np.maximum(part.cycles, lines)
+    rectangle = rectangle_of(tiling, footprint, shape, tiles, chunk, hops)
     weight = tiles.count * repeats
-
-    def total(value: Floats) -> Floats:
-        summed: Floats = np.sum(weight * value, axis=0)
-        return summed
-
     count = np.sum(weight, axis=0)
+
+    def found() -> Effort:
+        part = transfer(rectangle, tiling, footprint, chunk, spec)
+        touched = _rectangle(tiling, footprint, tiles, chunk)
+        # a scratchpad takes one line of all its banks per cycle
+        turns = _turned(tiling, stage, tiles, spec) if unit is Unit.STORE else 1
+        lines = np.ceil(touched * turns / spec.scratchpad.banks)
+        busy = spec.dram.latency_cycles + np.maximum(part.cycles, lines)
+        return Effort(
+            _total(weight, busy),
+            _total(weight, touched),
+            moved_bytes=_total(weight, part.moved_bytes),
+            runs=_total(weight, part.runs),
+        )
+
     return Step(
         unit,
         stage,
         index,
         level,
         count / pieces,
-        total(busy),
         count,
         pieces,
-        total(touched),
-        useful_bytes=total(part.useful_bytes),
-        moved_bytes=total(part.moved_bytes),
-        runs=total(part.runs),
+        found,
+        _total(weight, rectangle.useful_bytes),
     )
+
+
+def _total(weight: Floats, value: Floats | Ints | float) -> Floats:
+    """Over all kinds of tiles: ``weight`` [c, n] says how often there is one."""
+    summed: Floats = np.sum(weight * value, axis=0)
+    return summed
 
 
 def _turned(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Ints | int:
@@ -226,21 +234,19 @@ def _summed(
     tiles = tiling.tiles(dims)
     cost = cost_of(tiling, stage, tiles, spec)
     weight = tiles.count * _repeats(tiling, dims, level)
-
-    def total(value: Floats | Ints | float) -> Floats:
-        summed: Floats = np.sum(weight * value, axis=0)
-        return summed
-
+    effort = Effort(
+        _total(weight, cost.cycles),
+        _total(weight, cost.touched),
+        multiply_adds=_total(weight, cost.multiply_adds),
+        lane_elements=_total(weight, cost.lane_elements),
+    )
     return Step(
         unit,
         stage,
         stage.result,
         level,
         np.sum(weight, axis=0) / pieces,
-        total(cost.cycles),
-        total(cost.instructions),
+        _total(weight, cost.instructions),
         pieces,
-        total(cost.touched),
-        multiply_adds=total(cost.multiply_adds),
-        lane_elements=total(cost.lane_elements),
+        lambda: effort,
     )

@@ -19,10 +19,9 @@ from autotune.targets.spec import HardwareSpec
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Of one tile, means over tiles of a kind [c, n]: bytes asked for, bytes moved in whole bursts,
-    contiguous runs, cycles that the channel is taken."""
+    """Of one tile, means over tiles of a kind [c, n]: bytes moved in whole bursts, contiguous runs,
+    cycles that the channel is taken."""
 
-    useful_bytes: Floats
     moved_bytes: Floats
     runs: Floats
     cycles: Floats
@@ -40,38 +39,65 @@ class _Axis:
     hop: int
 
 
-def transfer(
+@dataclass(frozen=True, slots=True)
+class Rectangle:
+    """A tile in its row-major tensor, by dimension; ``elements`` of it that lie inside are means over
+    tiles of a kind [c, n]."""
+
+    axes: list[_Axis]
+    elements: Floats
+
+    @property
+    def useful_bytes(self) -> Floats:
+        """What is asked of DRAM."""
+        return self.elements * ELEMENT_BYTES
+
+
+def rectangle_of(
     tiling: Tiling,
     footprint: Footprint,
     shape: tuple[int, ...],
     tiles: Tiles,
     chunk: tuple[int, int] | None,
-    spec: HardwareSpec,
     hops: tuple[int, ...] = (),
-) -> Transfer:
-    """A rectangle of a row-major tensor of ``shape``; ``chunk`` is (axis, dimension) where the
-    extent of an axis is a reduction piece; ``hops`` from one element taken to the next, per axis."""
+) -> Rectangle:
+    """Of a tensor of ``shape``; ``chunk`` is (axis, dimension) where the extent of an axis is a
+    reduction piece; ``hops`` from one element taken to the next, per axis."""
     axes = _axes(tiling, footprint, shape, tiles, chunk, hops or (1,) * len(shape))
-    run_bytes = np.full(tiles.count.shape, float(ELEMENT_BYTES))
     elements = np.ones(tiles.count.shape)
-    whole = np.ones(tiles.count.shape, dtype=bool)
-    grain = np.zeros(tiles.count.shape, dtype=np.int64)
     for axis in reversed(axes):
         elements = elements * axis.inside
+    return Rectangle(axes, elements)
+
+
+def transfer(
+    rectangle: Rectangle,
+    tiling: Tiling,
+    footprint: Footprint,
+    chunk: tuple[int, int] | None,
+    spec: HardwareSpec,
+) -> Transfer:
+    """One rectangle between DRAM and the scratchpad; ``footprint`` and ``chunk`` are what it was made
+    of."""
+    axes, elements = rectangle.axes, rectangle.elements
+    run_bytes = np.full(elements.shape, float(ELEMENT_BYTES))
+    whole = np.ones(elements.shape, dtype=bool)
+    grain = np.zeros(elements.shape, dtype=np.int64)
+    for axis in reversed(axes):
         whole = whole & (axis.hop == 1)
         run_bytes = np.where(whole, run_bytes * axis.inside, run_bytes)
         between = np.where(~whole & (axis.inside > 1), axis.pitch_bytes, 0)
         whole = whole & (axis.inside == axis.extent)
         grain = np.gcd(np.gcd(grain, between), axis.grain_bytes)
     runs = elements * ELEMENT_BYTES / np.maximum(run_bytes, 1.0)
-    useful = elements * ELEMENT_BYTES
+    useful = rectangle.useful_bytes
     if spec.in_place:  # caches move what they like, and nothing waits for rows
-        return Transfer(useful, useful, runs, useful / spec.dram.bytes_per_cycle)
+        return Transfer(useful, runs, useful / spec.dram.bytes_per_cycle)
     moved = _bursts(run_bytes, grain, spec.dram.burst_bytes) * spec.dram.burst_bytes * runs
     rows = _rows(axes, run_bytes, spec.dram.row_bytes)
     misses = _miss_rounds(tiling, footprint, chunk, axes, rows, spec) * spec.dram.row_miss_cycles
     cycles = moved / spec.dram.bytes_per_cycle + np.where(elements > 0, misses, 0.0)
-    return Transfer(useful, moved, runs, cycles)
+    return Transfer(moved, runs, cycles)
 
 
 def _axes(

@@ -387,5 +387,13 @@ class Counters(Mapping[str, int]):
         reading = self._reading
         return {name: row.read(reading) for name, row in self._rows.items()}
 
-    def __reduce__(self) -> tuple[type[dict[str, int]], tuple[dict[str, int]]]:
-        return dict, (self.counted(),)
+    def __reduce__(self) -> tuple[Callable[..., dict[str, int]], tuple[object, ...]]:
+        counted = self.counted()
+        if self._rows is COUNTERS:  # a worker sends thousands: their names take longer than they do
+            return _by_name, (tuple(counted.values()),)
+        return dict, (counted,)
+
+
+def _by_name(values: tuple[int, ...]) -> dict[str, int]:
+    """All counters of a pickled run, in the order of the table."""
+    return dict(zip(COUNTERS, values, strict=True))
