@@ -108,7 +108,7 @@ static int64_t cycles_of(const DramNumbers *n, int64_t bursts) {
 }
 
 /* Runs that leave no whole row between them sweep over rows as one. */
-static void make_shape(const DramNumbers *n, const Region *r, const int64_t *size, int64_t phase, Shape *out) {
+RARE void make_shape(const DramNumbers *n, const Region *r, const int64_t *size, int64_t phase, Shape *out) {
     Runs runs = runs_of(r, size);
     memcpy(out->size, size, sizeof out->size);
     out->phase = phase;

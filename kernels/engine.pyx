@@ -4,8 +4,8 @@
 The model is in the headers beside this file: ``timeline.h`` (sequencers, queues, semaphores),
 ``machine.h`` (their state), ``dram.h`` (the channel), ``cost.h`` (units), ``hazard.h`` (what waits
 are for), ``account.h`` (sums), ``execute.h`` (numbers). Here stands what is loaded; ``run.pxi`` has one
-execution of it, ``outcome.pxi`` its results, ``machine.pxi`` and ``layouts.pxi`` the borders to C and
-to the instruction table; ``words.pxi`` lends the numbers of single instructions to the native engine.
+execution of it, ``outcome.pxi`` its results, ``decode.pxi``, ``machine.pxi`` and ``layouts.pxi`` the borders
+to C and to the instruction table; ``words.pxi`` lends the numbers of single instructions to the native engine.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -23,6 +23,7 @@ from autotune.isa.table import (
     CHAIN_STAGES, INSTRUCTIONS, MAX_RANK, OPERANDS, PARAMETERS, Opcode, Unit,
 )
 
+include "decode.pxi"
 include "machine.pxi"
 include "layouts.pxi"
 

@@ -1,21 +1,8 @@
-# What the engine takes from the C headers beside it.
+# What the engine takes from its own C headers; decode.pxi has what it shares with the race check.
 
 cdef extern from "timeline.h" nogil:
-    enum: RANK, LEVELS, UNITS, TOKENS, NARROW_WORKSPACE, NEVER, SPENDINGS, SHAPES, OPCODES
-    enum: UNIT_CONTROL, UNIT_MATRIX, OP_MARK, OP_LOOP, OP_CASE
-    enum: GROUPS, AT_OPERAND, AT_STRIDES
-    ctypedef struct Word:
-        int opcode, unit, stream, forward, parameter
-        uint8_t waits[4]
-        uint8_t signals[4]
-    ctypedef struct Layout:
-        int at[64]
-        int unit
-    ctypedef struct Tensor:
-        int64_t shape[5]
-        int64_t stride[5]
-        int rank, format
-        int64_t first_byte
+    enum: UNITS, OPCODES, SPENDINGS, TOKENS, NARROW_WORKSPACE, NEVER, SHAPES
+    enum: UNIT_CONTROL, OP_MARK, OP_LOOP, OP_CASE
     ctypedef struct CostNumbers:
         int64_t rows, cols, dataflow, matrix_setup_cycles
         int64_t lanes, vector_setup_cycles, divide_cycles, transcendental_cycles
@@ -30,8 +17,6 @@ cdef extern from "timeline.h" nogil:
     ctypedef struct Numbers:
         int64_t dispatch_cycles, queue_depth, scratchpad_banks, ports
         DramNumbers dram
-    ctypedef struct Loops:
-        pass
     ctypedef struct Shape:
         int64_t phase
     ctypedef struct Stream:
@@ -84,8 +69,6 @@ cdef extern from "timeline.h" nogil:
         int core_count, has_numbers
     void advance(Machine *m, Core *core)
     int run_machine(Machine *m, int64_t budget)
-    void decode_word(const Layout *l, const int64_t *row, const Tensor *tensors, Word *w)
-    void link_loops(Word *words, int64_t count)
     int cost_stream(const CostNumbers *n, Word *words, Cost *costs, int64_t count, int32_t *served)
     int name_waits(Word *words, int64_t count, Cost *costs)
     void add_instruction(const Word *w, const Cost *c, const Account *a, const Stream *stream, Sums *out)

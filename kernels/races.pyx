@@ -14,7 +14,7 @@ from autotune.errors import ProgramError
 from autotune.isa.program import field_index
 from autotune.isa.table import CHAIN_STAGES, INSTRUCTIONS, MAX_RANK, OPERANDS, PARAMETERS, Opcode
 
-include "machine.pxi"
+include "decode.pxi"
 include "layouts.pxi"
 
 cdef extern from "race.h" nogil:

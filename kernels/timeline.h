@@ -156,10 +156,16 @@ static void advance(Machine *m, Core *core) {
     }
 }
 
-static void record(Machine *m, int64_t since, int64_t start, int64_t end, int core, int unit, int64_t word, int cause) {
+RARE void record(Machine *m, int64_t since, int64_t start, int64_t end, int core, int unit, int64_t word, int cause) {
     Event event = {since, start, end, core, unit, (int32_t)word, cause};
     if (m->trace.count < m->trace.limit) m->trace.ring[m->trace.count] = event;
     m->trace.count++;
+}
+
+/* What walks over rows, in a function of its own: within run_dma it takes registers from the others. */
+RARE Request ask_walking(const DramNumbers *n, Channel *channel, const Entry *e) {
+    const Region *r = &e->word->region;
+    return e->word->opcode == OP_GATHER ? ask_gather(n, channel, r, e->loops) : ask_lookup(n, channel, r, e->loops);
 }
 
 /* A DMA that starts at `start`; returns its end. `bank_cycles` of its word are the elements of the
@@ -172,8 +178,7 @@ static int64_t run_dma(Machine *m, Core *core, const Entry *e, int64_t start, Ac
     Grant grant = {ready, 0, 0, 0};
     int walks = w->opcode == OP_GATHER || w->opcode == OP_LOOKUP;
     if (walks || elements > 0) {
-        Request request = w->opcode == OP_GATHER ? ask_gather(dram, &m->channel, &w->region, e->loops)
-            : w->opcode == OP_LOOKUP ? ask_lookup(dram, &m->channel, &w->region, e->loops)
+        Request request = walks ? ask_walking(dram, &m->channel, e)
             : ask_rectangle(dram, &m->channel, w, w->clips ? e->size : w->settled, elements, e->address, stream);
         elements = request.elements;
         if (elements) {

@@ -25,8 +25,10 @@
 #endif
 #if defined(__GNUC__)
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
+#define RARE static __attribute__((noinline, cold))
 #else
 #define ALWAYS_INLINE static inline
+#define RARE static
 #endif
 #if defined(__clang__)
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
