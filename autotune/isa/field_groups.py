@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from autotune.isa.fields import MAX_RANK, NO_LEVEL, Field, FieldType
 
+STRIDE_BITS = 22
+"""Of an operand's strides: a rectangle of twice as many elements needs none that is larger."""
+
 
 def level(name: str, doc: str) -> Field:
     """A loop level, none unless told."""
@@ -29,7 +32,11 @@ def operand(name: str, doc: str) -> tuple[Field, ...]:
 def strides(name: str, rank: int = MAX_RANK) -> tuple[Field, ...]:
     """One stride per dimension of an operand, in elements of its format."""
     return tuple(
-        Field(f"{name}_stride{d}", 22, f"scratchpad stride of dimension {d} of {name}, elements")
+        Field(
+            f"{name}_stride{d}",
+            STRIDE_BITS,
+            f"scratchpad stride of dimension {d} of {name}, elements",
+        )
         for d in range(rank)
     )
 

@@ -8,6 +8,7 @@ from functools import cache
 from typing import NamedTuple, Self
 
 from autotune.errors import ProgramError
+from autotune.isa.field_groups import STRIDE_BITS
 from autotune.isa.program import Instruction
 from autotune.isa.table import MAX_RANK, NO_LEVEL, Opcode, Unit
 
@@ -133,10 +134,12 @@ class View(NamedTuple):
         return fields
 
     def operand(self, name: str) -> dict[str, int]:
-        """Address and stride fields of operand ``name``."""
+        """Address and stride fields of operand ``name``. A dimension of one element goes without a
+        stride that no field holds."""
         fields = self.address(name)
-        for stride_name, stride in zip(_address_names(name).strides, self.strides, strict=False):
-            if stride:
+        names = _address_names(name).strides
+        for stride_name, n, stride in zip(names, self.sizes, self.strides, strict=False):
+            if stride and (n > 1 or stride < 1 << STRIDE_BITS):
                 fields[stride_name] = stride
         return fields
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 
 from autotune.errors import SpecError
+from autotune.isa.field_groups import STRIDE_BITS
 from autotune.targets.physical import PhysicalSpec
 
 
@@ -260,5 +261,5 @@ class HardwareSpec:
 
     @property
     def scratchpad_elements(self) -> int:
-        """fp32 elements that one core's scratchpad holds."""
-        return self.scratchpad.size_bytes // 4
+        """fp32 elements of one core's scratchpad that programs use: as far as strides reach."""
+        return min(self.scratchpad.size_bytes // 4, 2 << STRIDE_BITS)

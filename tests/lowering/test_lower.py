@@ -108,3 +108,15 @@ def test_a_result_takes_over_an_operand_that_was_loaded_in_another_shape_of_its_
     graph = b.build([b.add(K.MAXIMUM, b.add(K.RESHAPE, x, shape=(5, 1)), y)])
     group = Group.from_graph(graph, [op.name for op in graph.ops])
     run(graph, lower(group, Schedule((NestSchedule((5, 1), (0, 1), ()),)), SPEC))
+
+
+def test_a_tile_of_the_largest_scratchpad_has_strides_that_fields_hold() -> None:
+    """The stride of its first dimension, of one row of images, is one more than a field holds."""
+    b = GraphBuilder("turned")
+    y = b.add(K.TRANSPOSE, b.input("x", (1, 1 << 11, 1 << 11)), perm=(0, 2, 1))
+    graph = b.build([y])
+    group = Group.from_graph(graph, [op.name for op in graph.ops])
+    large = replace(SPEC, scratchpad=replace(SPEC.scratchpad, size_bytes=1 << 30))
+    assert large.scratchpad_elements == 1 << 23
+    schedule = Schedule((NestSchedule((1, 1 << 11, 1 << 11), (0, 1, 2), (), 1),))
+    run(graph, lower(group, schedule, large))
