@@ -116,7 +116,7 @@ def test_a_tile_of_the_largest_scratchpad_has_strides_that_fields_hold() -> None
     y = b.add(K.TRANSPOSE, b.input("x", (1, 1 << 11, 1 << 11)), perm=(0, 2, 1))
     graph = b.build([y])
     group = Group.from_graph(graph, [op.name for op in graph.ops])
-    large = replace(SPEC, scratchpad=replace(SPEC.scratchpad, size_bytes=1 << 30))
+    large = replace(SPEC, scratchpad=replace(SPEC.scratchpad, size_bytes=1 << 28))
     assert large.scratchpad_elements == 1 << 23
     schedule = Schedule((NestSchedule((1, 1 << 11, 1 << 11), (0, 1, 2), (), 1),))
     run(graph, lower(group, schedule, large))
