@@ -5,7 +5,8 @@ from __future__ import annotations
 from autotune.isa.fields import MAX_RANK, NO_LEVEL, Field, FieldType
 
 STRIDE_BITS = 22
-"""Of an operand's strides: a rectangle of twice as many elements needs none that is larger."""
+"""Of an operand's strides: a dense rectangle of fewer than 2 · 2^STRIDE_BITS elements needs none that is
+larger, where it has more than one element along a dimension."""
 
 
 def level(name: str, doc: str) -> Field:

@@ -3,6 +3,8 @@ moves and the cost model's features count by it."""
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import numpy as np
 import numpy.typing as npt
 
@@ -63,7 +65,7 @@ def _overlaps(footprint: Footprint) -> bool:
     return any(axis.dim is not None and axis.window > axis.scale for axis in footprint)
 
 
-def _tile_elements(nest: Nest, table: ScheduleTable, buffers: set[int]) -> npt.NDArray[np.float64]:
+def _tile_elements(nest: Nest, table: ScheduleTable, buffers: Set[int]) -> npt.NDArray[np.float64]:
     """Elements of some buffers for one tile, for every row."""
     total = np.zeros(len(table))
     for index in buffers:
@@ -80,19 +82,12 @@ def _tile_elements(nest: Nest, table: ScheduleTable, buffers: set[int]) -> npt.N
 def padded_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
     """Elements that a tile needs of tensors with padding, for every row: where tensors are read in
     place, these are copied all the same."""
-    total = np.zeros(len(table))
-    for buffer in padded_loads(nest):
-        size = np.ones(len(table))
-        for axis in buffer.footprint:
-            extent = 1 if axis.dim is None else table.tile[:, axis.dim]
-            size = size * -(-(axis.scale * (extent - 1) + axis.window) // axis.per)
-        total += size
-    return total
+    return _tile_elements(nest, table, padded_loads(nest))
 
 
-def padded_loads(nest: Nest) -> tuple[Buffer, ...]:
+def padded_loads(nest: Nest) -> frozenset[int]:
     """The buffers of tensors that tiles reach beyond."""
-    return tuple(nest.buffers[i] for i in nest.loads if _is_padded(nest, nest.buffers[i]))
+    return frozenset(i for i in nest.loads if _is_padded(nest, nest.buffers[i]))
 
 
 def _is_padded(nest: Nest, buffer: Buffer) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from autotune.fusion.nest import Buffer, Nest, Stage
+from autotune.fusion.nest import Nest, Stage
 from autotune.graph.op import Family
 from autotune.schedule.counts import (
     kept_elements,
@@ -100,16 +100,15 @@ def _fewest_tiles(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
 def _keeps_images_near(nest: Nest) -> bool:
     """Whether what is copied for its padding is worth being cut until it stays in a cache."""
     images = padded_loads(nest)
-    others = (nest.buffers[i] for i in nest.loads if nest.buffers[i] not in images)
+    others = frozenset(nest.loads) - images
     limit = _WEIGHTS_PER_IMAGE * _whole(nest, images)
     return not nest.contractions or _whole(nest, others) <= limit
 
 
-def _whole(nest: Nest, buffers: Iterable[Buffer]) -> int:
+def _whole(nest: Nest, buffers: Iterable[int]) -> int:
     """Elements of buffers for the whole nest as one tile."""
-    return sum(
-        math.prod(axis.size(nest.root_shape) for axis in buffer.footprint) for buffer in buffers
-    )
+    footprints = (nest.buffers[i].footprint for i in buffers)
+    return sum(math.prod(axis.size(nest.root_shape) for axis in axes) for axes in footprints)
 
 
 def _doublings(elements: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

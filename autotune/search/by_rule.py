@@ -22,7 +22,7 @@ Schedules = dict[str, Schedule | None]
 def ruled_choices(
     graph: Graph, spec: HardwareSpec, known: Schedules | None = None
 ) -> tuple[Choice, ...]:
-    """The greedy partition, on a machine that works in place with blocks around softmax and with
+    """The greedy partition, on a machine that works in place with blocks (``fusion.blocks``) and with
     concatenations alone that copy nothing there, and default schedules; groups of equal structure
     get equal ones. Those ``known`` already are taken, and others added to them."""
     schedules = {} if known is None else known

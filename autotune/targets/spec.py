@@ -262,4 +262,4 @@ class HardwareSpec:
     @property
     def scratchpad_elements(self) -> int:
         """fp32 elements of one core's scratchpad that programs use: as far as strides reach."""
-        return min(self.scratchpad.size_bytes // 4, 2 << STRIDE_BITS)
+        return min(self.scratchpad.size_bytes // 4, (2 << STRIDE_BITS) - 1)

@@ -100,7 +100,7 @@ class Executable:
             for one, bound, part in zip(linked, bounds, network.parts, strict=True)
         ]
         self._plan = Plan(programs, pool, (linked, self._dense))
-        self._constants = [one.constants for one in linked[:1]]  # the first has those of all
+        self._constants = [one.constants for one in linked[:1]]
         self._runs = 0
         self._memory = populated_floats(self.arena.size_bytes // 4 + ALIGNMENT_BYTES)
         self._inputs = network.inputs

@@ -68,8 +68,8 @@ class Bound:
 @dataclass(frozen=True, slots=True)
 class Linked:
     """A program ready for plans: streams, the table of their bases (``autotune.kernels.native``)
-    with tensor i as pointer number i, packed constants from its own on, and what must live as long.
-    ``clocks`` are the streams' where they are timed."""
+    with tensor i as pointer number i, and what must live as long. ``constants`` are the packed ones of
+    all programs that were linked together, ``clocks`` are the streams' where they are timed."""
 
     program: Program
     streams: tuple[Stream, ...]
@@ -116,7 +116,7 @@ def link(
     )
     pool, starts = _pool(bounds)
     return [
-        _linked(bound, values, addresses, code, pool[start:], timed)
+        _linked(bound, values, addresses, code, (pool, start), timed)
         for bound, values, start in zip(bounds, constants, starts, strict=True)
     ]
 
@@ -141,12 +141,13 @@ def _linked(
     constants: Mapping[str, Floats],
     addresses: Mapping[str, int],
     code: LoadedCode | None,
-    pool: Floats,
+    place: tuple[Floats, int],
     timed: bool,
 ) -> Linked:
     program = bound.program
     calls = [call for _, table in bound.streams for call in table.values()]
-    offsets = _packed(bound, constants, pool)
+    pool, start = place
+    offsets = _packed(bound, constants, pool[start:])
     decoded = [call for call in calls if not isinstance(call.kernel, Recipe)]
     words = Words(field_table([call.row for call in decoded]), program.tensors) if decoded else None
     places = [] if words is None else words.addresses()
@@ -177,7 +178,12 @@ def _linked(
         tables = StepTables(address, base, absolute, clocks[i] if timed else None)
         tables.add(nodes, table)
         streams.append(tables.stream(program.scratchpad_elements))
-    pointers = [(0, 0), *((i, 0) for i in range(count)), (NOWHERE, pool.ctypes.data), (NOWHERE, 0)]
+    pointers = [
+        (0, 0),
+        *((i, 0) for i in range(count)),
+        (NOWHERE, pool[start:].ctypes.data),
+        (NOWHERE, 0),
+    ]
     bases, kept = np.asarray(pointers, np.int64), (code, words, constants, clocks)
     return Linked(program, tuple(streams), bases, pool, kept, clocks)
 

@@ -18,7 +18,7 @@ from autotune.isa.table import Opcode
 from autotune.targets.native.affine import Affine
 from autotune.targets.native.call import Call, Space
 from autotune.targets.native.rectangle import Rectangle
-from autotune.targets.native.residence import Residence, covers
+from autotune.targets.native.residence import Residence, common, covers
 from autotune.targets.native.touch import Touch, touches_of
 from autotune.targets.native.tree import Body, Leaf, Node, leaves
 
@@ -48,7 +48,7 @@ def pieces_of(
     if not found:
         return None
     scratch = _Scratch.of(nodes, places)
-    loads = tuple(leaf for leaf in begin if scratch.is_constant(leaf, begin))
+    loads = tuple(leaf for leaf in begin if scratch.is_constant(leaf))
     found[0] = (*(leaf for leaf in begin if leaf not in loads), *found[0])
     live = [node for node in found[0] if any(leaf.place in calls for leaf in leaves((node,)))]
     first = live[0] if len(live) == 1 else None
@@ -99,8 +99,8 @@ class _Scratch:
             )
         )
 
-    def is_constant(self, load: Leaf, begin: list[Leaf]) -> bool:
-        """Whether what a LOAD at the beginning brings is never overwritten."""
+    def is_constant(self, load: Leaf) -> bool:
+        """Whether what a LOAD brings is never overwritten."""
         own = [t for t in self.touches if t.leaf is load]
         others = [t for t in self.touches if t.written and t.leaf is not load]
         return len(own) == 1 and not any(t.meets(own[0].low, own[0].high) for t in others)
@@ -128,7 +128,7 @@ def _covers_in_piece(writer: Touch, read: Touch, depth: int) -> bool:
     """Whether a reader gets in every run of a piece what a writer, or a later one, left there."""
     if not writer.written or writer.leaf.place >= read.leaf.place:
         return False
-    path = tuple(a for a, b in zip(writer.leaf.path, read.leaf.path, strict=False) if a is b)
+    path = common(writer.leaf.path, read.leaf.path)
     return len(path) >= depth and covers(writer, path, read)
 
 

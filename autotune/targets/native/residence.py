@@ -148,7 +148,7 @@ class _Buffers:
             # what ends the buffer's life may read it first, element by element
             own += [t for t in behind if t.leaf is ends and not t.written]
             # in a loop with it they read the LOAD's elements in the first trip only
-            if any(len(_common(t.leaf.path, ends.path)) > len(load.path) for t in own):
+            if any(len(common(t.leaf.path, ends.path)) > len(load.path) for t in own):
                 return None
         others = [t for t in near if t not in own and t.reads]
         if not all(_fresh(t, near, [load], self.filled.get(t.leaf.place)) for t in others):
@@ -199,9 +199,9 @@ def _fresh(
     for writer in near:
         if not writer.written or writer.leaf.place >= read.leaf.place:
             continue
-        common = _common(writer.leaf.path, read.leaf.path)
-        fills = writer.leaf.place == begins or covers(writer, common, read)
-        if fills and not _between(writer.leaf, read.leaf, moved, len(common)):
+        shared = common(writer.leaf.path, read.leaf.path)
+        fills = writer.leaf.place == begins or covers(writer, shared, read)
+        if fills and not _between(writer.leaf, read.leaf, moved, len(shared)):
             return True
     return False
 
@@ -212,8 +212,8 @@ def _between(writer: Leaf, read: Leaf, moved: Sequence[Leaf], depth: int) -> boo
     one of them, whose trips bring it there."""
     return any(
         writer.place <= leaf.place < read.place
-        or len(_common(leaf.path, read.path)) > depth
-        or len(_common(leaf.path, writer.path)) > depth
+        or len(common(leaf.path, read.path)) > depth
+        or len(common(leaf.path, writer.path)) > depth
         for leaf in moved
     )
 
@@ -249,7 +249,8 @@ def _in_body_behind(touch: Touch, leaf: Leaf) -> bool:
     return touch.leaf.place > leaf.place and _under(touch, leaf.path)
 
 
-def _common(a: tuple[Block, ...], b: tuple[Block, ...]) -> tuple[Block, ...]:
+def common(a: tuple[Block, ...], b: tuple[Block, ...]) -> tuple[Block, ...]:
+    """The loops that two instructions both stand in."""
     depth = 0
     while depth < min(len(a), len(b)) and a[depth] is b[depth]:
         depth += 1
