@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from graph_cases import assert_equivalent, kinds_after, normal
@@ -97,6 +99,39 @@ def test_a_neutral_operand_that_stretches_the_other_stays() -> None:
     one = RangePruning({"mask": Interval(1.0, 1.0)})
     fed = {"mask": np.ones((3, 4), np.float32)}
     assert kinds_after(one, b.build([b.add(K.MUL, x, mask)]), 0, fed) == [K.MUL]
+
+
+def nothing(b: GraphBuilder, x: str) -> str:
+    """0, but for what is not finite."""
+    return b.add(K.MUL, x, b.constant(np.zeros((1, 4))))
+
+
+def clipped(b: GraphBuilder, x: str) -> str:
+    return b.add(K.CLIP, x, min=1.0, max=1.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "made"), [(K.ADD, nothing), (K.SUB, nothing), (K.MUL, clipped), (K.DIV, clipped)]
+)
+def test_an_operand_that_may_be_nan_stays(
+    kind: K, made: Callable[[GraphBuilder, str], str]
+) -> None:
+    b = GraphBuilder("g")
+    x, z = b.input("x", (3, 4)), b.input("z", (3, 4))
+    graph = b.build([b.add(K.NEG, b.add(kind, z, made(b, x)))])
+    fed = {"x": np.full((3, 4), np.nan, np.float32), "z": normal(0, 3, 4)}
+    assert kind in kinds_after(RangePruning(), graph, 0, fed)
+    ranged = RangePruning({"x": Interval(-1.0, 2.0)})
+    assert kind not in {op.kind for op in ranged.run(graph).graph.ops}
+
+
+def test_the_larger_of_two_stays_where_the_smaller_may_be_nan() -> None:
+    b = GraphBuilder("g")
+    x, z = b.input("x", (3, 4)), b.input("z", (3, 4))
+    least = b.add(K.NEG, b.add(K.RELU, z))
+    graph = b.build([b.add(K.NEG, b.add(K.MAXIMUM, b.add(K.SIGMOID, x), least))])
+    fed = {"z": np.full((3, 4), np.nan, np.float32)}
+    assert K.MAXIMUM in kinds_after(RangePruning(), graph, 0, fed)
 
 
 BOUNDS = st.floats(-2, 2, width=16)

@@ -2,8 +2,8 @@
 
 A ReLU over what is never negative, a Clip that cannot bind, a mask of ones, a choice of which one
 side is never taken. Ranges come from interval analysis; those of inputs are given by who knows them
-(``Session(ranges=…)``, which checks them in every run). NaN is outside of every range that is given,
-and passes through what is removed here as through what it is removed from.
+(``Session(ranges=…)``, which checks them in every run). An interval says nothing about NaN: an operand
+is left out only where it is proved finite too. A zero may keep the sign that ReLU and Abs take from it.
 """
 
 from __future__ import annotations
@@ -81,6 +81,14 @@ NEEDLESS: dict[OpKind, Needless] = {
     OpKind.KEEP_UNLESS: lambda op, given: 0 if _false(given[1]) else None,
 }
 """Kinds that may leave an input as it is, and when they do."""
+COMPARED = frozenset(
+    {OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV}
+)
+"""Those of them that NaN in the operand left out would come through."""
+
+INVENTIVE = frozenset({OpKind.POW, OpKind.DIV, OpKind.MOD, OpKind.FMOD})
+"""Kinds that make NaN or infinity of finite numbers, whatever their interval is."""
+FINITE = float(np.finfo(np.float32).max)
 
 NEVER_TAKEN: dict[OpKind, Callable[[Interval], bool]] = {
     OpKind.KEEP_IF: _false,
@@ -101,11 +109,14 @@ class RangePruning:
         if NEEDLESS.keys().isdisjoint(op.kind for op in graph.ops):
             return PassResult(graph, ())
         known = intervals_of(graph, {**self._constants(graph), **self.ranges})
+        finite = self._finite(graph, known)
         sweep, notes = Sweep(graph), []
         zeros: dict[str, Array] = {}
         for op, read in ((op, sweep.read(op)) for op in graph.ops):
             given = [known[x] for x in op.inputs]
             position = _passed_on(op, given, graph)
+            if op.kind in COMPARED and position is not None:
+                position = position if op.inputs[1 - position] in finite else None
             if position is not None and sweep.leave_out(op, read.inputs[position]):
                 notes.append(Note(self.name, op.name, _reason(op, given, position)))
             elif _makes_zeros(op, given) and op.output not in graph.outputs:
@@ -114,6 +125,15 @@ class RangePruning:
             else:
                 sweep.keep(read)
         return PassResult(sweep.graph(zeros) if notes else graph, tuple(notes))
+
+    def _finite(self, graph: Graph, known: Mapping[str, Interval]) -> set[str]:
+        """Tensors that hold neither NaN nor infinity: made of finite ones, and bounded."""
+        found = {x for x in (*graph.constants, *self.ranges) if known[x].extreme <= FINITE}
+        for op in graph.ops:
+            sure = op.kind not in INVENTIVE and found.issuperset(op.inputs)
+            if known[op.output].extreme <= FINITE and sure:
+                found.add(op.output)
+        return found | {x for x, type_ in graph.types.items() if not type_.dtype.is_float}
 
     def _constants(self, graph: Graph) -> dict[str, Interval]:
         weights: set[str] = set()
