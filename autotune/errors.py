@@ -1,5 +1,8 @@
 """The errors a user can cause or meet; each message names the place and the way out."""
 
+LONGEST_MESSAGE = 1000
+"""Characters of a message; names in files may be of any length."""
+
 
 class AutotuneError(Exception):
     """Root of every error that is the user's to mend. The CLI prints it and exits with 2."""
@@ -31,3 +34,13 @@ class PlanError(AutotuneError):
 
 class InputError(AutotuneError):
     """Arrays or options handed to the program that do not fit the network."""
+
+
+def one_line(message: str) -> str:
+    """A message in which names come from files, fit for a terminal: control characters spelt out,
+    and the middle left out of one that is very long."""
+    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in message)
+    if len(text) <= LONGEST_MESSAGE:
+        return text
+    half = LONGEST_MESSAGE // 2
+    return f"{text[:half]} … {text[-half:]}"

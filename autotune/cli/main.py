@@ -21,7 +21,7 @@ from autotune.cli import (
     searching,
     timing,
 )
-from autotune.errors import AutotuneError
+from autotune.errors import AutotuneError, one_line
 
 OK, MISMATCH, USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _refused(message: str) -> int:
-    print(f"autotune: error: {' '.join(message.split())}", file=sys.stderr)
+    print(f"autotune: error: {one_line(' '.join(message.split()))}", file=sys.stderr)
     return USAGE
 
 

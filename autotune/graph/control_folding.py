@@ -18,6 +18,7 @@ from autotune.graph.control_flow import (
     reads,
     replace_nodes,
 )
+from autotune.graph.onnx_forms import all_nodes
 from autotune.graph.onnx_ops.scope import AnyArray
 from autotune.graph.passes.note import Note
 
@@ -26,6 +27,9 @@ UNROLLED_TRIPS = 16
 
 UNROLLED_NODES = 512
 """Nodes that an unrolled loop may come to."""
+
+UNROLLED_IN_ALL = 2048
+"""Nodes that all unrolled loops of a model may come to: those within others multiply."""
 
 PASS_NAME = "control folding"
 
@@ -40,7 +44,8 @@ def fold_control(model: onnx.ModelProto, evaluate: Evaluate) -> tuple[Note, ...]
     notes: list[Note] = []
     tried: set[str] = set()
     fresh = itertools.count()
-    while True:
+    most = sum(1 for _ in all_nodes(model.graph)) + UNROLLED_IN_ALL
+    while len(model.graph.node) <= most:
         at = _next(model, tried)
         if at is None:
             return tuple(notes)
@@ -51,6 +56,7 @@ def fold_control(model: onnx.ModelProto, evaluate: Evaluate) -> tuple[Note, ...]
         if note is not None:
             notes.append(note)
             store_constants(model)
+    return tuple(notes)
 
 
 def store_constants(model: onnx.ModelProto) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import onnx
@@ -17,6 +17,11 @@ OLDEST_OPSET = 9
 DEFAULT_DOMAINS = ("", "ai.onnx")
 OWN_DOMAIN = "autotune.expanded"
 """Of functions that import writes into a model."""
+MAX_NODES = 100_000
+"""A model of more nodes, its functions expanded, is refused: no network that people bring comes near,
+and functions that call others twice double with every level."""
+MAX_CALL_DEPTH = 100
+"""Functions that call functions; onnx's own limit."""
 _KNOWN = frozenset(TRANSLATIONS) | CONSTANT_ONLY
 
 
@@ -37,6 +42,7 @@ def modernised(model: onnx.ModelProto, apart: CutModel | None) -> Form:
     model or ONNX defines by others are replaced by those. Raises ``ModelError`` where the converter
     gives up.
     """
+    check_extent(model)
     old = 0 < opset_of(model) < OLDEST_OPSET
     if not old and not functions_of(model):
         return Form(apart, ())
@@ -48,6 +54,53 @@ def modernised(model: onnx.ModelProto, apart: CutModel | None) -> Form:
     if names:
         _expand(model, names)
     return Form(None, names)
+
+
+def check_extent(model: onnx.ModelProto) -> None:
+    """Refuse what would take too long to look at, and operator sets that nobody knows yet. Raises
+    ``ModelError``."""
+    newest = onnx.defs.onnx_opset_version()
+    if opset_of(model) > newest:
+        raise ModelError(
+            f"opset {opset_of(model)} is newer than {newest}, the newest that is known; export the "
+            f"model with opset {newest} or older"
+        )
+    count = _Extents(model).nodes(model.graph.node, 0)
+    if count > MAX_NODES:
+        raise ModelError(
+            f"the model has {count} nodes, its functions expanded, more than the limit of "
+            f"{MAX_NODES}; export a smaller part of it"
+        )
+
+
+class _Extents:
+    """How many nodes each function of a model comes to, those that it calls counted in."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self._bodies = {(f.domain, f.name): f.node for f in model.functions}
+        self._found: dict[tuple[str, str], int] = {}
+
+    def nodes(self, nodes: Iterable[onnx.NodeProto], depth: int) -> int:
+        """The nodes that these come to, with their bodies. Raises ``ModelError`` for functions that
+        call themselves, or others too deep."""
+        if depth > MAX_CALL_DEPTH:
+            raise ModelError(
+                f"functions call each other more than {MAX_CALL_DEPTH} deep, or themselves; export "
+                "the model without functions"
+            )
+        return sum(self._of(node, depth) for node in nodes)
+
+    def _of(self, node: onnx.NodeProto, depth: int) -> int:
+        count = 1
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                count += self.nodes(attribute.g.node, depth)
+        if not self._bodies:
+            return count
+        key = (node.domain, node.op_type)
+        if key in self._bodies and key not in self._found:
+            self._found[key] = self.nodes(self._bodies[key], depth + 1)
+        return count + self._found.get(key, 0)
 
 
 def opset_of(model: onnx.ModelProto) -> int:
@@ -77,6 +130,14 @@ def _convert(model: onnx.ModelProto) -> None:
     model.CopyFrom(converted)
 
 
+EXPANSION_ERRORS = (
+    RuntimeError,
+    ValueError,
+    onnx.checker.ValidationError,
+    onnx.shape_inference.InferenceError,
+)
+
+
 def _expand(model: onnx.ModelProto, names: tuple[str, ...]) -> None:
     """Replace functions by their bodies, and the functions in these by theirs."""
     for node in functions_of(model):
@@ -89,7 +150,7 @@ def _expand(model: onnx.ModelProto, names: tuple[str, ...]) -> None:
         expanded = inliner.inline_selected_functions(
             typed, kept, exclude=True, inline_schema_functions=True
         )
-    except (RuntimeError, ValueError, onnx.shape_inference.InferenceError) as error:
+    except EXPANSION_ERRORS as error:
         raise ModelError(
             f"operators {', '.join(names)} are functions that onnx cannot expand: "
             f"{_last_line(error)}; export the model without them"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnx
 
-from autotune.errors import ModelError
+from autotune.errors import ModelError, one_line
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.control_flow import (
     check_bodies,
@@ -26,6 +26,7 @@ from autotune.graph.onnx_ops import CONSTANT_ONLY, TRANSLATIONS
 from autotune.graph.onnx_ops.casting import cast_like
 from autotune.graph.onnx_ops.element_types import FRACTIONAL, dtype_of_elem, elem_name
 from autotune.graph.onnx_ops.folding import (
+    FOLD_ERRORS,
     FOLDED,
     JOINING,
     PARTING,
@@ -74,8 +75,7 @@ def read_onnx(path: Path | str, dims: Mapping[str, int] | None = None) -> Graph:
     try:
         return translate(model, path.stem, dims or {}, apart)
     except ModelError as error:
-        one_line = str(error).replace("\n", "\\n")
-        raise ModelError(f"{path}: {one_line}") from None
+        raise ModelError(f"{path}: {one_line(str(error))}") from None
 
 
 class RunTimeControl(ModelError):
@@ -152,8 +152,9 @@ def _translated(
     scope = _scope(model, nodes, name, bind, data)
     try:
         for node in nodes:
-            _translate_node(scope, node)
+            _translate_fitting(scope, node)
             _check_outputs(scope, node, consumed)
+            scope.count(node)
     except RunTimeValue as need:
         raise RunTimeValue(str(need), need.tensor, _decided_by(need.tensor, nodes, scope)) from None
     return scope, outputs, form.folded
@@ -242,6 +243,22 @@ def _check_outputs(scope: Scope, node: Node, consumed: set[str]) -> None:
                 f"{node.label}: output {extra!r} of {node.operator} is not supported, and it is "
                 "used; export the model without it"
             )
+
+
+def _translate_fitting(scope: Scope, node: Node) -> None:
+    """Translate a node. What translations do not check themselves, because only files made by hand
+    have it, numpy or Python does."""
+    try:
+        _translate_node(scope, node)
+    except MemoryError:
+        raise ModelError(
+            f"{node.label}: {node.operator} takes more memory than there is; use smaller tensors"
+        ) from None
+    except FOLD_ERRORS as error:
+        raise ModelError(
+            f"{node.label}: inputs or attributes of {node.operator} do not fit: {error}; export the "
+            "model again"
+        ) from error
 
 
 def _translate_node(scope: Scope, node: Node) -> None:

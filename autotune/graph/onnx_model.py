@@ -14,6 +14,7 @@ from autotune.errors import ModelError
 from autotune.graph.control_flow import is_control
 from autotune.graph.onnx_forms import (
     DEFAULT_DOMAINS,
+    MAX_NODES,
     OLDEST_OPSET,
     Form,
     functions_of,
@@ -57,6 +58,11 @@ def _parsed(path: Path) -> tuple[onnx.ModelProto, CutModel | None]:
         raise ModelError(
             f"{path}: not an ONNX file, or cut short: it has no graph or no opset; export it again"
         )
+    if len(model.graph.node) > MAX_NODES:
+        raise ModelError(
+            f"{path}: the model has {len(model.graph.node)} nodes, more than the limit of {MAX_NODES}; "
+            "export a smaller part of it"
+        )
     return model, apart
 
 
@@ -64,6 +70,8 @@ def _content(path: Path) -> memoryview:
     """A file's bytes as they lie in the system's memory, not read into another: a file of 100 MB
     takes 80 ms less. Nobody may cut it short meanwhile; so nothing of it stays behind import
     (``file_memory``)."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise ModelError(f"{path}: is a device or pipe; give a file")  # which may never end
     with path.open("rb") as file:
         if os.fstat(file.fileno()).st_size < SMALL_BYTES:
             return memoryview(file.read())

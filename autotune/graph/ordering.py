@@ -42,11 +42,11 @@ def running_order(needs: Sequence[Collection[int]]) -> list[int]:
 
 def _circle(waits: Sequence[Collection[int]]) -> tuple[int, ...]:
     """Every item that still waits waits for another such: follow them until one comes again."""
-    path = [next(i for i, needed in enumerate(waits) if needed)]
-    while True:
-        needed = min(waits[path[-1]])
-        if needed in path:
-            circle = path[path.index(needed) :][::-1]
-            first = circle.index(min(circle))
-            return (*circle[first:], *circle[:first])
-        path.append(needed)
+    at = next(i for i, needed in enumerate(waits) if needed)
+    place: dict[int, int] = {}
+    while at not in place:
+        place[at] = len(place)
+        at = min(waits[at])
+    circle = list(place)[place[at] :][::-1]
+    first = circle.index(min(circle))
+    return (*circle[first:], *circle[:first])

@@ -25,6 +25,12 @@ AnyArray = npt.NDArray[Any]
 MAX_TENSOR_BYTES = 2 << 30
 """A tensor larger than this is refused before memory for it is asked for."""
 
+MAX_FOLDED_BYTES = 4 << 30
+"""What all values that are computed at import may take together."""
+
+MAX_RANK = 64
+"""Axes of a tensor: numpy's limit."""
+
 
 class RunTimeValue(ModelError):
     """The import needs the value of a tensor that only a run knows: a shape, axes, a number of
@@ -103,12 +109,23 @@ class Scope:
     types: dict[str, DType] = field(default_factory=dict)
     foreign: dict[str, str] = field(default_factory=dict)
     made: set[str] = field(default_factory=set)
+    folded_bytes: int = 0
     _results: dict[str, DType] = field(default_factory=dict)
     _names: set[str] = field(default_factory=set)
 
     def is_array(self, name: str) -> bool:
         """Whether the ONNX tensor's value is known at import."""
         return name in self.arrays
+
+    def count(self, node: Node) -> None:
+        """Count what the values of a node's outputs take; refuse more than ``MAX_FOLDED_BYTES``."""
+        values = [self.arrays[x] for x in node.outputs if x in self.arrays]
+        self.folded_bytes += sum(value.nbytes for value in values if value.base is None)
+        if self.folded_bytes > MAX_FOLDED_BYTES:
+            raise ModelError(
+                f"{node.label}: the values computed at import take {self.folded_bytes / 2**30:.1f} GiB "
+                f"together, more than the limit of {MAX_FOLDED_BYTES >> 30} GiB; use smaller constants"
+            )
 
     def array(self, node: Node, index: int) -> AnyArray:
         """The value of an input that must be known at import."""
@@ -297,7 +314,11 @@ class Scope:
 
 
 def check_size(label: str, shape: tuple[int, ...], item_bytes: int = 4) -> None:
-    """Refuse a tensor of more than ``MAX_TENSOR_BYTES``."""
+    """Refuse a tensor of more than ``MAX_TENSOR_BYTES``, or of more than ``MAX_RANK`` axes."""
+    if len(shape) > MAX_RANK:
+        raise ModelError(
+            f"{label}: a tensor of {len(shape)} axes, more than the limit of {MAX_RANK}; use fewer"
+        )
     size_bytes = math.prod(shape) * item_bytes
     if size_bytes > MAX_TENSOR_BYTES:
         raise ModelError(
