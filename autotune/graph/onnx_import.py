@@ -147,7 +147,7 @@ def _translated(
         form, dims = _folded(model, form, dims, bind), {}
     nodes = checked_nodes(model, dims, form, bind)
     outputs = [value.name for value in model.graph.output]
-    consumed = {x for node in nodes for x in node.inputs} | set(outputs)
+    consumed = {x for node in nodes for x in node.inputs if x} | set(outputs)  # "" is none
     data = {} if form.apart is None else form.apart.initializers
     scope = _scope(model, nodes, name, bind, data)
     try:

@@ -12,8 +12,11 @@ from onnx.reference import ReferenceEvaluator
 from onnx_case import assert_same, imported, single
 
 from autotune.errors import ModelError
+from autotune.graph.interval_rules import Interval
+from autotune.graph.intervals import licence
 from autotune.graph.op import OpKind
 from autotune.graph.reference import evaluate
+from autotune.graph.tensor import EXACT_LIMIT
 
 QUICK = settings(max_examples=30, deadline=None)
 A = {"a": 2, "b": 3, "c": 4, "d": 5, "e": 1}
@@ -140,6 +143,25 @@ def test_top_k_agrees_with_ties_and_infinities(extent, wanted, largest, axis, se
     found = evaluate(imported(model), feeds)
     np.testing.assert_array_equal(found["places"], order)
     np.testing.assert_array_equal(found["y"], np.take_along_axis(x, order, axis))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8])
+@pytest.mark.parametrize("largest", [0, 1])
+def test_top_k_of_integers_is_proved_exact_up_to_the_limit(largest: int, dtype: type) -> None:
+    low, high = max(-EXACT_LIMIT, np.iinfo(dtype).min), min(EXACT_LIMIT, np.iinfo(dtype).max)
+    x = np.full((2, 40), low if largest else high, dtype)
+    x[0, [3, 30]], x[1, 7] = high - 1, low + 1
+    model, feeds = single("TopK", [x, ints(4)], 11, (1,), largest=largest)
+    model.graph.node[0].output.append("places")
+    model.graph.output.append(helper.make_tensor_value_info("places", 7, []))
+    graph = imported(model)
+    proved = licence(graph)
+    assert proved is not None and proved["i0"] == Interval(low, high)
+    signed = x.astype(np.int64)
+    order = np.argsort(-signed if largest else signed, axis=1, kind="stable")[:, :4]
+    found = evaluate(graph, feeds)
+    np.testing.assert_array_equal(found["places"], order)
+    np.testing.assert_array_equal(found["y"], np.take_along_axis(x, order, 1))
 
 
 def test_top_k_of_more_pairs_than_are_compared_is_refused_with_the_limit() -> None:

@@ -193,6 +193,21 @@ def test_the_last_state_alone_may_be_used() -> None:
     )
 
 
+@pytest.mark.parametrize("outputs", [["y", "", "y_c"], ["y", "y_h", ""], ["", "", "y_c"]])
+def test_outputs_left_out_beside_inputs_left_out_are_not_asked_for(outputs: list[str]) -> None:
+    inputs = drawn("LSTM", 1)
+    inputs[4] = None
+    model, feeds = node_of("LSTM", inputs, (1, 2, 3))
+    whole = evaluate(imported(model), feeds)
+    model.graph.node[0].output[:] = outputs
+    for place in reversed([k for k, name in enumerate(outputs) if not name]):
+        del model.graph.output[place]
+    found = evaluate(imported(model), feeds)
+    assert list(found) == [name for name in outputs if name]
+    for name, value in found.items():
+        np.testing.assert_array_equal(value, whole[name])
+
+
 def test_all_steps_read_their_input_through_one_product() -> None:
     model, _ = node_of("LSTM", drawn("LSTM", 1), (1, 2, 3, 4))
     products = [op for op in imported(model).ops if op.kind == "matmul"]

@@ -8,12 +8,13 @@ from autotune.graph.onnx_ops.scope import Node, Scope, Translate
 from autotune.graph.op import OpKind
 
 
-def chosen(scope: Scope, node: Node, condition: str, yes: str, no: str) -> str:
+def chosen(scope: Scope, node: Node, condition: str, yes: str, no: str, last: bool = True) -> str:
     """``yes`` where the condition is not 0, else ``no``: nothing of the branch not taken leaks,
-    be it NaN or infinite, and zeros keep their signs."""
+    be it NaN or infinite, and zeros keep their signs. The node's output if ``last``."""
+    emit = scope.result if last else scope.step
     taken = scope.step(node, OpKind.KEEP_IF, yes, condition)
     other = scope.step(node, OpKind.KEEP_UNLESS, no, condition)
-    return scope.result(node, OpKind.ADD, taken, other)
+    return emit(node, OpKind.ADD, taken, other)
 
 
 def denied(scope: Scope, node: Node, condition: str, last: bool = True) -> str:
@@ -41,7 +42,8 @@ def _xor(scope: Scope, node: Node) -> str:
 
 
 def _where(scope: Scope, node: Node) -> str:
-    return chosen(scope, node, *(scope.tensor(node, index) for index in range(3)))
+    condition, yes, no = (scope.tensor(node, index) for index in range(3))
+    return chosen(scope, node, condition, yes, no)
 
 
 def _is_nan(scope: Scope, node: Node) -> str:

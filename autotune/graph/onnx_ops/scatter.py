@@ -14,6 +14,7 @@ import numpy as np
 
 from autotune.errors import ModelError
 from autotune.graph.onnx_ops.indexing import Indices, from_the_front, indexed, looked_up
+from autotune.graph.onnx_ops.logic import chosen
 from autotune.graph.onnx_ops.rearrangement import joined, seen_as
 from autotune.graph.onnx_ops.reduction import checked_axis
 from autotune.graph.onnx_ops.scope import Node, Scope, Translate
@@ -163,12 +164,7 @@ def _asked(scope: Scope, node: Node, data: str, numbers: str, updates: str) -> s
     last = scope.step(node, OpKind.REDUCE_MAX, ranked, axes=(1,))
     before = scope.step(node, OpKind.SUB, last, scope.constant(node, 1.0, "one"))
     taken = looked_up(scope, node, updates, 0, seen_as(scope, node, before, (extent,)))
-    return _chosen(scope, node, last, taken, data)
-
-
-def _chosen(scope: Scope, node: Node, condition: str, yes: str, no: str) -> str:
-    kept = scope.step(node, OpKind.KEEP_IF, yes, condition)
-    return scope.step(node, OpKind.ADD, kept, scope.step(node, OpKind.KEEP_UNLESS, no, condition))
+    return chosen(scope, node, last, taken, data, last=False)
 
 
 def _tensor_scatter(scope: Scope, node: Node) -> str:
@@ -198,7 +194,7 @@ def _tensor_scatter(scope: Scope, node: Node) -> str:
     own = (batch, middle, extent, inner)
     taken = seen_as(scope, node, looked_up(scope, node, table, 0, rows), own)
     condition = seen_as(scope, node, inside, wide)
-    made = _chosen(scope, node, condition, taken, seen_as(scope, node, x, own))
+    made = chosen(scope, node, condition, taken, seen_as(scope, node, x, own), last=False)
     return scope.reshaped(node, made, shape)
 
 

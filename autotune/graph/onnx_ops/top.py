@@ -11,10 +11,12 @@ import math
 import numpy as np
 
 from autotune.errors import ModelError
+from autotune.graph.onnx_ops.logic import chosen
 from autotune.graph.onnx_ops.rearrangement import joined, seen_as, turned
 from autotune.graph.onnx_ops.reduction import checked_axis
 from autotune.graph.onnx_ops.scope import Node, Scope, Translate
 from autotune.graph.op import OpKind
+from autotune.graph.tensor import EXACT_LIMIT
 
 MAX_PAIRS = 1 << 24
 """Pairs of elements that may be compared."""
@@ -48,16 +50,19 @@ def _top_k(scope: Scope, node: Node) -> str:
 
 
 def _by_rounds(scope: Scope, node: Node, x: str, wanted: int) -> tuple[str, str]:
-    """Of rows [r, n] the largest, then the largest of the others: those taken fall to −∞."""
+    """Of rows [r, n] the largest, then the largest of the others: those taken fall to the least that
+    there is, which of whole numbers is the least exact one."""
     extent = scope.shape(x)[1]
     ramp = scope.constant(node, np.arange(extent).reshape(1, -1), "places")
     push = scope.constant(node, extent, "push")
+    bottom = -np.inf if scope.dtype(node, 0).is_float else -EXACT_LIMIT
+    least = scope.constant(node, bottom, "least")
     values, places = [], []
     out = ""
     for index in range(wanted):
         most = scope.step(node, OpKind.REDUCE_MAX, x, axes=(1,))
         short = scope.step(node, OpKind.LESS, x, most)
-        if out:  # rows of −∞ alone: what was taken is not taken again
+        if out:  # rows of the least alone: what was taken is not taken again
             short = scope.step(node, OpKind.MAXIMUM, short, out)
         far = scope.step(node, OpKind.ADD, scope.step(node, OpKind.MUL, short, push), ramp)
         place = scope.step(node, OpKind.REDUCE_MIN, far, axes=(1,))
@@ -66,9 +71,7 @@ def _by_rounds(scope: Scope, node: Node, x: str, wanted: int) -> tuple[str, str]
         if index + 1 < wanted:
             hit = scope.step(node, OpKind.EQUAL, ramp, place)
             out = scope.step(node, OpKind.MAXIMUM, out, hit) if out else hit
-            least = scope.constant(node, -np.inf, "least")
-            rest = scope.step(node, OpKind.KEEP_UNLESS, x, hit)
-            x = scope.step(node, OpKind.ADD, rest, scope.step(node, OpKind.KEEP_IF, least, hit))
+            x = chosen(scope, node, hit, least, x, last=False)
     return joined(scope, node, values, 1), joined(scope, node, places, 1)
 
 
