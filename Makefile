@@ -27,7 +27,7 @@ TARGET ?= edge
 BUDGET ?=
 DEMO := demo
 
-.PHONY: help env demo test check bench bench-systolic bench-cpu bench-roofline bench-compile bench-tuning operators fuzz lint format types layers tests fast-tests wheel-test clean
+.PHONY: help env demo test check bench bench-systolic bench-cpu bench-roofline bench-compile bench-tuning operators fuzz fuzz-import lint format types layers tests fast-tests wheel-test clean
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -100,6 +100,10 @@ tests: $(BUILT) ## all tests
 fuzz: $(BUILT) ## try CASES=1000000 of SEED=0 on sanitized kernels (the nightly run); FIRST=n goes on from a case
 	$(call say,"fuzzing decoder, assembler, verifier and engine")
 	@PYTHONPATH=tests $(PY) -m fuzz --sanitize --cases $(or $(CASES),1000000) --seed $(or $(SEED),0) --first $(or $(FIRST),0)
+
+fuzz-import: $(BUILT) ## try CASES=50000 changed ONNX files of SEED=0 on the importer; FIRST=n goes on from a case
+	$(call say,"fuzzing the importer")
+	@PYTHONPATH=tests $(PY) -m fuzz.models --cases $(or $(CASES),50000) --seed $(or $(SEED),0) --first $(or $(FIRST),0)
 
 fast-tests: $(BUILT)
 	$(call say,"running the fast tests")

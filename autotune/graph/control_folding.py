@@ -19,6 +19,7 @@ from autotune.graph.control_flow import (
     replace_nodes,
 )
 from autotune.graph.onnx_forms import all_nodes
+from autotune.graph.onnx_ops.folding import tensor_array
 from autotune.graph.onnx_ops.scope import AnyArray
 from autotune.graph.passes.note import Note
 
@@ -164,18 +165,18 @@ class _Folding:
     ) -> AnyArray | None:
         for tensor in body.initializer:
             if tensor.name == name:
-                return np.asarray(numpy_helper.to_array(tensor))
+                return tensor_array(f"initializer {tensor.name!r}", tensor)
         if name in producer:
             values = [a.t for a in producer[name].attribute if a.name == "value"]
             is_constant = producer[name].op_type == "Constant" and len(values) == 1
-            return np.asarray(numpy_helper.to_array(values[0])) if is_constant else None
+            return tensor_array(self._label, values[0]) if is_constant else None
         return self._known(name) if name in captured(body) else None
 
     def _known(self, name: str) -> AnyArray | None:
         """The value of a tensor of the model, where constants and shapes decide it."""
         for tensor in self._model.graph.initializer:
             if tensor.name == name:
-                return np.asarray(numpy_helper.to_array(tensor))
+                return tensor_array(f"initializer {tensor.name!r}", tensor)
         nodes = _cone(self._model, name, self._at)
         if nodes is None:
             return None

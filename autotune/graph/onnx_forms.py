@@ -17,6 +17,13 @@ OLDEST_OPSET = 9
 DEFAULT_DOMAINS = ("", "ai.onnx")
 OWN_DOMAIN = "autotune.expanded"
 """Of functions that import writes into a model."""
+EXPANSION_ERRORS = (
+    RuntimeError,
+    ValueError,
+    onnx.checker.ValidationError,
+    onnx.shape_inference.InferenceError,
+)
+"""What onnx raises for models that it cannot expand or convert."""
 MAX_NODES = 100_000
 """A model of more nodes, its functions expanded, is refused: no network that people bring comes near,
 and functions that call others twice double with every level."""
@@ -121,21 +128,13 @@ def _convert(model: onnx.ModelProto) -> None:
         )
     try:
         converted = version_converter.convert_version(model, OLDEST_OPSET)
-    except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
+    except (version_converter.ConvertError, *EXPANSION_ERRORS) as error:
         operators = ", ".join(sorted({node.op_type for node in model.graph.node}))
         raise ModelError(
             f"opset {opset_of(model)} is older than {OLDEST_OPSET}, and onnx.version_converter "
             f"cannot bring the model's operators ({operators}) there{_cause(error)}; export it again"
         ) from None
     model.CopyFrom(converted)
-
-
-EXPANSION_ERRORS = (
-    RuntimeError,
-    ValueError,
-    onnx.checker.ValidationError,
-    onnx.shape_inference.InferenceError,
-)
 
 
 def _expand(model: onnx.ModelProto, names: tuple[str, ...]) -> None:
