@@ -14,6 +14,7 @@ from autotune.api import as_target
 from autotune.backend.network import Programs
 from autotune.errors import InputError, ModelError
 from autotune.graph.onnx_model import check_operators
+from autotune.runtime.ownership import owned
 from autotune.runtime.versions import Line, Versions
 from autotune.targets.protocol import Target
 
@@ -51,7 +52,8 @@ class Prepared(BackendRep):  # type: ignore[misc]  # onnx has no types
         prepared with them.
         """
         _check_options(options)
-        made = self._versions.run(self._named(inputs))
+        given = self._named(inputs)
+        made = owned(self._versions.run(given), given)
         return tuple(made[name] for name in self.outputs)
 
     def _named(self, inputs: Any) -> dict[str, Any]:

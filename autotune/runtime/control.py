@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, assert_never
 
 import numpy as np
@@ -17,6 +18,7 @@ from autotune.graph.onnx_ops.sequences import move
 from autotune.graph.passes.note import Note
 from autotune.graph.tensor import EXACT_LIMIT
 from autotune.runtime.binding import Value
+from autotune.runtime.ownership import read_only
 from autotune.runtime.versions import OpenGraph, Versions
 
 Environment = dict[str, Value]
@@ -35,7 +37,7 @@ class ControlFlow:
         self.name = name
         self.notes = notes
         self.tree = tree_of(model)
-        self._constants = {t.name: numpy_helper.to_array(t) for t in self.tree.constants}
+        self._constants = {t.name: read_only(numpy_helper.to_array(t)) for t in self.tree.constants}
         self.models: dict[str, Versions] = {
             label: Versions(inner, open_graph, f"{name}/{label}", type(self))
             for step in self.tree.steps
@@ -54,9 +56,10 @@ class ControlFlow:
         return tuple(_inner(step))
 
     def close(self) -> None:
-        """Close the versions of all pieces."""
-        for model in self.models.values():
-            model.close()
+        """Close the versions of all pieces, whatever one of them raises."""
+        with ExitStack() as closing:
+            for model in self.models.values():
+                closing.callback(model.close)
 
     def _step(self, step: Step, known: Environment) -> None:
         match step:

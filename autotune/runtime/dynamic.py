@@ -27,10 +27,12 @@ from autotune.runtime.event import Event
 from autotune.runtime.execution import GroupRun, RunTrace
 from autotune.runtime.inputs import of_type
 from autotune.runtime.learning import OnlineOptions
+from autotune.runtime.ownership import owned
 from autotune.runtime.profiler import GroupProfile, PairProfile
 from autotune.runtime.program_table import ProgramTable
 from autotune.runtime.session import Session
-from autotune.runtime.versions import Line, Version, Versions
+from autotune.runtime.version_table import Version
+from autotune.runtime.versions import Line, Versions
 from autotune.search.plan import Plan
 from autotune.search.plan_tree import PlanTree, is_plan_tree
 from autotune.targets.library import target as open_target
@@ -136,7 +138,7 @@ class DynamicSession(Session):
             if isinstance(given.get(name), np.ndarray):
                 given[name] = of_type(given[name], dtype)
         with self._runs:
-            return self._versions.run(given)
+            return owned(self._versions.run(given), given)
 
     @property
     def newest(self) -> Version:

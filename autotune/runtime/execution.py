@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, overload
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from autotune.fusion.group import Group
 from autotune.graph.graph import Array
 from autotune.isa.program import Role
+from autotune.runtime.ownership import shared
 from autotune.runtime.program_table import GroupStep, ProgramTable
 from autotune.targets.native.executable import Executable
 from autotune.targets.protocol import Execution, Target
@@ -134,10 +135,8 @@ def execute(
         for x in step.releases:
             del values[x]
     given = (*table.constants.values(), *inputs.values())
-    outputs = {
-        name: _owned(values[name].reshape(table.graph.shape(name)), given)
-        for name in table.graph.outputs
-    }
+    made = {x: values[x].reshape(table.graph.shape(x)) for x in table.graph.outputs}
+    outputs = {x: y.copy() if shared(y, given) else y for x, y in made.items()}
     return outputs, RunTrace(tuple(runs), table.plan_version, table.model_version)
 
 
@@ -173,8 +172,3 @@ def _renamed(group: Group, values: Mapping[str, Array]) -> dict[str, Array]:
             group.type_of[op.output].shape
         )
     return {name: made[name] for name in group.outputs}
-
-
-def _owned(array: Array, given: Iterable[Array]) -> Array:
-    shared = any(np.may_share_memory(array, other) for other in given)
-    return array.copy() if shared else array

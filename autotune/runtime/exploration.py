@@ -21,7 +21,8 @@ from autotune.graph.tensor import NUMPY, TensorType
 from autotune.runtime.binding import Value, bound_model, open_axes
 from autotune.runtime.control import ControlFlow, Environment
 from autotune.runtime.evaluated import Evaluated
-from autotune.runtime.versions import Line, Version, Versions
+from autotune.runtime.version_table import Version
+from autotune.runtime.versions import Line, Versions
 
 Draw = Callable[[TensorType], Any]
 """An array of a type."""

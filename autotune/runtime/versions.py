@@ -6,7 +6,6 @@ A version is programs for one graph, or a tree of control flow whose pieces have
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -30,12 +29,11 @@ from autotune.runtime.binding import (
     placeholder,
     signature,
 )
+from autotune.runtime.ownership import read_only
+from autotune.runtime.version_table import Entry, Version, VersionTable
 
 if TYPE_CHECKING:
     from autotune.runtime.control import ControlFlow
-
-VERSIONS_KEPT = 8
-"""Versions of one model, or of one body; the one that was not used for longest goes first."""
 
 BOUND_ELEMENTS = 4096
 """An input with more elements than this holds data and decides no shape."""
@@ -67,7 +65,7 @@ OpenGraph = Callable[[Graph], Runnable]
 @dataclass(frozen=True, slots=True)
 class Line:
     """A version that is one graph (None where nothing depends on run-time data), and the outputs
-    that are known at import."""
+    that are known at import, read-only."""
 
     programs: Runnable | None
     known: Mapping[str, AnyArray]
@@ -84,33 +82,6 @@ class Line:
         """Close its programs."""
         if self.programs is not None:
             self.programs.close()
-
-
-class Version(Protocol):
-    """A model at given shapes."""
-
-    @property
-    def notes(self) -> tuple[Note, ...]:
-        """Control flow that was folded for these shapes."""
-        ...
-
-    def run(self, inputs: Values) -> dict[str, Value]:
-        """Outputs by name."""
-        ...
-
-    def close(self) -> None:
-        """Give back what it holds; it is not run again."""
-        ...
-
-
-@dataclass(slots=True)
-class _Entry:
-    """A version in the table, and how many runs are in it; one that has gone is closed by the last
-    of them."""
-
-    version: Version
-    users: int = 0
-    gone: bool = False
 
 
 class Versions:
@@ -135,8 +106,7 @@ class Versions:
         self._open_graph = open_graph
         self._make_tree = make_tree
         self._bound: tuple[str, ...] = ()
-        self._table: OrderedDict[Key, _Entry] = OrderedDict()
-        self._lock = threading.Lock()
+        self._table = VersionTable(name)
         self._making = threading.RLock()
 
     @property
@@ -147,8 +117,7 @@ class Versions:
     @property
     def held(self) -> tuple[Version, ...]:
         """The versions at hand, the one that was used last at the end."""
-        with self._lock:
-            return tuple(entry.version for entry in self._table.values())
+        return self._table.held
 
     def run(self, inputs: Values) -> dict[str, Value]:
         """Outputs by name. Safe from several threads: runs of versions at hand do not wait for one
@@ -158,60 +127,32 @@ class Versions:
         try:
             return entry.version.run(inputs)
         finally:
-            self._ended(entry)
+            self._table.leave(entry)
 
     def version(self, inputs: Values) -> Version:
         """The version for these inputs; made now if there is none."""
         entry = self._begun(inputs)
-        self._ended(entry)
+        self._table.leave(entry)
         return entry.version
 
     def close(self) -> None:
-        """Close all versions; those that are running, when they have run."""
-        with self._lock:
-            entries = list(self._table.values())
-            self._table.clear()
-        for entry in entries:
-            self._retire(entry)
+        """Close all versions; those that are running, when they have run. Closing again does nothing.
 
-    def _begun(self, inputs: Values) -> _Entry:
-        entry = self._found(inputs)
+        Raises what closing one of them raised, now or when it was evicted, after all are closed.
+        """
+        self._table.close()
+
+    def _begun(self, inputs: Values) -> Entry:
+        """The entry for these inputs, with one more user. Raises ``AutotuneError`` once closed."""
+        entry = self._table.find(self._key(inputs))
         if entry is not None:
             return entry
         with self._making:
-            entry = self._found(inputs)  # another thread may have made it meanwhile
-            if entry is None:
-                self._make(inputs)
-                entry = self._found(inputs)
-            assert entry is not None
-            return entry
+            entry = self._table.find(self._key(inputs))  # another thread may have made it meanwhile
+            return self._made(inputs) if entry is None else entry
 
-    def _found(self, inputs: Values) -> _Entry | None:
-        """The entry for these inputs, with one more user."""
-        key = self._key(inputs)
-        with self._lock:
-            entry = self._table.get(key)
-            if entry is None:
-                return None
-            self._table.move_to_end(key)
-            entry.users += 1
-            return entry
-
-    def _ended(self, entry: _Entry) -> None:
-        with self._lock:
-            entry.users -= 1
-            last = entry.gone and entry.users == 0
-        if last:
-            entry.version.close()
-
-    def _retire(self, entry: _Entry) -> None:
-        with self._lock:
-            entry.gone = True
-            idle = entry.users == 0
-        if idle:
-            entry.version.close()
-
-    def _make(self, inputs: Values) -> None:
+    def _made(self, inputs: Values) -> Entry:
+        """A new entry for these inputs, with one user."""
         check_values(self.name, self._declared, inputs)
         while True:
             try:
@@ -227,18 +168,12 @@ class Versions:
             return
         inputs = {value.name: placeholder(value) for value in declared}
         try:
-            self._keep(inputs, self._specialised(inputs))
+            self._table.leave(self._keep(inputs, self._specialised(inputs)))
         except RunTimeValue as need:
             self._bound = self._bindable(need, inputs)
 
-    def _keep(self, inputs: Values, version: Version) -> None:
-        oldest = None
-        with self._lock:
-            self._table[self._key(inputs)] = _Entry(version)
-            if len(self._table) > VERSIONS_KEPT:
-                _, oldest = self._table.popitem(last=False)
-        if oldest is not None:
-            self._retire(oldest)
+    def _keep(self, inputs: Values, version: Version) -> Entry:
+        return self._table.keep(self._key(inputs), version)
 
     def _specialised(self, inputs: Values) -> Version:
         own = onnx.ModelProto()
@@ -247,15 +182,15 @@ class Versions:
         if passes_on(own.graph):
             store_constants(own)
             return self._tree(own, ())
-        bind = {x: y for x, y in inputs.items() if x in self._bound or is_empty(y)}
+        bound = {x: y for x, y in inputs.items() if x in self._bound or is_empty(y)}
+        bind = {x: y.copy() for x, y in bound.items()}  # the caller may write to its own
         try:
             imported = split(own, self.name, {}, bind)
         except RunTimeControl as control:
             return self._tree(own, control.notes)
         graph = imported.graph
-        return Line(
-            None if graph is None else self._open_graph(graph), imported.known, imported.notes
-        )
+        known = {x: read_only(y) for x, y in imported.known.items()}
+        return Line(None if graph is None else self._open_graph(graph), known, imported.notes)
 
     def _tree(self, model: onnx.ModelProto, notes: tuple[Note, ...]) -> Version:
         from autotune.runtime.control import ControlFlow  # its pieces have versions in turn

@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 from autotune.errors import AutotuneError, InputError
 from autotune.graph.control_flow import bodies
 from autotune.graph.onnx_ops.sequences import SEQUENCES
-from autotune.runtime.versions import VERSIONS_KEPT, Versions
+from autotune.runtime.version_table import VERSIONS_KEPT
+from autotune.runtime.versions import Versions
 
 MODELS = {
     name: model_of(text)

@@ -14,7 +14,8 @@ from onnx.reference import ReferenceEvaluator
 from autotune.errors import AutotuneError, InputError, ModelError
 from autotune.runtime.dynamic import DynamicSession
 from autotune.runtime.session import Session
-from autotune.runtime.versions import VERSIONS_KEPT, Line
+from autotune.runtime.version_table import VERSIONS_KEPT
+from autotune.runtime.versions import Line
 
 LAYERS = """
 layers (float[batch, seq, 8] x, float[batch, 1, 8] shift) => (float[batch, seq, 4] y)
