@@ -9,10 +9,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 from adversarial_models import MODELS, node, of, write
+from onnx_case import imported, single
 
 from autotune.cli.main import main
+from autotune.graph.reference import evaluate
 
 CPU_SECONDS = 20
 """That refusing a file may take; most take a hundredth of one."""
@@ -89,3 +92,12 @@ def test_a_file_made_to_harm_is_refused_in_bounded_memory_and_time(
     folder.mkdir()
     path = write(name, folder)
     assert_refused(bounded(["explain", str(path)], tmp_path / "errors"), path)
+
+
+def test_a_sum_over_more_channels_than_there_are_is_over_all_of_them() -> None:
+    x = np.linspace(-1, 1, 5 * 4, dtype=np.float32).reshape(1, 5, 2, 2)
+    graph = imported(single("LRN", [x], size=1 << 40, alpha=1.0, beta=1.0)[0])
+    (found,) = evaluate(graph, {"i0": x}).values()
+    np.testing.assert_allclose(
+        found, x / (1 + (x**2).sum(axis=1, keepdims=True) / 2**40), rtol=1e-6
+    )

@@ -145,14 +145,14 @@ def _local_response_norm(scope: Scope, node: Node) -> str:
             f"{node.label}: LRN over shape {list(scope.shape(x))}: only ranks 2 to "
             f"{MAX_SLIDING_RANK} are supported"
         )
-    before = (size - 1) // 2
+    before, most = (size - 1) // 2, scope.shape(x)[CHANNEL_AXIS] - 1  # farther there is nothing
     total = scope.step(
         node,
         OpKind.SLIDING_SUM,
         scope.step(node, OpKind.MUL, x, x),
         axis=CHANNEL_AXIS,
-        before=before,
-        after=size - 1 - before,
+        before=min(before, most),
+        after=min(size - 1 - before, most),
     )
     share = scope.constant(node, node.float("alpha", 1e-4) / size, "alpha")
     scaled = scope.step(node, OpKind.MUL, total, share)
