@@ -18,6 +18,12 @@ NOT_TOLD = None
 """Energy and DRAM traffic: no instruction tells a process of them."""
 
 
+def parts_document(profiles: Mapping[str, HostProfile]) -> dict[str, Any]:
+    """The JSON form of a network's parts by name, or of the network where it is one."""
+    found = {name: {"groups": documents(p), "roofline": summary(p)} for name, p in profiles.items()}
+    return next(iter(found.values())) if len(found) == 1 else {"profiles": found}
+
+
 def documents(profile: HostProfile) -> list[dict[str, Any]]:
     """The JSON form of the groups; ``energy_fj`` and ``dram_bytes`` are null."""
     return [
@@ -56,10 +62,10 @@ def summary(profile: HostProfile) -> dict[str, Any]:
     }
 
 
-def tell(profile: HostProfile) -> None:
-    """The tables on stdout."""
+def tell(profile: HostProfile, part: str | None = None) -> None:
+    """The tables on stdout, of a part of a network where one is named."""
     show(
-        f"groups, the fastest of {profile.runs} runs",
+        f"{'' if part is None else f'{part}: '}groups, the fastest of {profile.runs} runs",
         ("group", "ms", "share", "MFLOP", "kB", "kB far", "bound ms", "of bound", "limit", "why"),
         [_row(group) for group in profile.groups],
     )

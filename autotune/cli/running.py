@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from autotune.runtime.host_profile import HostProfile
     from autotune.runtime.session import Session
 
-    Costs = tuple[GroupCost, ...] | HostProfile
+    Costs = tuple[GroupCost, ...] | Mapping[str, HostProfile]
 
 
 def run(
@@ -103,11 +104,11 @@ def run(
 def costs_of(session: Session, feeds: dict[str, Any]) -> Costs:
     """What each group cost: by the emulator's counters, or by this machine's clock."""
     from autotune.cli.group_costs import group_costs
-    from autotune.runtime.host_profile import host_profile
+    from autotune.runtime.host_profile import host_profiles
     from autotune.targets.library import is_host
 
     here = is_host(session.target.name)
-    return host_profile(session, feeds) if here else group_costs(session)
+    return host_profiles(session, feeds) if here else group_costs(session)
 
 
 def _documents(costs: Costs) -> dict[str, Any]:
@@ -115,7 +116,7 @@ def _documents(costs: Costs) -> dict[str, Any]:
 
     if isinstance(costs, tuple):
         return {"groups": group_costs.documents(costs)}
-    return {"groups": host_costs.documents(costs), "roofline": host_costs.summary(costs)}
+    return host_costs.parts_document(costs)
 
 
 def _tell(costs: Costs) -> None:
@@ -124,7 +125,8 @@ def _tell(costs: Costs) -> None:
     if isinstance(costs, tuple):
         group_costs.tell(costs)
     else:
-        host_costs.tell(costs)
+        for name, profile in costs.items():
+            host_costs.tell(profile, name if len(costs) > 1 else None)
 
 
 def races_of(session: Session) -> tuple[str, ...]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +20,12 @@ from autotune.graph.passes import simplify
 from autotune.graph.passes.note import Note
 from autotune.graph.ranges import Ranges
 from autotune.runtime.binding import bound_model, open_axes, unusual_types
-from autotune.runtime.control import ControlFlow
 from autotune.runtime.event import Event
-from autotune.runtime.execution import GroupRun, RunTrace
+from autotune.runtime.execution import RunTrace
 from autotune.runtime.inputs import of_type
 from autotune.runtime.learning import OnlineOptions
 from autotune.runtime.ownership import owned
+from autotune.runtime.part import Part, Runs, parts_of
 from autotune.runtime.profiler import GroupProfile, PairProfile
 from autotune.runtime.program_table import ProgramTable
 from autotune.runtime.session import Session
@@ -94,7 +92,7 @@ class DynamicSession(Session):
         self._plans, self._accuracy = plans, Accuracy(accuracy)
         for one in plans:
             one.check_target(self.target.spec)
-        self._runs = _Runs()
+        self._runs = Runs()
         self._closed = False
         self.model = bound_model(self.path, dims)
         self._unusual = unusual_types(self.model)
@@ -109,7 +107,7 @@ class DynamicSession(Session):
         """None: they need a network that is known before it runs."""
         return {}
 
-    def _opened_graph(self, graph: Graph) -> _Part:
+    def _opened_graph(self, graph: Graph) -> Part:
         plan = next((one for one in self._plans if _is_for(one, graph, self.target)), None)
         session = Session(
             graph,
@@ -120,7 +118,7 @@ class DynamicSession(Session):
             options=self._options,
             accuracy=self._accuracy,
         )
-        return _Part(session, self._runs)
+        return Part(session, self._runs)
 
     def run(self, inputs: Mapping[str, npt.NDArray[np.generic]]) -> dict[str, npt.NDArray[Any]]:
         """Run the network once, at the shapes of these arrays; a sequence is a list of arrays.
@@ -154,12 +152,21 @@ class DynamicSession(Session):
         or of each piece and body of its control flow."""
         found: dict[str, Session] = {}
         for version in self._versions.held:
-            for part in _parts(version):
+            for part in parts_of(version):
                 name, number = part.graph.name, 2
                 while name in found:
                     name, number = f"{part.graph.name} ({number})", number + 1
                 found[name] = part.session
         return found
+
+    def part_inputs(
+        self, inputs: Mapping[str, npt.NDArray[np.generic]]
+    ) -> Mapping[str, Mapping[str, npt.NDArray[np.generic]]]:
+        """What each part that a run on these inputs reaches gets in it, the first time where that is
+        several times: runs the network once more."""
+        with self._runs.watched() as fed:
+            self.run(inputs)
+        return {name: fed[id(part)] for name, part in self.parts.items() if id(part) in fed}
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -178,7 +185,7 @@ class DynamicSession(Session):
 
     def _only(self) -> Session:
         version = self.newest
-        if isinstance(version, Line) and isinstance(version.programs, _Part):
+        if isinstance(version, Line) and isinstance(version.programs, Part):
             return version.programs.session
         raise AutotuneError(
             f"{self.path.stem}: is not one graph at these shapes; see the parts of the session"
@@ -215,71 +222,6 @@ class DynamicSession(Session):
         """Close all parts. Closing again does nothing."""
         self._closed = True
         self._versions.close()
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """One graph's session, whose runs are noted."""
-
-    session: Session
-    runs: _Runs
-
-    @property
-    def graph(self) -> Graph:
-        return self.session.graph
-
-    def run(self, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-        made = self.session.run(inputs)
-        self.runs.note(self.session.last_run)
-        return made
-
-    def close(self) -> None:
-        self.session.close()
-
-
-class _Runs:
-    """What the parts that a run in hand calls have cost so far, thread by thread."""
-
-    def __init__(self) -> None:
-        self._local = threading.local()
-        self._last: list[RunTrace] | None = None
-
-    def __enter__(self) -> None:
-        self._local.traces = []
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if kind is None:
-            self._last = self._local.traces
-
-    def note(self, trace: RunTrace) -> None:
-        """Add one part's run."""
-        self._local.traces.append(trace)
-
-    @property
-    def last(self) -> RunTrace | None:
-        """The run that finished last, its parts one after the other; None before the first."""
-        return None if self._last is None else joined(self._last)
-
-
-def joined(traces: list[RunTrace]) -> RunTrace:
-    """Runs one after the other as one."""
-    if len(traces) == 1:
-        return traces[0]
-    groups: list[GroupRun] = [run for trace in traces for run in trace.groups]
-    return RunTrace(
-        tuple(groups),
-        max((trace.plan_version for trace in traces), default=0),
-        max((trace.model_version for trace in traces), default=0),
-    )
-
-
-def _parts(version: Version) -> Iterator[_Part]:
-    if isinstance(version, Line) and isinstance(version.programs, _Part):
-        yield version.programs
-    if isinstance(version, ControlFlow):
-        for model in version.models.values():
-            for inner in model.held:
-                yield from _parts(inner)
 
 
 def _opened(

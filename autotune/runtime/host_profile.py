@@ -104,6 +104,20 @@ class HostProfile:
         return tuple(sorted(short, key=lambda group: -group.lost_seconds)[:count])
 
 
+def host_profiles(
+    session: Session, inputs: Mapping[str, npt.NDArray[np.generic]], seconds: float = SECONDS
+) -> Mapping[str, HostProfile]:
+    """Profile every part of a network that a run on these inputs reaches, for about ``seconds`` in
+    all, by its name: an ordinary network is one.
+
+    Raises ``InputError`` for a session that is not on this machine.
+    """
+    _check_here(session)
+    fed, parts = session.part_inputs(inputs), session.parts
+    working = [name for name in fed if parts[name].table.group_steps]  # others are views alone
+    return {name: host_profile(parts[name], fed[name], seconds / len(working)) for name in working}
+
+
 def host_profile(
     session: Session, inputs: Mapping[str, npt.NDArray[np.generic]], seconds: float = SECONDS
 ) -> HostProfile:
@@ -111,9 +125,8 @@ def host_profile(
 
     Raises ``InputError`` for a session that is not on this machine.
     """
-    target, table = session.target, session.table
-    if not isinstance(target, NativeTarget) or table.executable is None:
-        raise InputError(f"{target.name} is not this machine; open the session with target='cpu'")
+    target, table = _check_here(session), session.table
+    assert table.executable is not None, "tables of this machine run by one call"
     fed = Border(table.graph).enter(inputs)
     times, runs = _timed(table.executable, fed, seconds)
     steps, network, roofs = table.group_steps, network_of(table), Roofs.of(target.spec)
@@ -126,6 +139,13 @@ def host_profile(
         for step, took, work, profile in zip(steps, times, found, profiles, strict=True)
     )
     return HostProfile(tuple(rows), roofs, runs)
+
+
+def _check_here(session: Session) -> NativeTarget:
+    target = session.target
+    if not isinstance(target, NativeTarget):
+        raise InputError(f"{target.name} is not this machine; open the session with target='cpu'")
+    return target
 
 
 def _timed(

@@ -165,6 +165,12 @@ class Session:
         Takes the table that is current now and finishes on it. Raises ``InputError`` for a wrong
         name, shape or element type and for integers beyond what is proved exact, ``AutotuneError`` when the session is closed.
         """
+        return self.traced_run(inputs)[0]
+
+    def traced_run(
+        self, inputs: Mapping[str, npt.NDArray[np.generic]]
+    ) -> tuple[dict[str, npt.NDArray[Any]], RunTrace]:
+        """``run``, and what this very run cost: ``last_run`` may be another thread's."""
         if self._closed:
             raise AutotuneError(f"{self.graph.name}: the session is closed; open another")
         fed = self._border.enter(inputs)
@@ -173,7 +179,7 @@ class Session:
         self._profiler.record(trace)
         if self._trainer is not None:
             self._trainer.observe(trace, fed)
-        return self._border.leave(outputs)
+        return self._border.leave(outputs), trace
 
     @property
     def graph(self) -> Graph:
@@ -184,6 +190,12 @@ class Session:
     def parts(self) -> Mapping[str, Session]:
         """The sessions that this one consists of, by name: itself."""
         return {self.graph.name: self}
+
+    def part_inputs(
+        self, inputs: Mapping[str, npt.NDArray[np.generic]]
+    ) -> Mapping[str, Mapping[str, npt.NDArray[np.generic]]]:
+        """What each part gets in a run on these inputs, by the name of the part."""
+        return dict.fromkeys(self.parts, inputs)
 
     @property
     def ranges(self) -> Mapping[str, Interval]:

@@ -76,6 +76,42 @@ def test_run_checks_control_flow_and_says_what_its_parts_cost(
     assert told["cycles"] == sum(part["cycles"] for part in told.get("parts", [told]))
 
 
+def test_a_profile_leaves_out_inputs_that_are_constants_of_the_programs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = saved(
+        tmp_path,
+        "bound (float[N, 4] x, int64[2] s) => (float[A, B] y) { h = Exp (x) y = Reshape (h, s) }",
+    )
+    arrays = tmp_path / "in.npz"
+    np.savez(arrays, x=np.ones((3, 4), np.float32), s=np.asarray([2, 6]))
+    code, out, err = ran(
+        capsys, "run", path, "--target", "cpu:1", "--inputs", arrays, "--profile", "--json"
+    )
+    assert code == 0, err
+    told = json.loads(out)
+    assert [group["kinds"] for group in told["groups"]] == [["exp"]]
+    assert told["roofline"]["runs"] >= 5
+
+
+def test_a_profile_of_control_flow_is_one_of_every_part_that_ran(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, arrays = saved(tmp_path, BRANCH), tmp_path / "in.npz"
+    np.savez(arrays, x=np.ones((3, 4), np.float32), pick=np.asarray(False))
+    arguments = ("run", path, "--target", "cpu:1", "--inputs", arrays, "--profile")
+    code, out, err = ran(capsys, *arguments, "--json")
+    assert code == 0, err
+    told = json.loads(out)
+    assert told["profiles"].keys() == {part["name"] for part in told["parts"]}
+    found = {
+        kind for part in told["profiles"].values() for g in part["groups"] for kind in g["kinds"]
+    }
+    assert {"exp", "neg"} <= found and "relu" not in found
+    code, out, err = ran(capsys, *arguments)
+    assert code == 0 and all(f"{name}: groups, the fastest of" in out for name in told["profiles"])
+
+
 def test_explain_shows_the_tree_and_what_was_folded(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
