@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cli.run_arrays import ATOL, RTOL, compare, default_inputs
+from autotune.cli.run_arrays import compare, default_inputs, difference
 from autotune.runtime.dynamic import DynamicSession
 from autotune.runtime.evaluated import Evaluated
 from autotune.runtime.exploration import drawn, drawn_inputs
@@ -42,12 +42,14 @@ def compared(
 
 def _difference(given: Any, wanted: Any) -> tuple[float, bool]:
     """Of a sequence, that of the item that is furthest off."""
-    if isinstance(wanted, list):
+    if isinstance(wanted, list) and isinstance(given, list):
         pairs = [_difference(x, y) for x, y in zip(given, wanted, strict=False)]
         same = len(given) == len(wanted) and all(ok for _, ok in pairs)
-        return max((d for d, _ in pairs), default=0.0), same
+        return float(np.max([d for d, _ in pairs], initial=0.0)), same
+    if given is None and wanted is None:  # an optional without a value
+        return 0.0, True
+    if any(x is None or isinstance(x, list) for x in (given, wanted)):
+        return float("inf"), False
     if np.shape(given) != np.shape(wanted):
         return float("inf"), False
-    a, b = np.asarray(given, np.float64), np.asarray(wanted, np.float64)
-    far = float(np.abs(a - b).max(initial=0.0))
-    return far, bool(np.allclose(a, b, rtol=RTOL, atol=ATOL))
+    return difference(np.asarray(given), np.asarray(wanted))

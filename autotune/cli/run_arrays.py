@@ -86,13 +86,14 @@ def compare(
     if shipped is not None and all(np.array_equal(feeds[x], v) for x, v in shipped[0].items()):
         wanted |= {f"{name} (shipped)": value for name, value in shipped[1].items()}
     return {
-        name: _difference(outputs[name.removesuffix(" (shipped)")], value)
+        name: difference(outputs[name.removesuffix(" (shipped)")], value)
         for name, value in wanted.items()
     }
 
 
-def _difference(output: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> tuple[float, bool]:
-    """In float64, which tells integers and booleans apart as they are. Narrow floats may be one step
+def difference(output: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> tuple[float, bool]:
+    """The largest difference of arrays of one size, and whether it is within tolerance: in float64,
+    which tells integers and booleans apart as they are. Equal infinities and NaNs do not differ. Narrow floats may be one step
     further apart than others: close numbers may round to neighbours."""
     given = np.asarray(output.reshape(wanted.shape), np.float64)
     exact = np.asarray(wanted, np.float64)
@@ -100,7 +101,7 @@ def _difference(output: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> tuple[flo
     with np.errstate(invalid="ignore"):
         apart = np.abs(given - exact)
     same = (given == exact) | (np.isnan(given) & np.isnan(exact))
-    return float(np.where(same, 0.0, apart).max()), close
+    return float(np.where(same, 0.0, apart).max(initial=0.0)), close
 
 
 def _step(dtype: np.dtype[Any]) -> float:

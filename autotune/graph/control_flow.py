@@ -116,6 +116,11 @@ def bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
     return [a.g for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
 
 
+def node_count(graph: onnx.GraphProto) -> int:
+    """Nodes of a graph, and of the graphs that they hold."""
+    return sum(1 + sum(node_count(body) for body in bodies(node)) for node in graph.node)
+
+
 def reads(node: onnx.NodeProto) -> tuple[str, ...]:
     """What a node reads: its inputs, and what its bodies capture."""
     inner = [x for body in bodies(node) for x in captured(body)]
@@ -137,21 +142,28 @@ def label_of(node: onnx.NodeProto, index: int) -> str:
 
 
 def check_bodies(model: onnx.ModelProto) -> None:
-    """Refuse bodies that do not take and make what their node hands them. Raises ``ModelError``."""
-    for index, node in enumerate(model.graph.node):
+    """Refuse bodies, at any depth, that do not take and make what their node hands them. Raises
+    ``ModelError``."""
+    _check_nodes(model.graph, "")
+
+
+def _check_nodes(graph: onnx.GraphProto, inside: str) -> None:
+    """Check the control nodes of a graph; ``inside`` says which node holds it, as a suffix."""
+    for index, node in enumerate(graph.node):
         if not is_control(node):
             continue
+        label = f"{label_of(node, index)}{inside}"
         if not any(node.output):
-            raise ModelError(
-                f"{label_of(node, index)}: {node.op_type} has no output; the file is damaged"
-            )
+            raise ModelError(f"{label}: {node.op_type} has no output; the file is damaged")
         first = 2 if node.op_type == "Loop" else 0
         if node.op_type in CONTROL and not all(node.input[first:]):
             raise ModelError(
-                f"{label_of(node, index)}: an input of {node.op_type} has no name; the file is damaged"
+                f"{label}: an input of {node.op_type} has no name; the file is damaged"
             )
         if node.op_type in CONTROL:
-            _check_bodies(node, label_of(node, index))
+            _check_bodies(node, label)
+        for body in bodies(node):
+            _check_nodes(body, f" in the body {body.name!r} of {label}")
 
 
 def _check_bodies(node: onnx.NodeProto, label: str) -> None:

@@ -14,6 +14,7 @@ from autotune.graph.control_flow import (
     captured,
     is_control,
     label_of,
+    node_count,
     part,
     reads,
     replace_nodes,
@@ -27,7 +28,7 @@ UNROLLED_TRIPS = 16
 """A loop of more trips stays one: its body is compiled once instead of that many times."""
 
 UNROLLED_NODES = 512
-"""Nodes that an unrolled loop may come to."""
+"""Nodes, with those inside of nested bodies, that all loops of a model that are unrolled may come to."""
 
 UNROLLED_IN_ALL = 2048
 """Nodes that all unrolled loops of a model may come to: those within others multiply."""
@@ -44,6 +45,7 @@ def fold_control(model: onnx.ModelProto, evaluate: Evaluate) -> tuple[Note, ...]
     store_constants(model)
     notes: list[Note] = []
     tried: set[str] = set()
+    room = UNROLLED_NODES
     fresh = itertools.count()
     most = sum(1 for _ in all_nodes(model.graph)) + UNROLLED_IN_ALL
     while len(model.graph.node) <= most:
@@ -53,9 +55,10 @@ def fold_control(model: onnx.ModelProto, evaluate: Evaluate) -> tuple[Note, ...]
         node = model.graph.node[at]
         tried.add(_identity(node))
         folding = _Folding(model, at, f"{_identity(node)}/{next(fresh)}", evaluate)
-        note = folding.branch() if node.op_type == "If" else folding.loop()
+        note = folding.branch() if node.op_type == "If" else folding.loop(room)
         if note is not None:
             notes.append(note)
+            room -= folding.unrolled_nodes
             store_constants(model)
     return tuple(notes)
 
@@ -94,6 +97,7 @@ class _Folding:
         self._model, self._at, self._prefix, self._evaluate = model, at, prefix, evaluate
         self._node = model.graph.node[at]
         self._label = label_of(self._node, at)
+        self.unrolled_nodes = 0
 
     def branch(self) -> Note | None:
         """Take the branch of an If whose condition is known."""
@@ -111,12 +115,14 @@ class _Folding:
             f"its condition is known to be {str(taken).lower()}; the {other} branch is never taken",
         )
 
-    def loop(self) -> Note | None:
-        """Write out a Loop of a known, small number of trips that no condition ends early."""
+    def loop(self, room: int) -> Note | None:
+        """Write out a Loop of a known, small number of trips that no condition ends early, if that
+        comes to no more nodes than there is ``room`` for."""
         trips, body = self._trips(), _attribute(self._node, "body")
         if trips is None or not 0 < trips <= UNROLLED_TRIPS or not self._never_ends(body):
             return None
-        if trips * len(body.node) > UNROLLED_NODES:
+        self.unrolled_nodes = trips * node_count(body)
+        if self.unrolled_nodes > room:
             return None
         carried, slices, nodes = list(self._node.input[2:]), [], []
         true = self._constant(f"{self._prefix}/true", np.asarray(True))

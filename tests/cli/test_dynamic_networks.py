@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from control_case import BRANCH, COUNTED, NESTED, model_of
 
+from autotune.cli.dynamic_run import compared
 from autotune.cli.main import main
+from autotune.runtime.session import Session
 
 
 @pytest.fixture(autouse=True)
@@ -74,6 +77,40 @@ def test_run_checks_control_flow_and_says_what_its_parts_cost(
     told = json.loads(out)
     assert code == 0 and all(row["ok"] for row in told["check"].values())
     assert told["cycles"] == sum(part["cycles"] for part in told.get("parts", [told]))
+
+
+SQRT = "sqrt (float[N] x) => (float[N] y) { y = Sqrt (x) }"
+
+
+def test_the_check_takes_nans_and_infinities_that_the_reference_has_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arrays = tmp_path / "in.npz"
+    np.savez(arrays, x=np.asarray([-1, 1, 4, np.inf], np.float32))
+    code, out, _ = ran(
+        capsys, "run", saved(tmp_path, SQRT), "--target", "cpu:1", "--inputs", arrays, "--check", "--json"
+    )  # fmt: skip
+    assert code == 0
+    assert json.loads(out)["check"] == {"y": {"max_difference": 0.0, "ok": True}}
+
+
+@pytest.mark.parametrize(
+    ("given", "far"),
+    [
+        (np.float32([2, 1, np.inf, np.nan]), np.nan),
+        (np.float32([np.nan, 1, 2.5, np.inf]), 0.5),
+        (np.float32([np.nan, 1, 2]), np.inf),
+        (None, np.inf),
+        ([np.float32([np.nan, 1, 2, np.inf])], np.inf),
+    ],
+    ids=["NaN elsewhere", "another number", "another shape", "no value", "a sequence"],
+)
+def test_the_check_tells_outputs_from_the_reference(tmp_path: Path, given: Any, far: float) -> None:
+    feeds = {"x": np.asarray([-1, 1, 4, np.inf], np.float32)}
+    with Session(saved(tmp_path, SQRT), "cpu:1") as session:
+        assert compared(session, feeds, session.run(feeds))["y"] == (0.0, True)
+        found = compared(session, feeds, {"y": given})["y"]
+    np.testing.assert_equal(found, (far, False))
 
 
 def test_a_profile_leaves_out_inputs_that_are_constants_of_the_programs(

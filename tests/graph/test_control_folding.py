@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.errors import ModelError
-from autotune.graph.control_folding import UNROLLED_TRIPS
+from autotune.graph.control_flow import node_count
+from autotune.graph.control_folding import UNROLLED_NODES, UNROLLED_TRIPS, fold_control
 from autotune.graph.onnx_import import split, translate
+from autotune.graph.onnx_model import bind_dims
 from autotune.graph.op import OpKind
 from autotune.runtime.versions import Line
 
@@ -98,6 +100,44 @@ def test_what_surrounds_folded_control_flow_and_what_is_nested_keep_their_names(
     agrees(model, versions_of(model), {"x": floats(2)})
 
 
+def nested(outer: int, inner: int, adds: int) -> str:
+    """A loop in a loop, around some additions."""
+    chain = " ".join(f"t{i + 1} = Add (t{i}, x)" for i in range(adds))
+    return f"""
+    nested (float[N] x) => (float[N] y) {{
+        outer = Constant <value = int64 {{{outer}}}> ()
+        inner = Constant <value = int64 {{{inner}}}> ()
+        start = Constant <value = bool {{1}}> ()
+        y = Loop (outer, start, x) <
+            body = around (int64 i, bool go, float[N] s) => (bool on, float[N] r) {{
+                on = Identity (go)
+                r = Loop (inner, start, s) <
+                    body = within (int64 j, bool keep, float[N] t0) => (bool kept, float[N] t{adds}) {{
+                        kept = Identity (keep) {chain}
+                    }}
+                >
+            }}
+        >
+    }}"""
+
+
+@pytest.mark.parametrize(("outer", "inner", "adds"), [(16, 16, 31), (8, 16, 31), (2, 16, 31)])
+def test_all_loops_that_are_written_out_come_to_a_bounded_number_of_nodes(
+    outer: int, inner: int, adds: int
+) -> None:
+    model = model_of(nested(outer, inner, adds))
+    bind_dims(model, {"N": 2})
+    fold_control(model, lambda cone, name: None)
+    assert node_count(model.graph) <= UNROLLED_NODES + node_count(model_of(nested(1, 1, 1)).graph)
+
+
+def test_small_loops_in_loops_are_written_out_as_a_whole() -> None:
+    model = model_of(nested(3, 3, 4))
+    versions = versions_of(model)
+    agrees(model, versions, {"x": floats(3)})
+    assert isinstance(versions.held[0], Line)
+
+
 def test_nodes_out_of_order_are_put_in_order() -> None:
     model = model_of(BY_RANK)
     backwards = list(model.graph.node)[::-1]
@@ -113,6 +153,18 @@ def test_a_body_that_takes_other_values_than_it_is_handed_is_refused() -> None:
     del body.input[2]
     with pytest.raises(ModelError, match="hands 3 values to its body"):
         split(model, "repeated", {"N": 2})
+
+
+def test_a_body_inside_a_body_that_takes_other_values_is_refused_naming_both() -> None:
+    text = nested(2, 2, 1).replace("(float[N] x)", "(bool pick, float[N] x)", 1)
+    model = onnx.parser.parse_model(f"{HEAD} {text}")
+    inner = model.graph.node[3].attribute[0].g.node[1].attribute[0].g
+    del inner.input[2]
+    told = (
+        r"unnamed node #1 in the body 'around' of unnamed node #3: Loop hands 3 values to its body"
+    )
+    with pytest.raises(ModelError, match=told):
+        split(model, "nested", {"N": 2})
 
 
 def test_a_shape_that_is_taken_apart_is_known() -> None:
