@@ -17,6 +17,7 @@ from autotune.cli.options import (
     input_ranges,
     with_threads,
 )
+from autotune.errors import InputError
 
 if TYPE_CHECKING:
     from autotune.fusion.group import Group
@@ -34,15 +35,21 @@ def explain(
     removed and why."""
     from autotune import api
 
-    path = api.resolve_model(model)
-    if path.suffix == ".plan":
+    path, ranges = api.resolve_model(model), input_ranges(range_)
+    is_plan = path.suffix == ".plan"
+    if ranges and is_plan:
+        raise InputError(f"{path}: a plan keeps the ranges that it was made for; leave --range out")
+    tree = not is_plan and is_tree(path)
+    if ranges and tree:
+        raise InputError(f"{path}: --range is for networks without control flow; leave it out")
+    if is_plan:
         _explain_plan(path, json)
-    elif is_tree(path):
+    elif tree:
         from autotune.cli.parts import explain_tree
 
         explain_tree(path, dimensions(dim), json)
     else:
-        _explain_network(path, dimensions(dim), input_ranges(range_), json)
+        _explain_network(path, dimensions(dim), ranges, json)
 
 
 def is_tree(path: Path) -> bool:

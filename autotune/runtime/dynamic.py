@@ -92,6 +92,12 @@ class DynamicSession(Session):
         self._plans, self._accuracy = plans, Accuracy(accuracy)
         for one in plans:
             one.check_target(self.target.spec)
+            if one.ranges:
+                raise InputError(
+                    f"{path}: the plan is for inputs in ranges, which need a network whose shapes and "
+                    "operators are known before it runs; bind its dimensions (dims), or search "
+                    "without ranges"
+                )
         self._runs = Runs()
         self._closed = False
         self.model = bound_model(self.path, dims)

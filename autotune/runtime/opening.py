@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autotune.cost_model.version import FEATURE_VERSION
-from autotune.errors import AutotuneError, PlanError
+from autotune.errors import AutotuneError, InputError, PlanError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.axes import Layout
 from autotune.graph.graph import Graph
@@ -66,14 +66,19 @@ def open_source(
 ) -> Source:
     """The network and plan meant by a plan file, an ONNX file, a plan or a graph; ``plan`` is for
     a graph or an ONNX file. A plan brings its own ``accuracy`` and ``ranges``. Raises ``PlanError`` for a
-    plan of another machine, or of a network that has changed, and ``ModelError`` for a bad network.
+    plan of another machine, or of a network that has changed, ``ModelError`` for a bad network, and
+    ``InputError`` for ranges that are not those of the plan.
     """
     if isinstance(source, Plan):
+        _check_ranges("plan", source, ranges)
         return _planned(source, "plan", target, dims)
     if not isinstance(source, Graph) and _is_plan(Path(source)):
-        return _planned(Plan.load(Path(source)), str(source), target, dims)
+        loaded = Plan.load(Path(source))
+        _check_ranges(str(source), loaded, ranges)
+        return _planned(loaded, str(source), target, dims)
     layout = Layout(target.spec.layout)
     if plan is not None:
+        _check_ranges("plan", plan, ranges)
         accuracy, ranges = plan.accuracy, dict(plan.ranges)
     if isinstance(source, Graph):
         graph = simplify(source, layout, accuracy, intervals_by_input(source, ranges)).graph
@@ -102,6 +107,16 @@ def _is_plan(path: Path) -> bool:
             return file.read(64).lstrip().startswith(b"{")
     except OSError:
         return False
+
+
+def _check_ranges(where: str, plan: Plan, ranges: Ranges | None) -> None:
+    """Refuse ranges that a plan would override; those that it was made for may be said again."""
+    given = {name: (float(low), float(high)) for name, (low, high) in (ranges or {}).items()}
+    if given and given != dict(plan.ranges):
+        raise InputError(
+            f"{where}: was made for the ranges {dict(plan.ranges)}, got {given}; leave them "
+            "out, or search again with others"
+        )
 
 
 def _planned(plan: Plan, where: str, target: Target, dims: Dims) -> Source:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import onnx
 import pytest
+from control_case import BRANCH, model_of
 from onnx import TensorProto, helper
+from plan_case import write_plan
 
 from autotune.cli.main import main
 
@@ -49,3 +51,21 @@ def test_what_is_no_range_is_refused(
 def test_run_draws_inputs_within_their_range(network: Path) -> None:
     options = ["run", network, "--target", "cpu", "--threads", 1, "--check"]
     assert outcome(*options, "--range", "x=0.25:0.5") == 0
+
+
+def test_explain_refuses_a_range_that_it_would_not_look_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert outcome("explain", write_plan(tmp_path), "--range", "x=0:1") == 2
+    assert "a plan keeps the ranges that it was made for" in capsys.readouterr().err
+    onnx.save(model_of(BRANCH), tmp_path / "tree.onnx")
+    assert outcome("explain", tmp_path / "tree.onnx", "--dim", "N=2", "--range", "x=0:1") == 2
+    assert "--range is for networks without control flow" in capsys.readouterr().err
+
+
+def test_run_refuses_a_range_beside_a_plan_of_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = write_plan(tmp_path)
+    assert outcome("run", plan, "--range", "x=0:1") == 2
+    assert "was made for the ranges {}, got {'x': (0.0, 1.0)}" in capsys.readouterr().err

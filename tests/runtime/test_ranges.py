@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import onnx
 import pytest
+from control_case import model_of
 
 from autotune import Session
 from autotune.errors import InputError
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
+from autotune.graph.interval_rules import Interval
 from autotune.graph.op import OpKind as K
 from autotune.graph.reference import evaluate
+from autotune.search.by_rule import ruled_choices
+from autotune.search.objective import Objective
+from autotune.search.plan import Plan, PlannedGroup
 
 UNIT = {"x": (0.0, 1.0)}
 
@@ -51,3 +59,30 @@ def test_an_input_outside_of_its_range_is_refused(value: float) -> None:
 def test_ranges_of_nothing_are_refused(ranges: dict, message: str) -> None:
     with pytest.raises(InputError, match=message):
         Session(clipped(), "cpu", ranges=ranges)
+
+
+def made_for(ranges: dict[str, tuple[float, float]]) -> Plan:
+    """A plan, by rule, for the network as it is within ranges."""
+    with Session(clipped(), "cpu:1", ranges=ranges) as session:
+        spec = session.target.spec
+        groups = []
+        for choice in ruled_choices(session.graph, spec):
+            names = tuple(op.name for op in choice.group.ops)
+            outputs, schedule = choice.group.outputs, choice.schedule
+            groups.append(PlannedGroup(names, outputs, schedule, 1.0, None, None, None))
+        return Plan("clipped", None, session.graph.fingerprint, "cpu", spec.profile_id,
+                    Objective.LATENCY, tuple(groups), ranges=tuple(ranges.items()))  # fmt: skip
+
+
+def test_ranges_beside_a_plan_are_those_that_it_was_made_for() -> None:
+    plan = made_for(UNIT)
+    with Session(clipped(), "cpu:1", plan=plan, ranges={"x": (0, 1)}) as session:
+        assert session.ranges == {"x": Interval(0.0, 1.0)}
+    with pytest.raises(InputError, match=r"made for the ranges .*got {'x': \(0.0, 2.0\)}"):
+        Session(clipped(), "cpu:1", plan=plan, ranges={"x": (0, 2)})
+
+
+def test_a_plan_with_ranges_is_refused_where_a_run_binds_dimensions(tmp_path: Path) -> None:
+    onnx.save(model_of("net (float[N] x) => (float[N] y) { y = Relu (x) }"), tmp_path / "net.onnx")
+    with pytest.raises(InputError, match="the plan is for inputs in ranges"):
+        Session(tmp_path / "net.onnx", "cpu:1", plan=made_for(UNIT))
