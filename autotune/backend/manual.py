@@ -27,8 +27,9 @@ alone or on inputs whose values decide shapes.
 Tensors hold float32. Booleans are 0 and 1; integers are exact up to ±2^24, which an interval analysis proves for the inputs
 at hand, floats that become integers among them: beyond, a run is refused and says which input. Integers wrap around where
 they leave the network; where one may leave its type and is read again, the run is refused as well. Narrower floats are
-computed as float32 and rounded where they leave; float64 is computed as float32 too, with its seven digits, and numbers
-beyond its range are refused. Inputs whose values decide shapes (a Reshape's target, axes, indices of Gather) are bound:
+computed as float32 and rounded where they leave; float64 is computed as float32 too, with its seven digits (comparisons see
+no more of them, and what is then cast to integers lies between ±2^24 or is refused), and numbers beyond its range are
+refused, as are constants other than 0 that it takes for 0. Inputs whose values decide shapes (a Reshape's target, axes, indices of Gather) are bound:
 other values make other programs. Operators that ONNX defines by others are replaced by those.
 
 Cases of one operator each, by operator. Cases of several operators (networks, and functions written out): {several}.

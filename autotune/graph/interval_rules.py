@@ -79,8 +79,11 @@ def _outward(function: Callable[[float], int]) -> Callable[[float], float]:
 
 
 def _quotient(a: Interval, b: Interval) -> Interval:
-    """No larger than what is divided, where the divisor is proved to be 1 at least."""
-    return Interval(-a.extreme, a.extreme) if b.low >= 1 or b.high <= -1 else ANYTHING
+    """No larger than what is divided, by the least divisor if that is less than 1."""
+    if b.low <= 0 <= b.high:
+        return ANYTHING
+    most = a.extreme / min(1.0, abs(b.low), abs(b.high))
+    return Interval(-most, most)
 
 
 def whole_quotient(a: Interval, b: Interval) -> Interval:

@@ -23,6 +23,9 @@ Limits = tuple[float, float]
 
 EXACT: Limits = (-float(EXACT_LIMIT), float(EXACT_LIMIT))
 
+UNROUNDED: Limits = (1.0 - EXACT_LIMIT, EXACT_LIMIT - 1.0)
+"""Of float64 computed as float32: the limit itself may be what the next number was rounded to."""
+
 
 @dataclass(frozen=True, slots=True)
 class Excess:
@@ -118,6 +121,8 @@ def _obligations(graph: Graph, op: Op) -> Iterator[tuple[str, Limits]]:
         return
     if op.kind in DIVIDING:
         yield from ((x, EXACT) for x in op.inputs)
+    if op.kind is OpKind.TRUNC and graph.types[op.inputs[0]].dtype is DType.FLOAT64:
+        yield op.inputs[0], UNROUNDED
     low, high = EXACT if op.kind in ARITHMETIC else (-math.inf, math.inf)
     # int64 is also what whole numbers on the way have, and of those only exactness matters
     if graph.consumers[op.output] and dtype is not DType.INT64:

@@ -95,6 +95,12 @@ def beyond_float32(value: np.ndarray[Any, Any]) -> bool:
         return bool((np.isinf(value.astype(np.float32)) & np.isfinite(value)).any())
 
 
+def below_float32(value: np.ndarray[Any, Any]) -> bool:
+    """Whether a number of an array of floats, 0 itself left out, would be 0 as float32."""
+    with np.errstate(over="ignore", under="ignore"):
+        return bool(((value.astype(np.float32) == 0) & (value != 0)).any())
+
+
 @dataclass(frozen=True, slots=True)
 class TensorType:
     """Shape and element type; every extent is a positive integer, a scalar has shape ``()``."""

@@ -110,6 +110,25 @@ def test_scattered_blocks_agree(constant: tuple[int, ...]) -> None:
     assert_same(*single("ScatterND", [normal(3, 4, 5), places, normal(3, 5)], 18, constant))
 
 
+@pytest.mark.parametrize("constant", [(1,), ()])
+def test_infinities_are_added_to_the_rows_that_they_are_for(constant: tuple[int, ...]) -> None:
+    updates = np.float32([[np.inf, 1, np.inf], [-np.inf, 2, 3], [np.nan, -np.inf, 5], [7, 8, 9]])
+    rows = ints(0, 1, 3, 0).reshape(-1, 1)
+    inputs = [normal(5, 3), rows, updates]
+    assert_same(*single("ScatterND", inputs, 18, constant, reduction="add"))
+    both = [normal(5, 3), ints(2, 2, 2, 4).reshape(-1, 1), updates]
+    assert_same(*single("ScatterND", both, 18, constant, reduction="add"))
+
+
+@pytest.mark.parametrize("constant", [(1,), ()])
+def test_indices_of_more_than_the_data_off_the_axis_are_refused(constant: tuple[int, ...]) -> None:
+    inputs = [normal(2, 3), np.zeros((1, 4), np.int64), normal(1, 4)]
+    with pytest.raises(ModelError, match=r"\[1, 4\] at \[1, 4\] into \[2, 3\]; they do not fit"):
+        imported(single("ScatterElements", inputs, 18, constant, axis=0)[0])
+    longer = [normal(2, 3), ints(1, 0, 1).reshape(3, 1), normal(3, 1)]
+    assert_same(*single("ScatterElements", longer, 18, constant, axis=0, reduction="add"))
+
+
 @pytest.mark.parametrize("mode", ["linear", "circular"])
 def test_a_cache_takes_its_updates_from_a_start_per_batch(mode: str) -> None:
     start = ints(1, 4) if mode == "circular" else ints(1, 3)
@@ -249,6 +268,21 @@ def test_one_side_of_a_spectrum_makes_the_signal_again(length: int) -> None:
     model, feeds = single("DFT", inputs, 20, (1, 2), onesided=1, inverse=1)
     (found,) = evaluate(imported(model), feeds).values()
     np.testing.assert_allclose(found[..., 0], signal, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "length", "words"),
+    [((2, 1, 2), None, "makes 0 points; state a dft_length"), ((2, 5, 2), 0, "makes 0 points"),
+     ((2, 5, 1), 8, "pairs are what goes back")],
+)  # fmt: skip
+def test_one_side_of_nothing_or_of_real_numbers_is_refused(
+    shape: tuple[int, ...], length: int | None, words: str
+) -> None:
+    size = None if length is None else np.asarray(length)
+    inputs = [normal(*shape), size, np.asarray(1)]
+    constant = (2,) if length is None else (1, 2)
+    with pytest.raises(ModelError, match=words):
+        imported(single("DFT", inputs, 20, constant, onesided=1, inverse=1)[0])
 
 
 @pytest.mark.parametrize("onesided", [0, 1])

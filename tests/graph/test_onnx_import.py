@@ -298,6 +298,11 @@ def double_weight() -> onnx.ModelProto:
     return nodes_model(add, constants={"w": np.full(2, -1e39)})
 
 
+def vanishing_weight() -> onnx.ModelProto:
+    add = helper.make_node("Add", ["x", "w"], ["y"], name="plus")
+    return nodes_model(add, constants={"w": np.asarray([0, -1e-60])})
+
+
 def strange_element_type() -> onnx.ModelProto:
     model = double_weight()
     model.graph.initializer[0].data_type = 33
@@ -315,6 +320,10 @@ BAD_MODELS = {
     "double weight": (
         double_weight,
         "node 'plus': Add reads 'w', which holds 1e+39; float64 is computed as",
+    ),
+    "vanishing double weight": (
+        vanishing_weight,
+        "node 'plus': Add reads 'w', which holds 1e-60; float64 is computed as float32, which takes",
     ),
     "cast to string": (
         lambda: nodes_model(helper.make_node("Cast", ["x"], ["y"], to=TensorProto.STRING)),

@@ -121,6 +121,47 @@ def test_an_integer_input_beside_a_float_is_no_reason_to_refuse() -> None:
         ran(model_of(nodes, feeds), feeds)
 
 
+def test_integers_made_of_float64_are_refused_where_float32_has_rounded_them() -> None:
+    nodes = [
+        helper.make_node("Cast", ["x"], ["a"], to=TensorProto.DOUBLE),
+        helper.make_node("Mul", ["a", "k"], ["b"]),
+        helper.make_node("Cast", ["b"], ["y"], to=INT64),
+    ]
+    constants = {"k": np.float64([1001])}
+    exact, beyond = np.int64([16760, -3]), np.int64([16777, -3])
+    assert_as_onnx(model_of(nodes, {"x": exact}, constants), {"x": exact})
+    with pytest.raises(InputError, match=r"input 'x' holds -3 to 16777.* tensor 'b' may leave"):
+        ran(model_of(nodes, {"x": beyond}, constants), {"x": beyond})
+
+
+@pytest.mark.parametrize("operator", ["ReduceSum", "Einsum"])
+def test_what_makes_float64_by_several_operators_is_seen_too(operator: str) -> None:
+    attrs = {"equation": "ab->a"} if operator == "Einsum" else {"keepdims": 0}
+    nodes = [
+        helper.make_node(operator, ["x"], ["s"], **attrs),
+        helper.make_node("Transpose", ["s"], ["t"]),
+        helper.make_node("Cast", ["t"], ["y"], to=INT64),
+    ]
+    exact, beyond = np.float64([[2**22, 3.0]]), np.float64([[2**24, 1.0]])
+    assert_as_onnx(model_of(nodes, {"x": exact}), {"x": exact})
+    with pytest.raises(InputError, match="input 'x' holds 1 to 16777216"):
+        ran(model_of(nodes, {"x": beyond}), {"x": beyond})
+
+
+def test_float64_that_is_cast_without_arithmetic_is_as_onnx_says_or_refused() -> None:
+    steps = [("Cast", {"to": INT64})]
+    x = np.float64([2**24 - 1, -7.9, 0.1])
+    assert_as_onnx(chain(steps, x), {"x": x})
+    with pytest.raises(InputError, match="input 'x' holds"):
+        ran(chain(steps, x), {"x": x + 2})
+    halved = [
+        helper.make_node("Div", ["x", "h"], ["q"]),
+        helper.make_node("Cast", ["q"], ["y"], to=INT64),
+    ]
+    small = np.float64([2**20, -7.9, 0.1])
+    assert_as_onnx(model_of(halved, {"x": small}, {"h": np.float64(0.5)}), {"x": small})
+
+
 @pytest.mark.parametrize("operator", ["Div", "Mod"])
 def test_a_large_integer_made_of_a_float_is_not_divided(operator: str) -> None:
     nodes = [

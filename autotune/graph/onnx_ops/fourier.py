@@ -59,6 +59,19 @@ def _transformed(scope: Scope, node: Node, x: str, axis: int, matrix: Matrix, pa
     return turned(scope, node, y, (outer, inner, kept, parts), (0, 2, 1, 3), result)
 
 
+def _points(scope: Scope, node: Node, shape: tuple[int, ...], axis: int, back: bool) -> int:
+    """Of the signal: as many as the node asks for, or as there are (``back``: as one side stands for)."""
+    points = 2 * (shape[axis] - 1) if back else shape[axis]
+    if node.has_input(1):
+        points = int(np.ravel(scope.array(node, 1))[0])
+    if points < 1:
+        raise ModelError(
+            f"{node.label}: DFT of shape {list(shape)} along axis {axis} makes {points} points; state "
+            "a dft_length of 1 at least"
+        )
+    return points
+
+
 def _dft(scope: Scope, node: Node) -> str:
     x = scope.tensor(node, 0)
     shape = scope.shape(x)
@@ -67,20 +80,18 @@ def _dft(scope: Scope, node: Node) -> str:
         given = int(np.ravel(scope.array(node, 2))[0]) if node.has_input(2) else -2
     axis = checked_axis(node, given, len(shape))
     inverse, half = bool(node.int("inverse", 0)), bool(node.int("onesided", 0))
-    if axis == len(shape) - 1 or shape[-1] not in (1, 2) or (half and shape[-1] == 2) > inverse:
+    back = half and inverse
+    if axis == len(shape) - 1 or shape[-1] not in (1, 2) or (half and shape[-1] != 1 + back):
         raise ModelError(
             f"{node.label}: DFT of shape {list(shape)} along axis {axis}; numbers are real or pairs "
-            "along the last axis, and one side is enough of real ones only"
+            "along the last axis, one side is enough of real ones only, and pairs are what goes back"
         )
     if inverse and not half:
         raise ModelError(
             f"{node.label}: DFT back from both sides of a spectrum is not supported; what it gives for "
             "real signals comes from one side (onesided=1)"
         )
-    back = half and inverse
-    points = 2 * (shape[axis] - 1) if back else shape[axis]
-    if node.has_input(1):
-        points = int(np.ravel(scope.array(node, 1))[0])
+    points = _points(scope, node, shape, axis, back)
     after = [0] * len(shape)
     after[axis] = (points // 2 + 1 if back else points) - shape[axis]
     x = padded(scope, node, x, [0] * len(shape), after)

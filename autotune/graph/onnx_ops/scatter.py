@@ -14,7 +14,7 @@ import numpy as np
 
 from autotune.errors import ModelError
 from autotune.graph.onnx_ops.indexing import Indices, from_the_front, indexed, looked_up
-from autotune.graph.onnx_ops.logic import chosen
+from autotune.graph.onnx_ops.logic import chosen, denied
 from autotune.graph.onnx_ops.rearrangement import joined, seen_as
 from autotune.graph.onnx_ops.reduction import checked_axis
 from autotune.graph.onnx_ops.scope import Node, Scope, Translate
@@ -66,7 +66,10 @@ def _elements(scope: Scope, node: Node) -> str:
     x, updates = scope.tensor(node, 0), scope.tensor(node, 2)
     shape, places = scope.shape(x), _given_shape(scope, node)
     axis = checked_axis(node, node.int("axis", 0), len(shape))
-    if scope.shape(updates) != places or len(places) != len(shape):
+    fits = len(places) == len(shape) and all(
+        d == axis or places[d] <= shape[d] for d in range(len(shape))
+    )
+    if scope.shape(updates) != places or not fits:
         raise ModelError(
             f"{node.label}: {node.operator} of {list(scope.shape(updates))} at {list(places)} into "
             f"{list(shape)}; they do not fit"
@@ -158,13 +161,31 @@ def _asked(scope: Scope, node: Node, data: str, numbers: str, updates: str) -> s
         node, OpKind.EQUAL, scope.constant(node, np.arange(extent).reshape(-1, 1), "rows"), row
     )
     if _reduction(node) == "add":
-        return scope.step(node, OpKind.ADD, data, scope.step(node, OpKind.MATMUL, hit, updates))
+        return scope.step(node, OpKind.ADD, data, _summed(scope, node, hit, updates))
     order = scope.constant(node, np.arange(1, count + 1).reshape(1, -1), "order")
     ranked = scope.step(node, OpKind.MUL, hit, order)
     last = scope.step(node, OpKind.REDUCE_MAX, ranked, axes=(1,))
     before = scope.step(node, OpKind.SUB, last, scope.constant(node, 1.0, "one"))
     taken = looked_up(scope, node, updates, 0, seen_as(scope, node, before, (extent,)))
     return chosen(scope, node, last, taken, data, last=False)
+
+
+def _summed(scope: Scope, node: Node, hit: str, updates: str) -> str:
+    """Sums [R, W] of the updates [n, W] that hit [R, n] each row. Infinities, which times 0 are NaN in
+    every row, are counted apart and added where there are any; NaN counts as both."""
+    if not scope.result_type(node, 0).is_float:
+        return scope.step(node, OpKind.MATMUL, hit, updates)
+    finite, beyond = updates, []
+    for infinity in (np.inf, -np.inf):
+        end = scope.constant(node, infinity, "infinity")
+        near = scope.step(node, OpKind.LESS, *((updates, end) if infinity > 0 else (end, updates)))
+        finite = scope.step(node, OpKind.KEEP_IF, finite, near)
+        times = scope.step(node, OpKind.MATMUL, hit, denied(scope, node, near, last=False))
+        beyond.append(scope.step(node, OpKind.KEEP_IF, end, times))
+    total = scope.step(node, OpKind.MATMUL, hit, finite)
+    for added in beyond:
+        total = scope.step(node, OpKind.ADD, total, added)
+    return total
 
 
 def _tensor_scatter(scope: Scope, node: Node) -> str:

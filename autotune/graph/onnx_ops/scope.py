@@ -14,7 +14,14 @@ from autotune.errors import ModelError
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.onnx_ops.element_types import dtype_of_array, result_types
 from autotune.graph.op import AttrValue, OpKind
-from autotune.graph.tensor import EXACT_LIMIT, FLOAT_MAX, NUMPY, DType, beyond_float32
+from autotune.graph.tensor import (
+    EXACT_LIMIT,
+    FLOAT_MAX,
+    NUMPY,
+    DType,
+    below_float32,
+    beyond_float32,
+)
 
 COMPUTED = "floats, integers and booleans are computed: convert the model"
 """What to do about element types that the graph has not."""
@@ -266,8 +273,11 @@ class Scope:
         return tensor
 
     def _step_type(self, node: Node) -> DType:
-        """Whole numbers on the way to whole numbers have to be exact too."""
+        """Whole numbers on the way to whole numbers have to be exact too, and those in float64 stay
+        known for what they are."""
         result = self._results.get(node.outputs[0], DType.FLOAT32)
+        if result is DType.FLOAT64:
+            return result
         return DType.FLOAT32 if result.is_float else DType.INT64
 
     def _dtype(self, name: str) -> DType:
@@ -279,11 +289,8 @@ class Scope:
         dtype = dtype_of_array(value)
         if dtype is None:
             raise self._not_float(reader, name, str(value.dtype))
-        if dtype is DType.FLOAT64 and beyond_float32(value):
-            raise ModelError(
-                f"{reader} {name!r}, which holds {np.abs(value).max():g}; float64 is computed as "
-                f"float32, which ends at {FLOAT_MAX:g}: use smaller numbers"
-            )
+        if dtype is DType.FLOAT64:
+            _check_float64(f"{reader} {name!r}", value)
         if dtype.is_integer and value.size:
             wide = value.astype(np.int64) if value.dtype.itemsize == 1 else value
             extreme = max(int(wide.max()), -int(wide.min()))
@@ -311,6 +318,20 @@ class Scope:
 
     def _not_float(self, reader: str, name: str, dtype: str) -> ModelError:
         return ModelError(f"{reader} {name!r} of type {dtype}; {COMPUTED}")
+
+
+def _check_float64(reads: str, value: AnyArray) -> None:
+    """Refuse numbers that float32 would make infinite or 0."""
+    if beyond_float32(value):
+        raise ModelError(
+            f"{reads}, which holds {np.abs(value).max():g}; float64 is computed as float32, which "
+            f"ends at {FLOAT_MAX:g}: use smaller numbers"
+        )
+    if below_float32(value):
+        raise ModelError(
+            f"{reads}, which holds {np.abs(value[value != 0]).min():g}; float64 is computed as "
+            "float32, which takes that for 0: use larger numbers, or 0"
+        )
 
 
 def check_size(label: str, shape: tuple[int, ...], item_bytes: int = 4) -> None:
