@@ -14,7 +14,7 @@ import onnx
 
 from autotune.errors import ModelError
 from autotune.graph.onnx_ops.sequences import SEQUENCES
-from autotune.graph.ordering import Circle, running_order
+from autotune.graph.ordering import tensor_order
 
 CONTROL = frozenset({"If", "Loop", "Scan"})
 """Operators whose attributes are graphs."""
@@ -188,14 +188,7 @@ def _check_bodies(node: onnx.NodeProto, label: str) -> None:
 def put_in_order(model: onnx.ModelProto) -> None:
     """Sort the nodes, in place, so that producers come first. Raises ``ModelError`` for cycles."""
     nodes = list(model.graph.node)
-    producer = {x: i for i, node in enumerate(nodes) for x in node.output if x}
-    try:
-        order = running_order([{producer[x] for x in reads(n) if x in producer} for n in nodes])
-    except Circle as circle:
-        cycle = " -> ".join(nodes[i].output[0] for i in circle.positions)
-        raise ModelError(
-            f"the graph has a cycle through tensors {cycle}; export it again"
-        ) from None
+    order = tensor_order([reads(n) for n in nodes], [n.output for n in nodes])
     if order != sorted(order):
         replace_nodes(model, [nodes[i] for i in order])
 

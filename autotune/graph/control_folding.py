@@ -19,7 +19,7 @@ from autotune.graph.control_flow import (
     reads,
     replace_nodes,
 )
-from autotune.graph.onnx_forms import all_nodes
+from autotune.graph.onnx_forms import all_nodes, opset_of
 from autotune.graph.onnx_ops.folding import tensor_array
 from autotune.graph.onnx_ops.scope import AnyArray
 from autotune.graph.passes.note import Note
@@ -277,7 +277,6 @@ def _rename_body(body: onnx.GraphProto, names: Mapping[str, str]) -> None:
 
 
 def _unsqueeze(model: onnx.ModelProto, x: str, axes: str, y: str) -> onnx.NodeProto:
-    version = max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=0)
-    if version < 13:
+    if opset_of(model) < 13:
         return onnx.helper.make_node("Unsqueeze", [x], [y], axes=[0])
     return onnx.helper.make_node("Unsqueeze", [x, axes], [y])

@@ -24,6 +24,7 @@ from autotune.graph.control_flow import (
     reads,
     shell,
 )
+from autotune.graph.onnx_forms import OLDEST_OPSET, opset_of
 
 
 def tree_of(model: onnx.ModelProto) -> Tree:
@@ -141,7 +142,7 @@ def _step(model: onnx.ModelProto, node: onnx.NodeProto, label: str) -> Step:
 
 def _scan(model: onnx.ModelProto, node: onnx.NodeProto, label: str) -> Scan:
     attrs = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-    if _opset(model) < 9:
+    if opset_of(model) < OLDEST_OPSET:
         raise ModelError(
             f"{label}: Scan of operator sets before 9 runs over batches; export the model with opset "
             "9 or newer"
@@ -164,10 +165,6 @@ def _scan(model: onnx.ModelProto, node: onnx.NodeProto, label: str) -> Scan:
 def _axes(axes: list[int] | None, directions: list[int] | None, count: int) -> tuple[Axis, ...]:
     pairs = zip(axes or [0] * count, directions or [0] * count, strict=True)
     return tuple(Axis(axis, bool(backwards)) for axis, backwards in pairs)
-
-
-def _opset(model: onnx.ModelProto) -> int:
-    return max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=0)
 
 
 def _body(model: onnx.ModelProto, node: onnx.NodeProto, name: str) -> onnx.ModelProto:

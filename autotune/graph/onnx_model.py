@@ -11,7 +11,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # has no stubs
 
 from autotune.errors import ModelError
-from autotune.graph.control_flow import is_control
+from autotune.graph.control_flow import is_control, label_of
 from autotune.graph.onnx_forms import (
     DEFAULT_DOMAINS,
     MAX_NODES,
@@ -23,7 +23,7 @@ from autotune.graph.onnx_forms import (
 )
 from autotune.graph.onnx_ops.scope import Node
 from autotune.graph.onnx_weights import SMALL_BYTES, CutModel, CutTensor, cut
-from autotune.graph.ordering import Circle, running_order
+from autotune.graph.ordering import tensor_order
 
 
 def read_model(path: Path) -> tuple[onnx.ModelProto, CutModel | None]:
@@ -100,7 +100,7 @@ def checked_nodes(
     for node, proto in zip(nodes, model.graph.node, strict=True):
         _check_supported(node, proto)
     _check_defined(nodes, model)
-    order = _order(nodes)
+    order = tensor_order([n.inputs for n in nodes], [n.outputs for n in nodes])
     if order != sorted(order):
         protos = list(model.graph.node)
         del model.graph.node[:]
@@ -134,32 +134,50 @@ def check_valid(model: onnx.ModelProto) -> None:
 
 
 def bind_dims(model: onnx.ModelProto, dims: Mapping[str, int], bind: Container[str] = ()) -> None:
-    """Give every symbolic dimension of the run-time inputs its extent, in place."""
-    weights = {tensor.name for tensor in model.graph.initializer}
-    found: set[str] = set()
-    for value in model.graph.input:
-        if value.name in weights or value.name in bind:
-            continue
+    """Give every open dimension of the run-time inputs its extent, in place; inputs in ``bind`` are
+    constants. Raises ``ModelError`` as ``bind_some`` does, and for those that ``dims`` leaves open."""
+    bind_some(model, dims, bind)
+    for value in _run_time_inputs(model, bind):
         if value.type.WhichOneof("value") not in ("tensor_type", None):
             continue
         if not value.type.tensor_type.HasField("shape"):
             raise ModelError(f"input {value.name!r} has no shape; export the model with one")
-        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            if dim.HasField("dim_value") and dim.dim_value > 0:
-                continue
-            symbol = dim.dim_param or f"{value.name}:{axis}"
+        for axis, symbol in open_axes(value).items():
+            raise ModelError(
+                f"input {value.name!r} has the dynamic dimension {symbol!r} (axis {axis}); "
+                f"bind it with --dim {symbol}=1"
+            )
+
+
+def bind_some(model: onnx.ModelProto, dims: Mapping[str, int], bind: Container[str] = ()) -> None:
+    """Give those open dimensions of the run-time inputs that are named their extents, in place.
+    Raises ``ModelError`` for a name that the model has not, and for extents below 1."""
+    for symbol, extent in dims.items():
+        if extent < 1:
+            raise ModelError(f"dimension {symbol!r} must be ≥ 1, got {extent}")
+    found: set[str] = set()
+    for value in _run_time_inputs(model, bind):
+        for axis, symbol in open_axes(value).items():
             found.add(symbol)
-            if symbol not in dims:
-                raise ModelError(
-                    f"input {value.name!r} has the dynamic dimension {symbol!r} (axis {axis}); "
-                    f"bind it with --dim {symbol}=1"
-                )
-            if dims[symbol] < 1:
-                raise ModelError(f"dimension {symbol!r} must be ≥ 1, got {dims[symbol]}")
-            dim.dim_value = dims[symbol]
+            if symbol in dims:
+                value.type.tensor_type.shape.dim[axis].dim_value = dims[symbol]
     for symbol in dims:
         if symbol not in found:
             raise ModelError(f"no dynamic dimension {symbol!r}; the model has {sorted(found)}")
+
+
+def open_axes(value: onnx.ValueInfoProto) -> dict[int, str]:
+    """Axes of an input without an extent, and what import calls them."""
+    return {
+        axis: dim.dim_param or f"{value.name}:{axis}"
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim)
+        if not dim.HasField("dim_value") or dim.dim_value < 1
+    }
+
+
+def _run_time_inputs(model: onnx.ModelProto, bind: Container[str]) -> list[onnx.ValueInfoProto]:
+    stored = {tensor.name for tensor in model.graph.initializer}
+    return [v for v in model.graph.input if v.name not in stored and v.name not in bind]
 
 
 def _check_tensors(model: onnx.ModelProto, bind: Container[str]) -> None:
@@ -186,7 +204,7 @@ def _node(
     form: Form,
     data: Mapping[tuple[int, int], memoryview],
 ) -> Node:
-    label = f"node {proto.name!r}" if proto.name else f"unnamed node #{index}"
+    label = label_of(proto, index)
     if form.expanded:
         label = f"{label} (in what {' or '.join(form.expanded)} stands for)"
     outputs = tuple(proto.output)
@@ -226,15 +244,3 @@ def _check_defined(nodes: Sequence[Node], model: onnx.ModelProto) -> None:
                     f"{node.label}: {node.operator} reads {x!r}, which is no input, no initializer "
                     "and no node's output; export the model again"
                 )
-
-
-def _order(nodes: Sequence[Node]) -> list[int]:
-    """Node positions so that producers come first; file order wherever that is free."""
-    producer = {output: i for i, node in enumerate(nodes) for output in node.outputs if output}
-    try:
-        return running_order([{producer[x] for x in n.inputs if x in producer} for n in nodes])
-    except Circle as circle:
-        cycle = " -> ".join(nodes[i].outputs[0] for i in circle.positions)
-        raise ModelError(
-            f"the graph has a cycle through tensors {cycle}; export it again"
-        ) from None

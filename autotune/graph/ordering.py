@@ -6,7 +6,9 @@ NetworkX could do it, but takes longer to import than a network to load.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+
+from autotune.errors import ModelError
 
 
 class Circle(Exception):
@@ -38,6 +40,19 @@ def running_order(needs: Sequence[Collection[int]]) -> list[int]:
     if len(order) < len(needs):
         raise Circle(_circle(waits))
     return order
+
+
+def tensor_order(reads: Sequence[Iterable[str]], makes: Sequence[Iterable[str]]) -> list[int]:
+    """Positions of nodes, by the names that each reads and makes, so that producers come first; file
+    order wherever that is free. Names are empty where there is nothing. Raises ``ModelError``."""
+    producer = {x: i for i, made in enumerate(makes) for x in made if x}
+    try:
+        return running_order([{producer[x] for x in read if x in producer} for read in reads])
+    except Circle as circle:
+        cycle = " -> ".join(next(x for x in makes[i] if x) for i in circle.positions)
+        raise ModelError(
+            f"the graph has a cycle through tensors {cycle}; export it again"
+        ) from None
 
 
 def _circle(waits: Sequence[Collection[int]]) -> tuple[int, ...]:

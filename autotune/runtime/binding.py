@@ -11,7 +11,7 @@ import onnx
 
 from autotune.errors import InputError, ModelError
 from autotune.graph.control_flow import declare_outputs
-from autotune.graph.onnx_model import read_model
+from autotune.graph.onnx_model import bind_some, open_axes, read_model
 from autotune.graph.onnx_ops.element_types import dtype_of_elem, elem_name
 from autotune.graph.onnx_ops.scope import AnyArray
 from autotune.graph.onnx_weights import restore
@@ -55,35 +55,10 @@ def bound_model(path: Path, dims: Mapping[str, int]) -> onnx.ModelProto:
     return model
 
 
-def bind_some(model: onnx.ModelProto, dims: Mapping[str, int]) -> None:
-    """Give the named open dimensions their extents, in place. Raises ``ModelError`` for a name that
-    the model has not."""
-    found: set[str] = set()
-    for value in model.graph.input:
-        for axis, symbol in open_axes(value).items():
-            found.add(symbol)
-            if symbol in dims:
-                value.type.tensor_type.shape.dim[axis].dim_value = dims[symbol]
-    for symbol, extent in dims.items():
-        if symbol not in found:
-            raise ModelError(f"no dynamic dimension {symbol!r}; the model has {sorted(found)}")
-        if extent < 1:
-            raise ModelError(f"dimension {symbol!r} must be ≥ 1, got {extent}")
-
-
 def unusual_types(model: onnx.ModelProto) -> dict[str, DType]:
     """The inputs of element types that NumPy has not, which may come as another."""
     found = {v.name: dtype_of_elem(v.type.tensor_type.elem_type) for v in model.graph.input}
     return {x: y for x, y in found.items() if y is not None and NUMPY[y].isbuiltin != 1}
-
-
-def open_axes(value: onnx.ValueInfoProto) -> dict[int, str]:
-    """Axes of an input without an extent, and what import calls them."""
-    return {
-        axis: dim.dim_param or f"{value.name}:{axis}"
-        for axis, dim in enumerate(value.type.tensor_type.shape.dim)
-        if not dim.HasField("dim_value") or dim.dim_value < 1
-    }
 
 
 def _check_type(network: str, declared: onnx.ValueInfoProto, value: Value) -> None:

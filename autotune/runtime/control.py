@@ -99,18 +99,18 @@ class ControlFlow:
         return [made[value.name] for value in self.models[label].model.graph.output]
 
     def _branch(self, step: Branch, known: Environment) -> list[Value]:
-        taken = _truth(step.label, known[step.condition])
+        taken = truth(step.label, known[step.condition])
         return self._outputs(f"{step.label} {'then' if taken else 'else'}", (), known)
 
     def _loop(self, step: Loop, known: Environment) -> list[Value]:
         limit = None if not step.trips else _trip_count(step.label, known[step.trips])
-        condition = not step.condition or _truth(step.label, known[step.condition])
+        condition = not step.condition or truth(step.label, known[step.condition])
         carried = [known[x] for x in step.carried]
         slices: list[list[Value]] = []
         trip = 0
         while condition and (limit is None or trip < limit):
             made = self._trip(step, trip, condition, carried, known)
-            condition = _truth(step.label, made[0])
+            condition = truth(step.label, made[0])
             carried = made[1 : 1 + len(carried)]
             slices.append(made[1 + len(carried) :])
             trip += 1
@@ -184,7 +184,8 @@ def _give(names: Sequence[str], values: Sequence[Value], known: Environment) -> 
     known |= {name: value for name, value in zip(names, values, strict=False) if name}
 
 
-def _truth(label: str, value: Any) -> bool:
+def truth(label: str, value: Any) -> bool:
+    """What a condition says. Raises ``InputError`` where it is more than one value."""
     if np.size(value) != 1:
         raise InputError(
             f"{label}: its condition has {np.size(value)} values; it must be a single boolean"

@@ -15,11 +15,12 @@ import onnx
 from autotune.errors import AutotuneError, InputError, ModelError
 from autotune.graph.control_flow import Branch, Loop, Move, Piece, Scan, Step
 from autotune.graph.graph import Graph
+from autotune.graph.onnx_model import open_axes
 from autotune.graph.onnx_ops.element_types import dtype_of_elem, elem_name
 from autotune.graph.passes.note import Note
 from autotune.graph.tensor import NUMPY, TensorType
-from autotune.runtime.binding import Value, bound_model, open_axes
-from autotune.runtime.control import ControlFlow, Environment
+from autotune.runtime.binding import Value, bound_model
+from autotune.runtime.control import ControlFlow, Environment, truth
 from autotune.runtime.evaluated import Evaluated
 from autotune.runtime.version_table import Version
 from autotune.runtime.versions import Line, Versions
@@ -99,15 +100,17 @@ class _Explorer(ControlFlow):
     """Takes the other branch too, and one trip of a loop that has none."""
 
     def _branch(self, step: Branch, known: Environment) -> list[Value]:
-        for body in ("then", "else"):
-            with suppress(AutotuneError):  # what is not taken may not fit these values
-                self._outputs(f"{step.label} {body}", (), known)
+        other = "else" if truth(step.label, known[step.condition]) else "then"
+        with suppress(AutotuneError):  # what is not taken may not fit these values
+            self._outputs(f"{step.label} {other}", (), known)
         return super()._branch(step, known)
 
     def _loop(self, step: Loop, known: Environment) -> list[Value]:
-        with suppress(AutotuneError):
-            self._trip(step, 0, True, [known[x] for x in step.carried], known)
-        return super()._loop(step, known)
+        made = super()._loop(step, known)
+        if not self.models[f"{step.label} body"].held:  # it had no trip
+            with suppress(AutotuneError):
+                self._trip(step, 0, True, [known[x] for x in step.carried], known)
+        return made
 
 
 def _parts(label: str, version: Version, depth: int, notes: list[Note]) -> Iterator[Part]:

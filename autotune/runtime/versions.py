@@ -16,6 +16,7 @@ import onnx
 from autotune.graph.control_folding import store_constants
 from autotune.graph.graph import Graph
 from autotune.graph.onnx_import import RunTimeControl, split
+from autotune.graph.onnx_model import open_axes
 from autotune.graph.onnx_ops.scope import AnyArray, RunTimeValue
 from autotune.graph.passes.note import Note
 from autotune.runtime.binding import (
@@ -24,7 +25,6 @@ from autotune.runtime.binding import (
     check_values,
     give_types,
     is_empty,
-    open_axes,
     passes_on,
     placeholder,
     signature,
