@@ -36,7 +36,9 @@ LEFT_OUT = (
     "mixer_s16",
     "gpt2_step",
     "lstm",
+    "lstm_layer",
     "gru",
+    "gru_layer",
     "yolo_head",
 )
 """Networks of which no figures are published."""

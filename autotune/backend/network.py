@@ -65,6 +65,6 @@ def _check_fits(graph: Graph, target: Target) -> None:
             inputs = ", ".join(f"{x!r} {list(graph.shape(x))}" for x in graph.inputs)
             raise ModelError(
                 f"node {op.name!r}, with inputs {inputs}: no schedule of {op.kind} over {shapes} fits "
-                f"{target.name}, whose scratchpad holds {target.spec.scratchpad_elements} elements; "
+                f"{target.name}, whose scratchpad holds {target.spec.tile_elements} elements; "
                 "use a larger target"
             )

@@ -94,7 +94,7 @@ class Predictor:
         self, group: Group, nests: tuple[Nest, ...], schedules: list[Schedule]
     ) -> list[Cost]:
         for schedule in schedules:
-            rejection = check(nests, schedule, self.spec.scratchpad_elements, self.spec.cores)
+            rejection = check(nests, schedule, self.spec.tile_elements, self.spec.cores)
             if rejection is not None:
                 raise ScheduleError(f"{_names(group)}: {rejection.reason}")
         total = np.zeros((5, len(schedules)))
@@ -110,7 +110,7 @@ class Predictor:
         for nest in nests:
             table = enumerate_nest(
                 nest,
-                self.spec.scratchpad_elements,
+                self.spec.tile_elements,
                 self.spec.cores,
                 ENUMERATED,
                 np.random.default_rng(0),

@@ -32,7 +32,7 @@ def lower(group: Group, schedule: Schedule, spec: HardwareSpec) -> Program:
     when the schedule is not legal there.
     """
     nests = nests_of(group)
-    rejection = check(nests, schedule, spec.scratchpad_elements, spec.cores)
+    rejection = check(nests, schedule, spec.tile_elements, spec.cores)
     if rejection is not None:
         raise ScheduleError(
             f"group of {', '.join(op.name for op in group.ops)}: {rejection.reason}"

@@ -49,7 +49,7 @@ def rule_schedule(group: Group, spec: HardwareSpec) -> Schedule | None:
     nests = legal_nests(group, spec)
     if nests is None:
         return None
-    capacity, cores = spec.scratchpad_elements, spec.cores
+    capacity, cores = spec.tile_elements, spec.cores
     return default_schedule(nests, capacity, cores, spec.grain, spec.buffers)
 
 

@@ -115,7 +115,7 @@ def _require_legal(problem: FusionProblem, alone: Partition, target: Target) -> 
         if problem.group_cost(names) is None:
             raise ScheduleError(
                 f"{problem.graph.name}: operator {names[0]} has no legal schedule on {target.name} "
-                f"({target.spec.scratchpad_elements} elements of scratchpad); take a larger target"
+                f"({target.spec.tile_elements} elements of scratchpad); take a larger target"
             )
 
 

@@ -15,7 +15,7 @@ def legal_nests(group: Group, spec: HardwareSpec) -> tuple[Nest, ...] | None:
     if isinstance(nests, Rejection):
         return None
     small = (scratchpad_elements(nest, _smallest(nest)) for nest in nests)
-    return nests if max(small) <= spec.scratchpad_elements else None
+    return nests if max(small) <= spec.tile_elements else None
 
 
 def _smallest(nest: Nest) -> NestSchedule:

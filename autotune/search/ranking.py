@@ -94,7 +94,7 @@ class Ranking:
         return Ranked(tuple(schedules), values)
 
     def _nest(self, nest: Nest, effort: Effort, rng: np.random.Generator) -> Ranked:
-        capacity, cores = self.spec.scratchpad_elements, self.spec.cores
+        capacity, cores = self.spec.tile_elements, self.spec.cores
         grain, buffers = self.spec.grain, self.spec.buffers
         table = enumerate_nest(nest, capacity, cores, effort.enumerated, rng, grain, buffers)
         if not len(table):

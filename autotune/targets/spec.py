@@ -261,5 +261,10 @@ class HardwareSpec:
 
     @property
     def scratchpad_elements(self) -> int:
-        """fp32 elements of one core's scratchpad that programs use: as far as strides reach."""
-        return min(self.scratchpad.size_bytes // 4, (2 << STRIDE_BITS) - 1)
+        """fp32 elements that one core's scratchpad holds."""
+        return self.scratchpad.size_bytes // 4
+
+    @property
+    def tile_elements(self) -> int:
+        """fp32 elements that schedules may use of it: as far as strides reach."""
+        return min(self.scratchpad_elements, (2 << STRIDE_BITS) - 1)
