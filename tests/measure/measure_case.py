@@ -90,6 +90,11 @@ class Locked(Counting):
 
 
 CTRL_C = """
+import signal
+
+# shells that start tests in the background let them ignore it
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 from itertools import count
 from autotune.measure.runner import Runner
 from measure_case import Counting, candidate, number
