@@ -133,9 +133,9 @@ def search(
     ``model`` is an ONNX file or a shipped network's name; ``trials`` bounds the fusion plans that
     are tried on the cost model, ``measure`` the measurements; ``objective`` is ``latency`` or
     ``energy``; ``out`` is the plan file; ``accuracy`` ``fast`` allows algorithms that round more, and
-    ``ranges`` of inputs what is right between them only; both stay with the plan. Raises ``AutotuneError`` when the target was never
-    calibrated or the network cannot be read. A network with control flow is searched by
-    ``search_tree``.
+    ``ranges`` of inputs what is right between them only; both stay with the plan. Raises
+    ``AutotuneError`` when the target was never calibrated or the network cannot be read. A network
+    with control flow is searched by ``search_tree``.
     """
     machine = as_target(target)
     path = resolve_model(model)

@@ -56,9 +56,9 @@ def search(
     runs on the target; otherwise every group of the unfused, the greedy and the found plan is
     measured, and ``measure`` bounds the measurements beyond those. The found plan is never dearer,
     by the measurements of its groups, than the other two, nor on a machine that works in place
-    than the plan by rule that runs there without a search. With a ``store``, known measurements override predictions, and
-    what is measured goes there batch by batch (an interrupt loses nothing), with the retrained
-    model. ``start`` are partitions to begin from besides those of the strategies, ``known`` the
+    than the plan by rule that runs there without a search. With a ``store``, known measurements
+    override predictions, and what is measured goes there batch by batch (an interrupt loses
+    nothing), with the retrained model. ``start`` are partitions to begin from besides those of the strategies, ``known`` the
     measurements that count instead of the store's (of a machine that has drifted, the fresh ones).
     Raises ``ScheduleError`` when an operator has no legal schedule on the target, and
     ``InputError`` for an unknown objective, or energy on a machine that does not tell it.
@@ -78,12 +78,7 @@ def search(
     rule = greedy(graph, problem.fits)
     choices = ruled_choices(graph, target.spec) if target.spec.in_place else ()
     ruled = [_partition_of(graph, choices)] if choices else []
-    others = dict.fromkeys((*start, *ruled))
-    plans = [alone, *(p for p in others if p != alone and problem.cost(p) is not None)]
-    for strategy in STRATEGIES:
-        proposal = strategy.propose(problem, plans, trials, seed)
-        if proposal not in plans:
-            plans.append(proposal)
+    plans = _proposed(problem, alone, (*start, *ruled), trials, seed)
     if measure > 0:
         _measure_rule(costs, laboratory, choices)
     best = min(plans, key=lambda plan: _known_cost(problem, plan))
@@ -117,6 +112,24 @@ def _require_legal(problem: FusionProblem, alone: Partition, target: Target) -> 
                 f"{problem.graph.name}: operator {names[0]} has no legal schedule on {target.name} "
                 f"({target.spec.tile_elements} elements of scratchpad); take a larger target"
             )
+
+
+def _proposed(
+    problem: FusionProblem,
+    alone: Partition,
+    others: Sequence[Partition],
+    trials: int,
+    seed: int,
+) -> list[Partition]:
+    """Every operator by itself, those of the ``others`` that are legal, and what each strategy makes of
+    the plans before it."""
+    legal = (p for p in dict.fromkeys(others) if p != alone and problem.cost(p) is not None)
+    plans = [alone, *legal]
+    for strategy in STRATEGIES:
+        proposal = strategy.propose(problem, plans, trials, seed)
+        if proposal not in plans:
+            plans.append(proposal)
+    return plans
 
 
 def _partition_of(graph: Graph, choices: Sequence[Choice]) -> Partition:
