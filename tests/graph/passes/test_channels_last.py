@@ -6,8 +6,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from graph_cases import assert_equivalent
 from hypothesis import given
-from test_passes import assert_equivalent
 
 from autotune.datasets.onnx_light import light_path
 from autotune.errors import ModelError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from graph_cases import kinds_after, normal
+from graph_text import becomes
 
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.op import OpKind as K
@@ -58,3 +59,23 @@ def test_large_weights_are_equal_only_if_they_are_the_same() -> None:
     one, other = b.constant(value), b.constant(value)
     graph = b.build([b.add(K.ADD, b.add(K.MATMUL, x, one), b.add(K.MATMUL, x, other))])
     assert len(kinds_after(CommonSubexpressions(), graph, 0)) == 3
+
+
+def test_text_of_two_equal_chains_has_one() -> None:
+    before = """
+        x: (2, 3)
+        two = 2.0
+        deux = 2.0
+        a = mul(x, two)
+        b = mul(x, deux)
+        c = exp(a)
+        d = exp(b)
+        y = add(c, d)
+        -> y
+    """
+    after = """
+        a = mul(x, two)
+        c = exp(a)
+        y = add(c, c)
+    """
+    becomes(CommonSubexpressions(), before, after)

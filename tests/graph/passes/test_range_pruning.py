@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from graph_cases import assert_equivalent, kinds_after, normal
+from graph_text import becomes
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -161,3 +162,19 @@ def test_drawn_chains_compute_the_same_within_their_range(
     after = RangePruning({"x": Interval(low, high)}).run(graph).graph
     x = np.random.default_rng(0).uniform(low, high, (2, 3)).astype(np.float32)
     assert_equivalent(graph, after, 1e-6, 1e-6, {"x": np.clip(x, low, high)})
+
+
+def test_text_of_a_clip_behind_a_sigmoid_loses_it() -> None:
+    before = """
+        x: (2, 3)
+        s = sigmoid(x)
+        c = clip(s) min=0.0 max=6.0
+        r = relu(c)
+        y = neg(r)
+        -> y
+    """
+    after = """
+        s = sigmoid(x)
+        y = neg(s)
+    """
+    becomes(RangePruning(), before, after)
