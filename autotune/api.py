@@ -16,9 +16,9 @@ from autotune.runtime.exploration import explored
 from autotune.runtime.opening import open_model, open_network
 from autotune.search.calibrate import CalibrationResult, default_budget
 from autotune.search.calibrate import calibrate as run_calibration
-from autotune.search.fusion import DEFAULT_MEASURE, DEFAULT_TRIALS
 from autotune.search.fusion import search as run_search
 from autotune.search.objective import Objective
+from autotune.search.options import DEFAULT_MEASURE, DEFAULT_TRIALS, SearchOptions
 from autotune.search.plan import NetworkFile
 from autotune.search.plan_tree import PlanTree
 from autotune.search.progress import Progress
@@ -137,7 +137,10 @@ def search(
     ``AutotuneError`` when the target was never calibrated or the network cannot be read. A network
     with control flow is searched by ``search_tree``.
     """
-    machine = as_target(target)
+    machine, options = (
+        as_target(target),
+        SearchOptions(trials, measure, Objective.parse(objective), seed),
+    )
     path = resolve_model(model)
     graph = load_network(path, dims, machine.spec.layout, accuracy, ranges)
     with opened(store) as records:
@@ -145,10 +148,7 @@ def search(
             graph,
             machine,
             open_model(records, machine),
-            trials=trials,
-            measure=measure,
-            objective=objective,
-            seed=seed,
+            options,
             progress=progress,
             store=records,
             network_file=NetworkFile.of(path),
@@ -178,7 +178,10 @@ def search_tree(
 
     Shapes that depend on values are those of seeded inputs; other shapes are planned when they run.
     """
-    machine = as_target(target)
+    machine, options = (
+        as_target(target),
+        SearchOptions(trials, measure, Objective.parse(objective), seed),
+    )
     path = resolve_model(model)
     found = explored(path, dims or {}, seed)
     layout = Layout(machine.spec.layout)
@@ -194,10 +197,7 @@ def search_tree(
                 graph,
                 machine,
                 open_model(records, machine),
-                trials=trials,
-                measure=measure,
-                objective=objective,
-                seed=seed,
+                options,
                 progress=progress,
                 store=records,
                 network_file=file,

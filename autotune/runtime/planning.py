@@ -25,6 +25,7 @@ from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
 from autotune.search.fusion import search
 from autotune.search.objective import Objective
+from autotune.search.options import SearchOptions
 from autotune.search.plan import Plan
 from autotune.store.records import Record
 from autotune.store.store import Store
@@ -45,10 +46,8 @@ def plan_network(
 ) -> Plan:
     """The best plan of a small search by the model and the measurements at hand, without
     measuring anything."""
-    return search(
-        graph, target, model,
-        trials=TRIALS, measure=0, objective=objective, seed=seed, store=store, workers=1,
-    ).plan  # fmt: skip
+    options = SearchOptions(TRIALS, 0, objective, seed, workers=1)
+    return search(graph, target, model, options, store=store).plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +110,14 @@ class ModelLearning:
         groups = [[op.name for op in step.group.ops] for step in current.steps]
         try:
             found = search(
-                self.graph, self.target, model,
-                trials=TRIALS, measure=MEASURE, objective=self.objective, seed=self.seed,
-                progress=heard, workers=1, start=[Partition.of(self.graph, groups)], known=fresh,
-            )  # fmt: skip
+                self.graph,
+                self.target,
+                model,
+                SearchOptions(TRIALS, MEASURE, self.objective, self.seed, workers=1),
+                progress=heard,
+                start=[Partition.of(self.graph, groups)],
+                known=fresh,
+            )
         except _Stopped:
             return None
         return Proposal(choices_of(found.plan, self.graph), found.records)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from autotune.cost_model.hpm import MIN_RECORDS, CostModel
 from autotune.cost_model.version import FEATURE_VERSION
-from autotune.errors import InputError, ScheduleError
+from autotune.errors import ScheduleError
 from autotune.fusion.candidates import greedy, unfused
 from autotune.fusion.partition import Partition
 from autotune.graph.accuracy import accuracy_of
@@ -17,6 +18,7 @@ from autotune.search.choice import Choice
 from autotune.search.laboratory import Laboratory
 from autotune.search.objective import Objective
 from autotune.search.observations import Observations
+from autotune.search.options import SearchOptions
 from autotune.search.plan import NetworkFile, Plan
 from autotune.search.problem import FusionProblem
 from autotune.search.progress import Progress, silent
@@ -28,81 +30,155 @@ from autotune.store.records import Record
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
 
-__all__ = ["DEFAULT_MEASURE", "DEFAULT_TRIALS", "SearchResult", "search"]
-
-DEFAULT_TRIALS = 200
-DEFAULT_MEASURE = 64
+__all__ = ["SearchResult", "search"]
 
 
 def search(
     graph: Graph,
     target: Target,
     model: CostModel,
+    options: SearchOptions | None = None,
     *,
-    trials: int = DEFAULT_TRIALS,
-    measure: int = DEFAULT_MEASURE,
-    objective: Objective | str = Objective.LATENCY,
-    seed: int = 0,
     progress: Progress | None = None,
     store: Store | None = None,
     network_file: NetworkFile | None = None,
-    workers: int | None = None,
     start: Sequence[Partition] = (),
     known: Sequence[Record] | None = None,
 ) -> SearchResult:
     """Fusion groups and schedules for ``graph`` on ``target``.
 
-    ``trials`` bounds the partitions that Optuna tries on the model. With ``measure`` 0 nothing
-    runs on the target; otherwise every group of the unfused, the greedy and the found plan is
-    measured, and ``measure`` bounds the measurements beyond those. The found plan is never dearer,
-    by the measurements of its groups, than the other two, nor on a machine that works in place
-    than the plan by rule that runs there without a search. With a ``store``, known measurements
-    override predictions, and what is measured goes there batch by batch (an interrupt loses
-    nothing), with the retrained model. ``start`` are partitions to begin from besides those of the strategies, ``known`` the
-    measurements that count instead of the store's (of a machine that has drifted, the fresh ones).
-    Raises ``ScheduleError`` when an operator has no legal schedule on the target, and
-    ``InputError`` for an unknown objective, or energy on a machine that does not tell it.
+    If ``options`` allow measuring, every group of the unfused, the greedy and the found plan is
+    measured: the found plan is never dearer, by the measurements of its groups, than the other two,
+    nor on a machine that works in place than the plan by rule that runs there without a search. With
+    a ``store``, known measurements override predictions, and what is measured goes there batch by
+    batch (an interrupt loses nothing), with the retrained model. ``start`` are partitions to begin
+    from besides those of the strategies, ``known`` the measurements that count instead of the
+    store's (of a machine that has drifted, the fresh ones). Raises ``ScheduleError`` when an
+    operator has no legal schedule on the target, and ``InputError`` for energy on a machine that
+    does not tell it.
     """
-    goal = Objective.parse(objective)
-    if goal is Objective.ENERGY and not target.spec.energy.known:
-        raise InputError(f"{target.name} does not measure energy; search for {Objective.LATENCY}")
+    wanted = options or SearchOptions()
+    wanted.check(target.spec)
     heard = silent if progress is None else progress
     if known is None:
         known = () if store is None else store.records(target.spec.profile_id)
-    costs = GroupCosts(model, target.spec, goal, seed, Observations(known), workers)
-    problem = FusionProblem(graph, costs, heard)
+    seen, workers = Observations(known), wanted.workers
+    costs = GroupCosts(model, target.spec, wanted.objective, wanted.seed, seen, workers)
     laboratory = Laboratory(target, costs, graph.name, store, heard, workers)
-    alone = unfused(graph)
-    problem.prepare(alone.groups)
-    _require_legal(problem, alone, target)
-    rule = greedy(graph, problem.fits)
-    choices = ruled_choices(graph, target.spec) if target.spec.in_place else ()
-    ruled = [_partition_of(graph, choices)] if choices else []
-    plans = _proposed(problem, alone, (*start, *ruled), trials, seed)
-    if measure > 0:
-        _measure_rule(costs, laboratory, choices)
-    best = min(plans, key=lambda plan: _known_cost(problem, plan))
-    if measure > 0:
-        best = _measured(
-            problem,
-            costs,
-            laboratory,
-            [alone, rule, *ruled, best],
-            measure,
-            _relearning(costs, target, store, seed),
+    problem = FusionProblem(graph, costs, heard)
+    return _Search(problem, laboratory, wanted).run(start, network_file)
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """One search: a network's fusion problem, where it measures, and what was asked for."""
+
+    problem: FusionProblem
+    laboratory: Laboratory
+    options: SearchOptions
+
+    @property
+    def costs(self) -> GroupCosts:
+        """Of groups, as far as they are known."""
+        return self.laboratory.costs
+
+    @property
+    def target(self) -> Target:
+        """The machine."""
+        return self.laboratory.target
+
+    def run(self, start: Sequence[Partition], network_file: NetworkFile | None) -> SearchResult:
+        """Proposes plans, measures the best of them, and compares."""
+        problem, graph, spec = self.problem, self.problem.graph, self.target.spec
+        alone = unfused(graph)
+        problem.prepare(alone.groups)
+        _require_legal(problem, alone, self.target)
+        rule = greedy(graph, problem.fits)
+        choices = ruled_choices(graph, spec) if spec.in_place else ()
+        ruled = [_partition_of(graph, choices)] if choices else []
+        plans = self._proposed(alone, (*start, *ruled))
+        if self.options.measure:
+            _measure_rule(self.laboratory, choices)
+        best = min(plans, key=problem.legal_cost)
+        if self.options.measure:
+            best = self._measured([alone, rule, *ruled, best])
+        found = self._result(best)
+        return SearchResult(
+            plan=self._plan(network_file, found),
+            unfused=self._result(alone),
+            greedy=self._result(rule),
+            found=found,
+            records=tuple(self.laboratory.records),
+            trials=tuple(problem.trials),
+            gap=self._gap(found, plans),
+            model=self.costs.model,
+            ruled=ruled_result(self.laboratory, ruled[0], choices)
+            if ruled and self.options.measure
+            else None,
         )
-    found = plan_result(problem, costs, laboratory, best)
-    return SearchResult(
-        plan=_plan(graph, target, goal, network_file, found),
-        unfused=plan_result(problem, costs, laboratory, alone),
-        greedy=plan_result(problem, costs, laboratory, rule),
-        found=found,
-        records=tuple(laboratory.records),
-        trials=tuple(problem.trials),
-        gap=_gap(problem, found, plans, goal),
-        model=costs.model,
-        ruled=ruled_result(laboratory, ruled[0], choices) if ruled and measure > 0 else None,
-    )
+
+    def _proposed(self, alone: Partition, others: Sequence[Partition]) -> list[Partition]:
+        """Every operator by itself, those of the ``others`` that are legal, and what each strategy
+        makes of the plans before it."""
+        problem, options = self.problem, self.options
+        legal = (p for p in dict.fromkeys(others) if p != alone and problem.cost(p) is not None)
+        plans = [alone, *legal]
+        for strategy in STRATEGIES:
+            proposal = strategy.propose(problem, plans, options.trials, options.seed)
+            if proposal not in plans:
+                plans.append(proposal)
+        return plans
+
+    def _measured(self, plans: Sequence[Partition]) -> Partition:
+        """The cheapest partition by measurements alone, after active measurement of ``plans``."""
+
+        def replan(pool: Sequence[Partition]) -> Partition:
+            return Climbing().propose(self.problem, pool, 0, 0)
+
+        active = ActiveMeasurement(self.problem, self.costs, self.laboratory, replan, self._relearn)
+        pool = active.run(plans, self.options.measure)
+        measured = FusionProblem(self.problem.graph, self.laboratory)
+        covered = [plan for plan in pool if measured.cost(plan) is not None]
+        if not covered:
+            failed = next(r for r in self.laboratory.records if r.outcome != "ok")
+            name = self.problem.graph.name
+            raise ScheduleError(f"{name}: no plan could be measured: {failed.reason}")
+        return Climbing().propose(measured, covered, 0, 0)
+
+    def _relearn(self) -> None:
+        """Retrains from all records of the machine; without a store the model stays as it is."""
+        store, spec, costs = self.laboratory.store, self.target.spec, self.costs
+        if store is None:
+            return
+        records = store.records(spec.profile_id)
+        if sum(record.outcome == "ok" for record in records) < MIN_RECORDS:
+            return
+        costs.retrained(CostModel.fit(records, spec, seed=self.options.seed))
+        model = costs.model
+        store.save_model(spec.profile_id, model.to_bytes(), model.metrics, FEATURE_VERSION)
+
+    def _result(self, partition: Partition) -> PlanResult:
+        return plan_result(self.problem, self.costs, self.laboratory, partition)
+
+    def _plan(self, network_file: NetworkFile | None, found: PlanResult) -> Plan:
+        graph = self.problem.graph
+        return Plan(
+            graph.name,
+            network_file,
+            graph.fingerprint,
+            self.target.name,
+            self.target.spec.profile_id,
+            self.options.objective,
+            tuple(group.planned() for group in found.groups),
+            accuracy_of(graph),
+        )
+
+    def _gap(self, found: PlanResult, plans: Sequence[Partition]) -> float:
+        """Cost of the found plan over the least that any plan is expected to cost, minus one."""
+        latency = self.options.objective is Objective.LATENCY
+        measured = found.measured_cycles if latency else found.energy_fj
+        least = min(self.problem.legal_cost(plan) for plan in (*plans, found.partition))
+        return 0.0 if measured is None else max(0.0, measured / least - 1.0)
 
 
 def _require_legal(problem: FusionProblem, alone: Partition, target: Target) -> None:
@@ -114,103 +190,12 @@ def _require_legal(problem: FusionProblem, alone: Partition, target: Target) -> 
             )
 
 
-def _proposed(
-    problem: FusionProblem,
-    alone: Partition,
-    others: Sequence[Partition],
-    trials: int,
-    seed: int,
-) -> list[Partition]:
-    """Every operator by itself, those of the ``others`` that are legal, and what each strategy makes of
-    the plans before it."""
-    legal = (p for p in dict.fromkeys(others) if p != alone and problem.cost(p) is not None)
-    plans = [alone, *legal]
-    for strategy in STRATEGIES:
-        proposal = strategy.propose(problem, plans, trials, seed)
-        if proposal not in plans:
-            plans.append(proposal)
-    return plans
-
-
 def _partition_of(graph: Graph, choices: Sequence[Choice]) -> Partition:
     return Partition.of(graph, [[op.name for op in choice.group.ops] for choice in choices])
 
 
-def _measure_rule(costs: GroupCosts, laboratory: Laboratory, choices: Sequence[Choice]) -> None:
+def _measure_rule(laboratory: Laboratory, choices: Sequence[Choice]) -> None:
     """What runs without a search takes part in it: the found plan is then never slower."""
     ruled = [(choice.group, choice.schedule) for choice in choices]
-    laboratory.take([(group, costs.scored(group, s)) for group, s in ruled if s is not None])
-
-
-def _known_cost(problem: FusionProblem, plan: Partition) -> float:
-    cost = problem.cost(plan)
-    assert cost is not None, "strategies propose partitions that have a cost"
-    return cost
-
-
-def _measured(
-    problem: FusionProblem,
-    costs: GroupCosts,
-    laboratory: Laboratory,
-    plans: Sequence[Partition],
-    budget: int,
-    relearn: Callable[[], None],
-) -> Partition:
-    """The cheapest partition by measurements alone, after active measurement of ``plans``."""
-
-    def replan(pool: Sequence[Partition]) -> Partition:
-        return Climbing().propose(problem, pool, 0, 0)
-
-    pool = ActiveMeasurement(problem, costs, laboratory, replan, relearn).run(plans, budget)
-    measured = FusionProblem(problem.graph, laboratory)
-    covered = [plan for plan in pool if measured.cost(plan) is not None]
-    if not covered:
-        failed = next(r for r in laboratory.records if r.outcome != "ok")
-        raise ScheduleError(f"{problem.graph.name}: no plan could be measured: {failed.reason}")
-    return Climbing().propose(measured, covered, 0, 0)
-
-
-def _relearning(
-    costs: GroupCosts, target: Target, store: Store | None, seed: int
-) -> Callable[[], None]:
-    """Retrains from all records of the machine; without a store the model stays as it is."""
-
-    def relearn() -> None:
-        if store is None:
-            return
-        profile = target.spec.profile_id
-        records = store.records(profile)
-        if sum(record.outcome == "ok" for record in records) < MIN_RECORDS:
-            return
-        costs.retrained(CostModel.fit(records, target.spec, seed=seed))
-        store.save_model(profile, costs.model.to_bytes(), costs.model.metrics, FEATURE_VERSION)
-
-    return relearn
-
-
-def _plan(
-    graph: Graph,
-    target: Target,
-    objective: Objective,
-    network_file: NetworkFile | None,
-    found: PlanResult,
-) -> Plan:
-    return Plan(
-        graph.name,
-        network_file,
-        graph.fingerprint,
-        target.name,
-        target.spec.profile_id,
-        objective,
-        tuple(group.planned() for group in found.groups),
-        accuracy_of(graph),
-    )
-
-
-def _gap(
-    problem: FusionProblem, found: PlanResult, plans: Sequence[Partition], objective: Objective
-) -> float:
-    """Cost of the found plan over the least that any plan is expected to cost, minus one."""
-    measured = found.measured_cycles if objective is Objective.LATENCY else found.energy_fj
-    least = min(_known_cost(problem, plan) for plan in (*plans, found.partition))
-    return 0.0 if measured is None else max(0.0, measured / least - 1.0)
+    scored = laboratory.costs.scored
+    laboratory.take([(group, scored(group, s)) for group, s in ruled if s is not None])

@@ -74,6 +74,12 @@ class FusionProblem:
         """Expected cost of one run: groups run one after the other. None: a group is not legal."""
         return self.total(partition.groups)
 
+    def legal_cost(self, partition: Partition) -> float:
+        """As ``cost``, of a partition that has one, as all have that strategies propose."""
+        cost = self.cost(partition)
+        assert cost is not None, f"a group of {partition.groups} is not legal"
+        return cost
+
     def total(self, groups: Sequence[Names]) -> float | None:
         """Expected cost of the given groups together; None when one is not legal."""
         total = 0.0

@@ -16,6 +16,7 @@ from autotune.schedule.candidate import Candidate
 from autotune.search.by_rule import rule_schedule, ruled_choices
 from autotune.search.fusion import search
 from autotune.search.objective import Objective
+from autotune.search.options import SearchOptions
 from autotune.search.plan import Plan
 from autotune.search.result import PlanResult, SearchResult
 from autotune.store.store import Store
@@ -25,11 +26,11 @@ from autotune.targets.spec import EnergySpec
 pytestmark = pytest.mark.slow  # trains models
 
 GRAPH = residual(1)
+SMALL = SearchOptions(trials=6, measure=8, workers=1)
 
 
-def found(**options: object) -> SearchResult:
-    settings = {"trials": 6, "measure": 8, "workers": 1, **options}
-    return search(GRAPH, EDGE, calibrated()[0], **settings)  # type: ignore[arg-type]
+def found(options: SearchOptions = SMALL, **others: object) -> SearchResult:
+    return search(GRAPH, EDGE, calibrated()[0], options, **others)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +86,7 @@ def test_equal_seeds_find_equal_plans(result: SearchResult) -> None:
 
 
 def test_energy_can_be_the_objective() -> None:
-    energy = found(objective="energy")
+    energy = found(replace(SMALL, objective=Objective.ENERGY))
     for baseline in (energy.unfused, energy.greedy):
         assert cost(energy.found, Objective.ENERGY) <= cost(baseline, Objective.ENERGY)
     assert energy.plan.objective is Objective.ENERGY
@@ -96,7 +97,7 @@ def test_without_measurements_nothing_runs() -> None:
         def time(self, program):  # type: ignore[no-untyped-def]
             raise AssertionError("the target was used")
 
-    plan = search(GRAPH, Idle(EDGE.spec), calibrated()[0], trials=5, measure=0, workers=1)
+    plan = search(GRAPH, Idle(EDGE.spec), calibrated()[0], replace(SMALL, measure=0))
     assert plan.measurements == 0 and plan.found.measured_cycles is None
     assert plan.found.predicted_cycles <= plan.greedy.predicted_cycles
 
@@ -112,7 +113,7 @@ def test_measurements_and_a_retrained_model_go_into_the_store() -> None:
 def test_known_measurements_are_used(result: SearchResult) -> None:
     with Store.memory() as store:
         store.add(result.records)
-        again = found(store=store, measure=1)
+        again = found(replace(SMALL, measure=1), store=store)
         assert cost(again.found, Objective.LATENCY) <= cost(result.found, Objective.LATENCY)
 
 
@@ -137,18 +138,23 @@ def test_progress_never_goes_beyond_its_total() -> None:
 def test_energy_is_refused_where_it_is_not_known() -> None:
     silent = replace(EDGE.spec, energy=EnergySpec(*(0,) * 11))
     with pytest.raises(InputError, match="edge does not measure energy; search for latency"):
-        search(GRAPH, EmulatorTarget(silent), calibrated()[0], objective="energy")
+        search(
+            GRAPH,
+            EmulatorTarget(silent),
+            calibrated()[0],
+            replace(SMALL, objective=Objective.ENERGY),
+        )
 
 
 def test_an_unknown_objective_is_refused() -> None:
     with pytest.raises(InputError, match="latency, energy"):
-        found(objective="speed")
+        Objective.parse("speed")
 
 
 def test_a_machine_without_room_is_refused() -> None:
     spec = replace(EDGE.spec, scratchpad=replace(EDGE.spec.scratchpad, size_bytes=1024))
     with pytest.raises(ScheduleError, match="no legal schedule"):
-        search(residual(1, 40), EmulatorTarget(spec), calibrated()[0], workers=1)
+        search(residual(1, 40), EmulatorTarget(spec), calibrated()[0], SMALL)
 
 
 def test_where_operands_are_in_place_the_plan_of_a_session_by_rule_takes_part() -> None:
@@ -158,7 +164,7 @@ def test_where_operands_are_in_place_the_plan_of_a_session_by_rule_takes_part() 
     scores = b.add(OpKind.MATMUL, b.input("q", (2, 24, 8)), b.input("k", (2, 8, 24)))
     weights = b.add(OpKind.SOFTMAX, scores, axis=-1)
     graph = b.build([b.add(OpKind.MATMUL, weights, b.input("v", (2, 24, 8)))])
-    result = search(graph, machine, model, trials=6, measure=8, workers=1)
+    result = search(graph, machine, model, SMALL)
     assert result.ruled is not None
     ruled = ruled_choices(graph, machine.spec)
     assert [(g.group, g.schedule) for g in result.ruled.groups] == [
@@ -173,7 +179,7 @@ def test_where_operands_are_in_place_the_plan_of_a_session_by_rule_takes_part() 
 def test_elsewhere_no_plan_is_by_rule_even_if_its_schedules_were_measured() -> None:
     b = GraphBuilder("one")
     graph = b.build([b.add(OpKind.RELU, b.input("x", (4, 4)))])
-    result = search(graph, EDGE, calibrated()[0], trials=1, measure=64, workers=1)
+    result = search(graph, EDGE, calibrated()[0], replace(SMALL, trials=1, measure=64))
     schedule = rule_schedule(Group.from_graph(graph, [graph.ops[0].name]), EDGE.spec)
     assert schedule is not None
     assert schedule.to_json() in {record.schedule_json for record in result.records}
