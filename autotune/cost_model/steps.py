@@ -11,7 +11,7 @@ from autotune.cost_model.tiling import Floats, Tiles, Tiling
 from autotune.cost_model.traffic import rectangle_of, transfer
 from autotune.cost_model.winograd import back_cost, products_cost, there_cost
 from autotune.cost_model.work import Cost, mask_cost, stage_cost
-from autotune.fusion.footprint import Footprint
+from autotune.fusion.axis_map import Footprint
 from autotune.fusion.nest import Stage
 from autotune.graph.op import Family
 from autotune.isa.table import Unit

@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from autotune.fusion.footprint import AxisMap
+from autotune.fusion.axis_map import AxisMap
 from autotune.fusion.nest import Buffer, Nest
 from autotune.schedule.table import Ints, ScheduleTable
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.tiling import Floats, Tiles, Tiling
-from autotune.fusion.footprint import AxisMap, Footprint
+from autotune.fusion.axis_map import AxisMap, Footprint
 from autotune.isa.table import ELEMENT_BYTES
 from autotune.schedule.table import Ints
 from autotune.targets.spec import HardwareSpec

@@ -20,12 +20,8 @@ from autotune.cost_model.operand_strides import (
     turned_conflict,
 )
 from autotune.cost_model.tiling import Floats, Tiles, Tiling
-from autotune.fusion.footprint import (
-    Footprint,
-    channels_per_group,
-    input_footprint,
-    is_depthwise,
-)
+from autotune.fusion.axis_map import Footprint
+from autotune.fusion.footprint import channels_per_group, input_footprint, is_depthwise
 from autotune.fusion.nest import Stage
 from autotune.graph.op import Family, OpKind
 from autotune.schedule.table import Ints

@@ -3,10 +3,9 @@ from the inputs forwards."""
 
 from __future__ import annotations
 
+from autotune.fusion.axis_map import Footprint, full
 from autotune.fusion.buffers import Buffers
 from autotune.fusion.footprint import (
-    Footprint,
-    full,
     input_footprint,
     is_depthwise,
     padded_footprint,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autotune.fusion.footprint import Footprint
+from autotune.fusion.axis_map import Footprint
 from autotune.fusion.nest import Buffer, BufferRole
 
 

@@ -1,97 +1,23 @@
 """Region rules: which part of each input an operator needs for a part of its output.
 
-A *footprint* gives, for every dimension of a tensor, the interval that one tile of the nest's root
-needs of it, as an affine map of the tile's position. Halos, strides and broadcasts fall out of
-composing these maps from the root backwards; nothing here depends on tile sizes.
+Halos, strides and broadcasts fall out of composing the maps of a footprint (axis_map.py) from a
+nest's root backwards; nothing here depends on tile sizes.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, assert_never, overload
+from dataclasses import replace
+from typing import assert_never
 
+from autotune.fusion.axis_map import AxisMap, Footprint, full
 from autotune.graph.op import Family, Op
 from autotune.graph.tensor import TensorType
 from autotune.graph.winograd import KERNEL, TILE
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    Ints = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class AxisMap:
-    """The interval of one tensor dimension that a root tile ``[s, s + t)`` along root dimension
-    ``dim`` needs: it starts at ``scale·s / per + offset`` and has ``(scale·(t − 1) + window) / per``
-    elements. With ``dim`` None it is fixed: starts at ``offset``, ``window`` elements. ``per`` is 1
-    but for groups of channels, whose tiles divide evenly, and scratch buffers, where sizes round up.
-    """
-
-    dim: int | None
-    scale: int
-    offset: int
-    window: int
-    per: int = 1
-
-    @overload
-    def extent(self, size: int) -> int: ...
-
-    @overload
-    def extent(self, size: Ints) -> Ints: ...
-
-    def extent(self, size: int | Ints) -> int | Ints:
-        """Elements for tiles of ``size`` along ``dim``, whatever that is where the map is fixed."""
-        return -(-(self.scale * (size - 1) + self.window) // self.per)
-
-    def size(self, tile: tuple[int, ...]) -> int:
-        """Elements for a root tile of the given sizes."""
-        return self.window if self.dim is None else self.extent(tile[self.dim])
-
-    def windowed(self, stride: int, pad: int, reach: int) -> AxisMap:
-        """What a sliding window of ``reach`` elements needs below this map."""
-        return AxisMap(
-            self.dim,
-            self.scale * stride,
-            self.offset * stride - pad,
-            self.window * stride + self.per * (reach - stride),
-            self.per,
-        )
-
-    @overload
-    def start(self, first: int) -> int: ...
-
-    @overload
-    def start(self, first: Ints) -> Ints: ...
-
-    def start(self, first: int | Ints) -> int | Ints:
-        """Where the interval of a root tile that begins at ``first`` begins, the offset left out."""
-        return self.scale * first // self.per
-
-    def is_identity(self) -> bool:
-        """Whether tiles of it partition the dimension exactly as tiles of the root do."""
-        found = self.scale, self.offset, self.window, self.per
-        return self.dim is not None and found == (1, 0, 1, 1)
-
-
-Footprint = tuple[AxisMap, ...]
 POINT = 3
 """Axis of the points in the scratch buffers of Winograd's convolution (``tile_footprints``)."""
-
-
-def full(extent: int) -> AxisMap:
-    """The whole dimension, whatever the tile."""
-    return AxisMap(None, 0, 0, extent)
-
-
-def root_footprint(shape: tuple[int, ...], forced: frozenset[int]) -> Footprint:
-    """Footprint of the root itself: identity, or full where the dimension cannot be tiled."""
-    return tuple(
-        full(n) if d in forced or n == 1 else AxisMap(d, 1, 0, 1) for d, n in enumerate(shape)
-    )
 
 
 def forced_dims(op: Op, types: Mapping[str, TensorType]) -> frozenset[int]:
@@ -324,30 +250,3 @@ def _sampled(op: Op, d: int, axis: AxisMap, extent: int) -> AxisMap:
     """What a slice reads along dimension ``d``; backwards, tiles begin where they end: all of it."""
     step = op.ints("steps")[d]
     return full(extent) if step < 0 else axis.windowed(step, -op.ints("starts")[d], 1)
-
-
-def hull(a: Footprint, b: Footprint, root_shape: tuple[int, ...]) -> Footprint:
-    """Smallest footprint that holds both."""
-    return tuple(_hull_axis(x, y, root_shape) for x, y in zip(a, b, strict=True))
-
-
-def _hull_axis(a: AxisMap, b: AxisMap, root_shape: tuple[int, ...]) -> AxisMap:
-    if (a.dim, a.scale, a.per) == (b.dim, b.scale, b.per):
-        low = min(a.offset, b.offset)
-        reach = max(a.per * a.offset + a.window, b.per * b.offset + b.window)
-        return AxisMap(a.dim, a.scale, low, reach - a.per * low, a.per)
-    (low_a, high_a), (low_b, high_b) = axis_range(a, root_shape), axis_range(b, root_shape)
-    low = min(low_a, low_b)
-    return AxisMap(None, 0, low, max(high_a, high_b) - low)
-
-
-def axis_range(axis: AxisMap, root_shape: tuple[int, ...]) -> tuple[int, int]:
-    """First and one-past-last coordinate over all tiles of the root."""
-    if axis.dim is None:
-        return axis.offset, axis.offset + axis.window
-    return axis.offset, axis.offset + axis.size(root_shape)
-
-
-def elements(footprint: Footprint, tile: tuple[int, ...]) -> int:
-    """Elements of a footprint for one root tile."""
-    return math.prod(axis.size(tile) for axis in footprint)

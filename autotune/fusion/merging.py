@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from autotune.fusion.axis_map import Footprint
 from autotune.fusion.buffers import Buffers
-from autotune.fusion.footprint import Footprint, ragged
+from autotune.fusion.footprint import ragged
 from autotune.fusion.nest import EPILOGUE_FNS, MAX_SIDES, MAX_STAGES, Epilogue, Link, Side
 from autotune.fusion.spread import Spread
 from autotune.graph.op import Family, Op, OpKind

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
-from autotune.fusion.footprint import Footprint, channels_per_group
+from autotune.fusion.axis_map import Footprint
+from autotune.fusion.footprint import channels_per_group
 from autotune.graph.op import Family, Op, OpKind
 from autotune.graph.tensor import TensorType
 from autotune.graph.winograd import TILE

@@ -7,16 +7,8 @@ import math
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
-from autotune.fusion.footprint import (
-    Footprint,
-    axis_range,
-    channels_per_group,
-    forced_dims,
-    full,
-    hull,
-    input_footprint,
-    root_footprint,
-)
+from autotune.fusion.axis_map import Footprint, axis_range, full, hull, root_footprint
+from autotune.fusion.footprint import channels_per_group, forced_dims, input_footprint
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.graph.op import Family, Op, OpKind

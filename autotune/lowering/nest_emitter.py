@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from autotune.fusion.footprint import Footprint
+from autotune.fusion.axis_map import Footprint
 from autotune.fusion.nest import Nest, Stage
 from autotune.graph.op import Family
 from autotune.graph.tensor import TensorType

@@ -6,7 +6,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from autotune.fusion.footprint import Footprint, input_footprint
+from autotune.fusion.axis_map import Footprint
+from autotune.fusion.footprint import input_footprint
 from autotune.fusion.nest import Buffer, Nest, Side, Stage
 from autotune.graph.tensor import TensorType
 from autotune.isa.tile import TileWriter, View

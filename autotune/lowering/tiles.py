@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from autotune.fusion.footprint import AxisMap, Footprint
+from autotune.fusion.axis_map import AxisMap, Footprint
 from autotune.fusion.nest import Nest, buffer_sizes
 from autotune.isa.table import NO_LEVEL
 from autotune.isa.tile import Storage, Terms, View, add_terms, row_major

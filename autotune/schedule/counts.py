@@ -8,7 +8,7 @@ from collections.abc import Set
 import numpy as np
 import numpy.typing as npt
 
-from autotune.fusion.footprint import Footprint
+from autotune.fusion.axis_map import Footprint
 from autotune.fusion.nest import Buffer, Nest, Stage
 from autotune.schedule.table import Ints, ScheduleTable
 

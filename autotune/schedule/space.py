@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autotune.fusion.footprint import AxisMap
+from autotune.fusion.axis_map import AxisMap
 from autotune.fusion.nest import Nest
 from autotune.schedule.extents import extents, grained, thin_product
 from autotune.schedule.orders import distinct_orders

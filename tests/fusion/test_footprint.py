@@ -7,7 +7,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from autotune.fusion.analysis import analyse
-from autotune.fusion.footprint import AxisMap, Footprint, full, hull, reshape_pairs
+from autotune.fusion.axis_map import AxisMap, Footprint, full, hull
+from autotune.fusion.footprint import reshape_pairs
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Buffer, BufferRole, Nest, Rejection
 from autotune.graph.graph import Graph
