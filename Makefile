@@ -27,7 +27,7 @@ TARGET ?= edge
 BUDGET ?=
 DEMO := demo
 
-.PHONY: help env demo test check bench bench-systolic bench-cpu bench-roofline bench-compile bench-tuning operators fuzz fuzz-import lint format types layers tests fast-tests wheel-test clean
+.PHONY: help env demo test check bench bench-systolic bench-cpu bench-roofline bench-compile bench-tuning operators fuzz fuzz-import fuzz-networks lint format types layers tests fast-tests wheel-test clean
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -104,6 +104,10 @@ fuzz: $(BUILT) ## try CASES=1000000 of SEED=0 on sanitized kernels (the nightly 
 fuzz-import: $(BUILT) ## try CASES=50000 changed ONNX files of SEED=0 on the importer; FIRST=n goes on from a case
 	$(call say,"fuzzing the importer")
 	@PYTHONPATH=tests $(PY) -m fuzz.models --cases $(or $(CASES),50000) --seed $(or $(SEED),0) --first $(or $(FIRST),0)
+
+fuzz-networks: $(BUILT) ## try CASES=1000 drawn networks of SEED=0 by drawn plans on every kind of machine
+	$(call say,"trying drawn networks by drawn plans")
+	@PYTHONPATH=tests $(PY) -m fuzz.networks --cases $(or $(CASES),1000) --seed $(or $(SEED),0)
 
 fast-tests: $(BUILT)
 	$(call say,"running the fast tests")

@@ -1,0 +1,123 @@
+"""Drawn models by drawn plans on a machine: any partition that fits, any schedule that is legal, compared
+with ONNX's reference evaluator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from growing_models import DrawnModel
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from autotune.errors import ScheduleError
+from autotune.fusion.group import Group
+from autotune.fusion.nest import Nest
+from autotune.fusion.partition import Partition
+from autotune.graph.axes import Layout
+from autotune.graph.graph import Graph
+from autotune.graph.onnx_import import translate
+from autotune.graph.passes import simplify
+from autotune.runtime.execution import execute
+from autotune.runtime.native_table import prepared
+from autotune.runtime.program_cache import ProgramCache
+from autotune.runtime.program_table import ProgramTable, compile_table
+from autotune.schedule.schedule import NestSchedule, Schedule, check
+from autotune.schedule.space import enumerate_nest
+from autotune.search.by_rule import rule_schedule
+from autotune.search.choice import Choice
+from autotune.search.legality import legal_nests
+from autotune.targets.protocol import Target
+from autotune.targets.spec import HardwareSpec
+
+LIMITS = ("depends on", "semaphores")
+"""What programs cannot express of some schedules that fit: lowering says so."""
+
+
+def imported(drawn: DrawnModel, spec: HardwareSpec) -> Graph:
+    """The simplified graph of a drawn model, laid out for a machine."""
+    graph = translate(drawn.model, "drawn", {})
+    return simplify(graph, Layout(spec.layout)).graph
+
+
+def drawn_table(graph: Graph, spec: HardwareSpec, draw: st.DrawFn) -> ProgramTable:
+    """A table of any partition, whose groups have a schedule that fits, by any legal schedules."""
+    known: dict[str, Schedule | None] = {}
+
+    def fits(names: tuple[str, ...]) -> bool:
+        group = Group.from_graph(graph, names)
+        if group.key not in known:
+            known[group.key] = rule_schedule(group, spec)
+        return group.is_view or known[group.key] is not None
+
+    assume(all(fits((op.name,)) for op in graph.ops))
+    edges = list(graph.digraph.edges)
+    cut = draw(st.sets(st.sampled_from(edges), max_size=len(edges) // 2)) if edges else set()
+    partition = Partition.from_edges(graph, set(edges) - cut, fits)
+    choices = [_choice(partition.group(i), spec, draw) for i in range(len(partition.groups))]
+    try:
+        return compile_table(graph, choices, spec, ProgramCache())
+    except ScheduleError as error:
+        assume(not any(limit in str(error) for limit in LIMITS))
+        raise
+
+
+def _choice(group: Group, spec: HardwareSpec, draw: st.DrawFn) -> Choice:
+    if group.is_view:
+        return Choice(group, None)
+    nests = legal_nests(group, spec)
+    assert nests is not None
+    return Choice(group, Schedule(tuple(_drawn_nest(nest, spec, draw) for nest in nests)))
+
+
+def _drawn_nest(nest: Nest, spec: HardwareSpec, draw: st.DrawFn) -> NestSchedule:
+    """Any schedule that fits: of tiles of any extents, or where those do not fit, of the space."""
+    any_tiles = _any_tiles(nest, spec, draw)
+    if check((nest,), Schedule((any_tiles,)), spec.tile_elements, spec.cores) is None:
+        return any_tiles
+    table = enumerate_nest(
+        nest,
+        spec.tile_elements,
+        spec.cores,
+        4096,
+        np.random.default_rng(0),
+        spec.grain,
+        spec.buffers,
+    )
+    return table.row(draw(st.integers(0, len(table) - 1)))
+
+
+def _any_tiles(nest: Nest, spec: HardwareSpec, draw: st.DrawFn) -> NestSchedule:
+    tile = tuple(
+        n if d in nest.forced else draw(_extents(n, nest.granule(d)))
+        for d, n in enumerate(nest.root_shape)
+    )
+    k_tile = tuple(
+        draw(st.integers(1, c.k_extent)) if c.chunkable else c.k_extent for c in nest.contractions
+    )
+    order = tuple(draw(st.permutations(range(len(tile)))))
+    outer = [d for d in order if tile[d] < nest.root_shape[d]][:1]
+    cores = draw(st.integers(1, spec.cores)) if nest.shareable.issuperset(outer) else 1
+    return NestSchedule(tile, order, k_tile, draw(st.integers(1, spec.buffers)), cores)
+
+
+def _extents(extent: int, granule: int) -> st.SearchStrategy[int]:
+    """Any part of a dimension that is a multiple of ``granule``, or all of it."""
+    return st.integers(1, -(-extent // granule)).map(lambda n: min(n * granule, extent))
+
+
+def run(
+    table: ProgramTable, target: Target, feeds: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Outputs of a table on a machine, as its sessions run it."""
+    ready = prepared(table, target)
+    fed = {x: np.ascontiguousarray(feeds[x], np.float32) for x in table.graph.inputs}
+    return dict(execute(ready, target, fed)[0])
+
+
+def assert_close(got: Mapping[str, np.ndarray], wanted: Mapping[str, np.ndarray]) -> None:
+    """Equal up to float32's rounding of sums in another order."""
+    for name, value in wanted.items():
+        assert got[name].shape == value.shape
+        scale = float(np.abs(value).max()) + 1e-3
+        np.testing.assert_allclose(got[name], value, rtol=1e-3, atol=1e-4 * scale)

@@ -1,0 +1,79 @@
+"""``python -m fuzz.networks``: tries drawn networks by drawn plans on every kind of machine.
+
+A case is an ONNX model of up to twelve operators, a partition and schedules, as in
+``tests/runtime/test_drawn_models.py``, of which this runs more than a test has time for. A failure is
+shrunk and printed with the model's text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+from collections import Counter
+
+import conftest  # noqa: F401 - puts the case modules on the path
+from drawn_machines import MACHINES
+from drawn_models import models
+from drawn_plans import assert_close, drawn_table, imported, run
+from growing_models import DrawnModel
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+BATCH = 250
+"""Cases of one run of Hypothesis, which goes over the same ground more often the longer it runs."""
+
+
+def fuzz(machine: str, cases: int, number: int) -> tuple[Counter[str], bool]:
+    """Try cases of a seed on a machine: how many operators and groups they had, and whether all held."""
+    counts: Counter[str] = Counter()
+
+    @seed(number)
+    @settings(
+        max_examples=cases,
+        derandomize=False,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(drawn=models(), data=st.data())
+    def attempt(drawn: DrawnModel, data: st.DataObject) -> None:
+        target = MACHINES[machine]()
+        table = drawn_table(imported(drawn, target.spec), target.spec, data.draw)
+        counts["cases"] += 1
+        counts["operators"] += len(table.graph.ops)
+        counts["groups"] += len(table.group_steps)
+        assert_close(run(table, target, drawn.feeds), drawn.wanted)
+
+    try:
+        attempt()
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is what we look for
+        traceback.print_exception(error, limit=-6)
+        print(f"# {machine}: seed {number}", flush=True)
+        return counts, False
+    return counts, True
+
+
+def main() -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser("fuzz.networks", description=__doc__)
+    parser.add_argument("--cases", type=int, default=1000, help="of each machine")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--machine", choices=tuple(MACHINES), action="append")
+    given_ = parser.parse_args()
+    failed = 0
+    for machine in given_.machine or MACHINES:
+        begin, total = time.process_time(), Counter[str]()
+        for batch in range(-(-given_.cases // BATCH)):
+            counts, held = fuzz(machine, min(BATCH, given_.cases), 1000 * given_.seed + batch)
+            total += counts
+            failed += not held
+        spent = time.process_time() - begin
+        print(f"{machine}: {dict(total)} in {spent:.0f} s of CPU time", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
