@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from autotune.cost_model.host_parts import PRICES, priced
-from autotune.cost_model.host_work import host_work, moved_bytes
+from autotune.cost_model.host_tensors import moved_bytes
+from autotune.cost_model.host_work import host_work
 from autotune.cost_model.pipeline import Flow, flow
 from autotune.cost_model.step import Step
 from autotune.cost_model.steps import steps_of

@@ -11,7 +11,7 @@ import numpy as np
 
 from autotune.cost_model.host_parts import Floats, Quantity
 from autotune.cost_model.tiling import Tiles, Tiling
-from autotune.cost_model.work import PASSES, Extent, Pass
+from autotune.cost_model.vector_work import PASSES, Extent, Pass
 from autotune.fusion.footprint import input_footprint
 from autotune.fusion.nest import Stage
 from autotune.graph.op import Family, OpKind

@@ -19,12 +19,13 @@ from autotune.cost_model.host_parts import (
     Tally,
     beyond,
 )
+from autotune.cost_model.host_tensors import Views, held_bytes, packed_ahead
 from autotune.cost_model.host_vectors import vector_parts
 from autotune.cost_model.product_cycles import product_cycles
 from autotune.cost_model.step import Step
 from autotune.cost_model.tiling import Tiles, Tiling
-from autotune.cost_model.work import Extent
-from autotune.fusion.nest import Buffer, Nest, Stage
+from autotune.cost_model.vector_work import Extent
+from autotune.fusion.nest import Buffer, Stage
 from autotune.graph.op import Family
 from autotune.isa.table import ELEMENT_BYTES, Unit
 from autotune.schedule.table import Ints
@@ -41,30 +42,6 @@ def host_work(tiling: Tiling, steps: list[Step], spec: HardwareSpec) -> Floats:
     return _Work(tiling, steps, spec).counted()
 
 
-def moved_bytes(nest: Nest) -> float:
-    """Of all tensors that a nest loads and stores, each once, and of the rows that it looks up."""
-    rows = sum(math.prod(nest.types[stage.output].shape) for stage in _look_ups(nest))
-    return _bytes_of(nest, _transferred(nest)) + float(ELEMENT_BYTES * rows)
-
-
-def held_bytes(nest: Nest) -> float:
-    """Of all tensors that a nest uses, each once: what caches would have to hold. Of a table it may
-    want any row."""
-    return _bytes_of(nest, _transferred(nest) | {s.op.inputs[0] for s in _look_ups(nest)})
-
-
-def _transferred(nest: Nest) -> set[str]:
-    return {nest.buffers[i].tensor for i in nest.loads} | set(nest.stores)
-
-
-def _look_ups(nest: Nest) -> list[Stage]:
-    return [stage for stage in nest.stages if stage.op.family is Family.GATHER]
-
-
-def _bytes_of(nest: Nest, names: set[str]) -> float:
-    return float(ELEMENT_BYTES * sum(math.prod(nest.types[x].shape) for x in names))
-
-
 class _Work:
     """The walk over the steps of a nest."""
 
@@ -72,10 +49,7 @@ class _Work:
         self._tiling, self._steps, self._spec = tiling, steps, spec
         self._nest = tiling.nest
         self._tally = Tally(tiling.n)
-        self._made = {stage.output: stage for stage in self._nest.stages}
-        self._turned = _turned(self._nest)
-        stored = (self._made[x] for x in self._nest.stores if x in self._turned)
-        self._stored_turned = {self._source(stage).output for stage in stored}
+        self._views = Views(self._nest)
 
     def counted(self) -> Floats:
         tiling = self._tiling
@@ -147,28 +121,13 @@ class _Work:
             outside |= (np.asarray(first) < 0) | (np.asarray(end) > extent)
         return _part(tiles.count, outside), _part(elements, outside)
 
-    def _source(self, stage: Stage) -> Stage:
-        """What made the elements that a view shows; the last view itself where they are loaded."""
-        while stage.view and stage.op.inputs[0] in self._made:
-            stage = self._made[stage.op.inputs[0]]
-        return stage
-
-    def _reshaped(self, stage: Stage) -> bool:
-        while stage.view:
-            if stage.op.family is Family.RESHAPE:
-                return True
-            if stage.op.inputs[0] not in self._made:
-                return False
-            stage = self._made[stage.op.inputs[0]]
-        return False
-
     def _store(self, step: Step) -> None:
         stage, share = step.stage, self._share(step)
-        turned = stage.output in self._turned
-        if stage.view and self._source(stage).view and turned:
+        turned = stage.output in self._views.turned
+        if stage.view and self._views.source(stage).view and turned:
             self._turn(step, stage)
         elif stage.op.family is Family.CONCAT or (
-            stage.view and (self._source(stage).view or self._reshaped(stage))
+            stage.view and (self._views.source(stage).view or self._views.reshaped(stage))
         ):
             self._tally.add(share, copies=step.instructions, copied=step.touched)
         elif turned:
@@ -212,12 +171,12 @@ class _Work:
         self._tally.add(
             runs,
             product=cycles,
-            product_turned=cycles * (stage.output in self._stored_turned),
+            product_turned=cycles * (stage.output in self._views.stored_turned),
             product_calls=1.0,
             panels_l2=factor_bytes * beyond(near, factor_bytes),
             panels_l3=factor_bytes * beyond(middle, factor_bytes),
             panels_far=factor_bytes * beyond(middle, factor_bytes) * crowded,
-            packed=vector * depth * (not _packed_ahead(self._nest, stage)),
+            packed=vector * depth * (not packed_ahead(self._nest, stage)),
             sums=vector * rows * (1.0 - 1.0 / tiling.parts[k]),
         )
 
@@ -233,7 +192,7 @@ class _Work:
             self._turn(step, stage)
             return
         tiles = tiling.tiles(_dims(stage))
-        turned = any(x in self._turned for x in stage.inputs)
+        turned = any(x in self._views.turned for x in stage.inputs)
         lanes = self._spec.vector.lanes
         self._tally.add(
             self._runs(step, tiles), **vector_parts(tiling, stage, tiles, lanes, turned)
@@ -266,34 +225,6 @@ def _part(weight: Quantity, chosen: npt.NDArray[np.bool_]) -> Floats:
     """What the chosen kinds of tiles [c, n] are of the whole weight [c, n]; shares [n]."""
     part: Floats = np.sum(weight * chosen, axis=0) / np.sum(weight * np.ones_like(chosen), axis=0)
     return part
-
-
-def _last(shape: tuple[int, ...]) -> int:
-    """The dimension of unit stride."""
-    return max((d for d, n in enumerate(shape) if n > 1), default=0)
-
-
-def _turned(nest: Nest) -> set[str]:
-    """Views that do not have unit stride along their last dimension."""
-    found: set[str] = set()
-    for stage in nest.stages:
-        if not stage.view:
-            continue
-        source, result = (nest.types[x].shape for x in (stage.op.inputs[0], stage.output))
-        transposed = stage.op.family is Family.TRANSPOSE
-        if stage.op.inputs[0] in found or (
-            transposed and stage.op.ints("perm")[_last(result)] != _last(source)
-        ):
-            found.add(stage.output)
-    return found
-
-
-def _packed_ahead(nest: Nest, stage: Stage) -> bool:
-    """Whether the factor in lanes is a constant, as far as a nest shows it: weights of a
-    convolution, or a loaded matrix."""
-    if stage.operands[1] is None:
-        return False
-    return stage.op.family is not Family.MATMUL or len(nest.types[stage.op.inputs[1]].shape) == 2
 
 
 def _sizes(tiling: Tiling, stage: Stage, tiles: Tiles) -> tuple[Ints, Ints, Ints, Ints]:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from autotune.cost_model.tiling import Tiles, Tiling
-from autotune.cost_model.work import Cost, Extent, matrix_cycles
+from autotune.cost_model.vector_work import Extent
+from autotune.cost_model.work import Cost, matrix_cycles
 from autotune.fusion.nest import Stage
 from autotune.graph.winograd import INPUT_ADDITIONS, OUTPUT_ADDITIONS, POINTS, TILE
 from autotune.targets.spec import HardwareSpec

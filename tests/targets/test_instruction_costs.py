@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from machine_case import FILLED, PLAIN, alone, counted, fill, loop, make
 
-from autotune.cost_model.work import PASSES, Pass
+from autotune.cost_model.vector_work import PASSES, Pass
 from autotune.graph.op import OpKind
 from autotune.isa.program import Instruction
 from autotune.isa.table import BinaryFn, Format, Opcode, ReduceFn, StageKind, UnaryFn, When

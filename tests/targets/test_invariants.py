@@ -11,7 +11,8 @@ from hypothesis import given
 from autotune.isa.program import Program, Role
 from autotune.kernels.engine import By, Loaded, Outcome
 from autotune.targets.arrays import ARRAY_TYPES
-from autotune.targets.counters import COUNTERS, PART_COUNTERS, causes_of
+from autotune.targets.counter_rows import causes_of
+from autotune.targets.counters import COUNTERS, PART_COUNTERS
 from autotune.targets.emulator import EmulatorTarget
 from autotune.targets.reading import UNITS
 from autotune.targets.spec import HardwareSpec
