@@ -1,7 +1,5 @@
 """Code of row runs: every row is visited once, in as many passes over it as reductions depend on
-each other, while it is in the L1 cache.
-
-What a later pass needs again is computed again where that is cheap, else kept on the stack.
+each other (row_passes.py), while it is in the L1 cache.
 """
 
 from __future__ import annotations
@@ -17,19 +15,11 @@ from autotune.targets.native.codegen.micro_kernel import MicroKernel
 from autotune.targets.native.codegen.nest import merged
 from autotune.targets.native.codegen.node_code import code_of
 from autotune.targets.native.codegen.reduction import COMBINED
+from autotune.targets.native.codegen.row_passes import RowPasses
 from autotune.targets.native.codegen.row_run import Reduce, RowNode, RowRun, sources
-from autotune.targets.native.codegen.run_weight import weight_of_nodes
 from autotune.targets.native.codegen.strips import across, load_strip, splat, store_strip
 from autotune.targets.native.codegen.vector_isa import VectorIsa
-from autotune.targets.native.codegen.vector_run import Binary, Load, Output, Unary
-
-CHEAP = 4
-"""Weight up to which a value is computed again in a later pass: no more than keeping it costs."""
-KEPT_VALUES = 4
-"""Rows on the stack: 64 KiB at most."""
-LIGHT = 12
-"""Weight of passes up to which four registers are computed at once, else two: sums enough to hide
-the latency of an addition."""
+from autotune.targets.native.codegen.vector_run import Binary, Load, Unary
 
 
 def rows(run: RowRun, isa: VectorIsa) -> MicroKernel:
@@ -46,8 +36,8 @@ class _Strip:
 
 
 class _Code:
-    """Writes one run. ``_passes`` is of every node its pass, ``_known`` the values of one a row,
-    ``_here`` those of the strip being computed."""
+    """Writes one run. ``_known`` are the values of one a row, ``_here`` those of the strip being
+    computed."""
 
     def __init__(self, run: RowRun, isa: VectorIsa) -> None:
         self._run, self._isa = run, isa
@@ -55,69 +45,17 @@ class _Code:
         self._writer = FunctionWriter(len(operands))
         self._v = Lanes(self._writer, isa)
         self._along = [strides[run.axis] for strides in operands]
-        self._uniform, self._passes = run.uniform, run.passes
-        self._weights = _weights(run)
-        self._last = max((self._passes[i] for i in self._wanted()), default=0)
+        self._uniform, self._passes = run.uniform, RowPasses(run)
         self._length = run.sizes[run.axis]
         across_rows = [_without(strides, run.axis) for strides in operands]
         sizes = _without(run.sizes, run.axis)
         self._dims = merged(sizes, across_rows, leading=len(run.inputs))
-        self._kept = self._chosen()
         self._buffers: dict[int, str] = {}
         self._known: dict[int, str] = {}
         self._here: dict[int, str] = {}
 
-    def _wanted(self) -> list[int]:
-        """Nodes that passes exist for: those reduced and those stored element by element."""
-        reduced = [node.x for node in self._run.body if isinstance(node, Reduce)]
-        return reduced + [output.node for output in self._spread()]
-
-    def _spread(self) -> list[Output]:
-        """Results with an element for every one of a row."""
-        return [output for output in self._run.outputs if output.strides[self._run.axis]]
-
-    def _reductions(self, number: int) -> list[int]:
-        """Reductions that a pass makes."""
-        body = self._run.body
-        return [
-            i
-            for i, node in enumerate(body)
-            if isinstance(node, Reduce) and self._passes[node.x] == number
-        ]
-
-    def _targets(self, number: int) -> list[int]:
-        """Nodes that a pass needs the values of, element by element."""
-        found = [x for i in self._reductions(number) for x in sources(self._run.body[i])]
-        if number == self._last:
-            found += [output.node for output in self._spread()]
-        return list(dict.fromkeys(found))
-
-    def _chosen(self) -> frozenset[int]:
-        """Values kept for later passes: the dearest of those that are not cheap."""
-        needed: set[int] = set()
-        for number in range(self._last + 1):
-            needed |= self._dear(number)
-        dearest = sorted(needed, key=lambda i: -self._weights[i])
-        return frozenset(dearest[:KEPT_VALUES])
-
-    def _dear(self, number: int) -> set[int]:
-        """What a pass takes from earlier ones that is not cheap to compute again."""
-        found: set[int] = set()
-        seen: set[int] = set()
-        waiting = self._targets(number)
-        while waiting:
-            i = waiting.pop()
-            if self._uniform[i] or i in seen:
-                continue
-            seen.add(i)
-            if self._passes[i] < number and self._weights[i] > CHEAP:
-                found.add(i)
-            else:
-                waiting += sources(self._run.body[i])
-        return found
-
     def kernel(self) -> MicroKernel:
-        for i in sorted(self._kept):
+        for i in sorted(self._passes.kept):
             size = -(-self._length // self._v.lanes) * self._v.lanes
             self._buffers[i] = self._writer.value(f"alloca [{size} x float], align 64")
         self._over(0, self._writer.pointers)
@@ -144,10 +82,10 @@ class _Code:
 
     def _row(self, pointers: tuple[str, ...]) -> None:
         self._known.clear()
-        for number in range(self._last + 1):
+        for number in range(self._passes.last + 1):
             self._settle(number, pointers)
             self._pass(number, pointers)
-        self._settle(self._last + 1, pointers)
+        self._settle(self._passes.last + 1, pointers)
         for o, output in enumerate(self._run.outputs, start=len(self._run.inputs)):
             if not self._along[o]:
                 store_strip(self._v, self._known[output.node], pointers[o], 1, 0, 1)
@@ -155,7 +93,7 @@ class _Code:
     def _settle(self, number: int, pointers: tuple[str, ...]) -> None:
         """The values of one a row that are known before a pass, and were not before the last."""
         for i, node in enumerate(self._run.body):
-            if not self._uniform[i] or self._passes[i] != number or i in self._known:
+            if not self._uniform[i] or self._passes.of[i] != number or i in self._known:
                 continue
             if isinstance(node, Load):
                 at = self._writer.offset(pointers[node.operand], node.offset)
@@ -165,12 +103,12 @@ class _Code:
 
     def _pass(self, number: int, pointers: tuple[str, ...]) -> None:
         """Blocks of registers in a loop, then what is left; sums side by side."""
-        targets = self._targets(number)
+        targets = self._passes.targets(number)
         if not targets:
             return
-        lanes, reductions = self._v.lanes, self._reductions(number)
+        lanes, reductions = self._v.lanes, self._passes.reductions(number)
         vectors = -(-self._length // lanes)
-        at_once = min(4 if self._pass_weight(number) <= LIGHT else 2, vectors)
+        at_once = min(self._passes.at_once(number), vectors)
         block = at_once * lanes
         trips = self._length // block
         neutral = [self._neutral(i) for i in reductions for _ in range(at_once)]
@@ -193,11 +131,6 @@ class _Code:
             mine = totals[position * at_once : (position + 1) * at_once]
             self._known[i] = self._reduced(i, mine)
 
-    def _pass_weight(self, number: int) -> int:
-        """Of what a pass computes of an element, kept values of earlier passes left out."""
-        kept = [i for i in self._kept if self._passes[i] < number]
-        return sum(self._weights[i] for i in self._targets(number) if i not in kept)
-
     def _strips(
         self,
         number: int,
@@ -211,8 +144,8 @@ class _Code:
         at_once = len(totals) // max(1, len(reductions))
         for turn, strip in enumerate(strips):
             self._here = {}
-            for i in sorted(self._kept):
-                if self._passes[i] == number:
+            for i in sorted(self._passes.kept):
+                if self._passes.of[i] == number:
                     value = self._value(i, number, pointers, origin, strip)
                     place = self._kept_place(i, origin, strip)
                     self._writer.store(self._v.floats, value, place)
@@ -221,14 +154,14 @@ class _Code:
                 value = self._value(x, number, pointers, origin, strip)
                 at = position * at_once + turn % at_once
                 totals[at] = self._combined(self._v, i, totals[at], self._valid(i, value, strip))
-            if number == self._last:
+            if number == self._passes.last:
                 self._store(pointers, origin, strip)
         return totals
 
     def _store(self, pointers: tuple[str, ...], origin: str, strip: _Strip) -> None:
         for o, output in enumerate(self._run.outputs, start=len(self._run.inputs)):
             if self._along[o]:
-                value = self._value(output.node, self._last, pointers, origin, strip)
+                value = self._value(output.node, self._passes.last, pointers, origin, strip)
                 store_strip(self._v, value, pointers[o], self._along[o], strip.first, strip.count)
 
     def _kept_place(self, i: int, origin: str, strip: _Strip) -> str:
@@ -242,7 +175,7 @@ class _Code:
             return self._known[i]
         if i not in self._here:
             node = self._run.body[i]
-            if i in self._kept and self._passes[i] < number:
+            if i in self._passes.kept and self._passes.of[i] < number:
                 place = self._kept_place(i, origin, strip)
                 self._here[i] = self._writer.load(self._v.floats, place)
             elif isinstance(node, Load):
@@ -308,13 +241,3 @@ class _Code:
 
 def _without(values: Sequence[int], axis: int) -> tuple[int, ...]:
     return (*values[:axis], *values[axis + 1 :])
-
-
-def _weights(run: RowRun) -> list[int]:
-    """Of every node's value from what is loaded and known; what it takes twice is computed once."""
-    taken: list[frozenset[int]] = []
-    own = [0 if isinstance(x, Load | Reduce) else weight_of_nodes([x]) for x in run.body]
-    for i, (node, uniform) in enumerate(zip(run.body, run.uniform, strict=True)):
-        given = () if uniform or isinstance(node, Reduce) else sources(node)
-        taken.append(frozenset() if uniform else frozenset((i,)).union(*(taken[x] for x in given)))
-    return [sum(own[x] for x in nodes) for nodes in taken]
