@@ -188,6 +188,15 @@ def test_code_of_large_kernels_stays_small() -> None:
             assert text.count("llvm.fma") < 400, (shape, isa)
 
 
+def test_weights_are_prefetched_where_rows_share_them_and_not_where_they_pass_by_once() -> None:
+    for isa in VECTOR_ISAS:
+        for rows, prefetches in ((1, False), (64, True)):
+            shape = dense(rows, 1000, 1280)
+            text = gemm(with_panels(shape, panel_width(shape, isa)), isa).ir
+            reads = "i32 0, i32 3, i32 1)"
+            assert (reads in text) is prefetches, (isa, rows)
+
+
 def test_lanes_run_along_the_axis_that_is_dense_in_c_and_its_factor() -> None:
     assert vector_axis(dense(8, 8, 8)) is VectorAxis.N0
     assert vector_axis(convolution(7, 8, 8)) is VectorAxis.M
