@@ -11,7 +11,8 @@ from typing import Any
 
 from autotune.errors import ScheduleError
 from autotune.graph.graph import Graph
-from autotune.graph.op import Family, Op, OpKind
+from autotune.graph.op import Family, Op
+from autotune.graph.plain import op_of, plain_op
 from autotune.graph.tensor import TensorType
 
 
@@ -106,7 +107,7 @@ class Group:
 
     def _plain(self) -> dict[str, Any]:
         return {
-            "ops": [[o.name, o.kind.value, o.inputs, o.output, o.attrs] for o in self.ops],
+            "ops": [plain_op(op) for op in self.ops],
             "types": [[x, t.shape, t.dtype.value] for x, t in self.types],
             "outputs": self.outputs,
             "constants": sorted(self.constants),
@@ -120,16 +121,7 @@ class Group:
     def from_json(cls, text: str) -> Group:
         """Read what ``to_json`` wrote."""
         plain = json.loads(text)
-        ops = tuple(
-            Op(
-                name,
-                OpKind(kind),
-                tuple(inputs),
-                output,
-                tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in attrs),
-            )
-            for name, kind, inputs, output, attrs in plain["ops"]
-        )
+        ops = tuple(op_of(row) for row in plain["ops"])
         types = tuple((x, TensorType(tuple(shape))) for x, shape, _ in plain["types"])
         return cls(ops, types, tuple(plain["outputs"]), frozenset(plain["constants"]))
 

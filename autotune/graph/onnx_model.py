@@ -42,6 +42,14 @@ def peek_model(path: Path) -> onnx.ModelProto:
     return _parsed(path)[0]
 
 
+def is_whole(path: Path) -> bool:
+    """Whether a file that was read holds all of its model. Tensors kept elsewhere name a location;
+    a name that only looks like it costs no more than not being sure."""
+    content = _content(path)
+    apart = cut(content)
+    return b"location" not in (bytes(content) if apart is None else apart.model)
+
+
 def _parsed(path: Path) -> tuple[onnx.ModelProto, CutModel | None]:
     try:
         content = _content(path)

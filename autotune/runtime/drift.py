@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from math import fsum
 
 from autotune.errors import InputError
 
@@ -100,5 +100,5 @@ class DriftDetector:
         self._window.clear()
 
 
-def _mean(window: Iterable[tuple[int, float]]) -> float:
-    return fmean(error for _, error in window)
+def _mean(window: Collection[tuple[int, float]]) -> float:
+    return fsum(error for _, error in window) / len(window)

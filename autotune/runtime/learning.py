@@ -14,10 +14,10 @@ from autotune.runtime.drift import DriftRule
 from autotune.runtime.program_table import CostKey, ProgramTable
 from autotune.schedule.schedule import Schedule
 from autotune.search.choice import Choice
-from autotune.store.records import Record
 
 if TYPE_CHECKING:
     from autotune.runtime.belief import Training
+    from autotune.store.records import Record
 
 
 class Model(Protocol):

@@ -13,9 +13,8 @@ from autotune.graph.accuracy import Accuracy
 from autotune.graph.axes import Layout
 from autotune.graph.graph import Graph
 from autotune.graph.interval_rules import Interval
-from autotune.graph.onnx_import import read_onnx
-from autotune.graph.passes import simplify
 from autotune.graph.ranges import Ranges, intervals_by_input
+from autotune.runtime.kept_networks import Request, kept_network
 from autotune.search.choice import Choice
 from autotune.search.plan import Plan
 from autotune.search.plan_tree import is_plan_tree
@@ -52,6 +51,10 @@ def open_network(
     Raises ``ModelError`` naming the file, the place and the way out, ``InputError`` for ranges of no
     input.
     """
+    # ONNX alone takes longer to import than a session over a kept network to open
+    from autotune.graph.onnx_import import read_onnx
+    from autotune.graph.passes import simplify
+
     graph = read_onnx(path, dims)
     return simplify(graph, layout, accuracy, intervals_by_input(graph, ranges)).graph
 
@@ -81,13 +84,27 @@ def open_source(
         _check_ranges("plan", plan, ranges)
         accuracy, ranges = plan.accuracy, dict(plan.ranges)
     if isinstance(source, Graph):
-        graph = simplify(source, layout, accuracy, intervals_by_input(source, ranges)).graph
+        graph = _simplified(source, layout, accuracy, ranges)
     else:
-        graph = open_network(source, dims, layout, accuracy, ranges)
+        graph = _kept(source, dims, layout, accuracy, ranges)
     if plan is not None:
         plan.check_target(target.spec)
         plan.check_network(graph)
     return Source(graph, plan, intervals_by_input(graph, ranges))
+
+
+def _simplified(graph: Graph, layout: Layout, accuracy: Accuracy, ranges: Ranges | None) -> Graph:
+    from autotune.graph.passes import simplify
+
+    return simplify(graph, layout, accuracy, intervals_by_input(graph, ranges)).graph
+
+
+def _kept(
+    path: Path | str, dims: Dims, layout: Layout, accuracy: Accuracy, ranges: Ranges | None
+) -> Graph:
+    """``open_network``, or what it made of the file before."""
+    request = Request.of(path, dims, layout, accuracy, ranges)
+    return kept_network(request, lambda: open_network(path, dims, layout, accuracy, ranges))
 
 
 def may_be_dynamic(source: Path | str | Plan | Graph) -> bool:
@@ -128,7 +145,7 @@ def _planned(plan: Plan, where: str, target: Target, dims: Dims) -> Source:
         )
     layout = Layout(target.spec.layout)
     path, ranges = plan.network_file.check(), dict(plan.ranges)
-    graph = open_network(path, dims or dict(plan.dims), layout, plan.accuracy, ranges)
+    graph = _kept(path, dims or dict(plan.dims), layout, plan.accuracy, ranges)
     plan.check_network(graph)
     return Source(graph, plan, intervals_by_input(graph, ranges))
 

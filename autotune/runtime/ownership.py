@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autotune.graph.onnx_ops.scope import AnyArray
-from autotune.runtime.binding import Value, Values
+if TYPE_CHECKING:  # sessions that run by programs alone take no time to import ONNX
+    from autotune.graph.onnx_ops.scope import AnyArray
+    from autotune.runtime.binding import Value, Values
 
 
 def read_only(array: AnyArray) -> AnyArray:

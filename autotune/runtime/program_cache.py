@@ -7,7 +7,6 @@ from collections import OrderedDict
 
 from autotune.fusion.group import Group
 from autotune.isa.program import Program
-from autotune.lowering.lower import lower
 from autotune.search.choice import Choice
 from autotune.targets.spec import HardwareSpec
 
@@ -34,6 +33,8 @@ class ProgramCache:
         with self._lock:
             entry = self._entries.pop(key, None)
         if entry is None:
+            from autotune.lowering.lower import lower  # not where every program is kept
+
             entry = (choice.group, lower(choice.group, choice.schedule, spec))
         with self._lock:
             self._entries[key] = entry

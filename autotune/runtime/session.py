@@ -21,6 +21,7 @@ from autotune.runtime.border import Border
 from autotune.runtime.collector import collector_at_rest
 from autotune.runtime.event import Event
 from autotune.runtime.execution import RunTrace, execute
+from autotune.runtime.kept_networks import is_kept
 from autotune.runtime.kept_schedules import kept_schedules
 from autotune.runtime.learning import OnlineOptions, annotated
 from autotune.runtime.native_table import prepared, runs_by_rule
@@ -72,10 +73,13 @@ class Session:
         """A session of the kind that the source needs."""
         if cls is not Session or not may_be_dynamic(source):
             return super().__new__(cls)
+        path, given = Path(cast(str, source)), more[3] if len(more) > 3 else options.get("dims")
+        dims = cast(Mapping[str, int], given or {})
+        if is_kept(path, dims):
+            return super().__new__(cls)
         from autotune.runtime.dynamic import DynamicSession, is_dynamic  # a session, in turn
 
-        dims = more[3] if len(more) > 3 else options.get("dims")
-        dynamic = is_dynamic(Path(cast(str, source)), cast(Mapping[str, int], dims or {}))
+        dynamic = is_dynamic(path, dims)
         return cast(Self, super().__new__(DynamicSession if dynamic else cls))
 
     def __init__(

@@ -1,0 +1,127 @@
+"""Weights of kept networks: one file of numbers for each, which sessions map and never copy.
+
+No checksum is taken when they are loaded, which would take longer than all else: a file comes to its
+name whole, after its content is on the disk, and is never written again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import mmap
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autotune.graph.graph import Array
+
+LIMIT_BYTES = 2 << 30
+"""Of all networks' weights together; those of one may be a quarter of it."""
+_ALIGNMENT_BYTES = 64
+_SUFFIX = ".weights"
+_USED_SECONDS = 3600.0
+"""A file not used for as long is marked as used when it is."""
+
+
+class KeptWeights:
+    """A folder of weights. Safe to use from several threads and processes. Never raises for what
+    the disk does: weights that cannot be kept only cost time."""
+
+    def __init__(self, folder: Path, limit_bytes: int = LIMIT_BYTES) -> None:
+        """``limit_bytes`` is what all files take; beyond it, those longest unused are removed."""
+        self._folder, self._limit_bytes = folder, limit_bytes
+
+    def store(self, key: str, constants: Mapping[str, Array]) -> dict[str, Any] | None:
+        """Keep the constants of a network in place of those that its ``key`` had; what ``load``
+        finds them by, None where they are not kept."""
+        rows, size = _laid_out(constants)
+        if size > self._limit_bytes // 4 or any(x.dtype != np.float32 for x in constants.values()):
+            return None
+        stem = hashlib.sha256(key.encode()).hexdigest()[:32]
+        with contextlib.suppress(OSError):
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            name = self._written(f"{stem}-", rows, constants, size)
+            self._forget(stem, name)
+            self._bound()
+            return {"file": name, "size_bytes": size, "rows": rows}
+        return None
+
+    def load(self, plain: Mapping[str, Any]) -> dict[str, Array] | None:
+        """The constants by name, parts of the file; None where it is gone."""
+        path, size = self._folder / plain["file"], plain["size_bytes"]
+        try:
+            with path.open("rb") as file:
+                status = os.fstat(file.fileno())
+                if status.st_size != size:
+                    return None
+                if time.time() - status.st_mtime > _USED_SECONDS:
+                    os.utime(path)
+                content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+        except OSError:
+            return None
+        return {row[0]: _array(content, *row[1:]) for row in plain["rows"]}
+
+    def _written(
+        self, stem: str, rows: list[_Row], constants: Mapping[str, Array], size: int
+    ) -> str:
+        """The name of a file with the arrays' numbers, on the disk."""
+        handle, temporary = tempfile.mkstemp(_SUFFIX, f".{stem}", self._folder)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                for name, offset, _, order in rows:
+                    file.seek(offset)
+                    file.write(np.ascontiguousarray(constants[name].transpose(order)).data)
+                file.truncate(size)
+                file.flush()
+                os.fsync(file.fileno())
+            path = Path(temporary)
+            path.replace(path.with_name(path.name[1:]))
+            return path.name[1:]
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+    def _forget(self, stem: str, name: str) -> None:
+        """Remove what a key had before; who has it mapped keeps it."""
+        for path in self._folder.glob(f"{stem}-*{_SUFFIX}"):
+            if path.name != name:
+                path.unlink(missing_ok=True)
+
+    def _bound(self) -> None:
+        found = sorted(
+            (status.st_mtime, status.st_size, path)
+            for path in self._folder.glob(f"*{_SUFFIX}")
+            for status in [path.stat()]
+        )
+        total = sum(size for _, size, _ in found)
+        for _, size, path in found:
+            if total <= self._limit_bytes:
+                return
+            path.unlink(missing_ok=True)
+            total -= size
+
+
+_Row = tuple[str, int, tuple[int, ...], tuple[int, ...]]
+"""Name, first byte, and extents and order of the axes as they lie in memory, outermost first."""
+
+
+def _laid_out(constants: Mapping[str, Array]) -> tuple[list[_Row], int]:
+    """Where each array goes, in the order of axes that it has in memory, and the bytes of all."""
+    rows: list[_Row] = []
+    end = 0
+    for name, value in constants.items():
+        order = tuple(sorted(range(value.ndim), key=lambda axis: -value.strides[axis]))
+        rows.append((name, end, tuple(value.shape[axis] for axis in order), order))
+        end += -(-value.nbytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
+    return rows, end
+
+
+def _array(content: mmap.mmap | bytes, offset: int, extents: list[int], order: list[int]) -> Array:
+    count = int(np.prod(extents, dtype=np.int64))
+    dense = np.frombuffer(content, np.float32, count, offset).reshape(extents)
+    return dense.transpose(np.argsort(order)) if order else dense
