@@ -9,12 +9,12 @@ from autotune.graph.axes import Layout
 from autotune.graph.file_memory import released
 from autotune.graph.graph import Graph
 from autotune.graph.interval_rules import Interval
+from autotune.graph.passes.activation_pattern import ActivationPattern
 from autotune.graph.passes.affine_folding import AffineFolding
 from autotune.graph.passes.channels_last import ChannelsLast
 from autotune.graph.passes.common_subexpressions import CommonSubexpressions
 from autotune.graph.passes.constant_folding import ConstantFolding
 from autotune.graph.passes.dead_nodes import DeadNodes
-from autotune.graph.passes.gelu_pattern import GeluPattern
 from autotune.graph.passes.identities import Identities
 from autotune.graph.passes.layer_norm_pattern import LayerNormPattern
 from autotune.graph.passes.note import Note, Pass, PassResult
@@ -27,7 +27,7 @@ PASSES: tuple[Pass, ...] = (
     Identities(),
     RangePruning(),
     CommonSubexpressions(),
-    GeluPattern(),
+    ActivationPattern(),
     LayerNormPattern(),
     AffineFolding(),
     PadFolding(),

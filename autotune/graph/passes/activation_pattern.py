@@ -1,0 +1,157 @@
+"""Pass: recognises activation functions that are written out, however their exporter writes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from autotune.graph.graph import Graph
+from autotune.graph.op import Op, OpKind
+from autotune.graph.passes.cone import MOST_LINKS, Cone, Values, cones, is_pointwise
+from autotune.graph.passes.note import Note, PassResult, rebuilt
+
+TOLERANCE = 2e-6
+"""Of the value, or of x where that is larger but at most 1: constants are written with 6 digits."""
+PROBES = np.concatenate([np.linspace(-9, 9, 61) + 0.0173, *([-v, v] for v in (1e-6, 1, 25, 1e4))])
+"""Where a fragment is tried; every function of the table bends between them and nowhere else."""
+BEYOND = (-1.0, 1.0, -1e30, 1e30, math.nan)
+"""Where its values tell attributes, and that it passes NaN on."""
+OVERFLOWS = 20.0
+"""Fragments with exp(x) may be infinite beyond it where the function is not."""
+
+Numbers = Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """One function: what it is by definition, how its attributes are told from a fragment's values,
+    and the kinds one of which every way of writing it has."""
+
+    kind: OpKind
+    of: Callable[..., Values]
+    signs: frozenset[OpKind]
+    gated: bool = False
+    """x times something of x: a fragment reads x twice at least."""
+    numbers: Callable[[Mapping[float, float]], Numbers] = lambda f: {}
+
+
+def _gelu(x: Values) -> Values:
+    return np.array([v / 2 * math.erfc(-v / math.sqrt(2)) for v in x])
+
+
+def _gelu_tanh(x: Values) -> Values:
+    """The approximation of arXiv:1606.08415."""
+    bent: Values = np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
+    return x / 2 * (1 + bent)
+
+
+def _clip(x: Values, min: float, max: float) -> Values:
+    inside: Values = np.minimum(np.maximum(x, min), max)
+    return inside
+
+
+def _slope(f: Mapping[float, float]) -> Numbers:
+    return {"alpha": -f[-1.0]}
+
+
+def _ends(f: Mapping[float, float]) -> Numbers:
+    low, high = f[-1e30], f[1e30]
+    return {"min": low if low > -1e30 else -math.inf, "max": high if high < 1e30 else math.inf}
+
+
+_EXPONENTIAL = frozenset({OpKind.EXP, OpKind.SIGMOID, OpKind.TANH})
+_COMPARING = frozenset({OpKind.MAXIMUM, OpKind.MINIMUM})
+_BENT = _COMPARING | {OpKind.RELU, OpKind.CLIP}
+
+ACTIVATIONS = (
+    Activation(OpKind.RELU, lambda x: np.maximum(x, 0), _BENT),
+    Activation(OpKind.LEAKY_RELU, lambda x, alpha: np.where(x < 0, alpha * x, x), _BENT, True, _slope),
+    Activation(OpKind.CLIP, _clip, _BENT, numbers=_ends),
+    Activation(OpKind.SIGMOID, lambda x: 1 / (1 + np.exp(-x)), _EXPONENTIAL),
+    Activation(OpKind.SOFTPLUS, lambda x: np.logaddexp(0, x), frozenset({OpKind.LOG})),
+    Activation(OpKind.GELU, _gelu, frozenset({OpKind.ERF}), True),
+    Activation(OpKind.GELU_TANH, _gelu_tanh, _EXPONENTIAL, True),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationPattern:
+    """A fragment of element-wise operators with the values of a known function becomes that function:
+    0.5 · x · (1 + erf(x / √2)) and x · Φ(x) in any order of factors become GELU."""
+
+    name: str = "activation-pattern"
+
+    def run(self, graph: Graph) -> PassResult:
+        """Replace the last operator of each fragment; dead-node removal takes the rest."""
+        tried: Tried = {}
+        found: dict[str, Op] = {}
+        for op in graph.ops:
+            made = _recognised(op, graph, tried)
+            if made is not None:
+                found[op.name] = made
+        ops = [found.get(op.name, op) for op in graph.ops]
+        notes = tuple(
+            Note(self.name, name, f"what leads to it from {op.inputs[0]} is one {op.kind}")
+            for name, op in found.items()
+        )
+        return PassResult(rebuilt(graph, ops) if notes else graph, notes)
+
+
+Tried = dict[tuple[object, ...], tuple[OpKind, Numbers] | None]
+"""What fragments turned out to be, by their formula: networks repeat themselves."""
+
+
+def _recognised(op: Op, graph: Graph, tried: Tried) -> Op | None:
+    """The one operator that computes what a fragment ending at ``op`` does, or None."""
+    if not is_pointwise(op) or not graph.types[op.output].dtype.is_float:
+        return None
+    for cone in cones(op, graph):
+        rows = _possible(cone)
+        if not rows or graph.shape(cone.source) != graph.shape(op.output):
+            continue
+        if any(value.size != 1 for value in cone.constants):
+            return None
+        formula = cone.formula
+        if formula not in tried:
+            tried[formula] = _function(rows, cone)
+        function = tried[formula]
+        if function is not None:
+            return Op.make(op.name, function[0], (cone.source,), op.output, function[1])
+    return None
+
+
+def _possible(cone: Cone) -> list[Activation]:
+    """The rows that a fragment may be, by what it is made of. One operator alone is none, but for the
+    larger or smaller of x and a constant."""
+    kinds, gated = cone.kinds, cone.reads > 1
+    if (len(cone.ops) == 1 and not kinds <= _COMPARING) or (
+        len(cone.ops) > MOST_LINKS and not gated
+    ):
+        return []
+    return [r for r in ACTIVATIONS if not kinds.isdisjoint(r.signs) and r.gated <= gated]
+
+
+def _function(rows: list[Activation], cone: Cone) -> tuple[OpKind, Numbers] | None:
+    """The first row that has a fragment's values, with its attributes."""
+    values = cone.of(np.concatenate([PROBES, BEYOND]))
+    found, beyond = values[: len(PROBES)], dict(zip(BEYOND, values[len(PROBES) :], strict=True))
+    if not math.isnan(values[-1]):
+        return None
+    for row in rows:
+        numbers = {name: float(np.float32(v)) for name, v in row.numbers(beyond).items()}
+        if not any(map(math.isnan, numbers.values())) and _agree(row, numbers, found):
+            return row.kind, numbers
+    return None
+
+
+def _agree(row: Activation, numbers: Numbers, found: Values) -> bool:
+    with np.errstate(all="ignore"):
+        wanted = row.of(PROBES, **numbers)
+    scale = np.maximum(np.abs(wanted), np.minimum(np.abs(PROBES), 1))
+    overflown = np.isinf(found) & (np.abs(PROBES) > OVERFLOWS)
+    with np.errstate(invalid="ignore"):
+        near = np.isfinite(wanted) & (np.abs(found - wanted) <= TOLERANCE * scale)
+    return bool(np.all(near | overflown))
