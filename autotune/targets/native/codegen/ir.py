@@ -5,7 +5,9 @@ Text, because making a kernel's IR must take well under a millisecond, which obj
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from autotune.targets.native.codegen.micro_kernel import SYMBOL, MicroKernel
 
@@ -105,6 +107,17 @@ class FunctionWriter:
         """Store a vector past the caches to an address aligned to as many bytes as it has."""
         self._streams = True
         self.line(f"store {kind} {value}, ptr {pointer}, align {alignment}, !nontemporal !1")
+
+    def in_turns(self, parts: Iterable[Callable[[], None]]) -> None:
+        """Write what parts of a basic block write, a line of each in turns. None needs anything of another.
+        A core looks ahead a few dozen instructions: chains side by side there run at once."""
+        start, written = len(self._lines), []
+        for part in parts:
+            part()
+            written.append(self._lines[start:])
+            del self._lines[start:]
+        turns = zip_longest(*written)
+        self._lines += [line for turn in turns for line in turn if line is not None]
 
     def begin(self, trips: int | str, *carried: tuple[str, str]) -> Loop:
         """Open a loop of ``trips`` ≥ 1 trips (an SSA i64, or a number), carrying values given as

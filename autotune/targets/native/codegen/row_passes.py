@@ -11,9 +11,6 @@ CHEAP = 4
 """Weight up to which a value is computed again in a later pass: no more than keeping it costs."""
 KEPT_VALUES = 4
 """Rows on the stack: 64 KiB at most."""
-LIGHT = 12
-"""Weight of passes up to which four registers are computed at once, else two: sums enough to hide
-the latency of an addition."""
 
 
 class RowPasses:
@@ -75,13 +72,6 @@ class RowPasses:
             else:
                 waiting += sources(self.run.body[i])
         return found
-
-    def at_once(self, number: int) -> int:
-        """Registers that a pass computes side by side, by the weight of what it computes of an
-        element, kept values of earlier passes left out."""
-        kept = [i for i in self.kept if self.of[i] < number]
-        weight = sum(self._weights[i] for i in self.targets(number) if i not in kept)
-        return 4 if weight <= LIGHT else 2
 
 
 def _weights(run: RowRun) -> list[int]:

@@ -35,6 +35,11 @@ def weight_of(run: VectorRun) -> int:
     return weight_of_nodes(run.body)
 
 
+def has_polynomial(run: VectorRun) -> bool:
+    """Whether a body computes a function by a polynomial: a long chain of instructions."""
+    return any(_node_weight(node) >= POLYNOMIAL_WEIGHT for node in run.body)
+
+
 def weight_of_nodes(nodes: Iterable[Node]) -> int:
     """About the number of instructions that nodes are."""
     return sum(_node_weight(node) for node in nodes)
