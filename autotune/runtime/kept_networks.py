@@ -66,18 +66,19 @@ class Request:
         return f"{_file_key(self.path, self.dims)}\n{chosen}"
 
 
-def kept_network(request: Request, make: Callable[[], Graph], folder: Path | None = None) -> Graph:
+def kept_network(
+    request: Request, make: Callable[[], Graph], folder: Path | None = None
+) -> tuple[Graph, bool]:
     """The network that a file is opened as: the kept one, or that of ``make``, kept for the next
-    time. None in ``folder`` means the user's cache."""
+    time if that is possible; and whether it is. None in ``folder`` means the user's cache."""
     shelf = _Shelf(cache_folder() / "networks" if folder is None else folder)
     found = shelf.load(request)
     if found is not None:
-        return found
+        return found, True
     began, mark = now_ns(), FileMark.of(request.path)
     graph = make()
-    if mark is not None and mark.settled(began):
-        shelf.store(request, mark, graph)
-    return graph
+    keeps = mark is not None and mark.settled(began) and shelf.store(request, mark, graph)
+    return graph, keeps
 
 
 def is_kept(path: Path, dims: Mapping[str, int] | None, folder: Path | None = None) -> bool:
@@ -106,17 +107,19 @@ class _Shelf:
         except ModelError:  # weights that are not these
             return None
 
-    def store(self, request: Request, mark: FileMark, graph: Graph) -> None:
+    def store(self, request: Request, mark: FileMark, graph: Graph) -> bool:
+        """Whether it could be."""
         from autotune.graph.onnx_model import is_whole  # is loaded: the network was just read
 
         if not is_whole(request.path):
-            return
+            return False
         weights = self._weights.store(request.key, graph.constants)
         if weights is None or not mark.is_fresh:
-            return
+            return False
         head: dict[str, Any] = {"mark": asdict(mark)}
         self._write(request.key, head | {"graph": plain_graph(graph), "weights": weights})
         self._write(_file_key(request.path, request.dims), head)
+        return True
 
     def _read(self, key: str) -> dict[str, Any] | None:
         """What is kept, while it is right."""

@@ -35,6 +35,8 @@ class Source:
     graph: Graph
     plan: Plan | None
     ranges: Mapping[str, Interval]
+    is_kept: bool = False
+    """Whether the network will be found on disk, for as long as its file does not change."""
 
 
 def open_network(
@@ -84,13 +86,13 @@ def open_source(
         _check_ranges("plan", plan, ranges)
         accuracy, ranges = plan.accuracy, dict(plan.ranges)
     if isinstance(source, Graph):
-        graph = _simplified(source, layout, accuracy, ranges)
+        graph, is_kept = _simplified(source, layout, accuracy, ranges), False
     else:
-        graph = _kept(source, dims, layout, accuracy, ranges)
+        graph, is_kept = _kept(source, dims, layout, accuracy, ranges)
     if plan is not None:
         plan.check_target(target.spec)
         plan.check_network(graph)
-    return Source(graph, plan, intervals_by_input(graph, ranges))
+    return Source(graph, plan, intervals_by_input(graph, ranges), is_kept)
 
 
 def _simplified(graph: Graph, layout: Layout, accuracy: Accuracy, ranges: Ranges | None) -> Graph:
@@ -101,8 +103,8 @@ def _simplified(graph: Graph, layout: Layout, accuracy: Accuracy, ranges: Ranges
 
 def _kept(
     path: Path | str, dims: Dims, layout: Layout, accuracy: Accuracy, ranges: Ranges | None
-) -> Graph:
-    """``open_network``, or what it made of the file before."""
+) -> tuple[Graph, bool]:
+    """``open_network``, or what it made of the file before; and whether that is kept."""
     request = Request.of(path, dims, layout, accuracy, ranges)
     return kept_network(request, lambda: open_network(path, dims, layout, accuracy, ranges))
 
@@ -145,9 +147,9 @@ def _planned(plan: Plan, where: str, target: Target, dims: Dims) -> Source:
         )
     layout = Layout(target.spec.layout)
     path, ranges = plan.network_file.check(), dict(plan.ranges)
-    graph = _kept(path, dims or dict(plan.dims), layout, plan.accuracy, ranges)
+    graph, is_kept = _kept(path, dims or dict(plan.dims), layout, plan.accuracy, ranges)
     plan.check_network(graph)
-    return Source(graph, plan, intervals_by_input(graph, ranges))
+    return Source(graph, plan, intervals_by_input(graph, ranges), is_kept)
 
 
 def choices_of(plan: Plan, graph: Graph) -> tuple[Choice, ...]:

@@ -22,9 +22,9 @@ from autotune.runtime.collector import collector_at_rest
 from autotune.runtime.event import Event
 from autotune.runtime.execution import RunTrace, execute
 from autotune.runtime.kept_networks import is_kept
-from autotune.runtime.kept_schedules import kept_schedules
+from autotune.runtime.kept_tables import kept_table, table_key
 from autotune.runtime.learning import OnlineOptions, annotated
-from autotune.runtime.native_table import prepared, runs_by_rule
+from autotune.runtime.native_table import WholeNetworks, prepared, runs_by_rule
 from autotune.runtime.opening import (
     Source,
     choices_of,
@@ -37,7 +37,6 @@ from autotune.runtime.profiler import GroupProfile, PairProfile, Profiler
 from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.program_table import ProgramTable, compile_table
 from autotune.runtime.published import Published
-from autotune.search.by_rule import ruled_choices
 from autotune.search.choice import Choice
 from autotune.search.objective import Objective
 from autotune.search.plan import Plan
@@ -121,10 +120,11 @@ class Session:
             records = self._opened(store) if store is None or isinstance(store, Path) else store
             if online or is_calibrated(records, self.target) or not runs_by_rule(self.target):
                 model = open_model(records, self.target)
-        choices, objective = self._choices(found, model, records, options.seed)
-        with collector_at_rest():
-            table = compile_table(self.graph, choices, self.target.spec, cache)
-            table = prepared(table, self.target)
+        if model is None and found.is_kept and isinstance(self.target, WholeNetworks):
+            table = self._kept_table(found, self.target)
+        else:
+            choices = self._choices(found, model, records, options.seed)
+            table = self._compiled(choices, cache)
         if model is not None:
             table = annotated(table, model, table.model_version)
         self._published = Published(table)
@@ -132,6 +132,7 @@ class Session:
             assert model is not None and records is not None
             from autotune.runtime.planning import online_trainer  # it fits and searches
 
+            objective = Objective.LATENCY if found.plan is None else found.plan.objective
             self._trainer = online_trainer(
                 self._published, self.target, cache, records, model, objective, options
             )
@@ -148,19 +149,38 @@ class Session:
         self._own_store = Store.open(path)
         return self._own_store
 
+    def _kept_table(self, found: Source, target: WholeNetworks) -> ProgramTable:
+        spec = self.target.spec
+
+        def make() -> ProgramTable:
+            choices = self._choices(found, None, None, 0)
+            return compile_table(self.graph, choices, spec, ProgramCache())
+
+        with collector_at_rest():
+            key = table_key(self.graph, found.plan, spec)
+            return kept_table(key, self.graph, target, make)
+
+    def _compiled(self, choices: tuple[Choice, ...], cache: ProgramCache) -> ProgramTable:
+        with collector_at_rest():
+            table = compile_table(self.graph, choices, self.target.spec, cache)
+            return prepared(table, self.target)
+
     def _choices(
         self, found: Source, model: CostModel | None, store: Store | None, seed: int
-    ) -> tuple[tuple[Choice, ...], Objective]:
+    ) -> tuple[Choice, ...]:
         plan = found.plan
         if plan is None and model is None:
+            from autotune.runtime.kept_schedules import kept_schedules  # fuses and tiles
+            from autotune.search.by_rule import ruled_choices
+
             with kept_schedules(self.target.spec) as known:
-                return ruled_choices(self.graph, self.target.spec, known), Objective.LATENCY
+                return ruled_choices(self.graph, self.target.spec, known)
         if plan is None:
             assert model is not None and store is not None
             from autotune.runtime.planning import plan_network  # it searches
 
             plan = plan_network(self.graph, self.target, model, store, Objective.LATENCY, seed)
-        return choices_of(plan, self.graph), plan.objective
+        return choices_of(plan, self.graph)
 
     def run(self, inputs: Mapping[str, npt.NDArray[np.generic]]) -> dict[str, npt.NDArray[Any]]:
         """Run the network once: arrays by input name to arrays by output name, of the network's own

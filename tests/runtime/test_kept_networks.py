@@ -66,7 +66,8 @@ def opened(path: Path, folder: Path, layout: Layout = Layout.CHANNELS_LAST) -> t
         return made[0]
 
     request = Request.of(path, None, layout, Accuracy.EXACT, None)
-    return kept_network(request, make, folder), bool(made)
+    graph, _ = kept_network(request, make, folder)
+    return graph, bool(made)
 
 
 def same(a: Graph, b: Graph) -> bool:

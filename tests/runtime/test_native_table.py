@@ -28,14 +28,14 @@ from autotune.runtime.session import Session
 from autotune.store.store import Store
 from autotune.targets.library import target
 from autotune.targets.native.executable import Executable
-from autotune.targets.native.loader import bind
+from autotune.targets.native.loader import bind, linkable
 from drawn_graphs import graphs
 
 
 def executable(graph: Graph, choices: list, threads: int = 2) -> Executable:
     table = compile_table(graph, choices, case.SPEC, ProgramCache())
     network = network_of(table)
-    bounds = [bind(part.program, None) for part in network.parts]
+    bounds = [linkable(bind(part.program, None)) for part in network.parts]
     return Executable(network, bounds, ThreadPool(threads), None)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +17,13 @@ from autotune.isa.program import Program, Role
 from autotune.kernels.native import NOWHERE, Plan, ThreadPool, addresses
 from autotune.targets.native.arena import ALIGNMENT_BYTES, Arena, Lifetime, placed
 from autotune.targets.native.compiler import Compiler
-from autotune.targets.native.loader import Bound, Linked, link
+from autotune.targets.native.linking import Linkable, Linked, linked
 from autotune.targets.native.memory import enlarge_pages, populated_floats
 from autotune.targets.native.outputs import OutputMemory
-from autotune.targets.native.step_clock import spent
-from autotune.targets.native.step_kinds import StepKind
 from autotune.targets.protocol import Array
+
+if TYPE_CHECKING:
+    from autotune.targets.native.step_kinds import StepKind
 
 Floats = npt.NDArray[np.float32]
 ARENA = 0
@@ -77,30 +79,28 @@ class Network:
 class Executable:
     """A network ready to run on a pool's threads; safe to use from several threads at once.
 
-    ``bounds`` are its parts' programs, bound (``loader.bind``). ``arena`` says where intermediates lie.
-    ``timed`` puts a clock behind every call. Runs are served one after the other.
+    ``programs`` are its parts', bound (``loader.linkable``). ``arena`` says where intermediates lie. Runs are served one after the other.
     """
 
     def __init__(
         self,
         network: Network,
-        bounds: Sequence[Bound],
+        programs: Sequence[Linkable],
         pool: ThreadPool,
         compiler: Compiler | None,
-        timed: bool = False,
     ) -> None:
         self._network = network
         self._direct = _direct_outputs(network)
         self.arena, self._pointers = _places(network, self._direct)
-        linked = _linked(network, bounds, compiler, timed)
-        self._clocks = tuple(one.clocks for one in linked)
+        loaded = _linked(network, programs, compiler)
+        self._clocks = tuple(one.clocks for one in loaded)
         self._dense: dict[str, Floats] = {}
-        programs = [
-            (one.streams, one.renumbered(self._table(part, bound.read_in_place)))
-            for one, bound, part in zip(linked, bounds, network.parts, strict=True)
+        bases = [
+            (one.streams, one.renumbered(self._table(part, program.read_in_place)))
+            for one, program, part in zip(loaded, programs, network.parts, strict=True)
         ]
-        self._plan = Plan(programs, pool, (linked, self._dense))
-        self._constants = [one.constants for one in linked[:1]]
+        self._plan = Plan(bases, pool, (loaded, self._dense))
+        self._constants = [one.constants for one in loaded[:1]]
         self._runs = 0
         self._memory = populated_floats(self.arena.size_bytes // 4 + ALIGNMENT_BYTES)
         self._inputs = network.inputs
@@ -161,6 +161,8 @@ class Executable:
 
     def kind_nanoseconds(self, inputs: Mapping[str, Floats]) -> tuple[Mapping[StepKind, int], ...]:
         """Run once and say what the calls of each part took, by kind, on all threads together."""
+        from autotune.targets.native.step_clock import spent  # to profile, not to run
+
         for clock in itertools.chain(*self._clocks):
             clock.ledger[:] = 0
         self.run(inputs)
@@ -216,7 +218,7 @@ def _places(network: Network, direct: Sequence[str]) -> tuple[Arena, dict[str, t
 
 
 def _linked(
-    network: Network, bounds: Sequence[Bound], compiler: Compiler | None, timed: bool
+    network: Network, programs: Sequence[Linkable], compiler: Compiler | None
 ) -> list[Linked]:
     constants = [
         {
@@ -226,4 +228,4 @@ def _linked(
         }
         for part in network.parts
     ]
-    return link(bounds, constants, compiler, timed)
+    return linked(programs, constants, compiler)

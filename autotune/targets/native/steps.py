@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from autotune.isa.table import ELEMENT_BYTES
-from autotune.kernels.native import CASE, END, LOOP, RUN, Stream
+from autotune.kernels.native import CASE, END, LOOP, RUN
 from autotune.targets.native.affine import Affine, Terms
 from autotune.targets.native.call import Call, Operand
+from autotune.targets.native.linking import Tables
 from autotune.targets.native.step_clock import START, StepClock
 from autotune.targets.native.tree import Block, Body, Leaf, Node
 
@@ -18,7 +19,8 @@ Calls = Mapping[int, Call]
 
 @dataclass(slots=True)
 class StepTables:
-    """The five tables of a ``Stream`` (autotune.kernels.native) while they are filled.
+    """The five tables of a ``Stream`` (autotune.kernels.native) while they are filled, but for
+    what is known in memory only (``linking.Tables``).
 
     ``address`` gives a call's kernel; ``base`` an operand's base and what its byte counts from.
     With a ``clock`` every call is timed; base ``absolute`` then counts from nothing.
@@ -46,10 +48,16 @@ class StepTables:
             elif node.place in calls:
                 self._run(node, calls[node.place])
 
-    def stream(self, scratchpad_elements: int) -> Stream:
-        """The finished stream."""
-        tables = self.steps, self.operands, self.terms, self.turns, self.numbers
-        return Stream(*tables, scratchpad_elements * ELEMENT_BYTES)
+    def finished(self, scratchpad_elements: int) -> Tables:
+        """The tables of the whole stream."""
+        return Tables(
+            tuple(self.steps),
+            tuple(self.operands),
+            tuple(self.terms),
+            tuple(self.turns),
+            tuple(self.numbers),
+            scratchpad_elements * ELEMENT_BYTES,
+        )
 
     def _block(self, body: Body, calls: Calls) -> None:
         block, begin = body.block, len(self.steps)

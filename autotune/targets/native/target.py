@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,20 +15,18 @@ import numpy.typing as npt
 from autotune.errors import ProgramError
 from autotune.isa.program import Program, Role
 from autotune.isa.table import PARAMETERS, Opcode
-from autotune.isa.verifier import verify
 from autotune.kernels.native import Plan, ThreadPool
-from autotune.targets.arrays import array_for
 from autotune.targets.native.compiler import Compiler
 from autotune.targets.native.executable import Executable, Network
 from autotune.targets.native.host import available, host_isa
-from autotune.targets.native.loader import Bound, Linked, bind, link
-from autotune.targets.native.perf_event import EVENTS, PerfCounters
-from autotune.targets.native.sampling import Sample, batch_of, sampled
-from autotune.targets.native.step_profile import ProgramProfile, program_profile
-from autotune.targets.native.tensors import drawn, tensor_bytes, unwritten
-from autotune.targets.native.topology import held
+from autotune.targets.native.linking import Linkable, Linked, linked
 from autotune.targets.protocol import Array, Execution, Parameters
 from autotune.targets.spec import HardwareSpec
+
+if TYPE_CHECKING:  # a kept network runs without verifier, loader and measuring
+    from autotune.targets.native.loader import Bound
+    from autotune.targets.native.sampling import Sample
+    from autotune.targets.native.step_profile import ProgramProfile
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -84,6 +82,10 @@ class NativeTarget:
         on. ``cycles`` are those of the fastest repeat, as whatever else the machine does only adds
         to them; see ``sampling`` for how often it repeats.
         Raises ``ProgramError`` for an illegal program, or a parameter that has no value."""
+        from autotune.targets.native.sampling import batch_of, sampled
+        from autotune.targets.native.tensors import drawn
+        from autotune.targets.native.topology import held
+
         checked = self._checked(program)
         given = checked.given(parameters)
         arrays = {tensor.name: drawn(tensor) for tensor in program.tensors}
@@ -112,6 +114,10 @@ class NativeTarget:
         What no STORE reaches of an output is NaN, or 0 in integers. Raises ``ProgramError`` for an
         illegal program or a parameter without a value, ``InputError`` for arrays that do not fit.
         """
+        from autotune.targets.arrays import array_for
+        from autotune.targets.native.sampling import Sample
+        from autotune.targets.native.tensors import unwritten
+
         checked = self._checked(program)
         given = checked.given(parameters)
         arrays = {
@@ -126,19 +132,31 @@ class NativeTarget:
         outputs = {t.name: arrays[t.name] for t in program.tensors if t.role is Role.OUTPUT}
         return self._execution(program, sample, None), outputs
 
-    def executable(self, network: Network) -> Executable:
-        """A whole plan as one call: compiled, its constants packed and its tensors placed. Raises
-        ``ProgramError`` for an illegal program."""
-        bounds = [self._checked(part.program).bound for part in network.parts]
-        return Executable(network, bounds, _pool(self.threads), _compiler())
+    def linkables(self, network: Network) -> tuple[Linkable, ...]:
+        """The programs of a plan's parts, verified and bound. Raises ``ProgramError`` for an illegal
+        program."""
+        return tuple(self._checked(part.program).linkable for part in network.parts)
+
+    def executable(
+        self, network: Network, programs: Sequence[Linkable] | None = None
+    ) -> Executable:
+        """A whole plan as one call: compiled, its constants packed and its tensors placed.
+        ``programs`` are its ``linkables``, where they are known. Raises ``ProgramError`` for an
+        illegal program."""
+        bound = self.linkables(network) if programs is None else programs
+        return Executable(network, bound, _pool(self.threads), _compiler())
 
     def profile(
         self, network: Network, inputs: Mapping[str, npt.NDArray[np.float32]], repeats: int
     ) -> tuple[ProgramProfile, ...]:
         """Where the time of every part of a plan goes, over some runs with clocks between its steps;
         constants are packed a second time for it. Raises ``ProgramError`` for an illegal program."""
+        from autotune.targets.native.loader import linkable
+        from autotune.targets.native.step_profile import program_profile
+
         bounds = [self._checked(part.program).bound for part in network.parts]
-        clocked = Executable(network, bounds, _pool(self.threads), _compiler(), timed=True)
+        timed = [linkable(bound, timed=True) for bound in bounds]
+        clocked = Executable(network, timed, _pool(self.threads), _compiler())
         clocked.run(inputs)  # tensors and code come into memory
         samples = [clocked.kind_nanoseconds(inputs) for _ in range(repeats)]
         return tuple(map(program_profile, bounds, zip(*samples, strict=True)))
@@ -147,6 +165,8 @@ class NativeTarget:
         self, program: Program, sample: Sample, perf: Mapping[str, int] | None
     ) -> Execution:
         """Cost by the spec's clock; ``dram_bytes`` are each tensor's bytes, once."""
+        from autotune.targets.native.tensors import tensor_bytes
+
         cycles = max(1, round(sample.least * 1e-9 * self._spec.clock_hz))
         counters = sample.counters | {"perf": int(perf is not None), **(perf or {})}
         return Execution(cycles, 0, sum(map(tensor_bytes, program.tensors)), counters)
@@ -159,6 +179,9 @@ class NativeTarget:
         return found
 
     def _verified(self, program: Program) -> _Checked:
+        from autotune.isa.verifier import verify
+        from autotune.targets.native.loader import bind, linkable
+
         if len(program.streams) > self._spec.cores:
             raise ProgramError(
                 f"{program.name}: made for {len(program.streams)} cores, {self._name} has "
@@ -172,7 +195,8 @@ class NativeTarget:
             if instruction.opcode is Opcode.CASE
         }
         isa = host_isa() if available() else None
-        return _Checked(program, bind(program, isa), frozenset(wanted))
+        bound = bind(program, isa)
+        return _Checked(program, bound, linkable(bound), frozenset(wanted))
 
     def _ready(self, checked: _Checked, arrays: Mapping[str, Array]) -> _Ready:
         """The program linked with its constants; kept while these are recent and read-only."""
@@ -208,6 +232,7 @@ class _Checked:
 
     program: Program
     bound: Bound
+    linkable: Linkable
     wanted: frozenset[int]
 
     def given(self, parameters: Parameters | None) -> npt.NDArray[np.int64]:
@@ -263,6 +288,8 @@ class _Repeats:
 
     def counted(self) -> dict[str, int] | None:
         """Hardware counters of one repeat in the first thread; None where there are none."""
+        from autotune.targets.native.perf_event import EVENTS, PerfCounters
+
         with PerfCounters() as counters:
             before = counters.read()
             self._plan.run(*self._arguments)
@@ -273,8 +300,8 @@ class _Repeats:
 
 
 def _linked(checked: _Checked, arrays: Mapping[str, Array]) -> Linked:
-    (linked,) = link([checked.bound], [arrays], _compiler())
-    return linked
+    (found,) = linked([checked.linkable], [arrays], _compiler())
+    return found
 
 
 def _constants(program: Program, arrays: Mapping[str, Array]) -> list[Array]:

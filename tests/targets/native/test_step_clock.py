@@ -13,7 +13,7 @@ from autotune.runtime.native_table import network_of
 from autotune.runtime.session import Session
 from autotune.targets.native.executable import Executable
 from autotune.targets.native.host import available
-from autotune.targets.native.loader import bind
+from autotune.targets.native.loader import bind, linkable
 from autotune.targets.native.step_kinds import StepKind
 from autotune.targets.native.target import NativeTarget
 
@@ -38,8 +38,9 @@ def test_clocks_change_no_bit(threads: int) -> None:
         made = network_of(session.table)
         assert isinstance(session.target, NativeTarget)
         bounds = [bind(part.program, None) for part in made.parts]
-    plain = Executable(made, bounds, ThreadPool(threads), None)
-    clocked = Executable(made, bounds, ThreadPool(threads), None, timed=True)
+    plain = Executable(made, [linkable(bound) for bound in bounds], ThreadPool(threads), None)
+    timed = [linkable(bound, timed=True) for bound in bounds]
+    clocked = Executable(made, timed, ThreadPool(threads), None)
     found = plain.run(feeds)
     spent = clocked.kind_nanoseconds(feeds)
     assert len(spent) == len(made.parts)
@@ -77,7 +78,7 @@ def test_each_run_is_counted_from_zero() -> None:
     feeds = {"x": np.ones((64, 96), np.float32)}
     with Session(graph, target="cpu", threads=1) as session:
         made = network_of(session.table)
-    bounds = [bind(part.program, None) for part in made.parts]
-    clocked = Executable(made, bounds, ThreadPool(1), None, timed=True)
+    timed = [linkable(bind(part.program, None), timed=True) for part in made.parts]
+    clocked = Executable(made, timed, ThreadPool(1), None)
     samples = [sum(sum(one.values()) for one in clocked.kind_nanoseconds(feeds)) for _ in range(20)]
     assert min(samples[10:]) < 2 * min(samples)  # and not the sum of all before

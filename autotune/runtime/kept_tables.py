@@ -1,0 +1,125 @@
+"""Program tables of kept networks, on disk between processes: a session that opens one again fuses,
+lowers, verifies and binds nothing.
+
+A table is kept under all that decides it: the network, how it is run, the machine and every source of
+this program. What lies there is read with the few types that it is made of, as it was written: the
+programs in it were verified before.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import io
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import autotune
+import autotune.kernels
+from autotune.fusion.group import Group
+from autotune.graph.graph import Graph
+from autotune.graph.op import Op, OpKind
+from autotune.graph.tensor import DType, TensorType
+from autotune.home import cache_folder
+from autotune.isa.formats import Format
+from autotune.isa.opcodes import Opcode
+from autotune.isa.program import DramTensor, Instruction, Program, Role
+from autotune.kernels import engine, native
+from autotune.runtime.native_table import Draft, WholeNetworks, drafted
+from autotune.runtime.program_table import GroupStep, ProgramTable, ViewStep
+from autotune.schedule.schedule import NestSchedule, Schedule
+from autotune.search.plan import Plan
+from autotune.targets.native.executable import Part, Window
+from autotune.targets.native.host import available, host_isa
+from autotune.targets.native.linking import CodeGone, KeptCode, Linkable, Tables
+from autotune.targets.native.object_cache import ObjectCache
+from autotune.targets.native.packing import Packed
+from autotune.targets.spec import HardwareSpec
+
+SCHEMA = 1
+TYPES: tuple[type, ...] = (
+    *(Draft, GroupStep, ViewStep, Group, Op, OpKind, TensorType, DType, Schedule, NestSchedule),
+    *(Program, Instruction, DramTensor, Role, Format, Opcode, Part, Window),
+    *(Linkable, Tables, KeptCode, Packed),
+)
+"""All that a draft is made of, besides numbers, texts and containers."""
+
+
+def table_key(graph: Graph, plan: Plan | None, spec: HardwareSpec) -> str:
+    """All that decides the table of a network on this machine, by a plan or by rule."""
+    rows = "by rule" if plan is None else repr(plan.groups)
+    isa = host_isa() if available() else None
+    parts = (
+        f"table {SCHEMA} {sys.version}",
+        f"{graph.fingerprint} {sorted(graph.constants)}",
+        rows,
+        f"{spec.profile_id} {spec.cores} {isa}",
+        _sources_version(),
+    )
+    return "\n".join(parts)
+
+
+def kept_table(
+    key: str,
+    graph: Graph,
+    target: WholeNetworks,
+    make: Callable[[], ProgramTable],
+    folder: Path | None = None,
+) -> ProgramTable:
+    """The table kept under ``key``, or that of ``make``, kept for the next time. None in ``folder``
+    means the user's cache."""
+    cache = ObjectCache(cache_folder() / "tables" if folder is None else folder)
+    found = _read(cache.load(key))
+    if found is not None:
+        try:
+            return found.table(graph, target)
+        except CodeGone:
+            pass
+    draft = drafted(make(), target)
+    table = draft.table(graph, target)
+    cache.store(key, _written(draft))
+    return table
+
+
+def _written(draft: Draft) -> bytes:
+    programs = tuple(program.by_name for program in draft.programs)
+    held = Draft(draft.steps, draft.parts, draft.views, draft.windows, draft.altered, programs)
+    return pickle.dumps(held, protocol=5)
+
+
+def _read(content: bytes | None) -> Draft | None:
+    if content is None:
+        return None
+    try:
+        found = _Reader(io.BytesIO(content)).load()
+    except pickle.UnpicklingError:
+        return None
+    return found if isinstance(found, Draft) else None
+
+
+class _Reader(pickle.Unpickler):
+    """Makes objects of ``TYPES`` and no others, whatever the file says."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """One of the types. Raises ``UnpicklingError`` for every other name."""
+        try:
+            return _BY_NAME[module, name]
+        except KeyError:
+            raise pickle.UnpicklingError(f"{module}.{name} is no part of a table") from None
+
+
+_BY_NAME = {(one.__module__, one.__qualname__): one for one in TYPES}
+
+
+@functools.cache
+def _sources_version() -> str:
+    """Of everything, as nearly all of it decides a table: all sources, and which compiled kernels."""
+    folders = [Path(x) for package in (autotune, autotune.kernels) for x in package.__path__]
+    sources = sorted(path for folder in folders for path in folder.rglob("*.py"))
+    compiled = [Path(str(module.__file__)).stat() for module in (engine, native)]
+    marks = repr([(status.st_size, status.st_mtime_ns) for status in compiled])
+    content = b"\0".join(path.read_bytes() for path in sources)
+    return hashlib.sha256(content + marks.encode()).hexdigest()

@@ -1,0 +1,156 @@
+"""Tables that are kept run as those that were compiled, and none of another network, plan or machine
+is taken."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import runtime_case as case
+from hypothesis import given
+
+from autotune.graph.graph import Graph
+from autotune.graph.passes.dead_nodes import DeadNodes
+from autotune.runtime import kept_tables
+from autotune.runtime.kept_tables import TYPES, kept_table, table_key
+from autotune.runtime.native_table import drafted
+from autotune.runtime.program_cache import ProgramCache
+from autotune.runtime.program_table import ProgramTable, compile_table
+from autotune.search.by_rule import ruled_choices
+from autotune.targets.library import target
+from autotune.targets.native.target import NativeTarget
+from drawn_graphs import graphs
+
+
+def host(threads: int = 1) -> NativeTarget:
+    found = target("cpu", threads)
+    assert isinstance(found, NativeTarget)
+    return found
+
+
+def compiled(graph: Graph, machine: NativeTarget) -> ProgramTable:
+    choices = ruled_choices(graph, machine.spec)
+    return compile_table(graph, choices, machine.spec, ProgramCache())
+
+
+def never() -> ProgramTable:
+    raise AssertionError("a table that is kept is not compiled")
+
+
+def feeds_of(graph: Graph) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return {x: rng.standard_normal(graph.shape(x)).astype(np.float32) for x in graph.inputs}
+
+
+def outputs_of(table: ProgramTable) -> dict[str, np.ndarray]:
+    assert table.executable is not None
+    return table.executable.run(feeds_of(table.graph))
+
+
+@given(graphs())
+def test_a_kept_table_gives_the_same_bits_by_the_same_programs(graph: Graph) -> None:
+    graph, machine = DeadNodes().run(graph).graph, host()
+    made = drafted(compiled(graph, machine), machine)
+    content, first = kept_tables._written(made), made.table(graph, machine)
+    draft = kept_tables._read(content)
+    assert draft is not None
+    again = draft.table(graph, host())
+    assert again.choices == first.choices
+    assert [s.program for s in again.group_steps] == [s.program for s in first.group_steps]
+    assert again.altered == first.altered
+    for name, value in outputs_of(first).items():
+        np.testing.assert_array_equal(outputs_of(again)[name], value)
+
+
+def test_what_is_kept_is_not_compiled_again(tmp_path: Path) -> None:
+    graph, machine = case.network(), host()
+    key = table_key(graph, None, machine.spec)
+    first = kept_table(key, graph, machine, lambda: compiled(graph, machine), tmp_path)
+    again = kept_table(key, graph, host(), never, tmp_path)
+    for name, value in outputs_of(first).items():
+        np.testing.assert_array_equal(outputs_of(again)[name], value)
+
+
+def test_other_networks_plans_and_machines_have_other_tables() -> None:
+    graph, machine = case.network(), host()
+    base = table_key(graph, None, machine.spec)
+    renamed = Graph("net", graph.ops, graph.types, graph.inputs, graph.outputs, graph.constants)
+    op = graph.ops[0]
+    other = Graph(
+        graph.name,
+        [replace(op, name="another"), *graph.ops[1:]],
+        graph.types,
+        graph.inputs,
+        graph.outputs,
+        graph.constants,
+    )
+    assert table_key(renamed, None, machine.spec) == base
+    assert table_key(other, None, machine.spec) != base
+    assert table_key(graph, None, replace(machine.spec, cores=64)) != base
+    assert table_key(graph, None, replace(machine.spec, clock_hz=1e9)) != base
+
+
+def test_code_that_is_gone_is_bound_and_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, machine = case.network(), host()
+    key = table_key(graph, None, machine.spec)
+    first = kept_table(key, graph, machine, lambda: compiled(graph, machine), tmp_path)
+    draft = kept_tables._read(kept_tables._written(drafted(first, machine)))
+    assert draft is not None
+
+    def gone(*_: object) -> None:
+        raise kept_tables.CodeGone("no code")
+
+    made = []
+
+    def make() -> ProgramTable:
+        made.append(compiled(graph, machine))
+        return made[0]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(draft), "table", gone)
+        with pytest.raises(kept_tables.CodeGone):
+            kept_table(key, graph, machine, make, tmp_path)
+    assert made
+    again = kept_table(key, graph, machine, never, tmp_path)
+    for name, value in outputs_of(first).items():
+        np.testing.assert_array_equal(outputs_of(again)[name], value)
+
+
+def test_names_of_kept_code_say_nothing_that_could_be_compiled() -> None:
+    with pytest.raises(kept_tables.CodeGone, match="bind its program again"):
+        kept_tables.KeptCode("0" * 32).written()
+
+
+class Foreign:
+    """What somebody might put into a file instead of a table."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.getpid, ()
+
+
+def test_nothing_but_parts_of_tables_is_made_of_a_file() -> None:
+    assert kept_tables._read(pickle.dumps(Foreign())) is None
+    assert kept_tables._read(pickle.dumps(case.network().ops)) is None  # parts, and no table
+    assert all(isinstance(one, type) for one in TYPES)
+
+
+def test_tables_depend_on_every_source_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, machine = case.network(), host()
+    before = table_key(graph, None, machine.spec)
+    read = Path.read_bytes
+
+    def changed(path: Path) -> bytes:
+        return read(path) + (b"\n" if path.name == "nest_emitter.py" else b"")
+
+    kept_tables._sources_version.cache_clear()
+    monkeypatch.setattr(Path, "read_bytes", changed)
+    try:
+        assert table_key(graph, None, machine.spec) != before
+    finally:
+        kept_tables._sources_version.cache_clear()
