@@ -154,7 +154,9 @@ def search(
             network_file=NetworkFile.of(path),
         )
     bound, vouched = tuple((dims or {}).items()), tuple((ranges or {}).items())
-    result = replace(result, plan=replace(result.plan, dims=bound, ranges=vouched))
+    asked = Accuracy(accuracy) if vouched else result.plan.accuracy
+    plan = replace(result.plan, dims=bound, ranges=vouched, accuracy=asked)
+    result = replace(result, plan=plan)
     if out is not None:
         result.plan.save(Path(out))
     return result

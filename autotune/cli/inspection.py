@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from autotune.cli.console import emit, say, show
 from autotune.cli.options import (
+    AccuracyOption,
     DimOption,
     JsonOption,
     ModelArgument,
@@ -18,6 +19,7 @@ from autotune.cli.options import (
     with_threads,
 )
 from autotune.errors import InputError
+from autotune.graph.accuracy import Accuracy
 
 if TYPE_CHECKING:
     from autotune.fusion.group import Group
@@ -29,6 +31,7 @@ def explain(
     model: ModelArgument,
     dim: DimOption = None,
     range_: RangeOption = None,
+    accuracy: AccuracyOption = Accuracy.EXACT,
     json: JsonOption = False,
 ) -> None:
     """Show a plan's groups with bound, prediction and measurement; of a network, what the passes
@@ -42,6 +45,9 @@ def explain(
     tree = not is_plan and is_tree(path)
     if ranges and tree:
         raise InputError(f"{path}: --range is for networks without control flow; leave it out")
+    if accuracy is not Accuracy.EXACT and (is_plan or tree):
+        kept = "a plan keeps its accuracy" if is_plan else "--accuracy is for one graph"
+        raise InputError(f"{path}: {kept}; leave --accuracy out")
     if is_plan:
         _explain_plan(path, json)
     elif tree:
@@ -49,7 +55,7 @@ def explain(
 
         explain_tree(path, dimensions(dim), json)
     else:
-        _explain_network(path, dimensions(dim), ranges, json)
+        _explain_network(path, dimensions(dim), ranges, accuracy, json)
 
 
 def is_tree(path: Path) -> bool:
@@ -108,14 +114,16 @@ def _tell_plan(plan: Plan) -> None:
     show(f"{plan.network} on {plan.target}", ("group", "predicted", "measured", "schedule"), rows)
 
 
-def _explain_network(path: Path, dims: dict[str, int], ranges: Ranges, json: bool) -> None:
+def _explain_network(
+    path: Path, dims: dict[str, int], ranges: Ranges, accuracy: Accuracy, json: bool
+) -> None:
     from autotune.graph.onnx_import import load_onnx
     from autotune.graph.passes import simplify
     from autotune.graph.ranges import intervals_by_input
 
     before = load_onnx(path, dims)
     within = intervals_by_input(before, ranges)
-    result = simplify(before, ranges=within)
+    result = simplify(before, accuracy=accuracy, ranges=within)
     notes = [{"pass": n.pass_name, "removed": n.removed, "reason": n.reason} for n in result.notes]
     if json:
         emit(

@@ -20,7 +20,9 @@ ThreadsOption = Annotated[
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")]
 AccuracyOption = Annotated[
     Accuracy,
-    typer.Option("--accuracy", help="fast: algorithms with errors near 1e-5 of an output's range."),
+    typer.Option(
+        "--accuracy", help="fast: errors near 1e-5 of an output's range; finite numbers only."
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
 DimOption = Annotated[

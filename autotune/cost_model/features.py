@@ -18,6 +18,7 @@ from autotune.fusion.nest import Nest
 from autotune.graph.op import Family
 from autotune.isa.table import Unit
 from autotune.schedule.counts import scratchpad_elements
+from autotune.schedule.needed import needed
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec
 
@@ -67,6 +68,14 @@ def _spec(value: Callable[[HardwareSpec], float]) -> Callable[[Analysis], Floats
 def _fold_use(a: Analysis) -> Floats:
     peak = a.spec.matrix.rows * a.spec.matrix.cols * a.tiling.active_cores
     return _ratio(a.multiply_adds, a.busy[Unit.MATRIX] * peak)
+
+
+def _zero_share(a: Analysis) -> Floats:
+    """Of all contractions: what they issue is useful work, what zero blocks leave out is none."""
+    products = [stage for stage in a.nest.stages if stage.contraction is not None]
+    left = [needed(a.nest, a.table, stage) for stage in products]
+    out = a.zeros + sum(1.0 - kept.share for kept in left if kept is not None)
+    return _ratio(out, a.zeros + len(products))
 
 
 def _pieces(a: Analysis) -> Floats:
@@ -220,6 +229,12 @@ FEATURES: tuple[Feature, ...] = (
         lambda a: 1.0 / (a.tiling.share * a.tiling.active_cores),
     ),
     Feature("fold_use", "1", "multiply-adds over those of a fully used array", _fold_use),
+    Feature(
+        "zero_share",
+        "1",
+        "reductions left out for zero blocks of weights, mean of contractions",
+        _zero_share,
+    ),
     Feature("load_inner", "1", "load cycles inside the innermost loop", _depth_of(Unit.LOAD)),
     Feature("matrix_inner", "1", "matrix cycles inside the innermost loop", _depth_of(Unit.MATRIX)),
     Feature("vector_inner", "1", "vector cycles inside the innermost loop", _depth_of(Unit.VECTOR)),

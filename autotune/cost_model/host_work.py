@@ -23,11 +23,13 @@ from autotune.cost_model.host_tensors import Views, held_bytes, packed_ahead
 from autotune.cost_model.host_vectors import vector_parts
 from autotune.cost_model.product_cycles import product_cycles
 from autotune.cost_model.step import Step
+from autotune.cost_model.steps import kept_tiles
 from autotune.cost_model.tiling import Tiles, Tiling
 from autotune.cost_model.vector_work import Extent
 from autotune.fusion.nest import Buffer, Stage
 from autotune.graph.op import Family
 from autotune.isa.table import ELEMENT_BYTES, Unit
+from autotune.schedule.needed import needed
 from autotune.schedule.table import Ints
 from autotune.targets.spec import HardwareSpec
 
@@ -162,8 +164,12 @@ class _Work:
         assert stage.contraction is not None
         k = tiling.k_dim(stage.contraction)
         tiles = tiling.tiles(_dims(stage) | {k})
+        runs = self._runs(step, tiles)
+        if (kept := needed(self._nest, tiling.table, stage)) is not None:
+            runs = runs * np.where(tiling.parts[k] > 1, 1.0, kept.pieces)
+            tiles = kept_tiles(tiling, stage, tiles, kept)
         vector, rows, depth, repeats = _sizes(tiling, stage, tiles)
-        runs = self._runs(step, tiles) * repeats
+        runs = runs * repeats
         cycles = product_cycles(vector, rows, depth, self._spec.vector.lanes)
         factor_bytes = ELEMENT_BYTES * depth * vector
         crowded = beyond(CROWDED_SHARE * self._spec.scratchpad.size_bytes, held_bytes(self._nest))

@@ -45,7 +45,7 @@ class Step:
     level: Ints
     count: Floats
     instructions: Floats
-    pieces: Ints
+    pieces: Ints | Floats
     found: Callable[[], Effort]
     useful_bytes: Floats | None = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from autotune.cost_model.step import Effort, Step
 from autotune.cost_model.tiling import Floats, Tiles, Tiling
@@ -15,6 +16,7 @@ from autotune.fusion.axis_map import Footprint
 from autotune.fusion.nest import Stage
 from autotune.graph.op import Family
 from autotune.isa.table import Unit
+from autotune.schedule.needed import Needed, needed
 from autotune.schedule.table import Ints
 from autotune.targets.spec import HardwareSpec
 
@@ -42,8 +44,10 @@ def _stage_dims(stage: Stage) -> frozenset[int]:
 def _load(tiling: Tiling, stage: Stage, index: int, spec: HardwareSpec) -> Step:
     buffer = tiling.nest.buffers[index]
     level, pieces, chunk, dims = tiling.level(buffer.dims), tiling.ones, None, buffer.dims
+    kept = None
     if buffer.chunk is not None:
         k = tiling.k_dim(buffer.chunk[0])
+        kept = _kept(tiling, stage, index, tiling.parts[k] > 1)
         in_pieces = tiling.parts[k] > 1
         level = np.where(in_pieces, tiling.level(_stage_dims(stage)), level)
         pieces, chunk, dims = tiling.parts[k], (buffer.chunk[1], k), dims | {k}
@@ -60,6 +64,7 @@ def _load(tiling: Tiling, stage: Stage, index: int, spec: HardwareSpec) -> Step:
         dims,
         spec,
         tuple(hop for _, hop in buffer.sample),
+        kept,
     )
 
 
@@ -107,6 +112,7 @@ def _moved(
     dims: frozenset[int],
     spec: HardwareSpec,
     hops: tuple[int, ...] = (),
+    kept: Needed | None = None,
 ) -> Step:
     shape = tiling.nest.types[tensor].shape
     repeats = _repeats(tiling, dims, level)
@@ -114,6 +120,7 @@ def _moved(
     rectangle = rectangle_of(tiling, footprint, shape, tiles, chunk, hops)
     weight = tiles.count * repeats
     count = np.sum(weight, axis=0)
+    moved, times = _left(pieces, kept)
 
     def found() -> Effort:
         part = transfer(rectangle, tiling, footprint, chunk, spec)
@@ -121,12 +128,12 @@ def _moved(
         # a scratchpad takes one line of all its banks per cycle
         turns = _turned(tiling, stage, tiles, spec) if unit is Unit.STORE else 1
         lines = np.ceil(touched * turns / spec.scratchpad.banks)
-        busy = spec.dram.latency_cycles + np.maximum(part.cycles, lines)
+        busy = spec.dram.latency_cycles * times + np.maximum(part.cycles, lines) * moved
         return Effort(
             _total(weight, busy),
-            _total(weight, touched),
-            moved_bytes=_total(weight, part.moved_bytes),
-            runs=_total(weight, part.runs),
+            _total(weight, touched) * moved,
+            moved_bytes=_total(weight, part.moved_bytes) * moved,
+            runs=_total(weight, part.runs) * moved,
         )
 
     return Step(
@@ -135,11 +142,29 @@ def _moved(
         index,
         level,
         count / pieces,
-        count,
-        pieces,
+        count * times,
+        pieces if kept is None else np.where(pieces > 1, pieces * moved, pieces),
         found,
-        _total(weight, rectangle.useful_bytes),
+        _total(weight, rectangle.useful_bytes) * moved,
     )
+
+
+def _kept(
+    tiling: Tiling, stage: Stage, index: int, in_pieces: npt.NDArray[np.bool_]
+) -> Needed | None:
+    """What is left to load of a product's factor: of a whole one that other tiles need too, all."""
+    kept = needed(tiling.nest, tiling.table, stage)
+    if kept is None or stage.operands[1] == index:
+        return kept
+    return Needed(*(np.where(in_pieces, part, 1.0) for part in kept))
+
+
+def _left(pieces: Ints | Floats, kept: Needed | None) -> tuple[Floats | float, Floats | float]:
+    """What zero blocks leave of a weight's transfers: the share of what they move, and how many there
+    are for each: fewer pieces of a reduction, or several of one that is whole."""
+    if kept is None:
+        return 1.0, 1.0
+    return kept.share, np.where(pieces > 1, kept.share, kept.pieces)
 
 
 def _total(weight: Floats, value: Floats | Ints | float) -> Floats:
@@ -221,19 +246,32 @@ def _winograd(
         yield _summed(tiling, stage, unit, level, parts, over, cost_of, spec)
 
 
+def kept_tiles(tiling: Tiling, stage: Stage, tiles: Tiles, kept: Needed) -> Tiles:
+    """The tiles of a product that leaves zero blocks out of a whole reduction, each of one piece."""
+    assert stage.contraction is not None
+    k = tiling.k_dim(stage.contraction)
+    mean = np.ceil(tiling.extent[k] * kept.share / kept.pieces).astype(np.int64)
+    return tiles.resized(k, np.where(tiling.parts[k] > 1, tiles.sizes[k], mean))
+
+
 def _summed(
     tiling: Tiling,
     stage: Stage,
     unit: Unit,
     level: Ints,
-    pieces: Ints,
+    pieces: Ints | Floats,
     dims: frozenset[int],
     cost_of: Callable[[Tiling, Stage, Tiles, HardwareSpec], Cost],
     spec: HardwareSpec,
 ) -> Step:
     tiles = tiling.tiles(dims)
+    runs = tiles.count * _repeats(tiling, dims, level)
+    count, weight = np.sum(runs, axis=0) / pieces, runs.astype(np.float64)
+    if (kept := needed(tiling.nest, tiling.table, stage)) is not None:
+        weight = weight * _left(pieces, kept)[1]
+        tiles = kept_tiles(tiling, stage, tiles, kept)
+        pieces = np.where(pieces > 1, pieces * kept.share, pieces)
     cost = cost_of(tiling, stage, tiles, spec)
-    weight = tiles.count * _repeats(tiling, dims, level)
     effort = Effort(
         _total(weight, cost.cycles),
         _total(weight, cost.touched),
@@ -245,7 +283,7 @@ def _summed(
         stage,
         stage.result,
         level,
-        np.sum(weight, axis=0) / pieces,
+        count,
         _total(weight, cost.instructions),
         pieces,
         lambda: effort,

@@ -32,6 +32,10 @@ class Tiles:
     rest: dict[int, npt.NDArray[np.bool_]]
     count: Ints
 
+    def resized(self, dim: int, size: Ints) -> Tiles:
+        """The same tiles with another extent in one dimension."""
+        return Tiles({**self.sizes, dim: size}, self.rest, self.count)
+
 
 class Tiling:
     """Trips of a nest's loops for every schedule of a table."""

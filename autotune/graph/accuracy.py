@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 class Accuracy(StrEnum):
     """What a user allows. EXACT: every sum of products as the model writes it, but for the order of
     its additions and the folding of constants. FAST: also convolutions by Winograd's F(4×4, 3×3),
-    whose error is about 1e-5 of the range of their outputs."""
+    whose error is about 1e-5 of the range of their outputs, and products that leave out zero blocks of
+    their weights, which is exact for finite numbers: infinity and NaN do not come through them."""
 
     EXACT = "exact"
     FAST = "fast"
@@ -21,6 +22,7 @@ class Accuracy(StrEnum):
 def accuracy_of(graph: Graph) -> Accuracy:
     """The strictest choice that allows the operators of a graph."""
     from autotune.graph.op import Family
+    from autotune.graph.zero_blocks import zero_blocks
 
-    fast = any(op.family is Family.WINOGRAD for op in graph.ops)
+    fast = any(op.family is Family.WINOGRAD or zero_blocks(op) is not None for op in graph.ops)
     return Accuracy.FAST if fast else Accuracy.EXACT

@@ -109,7 +109,7 @@ class OpKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class OpRow:
     """One operator kind: its family, number of inputs (min, max) and attributes: the required ones,
-    and flags (0 or 1) that are left out where they are 0."""
+    flags (0 or 1) that are left out where they are 0, and ``optional`` ones."""
 
     kind: OpKind
     family: Family
@@ -118,6 +118,7 @@ class OpRow:
     flops_per_element: int = 0
     """Scalar operations per output element, for element-wise kinds (transcendentals count 8)."""
     flags: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
 
 
 def _unary(kind: OpKind, flops: int, *attrs: str) -> OpRow:
@@ -130,6 +131,8 @@ def _binary(kind: OpKind, flops: int = 1) -> OpRow:
 
 _WINDOW = ("kernel", "strides", "pads", "dilations")
 _LAID_OUT = ("channels_last",)
+_SKIPPED = ("zero_blocks",)
+"""What of a constant weight is all zero (graph/zero_blocks.py)."""
 
 
 def _window(kind: OpKind, family: Family, arity: tuple[int, int], *attrs: str) -> OpRow:
@@ -141,11 +144,18 @@ OPERATORS: dict[OpKind, OpRow] = {
     for row in (
         # x [N,C,H,W], w [M,C/group,KH,KW], optional b [M] -> [N,M,OH,OW]; pads top,left,bottom,right
         # channels_last: x [N,H,W,C], w [KH,KW,C/group,M] -> [N,OH,OW,M]
-        _window(OpKind.CONV, Family.CONV, (2, 3), "strides", "pads", "dilations", "group"),
+        OpRow(
+            OpKind.CONV,
+            Family.CONV,
+            (2, 3),
+            ("strides", "pads", "dilations", "group"),
+            flags=_LAID_OUT,
+            optional=_SKIPPED,
+        ),
         # x [N,H,W,C], u [36,C,M], optional b [M] -> [N,OH,OW,M]: 3x3, stride 1, by F(4x4, 3x3)
         OpRow(OpKind.WINOGRAD_CONV, Family.WINOGRAD, (2, 3), ("pads",)),
         # numpy.matmul over the last two axes after the optional transposes; batch axes broadcast
-        OpRow(OpKind.MATMUL, Family.MATMUL, (2, 2), ("trans_a", "trans_b")),
+        OpRow(OpKind.MATMUL, Family.MATMUL, (2, 2), ("trans_a", "trans_b"), optional=_SKIPPED),
         _unary(OpKind.RELU, 1),
         _unary(OpKind.LEAKY_RELU, 2, "alpha"),
         _unary(OpKind.CLIP, 2, "min", "max"),
@@ -243,7 +253,8 @@ class Op:
             raise ModelError(
                 f"{self.name}: {self.kind} takes {low} to {high} inputs, got {len(self.inputs)}"
             )
-        names = tuple(item[0] for item in self.attrs if item[0] not in row.flags or item[1] != 1)
+        held = (item for item in self.attrs if item[0] not in row.optional)
+        names = tuple(name for name, value in held if name not in row.flags or value != 1)
         if names != tuple(sorted(row.attrs)):
             raise ModelError(
                 f"{self.name}: {self.kind} needs attributes {sorted(row.attrs)}, got {list(names)}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from autotune.fusion.footprint import POINT
 from autotune.fusion.nest import Epilogue, Stage, k_axis
 from autotune.graph.op import Family
@@ -27,6 +29,10 @@ def contract(writer: TileWriter, resident: Resident, stage: Stage, result: View)
 def _pieces(writer: TileWriter, resident: Resident, stage: Stage, result: View) -> None:
     """Accumulate over pieces of the reduction: full pieces in a loop, the rest peeled."""
     assert stage.contraction is not None
+    kept = resident.kept.pieces(stage.contraction, resident.segments)
+    if kept is not None:
+        _kept_pieces(writer, resident, stage, result, kept)
+        return
     extent = resident.nest.contractions[stage.contraction].k_extent
     size = resident.schedule.k_tile[stage.contraction]
     trips, rest = divmod(extent, size)
@@ -45,6 +51,20 @@ def _pieces(writer: TileWriter, resident: Resident, stage: Stage, result: View) 
         always = {"accumulate": int(When.ALWAYS)}
         piece = Origin(trips * size, ()), rest
         _piece(writer, resident, stage, result, piece, always, When.ALWAYS)
+
+
+def _kept_pieces(
+    writer: TileWriter,
+    resident: Resident,
+    stage: Stage,
+    result: View,
+    kept: Sequence[tuple[int, int]],
+) -> None:
+    """Accumulate over the pieces that are not all zero, one by one: no two tiles need the same ones."""
+    for first, size in kept:
+        reduction = {"accumulate": int(When.NEVER if first == kept[0][0] else When.ALWAYS)}
+        when = When.ALWAYS if first == kept[-1][0] else When.NEVER
+        _piece(writer, resident, stage, result, (Origin(first, ()), size), reduction, when)
 
 
 def _piece(

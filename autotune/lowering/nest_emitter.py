@@ -104,6 +104,8 @@ class NestEmitter:
         elif self.core > 0 and outermost:
             return []
         found = [Segment(first * size, size, last - first, None)] if last > first else []
+        if dim in self.resident.kept.unrolled:
+            found = [Segment(tile * size, size, 1, None) for tile in range(first, last)]
         return [*found, Segment(trips * size, rest, 1, None)] if rest else found
 
     def _segment(self, writer: TileWriter, position: int, dim: int, segment: Segment) -> None:
@@ -117,6 +119,8 @@ class NestEmitter:
         else:
             here.segments[dim] = segment
             self._level(writer, position)
+            if dim in here.kept.unrolled:
+                here.alternate(dim)
         here.segments[dim], here.tiles, here.loaded = outer
 
     def _stage(self, writer: TileWriter, stage: Stage) -> None:

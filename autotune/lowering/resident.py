@@ -12,6 +12,7 @@ from autotune.fusion.nest import Buffer, Nest, Side, Stage
 from autotune.graph.tensor import TensorType
 from autotune.isa.tile import TileWriter, View
 from autotune.kernels import movement
+from autotune.lowering.kept import Kept
 from autotune.lowering.tiles import (
     Origin,
     Segment,
@@ -19,10 +20,11 @@ from autotune.lowering.tiles import (
     dense,
     origin_of,
     reserve,
+    second_slot,
     sizes_of,
     storage,
 )
-from autotune.schedule.schedule import NestSchedule
+from autotune.schedule.schedule import NestSchedule, split_dims
 
 Piece = tuple[Origin, int]
 """Where a piece of a reduction begins, and its extent."""
@@ -50,6 +52,8 @@ class Resident:
         }
         self.tiles: dict[str, Tile] = {}
         self.loaded: dict[int, Tile] = {}
+        self.kept = Kept(nest, schedule)
+        self._second = self._alternating()
 
     def origin(self, footprint: Footprint) -> tuple[Origin, ...]:
         """Where a footprint begins for the current tiles."""
@@ -80,6 +84,8 @@ class Resident:
     def load_piece(self, writer: TileWriter, index: int, piece: Piece) -> View:
         """Fill an operand with a piece of its reduction axis."""
         terms = piece[0].terms
+        if index in self._second and not terms:
+            self._second[index] = not self._second[index]
         turn = terms[0][0] if terms else self.turn(index)
         return self._load(writer, index, turn, piece).view
 
@@ -91,10 +97,26 @@ class Resident:
         if piece is not None and buffer.chunk is not None:
             origin[buffer.chunk[1]], sizes[buffer.chunk[1]] = piece
         tile = Tile(self._place(index, turn, tuple(sizes)), tuple(origin))
+        self.loaded[index] = tile
+        if piece is None and buffer.chunk is not None and self._is_weight(index):
+            kept = self.kept.pieces(buffer.chunk[0], self.segments)
+            if kept is not None:
+                self._fill_kept(writer, buffer, tile, kept)
+                return tile
         view = tile.view if sizes else dense(tile.view.storage, (1,))
         self._fill(writer, buffer, view, coordinates(origin))
-        self.loaded[index] = tile
         return tile
+
+    def _fill_kept(
+        self, writer: TileWriter, buffer: Buffer, tile: Tile, kept: Sequence[tuple[int, int]]
+    ) -> None:
+        """Only the parts of a weight that its product reads."""
+        assert buffer.chunk is not None
+        axis = buffer.chunk[1]
+        for first, size in kept:
+            origin = list(tile.origin)
+            origin[axis] = Origin(first, ())
+            self._fill(writer, buffer, tile.view.slice(axis, first, size), coordinates(origin))
 
     def _fill(
         self, writer: TileWriter, buffer: Buffer, view: View, at: list[tuple[int, int, int]]
@@ -143,7 +165,42 @@ class Resident:
         wide = self._place(index, turn, held)
         return View(wide.storage, wide.offset, wide.terms, sizes, wide.strides)
 
+    def alternate(self, dim: int) -> None:
+        """The next tile along ``dim``, whose loop is written out, goes into the other slots."""
+        for index in self._second:
+            if dim in self.dims[index] and not self._in_kept_pieces(index):
+                self._second[index] = not self._second[index]
+
+    def _alternating(self) -> dict[int, bool]:
+        """Buffers of two slots that no hardware loop refills, by whether the second is in use: those
+        of weights that come in pieces written out, and what depends on loops written out alone."""
+        split = frozenset(split_dims(self.nest, self.schedule))
+        return {
+            index: False
+            for index, place in enumerate(self.places)
+            if place.double
+            and (
+                self._in_kept_pieces(index)
+                or (
+                    not self.in_pieces(index)
+                    and self.dims[index] & split
+                    and self.dims[index] & split <= self.kept.unrolled
+                )
+            )
+        }
+
+    def _is_weight(self, index: int) -> bool:
+        return any(stage.operands[1:2] == (index,) for stage in self.nest.stages)
+
+    def _in_kept_pieces(self, index: int) -> bool:
+        chunk = self.nest.buffers[index].chunk
+        if chunk is None or not self.in_pieces(index):
+            return False
+        return self.kept.pieces(chunk[0], self.segments) is not None
+
     def _place(self, index: int, turn: int | None, sizes: tuple[int, ...]) -> View:
+        if self._second.get(index, False):
+            return dense(second_slot(index, self.places[index]), sizes)
         return dense(storage(index, self.places[index], turn), sizes)
 
 

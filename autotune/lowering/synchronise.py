@@ -10,7 +10,7 @@ Program order satisfies every edge, hence the result cannot deadlock.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
 from operator import itemgetter
@@ -23,12 +23,20 @@ from autotune.isa.tile import Block, Leaf, Node
 _SLOTS = 3
 """Semaphores that fit into an instruction's own wait or signal fields."""
 
+_APART = 64
+"""Edges of a body that have a semaphore each; only bodies written out have more."""
+_TOGETHER = 100
+"""Edges that share one then: its count stays below what a semaphore holds."""
 
 Edge = tuple[int, Unit, int, Unit, int]
 """Source item, its unit (the giver), target item, its unit (the taker), and distance: the target
 waits for the source that many iterations of the body before (0: in the same one). Positions are item
 numbers in the body. Plain tuples, as a program has thousands: making a named one takes longer than
 all that is done with it."""
+
+Sharing = tuple[Unit, Unit, int, int]
+"""Giver, taker, distance and credits: bodies one after the other may use such a semaphore in turn,
+once there are no others. What one of them leaves of it are its credits, which only come later."""
 
 Access = tuple[int, Unit, bool, int]
 """One item's use of a storage by one unit: item, unit, whether it writes, and levels it turns by."""
@@ -43,6 +51,7 @@ class Synchroniser:
     def __init__(self) -> None:
         self.credits = [0]
         self.out: list[Instruction] = []
+        self._free: dict[Sharing, list[int]] = defaultdict(list)
         self._uses: dict[int, Uses] = {}
 
     def finish(self) -> tuple[tuple[Instruction, ...], tuple[int, ...]]:
@@ -64,8 +73,10 @@ class Synchroniser:
             self._body(nest, None)
             before |= units
 
-    def _semaphore(self, credits: int) -> int:
+    def _semaphore(self, credits: int, sharing: Sharing | None = None) -> int:
         if len(self.credits) == SEMAPHORES:
+            if sharing is not None and self._free[sharing]:
+                return self._free[sharing].pop()
             raise ScheduleError(
                 f"semaphores: the group needs more than the {SEMAPHORES - 1} of a core; fuse less"
             )
@@ -78,10 +89,9 @@ class Synchroniser:
     def _body(self, body: tuple[Node, ...], level: int | None) -> None:
         waits: dict[int, list[tuple[Unit, int]]] = defaultdict(list)
         signals: dict[int, list[tuple[Unit, int]]] = defaultdict(list)
-        for source, giver, target, taker, distance in _edges(
-            [self._uses_of(node) for node in body], level
-        ):
-            semaphore = self._semaphore(distance)
+        edges = _edges([self._uses_of(node) for node in body], level)
+        taken = self._taken(edges)
+        for (source, giver, target, taker, _), (semaphore, _) in zip(edges, taken, strict=True):
             signals[source].append((giver, semaphore))
             waits[target].append((taker, semaphore))
         for item, node in enumerate(body):
@@ -92,6 +102,25 @@ class Synchroniser:
                 self._leaf(node, [s for _, s in waiting], [s for _, s in giving])
             else:
                 self.out.append(node.instruction)
+        for semaphore, sharing in dict.fromkeys(taken):
+            self._free[sharing].append(semaphore)
+
+    def _taken(self, edges: list[Edge]) -> list[tuple[int, Sharing]]:
+        """The semaphore of every edge of a body, with who may share it; one each, or in a body written
+        out one for all edges between two units: these cross nowhere, so the first wait takes the first
+        signal, the second the second."""
+        kinds = [(giver, taker, distance) for _, giver, _, taker, distance in edges]
+        if len(edges) <= _APART:
+            alone = [(*kind, kind[2]) for kind in kinds]
+            return [(self._semaphore(sharing[2], sharing), sharing) for sharing in alone]
+        seen: Counter[tuple[Unit, Unit, int]] = Counter()
+        batches = []
+        for kind in kinds:
+            batches.append((kind, seen[kind] // _TOGETHER))
+            seen[kind] += 1
+        sharing = {x: (*x[0], x[0][2] * count) for x, count in Counter(batches).items()}
+        found = {x: self._semaphore(one[3], one) for x, one in sharing.items()}
+        return [(found[x], sharing[x]) for x in batches]
 
     def _leaf(self, leaf: Leaf, waits: list[int], signals: list[int]) -> None:
         for semaphore in waits[_SLOTS:]:

@@ -100,6 +100,12 @@ def reserve(nest: Nest, schedule: NestSchedule) -> tuple[tuple[Reservation, ...]
     return tuple(places), base
 
 
+def second_slot(index: int, place: Reservation) -> Storage:
+    """The second slot of buffer ``index`` alone, where code written out alternates the slots: a
+    storage of its own, so that one slot is filled while the other one is read."""
+    return Storage(-1 - index, place.base + place.elements, 0, NO_LEVEL)
+
+
 def storage(index: int, place: Reservation, turn: int | None) -> Storage:
     """The storage of buffer ``index``, its slots alternated by loop level ``turn`` if given."""
     if not place.double or turn is None:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from autotune.fusion.axis_map import Footprint
 from autotune.fusion.nest import Buffer, Nest, Stage
+from autotune.schedule.needed import needed
 from autotune.schedule.table import Ints, ScheduleTable
 
 _PIECE_ELEMENTS = 16.0
@@ -145,6 +146,7 @@ def loaded_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]
     """Elements that DMA loads in all, for every row; padding is counted as if it were loaded."""
     total = np.zeros(len(table))
     around = {stage.contraction: stage_dims(stage) for stage in nest.stages}
+    products = {s.contraction: s for s in nest.stages if s.contraction is not None}
     for index in nest.loads:
         buffer = nest.buffers[index]
         level = _depth(nest, table, buffer.dims)
@@ -153,7 +155,13 @@ def loaded_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]
                 table.k_tile[:, buffer.chunk[0]] < nest.contractions[buffer.chunk[0]].k_extent
             )
             level = np.where(in_pieces, _depth(nest, table, around[buffer.chunk[0]]), level)
-        total += _renewed(nest, table, buffer.footprint, level)
+        elements = _renewed(nest, table, buffer.footprint, level)
+        if buffer.chunk is not None:
+            stage = products[buffer.chunk[0]]
+            kept = needed(nest, table, stage)
+            if kept is not None:
+                elements *= np.where(in_pieces | (stage.operands[1] == index), kept.share, 1.0)
+        total += elements
     return total
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from autotune.fusion.nest import Nest, Stage
 from autotune.graph.op import Family
+from autotune.graph.zero_blocks import zero_blocks
 from autotune.schedule.counts import (
     kept_elements,
     loaded_elements,
@@ -20,6 +21,7 @@ from autotune.schedule.counts import (
     read_elements,
     tile_count,
 )
+from autotune.schedule.needed import needed
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable
@@ -47,6 +49,8 @@ _MADE_OPERATIONS = 16.0
 _SHARING_OPERATIONS = 1e5
 """Multiply-adds that take as long as to share a nest: the other core looks up, and fetches what this
 one has in cache (2 microseconds of a core with two vectors of 8)."""
+_CUTTING_OPERATIONS = 1e5
+"""Multiply-adds that take as long as one tile more of a product (as above)."""
 _TILE_ELEMENTS = 512.0
 """What a tile costs in set-up, as elements of traffic that take as long (edge: near 100 cycles)."""
 
@@ -86,7 +90,7 @@ def _fewest_tiles(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
     for k, contraction in enumerate(nest.contractions):
         pieces *= -(-contraction.k_extent // table.k_tile[:, k])
     time = _time_share(nest, table) * _work_share(nest, table)
-    cost = _CUT_TILES * time + tile_count(nest, table) * pieces
+    cost = _CUT_TILES * time + tile_count(nest, table) * pieces * _tile_price(nest)
     padded = padded_elements(nest, table) * _keeps_images_near(nest)
     slides = not nest.contractions and bool(padded.any())
     weight = _WINDOW_READ_TILES if slides else _READ_TILES
@@ -95,6 +99,13 @@ def _fewest_tiles(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
     cost += _FAR_TILES * _doublings(padded)
     far: npt.NDArray[np.float64] = _PASSED_TILES * _doublings(passed_elements(nest, table))
     return cost + far
+
+
+def _tile_price(nest: Nest) -> float:
+    """What one tile more counts: less in a large nest whose tiles are cut to leave zero blocks out."""
+    if all(zero_blocks(stage.op) is None for stage in nest.stages):
+        return 1.0
+    return min(1.0, _CUT_TILES * _CUTTING_OPERATIONS / operations(nest))
 
 
 def _keeps_images_near(nest: Nest) -> bool:
@@ -118,13 +129,16 @@ def _doublings(elements: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def _work_share(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
-    """Work of all tiles, of that of one tile: what several of them need is made for each."""
+    """Work of all tiles, of that of one tile: what several of them need is made for each, and what is
+    multiplied by zero blocks is not."""
     total = np.zeros(len(table))
     for stage in nest.stages:
         whole = math.prod(nest.types[stage.output].shape)
         made = made_elements(nest, table, stage)
-        total += _stage_operations(nest, stage) * np.maximum(1.0, made / whole)
-    share: npt.NDArray[np.float64] = np.maximum(1.0, total / operations(nest))
+        kept = needed(nest, table, stage)
+        left = 1.0 if kept is None else kept.share
+        total += _stage_operations(nest, stage) * left * np.maximum(1.0, made / whole)
+    share: npt.NDArray[np.float64] = np.where(total > 0.0, total / operations(nest), 1.0)
     return share
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from control_case import BRANCH, model_of
@@ -69,3 +70,32 @@ def test_run_refuses_a_range_beside_a_plan_of_others(
     plan = write_plan(tmp_path)
     assert outcome("run", plan, "--range", "x=0:1") == 2
     assert "was made for the ranges {}, got {'x': (0.0, 1.0)}" in capsys.readouterr().err
+
+
+@pytest.fixture
+def pruned(tmp_path: Path) -> Path:
+    """A dense layer with half of its blocks zero."""
+    weight = np.zeros((64, 64), np.float32)
+    weight[:32] = 1.0
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], "layer")]
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [3, 64]) for n in "xy")
+    held = [onnx.numpy_helper.from_array(weight, "w")]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", [x], [y], held)), tmp_path / "p.onnx")
+    return tmp_path / "p.onnx"
+
+
+@pytest.mark.parametrize("option", [("--range", "x=0:1"), ("--accuracy", "fast")])
+def test_explain_counts_the_zero_blocks_that_are_left_out(
+    option: tuple[str, str], pruned: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert outcome("explain", pruned, "--json") == 0
+    assert "zero-blocks" not in capsys.readouterr().out
+    assert outcome("explain", pruned, *option, "--json") == 0
+    assert "2 of 4 blocks of w" in capsys.readouterr().out
+
+
+def test_explain_refuses_an_accuracy_that_it_would_ignore(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert outcome("explain", write_plan(tmp_path), "--accuracy", "fast") == 2
+    assert "leave --accuracy out" in capsys.readouterr().err

@@ -19,8 +19,9 @@ from autotune.graph.passes.identities import Identities
 from autotune.graph.passes.layer_norm_pattern import LayerNormPattern
 from autotune.graph.passes.note import Note, Pass, PassResult
 from autotune.graph.passes.pad_folding import PadFolding
-from autotune.graph.passes.range_pruning import RangePruning
+from autotune.graph.passes.range_pruning import RangePruning, finite_tensors
 from autotune.graph.passes.winograd import WinogradConvolutions
+from autotune.graph.passes.zero_skipping import ZeroSkipping
 
 PASSES: tuple[Pass, ...] = (
     ConstantFolding(),
@@ -44,7 +45,7 @@ def simplify(
     """Run every pass in order until a whole round changes nothing; then hold the images in
     ``layout``, and simplify what that leaves; then take the algorithms that ``accuracy`` allows. A
     network that is channels-last stays so. Between ``ranges`` of inputs more may be removed: the
-    result is then right for such inputs only.
+    result is then right for such inputs only. Last, products are marked that may leave zeros out.
     """
     settled = _settled(graph)
     if ranges:
@@ -52,7 +53,18 @@ def simplify(
         after = _settled(pruned.graph)
         settled = PassResult(after.graph, (*settled.notes, *pruned.notes, *after.notes))
     turned = laid_out(settled.graph, layout, accuracy)
-    return PassResult(released(turned.graph), (*settled.notes, *turned.notes))
+    skipped = _without_zeros(turned.graph, accuracy, ranges or {})
+    notes = (*settled.notes, *turned.notes, *skipped.notes)
+    return PassResult(released(skipped.graph), notes)
+
+
+def _without_zeros(graph: Graph, accuracy: Accuracy, ranges: Mapping[str, Interval]) -> PassResult:
+    """Products marked to leave zero blocks out, where that is allowed."""
+    if accuracy is Accuracy.FAST:
+        return ZeroSkipping().run(graph)
+    return (
+        ZeroSkipping(finite_tensors(graph, ranges)).run(graph) if ranges else PassResult(graph, ())
+    )
 
 
 def laid_out(graph: Graph, layout: Layout, accuracy: Accuracy = Accuracy.EXACT) -> PassResult:

@@ -109,7 +109,7 @@ class RangePruning:
         if NEEDLESS.keys().isdisjoint(op.kind for op in graph.ops):
             return PassResult(graph, ())
         known = intervals_of(graph, {**self._constants(graph), **self.ranges})
-        finite = self._finite(graph, known)
+        finite = _finite(graph, known, self.ranges)
         sweep, notes = Sweep(graph), []
         zeros: dict[str, Array] = {}
         for op, read in ((op, sweep.read(op)) for op in graph.ops):
@@ -126,15 +126,6 @@ class RangePruning:
                 sweep.keep(read)
         return PassResult(sweep.graph(zeros) if notes else graph, tuple(notes))
 
-    def _finite(self, graph: Graph, known: Mapping[str, Interval]) -> set[str]:
-        """Tensors that hold neither NaN nor infinity: made of finite ones, and bounded."""
-        found = {x for x in (*graph.constants, *self.ranges) if known[x].extreme <= FINITE}
-        for op in graph.ops:
-            sure = op.kind not in INVENTIVE and found.issuperset(op.inputs)
-            if known[op.output].extreme <= FINITE and sure:
-                found.add(op.output)
-        return found | {x for x, type_ in graph.types.items() if not type_.dtype.is_float}
-
     def _constants(self, graph: Graph) -> dict[str, Interval]:
         weights: set[str] = set()
         if not self.ranges:
@@ -143,6 +134,25 @@ class RangePruning:
             name: ANYTHING if name in weights or not value.size else interval_of(value)
             for name, value in graph.constants.items()
         }
+
+
+def finite_tensors(graph: Graph, ranges: Mapping[str, Interval]) -> set[str]:
+    """Tensors that hold neither NaN nor infinity while the inputs are within ``ranges``."""
+    values = {x: interval_of(v) if v.size else ANYTHING for x, v in graph.constants.items()}
+    known = intervals_of(graph, {**values, **ranges})
+    return _finite(graph, known, ranges)
+
+
+def _finite(
+    graph: Graph, known: Mapping[str, Interval], ranges: Mapping[str, Interval]
+) -> set[str]:
+    """Tensors that hold neither NaN nor infinity: made of finite ones, and bounded."""
+    found = {x for x in (*graph.constants, *ranges) if known[x].extreme <= FINITE}
+    for op in graph.ops:
+        sure = op.kind not in INVENTIVE and found.issuperset(op.inputs)
+        if known[op.output].extreme <= FINITE and sure:
+            found.add(op.output)
+    return found | {x for x, type_ in graph.types.items() if not type_.dtype.is_float}
 
 
 def _passed_on(op: Op, given: Sequence[Interval], graph: Graph) -> int | None:

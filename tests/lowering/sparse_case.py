@@ -1,0 +1,52 @@
+"""Products with zero blocks in their weights, marked to leave them out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autotune.graph.builder import GraphBuilder
+from autotune.graph.graph import Graph
+from autotune.graph.op import OpKind as K
+from autotune.graph.passes import zero_skipping
+from autotune.graph.passes.zero_skipping import ZeroSkipping
+
+WINDOW = {"strides": (1, 1), "dilations": (1, 1), "group": 1}
+
+
+def blocky(k: int, n: int, block: int, share: float, seed: int = 0) -> np.ndarray:
+    """A weight [K, N] with about ``share`` of its blocks zero, one of them at least."""
+    rng = np.random.default_rng(seed)
+    kept = rng.random((-(-k // block), -(-n // block))) >= share
+    kept.flat[rng.integers(kept.size)] = False
+    mask = np.kron(kept, np.ones((block, block)))[:k, :n]
+    return (rng.standard_normal((k, n)) * mask).astype(np.float32)
+
+
+def dense(weight: np.ndarray, rows: int, turned: bool = False) -> Graph:
+    """x · w, behind a ReLU and with an activation."""
+    b = GraphBuilder("dense")
+    x = b.add(K.RELU, b.input("x", (rows, weight.shape[0])))
+    w = b.constant(weight.T.copy() if turned else weight)
+    return b.build([b.add(K.RELU, b.add(K.MATMUL, x, w, trans_a=0, trans_b=int(turned)))])
+
+
+def conv(weight: np.ndarray, taps: int, last: bool) -> Graph:
+    """A convolution of taps × taps whose every tap is ``weight``, with a bias."""
+    b = GraphBuilder("conv")
+    channels, made = weight.shape
+    every = np.broadcast_to(weight, (taps, taps, channels, made))
+    w = b.constant(np.ascontiguousarray(every if last else every.transpose(3, 2, 0, 1)))
+    x = b.input("x", (1, 5, 6, channels) if last else (1, channels, 5, 6))
+    bias = b.constant(np.arange(made, dtype=np.float32))
+    pads = (taps // 2,) * 4
+    return b.build([b.add(K.CONV, x, w, bias, pads=pads, channels_last=int(last), **WINDOW)])
+
+
+def marked(graph: Graph) -> Graph:
+    """Every product marked that has a zero block, however few."""
+    least = zero_skipping.MIN_ZERO_SHARE
+    zero_skipping.MIN_ZERO_SHARE = 0.0
+    try:
+        return ZeroSkipping().run(graph).graph
+    finally:
+        zero_skipping.MIN_ZERO_SHARE = least

@@ -1,0 +1,122 @@
+"""Programs leave zero blocks of weights out, whatever the schedule, and nothing else changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lowering_case import SPEC, lowered
+from sparse_case import blocky, conv, dense, marked
+from test_lower import run
+
+from autotune.cost_model.analysis import Analysis
+from autotune.fusion.group import Group
+from autotune.graph.graph import Graph
+from autotune.graph.op import OpKind as K
+from autotune.isa.program import Program
+from autotune.isa.table import Opcode
+from autotune.lowering.lower import lower, nests_of
+from autotune.schedule.schedule import NestSchedule, Schedule
+from autotune.schedule.space import enumerate_nest
+from autotune.targets.library import target
+from autotune.targets.protocol import Target
+from autotune.targets.races import find_races
+
+WEIGHTS = st.builds(
+    blocky,
+    st.sampled_from([32, 64, 72]),
+    st.sampled_from([32, 48, 80]),
+    st.just(16),
+    st.sampled_from([0.3, 0.6, 0.95, 1.0]),
+    st.integers(0, 9),
+)
+GRAPHS = st.one_of(
+    st.builds(dense, WEIGHTS, st.sampled_from([1, 24]), st.booleans()),
+    st.builds(conv, WEIGHTS, st.sampled_from([1, 3]), st.booleans()),
+)
+
+
+@given(st.data(), GRAPHS)
+def test_any_schedule_equals_the_dense_reference(data: st.DataObject, graph: Graph) -> None:
+    program = lowered(marked(graph), data)
+    run(graph, program)
+    assert find_races(program) == ()
+
+
+def program(graph: Graph, n: int, k: int, rows: int = 64, buffers: int = 2) -> Program:
+    """By tiles of ``rows`` by ``n`` with a reduction in pieces of ``k``, the columns outside."""
+    group = Group.from_graph(graph, [op.name for op in graph.ops])
+    schedule = Schedule((NestSchedule((rows, n), (1, 0), (k,), buffers),))
+    return lower(group, schedule, SPEC)
+
+
+def counted(graph: Graph, **sizes: int) -> Counter[Opcode]:
+    return Counter(i.opcode for i in program(graph, **sizes).streams[0])
+
+
+def chessboard(extent: int = 256, block: int = 64) -> np.ndarray:
+    """Every other block is zero."""
+    i, j = np.indices((extent, extent)) // block
+    return np.where((i + j) % 2 == 0, 1.0, 0.0).astype(np.float32)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("k", [64, 256])
+def test_half_a_chessboard_is_loaded_and_multiplied(turned: bool, k: int) -> None:
+    """4 columns of 2 blocks each are 8 products; x is loaded by pieces, or once."""
+    count = counted(marked(dense(chessboard(), 64, turned)), n=64, k=k)
+    assert count[Opcode.MATMUL] == 8
+    assert count[Opcode.LOAD] == 8 + 1  # ReLU makes the product's rows of x, loaded once
+
+
+def test_runs_of_blocks_of_a_whole_reduction_are_one_product() -> None:
+    weight = np.zeros((256, 128), np.float32)
+    weight[64:192, :64] = 1.0
+    weight[128:, 64:] = 1.0
+    assert counted(marked(dense(weight, 64)), n=64, k=256)[Opcode.MATMUL] == 2
+
+
+def test_a_weight_of_zeros_alone_leaves_the_activation_its_zeros() -> None:
+    weight = np.zeros((64, 64), np.float32)
+    graph = marked(dense(weight, 8))
+    made = program(graph, n=16, k=64, rows=8)
+    run(graph, made)
+    assert sum(i.opcode is Opcode.MATMUL for i in made.streams[0]) == 1  # the same for all columns
+
+
+def test_columns_that_need_the_same_stay_a_hardware_loop() -> None:
+    weight = np.ones((128, 512), np.float32)
+    weight[:64] = 0.0
+    count = counted(marked(dense(weight, 64)), n=64, k=128)
+    assert count[Opcode.LOOP] == 1 and count[Opcode.MATMUL] == 1
+
+
+def test_hundreds_of_pieces_need_no_more_semaphores_than_there_are() -> None:
+    graph = marked(dense(blocky(1024, 1024, 16, 0.5), 64))
+    for k, rows, buffers in ((16, 64, 2), (16, 16, 2), (1024, 16, 1)):
+        made = program(graph, n=32, k=k, rows=rows, buffers=buffers)
+        assert sum(i.opcode is Opcode.MATMUL for i in made.streams[0]) > 300
+        assert find_races(made) == ()
+        run(graph, made)
+
+
+@pytest.mark.parametrize(("name", "gain"), [("edge", 1.9), ("mobile", 1.7)])
+def test_three_zero_quarters_pay_on_the_emulator(name: str, gain: float) -> None:
+    """Cycles are exact, not timings: of the schedules that the estimate likes best."""
+    machine = target(name)
+    graph = dense(blocky(768, 768, 64, 0.75), 128)
+    assert gain * least_cycles(marked(graph), machine) < least_cycles(graph, machine)
+
+
+def least_cycles(graph: Graph, machine: Target) -> int:
+    """Of the product alone by four schedules."""
+    group = Group.from_graph(graph, [op.name for op in graph.ops if op.kind is K.MATMUL])
+    nests, spec = nests_of(group), machine.spec
+    rng = np.random.default_rng(0)
+    table = enumerate_nest(nests[0], spec.scratchpad_elements, 1, 4096, rng)
+    best = np.argsort(Analysis(nests[0], table, spec).estimate)[:4]
+    schedules = (Schedule((table.row(int(i)),)) for i in best)
+    return min(machine.time(lower(group, one, spec)).cycles for one in schedules)
