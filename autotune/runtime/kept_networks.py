@@ -8,7 +8,6 @@ sources that decide what becomes of it. Weights lie in a file of their own, whic
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib.util
 import json
 from collections.abc import Callable, Mapping
@@ -29,6 +28,7 @@ from autotune.graph.ranges import Ranges
 from autotune.home import cache_folder
 from autotune.runtime.kept_weights import KeptWeights
 from autotune.store.file_marks import FileMark, now_ns
+from autotune.store.sources import sources_version
 from autotune.targets.native.object_cache import ObjectCache
 
 SCHEMA = 1
@@ -144,15 +144,8 @@ def _file_key(path: Path, dims: tuple[tuple[str, int], ...]) -> str:
 @functools.cache
 def _sources_version() -> str:
     """Of all that decides what becomes of a file: our sources, and the packages that read it."""
-    sources = b"\0".join(path.read_bytes() for path in deciding_sources())
     installed = f"{np.__version__} {ml_dtypes.__version__} {_onnx()}"
-    return hashlib.sha256(sources + installed.encode()).hexdigest()
-
-
-def deciding_sources() -> tuple[Path, ...]:
-    """The files that say which network a file is: the whole package, lest one is missed."""
-    folders = [Path(path) for path in autotune.graph.__path__]
-    return tuple(sorted(path for folder in folders for path in folder.rglob("*.py")))
+    return f"{sources_version([autotune.graph])} {installed}"
 
 
 def _onnx() -> str:

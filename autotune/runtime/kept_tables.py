@@ -9,7 +9,6 @@ programs in it were verified before.
 from __future__ import annotations
 
 import functools
-import hashlib
 import io
 import pickle
 import sys
@@ -32,6 +31,7 @@ from autotune.runtime.native_table import Draft, WholeNetworks, drafted
 from autotune.runtime.program_table import GroupStep, ProgramTable, ViewStep
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.search.plan import Plan
+from autotune.store.sources import sources_version
 from autotune.targets.native.executable import Part, Window
 from autotune.targets.native.host import available, host_isa
 from autotune.targets.native.linking import CodeGone, KeptCode, Linkable, Tables
@@ -117,9 +117,6 @@ _BY_NAME = {(one.__module__, one.__qualname__): one for one in TYPES}
 @functools.cache
 def _sources_version() -> str:
     """Of everything, as nearly all of it decides a table: all sources, and which compiled kernels."""
-    folders = [Path(x) for package in (autotune, autotune.kernels) for x in package.__path__]
-    sources = sorted(path for folder in folders for path in folder.rglob("*.py"))
     compiled = [Path(str(module.__file__)).stat() for module in (engine, native)]
-    marks = repr([(status.st_size, status.st_mtime_ns) for status in compiled])
-    content = b"\0".join(path.read_bytes() for path in sources)
-    return hashlib.sha256(content + marks.encode()).hexdigest()
+    marks = [(status.st_size, status.st_mtime_ns) for status in compiled]
+    return f"{sources_version((autotune, autotune.kernels))} {marks}"

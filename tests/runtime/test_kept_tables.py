@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import pytest
 import runtime_case as case
 from hypothesis import given
 
+import autotune
+import autotune.kernels
 from autotune.graph.graph import Graph
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.runtime import kept_tables
@@ -21,6 +24,7 @@ from autotune.runtime.native_table import drafted
 from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.program_table import ProgramTable, compile_table
 from autotune.search.by_rule import ruled_choices
+from autotune.store.sources import source_files
 from autotune.targets.library import target
 from autotune.targets.native.target import NativeTarget
 from drawn_graphs import graphs
@@ -140,17 +144,12 @@ def test_nothing_but_parts_of_tables_is_made_of_a_file() -> None:
     assert all(isinstance(one, type) for one in TYPES)
 
 
-def test_tables_depend_on_every_source_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph, machine = case.network(), host()
-    before = table_key(graph, None, machine.spec)
-    read = Path.read_bytes
-
-    def changed(path: Path) -> bytes:
-        return read(path) + (b"\n" if path.name == "nest_emitter.py" else b"")
-
-    kept_tables._sources_version.cache_clear()
-    monkeypatch.setattr(Path, "read_bytes", changed)
-    try:
-        assert table_key(graph, None, machine.spec) != before
-    finally:
-        kept_tables._sources_version.cache_clear()
+def test_tables_are_kept_under_the_sources_of_every_module_of_ours() -> None:
+    found = set(source_files([autotune, autotune.kernels]))
+    loaded = {
+        str(module.__file__)
+        for name, module in sys.modules.items()
+        if name.startswith("autotune.") and str(getattr(module, "__file__", "")).endswith(".py")
+    }
+    assert {Path(path).resolve() for path in loaded} <= {Path(path).resolve() for path in found}
+    assert len(loaded) > 100

@@ -1,0 +1,39 @@
+"""The version of sources changes with every byte and name of theirs, and with nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+
+from autotune.store.sources import source_files, sources_version
+
+
+def package(folder: Path, files: dict[str, str]) -> ModuleType:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    found = ModuleType("package")
+    found.__path__ = [str(folder)]
+    return found
+
+
+def test_a_changed_moved_or_added_source_is_another_version(tmp_path: Path) -> None:
+    files = {"a.py": "1", "inner/b.py": "2", "inner/deep/c.py": "3"}
+    base = sources_version([package(tmp_path / "base", files)])
+    assert sources_version([package(tmp_path / "same", files)]) == base
+    changed = [
+        {**files, "inner/deep/c.py": "4"},
+        {**files, "d.py": ""},
+        {"a.py": "1", "inner/b.py": "23", "inner/deep/c.py": ""},
+    ]
+    versions = {
+        sources_version([package(tmp_path / str(i), each)]) for i, each in enumerate(changed)
+    }
+    assert len(versions) == 3
+    assert base not in versions
+
+
+def test_what_is_no_source_is_left_out(tmp_path: Path) -> None:
+    made = package(tmp_path, {"a.py": "", "a.pyc": "x", "notes/read.me": "x"})
+    assert source_files([made]) == [str(tmp_path / "a.py")]
