@@ -8,8 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.graph.graph import Array, Graph
-from autotune.graph.op import Op, OpKind
-from autotune.graph.passes.note import Note, PassResult, rebuilt
+from autotune.graph.op import Family, Op, OpKind
+from autotune.graph.passes.channel_labels import Labels, seen_through
+from autotune.graph.passes.note import Note, PassResult
+from autotune.graph.passes.sweep import Sweep
 
 LINEAR = (OpKind.MUL, OpKind.ADD, OpKind.SUB, OpKind.DIV)
 
@@ -35,70 +37,120 @@ class Affine:
 
 
 @dataclass(frozen=True, slots=True)
-class AffineFolding:
-    """CONV then per-channel MUL/ADD/SUB/DIV (an imported batch norm) becomes one CONV.
+class Chain:
+    """Multiplications and additions behind a product, views between them, as one map of its channels.
+    ``sum`` is the first addition, with the channel that each element of its result is of."""
 
-    MATMUL by constant columns takes the multiplications (it has no bias operand). Folding
+    affine: Affine
+    links: tuple[Op, ...] = ()
+    sum: tuple[Op, Labels] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AffineFolding:
+    """CONV then per-channel MUL/ADD/SUB/DIV (an imported batch norm) becomes one CONV, also where
+    views lie between (a transposed convolution, the heads of an attention).
+
+    MATMUL by constant columns has no bias operand: one addition stays behind it. Folding
     composes in float64 and rounds once, so results differ from the unfolded ones by rounding only.
     """
 
     name: str = "affine-folding"
 
     def run(self, graph: Graph) -> PassResult:
-        """Follow from each contraction the chain of single readers as far as it is affine."""
+        """Follow from each product the chain of single readers as far as it is affine."""
         constants: dict[str, Array] = {}
-        replaced: dict[str, Op] = {}
-        gone: set[str] = set()
-        notes: list[Note] = []
+        changed: dict[str, Op] = {}
+        gone: dict[str, str] = {}
         for op in graph.ops:
-            if op.kind not in (OpKind.CONV, OpKind.MATMUL) or op.inputs[1] not in graph.constants:
+            if not _is_product(op, graph):
                 continue
-            if len(op.inputs) == 3 and op.inputs[2] not in graph.constants:
+            chain = _chain(op, graph)
+            stays = None if op.kind is OpKind.CONV else chain.sum
+            removed = [link for link in chain.links if stays is None or link is not stays[0]]
+            if not removed:
                 continue
-            chain, affine = _chain(op, graph)
-            if not chain:
-                continue
-            replaced[op.name] = _folded(op, chain[-1].output, affine, graph, constants)
-            gone.update(link.name for link in chain)
-            notes += [
-                Note(self.name, c.name, f"folded into the weights of {op.name}") for c in chain
-            ]
-        if not notes:
+            changed[op.name] = _folded(op, chain.affine, graph, constants)
+            if stays is not None:
+                changed[stays[0].name] = _shifted(*stays, chain.affine, graph, constants)
+            gone.update((link.name, op.name) for link in removed)
+        if not gone:
             return PassResult(graph, ())
-        ops = [replaced.get(op.name, op) for op in graph.ops if op.name not in gone]
-        return PassResult(rebuilt(graph, ops, constants), tuple(notes))
+        sweep = Sweep(graph)
+        for op in graph.ops:
+            if op.name not in gone:
+                sweep.keep(sweep.read(changed.get(op.name, op)))
+                continue
+            left = sweep.leave_out(op, sweep.read(op).inputs[_variable(op, graph)])
+            assert left, "only a chain of single readers is folded"
+        notes = tuple(
+            Note(self.name, x, f"folded into the weights of {to}") for x, to in gone.items()
+        )
+        return PassResult(sweep.graph(constants), notes)
 
 
-def _channels(op: Op, graph: Graph) -> tuple[int, int]:
-    """The output axis that the weights scale, and its extent."""
+def _is_product(op: Op, graph: Graph) -> bool:
+    """Whether all weights of a contraction are constants."""
+    known = all(x in graph.constants for x in op.inputs[1:])
+    return op.kind in (OpKind.CONV, OpKind.MATMUL) and known
+
+
+def _variable(link: Op, graph: Graph) -> int:
+    """Which operand of a folded operator is none of its constants."""
+    return 1 if link.inputs[0] in graph.constants else 0
+
+
+def _chain(op: Op, graph: Graph) -> Chain:
     axis = op.axes.channel if op.kind is OpKind.CONV else len(graph.shape(op.output)) - 1
-    return axis, graph.shape(op.output)[axis]
+    extent = graph.shape(op.output)[axis]
+    shape = tuple(extent if d == axis else 1 for d in range(len(graph.shape(op.output))))
+    labels = np.arange(extent, dtype=np.int32).reshape(shape)
+    start = Chain(Affine(np.ones(extent), np.zeros(extent)))
+    return _longer(start, op.output, labels, graph)
 
 
-def _chain(op: Op, graph: Graph) -> tuple[list[Op], Affine]:
-    axis, extent = _channels(op, graph)
-    affine = Affine(np.ones(extent), np.zeros(extent))
-    chain: list[Op] = []
-    tensor = op.output
-    while tensor not in graph.outputs and len(graph.consumers[tensor]) == 1:
-        link = graph.consumers[tensor][0]
-        value = _per_channel(link, tensor, axis, extent, graph)
-        only_scales = op.kind is OpKind.MATMUL and link.kind not in (OpKind.MUL, OpKind.DIV)
-        if value is None or only_scales:
+def _longer(chain: Chain, tensor: str, labels: Labels, graph: Graph) -> Chain:
+    """The chain with what follows ``tensor``, whose elements are of the channels ``labels``."""
+    while tensor not in graph.outputs:
+        readers = graph.consumers[tensor]
+        if len(readers) != 1:
+            return _branch(chain, readers, labels, graph)
+        (link,) = readers
+        viewed = seen_through(link, labels, graph)
+        if viewed is not None:
+            labels, tensor = viewed, link.output
+            continue
+        value = _per_channel(link, tensor, labels, len(chain.affine.factor), graph)
+        if value is None:
             break
-        affine = affine.then(link.kind, value)
-        chain.append(link)
+        is_sum = link.kind in (OpKind.ADD, OpKind.SUB)
+        first = (link, labels) if is_sum and chain.sum is None else chain.sum
+        chain = Chain(chain.affine.then(link.kind, value), (*chain.links, link), first)
         tensor = link.output
-    return chain, affine
+    return chain
+
+
+def _branch(chain: Chain, readers: tuple[Op, ...], labels: Labels, graph: Graph) -> Chain:
+    """The first chain that goes on behind slices that part the channels."""
+    parts = [seen_through(r, labels, graph) if r.family is Family.SLICE else None for r in readers]
+    known = [set(part.ravel().tolist()) for part in parts if part is not None]
+    if len(known) != len(readers) or len(set().union(*known)) != sum(map(len, known)):
+        return chain
+    for reader, part in zip(readers, parts, strict=True):
+        assert part is not None
+        longer = _longer(chain, reader.output, part, graph)
+        if len(longer.links) > len(chain.links):
+            return longer
+    return chain
 
 
 def _per_channel(
-    link: Op, tensor: str, axis: int, extent: int, graph: Graph
+    link: Op, tensor: str, labels: Labels, extent: int, graph: Graph
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]] | None:
     """The constant operand as one value per channel, or None if the operator is not affine."""
     if link.kind not in LINEAR or link.inputs.count(tensor) != 1:
         return None
-    if graph.shape(link.output) != graph.shape(tensor):
+    if graph.types[link.output] != graph.types[tensor]:
         return None
     place = link.inputs.index(tensor)
     value = graph.constants.get(link.inputs[1 - place])
@@ -106,14 +158,32 @@ def _per_channel(
         return None
     if link.kind is OpKind.DIV and not np.all(value):
         return None
-    rank = len(graph.shape(tensor))
-    aligned = (1,) * (rank - value.ndim) + value.shape
-    if any(e != 1 for i, e in enumerate(aligned) if i != axis):
+    aligned = value.reshape((1,) * (labels.ndim - value.ndim) + value.shape)
+    if any(n not in (1, m) for n, m in zip(aligned.shape, labels.shape, strict=True)):
         return None
-    return np.broadcast_to(value.astype(np.float64).reshape(-1), (extent,))
+    neutral = 1.0 if link.kind in (OpKind.MUL, OpKind.DIV) else 0.0
+    spread = np.full(extent, neutral)
+    spread[labels] = aligned
+    return (
+        spread if np.array_equal(spread[labels], np.broadcast_to(aligned, labels.shape)) else None
+    )
 
 
-def _folded(op: Op, output: str, affine: Affine, graph: Graph, constants: dict[str, Array]) -> Op:
+def _shifted(
+    link: Op, labels: Labels, affine: Affine, graph: Graph, constants: dict[str, Array]
+) -> Op:
+    """The addition that stays behind a product without bias, of all that is added."""
+    name = _fresh(f"{link.name}.offset", graph)
+    offset = affine.offset[labels].astype(np.float32)
+    shape = offset.shape
+    while len(shape) > 1 and shape[0] == 1:
+        shape = shape[1:]
+    constants[name] = offset.reshape(shape)
+    variable = link.inputs[_variable(link, graph)]
+    return Op.make(link.name, OpKind.ADD, (variable, name), link.output)
+
+
+def _folded(op: Op, affine: Affine, graph: Graph, constants: dict[str, Array]) -> Op:
     """The contraction with its new weights, which are added to ``constants``."""
     weight = graph.constants[op.inputs[1]]
     name = _fresh(f"{op.name}.weight", graph)
@@ -121,7 +191,7 @@ def _folded(op: Op, output: str, affine: Affine, graph: Graph, constants: dict[s
         columns = (-2 if op.int("trans_b") else -1) % weight.ndim
         shape = tuple(-1 if i == columns else 1 for i in range(weight.ndim))
         constants[name] = _scaled(weight, affine.factor.reshape(shape))
-        return replace(op, inputs=(op.inputs[0], name), output=output)
+        return replace(op, inputs=(op.inputs[0], name))
     factor = affine.factor.reshape(op.axes.weight(-1, 1, (1, 1)))
     constants[name] = _scaled(weight, factor)
     bias = graph.constants[op.inputs[2]] if len(op.inputs) == 3 else np.float32(0)
@@ -131,7 +201,7 @@ def _folded(op: Op, output: str, affine: Affine, graph: Graph, constants: dict[s
         bias_name = _fresh(f"{op.name}.bias", graph)
         constants[bias_name] = offset
         inputs = (*inputs, bias_name)
-    return replace(op, inputs=inputs, output=output)
+    return replace(op, inputs=inputs)
 
 
 def _scaled(weight: Array, factor: npt.NDArray[np.float64]) -> Array:

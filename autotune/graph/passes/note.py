@@ -46,13 +46,16 @@ def rebuilt(
     graph: Graph,
     ops: Iterable[Op],
     constants: Mapping[str, Array] | None = None,
+    types: Mapping[str, TensorType] | None = None,
 ) -> Graph:
-    """``graph`` with other operators and further constants; unused constants and types go."""
+    """``graph`` with other operators, further constants and ``types`` of new tensors; unused constants
+    and types go."""
     kept = tuple(ops)
     values = {**graph.constants, **(constants or {})}
     read = {x for op in kept for x in op.inputs} | set(graph.outputs)
     values = {name: value for name, value in values.items() if name in read}
-    types = {name: graph.types.get(name, TensorType(value.shape)) for name, value in values.items()}
+    known = {**graph.types, **(types or {})}
+    needed = {name: known.get(name, TensorType(value.shape)) for name, value in values.items()}
     for name in (*graph.inputs, *(op.output for op in kept)):
-        types[name] = graph.types[name]
-    return Graph(graph.name, kept, types, graph.inputs, graph.outputs, values)
+        needed[name] = known[name]
+    return Graph(graph.name, kept, needed, graph.inputs, graph.outputs, values)

@@ -20,6 +20,7 @@ from autotune.graph.passes.layer_norm_pattern import LayerNormPattern
 from autotune.graph.passes.note import Note, Pass, PassResult
 from autotune.graph.passes.pad_folding import PadFolding
 from autotune.graph.passes.range_pruning import RangePruning, finite_tensors
+from autotune.graph.passes.score_scaling import ScoreScaling
 from autotune.graph.passes.winograd import WinogradConvolutions
 from autotune.graph.passes.zero_skipping import ZeroSkipping
 
@@ -30,6 +31,7 @@ PASSES: tuple[Pass, ...] = (
     CommonSubexpressions(),
     ActivationPattern(),
     LayerNormPattern(),
+    ScoreScaling(),
     AffineFolding(),
     PadFolding(),
     DeadNodes(),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from graph_cases import kinds_after, normal
+from graph_cases import assert_equivalent, kinds_after, normal
+from graph_text import becomes, stays
 from onnx import helper
 from onnx_case import imported, model_of
 
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.op import OpKind
+from autotune.graph.passes import simplify
 from autotune.graph.passes.affine_folding import AffineFolding
 
 
@@ -73,6 +75,63 @@ def test_column_scales_fold_into_matmul_weights_but_additions_stay(trans_b: int)
     y = b.add(OpKind.DIV, y, b.constant(2.0))
     y = b.add(OpKind.ADD, b.add(OpKind.MUL, y, b.constant(normal(2, 5))), b.constant(normal(3, 5)))
     assert kinds_after(AffineFolding(), b.build([y]), 2) == [OpKind.MATMUL, OpKind.ADD]
+
+
+def test_text_of_a_chain_behind_a_product_keeps_one_sum() -> None:
+    before = """
+        x: (3, 4)
+        w = normal(4, 6)
+        a = normal(6)
+        b = normal(6)
+        c = normal(2, 3)
+        m = matmul(x, w)
+        s = add(m, a)
+        t = mul(s, b)
+        r = reshape(t) shape=(3, 2, 3)
+        y = sub(r, c)
+        -> y
+    """
+    after = """
+        m = matmul(x, m.weight)
+        s = add(m, s.offset)
+        y = reshape(s) shape=(3, 2, 3)
+    """
+    becomes(AffineFolding(), before, after)
+
+
+def test_text_of_an_addition_alone_stays() -> None:
+    text = "x: (3, 4)\nw = normal(4, 6)\na = normal(6)\nm = matmul(x, w)\ny = add(m, a)\n-> y"
+    stays(AffineFolding(), text)
+
+
+def test_what_differs_within_a_channel_stays_behind_a_view() -> None:
+    text = """
+        x: (3, 4)
+        w = normal(4, 6)
+        c = normal(6, 3)
+        m = matmul(x, w)
+        r = reshape(m) shape=(6, 3)
+        y = mul(r, c)
+        -> y
+    """
+    stays(AffineFolding(), text)
+
+
+@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize("strides", [(1, 1), (2, 2), (2, 3)])
+def test_batch_norm_folds_into_a_transposed_convolution(strides, group: int) -> None:
+    positive = np.abs(normal(3, 6)) + np.float32(0.1)
+    arrays = {"w": normal(0, 4, 6 // group, 3, 3), "c": normal(7, 6), "s": positive}
+    arrays |= {"b": normal(1, 6), "m": normal(2, 6), "v": positive}
+    nodes = [
+        helper.make_node("ConvTranspose", ["x", "w", "c"], ["t"], strides=strides, group=group),
+        helper.make_node("BatchNormalization", ["t", "s", "b", "m", "v"], ["n"]),
+        helper.make_node("Relu", ["n"], ["y"]),
+    ]
+    graph = imported(model_of(nodes, {"x": [1, 4, 5, 6]}, ["y"], arrays))
+    after = simplify(graph).graph
+    assert not {OpKind.MUL, OpKind.ADD} & {op.kind for op in after.ops}
+    assert_equivalent(graph, after)
 
 
 def test_imported_batch_norm_folds_into_its_convolution() -> None:

@@ -1,0 +1,102 @@
+"""Pass: scales the query instead of the scores, where weights can take it (affine_folding.py)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from autotune.graph.graph import Graph
+from autotune.graph.op import Family, Op, OpKind
+from autotune.graph.passes.note import Note, PassResult, rebuilt
+from autotune.graph.tensor import TensorType
+
+SCALING = (OpKind.MUL, OpKind.DIV)
+VIEWS = (Family.RESHAPE, Family.TRANSPOSE, Family.SLICE)
+LINEAR = (OpKind.ADD, OpKind.SUB)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreScaling:
+    """s · (Q · K) becomes (s · Q) · K where Q or K is a product with constant weights, behind views and
+    sums with constants. A power of two changes no bit, other numbers round once in the weights."""
+
+    name: str = "score-scaling"
+
+    def run(self, graph: Graph) -> PassResult:
+        """One sweep; a scaling moves once, as no pass moves it back."""
+        changed: dict[str, tuple[Op, ...]] = {}
+        types: dict[str, TensorType] = {}
+        notes: list[Note] = []
+        for op in graph.ops:
+            side = _weighed_side(op, graph)
+            link = None if side is None else _scaling(op, graph)
+            if (
+                side is None
+                or link is None
+                or graph.constants[link.inputs[1]].ndim > _rank(op, graph)
+            ):
+                continue
+            name, inputs = _fresh(f"{link.name}.before", graph), list(op.inputs)
+            scaled = replace(link, inputs=(inputs[side], link.inputs[1]), output=name)
+            types[name] = TensorType(graph.shape(inputs[side]))
+            inputs[side] = name
+            changed[op.name] = (scaled, replace(op, inputs=tuple(inputs), output=link.output))
+            changed[link.name] = ()
+            notes.append(
+                Note(self.name, f"{link.name} behind {op.name}", f"it is before {op.name}")
+            )
+        if not notes:
+            return PassResult(graph, ())
+        ops = [new for op in graph.ops for new in changed.get(op.name, (op,))]
+        return PassResult(rebuilt(graph, ops, types=types), tuple(notes))
+
+
+def _fresh(name: str, graph: Graph) -> str:
+    while name in graph.types:
+        name += "#"
+    return name
+
+
+def _rank(product: Op, graph: Graph) -> int:
+    return min(len(graph.shape(x)) for x in product.inputs)
+
+
+def _scaling(product: Op, graph: Graph) -> Op | None:
+    """The multiplication by one number, or the division, that alone reads a product."""
+    readers = graph.consumers[product.output]
+    if len(readers) != 1 or product.output in graph.outputs or readers[0].kind not in SCALING:
+        return None
+    (link,) = readers
+    number = graph.constants.get(link.inputs[1])
+    same = link.inputs[0] == product.output and graph.shape(link.output) == graph.shape(
+        product.output
+    )
+    return link if same and number is not None and number.size == 1 else None
+
+
+def _weighed_side(op: Op, graph: Graph) -> int | None:
+    """Which operand of a product of two made tensors comes from constant weights."""
+    if op.kind is not OpKind.MATMUL or any(x in graph.constants for x in op.inputs):
+        return None
+    return next((i for i, x in enumerate(op.inputs) if _is_weighed(x, graph)), None)
+
+
+def _is_weighed(tensor: str, graph: Graph) -> bool:
+    """Whether only views and sums with constants are between a tensor and a product with weights."""
+    while tensor not in graph.outputs:
+        op = graph.producer.get(tensor)
+        if op is None or not _is_read_apart(tensor, graph):
+            return False
+        if op.family in VIEWS or (op.kind in LINEAR and op.inputs[1] in graph.constants):
+            tensor = op.inputs[0]
+        elif op.kind in LINEAR and op.inputs[0] in graph.constants:
+            tensor = op.inputs[1]
+        else:
+            weights = all(x in graph.constants for x in op.inputs[1:])
+            return op.kind in (OpKind.CONV, OpKind.MATMUL) and weights
+    return False
+
+
+def _is_read_apart(tensor: str, graph: Graph) -> bool:
+    """Whether one operator reads a tensor, or only slices do."""
+    readers = graph.consumers[tensor]
+    return len(readers) == 1 or all(r.family is Family.SLICE for r in readers)

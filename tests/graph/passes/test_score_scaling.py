@@ -1,0 +1,94 @@
+"""Scores of an attention are scaled where weights take the number, and stay as they are elsewhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from graph_cases import assert_equivalent
+from graph_text import becomes, parsed, stays, written
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+from onnx_case import imported, model_of
+
+from autotune.graph.passes import simplify
+from autotune.graph.passes.affine_folding import AffineFolding
+from autotune.graph.passes.score_scaling import ScoreScaling
+from autotune.graph.reference import evaluate
+
+HEADS = """
+    x: (6, 8)
+    k: (2, 4, 6)
+    w = normal(8, 8)
+    c = normal(8)
+    eight = 8.0
+    m = matmul(x, w)
+    a = add(m, c)
+    r = reshape(a) shape=(6, 2, 4)
+    q = transpose(r) perm=(1, 0, 2)
+    p = matmul(q, k)
+    d = div(p, eight)
+    y = softmax(d) axis=2
+    -> y
+"""
+
+
+def test_text_of_scaled_scores() -> None:
+    after = """
+        m = matmul(x, m.weight)
+        a = add(m, a.offset)
+        r = reshape(a) shape=(6, 2, 4)
+        q = transpose(r) perm=(1, 0, 2)
+        d = matmul(q, k)
+        y = softmax(d) axis=2
+    """
+    becomes((ScoreScaling(), AffineFolding()), HEADS, after)
+
+
+def test_a_power_of_two_changes_no_bit() -> None:
+    graph = parsed(HEADS)
+    assert_equivalent(graph, simplify(graph).graph, rtol=0, atol=0)
+
+
+def test_scores_without_weights_behind_them_stay() -> None:
+    text = "q: (2, 4, 8)\nk: (2, 8, 4)\nh = 0.3\np = matmul(q, k)\ny = mul(p, h)\n-> y"
+    stays(ScoreScaling(), text)
+    assert len(written(simplify(parsed(text)).graph).splitlines()) == 2
+
+
+@pytest.mark.parametrize("number", ["normal(6)", "normal(6, 1)"])
+def test_numbers_that_differ_between_scores_stay(number: str) -> None:
+    stays(ScoreScaling(), HEADS.replace("eight = 8.0", f"eight = {number}"))
+
+
+@pytest.mark.parametrize("query", [0, 1, 2])
+def test_one_of_three_slices_of_a_joint_product_takes_the_scale(query: int) -> None:
+    """As GPT-2 is exported: one product makes queries, keys and values."""
+    rng = np.random.default_rng(query)
+    arrays = {
+        "w": rng.standard_normal((8, 24)).astype(np.float32),
+        "c": rng.standard_normal(24).astype(np.float32),
+        "s": np.float32(0.35),
+        "shape": np.int64([6, 2, 4]),
+    }
+    names = ["s0", "s1", "s2"]
+    q, k, v = (f"s{(i + query) % 3}" for i in range(3))
+    node = helper.make_node
+    nodes = [
+        node("MatMul", ["x", "w"], ["m"]),
+        node("Add", ["m", "c"], ["a"]),
+        node("Split", ["a"], names, axis=1, num_outputs=3),
+        *(node("Reshape", [n, "shape"], [f"{n}r"]) for n in names),
+        node("Transpose", [f"{q}r"], ["q"], perm=[1, 0, 2]),
+        node("Transpose", [f"{k}r"], ["k"], perm=[1, 2, 0]),
+        node("Transpose", [f"{v}r"], ["v"], perm=[1, 0, 2]),
+        node("MatMul", ["q", "k"], ["p"]),
+        node("Mul", ["p", "s"], ["d"]),
+        node("Softmax", ["d"], ["e"], axis=-1),
+        node("MatMul", ["e", "v"], ["y"]),
+    ]
+    model = model_of(nodes, {"x": [6, 8]}, ["y"], arrays, 18)
+    graph = simplify(imported(model)).graph
+    assert not {"mul", "div"} & {op.kind.value for op in graph.ops}
+    x = rng.standard_normal((6, 8)).astype(np.float32)
+    (wanted,) = ReferenceEvaluator(model).run(["y"], {"x": x})
+    np.testing.assert_allclose(evaluate(graph, {"x": x})["y"], wanted, rtol=1e-4, atol=1e-5)
