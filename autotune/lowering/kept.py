@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from autotune.fusion.footprint import AxisMap
+from autotune.fusion.axis_map import AxisMap
 from autotune.fusion.nest import Nest, Stage
 from autotune.graph.zero_blocks import Piece, ZeroBlocks, made_axis, zero_blocks
 from autotune.lowering.tiles import Segment, axis_origin, axis_size
