@@ -27,7 +27,7 @@ TARGET ?= edge
 BUDGET ?=
 DEMO := demo
 
-.PHONY: help env demo test check bench bench-systolic bench-cpu bench-roofline bench-compile bench-tuning operators fuzz fuzz-import fuzz-networks lint format types layers tests fast-tests wheel-test clean
+.PHONY: help env demo test check bench bench-systolic bench-cpu bench-roofline bench-variants bench-compile bench-tuning operators fuzz fuzz-import fuzz-networks lint format types layers tests fast-tests wheel-test clean
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -67,6 +67,10 @@ bench-cpu: $(BUILT) $(CPU_PEERS)/.installed ## native engine against ONNX Runtim
 bench-roofline: $(BUILT) ## how much of what this CPU allows every network reaches, and which groups lose it
 	$(call say,"profiling networks against the roofline")
 	@$(PY) benchmarks/roofline.py --markdown docs/figures-roofline.md $(if $(JSON),--json $(JSON))
+
+bench-variants: $(BUILT) ## where each kernel variant wins and loses, in emulated cycles
+	$(call say,"setting kernel variants against each other")
+	@$(PY) benchmarks/variants.py --markdown docs/figures-variants.md $(if $(JSON),--json $(JSON))
 
 bench-compile: $(BUILT) ## CPU time from a file to programs and to a first result, and of starting
 	$(call say,"benchmarking the way from a network to its first result")

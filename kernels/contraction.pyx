@@ -75,6 +75,42 @@ def conv(
     over_batch(writer, 2, (y, x, w, *biases, *added), body)
 
 
+def conv_of_patches(writer, y, x, w, reduction, epilogue):
+    """y[N,M,OH,OW] (+)= Σ w[M,C,KH,KW] · x[N,C,KH,KW,OH,OW]: columns of the array take the pixels of
+    all images in one product, where they are equally spaced; else a product for each image."""
+    residual = epilogue.get("residual")
+    added = () if residual is None else (residual.broadcast(y.sizes),)
+    out, taps_h, taps_w = w.sizes[0], w.sizes[2], w.sizes[3]
+    images, rows, cols = y.sizes[0], y.sizes[2], y.sizes[3]
+    spaced = all(v.strides[2] == cols * v.strides[3] for v in (y, *added) if rows > 1)
+    joined = spaced and rows * cols <= SIZE_LIMIT
+    fields = {
+        "m": out, "k2": taps_h, "k1": taps_w, "k0": x.sizes[1],
+        "a_m": w.strides[0], "a_k0": w.strides[1], "a_k2": w.strides[2], "a_k1": w.strides[3],
+        "b_k0": x.strides[1], "b_k2": x.strides[2], "b_k1": x.strides[3], "b_n0": x.strides[5],
+        "c_m": y.strides[1], "c_n0": y.strides[3],
+    }
+    if joined:
+        fields.update(n1=images, n0=rows * cols, b_n1=x.strides[0], c_n1=y.strides[0])
+    else:
+        fields.update(n1=rows, n0=cols, b_n1=x.strides[4], c_n1=y.strides[2])
+    for image in range(1 if joined else images):
+        views = [v.moved(image * v.strides[0]) for v in (y, x, *added)]
+        residuals = [_columns(v, joined) for v in views[2:]]
+        multiply(writer, views[0], w, views[1], fields, reduction,
+                 _with_views(epilogue, (), residuals))
+
+
+def _columns(view, bint joined):
+    """[N,M,OH,OW] as a product takes it: [M, N, pixels], or of its first image [M, OH, OW]."""
+    cdef tuple order = (1, 0, 3) if joined else (1, 2, 3)
+    sizes, strides = view.sizes, view.strides
+    return type(view)(
+        view.storage, view.offset, view.terms,
+        tuple([sizes[d] for d in order]), tuple([strides[d] for d in order]),
+    )
+
+
 def _in_one_run(y, x, residuals, strides):
     """Whether the pixels of all rows are equally spaced, in the result and in what it is made of."""
     cdef long cols = y.sizes[2]

@@ -83,6 +83,39 @@ def sample(writer, y, int tensor, coordinates, hops, float pad):
     )
 
 
+def patches(writer, y, int tensor, coordinates, way, float pad):
+    """Fill ``y`` [images, channels, kernel rows, kernel columns, rows, columns] with what the windows
+    of a convolution read, the first one from ``coordinates`` of the tensor on; ``way`` is its
+    ``Patches``."""
+    cdef int row
+    if not way.apart:
+        _windows(writer, y, tensor, coordinates, way, pad)
+        return
+    for row in range(y.sizes[2]):
+        at = list(coordinates)
+        first, level, step = at[way.axes.spatial[0]]
+        at[way.axes.spatial[0]] = (first + row * way.dilations[0], level, step)
+        _windows(writer, y.slice(2, row, 1), tensor, at, way, pad)
+
+
+def _windows(writer, y, int tensor, coordinates, way, float pad):
+    """Patches of a rank that one instruction has, extents of 1 left out."""
+    axes = way.axes
+    down, across = axes.spatial
+    along = ((axes.batch, 1), (axes.channel, 1), (down, way.dilations[0]),
+             (across, way.dilations[1]), (down, way.strides[0]), (across, way.strides[1]))
+    kept = [d for d in way.order if y.sizes[d] > 1] or [way.order[0]]
+    fields = {}
+    for place, d in enumerate(kept):
+        fields[f"axis{place}"], fields[f"hop{place}"] = along[d]
+    sizes = tuple([y.sizes[d] for d in kept])
+    view = type(y)(y.storage, y.offset, y.terms, sizes, tuple([y.strides[d] for d in kept]))
+    writer.emit(
+        Opcode.GATHER, Unit.LOAD, (view,), (), tensor=tensor, pad=pad, **view.operand("dst"),
+        **sizes_of(sizes), **_at(coordinates), **fields,
+    )
+
+
 def lookup(writer, y, numbers, int tensor, coordinates):
     """y[i] = the row of a DRAM tensor that ``numbers[i]`` names, from ``coordinates`` on; those of
     dimension 0 are not taken."""

@@ -307,7 +307,8 @@ def nest_schedules(draw: st.DrawFn, nest: Nest) -> NestSchedule:
     order = tuple(draw(st.permutations(range(len(tile)))))
     split = [d for d in order if tile[d] < nest.root_shape[d]]
     cores = draw(st.integers(1, 2)) if nest.shareable.issuperset(split[:1]) else 1
-    return NestSchedule(tile, order, k_tile, draw(st.integers(1, 2)), cores)
+    im2col = nest.takes_patches and draw(st.booleans())
+    return NestSchedule(tile, order, k_tile, draw(st.integers(1, 2)), cores, im2col)
 
 
 def schedules(nests: tuple[Nest, ...]) -> st.SearchStrategy[Schedule]:

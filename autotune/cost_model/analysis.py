@@ -98,9 +98,12 @@ class Analysis:
         """Cycles that no run of a schedule can undercut: the busiest unit on an average core and
         the DRAM channel, with every row open and no burst wasted."""
         spec, cores = self.spec, self.tiling.active_cores
-        data = (self.loaded_bytes + self.stored_bytes) / spec.dram.bytes_per_cycle
+        loaded = self.total(
+            lambda s: s.useful_bytes if s.least_bytes is None else s.least_bytes, Unit.LOAD
+        )
+        data = (loaded + self.stored_bytes) / spec.dram.bytes_per_cycle
         least = [data, self.busy_all(Unit.MATRIX) / cores, self.busy_all(Unit.VECTOR) / cores]
-        for unit, wanted in ((Unit.LOAD, self.loaded_bytes), (Unit.STORE, self.stored_bytes)):
+        for unit, wanted in ((Unit.LOAD, loaded), (Unit.STORE, self.stored_bytes)):
             setups = self.total(lambda s: s.instructions, unit) * spec.dram.latency_cycles
             least.append((setups + wanted / spec.dram.bytes_per_cycle) / cores)
         roofline: Floats = np.max(least, axis=0)

@@ -235,6 +235,7 @@ FEATURES: tuple[Feature, ...] = (
         "reductions left out for zero blocks of weights, mean of contractions",
         _zero_share,
     ),
+    Feature("im2col", "1", "whether convolutions read patches", lambda a: a.table.im2col + a.zeros),
     Feature("load_inner", "1", "load cycles inside the innermost loop", _depth_of(Unit.LOAD)),
     Feature("matrix_inner", "1", "matrix cycles inside the innermost loop", _depth_of(Unit.MATRIX)),
     Feature("vector_inner", "1", "vector cycles inside the innermost loop", _depth_of(Unit.VECTOR)),

@@ -116,6 +116,7 @@ class Predictor:
                 np.random.default_rng(0),
                 self.spec.grain,
                 self.spec.buffers,
+                not self.spec.in_place,
             )
             if not len(table):
                 raise ScheduleError(

@@ -34,7 +34,8 @@ class Step:
 
     ``level`` is the depth of the loop it runs in (−1 outside), ``count`` how often it runs over the
     whole nest, ``pieces`` the number of reduction pieces that it works through in an inner loop, 1
-    where there is none, ``useful_bytes`` what the program asks of DRAM. ``found`` works its effort
+    where there is none, ``useful_bytes`` what the program asks of DRAM, ``least_bytes`` how much of that
+    is not asked for twice (None: all of it). ``found`` works its effort
     out, once, when that is asked for: whoever only orders schedules by their rooflines does not need
     that of transfers, which costs most.
     """
@@ -48,6 +49,7 @@ class Step:
     pieces: Ints | Floats
     found: Callable[[], Effort]
     useful_bytes: Floats | None = None
+    least_bytes: Floats | None = None
 
     @cached_property
     def effort(self) -> Effort:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
+from autotune.cost_model.patches import with_patches
 from autotune.cost_model.step import Effort, Step
 from autotune.cost_model.tiling import Floats, Tiles, Tiling
 from autotune.cost_model.traffic import rectangle_of, transfer
@@ -51,7 +52,7 @@ def _load(tiling: Tiling, stage: Stage, index: int, spec: HardwareSpec) -> Step:
         in_pieces = tiling.parts[k] > 1
         level = np.where(in_pieces, tiling.level(_stage_dims(stage)), level)
         pieces, chunk, dims = tiling.parts[k], (buffer.chunk[1], k), dims | {k}
-    return _moved(
+    step = _moved(
         tiling,
         stage,
         index,
@@ -66,6 +67,11 @@ def _load(tiling: Tiling, stage: Stage, index: int, spec: HardwareSpec) -> Step:
         tuple(hop for _, hop in buffer.sample),
         kept,
     )
+    if buffer.patches is None:
+        return step
+    tiles = tiling.tiles(dims)
+    weight = tiles.count * _repeats(tiling, dims, level)
+    return with_patches(step, tiling, buffer, tiles, weight, spec)
 
 
 def _looked_up(tiling: Tiling, stage: Stage, spec: HardwareSpec) -> Step:

@@ -77,6 +77,10 @@ def _contraction(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec)
         m = out[axes.channel] if sizes is None else sizes[1]
         n = product([*axes.sizes(out)])
         k, repeats = piece * taps, out[axes.batch] * (out[axes.channel] // m)
+        if _may_take_patches(tiling, stage):
+            joined = tiling.table.im2col == 1
+            n = np.where(joined, n * out[axes.batch], n)
+            repeats = np.where(joined, 1, repeats)
     else:
         m, n, k, repeats = out[-2], out[-1], piece, product(out[:-2])
     cycles = repeats * matrix_cycles(m, n, k, spec.matrix)
@@ -88,3 +92,8 @@ def _contraction(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec)
         again = again + 1.0 / tiling.parts[tiling.k_dim(stage.contraction)]
     touched = np.asarray(repeats * (streamed + again * m * n), dtype=np.float64)
     return Cost(np.asarray(cycles, dtype=np.float64), repeats, macs, 0.0, touched)
+
+
+def _may_take_patches(tiling: Tiling, stage: Stage) -> bool:
+    image = stage.operands[0]
+    return image is not None and tiling.nest.buffers[image].patches is not None

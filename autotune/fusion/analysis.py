@@ -25,6 +25,7 @@ from autotune.fusion.nest import (
     Stage,
     k_axis,
 )
+from autotune.fusion.patches import patches_of
 from autotune.fusion.spread import Spread, padding_value, spread
 from autotune.graph.op import Family, Op, OpKind
 from autotune.graph.winograd import POINTS
@@ -144,7 +145,10 @@ class _Layout:
         pad = padding_value(op)
         if contraction is None or axis is None or not self.contractions[contraction].chunkable:
             return self.buffers.load(x, need, None, pad)
-        return self.buffers.load(x, need, (contraction, axis), pad)
+        patches = None
+        if index == 0:
+            patches = patches_of(op, self.types, self.spread.footprints[op.output])
+        return self.buffers.load(x, need, (contraction, axis), pad, patches=patches)
 
     def _contraction(self, op: Op) -> int | None:
         if op.family is Family.CONV and not is_depthwise(op, self.types):

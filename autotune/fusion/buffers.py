@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from autotune.fusion.axis_map import Footprint
 from autotune.fusion.nest import Buffer, BufferRole
+from autotune.fusion.patches import Patches
 
 
 class Buffers:
@@ -29,9 +30,10 @@ class Buffers:
         chunk: tuple[int, int] | None = None,
         pad: float = 0.0,
         sample: tuple[tuple[int, int], ...] = (),
+        patches: Patches | None = None,
     ) -> int:
         """The number of the buffer that holds a part of a tensor of the group's inputs."""
-        buffer = Buffer(BufferRole.LOAD, tensor, footprint, chunk, pad, sample)
+        buffer = Buffer(BufferRole.LOAD, tensor, footprint, chunk, pad, sample, patches)
         if buffer not in self._loads:
             self._loads[buffer] = self.add(buffer)
         return self._loads[buffer]

@@ -11,6 +11,7 @@ from functools import cached_property
 
 from autotune.fusion.axis_map import Footprint
 from autotune.fusion.footprint import channels_per_group
+from autotune.fusion.patches import Patches
 from autotune.graph.op import Family, Op, OpKind
 from autotune.graph.tensor import TensorType
 from autotune.graph.winograd import TILE
@@ -50,6 +51,8 @@ class Buffer:
     sample: tuple[tuple[int, int], ...] = ()
     """Per dimension the coordinate of element 0 and the hop to the next one, where DMA takes single
     elements of the tensor: the footprint is then that of what they make. Empty: a rectangle."""
+    patches: Patches | None = None
+    """What it holds instead where the schedule says so."""
 
     @property
     def dims(self) -> frozenset[int]:
@@ -188,6 +191,11 @@ class Nest:
         """Buffers that DMA fills."""
         return tuple(i for i, b in enumerate(self.buffers) if b.role is BufferRole.LOAD)
 
+    @cached_property
+    def takes_patches(self) -> bool:
+        """Whether a schedule may have convolutions read patches."""
+        return any(buffer.patches is not None for buffer in self.buffers)
+
 
 def _cuts(op: Op, types: Mapping[str, TensorType]) -> tuple[tuple[int, int], ...]:
     """Output dimensions of an operator with what tiles along them must be a multiple of."""
@@ -215,7 +223,7 @@ def k_axis(op: Op, index: int, shape: tuple[int, ...]) -> int | None:
 
 
 def buffer_sizes(
-    nest: Nest, tile: tuple[int, ...], k_tile: tuple[int, ...]
+    nest: Nest, tile: tuple[int, ...], k_tile: tuple[int, ...], im2col: bool = False
 ) -> Iterable[tuple[int, ...]]:
     """Extents of every buffer for one root tile, in elements per dimension."""
     for buffer in nest.buffers:
@@ -223,4 +231,8 @@ def buffer_sizes(
         if buffer.chunk is not None:
             contraction, axis = buffer.chunk
             sizes[axis] = k_tile[contraction]
-        yield tuple(sizes)
+        if im2col and buffer.patches is not None:
+            pixels = tuple(axis.size(tile) for axis in buffer.patches.pixels)
+            yield buffer.patches.sizes(pixels, sizes[buffer.patches.axes.channel])
+        else:
+            yield tuple(sizes)

@@ -96,6 +96,8 @@ def _factor(writer: TileWriter, resident: Resident, stage: Stage, index: int, pi
     buffer = stage.operands[index]
     if buffer is not None and resident.in_pieces(buffer):
         return resident.load_piece(writer, buffer, piece)
+    if buffer is not None and resident.patches(buffer) is not None:
+        return resident.loaded[buffer].view
     view = resident.operand(stage, index)
     if stage.op.family is Family.CONV and stage.op.int("group") > 1:
         return view

@@ -68,6 +68,10 @@ def _conv(
     if isinstance(residual, View):
         turned = residual.broadcast(result.sizes).permute(axes.image_order)
         epilogue = {**epilogue, "residual": turned}
+    if x.rank > result.rank:
+        y, w = result.permute(axes.image_order), w.permute(axes.weight_order)
+        contraction.conv_of_patches(writer, y, x, w, reduction, epilogue)
+        return
     contraction.conv(
         writer,
         result.permute(axes.image_order),

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from autotune.fusion.axis_map import Footprint
 from autotune.fusion.footprint import input_footprint
 from autotune.fusion.nest import Buffer, Nest, Side, Stage
+from autotune.fusion.patches import Patches
+from autotune.graph.axes import inverse
 from autotune.graph.tensor import TensorType
 from autotune.isa.tile import TileWriter, View
 from autotune.kernels import movement
@@ -91,11 +93,15 @@ class Resident:
 
     def _load(self, writer: TileWriter, index: int, turn: int | None, piece: Piece | None) -> Tile:
         """Emit one DMA load; ``piece`` overrides origin and extent of the chunked axis."""
-        buffer = self.nest.buffers[index]
+        buffer, patches = self.nest.buffers[index], self.patches(index)
         sizes = list(self.sizes(buffer.footprint))
         origin = list(self.origin(buffer.footprint))
         if piece is not None and buffer.chunk is not None:
             origin[buffer.chunk[1]], sizes[buffer.chunk[1]] = piece
+        if patches is not None:
+            tile = self._gathered(writer, index, turn, sizes[patches.axes.channel], origin)
+            self.loaded[index] = tile
+            return tile
         tile = Tile(self._place(index, turn, tuple(sizes)), tuple(origin))
         self.loaded[index] = tile
         if piece is None and buffer.chunk is not None and self._is_weight(index):
@@ -117,6 +123,24 @@ class Resident:
             origin = list(tile.origin)
             origin[axis] = Origin(first, ())
             self._fill(writer, buffer, tile.view.slice(axis, first, size), coordinates(origin))
+
+    def patches(self, index: int) -> Patches | None:
+        """What a buffer holds instead of its part of a tensor, if this schedule says so."""
+        return self.nest.buffers[index].patches if self.schedule.im2col else None
+
+    def _gathered(
+        self, writer: TileWriter, index: int, turn: int | None, channels: int, origin: list[Origin]
+    ) -> Tile:
+        """Emit the DMA that makes patches of the image from ``origin`` on; their view has the
+        dimensions of ``Patches.sizes``."""
+        buffer, patches = self.nest.buffers[index], self.patches(index)
+        assert patches is not None
+        sizes = patches.sizes(self.sizes(patches.pixels), channels)
+        held = self._place(index, turn, tuple([sizes[d] for d in patches.order]))
+        view = held.permute(inverse(patches.order))
+        tensor = self.tensor_index[buffer.tensor]
+        movement.patches(writer, view, tensor, coordinates(origin), patches, buffer.pad)
+        return Tile(view, tuple(origin))
 
     def _fill(
         self, writer: TileWriter, buffer: Buffer, view: View, at: list[tuple[int, int, int]]

@@ -89,7 +89,7 @@ class Reservation(NamedTuple):
 def reserve(nest: Nest, schedule: NestSchedule) -> tuple[tuple[Reservation, ...], int]:
     """Places for all buffers, one after the other, and the elements they take together."""
     base, places = 0, []
-    sizes = buffer_sizes(nest, schedule.tile, schedule.k_tile)
+    sizes = buffer_sizes(nest, schedule.tile, schedule.k_tile, schedule.im2col)
     for buffer, size in zip(nest.buffers, sizes, strict=True):
         elements = 1
         for n in size:

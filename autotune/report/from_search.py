@@ -130,5 +130,6 @@ def describe(schedule: Schedule) -> str:
         + (f" k {'/'.join(map(str, part.k_tile))}" if part.k_tile else "")
         + (" double" if part.buffers == 2 else " single")
         + (f" {part.cores} cores" if part.cores > 1 else "")
+        + (" im2col" if part.im2col else "")
         for part in schedule.nests
     )

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from autotune.fusion.axis_map import Footprint
 from autotune.fusion.nest import Buffer, Nest, Stage
+from autotune.fusion.patches import Patches
 from autotune.schedule.needed import needed
 from autotune.schedule.table import Ints, ScheduleTable
 
@@ -35,8 +36,19 @@ def scratchpad_elements(nest: Nest, table: ScheduleTable) -> Ints:
                 size *= axis.window
             else:
                 size *= axis.extent(table.tile[:, axis.dim])
+        if buffer.patches is not None:
+            size = np.where(table.im2col, _patch_elements(table, buffer, buffer.patches), size)
         total += size * np.where(refilled, table.buffers, 1)
     return total
+
+
+def _patch_elements(table: ScheduleTable, buffer: Buffer, patches: Patches) -> Ints:
+    """Elements of a buffer's patches for one tile and piece of the reduction, for every row."""
+    assert buffer.chunk is not None
+    size: Ints = table.k_tile[:, buffer.chunk[0]] * patches.taps
+    for axis in patches.pixels:
+        size = size * (axis.window if axis.dim is None else axis.extent(table.tile[:, axis.dim]))
+    return size
 
 
 def kept_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:

@@ -14,13 +14,15 @@ from autotune.fusion.nest import Buffer, Nest, Rejection, buffer_sizes
 class NestSchedule:
     """Decisions of one nest: root tile extents per dimension, loop order (root dimensions, outer
     to inner; dimensions that are not split are skipped), reduction piece per contraction, 1 or 2
-    buffers per tile, cores that share the outermost loop."""
+    buffers per tile, cores that share the outermost loop, and whether convolutions read patches
+    (``Buffer.patches``) instead of their images."""
 
     tile: tuple[int, ...]
     order: tuple[int, ...]
     k_tile: tuple[int, ...]
     buffers: int = 2
     cores: int = 1
+    im2col: bool = False
 
     def __post_init__(self) -> None:
         if sorted(self.order) != list(range(len(self.tile))):
@@ -43,8 +45,7 @@ class Schedule:
 
     def to_json(self) -> str:
         """Lossless, canonical JSON text: equal schedules give equal text."""
-        rows = [[n.tile, n.order, n.k_tile, n.buffers, n.cores] for n in self.nests]
-        return json.dumps(rows, separators=(",", ":"))
+        return json.dumps([_plain(n) for n in self.nests], separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Schedule:
@@ -58,14 +59,27 @@ class Schedule:
                         tuple(map(int, k_tile)),
                         int(buffers),
                         int(cores),
+                        _reads_patches(rest),
                     )
-                    for tile, order, k_tile, buffers, cores in json.loads(text)
+                    for tile, order, k_tile, buffers, cores, *rest in json.loads(text)
                 )
             )
         except (ValueError, TypeError) as error:
             raise ScheduleError(
                 f"not a schedule: {error!r}; make a new one with 'autotune search'"
             ) from None
+
+
+def _plain(nest: NestSchedule) -> list[object]:
+    """The algorithm is named only where it is not the direct one."""
+    row = [nest.tile, nest.order, nest.k_tile, nest.buffers, nest.cores]
+    return [*row, "im2col"] if nest.im2col else row
+
+
+def _reads_patches(rest: list[object]) -> bool:
+    if rest not in ([], ["im2col"]):
+        raise ValueError(f"{rest} is not 'im2col'")
+    return bool(rest)
 
 
 def trips(nest: Nest, schedule: NestSchedule, dim: int) -> int:
@@ -89,7 +103,7 @@ def slots(nest: Nest, schedule: NestSchedule, buffer: Buffer) -> int:
 
 def scratchpad_elements(nest: Nest, schedule: NestSchedule) -> int:
     """fp32 elements that one core needs for the nest."""
-    sizes = buffer_sizes(nest, schedule.tile, schedule.k_tile)
+    sizes = buffer_sizes(nest, schedule.tile, schedule.k_tile, schedule.im2col)
     return sum(
         slots(nest, schedule, buffer) * math.prod(size)
         for buffer, size in zip(nest.buffers, sizes, strict=True)
@@ -124,6 +138,8 @@ def _check_nest(nest: Nest, part: NestSchedule) -> Rejection | None:
             return Rejection(f"tile: dimension {d} of {nest.root!r} cannot be split")
         if t < n and t % nest.granule(d):
             return Rejection(f"tile: {t} along dimension {d} is no multiple of {nest.granule(d)}")
+    if part.im2col and not nest.takes_patches:
+        return Rejection(f"im2col: no convolution of {nest.root!r} gains by patches")
     outermost = split_dims(nest, part)[:1]
     if part.cores > 1 and not nest.shareable.issuperset(outermost):
         return Rejection(

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.fusion.axis_map import AxisMap
-from autotune.fusion.nest import Nest
+from autotune.fusion.nest import Buffer, Nest
+from autotune.fusion.patches import Patches
 from autotune.schedule.extents import extents, grained, thin_product
 from autotune.schedule.orders import distinct_orders
 from autotune.schedule.table import Ints, ScheduleTable
@@ -28,11 +29,12 @@ class _Grid:
 
     nest: Nest
     axes: list[Ints]
+    im2col: bool
 
     @classmethod
-    def of(cls, nest: Nest, budget: int, grain: int) -> _Grid:
+    def of(cls, nest: Nest, budget: int, grain: int, im2col: bool) -> _Grid:
         chosen = thin_product(candidate_extents(nest, grain), budget)
-        return cls(nest, [np.array(axis, dtype=np.int64) for axis in chosen])
+        return cls(nest, [np.array(axis, dtype=np.int64) for axis in chosen], im2col)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -75,9 +77,18 @@ class _Grid:
                     refilled = refilled | (extent // piece > 1)
                 else:
                     size = size * self._size(axis)
+            if self.im2col and buffer.patches is not None:
+                size = self._patch_elements(buffer, buffer.patches)
             single += size
             second += size * refilled
         return single, single + second
+
+    def _patch_elements(self, buffer: Buffer, patches: Patches) -> Ints:
+        assert buffer.chunk is not None
+        size = self.k_tile(buffer.chunk[0]) * patches.taps
+        for axis in patches.pixels:
+            size = size * self._size(axis)
+        return size
 
 
 def candidate_extents(nest: Nest, grain: int) -> list[tuple[int, ...]]:
@@ -100,14 +111,35 @@ def enumerate_nest(
     rng: np.random.Generator,
     grain: int = 1,
     buffers: int = 2,
+    im2col: bool = False,
 ) -> ScheduleTable:
     """At most ``limit`` legal schedules of a nest on cores of ``capacity_elements`` fp32 elements,
-    whose innermost tiles are multiples of ``grain`` and have up to ``buffers`` copies.
+    whose innermost tiles are multiples of ``grain`` and have up to ``buffers`` copies. With ``im2col``
+    a third of them read patches, where convolutions may gain by that.
 
     Empty when none fits. Where there are more, half of the rows are those of the largest tiles
     and the rest is drawn with ``rng``. Rows that would give equal programs appear once.
     """
-    grid = _Grid.of(nest, _POOL if buffers > 1 else _IN_PLACE_POOL, grain)
+    if not (im2col and nest.takes_patches):
+        return _enumerated(nest, capacity_elements, cores, limit, rng, grain, buffers, False)
+    third = limit // 3
+    direct = _enumerated(nest, capacity_elements, cores, limit - third, rng, grain, buffers, False)
+    patches = _enumerated(nest, capacity_elements, cores, third, rng, grain, buffers, True)
+    return direct.then(patches)
+
+
+def _enumerated(
+    nest: Nest,
+    capacity_elements: int,
+    cores: int,
+    limit: int,
+    rng: np.random.Generator,
+    grain: int,
+    buffers: int,
+    im2col: bool,
+) -> ScheduleTable:
+    """Those of one algorithm."""
+    grid = _Grid.of(nest, _POOL if buffers > 1 else _IN_PLACE_POOL, grain, im2col)
     single, double = grid.needs()
     fits = np.stack(
         [single <= capacity_elements, (double <= capacity_elements) & (double > single)]
@@ -138,6 +170,7 @@ def enumerate_nest(
         k_tile.reshape(-1, len(chosen)).T.copy(),
         copies[chosen] + 1,
         rows[:, rank],
+        np.full(len(chosen), im2col, dtype=np.int64),
     )
 
 

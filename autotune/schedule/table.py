@@ -17,18 +17,20 @@ Ints = npt.NDArray[np.int64]
 @dataclass(frozen=True, slots=True)
 class ScheduleTable:
     """``n`` schedules of one nest, a row each. All columns are int64: ``tile`` and ``order``
-    [n, rank], ``k_tile`` [n, contractions], ``buffers`` and ``cores`` [n]."""
+    [n, rank], ``k_tile`` [n, contractions], ``buffers``, ``cores`` and ``im2col`` (0 or 1) [n]."""
 
     tile: Ints
     order: Ints
     k_tile: Ints
     buffers: Ints
     cores: Ints
+    im2col: Ints
 
     def __post_init__(self) -> None:
         n = len(self.tile)
         assert self.tile.shape == self.order.shape and self.k_tile.ndim == 2
         assert len(self.k_tile) == n and self.buffers.shape == self.cores.shape == (n,)
+        assert self.im2col.shape == (n,)
 
     def __len__(self) -> int:
         return len(self.tile)
@@ -41,6 +43,7 @@ class ScheduleTable:
             tuple(self.k_tile[index].tolist()),
             int(self.buffers[index]),
             int(self.cores[index]),
+            bool(self.im2col[index]),
         )
 
     def take(self, indices: npt.ArrayLike) -> ScheduleTable:
@@ -52,6 +55,18 @@ class ScheduleTable:
             self.k_tile[rows],
             self.buffers[rows],
             self.cores[rows],
+            self.im2col[rows],
+        )
+
+    def then(self, other: ScheduleTable) -> ScheduleTable:
+        """The rows of this table, then those of another one of the same nest."""
+        return ScheduleTable(
+            np.concatenate([self.tile, other.tile]),
+            np.concatenate([self.order, other.order]),
+            np.concatenate([self.k_tile, other.k_tile]),
+            np.concatenate([self.buffers, other.buffers]),
+            np.concatenate([self.cores, other.cores]),
+            np.concatenate([self.im2col, other.im2col]),
         )
 
     @classmethod
@@ -69,4 +84,5 @@ class ScheduleTable:
             column([s.k_tile for s in schedules], len(nest.contractions)),
             np.array([s.buffers for s in schedules], dtype=np.int64),
             np.array([s.cores for s in schedules], dtype=np.int64),
+            np.array([s.im2col for s in schedules], dtype=np.int64),
         )

@@ -106,7 +106,14 @@ def _nest_schedules(
     """Schedules of a nest of at most ``limit`` instructions: near-good and uniform ones mixed;
     empty when none is legal."""
     table = enumerate_nest(
-        nest, spec.tile_elements, spec.cores, _ENUMERATED, rng, spec.grain, spec.buffers
+        nest,
+        spec.tile_elements,
+        spec.cores,
+        _ENUMERATED,
+        rng,
+        spec.grain,
+        spec.buffers,
+        not spec.in_place,
     )
     if not len(table):
         return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from itertools import permutations
 
@@ -21,17 +22,22 @@ def neighbours(
     cores: int,
     grain: int = 1,
     buffers: int = 2,
+    im2col: bool = False,
 ) -> ScheduleTable:
     """Legal schedules one step from those of ``table``, each once: an extent one or two candidates
     up or down, one extent up and another down (capacity binds, so single steps up rarely fit),
-    the other number of buffers, another loop order, another number of cores."""
+    the other number of buffers, another loop order, another number of cores, with ``im2col`` the
+    other algorithm of convolutions."""
     parts = [_stepped(nest, table, grain), _rebuffered(table), _reordered(nest, table, cores)]
+    if im2col and nest.takes_patches:
+        parts.append(replace(table, im2col=1 - table.im2col))
     columns = _unique(np.concatenate([_columns(part) for part in parts]))
     rank, pieces = len(nest.root_shape), len(nest.contractions)
     near = ScheduleTable(
         columns[:, :rank],
         columns[:, rank : 2 * rank],
         columns[:, 2 * rank : 2 * rank + pieces],
+        columns[:, -3],
         columns[:, -2],
         columns[:, -1],
     )
@@ -41,7 +47,14 @@ def neighbours(
 
 def _columns(table: ScheduleTable) -> Ints:
     return np.concatenate(
-        [table.tile, table.order, table.k_tile, table.buffers[:, None], table.cores[:, None]],
+        [
+            table.tile,
+            table.order,
+            table.k_tile,
+            table.buffers[:, None],
+            table.cores[:, None],
+            table.im2col[:, None],
+        ],
         axis=1,
     )
 
@@ -73,7 +86,7 @@ def _stepped(nest: Nest, table: ScheduleTable, grain: int) -> ScheduleTable:
     order = _canonical(table.order[row], whole)
     shared = np.isin(order[:, :1], list(nest.shareable)).all(axis=1) & ~whole.all(axis=1)
     cores = np.where(shared, table.cores[row], 1)
-    return ScheduleTable(tile, order, k_tile, table.buffers[row], cores)
+    return ScheduleTable(tile, order, k_tile, table.buffers[row], cores, table.im2col[row])
 
 
 def _canonical(order: Ints, whole: Ints) -> Ints:
@@ -101,7 +114,7 @@ def _steps(axes: int) -> tuple[tuple[int, ...], ...]:
 
 
 def _rebuffered(table: ScheduleTable) -> ScheduleTable:
-    return ScheduleTable(table.tile, table.order, table.k_tile, 3 - table.buffers, table.cores)
+    return replace(table, buffers=3 - table.buffers)
 
 
 def _reordered(nest: Nest, table: ScheduleTable, cores: int) -> ScheduleTable:
@@ -119,5 +132,10 @@ def _reordered(nest: Nest, table: ScheduleTable, cores: int) -> ScheduleTable:
         orders += known[split]
     found = np.array(orders, dtype=np.int64).reshape(len(row), len(nest.root_shape) + 1)
     return ScheduleTable(
-        table.tile[row], found[:, :-1], table.k_tile[row], table.buffers[row], found[:, -1]
+        table.tile[row],
+        found[:, :-1],
+        table.k_tile[row],
+        table.buffers[row],
+        found[:, -1],
+        table.im2col[row],
     )

@@ -95,8 +95,8 @@ class Ranking:
 
     def _nest(self, nest: Nest, effort: Effort, rng: np.random.Generator) -> Ranked:
         capacity, cores = self.spec.tile_elements, self.spec.cores
-        grain, buffers = self.spec.grain, self.spec.buffers
-        table = enumerate_nest(nest, capacity, cores, effort.enumerated, rng, grain, buffers)
+        details = self.spec.grain, self.spec.buffers, not self.spec.in_place
+        table = enumerate_nest(nest, capacity, cores, effort.enumerated, rng, *details)
         if not len(table):
             return Ranked.nothing()
         if len(table) > effort.predicted:
@@ -105,7 +105,7 @@ class Ranking:
         ranked = self._sorted(nest, table)
         for _ in range(effort.rounds):
             best = [schedule.nests[0] for schedule in ranked.schedules[: effort.refined]]
-            near = neighbours(nest, ScheduleTable.of(nest, best), capacity, cores, grain, buffers)
+            near = neighbours(nest, ScheduleTable.of(nest, best), capacity, cores, *details)
             if len(near):
                 ranked = self._best_of(ranked, self._sorted(nest, near))
         return ranked

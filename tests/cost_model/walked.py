@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 
@@ -60,10 +61,19 @@ def _bytes(program: Program, instruction: Instruction, index: list[int]) -> int:
     shape = program.tensors[instruction.get("tensor")].shape
     inside = 1
     for d in range(MAX_RANK):
-        level, size = instruction.get(f"level{d}"), instruction.get(f"size{d}")
-        start = instruction.get(f"coord{d}")
+        level, start = instruction.get(f"level{d}"), instruction.get(f"coord{d}")
         if level != NO_LEVEL:
             start += instruction.get(f"step{d}") * index[level]
         extent = shape[d] if d < len(shape) else 1
-        inside *= max(0, min(start + size, extent) - max(start, 0))
+        steps = itertools.product(*_along(instruction, d))
+        inside *= sum(0 <= start + sum(step) < extent for step in steps)
     return inside * ELEMENT_BYTES
+
+
+def _along(instruction: Instruction, d: int) -> list[range]:
+    """Coordinates that a transfer takes along dimension ``d`` of its tensor, from its first on: the sums
+    of one of each; a gather's rectangle may run along it several times."""
+    if instruction.opcode is not Opcode.GATHER:
+        return [range(instruction.get(f"size{d}"))]
+    rows = [[instruction.get(f"{x}{e}") for x in ("axis", "size", "hop")] for e in range(MAX_RANK)]
+    return [range(0, size * hop, hop) for axis, size, hop in rows if axis == d and size > 1]

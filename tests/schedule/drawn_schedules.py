@@ -18,7 +18,7 @@ def random_schedule(
     """A legal schedule drawn with ``rng``; None when none fits."""
     parts = []
     for nest in nests:
-        table = enumerate_nest(nest, capacity_elements, cores, DRAW, rng)
+        table = enumerate_nest(nest, capacity_elements, cores, DRAW, rng, im2col=True)
         if not len(table):
             return None
         parts.append(table.row(int(rng.integers(len(table)))))

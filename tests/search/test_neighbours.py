@@ -41,6 +41,7 @@ def test_a_step_trades_one_extent_for_another() -> None:
         np.zeros((1, 0), dtype=np.int64),
         np.array([2]),
         np.array([1]),
+        np.array([0]),
     )
     near = neighbours(nest, start, 10**6, 1)
     tiles = {tuple(tile) for tile in near.tile.tolist()}
@@ -60,5 +61,6 @@ def test_a_nest_without_extents_has_no_other_neighbours_than_buffers() -> None:
         np.zeros((1, 0), dtype=np.int64),
         np.array([2]),
         np.array([1]),
+        np.array([0]),
     )
     assert len(neighbours(nest, start, 100, 2)) <= 2
