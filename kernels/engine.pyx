@@ -4,13 +4,14 @@
 The model is in the headers beside this file: ``timeline.h`` (sequencers, queues, semaphores),
 ``machine.h`` (their state), ``dram.h`` (the channel), ``cost.h`` (units), ``hazard.h`` (what waits
 are for), ``account.h`` (sums), ``execute.h`` (numbers). Here stands what is loaded; ``run.pxi`` has one
-execution of it, ``outcome.pxi`` its results, ``decode.pxi``, ``machine.pxi`` and ``layouts.pxi`` the borders
-to C and to the instruction table; ``words.pxi`` lends the numbers of single instructions to the native engine.
+execution of it, ``scratchpad.pxi`` memory for it, ``outcome.pxi`` its results, ``decode.pxi``, ``machine.pxi``
+and ``layouts.pxi`` the borders to C and to the instruction table; ``words.pxi`` lends the numbers of single instructions to the native engine.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
+from libc.math cimport NAN
 from libc.string cimport memcpy, memset
 
 from enum import IntEnum
@@ -200,5 +201,6 @@ cdef class Loaded:
         return run.complete(by)
 
 
+include "scratchpad.pxi"
 include "run.pxi"
 include "words.pxi"

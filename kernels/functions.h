@@ -1,4 +1,5 @@
-/* Scalar float32 functions of the vector unit, by code: what lanes.h computes along rows. */
+/* Scalar float32 functions of the vector unit, by code: what lanes.h computes along
+ * rows; exp and its like have vector code instead (maths.h). */
 #ifndef AUTOTUNE_FUNCTIONS_H
 #define AUTOTUNE_FUNCTIONS_H
 
@@ -19,9 +20,6 @@ typedef float Function(float);
 static Function *const LIBRARY[] = {sinf,  cosf,  tanf,   asinf,  acosf, atanf,
                                     sinhf, coshf, asinhf, acoshf, atanhf};
 
-#define SQRT_HALF 0.70710678118654752f
-#define SQRT_2_OVER_PI 0.79788456080286536f
-
 /* As in numpy, a NaN in either operand is the result. */
 ALWAYS_INLINE float larger(float x, float y) { return x < y || y != y ? y : x; }
 ALWAYS_INLINE float smaller(float x, float y) { return x > y || y != y ? y : x; }
@@ -33,9 +31,6 @@ ALWAYS_INLINE float clipped(float x, float low, float high) {
 
 /* Of NaN NaN, of a zero itself. */
 ALWAYS_INLINE float sign_of(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x; }
-
-/* ln(1 + exp(x)) without overflow, and with all digits where it is small. */
-ALWAYS_INLINE float softplus(float x) { return larger(x, 0.0f) + log1pf(expf(-fabsf(x))); }
 
 /* The remainder with the divisor's sign; of 0 too. */
 ALWAYS_INLINE float modulo(float x, float y) {

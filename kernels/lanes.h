@@ -2,7 +2,7 @@
 #ifndef AUTOTUNE_LANES_H
 #define AUTOTUNE_LANES_H
 
-#include "functions.h"
+#include "maths.h"
 
 #define EACH(EXPR)                                                                 \
     if (ds == 1 && ss == 1) {                                                      \
@@ -23,13 +23,6 @@ ALWAYS_INLINE void unary_row(int fn, float p0, float p1, int64_t n, float *d, in
     case UN_RELU: EACH(x < 0.0f ? 0.0f : x);
     case UN_LEAKY_RELU: EACH(x < 0.0f ? p0 * x : x);
     case UN_CLIP: EACH(clipped(x, p0, p1));
-    case UN_SIGMOID: EACH(1.0f / (1.0f + expf(-x)));
-    case UN_TANH: EACH(tanhf(x));
-    case UN_ERF: EACH(erff(x));
-    case UN_GELU: EACH(0.5f * x * (1.0f + erff(x * SQRT_HALF)));
-    case UN_GELU_TANH: EACH(0.5f * x * (1.0f + tanhf(SQRT_2_OVER_PI * (x + 0.044715f * x * x * x))));
-    case UN_EXP: EACH(expf(x));
-    case UN_LOG: EACH(logf(x));
     case UN_SQRT: EACH(sqrtf(x));
     case UN_RSQRT: EACH(1.0f / sqrtf(x));
     case UN_RECIPROCAL: EACH(1.0f / x);
@@ -42,8 +35,8 @@ ALWAYS_INLINE void unary_row(int fn, float p0, float p1, int64_t n, float *d, in
     case UN_ROUND: EACH(rintf(x));
     case UN_TRUNC: EACH(truncf(x));
     case UN_SIGN: EACH(sign_of(x));
-    case UN_ELU: EACH(x < 0.0f ? p0 * expm1f(x) : p1 * x);
-    case UN_SOFTPLUS: EACH(softplus(x));
+    case UN_SIGMOID: case UN_TANH: case UN_ERF: case UN_GELU: case UN_GELU_TANH: case UN_EXP: case UN_LOG:
+    case UN_ELU: case UN_SOFTPLUS: maths_row(fn, p0, p1, n, d, ds, s, ss); break;
     default: library_row(LIBRARY[fn - UN_SIN], n, d, ds, s, ss);
     }
 }
@@ -201,30 +194,90 @@ ALWAYS_INLINE Nest loops_of(const Nest *from, int reduced) {
     return out;
 }
 
-/* REDUCE; `p1` of its word says whether dst counts in. Rows are folded where the innermost loop is
- * reduced over, and added to each other where it is not. */
+#define ABREAST 64 /* results of a row that are folded side by side */
+
+/* d[i * ds] = (d[i * ds] and) the row of i, for n rows `ks` apart; `fn` is a constant wherever this is
+ * written out. The order is that of folded_by, of rows that it does not cut in parts. */
+ALWAYS_INLINE void abreast_by(int fn, int adds, int64_t n, float *d, int64_t ds, const float *s, int64_t ks,
+                              int64_t row, int64_t rs) {
+    float part[ABREAST];
+    for (int64_t at = 0; at < n; at += ABREAST, d += ABREAST * ds, s += ABREAST * ks) {
+        int64_t count = n - at < ABREAST ? n - at : ABREAST;
+        for (int64_t i = 0; i < count; i++) part[i] = s[i * ks];
+        for (int64_t j = 1; j < row; j++) {
+            const float *from = s + j * rs;
+            if (ks == 1) for (int64_t i = 0; i < count; i++) part[i] = joined(fn, part[i], from[i]);
+            else if (ks == 2) for (int64_t i = 0; i < count; i++) part[i] = joined(fn, part[i], from[2 * i]);
+            else for (int64_t i = 0; i < count; i++) part[i] = joined(fn, part[i], from[i * ks]);
+        }
+        if (!adds) for (int64_t i = 0; i < count; i++) d[i * ds] = part[i];
+        else if (ds == 1) { INDEPENDENT for (int64_t i = 0; i < count; i++) d[i] = joined(fn, d[i], part[i]); }
+        else for (int64_t i = 0; i < count; i++) d[i * ds] = joined(fn, d[i * ds], part[i]);
+    }
+}
+
+ALWAYS_INLINE void abreast(int fn, int adds, int64_t n, float *d, int64_t ds, const float *s, int64_t ks,
+                           int64_t row, int64_t rs) {
+    switch (fn) {
+    case RE_SUM: abreast_by(RE_SUM, adds, n, d, ds, s, ks, row, rs); break;
+    case RE_MAX: abreast_by(RE_MAX, adds, n, d, ds, s, ks, row, rs); break;
+    case RE_MIN: abreast_by(RE_MIN, adds, n, d, ds, s, ks, row, rs); break;
+    default: abreast_by(RE_PROD, adds, n, d, ds, s, ks, row, rs); break;
+    }
+}
+
+/* How the loops of a REDUCE are walked: rows folded one by one where the innermost loop is reduced over,
+ * short ones side by side (a window of a pooling); rows added to each other where it is kept. */
+typedef struct {
+    Nest kept, reduced;
+    int by_row, side_by_side;
+    int kept_outer, reduced_outer; /* loops outside of what is done at once */
+    int64_t n, ds, ks, row, rs;    /* results at once and their strides; length and stride of a row */
+} Folding;
+
+ALWAYS_INLINE Folding folding_of(const Nest *nest) {
+    Folding f = {.kept = loops_of(nest, 0), .reduced = loops_of(nest, 1), .n = 1, .row = 1};
+    int last_kept = f.kept.rank - 1, last_reduced = f.reduced.rank - 1;
+    f.by_row = nest->stride[0][nest->rank - 1] == 0;
+    if (f.by_row) {
+        f.row = f.reduced.size[last_reduced];
+        f.rs = f.reduced.stride[1][last_reduced];
+        f.side_by_side = last_kept >= 0 && f.row < 2 * PARTS && f.kept.size[last_kept] > 2;
+    }
+    int at_once = !f.by_row || f.side_by_side;
+    if (at_once) {
+        f.n = f.kept.size[last_kept];
+        f.ds = f.kept.stride[0][last_kept];
+        f.ks = f.kept.stride[1][last_kept];
+    }
+    f.kept_outer = f.kept.rank - at_once;
+    f.reduced_outer = f.reduced.rank - f.by_row;
+    return f;
+}
+
+ALWAYS_INLINE void fold_at(const Folding *f, int fn, int joins, float *d, const float *s) {
+    if (f->side_by_side) {
+        abreast(fn, joins, f->n, d, f->ds, s, f->ks, f->row, f->rs);
+    } else if (f->by_row) {
+        float total = folded_row(fn, f->row, s, f->rs);
+        combine_row(fn, joins, 1, d, 1, &total, 1);
+    } else {
+        combine_row(fn, joins, f->n, d, f->ds, s, f->ks);
+    }
+}
+
+/* REDUCE; `p1` of its word says whether dst counts in. */
 ALWAYS_INLINE void reduction_body(const Word *w, float *d, const float *s) {
-    Nest kept = loops_of(&w->nest, 0), reduced = loops_of(&w->nest, 1);
-    int adds = w->p1 != 0.0f, by_row = w->nest.stride[0][w->nest.rank - 1] == 0;
-    int kept_outer = by_row ? kept.rank : kept.rank - 1;
-    int reduced_outer = by_row ? reduced.rank - 1 : reduced.rank;
-    int64_t row = by_row ? reduced.size[reduced_outer] : kept.size[kept_outer];
+    Folding f = folding_of(&w->nest);
     int64_t trip[RANK] = {0}, at[2] = {0};
     do {
         int64_t inner_trip[RANK] = {0}, inner[2] = {0};
-        int joins = adds;
+        int joins = w->p1 != 0.0f;
         do {
-            const float *from = s + at[1] + inner[1];
-            if (by_row) {
-                float total = folded_row(w->fn, row, from, reduced.stride[1][reduced_outer]);
-                combine_row(w->fn, joins, 1, d + at[0], 1, &total, 1);
-            } else {
-                combine_row(w->fn, joins, row, d + at[0], kept.stride[0][kept_outer], from,
-                            kept.stride[1][kept_outer]);
-            }
+            fold_at(&f, w->fn, joins, d + at[0], s + at[1] + inner[1]);
             joins = 1;
-        } while (next_row(&reduced, reduced_outer, 2, inner_trip, inner));
-    } while (next_row(&kept, kept_outer, 2, trip, at));
+        } while (next_row(&f.reduced, f.reduced_outer, 2, inner_trip, inner));
+    } while (next_row(&f.kept, f.kept_outer, 2, trip, at));
 }
 
 VERSIONS(reduction, (const Word *w, float *d, const float *s), (w, d, s))

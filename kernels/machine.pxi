@@ -67,6 +67,7 @@ cdef extern from "timeline.h" nogil:
         const int64_t *parameters
         Trace trace
         int core_count, has_numbers
+    void fill_row(float value, int64_t n, float *d, int64_t ds)
     void advance(Machine *m, Core *core)
     int run_machine(Machine *m, int64_t budget)
     int cost_stream(const CostNumbers *n, Word *words, Cost *costs, int64_t count, int32_t *served)

@@ -12,9 +12,10 @@ ALWAYS_INLINE void online_row(float scale, int64_t n, float *d, int64_t ds, cons
     unary_row(UN_AFFINE, scale, 0.0f, n, d, ds, s, ss);
     float most = larger(before, folded_row(RE_MAX, n, d, ds));
     float shift = most == -INFINITY ? 0.0f : most;
-    if (ds == 1) { INDEPENDENT for (int64_t i = 0; i < n; i++) d[i] = expf(d[i] - shift); }
-    else { for (int64_t i = 0; i < n; i++) d[i * ds] = expf(d[i * ds] - shift); }
-    float factor = expf(before - shift);
+    binary_row(BI_SUB, n, d, ds, d, ds, &shift, 0);
+    maths_row(UN_EXP, 0.0f, 0.0f, n, d, ds, d, ds);
+    float factor = before - shift;
+    maths_row(UN_EXP, 0.0f, 0.0f, 1, &factor, 1, &factor, 1);
     state[0] = most;
     state[1] = sum * factor + folded_row(RE_SUM, n, d, ds);
     state[2] = factor;

@@ -15,7 +15,7 @@ ALWAYS_INLINE int applies(int when, int level, const Loops *at, int to_last) {
 
 /* Of `executions`, those in which a part of a product applies: none, all, or all but (only) the one of
  * `trips` that ends (begins) its reduction. */
-static int64_t applying(int when, int64_t executions, int64_t trips, int to_last) {
+static inline int64_t applying(int when, int64_t executions, int64_t trips, int to_last) {
     if (when != WHEN_BY_LEVEL) return when == WHEN_ALWAYS ? executions : 0;
     int64_t ends = trips > 0 ? executions / trips : executions;
     return to_last ? ends : executions - ends;
@@ -35,7 +35,7 @@ static int operand_bytes(const Word *w, int operand) {
 
 /* Elements of an operand along a dimension of its word's nest: a TRANSFORM's tiles may leave smaller
  * than they came, and its bias has channels alone. */
-static int64_t operand_extent(const Word *w, int operand, int d) {
+static inline int64_t operand_extent(const Word *w, int operand, int d) {
     if (w->opcode != OP_TRANSFORM || operand == 1) return w->nest.size[d];
     if (operand == 2) return d == 4 ? w->nest.size[d] : 1;
     return d < 2 && w->transform == F4_OUTPUT ? 4 : w->nest.size[d];
@@ -55,7 +55,7 @@ static int chain_sides(const Word *w) {
 }
 
 /* Read where a product or ONLINE `adds` to what is there, and a product `ends` with its epilogue: 0 or 1. */
-static int operands_read(const Word *w, int adds, int ends) {
+static inline int operands_read(const Word *w, int adds, int ends) {
     switch (w->opcode) {
     case OP_MATMUL: return 6 | adds | (ends && w->product.bias_axis ? 8 : 0) | (ends && w->product.has_residual ? 16 : 0);
     case OP_ONLINE: return 4 | adds << 1;
@@ -70,7 +70,7 @@ static int operands_read(const Word *w, int adds, int ends) {
     }
 }
 
-static int operands_written(const Word *w) {
+static inline int operands_written(const Word *w) {
     return w->opcode == OP_ONLINE ? 3 : w->opcode >= OP_LOAD && w->opcode != OP_STORE;
 }
 

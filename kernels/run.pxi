@@ -7,7 +7,7 @@ cdef class Run:
     cdef Loaded loaded
     cdef void **blocks
     cdef int block_count
-    cdef list arrays
+    cdef list arrays, scratchpads
     cdef int64_t[::1] parameters
     cdef object events
 
@@ -127,24 +127,25 @@ cdef class Run:
             core.semaphores[<int> semaphore].bound = bounds + i * TOKENS
 
     cdef _attach(self, tensors):
-        """Give every core a scratchpad of NaN and all of them the arrays."""
+        """Give every core a scratchpad of NaN, and all of them the arrays and a workspace."""
         cdef Machine *m = &self.machine
         cdef int core
-        cdef float[::1] pad
+        cdef Scratchpad pad, work = scratchpad_of(NARROW_WORKSPACE)  # cores compute one at a time
         cdef const unsigned char[::1] flat
         cdef void **pointers = <void **> self._block(max(1, len(tensors)) * sizeof(void *))
-        self.arrays = []
+        self.arrays, self.scratchpads = [], [work]
         for i, array in enumerate(tensors):
             flat = array.reshape(-1).view(np.uint8)
             self.arrays.append(flat)
             pointers[<int> i] = <void *> &flat[0]
         m.has_numbers = 1
         for core in range(m.core_count):
-            pad = np.full(self.loaded.scratchpad_elements, np.nan, np.float32)
-            self.arrays.append(pad)
-            m.cores[core].memory.scratchpad = &pad[0]
+            pad = scratchpad_of(self.loaded.scratchpad_elements)
+            self.scratchpads.append(pad)
+            fill_row(NAN, self.loaded.scratchpad_elements, pad.words, 1)
+            m.cores[core].memory.scratchpad = pad.words
             m.cores[core].memory.tensors = pointers
-            m.cores[core].memory.work = <float *> self._block(NARROW_WORKSPACE * sizeof(float))
+            m.cores[core].memory.work = work.words
 
     cdef complete(self, by):
         cdef Machine *m = &self.machine
@@ -158,6 +159,8 @@ cdef class Run:
                 more = run_machine(m, budget)
             PyErr_CheckSignals()
         self._refuse_deadlock()
+        if self.scratchpads is not None:
+            give_back(self.scratchpads)
         return self._outcome(by)
 
     cdef _refuse_deadlock(self):

@@ -164,11 +164,11 @@ static void load_region(const Region *r, const Word *w, const Loops *at, char *t
     copy_nest(&nest, w->format, to, r->format, tensor + clip_offset(r, &c) * FORMAT_BYTES[r->format]);
 }
 
-static void load_rectangle(const Word *w, const Loops *at, float *scratchpad, const char *tensor) {
+static inline void load_rectangle(const Word *w, const Loops *at, float *scratchpad, const char *tensor) {
     load_region(&w->region, w, at, (char *)(scratchpad + address_of(&w->operand[0], at)), tensor);
 }
 
-static void store_rectangle(const Word *w, const Loops *at, const float *scratchpad, char *tensor) {
+static inline void store_rectangle(const Word *w, const Loops *at, const float *scratchpad, char *tensor) {
     const Region *r = &w->region;
     Clip c = clip_region(r, at);
     if (c.elements == 0) return;
@@ -184,7 +184,7 @@ static void store_rectangle(const Word *w, const Loops *at, const float *scratch
 }
 
 /* Only what lies outside is walked: most of a tile at an edge is inside. */
-static void mask_rectangle(const Word *w, const Loops *at, float *scratchpad) {
+static inline void mask_rectangle(const Word *w, const Loops *at, float *scratchpad) {
     const Region *r = &w->region;
     Clip c = clip_region(r, at);
     if (c.whole) return;

@@ -110,6 +110,10 @@ class Lanes:
         """Integers' bits as floats."""
         return self.writer.value(f"bitcast {self.integers} {x} to {self.floats}")
 
+    def from_whole(self, n: str) -> str:
+        """Whole numbers in floating point."""
+        return self.writer.value(f"sitofp {self.integers} {n} to {self.floats}")
+
     def whole(self, name: str, x: str, y: str) -> str:
         """An instruction on integers: ``add``, ``sub``, ``shl``, ``ashr``, ``and``, ``or``."""
         return self._two(name, self.integers, x, y)

@@ -38,8 +38,7 @@ def _split(v: Lanes, x: str) -> tuple[str, str]:
     above = v.whole("sub", bits, v.integer(ROOT_HALF_BITS))
     exponent = v.whole("ashr", above, v.integer(23))
     m = v.from_bits(v.whole("sub", bits, v.whole("shl", exponent, v.integer(23))))
-    e = v.writer.value(f"sitofp {v.integers} {exponent} to {v.floats}")
-    return v.add(e, v.select(small, v.constant(-23.0), v.constant(0.0))), m
+    return v.add(v.from_whole(exponent), v.select(small, v.constant(-23.0), v.constant(0.0))), m
 
 
 def log(v: Lanes, x: str) -> str:
@@ -181,8 +180,7 @@ def _whole_odd(v: Lanes, y: str) -> tuple[str, str]:
     limit = v.constant(2.0**24)  # every float from here on is even
     size = v.select(v.compare("olt", size, limit), size, limit)
     n = v.writer.value(f"fptosi {v.floats} {size} to {v.integers}")
-    back = v.writer.value(f"sitofp {v.integers} {n} to {v.floats}")
-    whole = v.compare("oeq", back, size)
+    whole = v.compare("oeq", v.from_whole(n), size)
     last = v.compare_integers("ne", v.whole("and", n, v.integer(1)), v.integer(0))
     truth = v.floats.replace("float", "i1")
     return whole, v.writer.value(f"and {truth} {whole}, {last}")
