@@ -17,8 +17,9 @@ from autotune.isa.program import Program
 from autotune.isa.table import Opcode
 from autotune.targets.native.affine import Affine
 from autotune.targets.native.call import Call, Space
+from autotune.targets.native.coverage import common, covers
 from autotune.targets.native.rectangle import Rectangle
-from autotune.targets.native.residence import Residence, common, covers
+from autotune.targets.native.residence import Residence
 from autotune.targets.native.touch import Touch, touches_of
 from autotune.targets.native.tree import Body, Leaf, Node, leaves
 

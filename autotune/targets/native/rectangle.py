@@ -148,6 +148,18 @@ class Rectangle:
     def sides(self) -> tuple[Side, ...] | None:
         """Dimensions by falling stride, neighbours merged where both are dense; None where two
         elements of the rectangle share a place in the buffer."""
+        return _merged(self._dimensions)
+
+    @cached_property
+    def _rows(self) -> tuple[Side, ...] | None:
+        """The same with the innermost dimension by itself, of which each of several writers may fill a
+        part, as groups of channels do."""
+        outer, inner = self._dimensions[:-1], self._dimensions[-1:]
+        merged = _merged(outer)
+        return None if merged is None or self.sides is None else (*merged, *inner)
+
+    @cached_property
+    def _dimensions(self) -> list[Side]:
         rows = [
             Side(extent, stride, tensor_stride)
             for (extent, stride), tensor_stride in zip(
@@ -155,22 +167,13 @@ class Rectangle:
             )
             if extent > 1
         ]
-        rows.sort(key=lambda side: -side.stride)
-        merged: list[Side] = []
-        for side in rows:
-            extent = side.extent
-            if merged and _continues(merged[-1], side):
-                extent *= merged.pop().extent
-            merged.append(replace(side, extent=extent))
-        apart = all(
-            outer.stride >= inner.stride * inner.extent for outer, inner in pairwise(merged)
-        )
-        return tuple(merged) if apart and all(side.stride for side in merged) else None
+        return sorted(rows, key=lambda side: -side.stride)
 
     def locate(self, touch: Touch) -> InPlace | None:
         """Where an operand that lies in the buffer lies in the tensor; None where it is not a
         strided rectangle there, or reaches beyond what is moved."""
-        part, sides = self._part(touch), self.sides
+        sides = self.sides
+        part = None if sides is None else self._part(touch, sides)
         if part is None or sides is None or not part.inside(sides):
             return None
         at = self.first + Affine.of(
@@ -184,12 +187,13 @@ class Rectangle:
     def filled_by(self, writers: list[Touch], depth: int) -> bool:
         """Whether writers, each running all its trips of the loops from level ``depth`` on, write
         every element of the buffer, no two of them the same one."""
-        sides = self.sides
-        if sides is None:
-            return False
+        found = (sides for sides in (self.sides, self._rows) if sides is not None)
+        return any(self._filled(writers, depth, sides) for sides in found)
+
+    def _filled(self, writers: list[Touch], depth: int, sides: tuple[Side, ...]) -> bool:
         boxes: list[Box] = []
         for writer in writers:
-            part = self._part(writer)
+            part = self._part(writer, sides)
             box = None if part is None or not part.inside(sides) else part.box(sides, depth)
             if box is None or any(_overlap(box, other) for other in boxes):
                 return False
@@ -197,10 +201,9 @@ class Rectangle:
         count = sum(prod(high - low for low, high in box) for box in boxes)
         return count == prod(side.extent for side in sides)
 
-    def _part(self, touch: Touch) -> _Part | None:
-        """An operand along the sides; None where it does not run along them."""
-        sides = self.sides
-        if sides is None or touch.alternation != self.buffer.alternation:
+    def _part(self, touch: Touch, sides: tuple[Side, ...]) -> _Part | None:
+        """An operand along sides; None where it does not run along them."""
+        if touch.alternation != self.buffer.alternation:
             return None
         delta = touch.at - self.buffer.at
         first = _coordinates(delta.first, sides)
@@ -217,6 +220,18 @@ class Rectangle:
             tuple((level, n, step) for level, n, step in steps if step is not None),
             tuple((n, stride) for n, stride in strides if stride is not None),
         )
+
+
+def _merged(dimensions: list[Side]) -> tuple[Side, ...] | None:
+    """Neighbours merged where both are dense; None where two elements share a place in the buffer."""
+    merged: list[Side] = []
+    for side in dimensions:
+        extent = side.extent
+        if merged and _continues(merged[-1], side):
+            extent *= merged.pop().extent
+        merged.append(replace(side, extent=extent))
+    apart = all(outer.stride >= inner.stride * inner.extent for outer, inner in pairwise(merged))
+    return tuple(merged) if apart and all(side.stride for side in merged) else None
 
 
 def _continues(outer: Side, inner: Side) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from autotune.isa.program import Program, Role
 from autotune.isa.table import Format, Opcode
+from autotune.targets.native.coverage import begins_anew, common, covers
 from autotune.targets.native.rectangle import InPlace, Rectangle
 from autotune.targets.native.touch import Touch, touches_of
 from autotune.targets.native.tree import Block, Leaf
@@ -86,7 +87,7 @@ def residence(program: Program, stream: tuple[Leaf, ...]) -> Residence:
         if touch.leaf.opcode in TRANSFERS
     ]
     movable = frozenset(r.leaf.place for r in transfers if _movable(program, r))
-    filled = {r.leaf.place: _filled_from(r, touches) for r in transfers}
+    filled = {r.leaf.place: _fillings(r, touches) for r in transfers}
     buffers = _Buffers(touches, filled, movable)
     found = Residence()
     for rectangle in transfers:
@@ -128,13 +129,21 @@ Operands = dict[tuple[int, str], InPlace]
 
 
 @dataclass(frozen=True, slots=True)
+class _Filling:
+    """Places of the first and the last of the instructions that together fill a buffer anew."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Buffers:
-    """All touches of a stream; for the place of each STORE that from which on its buffer is filled
-    anew (None where that is not known); the places of transfers that neither pad, clip nor convert:
-    such a STORE may read anywhere in memory."""
+    """All touches of a stream; for the place of each STORE what fills its buffer anew, the latest
+    first; the places of transfers that neither pad, clip nor convert: such a STORE may read anywhere in
+    memory."""
 
     touches: list[Touch]
-    filled: dict[int, int | None]
+    filled: dict[int, tuple[_Filling, ...]]
     movable: frozenset[int]
 
     def read_in_place(self, rectangle: Rectangle) -> Operands | None:
@@ -151,24 +160,37 @@ class _Buffers:
             if any(len(common(t.leaf.path, ends.path)) > len(load.path) for t in own):
                 return None
         others = [t for t in near if t not in own and t.reads]
-        if not all(_fresh(t, near, [load], self.filled.get(t.leaf.place)) for t in others):
+        if not all(_fresh(t, near, [load], self._latest(t)) for t in others):
             return None
         return self._located(rectangle, own)
 
+    def _latest(self, touch: Touch) -> int | None:
+        """From which place on what a STORE reads is filled anew, where that is known."""
+        fillings = self.filled.get(touch.leaf.place, ())
+        return fillings[0].first if fillings else None
+
     def written_in_place(self, rectangle: Rectangle) -> Operands | None:
-        """What fills a STORE's buffer and what reads it then, in its tensor; None if one cannot."""
-        store, begins = rectangle.leaf, self.filled[rectangle.leaf.place]
-        if begins is None:
-            return None
+        """What fills a STORE's buffer and what reads it then, in its tensor; None if one cannot. What
+        passes over the buffer last, such as a sum behind products, may be read no earlier than they are."""
+        for filling in self.filled[rectangle.leaf.place]:
+            found = self._written_from(rectangle, filling)
+            if found is not None:
+                return found
+        return None
+
+    def _written_from(self, rectangle: Rectangle, filling: _Filling) -> Operands | None:
+        store, begins = rectangle.leaf, filling.first
         near = self._near(rectangle)
         own = [t for t in near if begins < t.leaf.place < store.place and _under(t, store.path)]
         own += [t for t in near if t.leaf.place == begins and t.written]
+        if any(t.reads and not t.written and t.leaf.place <= filling.last for t in own):
+            return None
         behind = [t for t in near if _in_body_behind(t, store)]
         ends = min((t.leaf.place for t in behind if t.written), default=-1)
         own += [t for t in behind if ends < 0 or t.leaf.place < ends]
         moved = [store, *(t.leaf for t in own)]
         others = [t for t in near if t not in own and t.reads]
-        if not all(_fresh(t, near, moved, self.filled.get(t.leaf.place)) for t in others):
+        if not all(_fresh(t, near, moved, self._latest(t)) for t in others):
             return None
         return self._located(rectangle, own)
 
@@ -218,26 +240,28 @@ def _between(writer: Leaf, read: Leaf, moved: Sequence[Leaf], depth: int) -> boo
     )
 
 
-def _filled_from(store: Rectangle, touches: list[Touch]) -> int | None:
-    """Place of the latest instruction from which on a STORE's buffer is filled anew; None where
-    nothing is known to fill it, and for other transfers."""
+def _fillings(store: Rectangle, touches: list[Touch]) -> tuple[_Filling, ...]:
+    """What fills a STORE's buffer anew, as late as possible first; none where nothing is known to fill
+    it, and for other transfers."""
     if store.leaf.opcode is not Opcode.STORE:
-        return None
-    depth, writers = len(store.leaf.path), []
+        return ()
+    depth, writers, found = len(store.leaf.path), list[Touch](), list[_Filling]()
     low, high = store.buffer.low, store.buffer.high
     for touch in reversed(touches):
         if touch.leaf.place >= store.leaf.place or not touch.written:
             continue
         if not (_under(touch, store.leaf.path) and touch.meets(low, high)):
             continue
-        if not _begins_anew(touch, depth):
+        if not begins_anew(touch, depth):
             continue
         if covers(touch, store.leaf.path, store.buffer):
-            return touch.leaf.place
+            found.append(_Filling(touch.leaf.place, touch.leaf.place))
+            continue
         writers.append(touch)
         if store.filled_by(writers, depth):
-            return touch.leaf.place
-    return None
+            found.append(_Filling(touch.leaf.place, writers[0].leaf.place))
+            writers = []
+    return tuple(found)
 
 
 def _under(touch: Touch, path: tuple[Block, ...]) -> bool:
@@ -247,52 +271,3 @@ def _under(touch: Touch, path: tuple[Block, ...]) -> bool:
 
 def _in_body_behind(touch: Touch, leaf: Leaf) -> bool:
     return touch.leaf.place > leaf.place and _under(touch, leaf.path)
-
-
-def common(a: tuple[Block, ...], b: tuple[Block, ...]) -> tuple[Block, ...]:
-    """The loops that two instructions both stand in."""
-    depth = 0
-    while depth < min(len(a), len(b)) and a[depth] is b[depth]:
-        depth += 1
-    return a[:depth]
-
-
-def _begins_anew(writer: Touch, depth: int) -> bool:
-    """Whether in every trip of the loop at level ``depth`` − 1 it runs, first without reading what
-    it writes."""
-    runs = not any(block.conditional for block in writer.leaf.path[depth:])
-    return runs and not writer.keeps and (writer.begins is None or writer.begins >= depth)
-
-
-def covers(writer: Touch, path: tuple[Block, ...], read: Touch) -> bool:
-    """Whether in one trip of the loops of ``path`` a writer in them writes every word that ``read``
-    may touch in the same trip."""
-    depth = len(path)
-    if not _begins_anew(writer, depth):
-        return False
-    if writer.alternation != read.alternation or (
-        writer.alternation is not None and writer.alternation.turn >= depth
-    ):
-        return False
-    outer, inner = writer.at.split(depth)
-    read_outer, read_inner = read.at.split(depth)
-    if outer.terms != read_outer.terms:
-        return False
-    extents = [*writer.dims, *((writer.leaf.trips(level), step) for level, step in inner.terms)]
-    low, high = inner.within(writer.leaf.trips)
-    low, high = low + outer.first, high + outer.first + writer.span
-    wanted_low, wanted_high = read_inner.within(read.leaf.trips)
-    wanted_low += read_outer.first
-    wanted_high += read_outer.first + read.span
-    return _dense(extents, high - low + 1) and low <= wanted_low and wanted_high <= high
-
-
-def _dense(extents: list[tuple[int, int]], words: int) -> bool:
-    """Whether a rectangle's elements are ``words`` different ones; steps of 0 write one again."""
-    reach, count = 0, 1
-    for stride, n in sorted((abs(stride), n) for n, stride in extents if n > 1 and stride):
-        if stride <= reach:
-            return False
-        reach += (n - 1) * stride
-        count *= n
-    return count == words

@@ -12,7 +12,7 @@ from machine_case import program as one_core
 from native_case import executed
 
 from autotune.graph.reference import evaluate
-from autotune.isa.functions import UnaryFn
+from autotune.isa.functions import BinaryFn, UnaryFn
 from autotune.isa.program import Instruction, Program, Role
 from autotune.isa.table import Opcode
 from autotune.targets.native.binding import Binder
@@ -90,6 +90,9 @@ def test_operands_in_their_tensors_change_no_bit(data: st.DataObject) -> None:
 
 
 X, Y = tensor("x", 8), tensor("y", 8, role=Role.OUTPUT)
+NEGATED = make(
+    Opcode.UNARY, fn=UnaryFn.NEG, src_base=0, src_stride4=1, dst_base=8, dst_stride4=1, size4=8
+)
 
 
 @pytest.mark.parametrize(
@@ -99,6 +102,9 @@ X, Y = tensor("x", 8), tensor("y", 8, role=Role.OUTPUT)
         pytest.param((load(0, 0, 8), store(1, 4, 8)), id="stored from beside"),
         pytest.param((fill(0), *loop(3, store(1, 0, 8), load(0, 0, 8))), id="read a trip later"),
         pytest.param((fill(0, size4=4), fill(8), store(1, 0, 8)), id="filled in part"),
+        pytest.param(
+            (fill(0, size4=4), NEGATED, fill(4, size4=4), store(1, 0, 8)), id="read half filled"
+        ),
         pytest.param(
             (load(0, 0, 8), *loop(3, store(1, 0, 8), fill(0))), id="loaded once, read thrice"
         ),
@@ -125,6 +131,38 @@ def test_a_buffer_that_an_inner_loop_fills_again_is_not_filled_before() -> None:
     tensors = inputs(program)
     for value in executed(program, tensors).values():
         np.testing.assert_array_equal(value, tensors["x"])
+
+
+def test_what_several_instructions_fill_and_another_passes_over_is_not_copied() -> None:
+    """As channels of a grouped convolution, and a residual that is added to them."""
+    halves = [
+        make(
+            Opcode.UNARY,
+            fn=UnaryFn.NEG,
+            src_base=64 + half,
+            src_stride3=8,
+            src_stride4=1,
+            dst_base=half,
+            dst_stride3=8,
+            dst_stride4=1,
+            size3=8,
+            size4=4,
+        )
+        for half in (0, 4)
+    ]
+    rows = {"size3": 8, "size4": 8}
+    here = {f"{x}_stride{d}": 8 if d == 3 else 1 for x in ("dst", "lhs", "rhs") for d in (3, 4)}
+    added = make(Opcode.BINARY, fn=BinaryFn.ADD, rhs_base=64, **here, **rows)
+    for behind in ((), (added,)):
+        load_square = load(0, 64, 8, dst_stride0=8, size1=8, dst_stride1=1)
+        store_square = store(1, 0, 8, src_stride0=8, size1=8, src_stride1=1)
+        tensors = (tensor("x", 8, 8), tensor("y", 8, 8, role=Role.OUTPUT))
+        program = one_core(load_square, *halves, *behind, store_square, tensors=tensors)
+        order = tuple(leaves(tree_of(program.streams[0])))
+        assert residence(program, order).dropped == {order[0].place, order[-1].place}
+        given = inputs(program)
+        want = np.zeros_like(given["x"]) if behind else -given["x"]
+        np.testing.assert_array_equal(executed(program, given)["y"], want)
 
 
 def test_what_a_group_loads_without_padding_and_stores_is_not_copied() -> None:
