@@ -88,6 +88,23 @@ def softmax(writer, y, x, rows):
     binary(writer, BinaryFn.MUL, y, y, rows)
 
 
+def rms_norm(writer, y, x, scale, rows, float epsilon):
+    """y = x / √(mean(x²) + epsilon) · scale over the dimensions where ``rows`` has extent 1.
+
+    ``rows`` holds a value per row; ``y`` holds the squares meanwhile, so that it must not be ``x``.
+    """
+    spread = rows.slice(rows.rank - 1, 0, 1)
+    cdef int count = 1
+    for kept, extent in zip(spread.sizes, x.sizes):
+        if kept != extent:
+            count *= extent
+    unary(writer, UnaryFn.SQUARE, y, x)
+    reduce(writer, ReduceFn.SUM, spread, y)
+    deviation = (_apply(UnaryFn.AFFINE, 1.0 / count, epsilon), _apply(UnaryFn.RSQRT))
+    chain(writer, spread, spread, deviation, ())
+    chain(writer, y, x, (_with(0, BinaryFn.MUL), _with(1, BinaryFn.MUL)), (spread, scale))
+
+
 def layer_norm(writer, y, x, scale, bias, rows, float epsilon):
     """y = (x − mean) / √(var + epsilon) · scale + bias over the dimensions where ``rows`` has
     extent 1, in two passes (mean, then squared deviations), which keeps fp32 accurate.

@@ -180,10 +180,12 @@ class Grower:
         axis = self.draw(st.integers(1, rank - 1))
         self.put(self.builder.add(OpKind.SOFTMAX, x, axis=axis), self.shapes[x])
 
-    def layer_norm(self, x: str) -> None:
+    def normalisation(self, x: str) -> None:
         shape = self.shapes[x]
-        scale, bias = (self.builder.constant(array(shape[-1])) for _ in range(2))
-        y = self.builder.add(OpKind.LAYER_NORM, x, scale, bias, axis=len(shape) - 1, epsilon=1e-3)
+        kind = self.draw(st.sampled_from([OpKind.LAYER_NORM, OpKind.RMS_NORM]))
+        count = 2 if kind is OpKind.LAYER_NORM else 1
+        parameters = [self.builder.constant(array(shape[-1])) for _ in range(count)]
+        y = self.builder.add(kind, x, *parameters, axis=len(shape) - 1, epsilon=1e-3)
         self.put(y, shape)
 
     def transpose(self, x: str) -> None:
@@ -260,7 +262,7 @@ ANY = (
     Grower.slide,
     Grower.matmul,
     Grower.softmax,
-    Grower.layer_norm,
+    Grower.normalisation,
     Grower.transpose,
     Grower.concat,
     Grower.reshape,

@@ -159,6 +159,15 @@ def _softmax(stage: Stage, tile: Rectangle, lanes: int) -> Parts:
 def _layer_norm(stage: Stage, tile: Rectangle) -> Parts:
     width: Extent = math.prod(tile.extents[stage.op.int("axis") :])
     rows = tile.elements / width
+    if stage.op.kind is OpKind.RMS_NORM:
+        return {
+            "calls": 4.0,
+            "reduced": tile.vectors,
+            "passes": 5 * tile.vectors,
+            "folds": rows,
+            "rows": 2 * rows,
+            "divisions": rows,
+        }
     return {
         "calls": 7.0,
         "reduced": 2 * tile.vectors,

@@ -168,6 +168,12 @@ def _softmax(elements: Extent, rows: Extent) -> Iterator[VectorWork]:
 
 
 def _layer_norm(stage: Stage, elements: Extent, rows: Extent) -> Iterator[VectorWork]:
+    if stage.op.kind is OpKind.RMS_NORM:
+        yield VectorWork(1, elements, 1, elements)
+        yield VectorWork(1, elements, 1, rows)
+        yield VectorWork(1, rows, 1, rows, (Pass.SIMPLE, Pass.DIVIDE))
+        yield VectorWork(1, elements, 3, elements, _TWO)
+        return
     yield VectorWork(2, elements, 1, rows)
     yield VectorWork(1, rows, 1, rows)
     yield VectorWork(1, elements, 2, elements, _TWO)

@@ -144,6 +144,7 @@ def _expand(model: onnx.ModelProto, names: tuple[str, ...]) -> None:
     kept = [("", name) for name in sorted(_KNOWN)]
     try:
         typed = onnx.shape_inference.infer_shapes(model)  # some bodies depend on element types
+        _state_types(typed.graph)
         for node in [node for node in functions_of(typed) if "" in node.input]:
             _make_own(node, typed)
         expanded = inliner.inline_selected_functions(
@@ -159,6 +160,15 @@ def _expand(model: onnx.ModelProto, names: tuple[str, ...]) -> None:
         if not node.name and kept_outputs.isdisjoint(node.output):
             node.name = f"{'/'.join(names)} {index}"
     model.CopyFrom(expanded)
+
+
+def _state_types(graph: onnx.GraphProto) -> None:
+    """Say the types of weights that only their values tell: the inliner looks nowhere else."""
+    stated = {value.name for value in (*graph.input, *graph.value_info)}
+    for weight in graph.initializer:
+        if weight.name not in stated:
+            kind = onnx.helper.make_tensor_type_proto(weight.data_type, tuple(weight.dims))
+            graph.value_info.append(onnx.helper.make_value_info(weight.name, kind))
 
 
 def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:

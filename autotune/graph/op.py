@@ -97,6 +97,7 @@ class OpKind(StrEnum):
     REDUCE_PROD = "reduce_prod"
     SOFTMAX = "softmax"
     LAYER_NORM = "layer_norm"
+    RMS_NORM = "rms_norm"
     CONCAT = "concat"
     RESHAPE = "reshape"
     TRANSPOSE = "transpose"
@@ -221,6 +222,8 @@ OPERATORS: dict[OpKind, OpRow] = {
         OpRow(OpKind.SOFTMAX, Family.SOFTMAX, (1, 1), ("axis",)),
         # normalises axes axis..rank-1; x, scale, optional bias
         OpRow(OpKind.LAYER_NORM, Family.LAYER_NORM, (2, 3), ("axis", "epsilon")),
+        # the same without the mean: x / √(mean(x²) + epsilon) · scale
+        OpRow(OpKind.RMS_NORM, Family.LAYER_NORM, (2, 2), ("axis", "epsilon")),
         OpRow(OpKind.CONCAT, Family.CONCAT, (1, 64), ("axis",)),
         OpRow(OpKind.RESHAPE, Family.RESHAPE, (1, 1), ("shape",)),
         OpRow(OpKind.TRANSPOSE, Family.TRANSPOSE, (1, 1), ("perm",)),

@@ -130,6 +130,13 @@ def _softmax(op: Op, inputs: Inputs) -> Array:
     return np.asarray(shifted / shifted.sum(axis=axis, keepdims=True))
 
 
+def _rms_norm(op: Op, inputs: Inputs) -> Array:
+    x = inputs[0]
+    axes = tuple(range(op.int("axis"), x.ndim))
+    square = np.square(x).mean(axis=axes, keepdims=True)
+    return np.asarray(x / np.sqrt(square + np.float32(op.float("epsilon"))) * inputs[1])
+
+
 def _layer_norm(op: Op, inputs: Inputs) -> Array:
     x = inputs[0]
     axes = tuple(range(op.int("axis"), x.ndim))
@@ -264,6 +271,7 @@ REFERENCE: dict[OpKind, Callable[[Op, Inputs], Array]] = {
     OpKind.REDUCE_PROD: lambda op, i: i[0].prod(axis=op.ints("axes"), keepdims=True),
     OpKind.SOFTMAX: _softmax,
     OpKind.LAYER_NORM: _layer_norm,
+    OpKind.RMS_NORM: _rms_norm,
     OpKind.CONCAT: lambda op, i: np.concatenate(i, axis=op.int("axis")),
     OpKind.RESHAPE: lambda op, i: i[0].reshape(op.ints("shape")),
     OpKind.TRANSPOSE: lambda op, i: i[0].transpose(op.ints("perm")),

@@ -185,6 +185,9 @@ def compute(
                 elementwise.unary(writer, UnaryFn.AFFINE, result, result, 1.0 / count, 0.0)
         case Family.SOFTMAX:
             elementwise.softmax(writer, result, operands[0], temps[0].view)
+        case Family.LAYER_NORM if op.kind is OpKind.RMS_NORM:
+            rows, epsilon = temps[0].view, op.float("epsilon")
+            elementwise.rms_norm(writer, result, operands[0], operands[1], rows, epsilon)
         case Family.LAYER_NORM:
             bias = operands[2] if len(operands) == 3 else None
             elementwise.layer_norm(

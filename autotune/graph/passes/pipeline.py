@@ -16,7 +16,7 @@ from autotune.graph.passes.common_subexpressions import CommonSubexpressions
 from autotune.graph.passes.constant_folding import ConstantFolding
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.graph.passes.identities import Identities
-from autotune.graph.passes.layer_norm_pattern import LayerNormPattern
+from autotune.graph.passes.normal_pattern import NormalPattern
 from autotune.graph.passes.note import Note, Pass, PassResult
 from autotune.graph.passes.pad_folding import PadFolding
 from autotune.graph.passes.range_pruning import RangePruning, finite_tensors
@@ -30,7 +30,7 @@ PASSES: tuple[Pass, ...] = (
     RangePruning(),
     CommonSubexpressions(),
     ActivationPattern(),
-    LayerNormPattern(),
+    NormalPattern(),
     ScoreScaling(),
     AffineFolding(),
     PadFolding(),
