@@ -23,13 +23,18 @@ ARRAY_TYPES: dict[Format, np.dtype[Any]] = {
 }
 
 
-def array_for(program: Program, tensor: DramTensor, given: Mapping[str, Array]) -> Array:
+def array_for(
+    program: Program, tensor: DramTensor, given: Mapping[str, Array], stored: bool = False
+) -> Array:
     """What stands for a tensor in a run: a fresh array for an OUTPUT, NaN or, for integers, 0; else
-    the given one, C-contiguous. BF16 may be given as its bits in uint16. Raises ``InputError`` for
-    an array that is missing or does not fit.
+    the given one, C-contiguous. ``stored`` says that the run writes all of it, which may then begin as
+    anything. BF16 may be given as its bits in uint16. Raises ``InputError`` for an array that is
+    missing or does not fit.
     """
     dtype = ARRAY_TYPES[tensor.format]
     if tensor.role is Role.OUTPUT:
+        if stored:
+            return np.empty(tensor.shape, dtype)
         unwritten = np.nan if tensor.format in (Format.FP32, Format.BF16) else 0
         return np.full(tensor.shape, unwritten, dtype)
     if tensor.name not in given:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from autotune.isa.verifier import verify
 from autotune.kernels.engine import By, Loaded, Outcome
 from autotune.targets.arrays import array_for
 from autotune.targets.counters import Counters
+from autotune.targets.coverage import stored_in_full
 from autotune.targets.energy import energy_fj
 from autotune.targets.physical import (
     Drift,
@@ -53,7 +55,7 @@ class EmulatorTarget:
 
     def _forget_process(self) -> None:
         """Begin with what has a meaning in this process alone: locks, and programs by their id."""
-        self._loaded: OrderedDict[int, Loaded] = OrderedDict()
+        self._loaded: OrderedDict[int, _Kept] = OrderedDict()
         self._lock = Lock()
         self._turn = Lock()
 
@@ -107,7 +109,7 @@ class EmulatorTarget:
     def time(self, program: Program, parameters: Parameters | None = None) -> Execution:
         """Cost of a program, without numerics; ``parameters`` are what its CASEs dispatch on.
         Raises ``ProgramError`` for an illegal program, or a parameter that has no value."""
-        return self._execute(_Work(self._load(program), parameters=parameters)).execution
+        return self._execute(_Work(self._load(program).loaded, parameters=parameters)).execution
 
     def profile(
         self,
@@ -116,8 +118,9 @@ class EmulatorTarget:
         parameters: Parameters | None = None,
     ) -> Profile:
         """Execute as ``run`` does (None: as ``time``), and say what marks and instructions cost."""
-        arrays = None if tensors is None else _arrays(program, tensors)
-        work = _Work(self._load(program), arrays, parameters, tuple(By))
+        kept = self._load(program)
+        arrays = None if tensors is None else kept.arrays(tensors)
+        work = _Work(kept.loaded, arrays, parameters, tuple(By))
         done = self._execute(work)
         return profile_of(program, work.loaded.marks, done.execution, done.outcome, self._spec)
 
@@ -132,8 +135,9 @@ class EmulatorTarget:
         channel did, up to ``limit`` events. Raises ``InputError`` for a limit below 1."""
         if limit < 1:
             raise InputError(f"a trace of {limit} events; let it hold 1 at least")
-        arrays = None if tensors is None else _arrays(program, tensors)
-        done = self._execute(_Work(self._load(program), arrays, parameters, trace_limit=limit))
+        kept = self._load(program)
+        arrays = None if tensors is None else kept.arrays(tensors)
+        done = self._execute(_Work(kept.loaded, arrays, parameters, trace_limit=limit))
         outcome, clock_hz = done.outcome, done.clock * self._spec.clock_hz
         trace = Trace(program, outcome.events, outcome.dropped, outcome.cycles, clock_hz)
         return done.execution, trace
@@ -150,9 +154,9 @@ class EmulatorTarget:
         What no STORE reaches of an output is NaN, or 0 in integers. Raises ``ProgramError`` for an
         illegal program or a parameter without a value, ``InputError`` for arrays that do not fit.
         """
-        loaded = self._load(program)
-        arrays = _arrays(program, tensors)
-        execution = self._execute(_Work(loaded, arrays, parameters)).execution
+        kept = self._load(program)
+        arrays = kept.arrays(tensors)
+        execution = self._execute(_Work(kept.loaded, arrays, parameters)).execution
         outputs = {
             tensor.name: array
             for tensor, array in zip(program.tensors, arrays, strict=True)
@@ -160,20 +164,20 @@ class EmulatorTarget:
         }
         return execution, outputs
 
-    def _load(self, program: Program) -> Loaded:
+    def _load(self, program: Program) -> _Kept:
         """The program verified and decoded; kept by identity while it is recent."""
         key = id(program)
         with self._lock:
-            loaded = self._loaded.get(key)
-            if loaded is not None:
+            kept = self._loaded.get(key)
+            if kept is not None:
                 self._loaded.move_to_end(key)
-                return loaded
-        loaded = self._verified(program)
+                return kept
+        kept = _Kept(self._verified(program))
         with self._lock:
-            self._loaded[key] = loaded  # holds the program, so that its id stays its own
+            self._loaded[key] = kept  # holds the program, so that its id stays its own
             while len(self._loaded) > LOADED_LIMIT:
                 self._loaded.popitem(last=False)
-        return loaded
+        return kept
 
     def _verified(self, program: Program) -> Loaded:
         if len(program.streams) > self._spec.cores:
@@ -227,6 +231,25 @@ class EmulatorTarget:
         return _Done(execution, outcome, clock)
 
 
+class _Kept:
+    """A loaded program, and what its runs with numbers begin with."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.loaded = loaded
+
+    @cached_property
+    def _stored(self) -> frozenset[str]:
+        return stored_in_full(self.loaded.program)
+
+    def arrays(self, tensors: Mapping[str, Array]) -> list[Array]:
+        """An array for each tensor of the program, in their order."""
+        program = self.loaded.program
+        return [
+            array_for(program, tensor, tensors, tensor.name in self._stored)
+            for tensor in program.tensors
+        ]
+
+
 @dataclass(frozen=True, slots=True)
 class _Work:
     """A loaded program with what one execution of it takes, and how that is summed up."""
@@ -244,10 +267,6 @@ class _Done(NamedTuple):
     execution: Execution
     outcome: Outcome
     clock: float
-
-
-def _arrays(program: Program, tensors: Mapping[str, Array]) -> list[Array]:
-    return [array_for(program, tensor, tensors) for tensor in program.tensors]
 
 
 def _drifted(spec: PhysicalSpec, state: PhysicalState | None, drift: Drift) -> PhysicalState | None:
