@@ -16,6 +16,7 @@ from autotune.graph.passes.common_subexpressions import CommonSubexpressions
 from autotune.graph.passes.constant_folding import ConstantFolding
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.graph.passes.identities import Identities
+from autotune.graph.passes.input_folding import InputFolding
 from autotune.graph.passes.normal_pattern import NormalPattern
 from autotune.graph.passes.note import Note, Pass, PassResult
 from autotune.graph.passes.pad_folding import PadFolding
@@ -33,6 +34,7 @@ PASSES: tuple[Pass, ...] = (
     NormalPattern(),
     ScoreScaling(),
     AffineFolding(),
+    InputFolding(),
     PadFolding(),
     DeadNodes(),
 )
