@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import prod
 
+from autotune.targets.native.codegen.interleaving import interleaved, interleaving
 from autotune.targets.native.codegen.ir import FunctionWriter
 from autotune.targets.native.codegen.lanes import Lanes
 from autotune.targets.native.codegen.micro_kernel import MicroKernel
@@ -52,7 +53,8 @@ loads are not aligned."""
 
 def elementwise(run: VectorRun, isa: VectorIsa) -> MicroKernel:
     """The kernel of a run; its operands are the inputs, then the outputs."""
-    return _Code(run, isa).kernel()
+    copy = interleaving(run, isa)
+    return _Code(run, isa).kernel() if copy is None else interleaved(copy, isa)
 
 
 @dataclass(frozen=True, slots=True)
