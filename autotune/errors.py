@@ -36,6 +36,10 @@ class InputError(AutotuneError):
     """Arrays or options handed to the program that do not fit the network."""
 
 
+class RangeError(InputError):
+    """An array outside of the ranges that a network was opened for."""
+
+
 def one_line(message: str) -> str:
     """A message in which names come from files, fit for a terminal: control characters spelt out,
     and the middle left out of one that is very long."""

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 
 import numpy as np
 
-from autotune.errors import InputError
+from autotune.errors import InputError, RangeError
 from autotune.graph.graph import Array, Graph
 from autotune.graph.interval_rules import Interval
+
+
+class Outside(StrEnum):
+    """What becomes of a run on inputs outside of their ranges: it is refused, or the network without
+    ranges runs."""
+
+    REFUSE = "refuse"
+    GENERAL = "general"
+
 
 Ranges = Mapping[str, tuple[float, float]]
 """Least and largest number by name of an input."""
@@ -29,14 +39,14 @@ def intervals_by_input(graph: Graph, ranges: Ranges | None) -> dict[str, Interva
 
 
 def check_within(graph: Graph, ranges: Mapping[str, Interval], fed: Mapping[str, Array]) -> None:
-    """Raise ``InputError`` for an input with a number, or NaN, outside of its range."""
+    """Raise ``RangeError`` for an input with a number, or NaN, outside of its range."""
     for name, range_ in ranges.items():
         value = fed[name]
         if not value.size:
             continue
         low, high = np.min(value), np.max(value)
         if not (range_.low <= low and high <= range_.high):
-            raise InputError(
+            raise RangeError(
                 f"{graph.name}: input {name!r} holds {low:g} to {high:g}, and the network was opened "
                 f"for {range_.low:g} to {range_.high:g}; feed such, or open it without the range"
             )

@@ -18,7 +18,7 @@ from autotune.graph.interval_rules import Interval
 from autotune.graph.onnx_model import open_axes, peek_model
 from autotune.graph.passes import simplify
 from autotune.graph.passes.note import Note
-from autotune.graph.ranges import Ranges
+from autotune.graph.ranges import Outside, Ranges
 from autotune.runtime.binding import bound_model, unusual_types
 from autotune.runtime.event import Event
 from autotune.runtime.execution import RunTrace
@@ -79,7 +79,9 @@ class DynamicSession(Session):
         threads: int | None = None,
         accuracy: Accuracy | str = Accuracy.EXACT,
         ranges: Ranges | None = None,
+        outside: Outside | str = Outside.REFUSE,
     ) -> None:
+        Outside(outside)  # for the session's sake: without ranges nothing is outside of them
         if ranges:
             raise InputError(
                 f"{source}: ranges are for a network whose shapes and operators are known before it "

@@ -77,7 +77,7 @@ def open_source(
     if isinstance(source, Plan):
         _check_ranges("plan", source, ranges)
         return _planned(source, "plan", target, dims)
-    if not isinstance(source, Graph) and _is_plan(Path(source)):
+    if not isinstance(source, Graph) and is_plan(Path(source)):
         loaded = Plan.load(Path(source))
         _check_ranges(str(source), loaded, ranges)
         return _planned(loaded, str(source), target, dims)
@@ -114,10 +114,10 @@ def may_be_dynamic(source: Path | str | Plan | Graph) -> bool:
     other plans and graphs have shapes."""
     if not isinstance(source, (str, Path)):
         return False
-    return not _is_plan(Path(source)) or is_plan_tree(Path(source))
+    return not is_plan(Path(source)) or is_plan_tree(Path(source))
 
 
-def _is_plan(path: Path) -> bool:
+def is_plan(path: Path) -> bool:
     """Whether a file is meant as a plan: by its suffix, or because it holds a JSON object."""
     if path.suffix in (".plan", ".json"):
         return True

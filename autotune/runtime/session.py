@@ -12,15 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.version import FEATURE_VERSION
-from autotune.errors import AutotuneError
+from autotune.errors import AutotuneError, RangeError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.interval_rules import Interval
-from autotune.graph.ranges import Ranges
+from autotune.graph.ranges import Outside, Ranges
 from autotune.runtime.border import Border
 from autotune.runtime.collector import collector_at_rest
 from autotune.runtime.event import Event
 from autotune.runtime.execution import RunTrace, execute
+from autotune.runtime.general import General
 from autotune.runtime.kept_networks import is_kept
 from autotune.runtime.kept_tables import kept_table, table_key
 from autotune.runtime.learning import OnlineOptions, annotated
@@ -62,7 +63,8 @@ class Session:
     a ``DynamicSession``, which specialises the network to the arrays of each run. On this machine (``cpu``) a network also runs without a plan and
     without calibration: by rule, until ``autotune search`` finds better. ``accuracy`` ``fast`` allows
     algorithms that round more. ``ranges``, least and largest number by input, lets passes remove
-    what cannot change such inputs; every run checks them. A plan brings its own of both.
+    what cannot change such inputs; every run checks them, and on others is refused, or with ``outside``
+    ``general`` run by the network without ranges. A plan brings its own accuracy and ranges.
 
     Raises ``AutotuneError`` when a cost model is needed and the target was never calibrated,
     ``PlanError`` for a plan of another machine or network, ``ModelError`` for a bad network.
@@ -94,12 +96,16 @@ class Session:
         threads: int | None = None,
         accuracy: Accuracy | str = Accuracy.EXACT,
         ranges: Ranges | None = None,
+        outside: Outside | str = Outside.REFUSE,
     ) -> None:
         self.target = open_target(target, threads) if isinstance(target, (str, Path)) else target
         with collector_at_rest():
             found = open_source(source, self.target, dims, plan, Accuracy(accuracy), ranges)
         self._graph = found.graph
         self._border = Border(self._graph, found.ranges)
+        self._general: General | None = None
+        if Outside(outside) is Outside.GENERAL and found.ranges:
+            self._general = General(source, found, self.target, store, dims, Accuracy(accuracy))
         self._profiler = Profiler()
         self._last_run: RunTrace | None = None
         self._trainer: OnlineTrainer[CostModel] | None = None
@@ -197,7 +203,13 @@ class Session:
         """``run``, and what this very run cost: ``last_run`` may be another thread's."""
         if self._closed:
             raise AutotuneError(f"{self.graph.name}: the session is closed; open another")
-        fed = self._border.enter(inputs)
+        try:
+            fed = self._border.enter(inputs)
+        except RangeError:
+            if self._general is None:
+                raise
+            outputs, self._last_run = self._general.traced_run(inputs)
+            return outputs, self._last_run
         outputs, trace = execute(self._published.current, self.target, fed)
         self._last_run = trace
         self._profiler.record(trace)
@@ -276,6 +288,8 @@ class Session:
                 self._trainer.close()
         finally:
             self._close_store()
+            if self._general is not None:
+                self._general.close()
 
     def _close_store(self) -> None:
         if self._own_store is not None:

@@ -52,6 +52,37 @@ def test_an_input_outside_of_its_range_is_refused(value: float) -> None:
         session.run({"x": x})
 
 
+@pytest.mark.parametrize("target", ["cpu:1", "cpu:2"])
+def test_an_input_outside_of_its_range_runs_on_the_whole_network_if_asked(target: str) -> None:
+    graph = clipped()
+    near = np.random.default_rng(0).random((4, 8), dtype=np.float32)
+    with Session(graph, target, ranges=UNIT, outside="general") as session:
+        for x in (near, near * 4 - 2, near, -near):
+            (found,) = session.run({"x": x}).values()
+            (wanted,) = evaluate(graph, {"x": x}).values()
+            np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
+            assert session.last_run.groups
+        assert [op.kind for op in session.graph.ops] == [K.TANH]
+
+
+def test_other_mistakes_are_refused_whatever_becomes_of_ranges() -> None:
+    with Session(clipped(), "cpu:1", ranges=UNIT, outside="general") as session:
+        with pytest.raises(InputError, match="shape"):
+            session.run({"x": np.zeros((4, 9), np.float32)})
+        with pytest.raises(InputError, match="x"):
+            session.run({})
+    with pytest.raises(ValueError, match="elsewhere"):
+        Session(clipped(), "cpu:1", ranges=UNIT, outside="elsewhere")
+
+
+def test_a_network_in_a_file_runs_without_its_ranges_too(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    onnx.save(model_of("net (float[4,8] x) => (float[4,8] y) { z = Relu (x) y = Tanh (z) }"), path)
+    x = np.random.default_rng(1).standard_normal((4, 8)).astype(np.float32)
+    with Session(path, "cpu:1", ranges=UNIT, outside="general") as session:
+        np.testing.assert_allclose(session.run({"x": x})["y"], np.tanh(np.maximum(x, 0)), rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("ranges", "message"),
     [({"z": (0, 1)}, "a range for 'z'; the inputs are 'x'"), ({"x": (1, 0)}, "has no numbers")],
