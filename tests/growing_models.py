@@ -29,9 +29,6 @@ class DrawnModel:
     feeds: dict[str, np.ndarray]
     wanted: dict[str, np.ndarray]
 
-    def __repr__(self) -> str:
-        return onnx.printer.to_text(self.model)
-
     @property
     def operators(self) -> list[str]:
         """ONNX names of its operators, in order."""

@@ -209,8 +209,9 @@ class DynamicSession(Session):
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What online learning did in all parts, oldest first."""
+        """What online learning did in all parts, those that have gone included, oldest first."""
         found = [event for part in self.parts.values() for event in part.events]
+        found += self._runs.told
         return tuple(sorted(found, key=lambda event: event.at_seconds))
 
     def profile(self) -> tuple[GroupProfile, ...]:

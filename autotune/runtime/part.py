@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from autotune.graph.graph import Graph
 from autotune.runtime.control import ControlFlow
+from autotune.runtime.event import Event
 from autotune.runtime.execution import GroupRun, RunTrace
 from autotune.runtime.session import Session
 from autotune.runtime.version_table import Version
@@ -40,14 +41,19 @@ class Part:
         return made
 
     def close(self) -> None:
-        """Close the session."""
-        self.session.close()
+        """Close the session; what its learning told is kept."""
+        try:
+            self.session.close()
+        finally:
+            self.runs.told += self.session.events
 
 
 class Runs:
-    """What the parts that a run in hand calls have cost so far, thread by thread."""
+    """What the parts that a run in hand calls have cost so far, thread by thread; ``told`` are the
+    events of parts that have gone."""
 
     def __init__(self) -> None:
+        self.told: list[Event] = []
         self._local = threading.local()
         self._last: list[RunTrace] | None = None
 

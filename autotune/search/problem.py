@@ -12,6 +12,10 @@ from autotune.fusion.partition import Names, Partition
 from autotune.graph.graph import Graph
 from autotune.search.progress import Progress, silent
 
+LARGEST = 32
+"""Operators of a group that strategies try: a transformer block is best as one group of 29. What is
+larger takes seconds to look at, as cells written out over many steps would be."""
+
 
 class Pricing(Protocol):
     """What groups cost: expected (``GroupCosts``) or measured alone."""
@@ -61,6 +65,10 @@ class FusionProblem:
     def fits(self, names: Names) -> bool:
         """Whether the operators can be one program on the machine."""
         return self.costs.legal(self.group(names))
+
+    def may_try(self, names: Names) -> bool:
+        """Whether the operators ``fits`` and are not too many to look at."""
+        return len(names) <= LARGEST and self.fits(names)
 
     def prepare(self, groups: Iterable[Names]) -> None:
         """Announce groups whose cost will be asked for."""

@@ -1,8 +1,8 @@
 """``python -m fuzz.networks``: tries drawn networks by drawn plans on every kind of machine.
 
 A case is an ONNX model of up to twelve operators, a partition and schedules, as in
-``tests/runtime/test_drawn_models.py``, of which this runs more than a test has time for. A failure is
-shrunk and printed with the model's text.
+``tests/runtime/test_drawn_models.py``, of which this runs more than a test has time for. What failed is
+printed: the model's text, groups and schedules.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import traceback
 from collections import Counter
 
 import conftest  # noqa: F401 - puts the case modules on the path
+import onnx
 from drawn_machines import MACHINES
 from drawn_models import models
 from drawn_plans import assert_close, drawn_table, imported, run
@@ -21,13 +22,16 @@ from growing_models import DrawnModel
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+from autotune.runtime.program_table import ProgramTable
+
 BATCH = 250
 """Cases of one run of Hypothesis, which goes over the same ground more often the longer it runs."""
 
 
-def fuzz(machine: str, cases: int, number: int) -> tuple[Counter[str], bool]:
+def fuzz(machine: str, cases: int, number: int, shrink: bool = False) -> tuple[Counter[str], bool]:
     """Try cases of a seed on a machine: how many operators and groups they had, and whether all held."""
     counts: Counter[str] = Counter()
+    tried: list[DrawnModel | ProgramTable] = []
 
     @seed(number)
     @settings(
@@ -35,13 +39,15 @@ def fuzz(machine: str, cases: int, number: int) -> tuple[Counter[str], bool]:
         derandomize=False,
         database=None,
         deadline=None,
-        phases=[Phase.generate, Phase.shrink],
+        phases=[Phase.generate, Phase.shrink] if shrink else [Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
     @given(drawn=models(), data=st.data())
     def attempt(drawn: DrawnModel, data: st.DataObject) -> None:
         target = MACHINES[machine]()
+        tried[:] = [drawn]
         table = drawn_table(imported(drawn, target.spec), target.spec, data.draw)
+        tried.append(table)
         counts["cases"] += 1
         counts["operators"] += len(table.graph.ops)
         counts["groups"] += len(table.group_steps)
@@ -50,10 +56,27 @@ def fuzz(machine: str, cases: int, number: int) -> tuple[Counter[str], bool]:
     try:
         attempt()
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what we look for
-        traceback.print_exception(error, limit=-6)
-        print(f"# {machine}: seed {number}", flush=True)
+        traceback.print_exception(error.with_traceback(error.__traceback__), limit=-6)
+        print(f"# {machine}: seed {number}\n" + "\n".join(map(described, tried)), flush=True)
         return counts, False
     return counts, True
+
+
+def described(tried: DrawnModel | ProgramTable) -> str:
+    """A model as text, or a table's operators by group with their schedules."""
+    if isinstance(tried, DrawnModel):
+        return str(onnx.printer.to_text(tried.model))
+    lines = [f"outputs {tried.graph.outputs}"]
+    for choice in tried.choices:
+        lines.append("by " + (choice.schedule.to_json() if choice.schedule else "views"))
+        shape = choice.group.type_of
+        lines += [
+            f"  {op.output}{list(shape[op.output].shape)} = {op.kind} "
+            + ", ".join(f"{x}{list(shape[x].shape)}" for x in op.inputs)
+            + f" {dict(op.attrs)}"
+            for op in choice.group.ops
+        ]
+    return "\n".join(lines)
 
 
 def main() -> int:
@@ -61,13 +84,16 @@ def main() -> int:
     parser = argparse.ArgumentParser("fuzz.networks", description=__doc__)
     parser.add_argument("--cases", type=int, default=1000, help="of each machine")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--shrink", action="store_true", help="what fails: takes minutes")
     parser.add_argument("--machine", choices=tuple(MACHINES), action="append")
     given_ = parser.parse_args()
     failed = 0
     for machine in given_.machine or MACHINES:
         begin, total = time.process_time(), Counter[str]()
         for batch in range(-(-given_.cases // BATCH)):
-            counts, held = fuzz(machine, min(BATCH, given_.cases), 1000 * given_.seed + batch)
+            counts, held = fuzz(
+                machine, min(BATCH, given_.cases), 1000 * given_.seed + batch, given_.shrink
+            )
             total += counts
             failed += not held
         spent = time.process_time() - begin

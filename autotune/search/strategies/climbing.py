@@ -16,8 +16,6 @@ from autotune.search.problem import FusionProblem
 
 _LEAST_GAIN = 1e-6
 """Fraction of the plan's cost that a move has to gain."""
-_LARGEST = 32
-"""Operators in a group that a move may make: a transformer block is best as one group of 29."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +88,7 @@ def _moves(problem: FusionProblem, partition: Partition) -> Iterator[Move]:
     changes = {
         come: gone
         for gone, come in _changes(problem.graph, partition)
-        if max(map(len, come)) <= _LARGEST and all(problem.fits(names) for names in come)
+        if all(problem.may_try(names) for names in come)
     }
     problem.prepare(names for come in changes for names in come)
     for come, gone in changes.items():

@@ -59,4 +59,4 @@ def _partition(problem: FusionProblem, trial: optuna.Trial) -> Partition:
         if trial.suggest_categorical(choice.signature, [False, True])
         for edge in choice.edges
     ]
-    return Partition.from_edges(problem.graph, fused, problem.fits)
+    return Partition.from_edges(problem.graph, fused, problem.may_try)
