@@ -3,7 +3,8 @@ whose intermediates stay in cache (search/by_rule.py).
 
 A softmax joins the product that makes its rows, and the product of its result: scores of a few rows
 of a head at a time never leave the cache. Transposes of these products' operands and result join as
-views, that a product reads or writes in place.
+views, that a product reads or writes in place. The one row of a classifier stays apart from its large
+product, which cores share.
 
 Two dense products of small weights join where what lies between them is too large to stay in cache:
 it is made and read by rows.
@@ -56,7 +57,9 @@ class _Block:
     def around(self, softmax: Op) -> None:
         """The products before and behind it, then their transposes."""
         maker = self._graph.producer.get(softmax.inputs[0])
-        if maker is None or not self._has_product(maker) or not self._join(maker, softmax):
+        if maker is None or not self._has_product(maker) or self._is_classifier(softmax, maker):
+            return
+        if not self._join(maker, softmax):
             return
         user = self._only_reader(softmax)
         if user is not None and user.family is Family.MATMUL:
@@ -64,6 +67,17 @@ class _Block:
         for product in self._members(softmax):
             if product.family is Family.MATMUL:
                 self._turn(product)
+
+    def _is_classifier(self, softmax: Op, maker: Op) -> bool:
+        """Whether one row is made of weights that come from far away: cores share them only where no
+        softmax needs the whole row."""
+        if math.prod(self._graph.shape(softmax.output)) != self._graph.shape(softmax.output)[-1]:
+            return False
+        weights = (op.inputs[1] for op in self._members(maker) if op.family is Family.MATMUL)
+        return any(
+            x in self._graph.constants and math.prod(self._graph.shape(x)) >= FAR_ELEMENTS
+            for x in weights
+        )
 
     def between(self, depthwise: Op) -> None:
         """The products before and behind it, element-wise operators at their ends included."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
@@ -69,6 +70,19 @@ def test_a_softmax_that_two_products_read_joins_neither_of_them() -> None:
     graph = b.build([b.add(OpKind.MATMUL, y, v), b.add(OpKind.MATMUL, y, w)])
     found = [group for group in kinds(blocks_of(graph)) if OpKind.SOFTMAX in group]
     assert found == [(OpKind.MATMUL, OpKind.MUL, OpKind.SOFTMAX)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "width", "joins"), [(1, 1024, False), (2, 1024, True), (1, 64, True)]
+)
+def test_the_one_row_of_a_classifier_stays_apart_from_a_product_that_cores_share(
+    rows: int, width: int, joins: bool
+) -> None:
+    b = GraphBuilder("classifier")
+    weights = b.constant(np.ones((width, 1000), np.float32))
+    product = b.add(OpKind.MATMUL, b.input("x", (rows, width)), weights)
+    graph = b.build([b.add(OpKind.SOFTMAX, product, axis=-1)])
+    assert (len(kinds(blocks_of(graph))) == 1) is joins
 
 
 def test_a_softmax_without_a_product_before_it_stays_alone() -> None:
