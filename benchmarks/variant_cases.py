@@ -16,7 +16,8 @@ from autotune.graph.axes import Layout
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.op import OpKind
-from autotune.graph.winograd import transformed_weight
+from autotune.graph.winograd import F2, F4, transformed_weight
+from autotune.graph.winograd import Form as Tiles
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.library import load_spec
 from autotune.targets.spec import HardwareSpec
@@ -92,11 +93,11 @@ class Conv:
         y = b.add(OpKind.CONV, x, w, bias, pads=(pad,) * 4, channels_last=1)
         return b.build([b.add(OpKind.RELU, y)])
 
-    def winograd(self) -> Graph:
-        """The same in Winograd's form."""
+    def winograd(self, form: Tiles) -> Graph:
+        """The same in one of Winograd's forms."""
         b = GraphBuilder("winograd")
         x = b.input("x", (self.images, self.image, self.image, self.channels))
-        u = b.constant(transformed_weight(weights(3, 3, self.channels, self.outputs)))
+        u = b.constant(transformed_weight(weights(3, 3, self.channels, self.outputs), form))
         bias = b.constant(weights(self.outputs))
         y = b.add(OpKind.WINOGRAD_CONV, x, u, bias, pads=(1,) * 4)
         return b.build([b.add(OpKind.RELU, y)])
@@ -133,7 +134,8 @@ def winograd(conv: Conv, target: str, winner: str) -> Contest:
     """By Winograd's tiles or directly."""
 
     def forms() -> tuple[Form, ...]:
-        return Form("F(4×4, 3×3)", conv.winograd()), Form("direct", conv.last())
+        large, small = conv.winograd(F4), conv.winograd(F2)
+        return Form("F(4×4)", large), Form("F(2×2)", small), Form("direct", conv.last())
 
     return Contest("3×3 convolution", conv.case, target, forms, winner, layout=Layout.CHANNELS_LAST)
 
@@ -242,10 +244,13 @@ CONTESTS = (
     im2col(Conv(8, 256, 14, 256), "server", "direct"),
     im2col(Conv(8, 64, 7, 64), "edge", "direct"),
     im2col(Conv(4, 3, 224, 64, 7, 2), "server", "direct"),
-    winograd(Conv(16, 256, 14, 256), "server", "F(4×4, 3×3)"),
-    winograd(Conv(1, 32, 112, 32), "gemmini-like", "F(4×4, 3×3)"),
+    winograd(Conv(4, 256, 28, 256), "server", "F(4×4)"),
+    winograd(Conv(1, 16, 112, 16), "gemmini-like", "F(4×4)"),
+    winograd(Conv(16, 512, 7, 512), "server", "F(2×2)"),
+    winograd(Conv(16, 64, 7, 64), "tpuv1-like", "F(2×2)"),
+    winograd(Conv(1, 128, 14, 128), "mobile", "F(2×2)"),
+    winograd(Conv(1, 64, 56, 64), "mobile", "direct"),
     winograd(Conv(1, 64, 56, 64), "edge", "direct"),
-    winograd(Conv(4, 64, 7, 64), "edge", "direct"),
     depthwise(Conv(1, 64, 28, 64), "edge"),
     depthwise(Conv(1, 128, 14, 128), "mobile"),
     depthwise(Conv(1, 8, 28, 8, 5), "edge"),

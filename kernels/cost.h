@@ -218,23 +218,28 @@ static void cost_vector(const CostNumbers *n, Word *w, int32_t *served, Cost *c)
     w->bank_cycles *= conflict - 1;
 }
 
-/* Additions of the factored transform of one tile: 12 per line of B, 6 + 6 lines; 10 of A, 6 + 4. */
-static int64_t tile_additions(int transform) { return transform == F4_INPUT ? 144 : 100; }
+/* Additions of the factored transform of one tile. F(4x4): 12 per line of B, 6 + 6 lines; 10 of A, 6 + 4.
+ * F(2x2): 4 per line of either, 4 + 4 and 4 + 2. */
+static int64_t tile_additions(int transform) {
+    static const int64_t line[] = {12, 10, 4, 4};
+    return line[transform] * (rows_taken(transform) + rows_made(transform));
+}
 
 /* A pass for each addition, over lanes of tiles and channels; every element comes once and goes once.
  * Bias, residual and function are stages behind the last one. */
 static void cost_transform(const CostNumbers *n, Word *w, int32_t *served, Cost *c) {
     int64_t each = elements_of(w->nest.size + 2, 3), additions = tile_additions(w->transform);
     int64_t passes = ceil_div(each, n->lanes), out = operand_extent(w, 0, 0) * operand_extent(w, 0, 1);
+    int64_t in = w->nest.size[0] * w->nest.size[1];
     int operands = operands_read(w, 0, 0), behind = w->biased + w->adds + (w->fn != UN_COPY);
     c->passes = passes * additions;
     c->slots = c->passes * n->lanes;
     c->elements[SIMPLE] = c->work = each * additions;
-    c->read_bytes = 4 * (36 * each + (operands & 4 ? w->nest.size[4] : 0) + (operands & 8 ? out * each : 0));
+    c->read_bytes = 4 * (in * each + (operands & 4 ? w->nest.size[4] : 0) + (operands & 8 ? out * each : 0));
     c->written_bytes = 4 * out * each;
     w->cycles = n->vector_setup_cycles + behind + c->passes;
     w->bank_cycles = passes * out * (pass_conflict(n, &w->nest, 0, 4, served) - 1)
-                   + passes * 36 * (pass_conflict(n, &w->nest, 1, 4, served) - 1);
+                   + passes * in * (pass_conflict(n, &w->nest, 1, 4, served) - 1);
 }
 
 /* Elements arrive in the order of the tensor; the stride between neighbours decides how many of a

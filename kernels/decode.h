@@ -87,15 +87,16 @@ static void decode_online(const Layout *l, const int64_t *row, Word *w) {
     w->product.k_level = (int32_t)flag[1];
 }
 
-/* Tiles of 6 x 6; the bias runs along channels alone. */
+/* The bias runs along channels alone. */
 static void decode_transform(const Layout *l, const int64_t *row, Word *w) {
     const int64_t *size = row + l->at[AT_TRANSFORM_SIZES];
-    Nest nest = {RANK, {6, 6, size[0], size[1], size[2]}, {{0}}};
+    int64_t code = row[l->at[AT_TRANSFORM]], taken = rows_taken((int)code);
+    Nest nest = {RANK, {taken, taken, size[0], size[1], size[2]}, {{0}}};
     for (int o = 0; o < 4; o++)
         if (o != 2) memcpy(nest.stride[o], row + l->at[AT_STRIDES + o], sizeof nest.stride[o]);
     nest.stride[2][4] = 1;
     w->nest = nest;
-    w->transform = (int32_t)row[l->at[AT_TRANSFORM]];
+    w->transform = (int32_t)code;
     w->biased = (int32_t)row[l->at[AT_BIASED]];
     w->adds = (int32_t)row[l->at[AT_ADDS]];
 }

@@ -38,7 +38,7 @@ static int operand_bytes(const Word *w, int operand) {
 static inline int64_t operand_extent(const Word *w, int operand, int d) {
     if (w->opcode != OP_TRANSFORM || operand == 1) return w->nest.size[d];
     if (operand == 2) return d == 4 ? w->nest.size[d] : 1;
-    return d < 2 && w->transform == F4_OUTPUT ? 4 : w->nest.size[d];
+    return d < 2 ? rows_made(w->transform) : w->nest.size[d];
 }
 
 #define ALL_SIDES (4 | 8)

@@ -1,16 +1,16 @@
-/* TRANSFORM: tiles of Winograd's convolution F(4x4, 3x3) there and back (Lavin and Gray,
- * arXiv:1509.09308), a few channels of a tile at a time. */
+/* TRANSFORM: tiles of Winograd's convolutions F(4x4, 3x3) and F(2x2, 3x3) there and back (Lavin and
+ * Gray, arXiv:1509.09308), a few channels of a tile at a time. */
 #ifndef AUTOTUNE_TRANSFORM_H
 #define AUTOTUNE_TRANSFORM_H
 
 #include "lanes.h"
 
-#define TILE 6
+#define TILE 6 /* rows that the largest one has */
 #define WIDE 16 /* channels side by side */
 typedef float Wide[WIDE];
 
 /* A line of six along `step` becomes B line. */
-ALWAYS_INLINE void input_line(Wide *x, int step) {
+ALWAYS_INLINE void f4_input_line(Wide *x, int step) {
     for (int l = 0; l < WIDE; l++) {
         float x0 = x[0][l], x1 = x[step][l], x2 = x[2 * step][l], x3 = x[3 * step][l], x4 = x[4 * step][l],
               x5 = x[5 * step][l];
@@ -25,7 +25,7 @@ ALWAYS_INLINE void input_line(Wide *x, int step) {
 }
 
 /* A line of six along `step` becomes A line, four long. */
-ALWAYS_INLINE void output_line(Wide *x, int step) {
+ALWAYS_INLINE void f4_output_line(Wide *x, int step) {
     for (int l = 0; l < WIDE; l++) {
         float x1 = x[step][l], x2 = x[2 * step][l], x3 = x[3 * step][l], x4 = x[4 * step][l];
         float near = x1 + x2, tilt = x1 - x2, far = x3 + x4, steep = x3 - x4;
@@ -36,11 +36,38 @@ ALWAYS_INLINE void output_line(Wide *x, int step) {
     }
 }
 
+/* A line of four becomes B line. */
+ALWAYS_INLINE void f2_input_line(Wide *x, int step) {
+    for (int l = 0; l < WIDE; l++) {
+        float x0 = x[0][l], x1 = x[step][l], x2 = x[2 * step][l], x3 = x[3 * step][l];
+        x[0][l] = x0 - x2;
+        x[step][l] = x1 + x2;
+        x[2 * step][l] = x2 - x1;
+        x[3 * step][l] = x1 - x3;
+    }
+}
+
+/* A line of four becomes A line, two long. */
+ALWAYS_INLINE void f2_output_line(Wide *x, int step) {
+    for (int l = 0; l < WIDE; l++) {
+        float x1 = x[step][l], x2 = x[2 * step][l];
+        x[0][l] += x1 + x2;
+        x[step][l] = (x1 - x2) - x[3 * step][l];
+    }
+}
+
+ALWAYS_INLINE void transform_line(int code, Wide *x, int step) {
+    switch (code) {
+    case F4_INPUT: f4_input_line(x, step); break;
+    case F4_OUTPUT: f4_output_line(x, step); break;
+    case F2_INPUT: f2_input_line(x, step); break;
+    default: f2_output_line(x, step);
+    }
+}
+
 ALWAYS_INLINE void transform_tile(int code, Wide *x) {
-    for (int q = 0; q < TILE; q++) code == F4_INPUT ? input_line(x + q, TILE) : output_line(x + q, TILE);
-    int rows = code == F4_INPUT ? TILE : 4;
-    for (int i = 0; i < rows; i++)
-        code == F4_INPUT ? input_line(x + TILE * i, 1) : output_line(x + TILE * i, 1);
+    for (int q = 0; q < rows_taken(code); q++) transform_line(code, x + q, TILE);
+    for (int i = 0; i < rows_made(code); i++) transform_line(code, x + TILE * i, 1);
 }
 
 /* n channels of one tile, from the first of them on. */
@@ -48,11 +75,16 @@ ALWAYS_INLINE void transform_part(const Word *w, int64_t n, float *d, const floa
                                   const float *r) {
     const int64_t *ds = w->nest.stride[0], *ss = w->nest.stride[1], *rs = w->nest.stride[3];
     Wide x[TILE * TILE] = {{0}};
-    int rows = w->transform == F4_INPUT ? TILE : 4;
-    for (int p = 0; p < TILE; p++)
-        for (int q = 0; q < TILE; q++)
+    int taken = rows_taken(w->transform), rows = rows_made(w->transform);
+    for (int p = 0; p < taken; p++)
+        for (int q = 0; q < taken; q++)
             unary_row(UN_COPY, 0, 0, n, x[TILE * p + q], 1, s + p * ss[0] + q * ss[1], ss[4]);
-    transform_tile(w->transform, x);
+    switch (w->transform) {
+    case F4_INPUT: transform_tile(F4_INPUT, x); break;
+    case F4_OUTPUT: transform_tile(F4_OUTPUT, x); break;
+    case F2_INPUT: transform_tile(F2_INPUT, x); break;
+    default: transform_tile(F2_OUTPUT, x);
+    }
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < rows; j++) {
             float *y = x[TILE * i + j];

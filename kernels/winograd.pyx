@@ -1,20 +1,24 @@
 # cython: language_level=3
-"""Tile emitter of Winograd's convolution: tiles there, a product for each of 36 points, tiles back."""
+"""Tile emitter of Winograd's convolutions F(4×4, 3×3) and F(2×2, 3×3): tiles there, a product for each
+point, tiles back. The number of points tells them apart."""
 
 from autotune.isa.table import Opcode, Transform, UnaryFn, Unit
 from autotune.kernels.contraction import SIZE_LIMIT, multiply, over_batch
 
-TILE = 4
+PATCHES = {36: 6, 16: 4}
+"""Rows of the input that a tile is made of, two more than it has itself, by its points."""
+THERE = {36: Transform.F4_INPUT, 16: Transform.F2_INPUT}
+BACK = {36: Transform.F4_OUTPUT, 16: Transform.F2_OUTPUT}
 
 
 def there(writer, v, x):
-    """v [N, tiles down, tiles across, 36, C] from the image x [N, H, W, C], padding included. Images are
-    read and written in whole tiles, beyond their sizes where these are no multiple of 4."""
+    """v [N, tiles down, tiles across, points, C] from the image x [N, H, W, C], padding included. Images are
+    read and written in whole tiles, beyond their sizes where these are no multiple of a tile's."""
     over_batch(writer, 1, (v, x), _there)
 
 
 def back(writer, y, m, epilogue):
-    """y [N, OH, OW, M] from the products m [N, tiles down, tiles across, 36, M]. ``epilogue`` gives fn, p0
+    """y [N, OH, OW, M] from the products m [N, tiles down, tiles across, points, M]. ``epilogue`` gives fn, p0
     and p1, the bias under ``view`` and the tile to add under ``residual``."""
     bias, residual = epilogue.get("view"), epilogue.get("residual")
     fields = {name: epilogue[name] for name in ("fn", "p0", "p1") if name in epilogue}
@@ -23,37 +27,38 @@ def back(writer, y, m, epilogue):
     added = () if residual is None else (residual,)
 
     def body(writer, y, m, *added):
-        words = {**fields, **_image("dst", y), **_points("src", m)}
+        words = {**fields, **_image("dst", y, m), **_points("src", m)}
         reads = (m, *added) if bias is None else (m, bias, *added)
         for r in added:
-            words.update(adds=1, **_image("r", r))
-        _transform(writer, Transform.F4_OUTPUT, y, reads, m, words)
+            words.update(adds=1, **_image("r", r, m))
+        _transform(writer, BACK, y, reads, m, words)
 
     over_batch(writer, 1, (y, m, *added), body)
 
 
 def _there(writer, v, x):
-    _transform(writer, Transform.F4_INPUT, v, (x,), v, {**_image("src", x), **_points("dst", v)})
+    _transform(writer, THERE, v, (x,), v, {**_image("src", x, v), **_points("dst", v)})
 
 
-def _transform(writer, code, target, reads, points, fields):
-    down, across, _, channels = points.sizes
+def _transform(writer, codes, target, reads, points, fields):
+    down, across, count, channels = points.sizes
     writer.emit(
-        Opcode.TRANSFORM, Unit.VECTOR, (target,), reads, transform=int(code), size2=down,
+        Opcode.TRANSFORM, Unit.VECTOR, (target,), reads, transform=int(codes[count]), size2=down,
         size3=across, size4=channels, **fields,
     )
 
 
-def _image(name, view):
-    """Tiles four pixels apart in [rows, columns, channels]."""
+def _image(name, view, points):
+    """Tiles side by side in [rows, columns, channels]."""
+    cdef int tile = PATCHES[points.sizes[2]] - 2
     row, pixel, channel = view.strides
-    return _operand(name, view, (row, pixel, TILE * row, TILE * pixel, channel))
+    return _operand(name, view, (row, pixel, tile * row, tile * pixel, channel))
 
 
 def _points(name, view):
-    """Points of [tiles down, tiles across, 36, channels]."""
+    """Points of [tiles down, tiles across, points, channels]."""
     down, across, point, channel = view.strides
-    return _operand(name, view, (6 * point, point, down, across, channel))
+    return _operand(name, view, (PATCHES[view.sizes[2]] * point, point, down, across, channel))
 
 
 def _operand(name, view, strides):

@@ -42,7 +42,13 @@
 enum { OP_HALT = 0, OP_LOOP = 1, OP_END = 2, OP_WAIT = 3, OP_SIGNAL = 4, OP_MARK = 5,
        OP_CASE = 6, OP_LOAD = 8, OP_STORE = 9, OP_GATHER = 10, OP_LOOKUP = 11, OP_MATMUL = 16, OP_UNARY = 24, OP_BINARY = 25, OP_FMA = 26,
        OP_REDUCE = 27, OP_FILL = 28, OP_MASK = 29, OP_CHAIN = 30, OP_ONLINE = 31, OP_CONVERT = 32, OP_TRANSFORM = 33 };
-enum { F4_INPUT, F4_OUTPUT };
+enum { F4_INPUT, F4_OUTPUT, F2_INPUT, F2_OUTPUT };
+
+/* Rows of a TRANSFORM's tile, as many as columns: as it comes, and as it leaves. */
+static inline int rows_taken(int transform) { return transform <= F4_OUTPUT ? 6 : 4; }
+static inline int rows_made(int transform) {
+    return transform == F4_OUTPUT ? 4 : transform == F2_OUTPUT ? 2 : rows_taken(transform);
+}
 enum { UNIT_LOAD, UNIT_STORE, UNIT_MATRIX, UNIT_VECTOR, UNIT_CONTROL };
 enum { WHEN_NEVER, WHEN_ALWAYS, WHEN_BY_LEVEL };
 enum { STAGE_NONE, STAGE_UNARY, STAGE_WITH0, STAGE_WITH1, STAGE_FROM0, STAGE_FROM1, STAGES = 4 };

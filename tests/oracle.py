@@ -73,6 +73,8 @@ TRANSFORMS = {
     Transform.F4_OUTPUT: np.array(
         [[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]]
     ),
+    Transform.F2_INPUT: np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]]),
+    Transform.F2_OUTPUT: np.array([[1, 1, 1, 0], [0, 1, -1, -1]]),
 }  # fmt: skip
 BINARY = {
     BinaryFn.ADD: np.add,

@@ -21,7 +21,8 @@ SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of everythi
 AccuracyOption = Annotated[
     Accuracy,
     typer.Option(
-        "--accuracy", help="fast: errors near 1e-5 of an output's range; finite numbers only."
+        "--accuracy",
+        help="close: errors near 1e-6 of an output's range; fast: near 1e-5, finite numbers only.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]

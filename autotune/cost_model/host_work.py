@@ -28,6 +28,7 @@ from autotune.cost_model.tiling import Tiles, Tiling
 from autotune.cost_model.vector_work import Extent
 from autotune.fusion.nest import Buffer, Stage
 from autotune.graph.op import Family
+from autotune.graph.winograd import FORMS
 from autotune.isa.table import ELEMENT_BYTES, Unit
 from autotune.schedule.needed import needed
 from autotune.schedule.table import Ints
@@ -249,7 +250,9 @@ def _sizes(tiling: Tiling, stage: Stage, tiles: Tiles) -> tuple[Ints, Ints, Ints
             groups = np.maximum(1, channels // (weight[axes.out_channel] // op.int("group")))
             found = (channels // groups, rows, depth * taps, out[axes.batch] * groups)
         case Family.WINOGRAD:
-            found = (out[-1], math.prod(out[:-1]), weight[1], depth)
+            tile = FORMS[weight[0]].tile
+            down, across = (-(-extent // tile) for extent in op.axes.sizes(out))
+            found = (out[-1], out[0] * down * across, weight[1], depth)
         case _:
             found = (out[-1], out[-2], depth, math.prod(out[:-2]))
     like = np.ones(tiles.count.shape, dtype=np.int64)

@@ -11,13 +11,14 @@ from autotune.cost_model.tiling import Tiles, Tiling
 from autotune.cost_model.vector_work import Extent
 from autotune.cost_model.work import Cost, matrix_cycles
 from autotune.fusion.nest import Stage
-from autotune.graph.winograd import INPUT_ADDITIONS, OUTPUT_ADDITIONS, POINTS, TILE
+from autotune.graph.winograd import FORMS, Form
 from autotune.targets.spec import HardwareSpec
 
 
 class _Sizes(NamedTuple):
-    """Of one run: images, tiles of an image, channels in and out."""
+    """Of one run: the form, images, tiles of an image, channels in and out."""
 
+    form: Form
     batch: Extent
     tiles: Extent
     channels: int
@@ -28,15 +29,18 @@ def _sizes(tiling: Tiling, stage: Stage, tiles: Tiles) -> _Sizes:
     batch, rows, columns, outputs = (
         tiling.axis_size(axis, tiles.sizes) for axis in stage.footprint
     )
-    channels = tiling.nest.types[stage.op.inputs[1]].shape[1]
-    return _Sizes(batch, -(-rows // TILE) * -(-columns // TILE), channels, outputs)
+    points, channels, _ = tiling.nest.types[stage.op.inputs[1]].shape
+    form = FORMS[points]
+    count = -(-rows // form.tile) * -(-columns // form.tile)
+    return _Sizes(form, batch, count, channels, outputs)
 
 
 def there_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Cost:
     """The input's transform: one instruction an image."""
     of = _sizes(tiling, stage, tiles)
-    moved = 2 * POINTS
-    return _passes(of.batch, of.tiles * of.channels, INPUT_ADDITIONS, 0, moved, spec)
+    moved = 2 * of.form.points
+    additions = of.form.input_additions
+    return _passes(of.batch, of.tiles * of.channels, additions, 0, moved, spec)
 
 
 def products_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Cost:
@@ -59,9 +63,10 @@ def back_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) ->
     """The products' transform with the epilogue."""
     of, end = _sizes(tiling, stage, tiles), stage.epilogue
     behind = sum(part is not None for part in (end.bias, end.residual, end.fn))
-    results = TILE * TILE
-    moved = POINTS + results + (results if end.residual is not None else 0)
-    return _passes(of.batch, of.tiles * of.outputs, OUTPUT_ADDITIONS, behind, moved, spec)
+    results = of.form.tile**2
+    moved = of.form.points + results + (results if end.residual is not None else 0)
+    additions = of.form.output_additions
+    return _passes(of.batch, of.tiles * of.outputs, additions, behind, moved, spec)
 
 
 def _passes(

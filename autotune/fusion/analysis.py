@@ -28,7 +28,6 @@ from autotune.fusion.nest import (
 from autotune.fusion.patches import patches_of
 from autotune.fusion.spread import Spread, padding_value, spread
 from autotune.graph.op import Family, Op, OpKind
-from autotune.graph.winograd import POINTS
 
 STRIDED = frozenset((Family.TRANSPOSE, Family.SLICE, Family.PAD, Family.EXPAND))
 """What strides over any operand can express, and no copy is needed for."""
@@ -155,7 +154,7 @@ class _Layout:
             k_extent = self.types[op.inputs[1]].shape[op.axes.in_channel]
             free = op.int("group") == 1
         elif op.family is Family.WINOGRAD:  # its points are no sum, but come in pieces as well
-            k_extent, free = POINTS, True
+            k_extent, free = self.types[op.inputs[1]].shape[0], True
         elif op.family is Family.MATMUL:
             shape = self.types[op.inputs[0]].shape
             k_extent = shape[-2] if op.int("trans_a") else shape[-1]

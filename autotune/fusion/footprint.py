@@ -14,7 +14,7 @@ from typing import assert_never
 from autotune.fusion.axis_map import AxisMap, Footprint, full
 from autotune.graph.op import Family, Op
 from autotune.graph.tensor import TensorType
-from autotune.graph.winograd import KERNEL, TILE
+from autotune.graph.winograd import FORMS, KERNEL
 
 POINT = 3
 """Axis of the points in the scratch buffers of Winograd's convolution (``tile_footprints``)."""
@@ -119,10 +119,15 @@ def _group_channels(op: Op, out: AxisMap, types: Mapping[str, TensorType]) -> Ax
     return AxisMap(out.dim, taken, 0, taken, made)
 
 
-def ragged(extent: int) -> int:
+def winograd_tile(op: Op, types: Mapping[str, TensorType]) -> int:
+    """Results along a row or column of a tile of Winograd's convolution."""
+    return FORMS[types[op.inputs[1]].shape[0]].tile
+
+
+def ragged(extent: int, tile: int) -> int:
     """Rows or columns that the last of Winograd's tiles may reach beyond a result of this extent: a
     part of one is a multiple of the tile, or all of it."""
-    return TILE - 1 if extent % TILE else 0
+    return tile - 1 if extent % tile else 0
 
 
 def _winograd(op: Op, index: int, out: Footprint, types: Mapping[str, TensorType]) -> Footprint:
@@ -134,8 +139,9 @@ def _winograd(op: Op, index: int, out: Footprint, types: Mapping[str, TensorType
         return (full(points), full(depth), channels)
     top, left, *_ = op.ints("pads")
     image = types[op.output].shape
-    down = rows.windowed(1, top, KERNEL + ragged(image[1]))
-    return (batch, down, columns.windowed(1, left, KERNEL + ragged(image[2])), full(depth))
+    tile = winograd_tile(op, types)
+    down = rows.windowed(1, top, KERNEL + ragged(image[1], tile))
+    return (batch, down, columns.windowed(1, left, KERNEL + ragged(image[2], tile)), full(depth))
 
 
 def tile_footprints(
@@ -145,21 +151,22 @@ def tile_footprints(
     the transformed input and the products."""
     batch, rows, columns, channels = out
     points, depth, _ = types[op.inputs[1]].shape
-    tiles = (batch, _in_tiles(rows), _in_tiles(columns), full(points))
+    tile = winograd_tile(op, types)
+    tiles = (batch, _in_tiles(rows, tile), _in_tiles(columns, tile), full(points))
     return (*tiles, full(depth)), (*tiles, channels)
 
 
-def _in_tiles(axis: AxisMap) -> AxisMap:
+def _in_tiles(axis: AxisMap, tile: int) -> AxisMap:
     if axis.dim is None:
-        return full(-(-axis.window // TILE))
-    return replace(axis, per=TILE)
+        return full(-(-axis.window // tile))
+    return replace(axis, per=tile)
 
 
 def padded_footprint(op: Op, out: Footprint, types: Mapping[str, TensorType]) -> Footprint:
     """What the result of Winograd's convolution needs room for: whole tiles."""
-    image = types[op.output].shape
+    image, tile = types[op.output].shape, winograd_tile(op, types)
     return tuple(
-        replace(axis, window=axis.window + ragged(image[d])) if d in op.axes.spatial else axis
+        replace(axis, window=axis.window + ragged(image[d], tile)) if d in op.axes.spatial else axis
         for d, axis in enumerate(out)
     )
 

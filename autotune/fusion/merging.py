@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from autotune.fusion.axis_map import Footprint
 from autotune.fusion.buffers import Buffers
-from autotune.fusion.footprint import ragged
+from autotune.fusion.footprint import ragged, winograd_tile
 from autotune.fusion.nest import EPILOGUE_FNS, MAX_SIDES, MAX_STAGES, Epilogue, Link, Side
 from autotune.fusion.spread import Spread
 from autotune.graph.op import Family, Op, OpKind
@@ -58,7 +58,8 @@ class Merging:
 
     def _is_ragged(self, op: Op) -> bool:
         """Whether tiles of Winograd's convolution reach beyond its result, where no residual is."""
-        return any(ragged(n) for n in op.axes.sizes(self.spread.shape(op.output)))
+        tile = winograd_tile(op, self.spread.group.type_of)
+        return any(ragged(n, tile) for n in op.axes.sizes(self.spread.shape(op.output)))
 
     def links(self, op: Op) -> tuple[Link, ...]:
         """The element-wise operators behind ``op`` that its pass can take along."""

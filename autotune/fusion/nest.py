@@ -10,11 +10,10 @@ from enum import StrEnum
 from functools import cached_property
 
 from autotune.fusion.axis_map import Footprint
-from autotune.fusion.footprint import channels_per_group
+from autotune.fusion.footprint import channels_per_group, winograd_tile
 from autotune.fusion.patches import Patches
 from autotune.graph.op import Family, Op, OpKind
 from autotune.graph.tensor import TensorType
-from autotune.graph.winograd import TILE
 
 MAX_RANK = 5
 MAX_STAGES, MAX_SIDES = 4, 2
@@ -200,7 +199,7 @@ class Nest:
 def _cuts(op: Op, types: Mapping[str, TensorType]) -> tuple[tuple[int, int], ...]:
     """Output dimensions of an operator with what tiles along them must be a multiple of."""
     if op.family is Family.WINOGRAD:
-        return tuple((d, TILE) for d in op.axes.spatial)
+        return tuple((d, winograd_tile(op, types)) for d in op.axes.spatial)
     sizes = channels_per_group(op, types)
     return () if sizes is None else ((op.axes.channel, sizes[1]),)
 

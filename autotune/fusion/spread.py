@@ -123,7 +123,7 @@ def _whole(group: Group, op: Op, footprint: Footprint) -> frozenset[int]:
 
 
 def _winograd_neighbours(group: Group, ops: tuple[Op, ...]) -> Rejection | None:
-    """Its tiles begin at multiples of four of the result: what follows must keep every element
+    """Its tiles begin at multiples of their size of the result: what follows must keep every element
     in its place. Its weight and bias come from DRAM."""
     reached: dict[str, str] = {}
     for op in ops:

@@ -11,18 +11,23 @@ if TYPE_CHECKING:
 
 class Accuracy(StrEnum):
     """What a user allows. EXACT: every sum of products as the model writes it, but for the order of
-    its additions and the folding of constants. FAST: also convolutions by Winograd's F(4×4, 3×3),
-    whose error is about 1e-5 of the range of their outputs, and products that leave out zero blocks of
+    its additions and the folding of constants. CLOSE: also convolutions by Winograd's F(2×2, 3×3),
+    whose error is about 1e-6 of the range of their outputs, near that of the additions' order.
+    FAST: also those by F(4×4, 3×3), whose error is about 1e-5 of it, and products that leave out zero blocks of
     their weights, which is exact for finite numbers: infinity and NaN do not come through them."""
 
     EXACT = "exact"
+    CLOSE = "close"
     FAST = "fast"
 
 
 def accuracy_of(graph: Graph) -> Accuracy:
     """The strictest choice that allows the operators of a graph."""
     from autotune.graph.op import Family
+    from autotune.graph.winograd import F4
     from autotune.graph.zero_blocks import zero_blocks
 
-    fast = any(op.family is Family.WINOGRAD or zero_blocks(op) is not None for op in graph.ops)
-    return Accuracy.FAST if fast else Accuracy.EXACT
+    points = {graph.shape(op.inputs[1])[0] for op in graph.ops if op.family is Family.WINOGRAD}
+    if F4.points in points or any(zero_blocks(op) is not None for op in graph.ops):
+        return Accuracy.FAST
+    return Accuracy.CLOSE if points else Accuracy.EXACT

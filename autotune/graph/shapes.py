@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from autotune.errors import ModelError
 from autotune.graph.op import OPERATORS, Family, Op
-from autotune.graph.winograd import KERNEL, POINTS
+from autotune.graph.winograd import FORMS, KERNEL
 
 Shape = tuple[int, ...]
 
@@ -80,8 +80,9 @@ def _winograd(op: Op, shapes: tuple[Shape, ...]) -> Shape:
     x, u = shapes[0], shapes[1]
     if len(x) != 4 or len(u) != 3:
         raise _refuse(op, shapes, "the input must have rank 4, the transformed weight 3")
-    if u[:2] != (POINTS, x[3]):
-        raise _refuse(op, shapes, f"the transformed weight must begin with [{POINTS}, {x[3]}]")
+    if u[0] not in FORMS or u[1] != x[3]:
+        counts = " or ".join(map(str, FORMS))
+        raise _refuse(op, shapes, f"the transformed weight must begin with [{counts}, {x[3]}]")
     if len(shapes) == 3 and shapes[2] != u[2:]:
         raise _refuse(op, shapes, f"the bias must have shape [{u[2]}]")
     top, left, bottom, right = _tuple_of(op, shapes, "pads", 4, 0)

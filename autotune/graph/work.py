@@ -6,7 +6,7 @@ import math
 
 from autotune.graph.graph import Graph
 from autotune.graph.op import OPERATORS, Family, Op
-from autotune.graph.winograd import INPUT_ADDITIONS, OUTPUT_ADDITIONS, TILE
+from autotune.graph.winograd import FORMS, Form
 
 
 def multiply_adds(op: Op, graph: Graph) -> int:
@@ -18,7 +18,8 @@ def multiply_adds(op: Op, graph: Graph) -> int:
             weight = graph.shape(op.inputs[1])
             return out_elements * math.prod(weight) // weight[op.axes.out_channel]
         case Family.WINOGRAD:
-            return tiles_of(graph.shape(op.output)) * math.prod(graph.shape(op.inputs[1]))
+            weight = graph.shape(op.inputs[1])
+            return tiles_of(graph.shape(op.output), FORMS[weight[0]]) * math.prod(weight)
         case Family.MATMUL:
             inner = graph.shape(op.inputs[0])[-2 if op.int("trans_a") else -1]
             return out_elements * inner
@@ -26,16 +27,17 @@ def multiply_adds(op: Op, graph: Graph) -> int:
             return 0
 
 
-def tiles_of(image: tuple[int, ...]) -> int:
-    """Tiles of a result [N, H, W, M] of Winograd's convolution."""
+def tiles_of(image: tuple[int, ...], form: Form) -> int:
+    """Tiles of a result [N, H, W, M] of a form of Winograd's convolution."""
     batch, rows, columns, _ = image
-    return batch * -(-rows // TILE) * -(-columns // TILE)
+    return batch * -(-rows // form.tile) * -(-columns // form.tile)
 
 
 def _transform_additions(op: Op, graph: Graph) -> int:
-    _, channels, outputs = graph.shape(op.inputs[1])
-    each = channels * INPUT_ADDITIONS + outputs * OUTPUT_ADDITIONS
-    return tiles_of(graph.shape(op.output)) * each
+    points, channels, outputs = graph.shape(op.inputs[1])
+    form = FORMS[points]
+    each = channels * form.input_additions + outputs * form.output_additions
+    return tiles_of(graph.shape(op.output), form) * each
 
 
 def flops(op: Op, graph: Graph) -> int:

@@ -33,7 +33,12 @@ MATMUL_DIMENSIONS = {
 }
 """Loops of a matrix multiply that each operand runs over; ``bias_axis`` says so for the bias."""
 BIAS_DIMENSION = {1: "m", 2: "n0"}
-TILE_ROWS = {Transform.F4_INPUT: (6, 6), Transform.F4_OUTPUT: (4, 6)}
+TILE_ROWS = {
+    Transform.F4_INPUT: (6, 6),
+    Transform.F4_OUTPUT: (4, 6),
+    Transform.F2_INPUT: (4, 4),
+    Transform.F2_OUTPUT: (2, 4),
+}
 """Rows of a TRANSFORM's tile, as many as columns, in its result and in its source."""
 STATE_WORDS = 3
 """Words per row of an ONLINE's state: maximum, sum, factor."""

@@ -86,10 +86,13 @@ class StageKind(IntEnum):
 
 
 class Transform(IntEnum):
-    """Matrices of Winograd's convolution F(4×4, 3×3) (Lavin and Gray, arXiv:1509.09308)."""
+    """Matrices of Winograd's convolutions F(4×4, 3×3) and F(2×2, 3×3) (Lavin and Gray,
+    arXiv:1509.09308)."""
 
     F4_INPUT = 0  # 6×6
     F4_OUTPUT = 1  # 4×6
+    F2_INPUT = 2  # 4×4
+    F2_OUTPUT = 3  # 2×4
 
 
 class When(IntEnum):

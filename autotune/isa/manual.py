@@ -121,6 +121,8 @@ CODE_DOCS: dict[type[IntEnum], dict[IntEnum, str]] = {
         "0 −2 −1 2 1 0, 0 2 −1 −2 1 0, 0 4 0 −5 0 1",
         Transform.F4_OUTPUT: "Aᵀ of F(4, 3): rows 1 1 1 1 1 0, 0 1 −1 2 −2 0, 0 1 1 4 4 0, "
         "0 1 −1 8 −8 1",
+        Transform.F2_INPUT: "Bᵀ of F(2, 3): rows 1 0 −1 0, 0 1 1 0, 0 −1 1 0, 0 1 0 −1",
+        Transform.F2_OUTPUT: "Aᵀ of F(2, 3): rows 1 1 1 0, 0 1 −1 −1",
     },
     Format: {
         Format.FP32: "IEEE 754 binary32; 4 bytes",

@@ -184,8 +184,8 @@ VECTOR_ROWS = (
             *SCALARS,
         ),
         "dst[i,j,t1,t0,c] = fn(Σ T[i,p] · T[j,q] · src[p,q,t1,t0,c] + bias[c] + r[i,j,t1,t0,c]) over "
-        "p and q from 0 to 5: dimensions 0 and 1 are rows and columns inside of a tile, as many as "
-        "the matrix has, 2 to 4 tiles down, tiles across and channels. fn: COPY RELU LEAKY_RELU CLIP "
+        "p and q: dimensions 0 and 1 are rows and columns inside of a tile, in src as many as the "
+        "matrix has columns, in dst as it has rows, 2 to 4 tiles down, tiles across and channels. fn: COPY RELU LEAKY_RELU CLIP "
         "only. Source tiles may overlap each other; dst lies apart from src and bias, and may be r.",
     ),
 )

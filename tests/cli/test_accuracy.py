@@ -89,7 +89,7 @@ def test_an_unknown_accuracy_is_refused_with_the_choices(
     command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = document(capsys, *command, "--accuracy", "sloppy", code=2)
-    assert "sloppy" in said and "exact" in said and "fast" in said
+    assert "sloppy" in said and all(choice in said for choice in Accuracy)
 
 
 @pytest.mark.slow

@@ -208,7 +208,12 @@ def _transform() -> Program:
         dst_stride3=12, dst_stride4=1, biased=1, bias_base=780, adds=1, r_base=700, r_stride1=2, r_stride4=1,
         fn=int(UnaryFn.CLIP), p0=-1.0, p1=6.0,
     )  # fmt: skip
-    return _tight("transform", _fill(800), *_loop(2, there, back))
+    small = make(
+        Opcode.TRANSFORM, transform=int(Transform.F2_OUTPUT), size2=2, size3=2, size4=3, src_base=310, src_stride0=48,
+        src_stride1=12, src_stride2=6, src_stride3=3, src_stride4=1, dst_stride0=12, dst_stride1=3, dst_stride2=24,
+        dst_stride3=6, dst_stride4=1,
+    )  # fmt: skip
+    return _tight("transform", _fill(800), *_loop(2, there, back, small))
 
 
 def _convert() -> Program:

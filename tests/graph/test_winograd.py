@@ -10,7 +10,7 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.op import OpKind as K
 from autotune.graph.reference import evaluate
-from autotune.graph.winograd import FILTER, INPUT, OUTPUT, transformed_weight
+from autotune.graph.winograd import F2, F4, FORMS, Form, transformed_weight
 from autotune.graph.work import multiply_adds
 
 ROUNDING = 1e-6
@@ -18,44 +18,47 @@ ROUNDING = 1e-6
 
 
 def pair(
-    shape: tuple[int, ...], outputs: int, pad: int, seed: int = 0
+    shape: tuple[int, ...], outputs: int, pad: int, form: Form = F4
 ) -> tuple[Graph, dict[str, np.ndarray]]:
     """A graph with outputs ``plain`` and ``fast``, the same convolution by both operators."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     b = GraphBuilder("pair")
     x = b.input("x", shape)
     weight = rng.standard_normal((3, 3, shape[3], outputs)).astype(np.float32)
     bias = b.constant(rng.standard_normal(outputs).astype(np.float32))
     b.add(K.CONV, x, b.constant(weight), bias, pads=(pad,) * 4, channels_last=1, output="plain")
-    u = b.constant(transformed_weight(weight))
+    u = b.constant(transformed_weight(weight, form))
     b.add(K.WINOGRAD_CONV, x, u, bias, pads=(pad,) * 4, output="fast")
     feeds = {"x": rng.standard_normal(shape).astype(np.float32)}
     return b.build(["plain", "fast"]), feeds
 
 
-def test_the_matrices_make_a_convolution_exactly() -> None:
+@pytest.mark.parametrize("form", FORMS.values(), ids=lambda form: f"F{form.tile}")
+def test_the_matrices_make_a_convolution_exactly(form: Form) -> None:
     rng = np.random.default_rng(1)
-    d, g = rng.integers(-9, 9, 6), rng.integers(-9, 9, 3)
-    got = OUTPUT @ ((FILTER @ g) * (INPUT @ d))
+    d, g = rng.integers(-9, 9, form.patch), rng.integers(-9, 9, 3)
+    got = form.output @ ((form.filter @ g) * (form.input @ d))
     np.testing.assert_allclose(got, np.correlate(d, g, "valid"), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("form", FORMS.values(), ids=lambda form: f"F{form.tile}")
 @pytest.mark.parametrize("pad", [0, 1])
 @pytest.mark.parametrize("shape", [(1, 8, 8, 16), (2, 7, 13, 5), (1, 27, 55, 3), (2, 14, 3, 33)])
 def test_the_reference_is_the_plain_convolution_to_rounding(
-    shape: tuple[int, ...], pad: int
+    shape: tuple[int, ...], pad: int, form: Form
 ) -> None:
-    graph, feeds = pair(shape, 6, pad)
+    graph, feeds = pair(shape, 6, pad, form)
     found = evaluate(graph, feeds)
     assert found["fast"].shape == found["plain"].shape == graph.shape("fast")
     error = np.abs(found["fast"] - found["plain"]).max()
     assert error <= ROUNDING * np.ptp(found["plain"])
 
 
-def test_multiply_adds_are_those_of_whole_tiles() -> None:
-    graph, _ = pair((2, 7, 13, 5), 6, 1)
+@pytest.mark.parametrize(("form", "products"), [(F4, 2 * 2 * 4 * 36), (F2, 2 * 4 * 7 * 16)])
+def test_multiply_adds_are_those_of_whole_tiles(form: Form, products: int) -> None:
+    graph, _ = pair((2, 7, 13, 5), 6, 1, form)
     by_name = {op.output: multiply_adds(op, graph) for op in graph.ops}
-    assert by_name == {"plain": 2 * 7 * 13 * 6 * 9 * 5, "fast": 2 * 2 * 4 * 36 * 5 * 6}
+    assert by_name == {"plain": 2 * 7 * 13 * 6 * 9 * 5, "fast": products * 5 * 6}
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.op import OpKind as K
 from autotune.graph.reference import evaluate
-from autotune.graph.winograd import transformed_weight
+from autotune.graph.winograd import F2, F4, FORMS, Form, transformed_weight
 from autotune.isa.table import Unit
 from autotune.isa.verifier import verify
 from autotune.lowering.lower import lower, nests_of
@@ -34,23 +34,25 @@ from autotune.targets.native.host import available
 from autotune.targets.races import find_races
 from drawn_graphs import array
 
-BOUND = 1e-5
+BOUND = {F4: 1e-5, F2: 1e-6}
 """Error of an output element, as a part of the outputs' range, up to 64 channels of normal numbers."""
+EVERY_FORM = pytest.mark.parametrize("form", FORMS.values(), ids=lambda form: f"F{form.tile}")
 
 
 def convolution(
-    shape: tuple[int, ...], outputs: int, pad: int, *behind: K, plain: bool = False
+    shape: tuple[int, ...], outputs: int, pad: int, *behind: K, form: Form | None = F4
 ) -> Graph:
-    """A convolution with bias, in the one or the other form, and operators behind it."""
+    """A convolution with bias, in one of Winograd's forms or the plain one, and operators behind it."""
     b = GraphBuilder("winograd")
     x = b.input("x", shape)
     rng = np.random.default_rng(5)
     weight = rng.standard_normal((3, 3, shape[3], outputs)).astype(np.float32)
     bias = b.constant(rng.standard_normal(outputs).astype(np.float32))
-    if plain:
+    if form is None:
         y = b.add(K.CONV, x, b.constant(weight), bias, pads=(pad,) * 4, channels_last=1)
     else:
-        y = b.add(K.WINOGRAD_CONV, x, b.constant(transformed_weight(weight)), bias, pads=(pad,) * 4)
+        u = b.constant(transformed_weight(weight, form))
+        y = b.add(K.WINOGRAD_CONV, x, u, bias, pads=(pad,) * 4)
     for kind in behind:
         addend = b.constant(array(*b.shape(y)[1:]), "addend") if kind is K.ADD else None
         y = b.add(kind, y) if addend is None else b.add(kind, y, addend)
@@ -64,7 +66,7 @@ def fed(graph: Graph) -> dict[str, np.ndarray]:
 
 def wanted(shape: tuple[int, ...], outputs: int, pad: int, *behind: K) -> np.ndarray:
     """The plain convolution, in float64."""
-    graph = convolution(shape, outputs, pad, *behind, plain=True)
+    graph = convolution(shape, outputs, pad, *behind, form=None)
     wide = {name: value.astype(np.float64) for name, value in graph.constants.items()}
     found: dict[str, np.ndarray] = {
         **wide,
@@ -80,8 +82,8 @@ def wanted(shape: tuple[int, ...], outputs: int, pad: int, *behind: K) -> np.nda
     return y
 
 
-def assert_close(got: np.ndarray, want: np.ndarray) -> None:
-    assert np.abs(got.reshape(want.shape) - want).max() <= BOUND * np.ptp(want)
+def assert_close(got: np.ndarray, want: np.ndarray, form: Form) -> None:
+    assert np.abs(got.reshape(want.shape) - want).max() <= BOUND[form] * np.ptp(want)
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +91,7 @@ def compiler(tmp_path_factory: pytest.TempPathFactory) -> Compiler | None:
     return Compiler(cache_dir=tmp_path_factory.mktemp("objects")) if available() else None
 
 
+@EVERY_FORM
 @pytest.mark.parametrize("pad", [0, 1])
 @pytest.mark.parametrize(
     ("shape", "outputs"),
@@ -96,10 +99,10 @@ def compiler(tmp_path_factory: pytest.TempPathFactory) -> Compiler | None:
      ((1, 55, 13, 4), 8), ((5, 4, 6, 3), 5)],
 )  # fmt: skip
 def test_engines_are_within_the_bound_of_the_plain_convolution(
-    shape: tuple[int, ...], outputs: int, pad: int, compiler: Compiler | None
+    shape: tuple[int, ...], outputs: int, pad: int, form: Form, compiler: Compiler | None
 ) -> None:
     rng = np.random.default_rng(pad)
-    graph = convolution(shape, outputs, pad, K.RELU)
+    graph = convolution(shape, outputs, pad, K.RELU, form=form)
     group = Group.from_graph(graph, [op.name for op in graph.ops])
     feeds, want = {**fed(graph), **graph.constants}, wanted(shape, outputs, pad, K.RELU)
     (name,) = graph.outputs
@@ -109,36 +112,44 @@ def test_engines_are_within_the_bound_of_the_plain_convolution(
         program = lower(group, schedule, SPEC)
         verify(program, SPEC.scratchpad_elements)
         assert not find_races(program)
-        assert_close(EmulatorTarget(SPEC).run(program, feeds)[1][name], want)
-        assert_close(executed(program, feeds)[name], want)
+        assert_close(EmulatorTarget(SPEC).run(program, feeds)[1][name], want, form)
+        assert_close(executed(program, feeds)[name], want, form)
         if compiler is not None:
-            assert_close(executed(program, feeds, compiler)[name], want)
+            assert_close(executed(program, feeds, compiler)[name], want, form)
 
 
+@EVERY_FORM
 @settings(max_examples=settings().max_examples // 2)
 @given(
-    st.data(),
-    st.tuples(st.integers(1, 2), st.integers(3, 11), st.integers(3, 11), st.integers(1, 9)),
-    st.integers(1, 9),
-    st.sampled_from([(), (K.ADD,), (K.RELU,), (K.ADD, K.RELU), (K.RELU, K.ADD, K.RELU)]),
+    data=st.data(),
+    shape=st.tuples(st.integers(1, 2), st.integers(3, 11), st.integers(3, 11), st.integers(1, 9)),
+    outputs=st.integers(1, 9),
+    behind=st.sampled_from([(), (K.ADD,), (K.RELU,), (K.ADD, K.RELU), (K.RELU, K.ADD, K.RELU)]),
 )
 def test_any_schedule_with_any_epilogue_equals_the_reference(
-    data: st.DataObject, shape: tuple[int, ...], outputs: int, behind: tuple[K, ...]
+    form: Form,
+    data: st.DataObject,
+    shape: tuple[int, ...],
+    outputs: int,
+    behind: tuple[K, ...],
 ) -> None:
-    graph = convolution(shape, outputs, 1, *behind)
+    graph = convolution(shape, outputs, 1, *behind, form=form)
     program = lowered(graph, data)
     verify(program)
     feeds = fed(graph)
     got = executed(program, {**feeds, **graph.constants})
     for name, value in evaluate(graph, feeds).items():
         np.testing.assert_allclose(
-            got[name].reshape(value.shape), value, rtol=0, atol=BOUND * (np.ptp(value) + 1)
+            got[name].reshape(value.shape), value, rtol=0, atol=BOUND[form] * (np.ptp(value) + 1)
         )
 
 
-@given(st.integers(0, 10_000), st.integers(4, 14), st.integers(1, 2))
-def test_counts_of_its_features_are_those_of_the_program(seed: int, rows: int, batch: int) -> None:
-    graph = convolution((batch, rows, 9, 6), 5, 1, K.RELU)
+@EVERY_FORM
+@given(seed=st.integers(0, 10_000), rows=st.integers(4, 14), batch=st.integers(1, 2))
+def test_counts_of_its_features_are_those_of_the_program(
+    form: Form, seed: int, rows: int, batch: int
+) -> None:
+    graph = convolution((batch, rows, 9, 6), 5, 1, K.RELU, form=form)
     group = Group.from_graph(graph, [op.name for op in graph.ops])
     (nest,) = nests_of(group)
     rng = np.random.default_rng(seed)
@@ -155,14 +166,23 @@ def test_counts_of_its_features_are_those_of_the_program(seed: int, rows: int, b
     assert +found == +walk(lower(group, schedule, SPEC))
 
 
-def test_tiles_are_whole_or_multiples_of_four() -> None:
-    graph = convolution((1, 14, 14, 4), 4, 1)
+@pytest.mark.parametrize(
+    ("form", "cases"),
+    [
+        (F4, ((4, True), (14, True), (12, True), (7, False), (2, False))),
+        (F2, ((4, True), (14, True), (2, True), (7, False), (1, False))),
+    ],
+)
+def test_tiles_are_whole_or_multiples_of_the_forms(
+    form: Form, cases: tuple[tuple[int, bool], ...]
+) -> None:
+    graph = convolution((1, 14, 14, 4), 4, 1, form=form)
     nests = nests_of(Group.from_graph(graph, [op.name for op in graph.ops]))
-    for rows, legal in ((4, True), (14, True), (12, True), (7, False), (2, False)):
+    for rows, legal in cases:
         schedule = Schedule((NestSchedule((1, rows, 14, 4), (1, 2, 3, 0), (9,)),))
         rejection = check(nests, schedule, SPEC.scratchpad_elements, 1)
         assert (rejection is None) == legal
-        assert rejection is None or "multiple of 4" in rejection.reason
+        assert rejection is None or f"multiple of {form.tile}" in rejection.reason
 
 
 def test_a_window_operator_behind_it_is_another_group() -> None:

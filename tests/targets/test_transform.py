@@ -20,13 +20,19 @@ def test_the_emulator_transforms_tiles_by_the_matrices(word: Instruction) -> Non
 
 
 @pytest.mark.parametrize(
-    ("code", "additions", "out"), [(Transform.F4_INPUT, 144, 36), (Transform.F4_OUTPUT, 100, 16)]
+    ("code", "additions", "rows", "out"),
+    [
+        (Transform.F4_INPUT, 144, 6, 36),
+        (Transform.F4_OUTPUT, 100, 6, 16),
+        (Transform.F2_INPUT, 32, 4, 16),
+        (Transform.F2_OUTPUT, 24, 4, 4),
+    ],
 )
 @pytest.mark.parametrize("channels", [8, 11])
 def test_a_transform_takes_a_pass_for_each_addition(
-    code: Transform, additions: int, out: int, channels: int
+    code: Transform, additions: int, rows: int, out: int, channels: int
 ) -> None:
-    source, target = points("src", 6, (1, 2), channels), image("dst", 2, channels)
+    source, target = points("src", rows, (1, 2), channels), image("dst", 4, 2, channels)
     word = Instruction.make(
         Opcode.TRANSFORM, transform=int(code), size3=2, size4=channels, **source, **target,
         dst_base=1000, biased=1, fn=int(UnaryFn.RELU),
@@ -37,5 +43,5 @@ def test_a_transform_takes_a_pass_for_each_addition(
     assert found["cycles"] - stalled == VECTOR_SETUP + 2 + passes * additions
     assert found["vector_passes"] == passes * additions
     assert found["vector_simple_elements"] == 2 * channels * additions
-    assert found["scratchpad_vector_read_bytes"] == 4 * (36 * 2 * channels + channels)
+    assert found["scratchpad_vector_read_bytes"] == 4 * (rows * rows * 2 * channels + channels)
     assert found["scratchpad_vector_write_bytes"] == 4 * out * 2 * channels

@@ -7,7 +7,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from machine_case import make
 
-from autotune.isa.access import ACCESSES
+from autotune.isa.access import ACCESSES, TILE_ROWS
 from autotune.isa.program import Instruction
 from autotune.isa.table import Opcode, Transform, UnaryFn
 
@@ -15,10 +15,10 @@ ERROR = 3e-5
 """Of values up to 100 times those that a transform takes, the sum of a row of T⊗T."""
 
 
-def image(name: str, across: int, channels: int) -> dict[str, int]:
-    """Strides of tiles that lie in an image, four pixels apart."""
-    row = (4 * across + 2) * channels
-    strides = (row, channels, 4 * row, 4 * channels, 1)
+def image(name: str, tile: int, across: int, channels: int) -> dict[str, int]:
+    """Strides of tiles that lie side by side in an image."""
+    row = (tile * across + 2) * channels
+    strides = (row, channels, tile * row, tile * channels, 1)
     return {f"{name}_stride{d}": stride for d, stride in enumerate(strides)}
 
 
@@ -36,10 +36,13 @@ def transforms(draw: st.DrawFn) -> Instruction:
     code = draw(st.sampled_from(Transform))
     tiles = draw(st.integers(1, 3)), draw(st.integers(1, 3))
     channels = draw(st.integers(1, 20))
-    in_image, at_points = image("src", tiles[1], channels), points("dst", 6, tiles, channels)
-    if code is Transform.F4_OUTPUT:
-        in_image = points("src", 6, tiles, channels)
-        at_points = image("dst", tiles[1], channels)
+    patch = TILE_ROWS[code][1]
+    if code in (Transform.F4_INPUT, Transform.F2_INPUT):
+        in_image = image("src", patch - 2, tiles[1], channels)
+        at_points = points("dst", patch, tiles, channels)
+    else:
+        in_image = points("src", patch, tiles, channels)
+        at_points = image("dst", patch - 2, tiles[1], channels)
     if draw(st.booleans()):
         at_points = {key: 3 * stride for key, stride in at_points.items()}
     residual = {f"r_stride{d}": draw(st.sampled_from([0, 1, 7])) for d in range(5)}

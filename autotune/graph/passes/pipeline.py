@@ -77,7 +77,7 @@ def laid_out(graph: Graph, layout: Layout, accuracy: Accuracy = Accuracy.EXACT) 
     turned = _turned(graph, layout)
     if accuracy is Accuracy.EXACT:
         return turned
-    hastened = WinogradConvolutions().run(turned.graph)
+    hastened = WinogradConvolutions(accuracy).run(turned.graph)
     return PassResult(hastened.graph, (*turned.notes, *hastened.notes))
 
 

@@ -1,30 +1,43 @@
-"""Pass: 3×3 convolutions by Winograd's F(4×4, 3×3), where that is faster; only under Accuracy.FAST."""
+"""Pass: 3×3 convolutions by Winograd's F(4×4, 3×3) or F(2×2, 3×3), where that is faster; only where the
+user's accuracy allows it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autotune.graph.accuracy import Accuracy
 from autotune.graph.axes import CHANNELS_LAST
 from autotune.graph.graph import Array, Graph
 from autotune.graph.op import Op, OpKind
 from autotune.graph.passes.note import Note, PassResult, rebuilt
-from autotune.graph.winograd import KERNEL, transformed_weight
+from autotune.graph.winograd import F2, F4, KERNEL, Form, transformed_weight
 from autotune.graph.work import tiles_of
 
 MIN_CHANNELS = 16
-"""In and out: fewer leave the matrix unit idle (measured on Zen 3: 1.6 times the direct convolution
-with 16 channels at 56×56, 1.9 at 28×28)."""
+"""In and out: fewer leave the matrix unit idle (measured on Zen 3: by F(4×4) 1.6 times as fast as the
+direct convolution with 16 channels at 56×56, 1.9 at 28×28; by F(2×2) 0.6 with 8 channels, 1.1 with 16)."""
 MIN_TILES = 16
 """Of all images of a run. The transformed weight, four times the direct one, is read once for all of
-them: with the 4 tiles of a 7×7 image the gain is 0.7 to 1.2 from 128 to 512 channels, with the 9 of
-10×10 it is 0.9, with the 16 of 14×14 it is 1.7 to 2.4."""
+them: with the 4 tiles of F(4×4) of a 7×7 image the gain is 0.7 to 1.2 from 128 to 512 channels, with
+the 9 of 10×10 it is 0.9, with the 16 of 14×14 it is 1.7 to 2.4; with the 16 of F(2×2) of a 7×7 image it
+is 1.4 to 1.6, with the 49 of 14×14 1.7 (docs/decisions/0023-small-winograd-tiles.md)."""
+
+
+ALLOWED: dict[Accuracy, tuple[Form, ...]] = {
+    Accuracy.EXACT: (),
+    Accuracy.CLOSE: (F2,),
+    Accuracy.FAST: (F4, F2),
+}
+"""The forms of each choice, the one with the fewest products first."""
 
 
 @dataclass(frozen=True, slots=True)
 class WinogradConvolutions:
     """CONV that is channels-last, 3×3, of stride, dilation and group 1 and of a constant weight becomes
-    WINOGRAD_CONV. Weights are transformed in float64 and rounded once."""
+    WINOGRAD_CONV, in the form that gains most of those that ``accuracy`` allows. Weights are
+    transformed in float64 and rounded once."""
 
+    accuracy: Accuracy = Accuracy.FAST
     name: str = "winograd"
 
     def run(self, graph: Graph) -> PassResult:
@@ -32,16 +45,18 @@ class WinogradConvolutions:
         constants: dict[str, Array] = {}
         ops, notes = [], []
         for op in graph.ops:
-            if not (is_plain(op, graph) and gains(op, graph)):
+            form = chosen_form(op, graph, self.accuracy) if is_plain(op, graph) else None
+            if form is None:
                 ops.append(op)
                 continue
             x, weight, *bias = op.inputs
-            name = f"{weight}.winograd"
+            name = f"{weight}.winograd" + ("" if form is F4 else str(form.tile))
             if name not in constants:
-                constants[name] = transformed_weight(graph.constants[weight])
+                constants[name] = transformed_weight(graph.constants[weight], form)
             attrs = {"pads": op.ints("pads")}
             ops.append(Op.make(op.name, OpKind.WINOGRAD_CONV, (x, name, *bias), op.output, attrs))
-            notes.append(Note(self.name, f"direct form of {op.name}", "Winograd's is faster"))
+            reason = f"Winograd's F({form.tile}×{form.tile}, 3×3) is faster"
+            notes.append(Note(self.name, f"direct form of {op.name}", reason))
         if not notes:
             return PassResult(graph, ())
         return PassResult(rebuilt(graph, ops, constants), tuple(notes))
@@ -58,8 +73,13 @@ def is_plain(op: Op, graph: Graph) -> bool:
     return kernel == (KERNEL, KERNEL) and set(steps) == {1}
 
 
-def gains(op: Op, graph: Graph) -> bool:
-    """Whether it is faster there, by the measurements of this module's constants."""
+def chosen_form(op: Op, graph: Graph, accuracy: Accuracy) -> Form | None:
+    """The fastest form that is allowed, by the measurements of this module's constants; None where the
+    direct one is."""
     *_, channels, outputs = graph.shape(op.inputs[1])
-    enough = tiles_of(graph.shape(op.output)) >= MIN_TILES
-    return min(channels, outputs) >= MIN_CHANNELS and enough
+    if min(channels, outputs) < MIN_CHANNELS:
+        return None
+    for form in ALLOWED[accuracy]:
+        if tiles_of(graph.shape(op.output), form) >= MIN_TILES:
+            return form
+    return None

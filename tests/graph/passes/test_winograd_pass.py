@@ -13,8 +13,10 @@ from autotune.graph.op import OpKind as K
 from autotune.graph.passes import simplify
 from autotune.graph.reference import evaluate
 
-LAST, FAST = Layout.CHANNELS_LAST, Accuracy.FAST
-BOUND = 1e-5
+LAST, FAST, CLOSE = Layout.CHANNELS_LAST, Accuracy.FAST, Accuracy.CLOSE
+BOUND = {FAST: 1e-5, CLOSE: 1e-6}
+POINTS = {FAST: 36, CLOSE: 16}
+"""Of the form that each choice takes for large images."""
 
 
 def convolution(
@@ -41,6 +43,11 @@ def kinds(graph: Graph) -> set[K]:
     return {op.kind for op in graph.ops}
 
 
+def points(graph: Graph) -> list[int]:
+    """Of every convolution in one of Winograd's forms."""
+    return [graph.shape(op.inputs[1])[0] for op in graph.ops if op.kind is K.WINOGRAD_CONV]
+
+
 def test_nothing_changes_unless_it_is_allowed() -> None:
     graph = convolution(pads=(1, 1, 1, 1))
     for layout in Layout:
@@ -48,18 +55,21 @@ def test_nothing_changes_unless_it_is_allowed() -> None:
     assert K.WINOGRAD_CONV not in kinds(simplify(graph, Layout.CHANNELS_FIRST, FAST).graph)
 
 
+@pytest.mark.parametrize("accuracy", [CLOSE, FAST])
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize("pads", [(0, 0, 0, 0), (1, 1, 1, 1), (0, 1, 2, 1)])
-def test_outputs_stay_within_the_bound(pads: tuple[int, ...], batch: int) -> None:
+def test_outputs_stay_within_the_bound(
+    pads: tuple[int, ...], batch: int, accuracy: Accuracy
+) -> None:
     graph = convolution(pads=pads, batch=batch)
-    result = simplify(graph, LAST, FAST)
-    assert K.WINOGRAD_CONV in kinds(result.graph)
+    result = simplify(graph, LAST, accuracy)
+    assert points(result.graph) == [POINTS[accuracy]]
     assert any("winograd" in str(note) for note in result.notes)
-    assert accuracy_of(result.graph) is FAST and accuracy_of(graph) is Accuracy.EXACT
+    assert accuracy_of(result.graph) is accuracy and accuracy_of(graph) is Accuracy.EXACT
     feeds = {"x": np.random.default_rng(1).standard_normal(graph.shape("x")).astype(np.float32)}
     got, want = evaluate(result.graph, feeds), evaluate(graph, feeds)
     for name, value in want.items():
-        assert np.abs(got[name] - value).max() <= BOUND * np.ptp(value)
+        assert np.abs(got[name] - value).max() <= BOUND[accuracy] * np.ptp(value)
 
 
 def test_a_second_run_has_nothing_to_do() -> None:
@@ -74,7 +84,7 @@ def test_a_second_run_has_nothing_to_do() -> None:
         convolution(channels=8), convolution(outputs=8), convolution(kernel=1), convolution(kernel=5),
         convolution(strides=(2, 2)), convolution(strides=(1, 2)), convolution(dilations=(2, 2)),
         convolution(channels=32, outputs=32, group=2), convolution(constant=False),
-        convolution(image=(14, 14)), convolution(image=(9, 9), batch=3),
+        convolution(image=(8, 8)), convolution(image=(5, 5), batch=3),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_or_gain_stays_direct(graph: Graph) -> None:
@@ -83,7 +93,12 @@ def test_what_does_not_fit_or_gain_stays_direct(graph: Graph) -> None:
 
 def test_the_tiles_of_all_images_count() -> None:
     graph = convolution(image=(9, 9), batch=4)
-    assert K.WINOGRAD_CONV in kinds(simplify(graph, LAST, FAST).graph)
+    assert points(simplify(graph, LAST, FAST).graph) == [36]
+
+
+@pytest.mark.parametrize("image", [(9, 9), (14, 14)])
+def test_images_of_few_large_tiles_take_the_small_ones(image: tuple[int, int]) -> None:
+    assert points(simplify(convolution(image=image), LAST, FAST).graph) == [16]
 
 
 def test_convolutions_that_share_a_weight_share_its_transform() -> None:

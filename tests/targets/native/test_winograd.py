@@ -57,7 +57,7 @@ def test_the_generated_transform_equals_the_interpreter(isa: VectorIsa, word: In
 @pytest.mark.parametrize("isa", VECTOR_ISAS, ids=lambda isa: isa.name)
 @pytest.mark.parametrize("code", Transform)
 def test_a_transform_becomes_code_of_every_machine(code: Transform, isa: VectorIsa) -> None:
-    source, target = points("src", 6, (3, 5), 37), image("dst", 5, 37)
+    source, target = points("src", 6, (3, 5), 37), image("dst", 4, 5, 37)
     spec = TileTransform(
         code, (3, 5), 37, strides(source), strides(target), biased=True, fn=UnaryFn.RELU
     )

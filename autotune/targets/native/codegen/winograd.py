@@ -1,7 +1,8 @@
 """Generates TRANSFORM: tiles of Winograd's convolution there and back, lanes of channels at a time.
 
-Straight-line code: a tile's six columns, then its rows, each transformed by factored additions (Lavin
-and Gray, arXiv:1509.09308, section 4.3; 12 a line of the input, 10 of the output).
+Straight-line code: a tile's columns, then its rows, each transformed by factored additions (Lavin and
+Gray, arXiv:1509.09308, sections 4.1 and 4.3; of F(4×4) 12 a line of the input and 10 of the output, of
+F(2×2) 4).
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ class _TileCode:
         store_lanes(self.writer, self.isa, value, place, count, channel)
 
 
-def _input_line(v: Lanes, x: Line) -> Line:
+def _f4_input_line(v: Lanes, x: Line) -> Line:
     """Bᵀ x."""
     x0, x1, x2, x3, x4, x5 = x
     four, five, two = v.constant(-4.0), v.constant(-5.0), v.constant(2.0)
@@ -156,7 +157,7 @@ def _input_line(v: Lanes, x: Line) -> Line:
     )
 
 
-def _output_line(v: Lanes, x: Line) -> Line:
+def _f4_output_line(v: Lanes, x: Line) -> Line:
     """Aᵀ x."""
     x0, x1, x2, x3, x4, x5 = x
     near, tilt, far, steep = v.add(x1, x2), v.sub(x1, x2), v.add(x3, x4), v.sub(x3, x4)
@@ -168,7 +169,21 @@ def _output_line(v: Lanes, x: Line) -> Line:
     )
 
 
+def _f2_input_line(v: Lanes, x: Line) -> Line:
+    """Bᵀ x."""
+    x0, x1, x2, x3 = x
+    return v.sub(x0, x2), v.add(x1, x2), v.sub(x2, x1), v.sub(x1, x3)
+
+
+def _f2_output_line(v: Lanes, x: Line) -> Line:
+    """Aᵀ x."""
+    x0, x1, x2, x3 = x
+    return v.add(x0, v.add(x1, x2)), v.sub(v.sub(x1, x2), x3)
+
+
 _LINES: dict[Transform, Callable[[Lanes, Line], Line]] = {
-    Transform.F4_INPUT: _input_line,
-    Transform.F4_OUTPUT: _output_line,
+    Transform.F4_INPUT: _f4_input_line,
+    Transform.F4_OUTPUT: _f4_output_line,
+    Transform.F2_INPUT: _f2_input_line,
+    Transform.F2_OUTPUT: _f2_output_line,
 }
