@@ -64,8 +64,8 @@ def load_network(
     """The simplified graph of an ONNX file or of a shipped network's name, in ``layout``: that of
     a spec where the network is for one machine.
 
-    ``dims`` binds symbolic dimensions by name; ``accuracy`` ``fast`` allows algorithms that round
-    more; ``ranges`` of inputs what is right between them only. Raises ``ModelError`` naming file and
+    ``dims`` binds symbolic dimensions by name; ``accuracy`` ``close`` and ``fast`` allow algorithms
+    that round more; ``ranges`` of inputs what is right between them only. Raises ``ModelError`` naming file and
     place.
     """
     return open_network(resolve_model(model), dims, Layout(layout), Accuracy(accuracy), ranges)

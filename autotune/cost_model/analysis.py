@@ -97,17 +97,22 @@ class Analysis:
     def roofline(self) -> Floats:
         """Cycles that no run of a schedule can undercut: the busiest unit on an average core and
         the DRAM channel, with every row open and no burst wasted."""
-        spec, cores = self.spec, self.tiling.active_cores
-        loaded = self.total(
-            lambda s: s.useful_bytes if s.least_bytes is None else s.least_bytes, Unit.LOAD
+        return self._busiest(
+            self.total(
+                lambda s: s.useful_bytes if s.least_bytes is None else s.least_bytes, Unit.LOAD
+            )
         )
+
+    def _busiest(self, loaded: Floats) -> Floats:
+        """Cycles of the busiest unit where DRAM gives so many bytes."""
+        spec, cores = self.spec, self.tiling.active_cores
         data = (loaded + self.stored_bytes) / spec.dram.bytes_per_cycle
         least = [data, self.busy_all(Unit.MATRIX) / cores, self.busy_all(Unit.VECTOR) / cores]
         for unit, wanted in ((Unit.LOAD, loaded), (Unit.STORE, self.stored_bytes)):
             setups = self.total(lambda s: s.instructions, unit) * spec.dram.latency_cycles
             least.append((setups + wanted / spec.dram.bytes_per_cycle) / cores)
-        roofline: Floats = np.max(least, axis=0)
-        return np.maximum(roofline, 1.0)
+        busiest: Floats = np.max(least, axis=0)
+        return np.maximum(busiest, 1.0)
 
     @cached_property
     def instructions(self) -> Floats:
@@ -134,9 +139,9 @@ class Analysis:
         return host_work(self.tiling, self.steps, self.spec)
 
     def order(self, prices: Floats = PRICES) -> Floats:
-        """What orders schedules, cheap and no more than an order: the roofline, or parts at prices,
-        typical ones where there is no model."""
-        return self.analytic(prices) if self.spec.in_place else self.roofline
+        """What orders schedules, cheap and no more than an order: the roofline with all that programs
+        ask of DRAM, or parts at prices, typical ones where there is no model."""
+        return self.analytic(prices) if self.spec.in_place else self._busiest(self.loaded_bytes)
 
     def analytic(self, prices: Floats) -> Floats:
         """Analytic cycles with the prices of parts that a model has learned."""

@@ -61,8 +61,8 @@ class Session:
     only for planning and for ``online`` learning, which ``options`` tune. ``dims`` binds symbolic
     dimensions of an ONNX file; where it leaves some open, or the file has control flow, what opens is
     a ``DynamicSession``, which specialises the network to the arrays of each run. On this machine (``cpu``) a network also runs without a plan and
-    without calibration: by rule, until ``autotune search`` finds better. ``accuracy`` ``fast`` allows
-    algorithms that round more. ``ranges``, least and largest number by input, lets passes remove
+    without calibration: by rule, until ``autotune search`` finds better. ``accuracy`` ``close``
+    and ``fast`` allow algorithms that round more. ``ranges``, least and largest number by input, lets passes remove
     what cannot change such inputs; every run checks them, and on others is refused, or with ``outside``
     ``general`` run by the network without ranges. A plan brings its own accuracy and ranges.
 
