@@ -63,6 +63,10 @@ def _ends(f: Mapping[float, float]) -> Numbers:
 
 
 _EXPONENTIAL = frozenset({OpKind.EXP, OpKind.SIGMOID, OpKind.TANH})
+NEVER_LAST = frozenset(
+    {OpKind.EXP, OpKind.ERF, OpKind.TANH, OpKind.SIGMOID, OpKind.SQRT, OpKind.POW}
+)
+"""Kinds that no way of writing a function of the table ends with."""
 _COMPARING = frozenset({OpKind.MAXIMUM, OpKind.MINIMUM})
 _BENT = _COMPARING | {OpKind.RELU, OpKind.CLIP}
 
@@ -106,7 +110,7 @@ Tried = dict[tuple[object, ...], tuple[OpKind, Numbers] | None]
 
 def _recognised(op: Op, graph: Graph, tried: Tried) -> Op | None:
     """The one operator that computes what a fragment ending at ``op`` does, or None."""
-    if not is_pointwise(op) or not graph.types[op.output].dtype.is_float:
+    if op.kind in NEVER_LAST or not is_pointwise(op) or not graph.types[op.output].dtype.is_float:
         return None
     for cone in cones(op, graph):
         rows = _possible(cone)
