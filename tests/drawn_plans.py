@@ -22,7 +22,8 @@ from autotune.runtime.execution import execute
 from autotune.runtime.native_table import prepared
 from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.program_table import ProgramTable, compile_table
-from autotune.schedule.schedule import NestSchedule, Schedule, check
+from autotune.schedule.fit import check
+from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.search.by_rule import rule_schedule
 from autotune.search.choice import Choice

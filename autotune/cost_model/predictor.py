@@ -14,7 +14,8 @@ from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest, Rejection
 from autotune.schedule.candidate import Candidate
-from autotune.schedule.schedule import Schedule, check
+from autotune.schedule.fit import check
+from autotune.schedule.schedule import Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable
 from autotune.store.store import Store

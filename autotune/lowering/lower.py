@@ -12,7 +12,8 @@ from autotune.isa.program import DramTensor, Instruction, Program, Role
 from autotune.isa.tile import Node
 from autotune.lowering.nest_emitter import NestEmitter
 from autotune.lowering.synchronise import Synchroniser
-from autotune.schedule.schedule import Schedule, check
+from autotune.schedule.fit import check
+from autotune.schedule.schedule import Schedule
 from autotune.targets.spec import HardwareSpec
 
 

@@ -15,7 +15,8 @@ from autotune.lowering.contractions import contract
 from autotune.lowering.operators import compute, compute_chain, rearranged
 from autotune.lowering.resident import Resident, coordinates
 from autotune.lowering.tiles import Segment, Tile, dense
-from autotune.schedule.schedule import NestSchedule, split_dims
+from autotune.schedule.fit import split_dims
+from autotune.schedule.schedule import NestSchedule
 
 
 class _Level(NamedTuple):

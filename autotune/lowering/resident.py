@@ -26,7 +26,8 @@ from autotune.lowering.tiles import (
     sizes_of,
     storage,
 )
-from autotune.schedule.schedule import NestSchedule, split_dims
+from autotune.schedule.fit import split_dims
+from autotune.schedule.schedule import NestSchedule
 
 Piece = tuple[Origin, int]
 """Where a piece of a reduction begins, and its extent."""

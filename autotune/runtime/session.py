@@ -24,7 +24,6 @@ from autotune.runtime.execution import RunTrace, execute
 from autotune.runtime.general import General
 from autotune.runtime.kept_networks import is_kept
 from autotune.runtime.kept_tables import kept_table, table_key
-from autotune.runtime.learning import OnlineOptions, annotated
 from autotune.runtime.native_table import WholeNetworks, prepared, runs_by_rule
 from autotune.runtime.opening import (
     Source,
@@ -47,6 +46,7 @@ from autotune.targets.protocol import Target
 
 if TYPE_CHECKING:  # a session that runs by a plan takes none of their time to import
     from autotune.cost_model.hpm import CostModel
+    from autotune.runtime.learning import OnlineOptions
     from autotune.runtime.online import OnlineTrainer
     from autotune.store.store import Store
 
@@ -113,13 +113,13 @@ class Session:
         self._closed = False
         self._own_store: Store | None = None
         try:
-            self._open(found, store, online, options or OnlineOptions())
+            self._open(found, store, online, options)
         except BaseException:
             self._close_store()
             raise
 
     def _open(
-        self, found: Source, store: Store | Path | None, online: bool, options: OnlineOptions
+        self, found: Source, store: Store | Path | None, online: bool, options: OnlineOptions | None
     ) -> None:
         cache, model, records = ProgramCache(), None, None
         if online or (found.plan is None and not self._runs_unlearned(store)):
@@ -129,18 +129,27 @@ class Session:
         if model is None and found.is_kept and isinstance(self.target, WholeNetworks):
             table = self._kept_table(found, self.target)
         else:
-            choices = self._choices(found, model, records, options.seed)
+            choices = self._choices(found, model, records, 0 if options is None else options.seed)
             table = self._compiled(choices, cache)
         if model is not None:
+            from autotune.runtime.learning import annotated
+
             table = annotated(table, model, table.model_version)
         self._published = Published(table)
         if online:
             assert model is not None and records is not None
+            from autotune.runtime.learning import OnlineOptions
             from autotune.runtime.planning import online_trainer  # it fits and searches
 
             objective = Objective.LATENCY if found.plan is None else found.plan.objective
             self._trainer = online_trainer(
-                self._published, self.target, cache, records, model, objective, options
+                self._published,
+                self.target,
+                cache,
+                records,
+                model,
+                objective,
+                options or OnlineOptions(),
             )
 
     def _runs_unlearned(self, store: Store | Path | None) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest, Rejection
-from autotune.schedule.schedule import NestSchedule, scratchpad_elements
+from autotune.schedule.fit import scratchpad_elements
+from autotune.schedule.schedule import NestSchedule
 from autotune.targets.spec import HardwareSpec
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 from autotune.errors import PlanError, ScheduleError
 from autotune.fusion.group import Group
-from autotune.fusion.partition import Partition
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.schedule.schedule import Schedule
@@ -128,6 +127,8 @@ class Plan:
 
     def check_network(self, graph: Graph) -> None:
         """Raise ``PlanError`` unless the plan was made for this network and covers it."""
+        from autotune.fusion.partition import Partition  # a session without a plan does without
+
         if self.fingerprint != graph.fingerprint:
             raise PlanError(
                 f"plan is for network {self.network} ({self.fingerprint[:12]}), not {graph.name} "

@@ -12,7 +12,8 @@ from autotune.cost_model.hpm import CostModel
 from autotune.cost_model.predictor import Predictor
 from autotune.errors import ScheduleError, StoreError
 from autotune.schedule.candidate import Candidate
-from autotune.schedule.schedule import NestSchedule, Schedule, check
+from autotune.schedule.fit import check
+from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.store.store import Store
 from autotune.targets.emulator import EmulatorTarget
 

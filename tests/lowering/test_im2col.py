@@ -28,7 +28,8 @@ from autotune.graph.reference import evaluate
 from autotune.isa.table import Opcode, Unit
 from autotune.isa.verifier import verify
 from autotune.lowering.lower import lower, nests_of
-from autotune.schedule.schedule import NestSchedule, Schedule, check
+from autotune.schedule.fit import check
+from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.emulator import EmulatorTarget

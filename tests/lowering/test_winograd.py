@@ -26,7 +26,8 @@ from autotune.graph.winograd import F2, F4, FORMS, Form, transformed_weight
 from autotune.isa.table import Unit
 from autotune.isa.verifier import verify
 from autotune.lowering.lower import lower, nests_of
-from autotune.schedule.schedule import NestSchedule, Schedule, check
+from autotune.schedule.fit import check
+from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.emulator import EmulatorTarget
 from autotune.targets.native.compiler import Compiler

@@ -18,9 +18,10 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.op import OpKind
 from autotune.schedule.counts import scratchpad_elements as scratchpad_column
 from autotune.schedule.extents import extents
+from autotune.schedule.fit import check, scratchpad_elements
 from autotune.schedule.orders import distinct_orders
 from autotune.schedule.rule import default_schedule
-from autotune.schedule.schedule import NestSchedule, Schedule, check, scratchpad_elements
+from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
 
 CAPACITY = 65536

@@ -16,7 +16,7 @@ from autotune.graph.axes import CHANNELS_LAST, Layout
 from autotune.graph.passes.channels_last import WINDOWS
 from autotune.lowering.lower import lower, nests_of
 from autotune.schedule.candidate import Candidate
-from autotune.schedule.schedule import check
+from autotune.schedule.fit import check
 from autotune.schedule.table import ScheduleTable
 from autotune.search.drawing import INSTRUCTIONS, candidates, grown
 from autotune.targets.library import target

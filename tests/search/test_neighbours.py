@@ -11,7 +11,8 @@ from autotune.fusion.nest import Rejection
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.op import OpKind
 from autotune.graph.passes import simplify
-from autotune.schedule.schedule import Schedule, check
+from autotune.schedule.fit import check
+from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
 from autotune.search.neighbours import neighbours
 from drawn_graphs import graphs, nest_schedules

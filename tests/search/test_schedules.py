@@ -12,7 +12,8 @@ from autotune.fusion.candidates import greedy, unfused
 from autotune.fusion.group import Group
 from autotune.measure.runner import measure
 from autotune.schedule.candidate import Candidate
-from autotune.schedule.schedule import Schedule, check
+from autotune.schedule.fit import check
+from autotune.schedule.schedule import Schedule
 from autotune.search.bulk import MANY, rank_all
 from autotune.search.objective import Objective
 from autotune.search.ranking import DEEP, QUICK, Ranking

@@ -10,7 +10,6 @@ import os
 import threading
 import weakref
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,6 +114,8 @@ class Compiler:
         missing = [kernel for digest, kernel in kernels.items() if digest not in codes]
         workers = min(self._workers, len(missing))
         if workers > 1:
+            from concurrent.futures import ThreadPoolExecutor  # not where all code is kept
+
             with ThreadPoolExecutor(workers) as pool:
                 codes |= pool.map(self._generate, missing)
         else:

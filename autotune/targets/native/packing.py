@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,9 @@ from numpy.lib.stride_tricks import as_strided
 
 from autotune.isa.tile import row_major
 from autotune.targets.native.affine import Affine
-from autotune.targets.native.tree import Leaf
+
+if TYPE_CHECKING:
+    from autotune.targets.native.tree import Leaf
 
 Floats = npt.NDArray[np.float32]
 GROWTH = 2

@@ -1,0 +1,77 @@
+"""Whether a schedule fits its group and a machine, and what of the scratchpad it takes."""
+
+from __future__ import annotations
+
+import math
+
+from autotune.fusion.nest import Buffer, Nest, Rejection, buffer_sizes
+from autotune.schedule.schedule import NestSchedule, Schedule
+
+
+def trips(nest: Nest, schedule: NestSchedule, dim: int) -> int:
+    """Full tiles along a root dimension (a remainder is not counted)."""
+    return nest.root_shape[dim] // schedule.tile[dim]
+
+
+def split_dims(nest: Nest, schedule: NestSchedule) -> tuple[int, ...]:
+    """Dimensions that take more than one tile, outer to inner."""
+    return tuple(d for d in schedule.order if schedule.tile[d] < nest.root_shape[d])
+
+
+def slots(nest: Nest, schedule: NestSchedule, buffer: Buffer) -> int:
+    """Copies of a buffer: ``schedule.buffers`` when a hardware loop refills it, else one."""
+    if buffer.chunk is not None:
+        k = buffer.chunk[0]
+        if nest.contractions[k].k_extent // schedule.k_tile[k] > 1:
+            return schedule.buffers
+    return schedule.buffers if any(trips(nest, schedule, d) > 1 for d in buffer.dims) else 1
+
+
+def scratchpad_elements(nest: Nest, schedule: NestSchedule) -> int:
+    """fp32 elements that one core needs for the nest."""
+    sizes = buffer_sizes(nest, schedule.tile, schedule.k_tile, schedule.im2col)
+    return sum(
+        slots(nest, schedule, buffer) * math.prod(size)
+        for buffer, size in zip(nest.buffers, sizes, strict=True)
+    )
+
+
+def check(
+    nests: tuple[Nest, ...], schedule: Schedule, capacity_elements: int, cores: int
+) -> Rejection | None:
+    """None when the schedule is legal for the nests on such a machine, else what failed."""
+    if len(schedule.nests) != len(nests):
+        return Rejection(f"schedule has {len(schedule.nests)} nests, the group {len(nests)}")
+    for nest, part in zip(nests, schedule.nests, strict=True):
+        if part.cores > cores:
+            return Rejection(f"cores: {part.cores} > {cores}")
+        rejection = _check_nest(nest, part)
+        if rejection is not None:
+            return rejection
+        need = scratchpad_elements(nest, part)
+        if need > capacity_elements:
+            return Rejection(f"scratchpad: {need * 4} bytes > {capacity_elements * 4}")
+    return None
+
+
+def _check_nest(nest: Nest, part: NestSchedule) -> Rejection | None:
+    if len(part.tile) != len(nest.root_shape) or len(part.k_tile) != len(nest.contractions):
+        return Rejection("schedule was made for another group")
+    for d, (t, n) in enumerate(zip(part.tile, nest.root_shape, strict=True)):
+        if t > n:
+            return Rejection(f"tile: {t} > extent {n} of dimension {d}")
+        if t < n and d in nest.forced:
+            return Rejection(f"tile: dimension {d} of {nest.root!r} cannot be split")
+        if t < n and t % nest.granule(d):
+            return Rejection(f"tile: {t} along dimension {d} is no multiple of {nest.granule(d)}")
+    if part.im2col and not nest.takes_patches:
+        return Rejection(f"im2col: no convolution of {nest.root!r} gains by patches")
+    outermost = split_dims(nest, part)[:1]
+    if part.cores > 1 and not nest.shareable.issuperset(outermost):
+        return Rejection(
+            f"cores: tiles along dimension {outermost[0]} of {nest.root!r} store the same elements"
+        )
+    for k, c in zip(part.k_tile, nest.contractions, strict=True):
+        if k > c.k_extent or (k < c.k_extent and not c.chunkable):
+            return Rejection(f"reduction: {k} of {c.k_extent} is not possible here")
+    return None
