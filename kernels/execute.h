@@ -55,7 +55,8 @@ static void execute_vector(const Word *w, const Loops *at, float *s) {
     }
 }
 
-static void execute_word(const Word *w, const Loops *at, const Memory *memory) {
+/* Written into the loop over events, it would take the registers of the timing. */
+APART void execute_word(const Word *w, const Loops *at, const Memory *memory) {
     float *s = memory->scratchpad;
     void **tensors = memory->tensors;
     switch (w->opcode) {

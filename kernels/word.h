@@ -26,9 +26,11 @@
 #if defined(__GNUC__)
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define RARE static __attribute__((noinline, cold))
+#define APART static __attribute__((noinline))
 #else
 #define ALWAYS_INLINE static inline
 #define RARE static
+#define APART static
 #endif
 #if defined(__clang__)
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
