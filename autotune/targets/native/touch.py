@@ -78,6 +78,7 @@ def _touch(leaf: Leaf, access: Access) -> Touch:
     low, high = at.within(leaf.trips)
     high += access.span(values) + (slot if alternates else 0)
     keeps = access.written and access.keeps is not None and access.keeps(values)
+    keeps = keeps or leaf.opcode is Opcode.MASK  # what lies inside of the tensor
     return Touch(
         leaf,
         access.operand,

@@ -91,6 +91,35 @@ def test_a_result_in_the_middle_is_stored_if_another_instruction_reads_it() -> N
     assert [o.at.first for o in call.operands] == [FIRST, WEIGHTS, OUT, SECOND]
 
 
+def mask(base: int) -> Instruction:
+    """Zeroes the last column of a dense rectangle."""
+    extents = {**{f"extent{d}": 1 for d in range(3)}, "extent3": 3, "extent4": 4}
+    return make(Opcode.MASK, **SIZES, **operand("dst", base, 5), **extents)
+
+
+def test_a_result_is_stored_for_a_mask_that_keeps_what_lies_inside() -> None:
+    work = [
+        unary(UnaryFn.AFFINE, operand("dst", SECOND, 5), operand("src", FIRST, 5)),
+        unary(UnaryFn.COPY, operand("dst", OUT, 5), operand("src", SECOND, 5)),
+        mask(OUT),
+    ]
+    given = program(
+        load(0, 0, WORDS), *work, store(1, OUT, 15), store(1, SECOND, 15, coord0=15),
+        tensors=TENSORS,
+    )  # fmt: skip
+    (call,) = generated(given)
+    kept = [o.at.first for o in call.operands if o.space is Space.SCRATCHPAD]
+    assert OUT in kept
+
+
+def test_a_load_that_a_mask_changes_is_copied() -> None:
+    given = program(load(0, OUT, 15), mask(OUT), store(1, OUT, 15), tensors=TENSORS)
+    x = np.random.default_rng(0).standard_normal(WORDS).astype(np.float32)
+    want = x[:15].reshape(3, 5).copy()
+    want[:, 4] = 0.0
+    np.testing.assert_array_equal(executed(given, {"x": x})["y"][:15], want.ravel())
+
+
 def test_a_result_that_the_run_itself_reads_in_the_next_trip_is_stored() -> None:
     body = [
         binary(BinaryFn.ADD, operand("dst", SECOND), operand("lhs", OUT), operand("rhs", WEIGHTS)),
