@@ -1,0 +1,60 @@
+"""Every network at its full size computes on this machine fused by rule what it computes unfused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_networks import feeds, widened
+
+from autotune.datasets import NETWORKS, load
+from autotune.fusion.group import Group
+from autotune.graph.axes import Layout
+from autotune.graph.graph import Array, Graph
+from autotune.runtime.execution import execute
+from autotune.runtime.native_table import prepared
+from autotune.runtime.opening import open_network
+from autotune.runtime.program_cache import ProgramCache
+from autotune.runtime.program_table import compile_table
+from autotune.schedule.schedule import Schedule
+from autotune.search.by_rule import rule_schedule, ruled_choices
+from autotune.search.choice import Choice
+from autotune.targets.library import target
+from autotune.targets.protocol import Target
+
+MACHINE = target("cpu", 2)
+
+
+def unfused(graph: Graph, machine: Target) -> Iterable[Choice]:
+    """Every operator alone; equal ones by one schedule."""
+    schedules: dict[str, Schedule | None] = {}
+    for op in graph.ops:
+        group = Group.from_graph(graph, (op.name,))
+        if not group.is_view and group.key not in schedules:
+            schedules[group.key] = rule_schedule(group, machine.spec)
+        yield Choice(group, None if group.is_view else schedules[group.key])
+
+
+def computed(
+    graph: Graph, choices: Iterable[Choice], machine: Target, fed: dict[str, Array]
+) -> dict[str, Array]:
+    table = compile_table(graph, tuple(choices), machine.spec, ProgramCache())
+    return dict(execute(prepared(table, machine), machine, fed)[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NETWORKS)
+def test_full_networks_fused_compute_on_this_machine_what_they_compute_unfused(
+    name: str, tmp_path: Path
+) -> None:
+    graph = open_network(load(name, tmp_path), layout=Layout(MACHINE.spec.layout))
+    fed = widened(feeds(graph))
+    fused = ruled_choices(graph, MACHINE.spec)
+    assert len(fused) < len(graph.ops) or len(graph.ops) == 1
+    got = computed(graph, fused, MACHINE, fed)
+    wanted = computed(graph, unfused(graph, MACHINE), MACHINE, fed)
+    for output, value in wanted.items():
+        scale = float(np.abs(value).max())
+        np.testing.assert_allclose(got[output], value, rtol=1e-3, atol=1e-5 * max(1.0, scale))
