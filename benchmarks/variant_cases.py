@@ -16,6 +16,7 @@ from autotune.graph.axes import Layout
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.op import OpKind
+from autotune.graph.passes.zero_skipping import ZeroSkipping
 from autotune.graph.winograd import F2, F4, transformed_weight
 from autotune.graph.winograd import Form as Tiles
 from autotune.schedule.table import ScheduleTable
@@ -220,17 +221,45 @@ def cores(of: Product, target: str, winner: str) -> Contest:
     return product("cores", of, target, winner, both=_cores(2), one=_cores(1))
 
 
+def pruned(of: Product, block: int, target: str, winner: str) -> Contest:
+    """A weight of which three of four blocks are zero: all of it, or the rest."""
+
+    def forms() -> tuple[Form, ...]:
+        kept = np.random.default_rng(0).random((of.k // block, of.n // block)) >= 0.75
+        weight = np.kron(kept, np.ones((block, block))).astype(np.float32)
+        b = GraphBuilder("pruned")
+        x = b.input("x", (of.m, of.k))
+        graph = b.build([b.add(OpKind.MATMUL, x, b.constant(weight))])
+        return Form("zeros left out", ZeroSkipping().run(graph).graph), Form("dense", graph)
+
+    return Contest("pruned product", f"{of.case}, {block}² blocks", target, forms, winner)
+
+
+def _cut(cut: bool) -> Keep:
+    """Whether rows of scores are cut."""
+
+    def keep(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.bool_]:
+        assert nest.reduced is not None
+        kept: npt.NDArray[np.bool_] = (
+            table.tile[:, nest.reduced] < nest.root_shape[nest.reduced]
+        ) == cut
+        return kept
+
+    return keep
+
+
 def attention(heads: int, tokens: int, width: int, target: str, winner: str) -> Contest:
-    """Scores that stay in the scratchpad, row by row, or that are stored and read again."""
+    """Scores that stay in the scratchpad, by rows or by tiles of them, or that are stored and read."""
 
     def forms() -> tuple[Form, ...]:
         b = GraphBuilder("attention")
         shape = (heads, tokens, width)
         q, k, v = (b.input(name, shape) for name in "qkv")
-        y = b.add(OpKind.SOFTMAX, b.add(OpKind.MATMUL, q, k, trans_b=1), axis=-1)
+        y = b.add(OpKind.SOFTMAX, b.add(OpKind.MATMUL, q, k, trans_b=1), axis=2)
         graph = b.build([b.add(OpKind.MATMUL, y, v)])
         apart = tuple((op.name,) for op in graph.ops)
-        return Form("one group", graph), Form("materialised", graph, groups=apart)
+        rows, online = Form("whole rows", graph, _cut(False)), Form("online", graph, _cut(True))
+        return rows, online, Form("materialised", graph, groups=apart)
 
     case = f"{heads} heads, {tokens} tokens, {width} wide"
     return Contest("attention", case, target, forms, winner)
@@ -260,8 +289,11 @@ CONTESTS = (
     buffers(Product(1024, 1024, 1024), "eyeriss-like", "single"),
     reduction(Product(256, 2048, 256), "mobile", "pieces"),
     reduction(Product(64, 64, 64), "edge", "whole"),
-    attention(4, 128, 64, "edge", "one group"),
-    attention(4, 512, 64, "server", "one group"),
-    attention(2, 2048, 64, "edge", "materialised"),
-    attention(1, 2048, 64, "eyeriss-like", "materialised"),
+    attention(4, 128, 64, "edge", "whole rows"),
+    attention(4, 512, 64, "server", "whole rows"),
+    attention(2, 2048, 64, "edge", "online"),
+    attention(1, 2048, 64, "eyeriss-like", "online"),
+    pruned(Product(128, 768, 768), 64, "edge", "zeros left out"),
+    pruned(Product(128, 768, 768), 64, "mobile", "zeros left out"),
+    pruned(Product(128, 768, 768), 64, "server", "dense"),
 )

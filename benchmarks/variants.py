@@ -20,7 +20,7 @@ LEGEND = (
     f"{EXECUTED} schedules of the least estimate among {ENUMERATED} enumerated; *ratio* is the loser's "
     "cycles over the winner's. Images are batch × channels, image → output channels, kernel, all with "
     "bias and ReLU. *dense* is a depthwise convolution by a weight that is mostly zeros; *materialised* "
-    "attention runs its products and its softmax as three groups; *keeps left* and *right* say which "
+    "attention runs its products and its softmax as three groups, *online* cuts the rows of scores; *keeps left* and *right* say which "
     "operand's tile stays while the innermost loop walks over the other's. A test holds every winner."
 )
 

@@ -221,6 +221,9 @@ def _computed(tiling: Tiling, stage: Stage, spec: HardwareSpec) -> Iterator[Step
     if stage.contraction is not None:
         k = tiling.k_dim(stage.contraction)
         pieces, unit = tiling.parts[k], Unit.MATRIX
+        if stage.reduced and tiling.nest.reduced is not None:  # in each trip over the reduction
+            dims |= {tiling.nest.reduced}
+            level = tiling.level(dims)
         if stage.op.family is Family.WINOGRAD:
             yield from _winograd(tiling, stage, level, pieces, dims, spec)
             return
@@ -273,6 +276,8 @@ def _summed(
     tiles = tiling.tiles(dims)
     runs = tiles.count * _repeats(tiling, dims, level)
     count, weight = np.sum(runs, axis=0) / pieces, runs.astype(np.float64)
+    if stage.reduced and tiling.nest.reduced is not None and stage.contraction is not None:
+        tiles = tiles.resized(tiling.k_dim(stage.contraction), tiles.sizes[tiling.nest.reduced])
     if (kept := needed(tiling.nest, tiling.table, stage)) is not None:
         weight = weight * _left(pieces, kept)[1]
         tiles = kept_tiles(tiling, stage, tiles, kept)

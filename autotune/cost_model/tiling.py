@@ -69,10 +69,11 @@ class Tiling:
         )
         if split is None:
             return []
-        in_order = np.take_along_axis(split, self.table.order, axis=1)
+        order = self.table.loops(self.nest)
+        in_order = np.take_along_axis(split, order, axis=1)
         depth = np.where(in_order, np.cumsum(in_order, axis=1) - 1, -1)
         by_dim = np.empty_like(depth)
-        np.put_along_axis(by_dim, self.table.order, depth, axis=1)
+        np.put_along_axis(by_dim, order, depth, axis=1)
         return list(by_dim.T)
 
     def _outer_parts(self) -> Ints:

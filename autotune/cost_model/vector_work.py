@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import assert_never
 
+import numpy as np
+
 from autotune.cost_model.operand_strides import (
     conflict_of,
     pitches,
@@ -132,7 +134,7 @@ def vector_work(
             if op.kind is OpKind.REDUCE_MEAN:
                 yield VectorWork(1, elements, 1, elements)
         case Family.SOFTMAX:
-            yield from _softmax(elements, elements // out[op.int("axis")])
+            yield from _softmax(tiling, stage, tiles, elements, elements // out[op.int("axis")])
         case Family.LAYER_NORM:
             yield from _layer_norm(stage, elements, elements // product(out[op.int("axis") :]))
         case Family.CONCAT:
@@ -160,11 +162,35 @@ def _depthwise(
         yield VectorWork(1, elements, 2, elements)
 
 
-def _softmax(elements: Extent, rows: Extent) -> Iterator[VectorWork]:
-    yield VectorWork(2, elements, 1, rows)
-    yield VectorWork(1, elements, 2, elements, (Pass.SIMPLE, Pass.TRANSCENDENTAL))
-    yield VectorWork(1, elements, 2, elements)
-    yield VectorWork(1, rows, 1, rows, (Pass.DIVIDE,))
+def _softmax(
+    tiling: Tiling, stage: Stage, tiles: Tiles, elements: Extent, rows: Extent
+) -> Iterator[VectorWork]:
+    """Of whole rows, or, where a schedule cuts those of an online softmax, of a tile of them."""
+    whole: Extent = 1
+    after = next((s for s in tiling.nest.stages if s.reduced), None)
+    if after is not None and after.op.inputs[0] == stage.output:
+        assert tiling.nest.reduced is not None
+        parts = tiling.parts[tiling.nest.reduced]
+        whole = np.where(parts > 1, 0, 1)
+        yield from _online(tiling, after, tiles, elements, rows, parts)
+    yield VectorWork(2 * whole, elements, 1, rows)
+    yield VectorWork(whole, elements, 2, elements, (Pass.SIMPLE, Pass.TRANSCENDENTAL))
+    yield VectorWork(whole, elements, 2, elements)
+    yield VectorWork(whole, rows, 1, rows, (Pass.DIVIDE,))
+
+
+def _online(
+    tiling: Tiling, stage: Stage, tiles: Tiles, elements: Extent, rows: Extent, parts: Ints
+) -> Iterator[VectorWork]:
+    """Two passes over the scores, one over the product's sums; and once in ``parts``, for all tiles,
+    the sums filled and divided."""
+    cut = np.where(parts > 1, 1, 0)
+    sums = product([tiling.axis_size(axis, tiles.sizes) for axis in stage.footprint])
+    yield VectorWork(cut, elements, 1, elements, (Pass.TRANSCENDENTAL,))
+    yield VectorWork(cut, elements, 1, rows)
+    yield VectorWork(cut, sums, 2, sums)
+    yield VectorWork(cut, -(-2 * sums // parts), 2, sums)
+    yield VectorWork(cut, -(-rows // parts), 1, rows, (Pass.DIVIDE,))
 
 
 def _layer_norm(stage: Stage, elements: Extent, rows: Extent) -> Iterator[VectorWork]:

@@ -25,6 +25,7 @@ from autotune.fusion.nest import (
     Stage,
     k_axis,
 )
+from autotune.fusion.online import STATE_WORDS
 from autotune.fusion.patches import patches_of
 from autotune.fusion.spread import Spread, padding_value, spread
 from autotune.graph.op import Family, Op, OpKind
@@ -79,13 +80,14 @@ class _Layout:
         root = self.spread.root
         return Nest(
             root,
-            self.spread.shape(root),
+            self.spread.root_shape,
             frozenset(d for d, a in enumerate(self.spread.footprints[root]) if a.dim is None),
             tuple(self.stages),
             tuple(self.buffers.rows),
             tuple(self.contractions),
             self.spread.stores,
             self.types,
+            None if self.spread.online is None else self.spread.online.dim,
         )
 
     def _stage(self, op: Op) -> tuple[str, ...]:
@@ -98,7 +100,8 @@ class _Layout:
         epilogue = Epilogue()
         links: tuple[Link, ...] = ()
         merged: tuple[str, ...] = ()
-        if contraction is not None:
+        reduced = self.spread.online is not None and op.output == self.spread.online.product
+        if contraction is not None and not reduced:
             convolves = op.family in (Family.CONV, Family.WINOGRAD)
             bias = operands[2] if convolves and len(op.inputs) == 3 else None
             epilogue, merged = self.merging.epilogue(op, bias)
@@ -120,6 +123,7 @@ class _Layout:
                 epilogue,
                 contraction,
                 links=links,
+                reduced=reduced,
                 mask=self.spread.masks.get(output),
             )
         )
@@ -158,7 +162,7 @@ class _Layout:
         elif op.family is Family.MATMUL:
             shape = self.types[op.inputs[0]].shape
             k_extent = shape[-2] if op.int("trans_a") else shape[-1]
-            free = True
+            free = self.spread.online is None or op.output != self.spread.online.product
         else:
             return None
         loaded = any(not self.spread.makes(x) for x in op.inputs[:2])
@@ -195,7 +199,9 @@ class _Layout:
             found = tile_footprints(op, footprint, self.types)
             return tuple(self.buffers.add(Buffer(BufferRole.TEMP, op.output, f)) for f in found)
         if op.family is Family.SOFTMAX:
-            kept = tuple(full(1) if d == op.int("axis") else a for d, a in enumerate(footprint))
+            online = self.spread.online
+            words = STATE_WORDS if online is not None and op.output == online.softmax else 1
+            kept = tuple(full(words) if d == op.int("axis") else a for d, a in enumerate(footprint))
             return (self.buffers.add(Buffer(BufferRole.TEMP, op.output, kept)),)
         if op.family is Family.LAYER_NORM:
             kept = tuple(full(1) if d >= op.int("axis") else a for d, a in enumerate(footprint))

@@ -109,6 +109,8 @@ class Stage:
     view: bool = False
     links: tuple[Link, ...] = ()
     """Of an element-wise stage: what follows in its pass."""
+    reduced: bool = False
+    """Whether it is the product of an online softmax."""
     mask: float | None = None
     """Fill value for the parts outside the tensor, where a window operator reads them."""
 
@@ -155,11 +157,28 @@ class Nest:
     stores: tuple[str, ...]
     types: Mapping[str, TensorType] = field(compare=False, repr=False)
     """Type of every tensor of the group."""
+    reduced: int | None = None
+    """The dimension behind the root's that an online softmax and its product reduce over, if there is
+    one: its loop is the innermost."""
 
     @cached_property
     def tileable(self) -> tuple[int, ...]:
         """Root dimensions that may be tiled."""
         return tuple(d for d, n in enumerate(self.root_shape) if n > 1 and d not in self.forced)
+
+    @property
+    def innermost(self) -> int:
+        """The last dimension of the root."""
+        return len(self.root_shape) - 1 - (self.reduced is not None)
+
+    @cached_property
+    def behind(self) -> frozenset[str]:
+        """What an online softmax's product makes, and all that is made of it."""
+        found: set[str] = set()
+        for stage in self.stages:
+            if stage.reduced or not found.isdisjoint(stage.inputs):
+                found.add(stage.output)
+        return frozenset(found)
 
     @cached_property
     def shareable(self) -> frozenset[int]:

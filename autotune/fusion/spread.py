@@ -11,6 +11,7 @@ from autotune.fusion.axis_map import Footprint, axis_range, full, hull, root_foo
 from autotune.fusion.footprint import channels_per_group, forced_dims, input_footprint
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
+from autotune.fusion.online import Online, keeps_up, online_of
 from autotune.graph.op import Family, Op, OpKind
 
 PADDING = frozenset((Family.CONV, Family.WINOGRAD, Family.POOL, Family.SLIDE, Family.PAD))
@@ -30,6 +31,9 @@ class Spread:
     uses: Mapping[str, int]
     masks: Mapping[str, float]
     stores: tuple[str, ...]
+    root_shape: tuple[int, ...]
+    """Extents of the root, then of the reduction of an online softmax."""
+    online: Online | None = None
 
     def makes(self, tensor: str) -> bool:
         """Whether an operator of the group makes a tensor."""
@@ -41,27 +45,36 @@ class Spread:
 
     def need(self, op: Op, index: int) -> Footprint:
         """The part of input ``index`` that the part of ``op``'s output here takes."""
-        return input_footprint(op, index, self.footprints[op.output], self.group.type_of)
+        need = input_footprint(op, index, self.footprints[op.output], self.group.type_of)
+        return need if self.online is None else self.online.along(op, index, need)
 
 
 def spread(group: Group, root: str, covered: Set[str]) -> Spread | Rejection:
     """The spread of the nest of ``root``; outputs ``covered`` by earlier nests are not stored again."""
     ops = _needed(group, root)
-    footprints = _footprints(group, root, ops)
+    footprints, online = _footprints(group, root, ops, None), online_of(group, root, ops)
     if isinstance(footprints, Rejection):
         return footprints
+    if online is not None:
+        tiled = _footprints(group, root, ops, online)
+        split = frozenset(axis.dim for axis in footprints[root] if axis.dim is not None)
+        if isinstance(tiled, Rejection) or not keeps_up(online, ops, tiled, split):
+            online = None
+        else:
+            footprints = tiled
+    root_shape = _root_shape(group, root, online)
     rejection = _winograd_neighbours(group, ops)
     if rejection is not None:
         return rejection
-    masks = _masks(group, root, ops, footprints)
+    masks = _masks(group, root_shape, ops, footprints)
     if isinstance(masks, Rejection):
         return masks
     uses: dict[str, int] = {}
     for op in ops:
         for x in op.inputs:
             uses[x] = uses.get(x, 0) + 1
-    stores = _stores(group, root, ops, footprints, covered)
-    return Spread(group, root, ops, footprints, uses, masks, stores)
+    stores = _stores(group, root, root_shape, ops, footprints, covered)
+    return Spread(group, root, ops, footprints, uses, masks, stores, root_shape, online)
 
 
 def _needed(group: Group, root: str) -> tuple[Op, ...]:
@@ -72,19 +85,28 @@ def _needed(group: Group, root: str) -> tuple[Op, ...]:
     return tuple(op for op in group.ops if op.output in wanted)
 
 
-def _footprints(group: Group, root: str, ops: tuple[Op, ...]) -> dict[str, Footprint] | Rejection:
+def _root_shape(group: Group, root: str, online: Online | None) -> tuple[int, ...]:
+    shape = group.type_of[root].shape
+    return shape if online is None else (*shape, group.type_of[online.softmax].shape[-1])
+
+
+def _footprints(
+    group: Group, root: str, ops: tuple[Op, ...], online: Online | None
+) -> dict[str, Footprint] | Rejection:
     """Footprints of all tensors made in the nest, from the root backwards."""
     types = group.type_of
-    root_shape = types[root].shape
+    root_shape = _root_shape(group, root, online)
     forced = forced_dims(group.producer[root], types)
-    found = {root: root_footprint(root_shape, forced)}
+    found = {root: root_footprint(types[root].shape, forced)}
     for op in reversed(ops):
         if _is_left_to_dma(op) and op.inputs[0] in group.producer:
             return Rejection(
                 f"{op.name}: {op.kind} takes {op.inputs[0]!r} by single rows or backwards; only DMA "
                 "does that, from DRAM"
             )
-        made = _completed(group, op, found[op.output], root_shape)
+        made: Footprint | Rejection = found[op.output]
+        if online is None or op.output != online.softmax:
+            made = _completed(group, op, found[op.output], root_shape)
         if isinstance(made, Rejection):
             return made
         found[op.output] = made
@@ -92,6 +114,7 @@ def _footprints(group: Group, root: str, ops: tuple[Op, ...]) -> dict[str, Footp
             if x not in group.producer:
                 continue
             need = input_footprint(op, index, made, types)
+            need = need if online is None else online.along(op, index, need)
             found[x] = hull(found[x], need, root_shape) if x in found else need
     return found
 
@@ -144,10 +167,12 @@ def _winograd_neighbours(group: Group, ops: tuple[Op, ...]) -> Rejection | None:
 
 
 def _masks(
-    group: Group, root: str, ops: tuple[Op, ...], footprints: Mapping[str, Footprint]
+    group: Group,
+    root_shape: tuple[int, ...],
+    ops: tuple[Op, ...],
+    footprints: Mapping[str, Footprint],
 ) -> dict[str, float] | Rejection:
     """Made tensors whose padding is read by a window operator, with the padding's value."""
-    root_shape = group.type_of[root].shape
     masks: dict[str, float] = {}
     for op in ops:
         x = op.inputs[0]
@@ -169,12 +194,12 @@ def _outside(footprint: Footprint, shape: tuple[int, ...], root_shape: tuple[int
 def _stores(
     group: Group,
     root: str,
+    root_shape: tuple[int, ...],
     ops: tuple[Op, ...],
     footprints: Mapping[str, Footprint],
     covered: Set[str],
 ) -> tuple[str, ...]:
     """Group outputs whose tiles this nest makes exactly: the root, and those that it covers."""
-    root_shape = group.type_of[root].shape
 
     def exact(tensor: str) -> bool:
         shape = group.type_of[tensor].shape

@@ -11,6 +11,7 @@ from autotune.graph.op import Family
 from autotune.graph.tensor import TensorType
 from autotune.isa.tile import Node, TileWriter, View, row_major
 from autotune.kernels import movement
+from autotune.lowering import online
 from autotune.lowering.contractions import contract
 from autotune.lowering.operators import compute, compute_chain, rearranged
 from autotune.lowering.resident import Resident, coordinates
@@ -21,10 +22,11 @@ from autotune.schedule.schedule import NestSchedule
 
 class _Level(NamedTuple):
     """What is emitted at one depth of the loops: stages, each with the loads of that depth that it
-    needs, then all loads of that depth."""
+    needs, then all loads of that depth; behind the loop over a reduction, what is made of its sums."""
 
     stages: list[tuple[Stage, list[int]]]
     loads: list[int]
+    behind: list[Stage]
 
 
 class NestEmitter:
@@ -46,6 +48,7 @@ class NestEmitter:
         self.core = core
         self.resident = Resident(nest, schedule, types, tensor_index)
         self.split = split_dims(nest, schedule)
+        self.reduces = nest.reduced in self.split
         self.load_level = {i: self._depth(nest.buffers[i].footprint) for i in nest.loads}
         self.plan = self._planned()
 
@@ -71,12 +74,15 @@ class NestEmitter:
 
     def _planned(self) -> list[_Level]:
         """What is emitted outside of all loops, and at every depth of them."""
-        plan = [_Level([], []) for _ in range(len(self.split) + 1)]
+        plan = [_Level([], [], []) for _ in range(len(self.split) + 1)]
         for stage in self.nest.stages:
-            level = self._depth(stage.footprint)
+            level = len(self.split) - 1 if self._sums(stage) else self._depth(stage.footprint)
             whole = [i for i in stage.loads if not self.resident.in_pieces(i)]
             first = [i for i in whole if self.load_level[i] == level]
-            plan[level + 1].stages.append((stage, first))
+            if self.reduces and stage.output in self.nest.behind:
+                plan[len(self.split) - 1].behind.append(stage)
+            if self._sums(stage) or not self.reduces or stage.output not in self.nest.behind:
+                plan[level + 1].stages.append((stage, first))
             for i in whole:
                 plan[self.load_level[i] + 1].loads.append(i)
         return plan
@@ -90,8 +96,17 @@ class NestEmitter:
         if position + 1 == len(self.split):
             return
         dim = self.split[position + 1]
-        for segment in self._segments_of(dim, outermost=position == -1):
+        segments = self._segments_of(dim, outermost=position == -1)
+        for stage in here.behind:
+            if stage.reduced and segments[0].trips > 1:
+                online.begin(writer, self.resident.result(stage))
+        for segment in segments:
             self._segment(writer, position + 1, dim, segment)
+        for stage in here.behind:
+            if stage.reduced:
+                self._divided(writer, stage)
+            else:
+                self._stage(writer, stage)
 
     def _segments_of(self, dim: int, outermost: bool) -> list[Segment]:
         extent, size = self.nest.root_shape[dim], self.schedule.tile[dim]
@@ -124,6 +139,22 @@ class NestEmitter:
                 here.alternate(dim)
         here.segments[dim], here.tiles, here.loaded = outer
 
+    def _sums(self, stage: Stage) -> bool:
+        """Whether a stage adds to its result in every trip of the loop over the nest's reduction."""
+        return self.reduces and stage.reduced
+
+    def _divided(self, writer: TileWriter, stage: Stage) -> None:
+        """The product of an online softmax when its sums are complete."""
+        tile = Tile(self.resident.result(stage), self.resident.origin(stage.footprint))
+        self.resident.tiles[stage.output] = tile
+        online.finish(writer, tile.view, self._state(stage.op.inputs[0]))
+        self._left(writer, stage, tile)
+
+    def _state(self, weights: str) -> View:
+        """Maximum, sum and factor of the rows of an online softmax."""
+        softmax = next(stage for stage in self.nest.stages if stage.output == weights)
+        return self.resident.temp(softmax.temps[0]).view
+
     def _stage(self, writer: TileWriter, stage: Stage) -> None:
         if stage.view:
             tile = self._renamed(stage)
@@ -132,6 +163,11 @@ class NestEmitter:
         self.resident.tiles[stage.output] = tile
         if not stage.view:
             self._computed(writer, stage, tile.view)
+        if not self._sums(stage):
+            self._left(writer, stage, tile)
+
+    def _left(self, writer: TileWriter, stage: Stage, tile: Tile) -> None:
+        """What a complete tile leaves: padding around it, and itself in DRAM."""
         at = coordinates(tile.origin)
         if stage.mask is not None:
             movement.mask(writer, tile.view, at, self.types[stage.output].shape, stage.mask)
@@ -151,6 +187,17 @@ class NestEmitter:
 
     def _computed(self, writer: TileWriter, stage: Stage, result: View) -> None:
         here = self.resident
+        if self.reduces and self.nest.reduced is not None:
+            turn = online.Turn.of(here.segments[self.nest.reduced])
+            if stage.reduced:
+                state = self._state(stage.op.inputs[0])
+                online.add(writer, here, stage, result, state, turn)
+                return
+            if any(x.reduced and x.op.inputs[0] == stage.output for x in self.nest.stages):
+                online.weigh(
+                    writer, result, here.operand(stage, 0), self._state(stage.output), turn
+                )
+                return
         if stage.contraction is not None:
             contract(writer, here, stage, result)
             return

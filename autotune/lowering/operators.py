@@ -184,7 +184,8 @@ def compute(
                 count = math.prod(operands[0].sizes) // math.prod(result.sizes)
                 elementwise.unary(writer, UnaryFn.AFFINE, result, result, 1.0 / count, 0.0)
         case Family.SOFTMAX:
-            elementwise.softmax(writer, result, operands[0], temps[0].view)
+            rows = temps[0].view
+            elementwise.softmax(writer, result, operands[0], rows.slice(op.int("axis"), 0, 1))
         case Family.LAYER_NORM if op.kind is OpKind.RMS_NORM:
             rows, epsilon = temps[0].view, op.float("epsilon")
             elementwise.rms_norm(writer, result, operands[0], operands[1], rows, epsilon)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from autotune.fusion.axis_map import Footprint
 from autotune.fusion.footprint import input_footprint
 from autotune.fusion.nest import Buffer, Nest, Side, Stage
+from autotune.fusion.online import along
 from autotune.fusion.patches import Patches
 from autotune.graph.axes import inverse
 from autotune.graph.tensor import TensorType
@@ -163,6 +164,8 @@ class Resident:
         op = stage.op
         buffer = stage.operands[index]
         need = input_footprint(op, index, stage.footprint, self.types)
+        if stage.reduced and self.nest.reduced is not None:
+            need = along(op, index, need, self.nest.reduced)
         if buffer is not None and self.nest.buffers[buffer].sample:
             need = stage.footprint
         tile = self.tiles[op.inputs[index]] if buffer is None else self.loaded[buffer]

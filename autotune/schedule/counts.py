@@ -185,7 +185,7 @@ def made_elements(nest: Nest, table: ScheduleTable, stage: Stage) -> npt.NDArray
 
 def _depth(nest: Nest, table: ScheduleTable, dims: frozenset[int]) -> Ints:
     """Position in the loop order of the innermost loop over one of ``dims``, or −1."""
-    position = np.argsort(table.order, axis=1)
+    position = np.argsort(table.loops(nest), axis=1)
     level = np.full(len(table), -1, dtype=np.int64)
     for d in dims:
         is_split = table.tile[:, d] < nest.root_shape[d]
@@ -199,7 +199,7 @@ def _renewed(
     """Elements of a footprint over all trips of the loops down to position ``level``."""
     shape = np.array(nest.root_shape, dtype=np.int64)
     tiles = -(-shape // table.tile)
-    position = np.argsort(table.order, axis=1)
+    position = np.argsort(table.loops(nest), axis=1)
     elements = np.ones(len(table))
     for axis in footprint:
         if axis.dim is None:

@@ -14,8 +14,9 @@ def trips(nest: Nest, schedule: NestSchedule, dim: int) -> int:
 
 
 def split_dims(nest: Nest, schedule: NestSchedule) -> tuple[int, ...]:
-    """Dimensions that take more than one tile, outer to inner."""
-    return tuple(d for d in schedule.order if schedule.tile[d] < nest.root_shape[d])
+    """Dimensions that take more than one tile, outer to inner; a reduction of the nest last."""
+    split = [d for d in schedule.order if schedule.tile[d] < nest.root_shape[d]]
+    return tuple(sorted(split, key=lambda d: d == nest.reduced))
 
 
 def slots(nest: Nest, schedule: NestSchedule, buffer: Buffer) -> int:

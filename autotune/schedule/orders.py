@@ -23,7 +23,7 @@ def distinct_orders(nest: Nest, split: tuple[int, ...], shared: bool) -> tuple[O
     found: dict[tuple[object, ...], Order] = {}
     for order in permutations(split):
         outermost = order[:1] if shared else ()
-        if not nest.shareable.issuperset(outermost):
+        if not nest.shareable.issuperset(outermost) or nest.reduced in order[:-1]:
             continue
         signature = (outermost, *(_around(order, dims) for dims in sorted(contents, key=sorted)))
         found.setdefault(signature, (*order, *rest))

@@ -32,8 +32,8 @@ class _Grid:
     im2col: bool
 
     @classmethod
-    def of(cls, nest: Nest, budget: int, grain: int, im2col: bool) -> _Grid:
-        chosen = thin_product(candidate_extents(nest, grain), budget)
+    def of(cls, nest: Nest, budget: int, grain: int, buffers: int, im2col: bool) -> _Grid:
+        chosen = thin_product(candidate_extents(nest, grain, buffers), budget)
         return cls(nest, [np.array(axis, dtype=np.int64) for axis in chosen], im2col)
 
     @property
@@ -91,12 +91,14 @@ class _Grid:
         return size
 
 
-def candidate_extents(nest: Nest, grain: int) -> list[tuple[int, ...]]:
+def candidate_extents(nest: Nest, grain: int, buffers: int = 2) -> list[tuple[int, ...]]:
     """Ascending candidates: tile extents of each tileable dimension, then the piece of each
-    contraction. Tiles of the innermost dimension are multiples of ``grain``, or the whole."""
-    innermost = len(nest.root_shape) - 1
+    contraction. Tiles of the innermost dimension are multiples of ``grain``, or the whole. Where
+    operands are read in place rows of scores stay whole: they stay in a cache."""
     tiles = [
-        grained(extents(nest.root_shape[d], nest.granule(d)), grain if d == innermost else 1)
+        grained(extents(nest.root_shape[d], nest.granule(d)), grain if d == nest.innermost else 1)
+        if d != nest.reduced or buffers > 1
+        else (nest.root_shape[d],)
         for d in nest.tileable
     ]
     pieces = [extents(c.k_extent) if c.chunkable else (c.k_extent,) for c in nest.contractions]
@@ -139,7 +141,7 @@ def _enumerated(
     im2col: bool,
 ) -> ScheduleTable:
     """Those of one algorithm."""
-    grid = _Grid.of(nest, _POOL if buffers > 1 else _IN_PLACE_POOL, grain, im2col)
+    grid = _Grid.of(nest, _POOL if buffers > 1 else _IN_PLACE_POOL, grain, buffers, im2col)
     single, double = grid.needs()
     fits = np.stack(
         [single <= capacity_elements, (double <= capacity_elements) & (double > single)]

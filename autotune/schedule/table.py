@@ -69,6 +69,13 @@ class ScheduleTable:
             np.concatenate([self.im2col, other.im2col]),
         )
 
+    def loops(self, nest: Nest) -> Ints:
+        """Root dimensions from the outermost loop in [n, rank]: a reduction of the nest is last."""
+        if nest.reduced is None:
+            return self.order
+        last = np.argsort(self.order == nest.reduced, axis=1, kind="stable")
+        return np.take_along_axis(self.order, last, axis=1)
+
     @classmethod
     def of(cls, nest: Nest, schedules: Sequence[NestSchedule]) -> ScheduleTable:
         """A table of the given schedules, all of ``nest``."""

@@ -28,7 +28,11 @@ def neighbours(
     up or down, one extent up and another down (capacity binds, so single steps up rarely fit),
     the other number of buffers, another loop order, another number of cores, with ``im2col`` the
     other algorithm of convolutions."""
-    parts = [_stepped(nest, table, grain), _rebuffered(table), _reordered(nest, table, cores)]
+    parts = [
+        _stepped(nest, table, grain, buffers),
+        _rebuffered(table),
+        _reordered(nest, table, cores),
+    ]
     if im2col and nest.takes_patches:
         parts.append(replace(table, im2col=1 - table.im2col))
     columns = _unique(np.concatenate([_columns(part) for part in parts]))
@@ -64,9 +68,9 @@ def _unique(columns: Ints) -> Ints:
     return found
 
 
-def _stepped(nest: Nest, table: ScheduleTable, grain: int) -> ScheduleTable:
+def _stepped(nest: Nest, table: ScheduleTable, grain: int, buffers: int) -> ScheduleTable:
     """Every schedule with every step of its extents that stays among the candidates."""
-    axes = candidate_extents(nest, grain)
+    axes = candidate_extents(nest, grain, buffers)
     if not axes:
         return table
     tiled = len(nest.tileable)
@@ -83,7 +87,7 @@ def _stepped(nest: Nest, table: ScheduleTable, grain: int) -> ScheduleTable:
     for i in range(len(nest.contractions)):
         k_tile[:, i] = values[tiled + i]
     whole = tile == np.array(nest.root_shape, dtype=np.int64)
-    order = _canonical(table.order[row], whole)
+    order = _canonical(table.take(row).loops(nest), whole)
     shared = np.isin(order[:, :1], list(nest.shareable)).all(axis=1) & ~whole.all(axis=1)
     cores = np.where(shared, table.cores[row], 1)
     return ScheduleTable(tile, order, k_tile, table.buffers[row], cores, table.im2col[row])
