@@ -225,7 +225,7 @@ def _computed(tiling: Tiling, stage: Stage, spec: HardwareSpec) -> Iterator[Step
             dims |= {tiling.nest.reduced}
             level = tiling.level(dims)
         if stage.op.family is Family.WINOGRAD:
-            yield from _winograd(tiling, stage, level, pieces, dims, spec)
+            yield from _winograd(tiling, stage, spec)
             return
         yield _summed(tiling, stage, unit, level, pieces, dims | {k}, stage_cost, spec)
     elif stage.op.family is Family.GATHER:
@@ -236,23 +236,17 @@ def _computed(tiling: Tiling, stage: Stage, spec: HardwareSpec) -> Iterator[Step
         yield _summed(tiling, stage, Unit.VECTOR, level, tiling.ones, dims, mask_cost, spec)
 
 
-def _winograd(
-    tiling: Tiling,
-    stage: Stage,
-    level: Ints,
-    pieces: Ints,
-    dims: frozenset[int],
-    spec: HardwareSpec,
-) -> Iterator[Step]:
-    """Tiles there, the products in pieces of their points, tiles back."""
+def _winograd(tiling: Tiling, stage: Stage, spec: HardwareSpec) -> Iterator[Step]:
+    """Tiles there, once for all tiles of the result that need them; the products in pieces of their
+    points, tiles back."""
     assert stage.contraction is not None
-    points = dims | {tiling.k_dim(stage.contraction)}
-    for unit, parts, over, cost_of in (
-        (Unit.VECTOR, tiling.ones, dims, there_cost),
-        (Unit.MATRIX, pieces, points, products_cost),
-        (Unit.VECTOR, tiling.ones, dims, back_cost),
-    ):
-        yield _summed(tiling, stage, unit, level, parts, over, cost_of, spec)
+    vector, one, dims = Unit.VECTOR, tiling.ones, _stage_dims(stage)
+    there, level = tiling.nest.buffers[stage.temps[0]].dims, tiling.level(dims)
+    k = tiling.k_dim(stage.contraction)
+    pieces, points = tiling.parts[k], dims | {k}
+    yield _summed(tiling, stage, vector, tiling.level(there), one, there, there_cost, spec)
+    yield _summed(tiling, stage, Unit.MATRIX, level, pieces, points, products_cost, spec)
+    yield _summed(tiling, stage, vector, level, one, dims, back_cost, spec)
 
 
 def kept_tiles(tiling: Tiling, stage: Stage, tiles: Tiles, kept: Needed) -> Tiles:

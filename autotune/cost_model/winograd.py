@@ -37,10 +37,13 @@ def _sizes(tiling: Tiling, stage: Stage, tiles: Tiles) -> _Sizes:
 
 def there_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Cost:
     """The input's transform: one instruction an image."""
-    of = _sizes(tiling, stage, tiles)
-    moved = 2 * of.form.points
-    additions = of.form.input_additions
-    return _passes(of.batch, of.tiles * of.channels, additions, 0, moved, spec)
+    form = _sizes(tiling, stage, tiles).form
+    batch, down, across, _, channels = (
+        tiling.axis_size(axis, tiles.sizes)
+        for axis in tiling.nest.buffers[stage.temps[0]].footprint
+    )
+    each = down * across * channels
+    return _passes(batch, each, form.input_additions, 0, 2 * form.points, spec)
 
 
 def products_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Cost:

@@ -16,14 +16,19 @@ from autotune.lowering.tiles import Origin
 
 
 def contract(writer: TileWriter, resident: Resident, stage: Stage, result: View) -> None:
-    """Emit the contraction of ``stage`` into ``result``; Winograd's between the ways there and back."""
-    if stage.op.family is not Family.WINOGRAD:
-        _pieces(writer, resident, stage, result)
-        return
-    there, products = (resident.temp(index).view for index in stage.temps)
-    winograd.there(writer, there, resident.operand(stage, 0))
+    """Emit the contraction of ``stage`` into ``result``; of Winograd's the products, and the way back."""
     _pieces(writer, resident, stage, result)
-    winograd_back(writer, result, products, _epilogue(resident, stage, When.ALWAYS))
+    if stage.op.family is Family.WINOGRAD:
+        products = resident.temp(stage.temps[1]).view
+        winograd_back(writer, result, products, _epilogue(resident, stage, When.ALWAYS))
+
+
+def prepare(writer: TileWriter, resident: Resident, stage: Stage) -> None:
+    """Emit what a contraction is made of besides its operands, the transform of Winograd's input: once
+    for all tiles of the result that it serves."""
+    if stage.op.family is Family.WINOGRAD:
+        there = resident.temp(stage.temps[0]).view
+        winograd.there(writer, there, resident.operand(stage, 0))
 
 
 def _pieces(writer: TileWriter, resident: Resident, stage: Stage, result: View) -> None:

@@ -12,7 +12,7 @@ from autotune.graph.tensor import TensorType
 from autotune.isa.tile import Node, TileWriter, View, row_major
 from autotune.kernels import movement
 from autotune.lowering import online
-from autotune.lowering.contractions import contract
+from autotune.lowering.contractions import contract, prepare
 from autotune.lowering.operators import compute, compute_chain, rearranged
 from autotune.lowering.resident import Resident, coordinates
 from autotune.lowering.tiles import Segment, Tile, dense
@@ -22,10 +22,12 @@ from autotune.schedule.schedule import NestSchedule
 
 class _Level(NamedTuple):
     """What is emitted at one depth of the loops: stages, each with the loads of that depth that it
-    needs, then all loads of that depth; behind the loop over a reduction, what is made of its sums."""
+    needs, then all loads of that depth, and what prepares stages of deeper loops; behind the loop over
+    a reduction, what is made of its sums."""
 
     stages: list[tuple[Stage, list[int]]]
     loads: list[int]
+    ahead: list[Stage]
     behind: list[Stage]
 
 
@@ -74,7 +76,7 @@ class NestEmitter:
 
     def _planned(self) -> list[_Level]:
         """What is emitted outside of all loops, and at every depth of them."""
-        plan = [_Level([], [], []) for _ in range(len(self.split) + 1)]
+        plan = [_Level([], [], [], []) for _ in range(len(self.split) + 1)]
         for stage in self.nest.stages:
             level = len(self.split) - 1 if self._sums(stage) else self._depth(stage.footprint)
             whole = [i for i in stage.loads if not self.resident.in_pieces(i)]
@@ -85,7 +87,15 @@ class NestEmitter:
                 plan[level + 1].stages.append((stage, first))
             for i in whole:
                 plan[self.load_level[i] + 1].loads.append(i)
+            if self._prepared_at(stage) < level:
+                plan[self._prepared_at(stage) + 1].ahead.append(stage)
         return plan
+
+    def _prepared_at(self, stage: Stage) -> int:
+        """Depth at which all that a contraction is prepared from is resident."""
+        if stage.op.family is not Family.WINOGRAD:
+            return self._depth(stage.footprint)
+        return self._depth(self.nest.buffers[stage.temps[0]].footprint)
 
     def _level(self, writer: TileWriter, position: int) -> None:
         here = self.plan[position + 1]
@@ -93,6 +103,8 @@ class NestEmitter:
             self.resident.load_whole(writer, loads)
             self._stage(writer, stage)
         self.resident.load_whole(writer, here.loads)
+        for stage in here.ahead:
+            prepare(writer, self.resident, stage)
         if position + 1 == len(self.split):
             return
         dim = self.split[position + 1]
@@ -199,6 +211,8 @@ class NestEmitter:
                 )
                 return
         if stage.contraction is not None:
+            if self._prepared_at(stage) == self._depth(stage.footprint):
+                prepare(writer, here, stage)
             contract(writer, here, stage, result)
             return
         if stage.op.family is Family.GATHER:
