@@ -83,10 +83,11 @@ cdef extern from "native_steps.h" nogil:
         uint64_t *starts
         int32_t *sources
         int64_t value_count, turn_count
+        const Track *before
 
     ctypedef struct NativeProgram:
         Track *tracks
-        int64_t count, shared
+        int64_t count, shared, laid
 
     ctypedef struct PlanRun:
         const NativeProgram *programs

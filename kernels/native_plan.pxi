@@ -85,7 +85,7 @@ cdef class Plan:
     def __dealloc__(self):
         cdef int64_t p, i
         for p in range(self.count):
-            for i in range(self.programs[p].count):
+            for i in range(self.programs[p].laid):
                 free(self.programs[p].tracks[i].starts)
                 free(self.programs[p].tracks[i].sources)
             free(self.programs[p].tracks)
@@ -97,18 +97,24 @@ cdef class Plan:
     cdef int _add(self, tuple streams, const int64_t[:, ::1] table, set wanted) except -1:
         cdef NativeProgram *program = &self.programs[self.count]
         cdef Stream stream
+        cdef int64_t i
         if not 1 <= len(streams) <= MOST_PARTS:
             raise ProgramError(
                 f"program {self.count} has {len(streams)} streams; a program has 1 to {MOST_PARTS}"
             )
-        program.tracks = <Track *> room(len(streams), sizeof(Track))
+        before = list(dict.fromkeys(s.before for s in streams if isinstance(s, Stream) and s.before is not None))
+        program.tracks = <Track *> room(len(streams) + len(before), sizeof(Track))
+        program.count = len(streams)
         self.count += 1
-        for stream in streams:
-            self._lay(&program.tracks[program.count], stream, table, wanted, program)
+        for stream in (*streams, *before):
+            self._lay(&program.tracks[program.laid], stream, table, wanted, program)
             self.scratchpad_bytes = max(self.scratchpad_bytes, stream.scratchpad_bytes)
             self.value_bytes = max(self.value_bytes, value_bytes(stream.value_count + stream.turn_count))
             self.dispatches |= stream.dispatches
             self.streams.append(stream)
+        for i, stream in enumerate(streams):
+            if stream.before is not None:
+                program.tracks[i].before = &program.tracks[len(streams) + before.index(stream.before)]
         self.threads = min(self.pool.threads, max(self.threads, len(streams)))
         return 0
 
@@ -124,7 +130,7 @@ cdef class Plan:
                   NativeProgram *program) except -1:
         """Resolves a stream's bases by its program's table."""
         cdef int64_t i, base, pointer
-        program.count += 1  # from here on __dealloc__ frees what there is
+        program.laid += 1  # from here on __dealloc__ frees what there is
         if stream is None or not stream.made:
             raise ProgramError(f"program {self.count - 1} has a stream that was never made")
         if stream.base_count > max(1, table.shape[0]):

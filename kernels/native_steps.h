@@ -45,14 +45,15 @@ typedef struct {
     int64_t low, high;
 } __attribute__((aligned(64))) NativeStep;
 
-/* A stream in its place in a plan: where its values begin. */
-typedef struct {
+/* A stream in its place in a plan: where its values begin, and what comes before it. */
+typedef struct Track {
     const NativeStep *steps;
     const Move *moves;
     const Swap *swaps;
     uint64_t *starts;
     int32_t *sources;
     int64_t value_count, turn_count;
+    const struct Track *before;
 } Track;
 
 /* Where a thread stands in a stream. */
@@ -63,9 +64,10 @@ typedef struct {
 } Place;
 
 typedef struct {
-    Track *tracks;
-    int64_t count;
+    Track *tracks;  /* [laid] its parts, then what comes before them */
+    int64_t count;  /* of parts */
     int64_t shared; /* the next program of several parts, or the end of the plan */
+    int64_t laid;
 } NativeProgram;
 
 typedef struct {
@@ -140,9 +142,17 @@ static void walk_steps(const Place *at, const int64_t *parameters) {
     }
 }
 
-static void walk_part(const PlanRun *run, const Track *t, Worker *me) {
+static void walk_track(const PlanRun *run, const Track *t, Worker *me) {
     Place at = begin_track(t, me->scratch, run);
     walk_steps(&at, run->parameters);
+}
+
+/* A part, and what comes before it unless that is what the thread's last part of the program had:
+ * those that share it leave it as it is, others may not. Returns what to remember of that. */
+static const Track *walk_part(const PlanRun *run, const Track *t, Worker *me, const Track *prepared) {
+    if (t->before && t->before != prepared) walk_track(run, t->before, me);
+    walk_track(run, t, me);
+    return t->before;
 }
 
 static void end_program(Pool *pool, const PlanRun *run, int64_t p) {
@@ -156,12 +166,13 @@ static void end_program(Pool *pool, const PlanRun *run, int64_t p) {
 static int walk_program(Pool *pool, Worker *me, const PlanRun *run, int64_t p) {
     const NativeProgram *program = &run->programs[p];
     int64_t threads = run->threads, number = (int64_t) pool->first + p, part, ended = 0;
+    const Track *prepared = NULL;
     for (int64_t i = 0; i < threads; i++) {
         int64_t owner = me->number + i < threads ? me->number + i : me->number + i - threads;
         int64_t first = owner * program->count / threads;
         int64_t count = (owner + 1) * program->count / threads - first;
         while ((part = take_part(&pool->workers[owner].share, number, count)) >= 0) {
-            walk_part(run, &program->tracks[first + part], me);
+            prepared = walk_part(run, &program->tracks[first + part], me, prepared);
             ended++;
         }
     }
@@ -171,7 +182,9 @@ static int walk_program(Pool *pool, Worker *me, const PlanRun *run, int64_t p) {
 /* All of a plan in one thread: what walk_plan does, with nobody to agree with. */
 static void walk_alone(Pool *pool, Worker *me, const PlanRun *run) {
     for (int64_t p = 0; p < run->count; p++) {
-        for (int64_t t = 0; t < run->programs[p].count; t++) walk_part(run, &run->programs[p].tracks[t], me);
+        const Track *prepared = NULL;
+        for (int64_t t = 0; t < run->programs[p].count; t++)
+            prepared = walk_part(run, &run->programs[p].tracks[t], me, prepared);
         if (run->ends) run->ends[p] = run->own_time ? thread_ns() : now_ns();
     }
     atomic_store(&pool->ended.value, pool->end);

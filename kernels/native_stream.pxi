@@ -15,7 +15,8 @@ cdef class Stream:
     """One thread's part in a program; immutable, and free to stand in any number of plans.
 
     The tables are those of the module's head. ``scratchpad_bytes`` is how much behind base 0 is the
-    thread's own. Raises ``ProgramError`` when a table does not hold together; what the kernels do
+    thread's own. ``before`` is a stream that a thread runs ahead of the first of those that have it, in
+    each run of their program: it leaves in the scratchpad what none of them overwrites. Raises ``ProgramError`` when a table does not hold together; what the kernels do
     with their operands is not checked.
     """
 
@@ -28,20 +29,23 @@ cdef class Stream:
     cdef readonly int64_t base_count
     cdef readonly int64_t scratchpad_bytes
     cdef readonly bint dispatches
+    cdef readonly Stream before
     cdef bint made
     cdef const int64_t[:, ::1] rows, operands, numbers, terms, turns
 
-    def __init__(self, steps, operands, terms, turns, numbers, int64_t scratchpad_bytes=0):
+    def __init__(self, steps, operands, terms, turns, numbers, int64_t scratchpad_bytes=0, Stream before=None):
         if self.steps:
             raise ProgramError("a Stream is made once; make another one")
         if not 0 <= scratchpad_bytes < 1 << 48:
             raise ProgramError(f"a scratchpad of {scratchpad_bytes} bytes; it has 0 to 2^48")
+        if before is not None and (not before.made or before.before is not None):
+            raise ProgramError("what comes before a stream is made, and has nothing before it")
         self.rows = checked_table(steps, STEP_COLUMNS, "steps")
         self.operands = checked_table(operands, OPERAND_COLUMNS, "operands")
         self.numbers = checked_table(numbers, NUMBER_COLUMNS, "numbers")
         self.terms = checked_table(terms, TERM_COLUMNS, "terms")
         self.turns = checked_table(turns, TERM_COLUMNS, "turns")
-        self.scratchpad_bytes = scratchpad_bytes
+        self.scratchpad_bytes, self.before = scratchpad_bytes, before
         self.base_count = 1
         self._check_tables()
         self._nest()

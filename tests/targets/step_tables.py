@@ -80,10 +80,9 @@ class Tables:
         counts = [Number(len(operands)), Number(len(numbers))]
         self.run("record", [Operand(1), *operands], [*counts, *numbers])
 
-    def stream(self, scratchpad_bytes: int = 0) -> Stream:
-        return Stream(
-            self.steps, self.operands, self.terms, self.turns, self.numbers, scratchpad_bytes
-        )
+    def stream(self, scratchpad_bytes: int = 0, before: Stream | None = None) -> Stream:
+        tables = self.steps, self.operands, self.terms, self.turns, self.numbers
+        return Stream(*tables, scratchpad_bytes, before)
 
     def expected(self, bases: list[int], parameters: np.ndarray) -> list[int]:
         """What RUNs of `record` log, by the definition of addresses in docs/isa.md."""

@@ -52,7 +52,8 @@ class KeptCode:
 class Tables:
     """The tables of a stream (``autotune.kernels.native``), but for addresses: that of a RUN is the
     number of its kernel, counted down from −1. Base i + 1 is tensor i, the one behind the last tensor
-    the packed constants, and the next one counts from nothing."""
+    the packed constants, and the next one counts from nothing. ``before`` is the number, among its
+    program's, of the stream that a thread runs ahead of it."""
 
     steps: tuple[Row, ...]
     operands: tuple[Row, ...]
@@ -60,15 +61,18 @@ class Tables:
     turns: tuple[Row, ...]
     numbers: tuple[Row, ...]
     scratchpad_bytes: int
+    before: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Linkable:
-    """A program ready to be linked: the tables of the parts that threads may take, the code that
-    they call, ``rows`` of the instructions that compiled kernels decode, constants to pack, and numbers
-    of the tensors that calls reach in their own memory. ``clocks`` are the parts', where they are timed."""
+    """A program ready to be linked: the tables of what comes before parts that threads may take, and
+    of these, the code that they call, ``rows`` of the instructions that compiled kernels decode, constants to pack, and numbers
+    of the tensors that calls reach in their own memory. ``clocks`` are the streams', where they are
+    timed."""
 
     program: Program
+    befores: tuple[Tables, ...]
     streams: tuple[Tables, ...]
     kernels: tuple[Source | Opcode, ...]
     rows: tuple[tuple[int | float, ...], ...]
@@ -169,7 +173,17 @@ def _linked(
         for kernel in one.kernels
     ]
     absolute = len(tensors) + 2
-    streams = tuple(_stream(tables, kernels, places, absolute) for tables in one.streams)
+    befores = [_stream(tables, kernels, places, absolute) for tables in one.befores]
+    streams = tuple(
+        _stream(
+            tables,
+            kernels,
+            places,
+            absolute,
+            None if tables.before is None else befores[tables.before],
+        )
+        for tables in one.streams
+    )
     inside = [(i, 0) for i in range(len(tensors))]
     pointers = [(0, 0), *inside, (NOWHERE, pool.ctypes.data), (NOWHERE, 0)]
     kept = (code, words, constants, one.clocks)
@@ -184,7 +198,13 @@ def _pack(one: Linkable, constants: Mapping[str, Floats], pool: Floats) -> None:
         packed.pack(constants[tensor.name], pool[byte // 4 : byte // 4 + packed.elements])
 
 
-def _stream(tables: Tables, kernels: Sequence[int], places: Sequence[int], absolute: int) -> Stream:
+def _stream(
+    tables: Tables,
+    kernels: Sequence[int],
+    places: Sequence[int],
+    absolute: int,
+    before: Stream | None = None,
+) -> Stream:
     """The tables with addresses in them."""
     steps = [
         (RUN, kernels[-1 - row[1]], *row[2:]) if row[0] == RUN and row[1] < 0 else row
@@ -194,4 +214,4 @@ def _stream(tables: Tables, kernels: Sequence[int], places: Sequence[int], absol
         (absolute, places[row[1]], *row[2:]) if row[0] == WORD else row for row in tables.operands
     ]
     rest = tables.terms, tables.turns, tables.numbers
-    return Stream(steps, operands, *rest, tables.scratchpad_bytes)
+    return Stream(steps, operands, *rest, tables.scratchpad_bytes, before)

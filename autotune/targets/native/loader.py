@@ -19,34 +19,43 @@ from autotune.targets.native.compiler import Compiler
 from autotune.targets.native.linking import WORD, Linkable, Linked, linked, offsets
 from autotune.targets.native.memory import Floats
 from autotune.targets.native.packing import Packed
-from autotune.targets.native.parts import parts_of
+from autotune.targets.native.parts import Part, parts_of, shared
 from autotune.targets.native.residence import Reads, residence
 from autotune.targets.native.step_clock import StepClock
 from autotune.targets.native.steps import StepTables
-from autotune.targets.native.tree import Node, leaves, tree_of
+from autotune.targets.native.tree import leaves, tree_of
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A program with the micro-kernels chosen: for each part that a thread may take (one of its
-    streams, or of what ``parts`` cuts it into) the nodes, and the calls by place."""
+    """A program with the micro-kernels chosen: the parts that a thread may take, its streams or what
+    ``parts`` cuts them into."""
 
     program: Program
-    streams: tuple[tuple[tuple[Node, ...], Mapping[int, Call]], ...]
+    parts: tuple[Part, ...]
+
+    @property
+    def befores(self) -> list[Part]:
+        """What comes before parts, each once."""
+        return list(dict.fromkeys(p.before for p in self.parts if p.before is not None))
+
+    @property
+    def calls(self) -> list[Call]:
+        """All calls, of what comes before parts and of the parts."""
+        return [call for part in (*self.befores, *self.parts) for call in part.calls.values()]
 
     @property
     def packed(self) -> list[Packed]:
         """The constants to pack, each once."""
-        calls = (call for _, calls in self.streams for call in calls.values())
-        return list(dict.fromkeys(call.packed for call in calls if call.packed is not None))
+        found = (call.packed for call in self.calls)
+        return list(dict.fromkeys(packed for packed in found if packed is not None))
 
     @property
     def read_in_place(self) -> frozenset[int]:
         """Numbers of the tensors that calls reach in their own memory, and not packed."""
         return frozenset(
             operand.number
-            for _, calls in self.streams
-            for call in calls.values()
+            for call in self.calls
             for operand in call.operands
             if operand.space is Space.TENSOR
         )
@@ -54,20 +63,20 @@ class Bound:
 
 def bind(program: Program, isa: VectorIsa | None) -> Bound:
     """Choose micro-kernels for a verified program; without ``isa`` the compiled ones."""
-    streams: list[tuple[tuple[Node, ...], Mapping[int, Call]]] = []
+    parts: list[Part] = []
     for stream in program.streams:
         nodes = tree_of(stream)
         order = tuple(leaves(nodes))
         found = residence(program, order)
         binder = Binder(program, found, isa, Reads.of(found, order))
-        whole = nodes, binder.calls(nodes)
-        streams += parts_of(program, whole, found) if len(program.streams) > 1 else (whole,)
-    return Bound(program, tuple(streams))
+        whole = Part(nodes, binder.calls(nodes))
+        parts += parts_of(program, whole, found) if len(program.streams) > 1 else (whole,)
+    return Bound(program, shared(parts))
 
 
 def linkable(bound: Bound, timed: bool = False) -> Linkable:
     """The program with all decided but addresses; ``timed`` puts a clock behind every call."""
-    calls = [call for _, table in bound.streams for call in table.values()]
+    calls = bound.calls
     decoded = [call for call in calls if not isinstance(call.kernel, Recipe)]
     word_of = {id(call): number for number, call in enumerate(decoded)}
     kernels = {_name(call.kernel): call.kernel for call in calls}
@@ -91,16 +100,25 @@ def linkable(bound: Bound, timed: bool = False) -> Linkable:
             case Space.WORD:
                 return WORD, word_of[id(call)]
 
-    clocks = tuple(StepClock() for _ in bound.streams) if timed else ()
-    streams = []
-    for i, (nodes, table) in enumerate(bound.streams):
+    befores = bound.befores
+    parts = [*befores, *bound.parts]
+    clocks = tuple(StepClock() for _ in parts) if timed else ()
+    found = []
+    for i, part in enumerate(parts):
         tables = StepTables(address, base, count + 2, clocks[i] if timed else None)
-        tables.add(nodes, table)
-        streams.append(tables.finished(bound.program.scratchpad_elements))
-    rows = tuple(call.row for call in decoded)
-    code = tuple(kernels.values())
-    made = tuple(streams), code, rows, tuple(packed), bound.read_in_place
-    return Linkable(bound.program, *made, clocks)
+        tables.add(part.nodes, part.calls)
+        before = None if part.before is None else befores.index(part.before)
+        found.append(tables.finished(bound.program.scratchpad_elements, before))
+    return Linkable(
+        bound.program,
+        tuple(found[: len(befores)]),
+        tuple(found[len(befores) :]),
+        tuple(kernels.values()),
+        tuple(call.row for call in decoded),
+        tuple(packed),
+        bound.read_in_place,
+        clocks,
+    )
 
 
 def _name(kernel: Recipe | Opcode) -> str | Opcode:

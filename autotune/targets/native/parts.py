@@ -4,12 +4,14 @@ Streams of a program are independent, and there is one for each core that shares
 core that is slower than the others, or meets harder rows, would hold up all of them. So a stream
 whose pieces are proven independent (pieces.py) becomes several streams of fewer pieces each.
 Schedules share a loop among all cores or none (``schedule.space``), so that parts go to all threads.
+What pieces have in common, such as an image with its padding, or Winograd's transform of it, each thread makes
+once, for all parts that it takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from autotune.isa.program import Program
@@ -23,38 +25,63 @@ PARTS = 4
 """Of a stream, at most: a core that gets half of the time then delays the others by an eighth of a
 program and not by half of it. A part costs some ten nanoseconds."""
 
-Stream = tuple[tuple[Node, ...], Mapping[int, Call]]
-"""Nodes, and calls by place."""
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """What one thread does: nodes, and calls by place. ``before`` is what a thread does ahead of the
+    first of its parts that have it."""
+
+    nodes: tuple[Node, ...]
+    calls: Mapping[int, Call]
+    before: Part | None = None
 
 
-def parts_of(program: Program, stream: Stream, places: Residence) -> tuple[Stream, ...]:
+def parts_of(program: Program, stream: Part, places: Residence) -> tuple[Part, ...]:
     """The stream, whose operands live at ``places``, as independent parts that compute the same;
     itself alone where it cannot be cut."""
-    nodes, calls = stream
-    pieces = pieces_of(program, nodes, calls, places)
+    pieces = pieces_of(program, stream.nodes, stream.calls, places)
     if pieces is None:
         return (stream,)
     count = min(PARTS, pieces.count)
     bounds = [i * pieces.count // count for i in range(count + 1)]
-    return tuple(_part(pieces, calls, first, last) for first, last in pairwise(bounds))
+    before = _called(pieces.before, stream.calls) if pieces.before else None
+    return tuple(
+        _part(pieces, stream.calls, before, first, last) for first, last in pairwise(bounds)
+    )
 
 
-def _part(pieces: Pieces, calls: Mapping[int, Call], first: int, last: int) -> Stream:
-    """What is loaded before, and pieces ``first`` to ``last``."""
+def shared(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """The parts, with one ``before`` where several are equal: streams of a program mostly begin alike."""
+    seen: dict[str, Part] = {}
+
+    def common(before: Part) -> Part:
+        return seen.setdefault(repr(tuple(before.calls.values())), before)  # unlike ==, tells -0.0
+
+    return tuple(
+        part if part.before is None else replace(part, before=common(part.before)) for part in parts
+    )
+
+
+def _called(nodes: tuple[Node, ...], calls: Mapping[int, Call]) -> Part:
+    found = {leaf.place: calls[leaf.place] for leaf in leaves(nodes) if leaf.place in calls}
+    return Part(nodes, found)
+
+
+def _part(
+    pieces: Pieces, calls: Mapping[int, Call], before: Part | None, first: int, last: int
+) -> Part:
+    """Pieces ``first`` to ``last``."""
     trips = pieces.count - len(pieces.rest)
     rest = pieces.rest[max(0, first - trips) : max(0, last - trips)]
-    nodes: list[Node] = [*pieces.loads]
+    nodes: list[Node] = []
     if first < trips and pieces.loop is not None:
         nodes.append(_trips(pieces.loop, min(last, trips) - first))
     nodes += [node for piece in rest for node in piece]
-    found = {leaf.place: calls[leaf.place] for leaf in leaves(tuple(nodes)) if leaf.place in calls}
+    found = dict(_called(tuple(nodes), calls).calls)
     if first < trips and pieces.loop is not None:
-        found |= {
-            leaf.place: _begun(calls[leaf.place], first)
-            for leaf in leaves((pieces.loop,))
-            if leaf.place in calls
-        }
-    return tuple(nodes), found
+        moved = _called((pieces.loop,), calls).calls
+        found |= {place: _begun(call, first) for place, call in moved.items()}
+    return Part(tuple(nodes), found, before)
 
 
 def _trips(loop: Body, trips: int) -> Body:

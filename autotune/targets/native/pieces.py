@@ -1,8 +1,7 @@
 """The pieces of a stream that may run in any order, and the proof: parts.py makes parts of them.
 
 A piece ends with a STORE at the top of the stream; the first one may be a loop, whose trips then are pieces.
-What all pieces read and none of them overwrites, such as an image with its padding, is loaded before; a part
-that begins elsewhere loads it too.
+What all pieces read and none of them overwrites, such as an image with its padding, is made before.
 """
 
 from __future__ import annotations
@@ -24,14 +23,16 @@ from autotune.targets.native.touch import Touch, touches_of
 from autotune.targets.native.tree import Body, Leaf, Node, leaves
 
 _READING = frozenset((Opcode.LOAD, Opcode.GATHER, Opcode.LOOKUP))
+_SHARED = frozenset((Opcode.LOAD, Opcode.TRANSFORM))
+"""What may come before all pieces: no run of vector instructions, of which one call may do several."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """``loads`` come before each part; ``loop`` is the first piece where its trips are pieces, else
+    """``before`` makes what pieces share; ``loop`` is the first piece where its trips are pieces, else
     None; ``rest`` are the others, in order."""
 
-    loads: tuple[Leaf, ...]
+    before: tuple[Leaf, ...]
     loop: Body | None
     rest: tuple[tuple[Node, ...], ...]
 
@@ -49,14 +50,14 @@ def pieces_of(
     if not found:
         return None
     scratch = _Scratch.of(nodes, places)
-    loads = tuple(leaf for leaf in begin if scratch.is_constant(leaf))
-    found[0] = (*(leaf for leaf in begin if leaf not in loads), *found[0])
+    before = scratch.constant(begin)
+    found[0] = (*(leaf for leaf in begin if leaf not in before), *found[0])
     live = [node for node in found[0] if any(leaf.place in calls for leaf in leaves((node,)))]
     first = live[0] if len(live) == 1 else None
     loop = first if isinstance(first, Body) and not first.block.conditional else None
     if loop is not None and loop.block.trips == 1:
         loop = None
-    pieces = Pieces(loads, loop, tuple(found[loop is not None :]))
+    pieces = Pieces(before, loop, tuple(found[loop is not None :]))
     if pieces.count < 2:
         return None
     proof = _Proof(program, pieces, calls, scratch)
@@ -64,13 +65,13 @@ def pieces_of(
 
 
 def _segments(nodes: tuple[Node, ...]) -> tuple[list[Leaf], list[tuple[Node, ...]]]:
-    """The LOADs that a stream begins with, and what is behind them, cut behind each node that
-    stores."""
+    """The instructions that a stream begins with and pieces may share, and what is behind them, cut
+    behind each node that stores."""
     begin: list[Leaf] = []
     found: list[tuple[Node, ...]] = []
     current: list[Node] = []
     for node in nodes:
-        if isinstance(node, Leaf) and node.opcode is Opcode.LOAD and not (found or current):
+        if isinstance(node, Leaf) and node.opcode in _SHARED and not (found or current):
             begin.append(node)
             continue
         current.append(node)
@@ -100,17 +101,28 @@ class _Scratch:
             )
         )
 
-    def is_constant(self, load: Leaf) -> bool:
-        """Whether what a LOAD brings is never overwritten."""
-        own = [t for t in self.touches if t.leaf is load]
-        others = [t for t in self.touches if t.written and t.leaf is not load]
-        return len(own) == 1 and not any(t.meets(own[0].low, own[0].high) for t in others)
+    def constant(self, begin: list[Leaf]) -> tuple[Leaf, ...]:
+        """Those of the first instructions whose result is never overwritten, and who read nothing but
+        what others of them have made."""
+        found: list[Touch] = []
+        for leaf in begin:
+            own = [t for t in self.touches if t.leaf is leaf]
+            made = [t for t in own if t.written]
+            reads = [t for t in own if t.reads or t.begins is not None]
+            ready = all(any(covers(writer, (), read) for writer in found) for read in reads)
+            if ready and len(made) == 1 and self._alone(made[0]):
+                found.append(made[0])
+        return tuple(touch.leaf for touch in found)
 
-    def stays(self, loads: tuple[Leaf, ...], inside: tuple[Leaf, ...], depth: int) -> bool:
+    def _alone(self, made: Touch) -> bool:
+        others = [t for t in self.touches if t.written and t.leaf is not made.leaf]
+        return not any(t.meets(made.low, made.high) for t in others)
+
+    def stays(self, first: tuple[Leaf, ...], inside: tuple[Leaf, ...], depth: int) -> bool:
         """Whether a piece, of which ``depth`` loops are around each run of it, reads only what it has
-        written itself, or what is loaded before."""
+        written itself, or what the ``first`` instructions have."""
         own = [t for t in self.touches if t.leaf in inside]
-        before = [t for t in self.touches if t.leaf in loads]
+        before = [t for t in self.touches if t.leaf in first]
         return all(
             _begins_itself(read, depth)
             or any(covers(writer, (), read) for writer in before)
@@ -150,13 +162,14 @@ class _Proof:
         rest = [tuple(leaves(piece)) for piece in pieces.rest]
         inside = () if pieces.loop is None else tuple(leaves((pieces.loop,)))
         every = [leaf for piece in (inside, *rest) for leaf in piece]
-        read = {leaf.instruction.get("tensor") for leaf in every if leaf.opcode in _READING}
+        reading = (leaf for leaf in (*pieces.before, *every) if leaf.opcode in _READING)
+        read = {leaf.instruction.get("tensor") for leaf in reading}
         written = {t for piece in (inside, *rest) for t in self._stores(piece)}
-        if written & (read | {leaf.instruction.get("tensor") for leaf in pieces.loads}):
+        if written & read:
             return False
-        if not self.scratch.stays(pieces.loads, inside, 1):
+        if not self.scratch.stays(pieces.before, inside, 1):
             return False
-        if not all(self.scratch.stays(pieces.loads, piece, 0) for piece in rest):
+        if not all(self.scratch.stays(pieces.before, piece, 0) for piece in rest):
             return False
         return (
             self._apart([inside, *rest])

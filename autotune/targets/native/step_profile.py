@@ -35,7 +35,7 @@ def program_profile(bound: Bound, samples: Sequence[Mapping[StepKind, int]]) -> 
     shares = {kind: ns / total for kind, ns in least.items() if ns}
     products = list(_products(bound))
     return ProgramProfile(
-        len(bound.streams),
+        len(bound.parts),
         shares,
         _filled(products) if products else None,
         min((loops_of(shape).depth for shape, _ in products), default=None),
@@ -44,10 +44,9 @@ def program_profile(bound: Bound, samples: Sequence[Mapping[StepKind, int]]) -> 
 
 def _products(bound: Bound) -> Iterable[tuple[GemmShape, int]]:
     """Shapes of the products, and lanes of a vector."""
-    for _, calls in bound.streams:
-        for call in calls.values():
-            if isinstance(call.kernel, Recipe) and isinstance(call.kernel.constants, GemmShape):
-                yield call.kernel.constants, call.kernel.isa.lanes
+    for call in bound.calls:
+        if isinstance(call.kernel, Recipe) and isinstance(call.kernel.constants, GemmShape):
+            yield call.kernel.constants, call.kernel.isa.lanes
 
 
 def _filled(products: Iterable[tuple[GemmShape, int]]) -> float:

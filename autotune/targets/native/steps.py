@@ -48,8 +48,8 @@ class StepTables:
             elif node.place in calls:
                 self._run(node, calls[node.place])
 
-    def finished(self, scratchpad_elements: int) -> Tables:
-        """The tables of the whole stream."""
+    def finished(self, scratchpad_elements: int, before: int | None = None) -> Tables:
+        """The tables of the whole stream; ``before`` is the number of what comes before it."""
         return Tables(
             tuple(self.steps),
             tuple(self.operands),
@@ -57,6 +57,7 @@ class StepTables:
             tuple(self.turns),
             tuple(self.numbers),
             scratchpad_elements * ELEMENT_BYTES,
+            before,
         )
 
     def _block(self, body: Body, calls: Calls) -> None:

@@ -371,6 +371,61 @@ def test_every_part_runs_exactly_once_however_uneven_they_are(pool: ThreadPool) 
     assert total.tolist() == [100 * n for n in times]
 
 
+def test_what_comes_before_parts_runs_once_for_those_that_follow_each_other() -> None:
+    """Three beginnings on one thread: of the first two parts, of the fourth, and of the next run."""
+    log = np.zeros(1 << 10, np.int64)
+    log[0] = 1
+
+    def recording(number: int, before: Stream | None = None) -> Stream:
+        tables = Tables()
+        tables.record([], [Number(number)])
+        return tables.stream(before=before)
+
+    first, second = recording(100), recording(200)
+    parts = [
+        recording(1, first),
+        recording(2, first),
+        recording(3),
+        recording(4, first),
+        recording(5, second),
+    ]
+    plan = Plan([(parts, [(0, 0), (0, 0)]), ([recording(6, first)], [(0, 0), (0, 0)])], ONE)
+    once = [100, 1, 2, 3, 100, 4, 200, 5, 100, 6]
+    for _ in range(2):
+        plan.run(addresses(log))
+    assert log[1 : log[0]].tolist() == 2 * once
+
+
+@pytest.mark.parametrize("pool", [ONE, TWO, FOUR], ids=["one", "two", "four"])
+def test_every_thread_has_its_own_of_what_comes_before_parts(pool: ThreadPool) -> None:
+    """It sets a number in the thread's scratchpad, another in each run; parts add it to their totals."""
+    parts, times, runs = 32, 50, 20
+    total, number, zero = np.zeros(parts, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64)
+    beginning = Tables()
+    beginning.run("add", [Operand(0), Operand(2), Operand(3)], [Number(1)])
+    before = beginning.stream(1 << 12)
+
+    def part(place: int) -> Stream:
+        tables = Tables()
+        tables.loop(times)
+        tables.run("add", [Operand(1, 8 * place), Operand(0), Operand(1, 8 * place)], [Number(1)])
+        tables.end()
+        return tables.stream(1 << 12, before)
+
+    plan = Plan([([part(place) for place in range(parts)], POINTERS)], pool)
+    for run in range(runs):
+        number[0] = run
+        plan.run(addresses(total, number, zero))
+    assert total.tolist() == [times * sum(range(runs))] * parts
+
+
+def test_what_comes_before_a_stream_has_nothing_before_it() -> None:
+    first = counting(1)
+    second = Stream([], [], [], [], [], 0, first)
+    with pytest.raises(ProgramError, match="nothing before it"):
+        Stream([], [], [], [], [], 0, second)
+
+
 def test_calls_from_many_threads_are_served_one_after_the_other() -> None:
     """Three plans on one pool, one of them called by two threads; a lost update would show."""
     total = np.zeros(2, np.int64)

@@ -19,6 +19,7 @@ from autotune.targets.native.binding import Binder
 from autotune.targets.native.compiler import Compiler
 from autotune.targets.native.host import available
 from autotune.targets.native.loader import Bound, bind
+from autotune.targets.native.parts import Part
 from autotune.targets.native.residence import Residence, residence
 from autotune.targets.native.tree import leaves, tree_of
 from drawn_graphs import graphs
@@ -37,7 +38,7 @@ def copying(program: Program) -> Bound:
     for stream in program.streams:
         nodes = tree_of(stream)
         binder = Binder(program, Residence(), None)
-        streams.append((nodes, {leaf.place: binder.bind(leaf) for leaf in leaves(nodes)}))
+        streams.append(Part(nodes, {leaf.place: binder.bind(leaf) for leaf in leaves(nodes)}))
     return Bound(program, tuple(streams))
 
 
@@ -81,8 +82,8 @@ def test_generated_kernels_equal_the_reference(compiler: Compiler, data: st.Data
 def test_operands_in_their_tensors_change_no_bit(data: st.DataObject) -> None:
     program = lowered(data.draw(graphs()), data)
     bound = bind(program, None)
-    kept = sum(len(calls) for _, calls in bound.streams)
-    assume(kept < sum(len(calls) for _, calls in copying(program).streams))
+    kept = len(bound.calls)
+    assume(kept < len(copying(program).calls))
     tensors = inputs(program)
     want = executed(program, tensors, bound=copying(program))
     for name, value in executed(program, tensors, bound=bound).items():
@@ -171,8 +172,8 @@ def test_what_a_group_loads_without_padding_and_stores_is_not_copied() -> None:
         *residual_block().inputs, *residual_block().constants, *residual_block().outputs
     }  # fmt: skip
     bound = bind(program, None)
-    ((nodes, calls),) = bound.streams
-    kept = [leaf for leaf in leaves(nodes) if leaf.place in calls]
+    (part,) = bound.parts
+    kept = [leaf for leaf in leaves(part.nodes) if leaf.place in part.calls]
     transfers = [leaf.opcode for leaf in kept if leaf.opcode in (Opcode.LOAD, Opcode.STORE)]
     assert Opcode.STORE not in transfers
     padded = {

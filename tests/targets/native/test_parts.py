@@ -15,6 +15,7 @@ from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.op import OpKind
+from autotune.graph.winograd import transformed_weight
 from autotune.isa.program import Instruction, Program, Role
 from autotune.isa.table import Opcode, UnaryFn
 from autotune.lowering.lower import lower
@@ -23,7 +24,7 @@ from autotune.targets.native.binding import Binder
 from autotune.targets.native.compiler import Compiler
 from autotune.targets.native.host import available, host_isa
 from autotune.targets.native.loader import Bound, bind
-from autotune.targets.native.parts import PARTS, Stream, parts_of
+from autotune.targets.native.parts import PARTS, Part, parts_of, shared
 from autotune.targets.native.residence import Reads, Residence, residence
 from autotune.targets.native.tree import leaves, tree_of
 from drawn_graphs import array, graphs
@@ -43,7 +44,7 @@ def compiler(tmp_path_factory: pytest.TempPathFactory) -> Compiler:
     return Compiler(cache_dir=tmp_path_factory.mktemp("objects"))
 
 
-def whole(program: Program) -> list[tuple[Stream, Residence]]:
+def whole(program: Program) -> list[tuple[Part, Residence]]:
     """Every stream as it is, and where its operands live."""
     found = []
     for stream in program.streams:
@@ -51,7 +52,7 @@ def whole(program: Program) -> list[tuple[Stream, Residence]]:
         order = tuple(leaves(nodes))
         places = residence(program, order)
         binder = Binder(program, places, host_isa(), Reads.of(places, order))
-        found.append(((nodes, binder.calls(nodes)), places))
+        found.append((Part(nodes, binder.calls(nodes)), places))
     return found
 
 
@@ -80,7 +81,7 @@ def check_orders(program: Program, compiler: Compiler, seed: int) -> None:
     shuffled = [parts[i] for i in np.random.default_rng(seed).permutation(len(parts))]
     tensors = inputs(program)
     want = executed(program, tensors, compiler, uncut)
-    got = executed(program, tensors, compiler, Bound(program, tuple(shuffled)))
+    got = executed(program, tensors, compiler, Bound(program, shared(shuffled)))
     for name, value in got.items():
         np.testing.assert_array_equal(value.view(np.int32), want[name].view(np.int32))
 
@@ -117,7 +118,7 @@ def test_a_shared_loop_is_cut_as_far_as_it_has_trips(rows: int, parts: int) -> N
     group = Group.from_graph(graph, [op.name for op in graph.ops])
     schedule = Schedule((NestSchedule((rows, 80), (0, 1), (24,), 1, 2),))
     bound = bind(lower(group, schedule, SPEC), host_isa())
-    assert sum(1 for _, calls in bound.streams if calls) == parts
+    assert sum(1 for part in bound.parts if part.calls) == parts
 
 
 @pytest.mark.parametrize(
@@ -199,5 +200,26 @@ def test_a_convolution_with_padding_is_cut_into_parts(
     group = Group.from_graph(graph, [op.name for op in graph.ops])
     schedule = Schedule((NestSchedule(tile, (1, 2, 0, 3), (6,), 1, 2),))
     program = lower(group, schedule, SPEC)
-    assert len(bind(program, host_isa()).streams) > len(program.streams)
+    assert len(bind(program, host_isa()).parts) > len(program.streams)
     check_orders(program, compiler, seed=2)
+
+
+def test_parts_of_a_winograd_convolution_share_the_transform_of_its_input(
+    compiler: Compiler,
+) -> None:
+    """Each core's stream transforms the whole image for its share of the result's channels."""
+    b = GraphBuilder("winograd")
+    x = b.input("x", (1, 10, 9, 6))
+    weight = b.constant(transformed_weight(array(3, 3, 6, 80)))
+    y = b.add(OpKind.WINOGRAD_CONV, x, weight, b.constant(array(80)), pads=(1,) * 4)
+    graph = b.build(outputs=[b.add(OpKind.RELU, y)])
+    group = Group.from_graph(graph, [op.name for op in graph.ops])
+    schedule = Schedule((NestSchedule((1, 10, 9, 8), (3, 0, 1, 2), (36,), 1, 2),))
+    program = lower(group, schedule, SPEC)
+    bound = bind(program, host_isa())
+    assert len(bound.parts) == 2 * PARTS
+    (before,) = bound.befores
+    opcodes = [leaf.opcode for leaf in leaves(before.nodes)]
+    assert opcodes == [Opcode.LOAD, Opcode.TRANSFORM]
+    assert all(part.before is before for part in bound.parts)
+    check_orders(program, compiler, seed=4)

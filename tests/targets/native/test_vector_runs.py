@@ -59,7 +59,7 @@ def between(*work: Instruction, stored: int = OUT) -> Program:
 
 
 def generated(given: Program) -> list[Call]:
-    ((_, calls),) = bind(given, AVX2).streams
+    calls = bind(given, AVX2).parts[0].calls
     return [call for call in calls.values() if isinstance(call.kernel, Recipe)]
 
 
@@ -208,7 +208,7 @@ def test_functions_without_generated_code_run_compiled_between_those_with(
         make(Opcode.CHAIN, **SIZES, **out, **operand("src", OUT), **side, **chain),
         unary(UnaryFn.RELU, out, operand("src", OUT)),
     )
-    ((_, calls),) = bind(given, AVX2).streams
+    calls = bind(given, AVX2).parts[0].calls
     kinds = [call.kernel for _, call in sorted(calls.items()) if call.kernel not in MOVES]
     assert [isinstance(kernel, Recipe) for kernel in kinds] == [False, True, False, False, True]
     values = {"x": np.random.default_rng(4).uniform(0.5, 2, WORDS).astype(np.float32)}
