@@ -27,8 +27,8 @@ def array_for(
     program: Program, tensor: DramTensor, given: Mapping[str, Array], stored: bool = False
 ) -> Array:
     """What stands for a tensor in a run: a fresh array for an OUTPUT, NaN or, for integers, 0; else
-    the given one, C-contiguous. ``stored`` says that the run writes all of it, which may then begin as
-    anything. BF16 may be given as its bits in uint16. Raises ``InputError`` for an array that is
+    the given one, C-contiguous. ``stored`` says that the run writes all of it
+    and reads none, so that it may begin as anything. BF16 may be given as its bits in uint16. Raises ``InputError`` for an array that is
     missing or does not fit.
     """
     dtype = ARRAY_TYPES[tensor.format]

@@ -14,6 +14,7 @@ Side = tuple[int, int]
 Box = tuple[Side, ...]
 BOX_LIMIT = 64
 """Boxes of one tensor that are compared in pairs; a program with more is not looked at."""
+_READS = (Opcode.LOAD, Opcode.GATHER, Opcode.LOOKUP)
 _PLACE = fields_getter(
     Opcode.STORE,
     *(f"{name}{d}" for d in range(MAX_RANK) for name in ("coord", "step", "level", "size")),
@@ -21,11 +22,15 @@ _PLACE = fields_getter(
 
 
 def stored_in_full(program: Program) -> frozenset[str]:
-    """Names of the OUTPUT tensors of which every element is stored, whatever the runtime parameters.
+    """Names of the OUTPUT tensors of which every element is stored, whatever the runtime parameters,
+    and none is read, as it may be before it is stored.
 
     Sufficient, not necessary: the stores outside of CASEs must each fill a box, and the boxes of a
     tensor lie apart and add up to it.
     """
+    read = {
+        one.get("tensor") for stream in program.streams for one in stream if one.opcode in _READS
+    }
     boxes: dict[int, set[Box]] = {}
     for stream in program.streams:
         for store, trips in _stores(stream):
@@ -36,7 +41,9 @@ def stored_in_full(program: Program) -> frozenset[str]:
     return frozenset(
         tensor.name
         for number, tensor in enumerate(program.tensors)
-        if tensor.role is Role.OUTPUT and _fill(boxes.get(number, set()), tensor.shape)
+        if tensor.role is Role.OUTPUT
+        and number not in read
+        and _fill(boxes.get(number, set()), tensor.shape)
     )
 
 

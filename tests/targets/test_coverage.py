@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from engine_case import output, outputs_of
+from engine_case import assert_as_interpreted, output, outputs_of
 from machine_case import load, make, program, tensor
 
 from autotune.isa.program import Instruction, Program
@@ -40,8 +40,14 @@ def store(*sides: tuple[int, int, int, int]) -> Instruction:
     return make(Opcode.STORE, tensor=1, src_stride4=1, **fields)
 
 
+def read_back(row: int) -> Instruction:
+    """A LOAD of the first element of a row of ``y``."""
+    return make(Opcode.LOAD, tensor=1, coord0=row, size0=1, dst_stride0=1)
+
+
 def drawn(rng: np.random.Generator) -> tuple[list[Instruction], tuple[int, int]]:
-    """Some stores to a small matrix, in up to two loops and perhaps a CASE, most of them near to full."""
+    """Some stores to a small matrix, in up to two loops and perhaps a CASE, most of them near to full;
+    behind one of eight, a load from it."""
     shape = int(rng.integers(1, 7)), int(rng.integers(1, 7))
     out: list[Instruction] = []
     for _ in range(int(rng.integers(1, 4))):
@@ -57,6 +63,8 @@ def drawn(rng: np.random.Generator) -> tuple[list[Instruction], tuple[int, int]]
         opened = [loop(level, count) for level, count in enumerate(trips)]
         closed = [end(level) for level in reversed(range(len(trips)))]
         out += [*opened, *case, store(*sides), *[end(len(trips))] * kept, *closed]
+        if rng.random() < 0.125:
+            out.append(read_back(int(rng.integers(0, shape[0]))))
     return out, shape
 
 
@@ -73,7 +81,8 @@ def test_what_is_said_to_be_stored_in_full_is(seed: int) -> None:
 
 
 def written(given: Program, shape: tuple[int, int]) -> np.ndarray:
-    """How often at least each element is stored, by walking the loops; 0 or 1."""
+    """How often at least each element is stored, by walking the loops; 0 or 1. Nowhere, where a load
+    finds what is not stored yet."""
     found, trips, cases = np.zeros(shape, int), [], 0
     for one in given.streams[0]:
         if one.opcode in (Opcode.LOOP, Opcode.CASE):
@@ -82,6 +91,9 @@ def written(given: Program, shape: tuple[int, int]) -> np.ndarray:
         elif one.opcode is Opcode.END:
             trips.pop()
             cases = 0
+        elif one.opcode is Opcode.LOAD and one.get("tensor") == 1:
+            if not found[one.get("coord0"), 0]:
+                return np.zeros(shape, int)
         elif one.opcode is Opcode.STORE and not cases:
             for index in product(*map(range, trips)):
                 inside = []
@@ -113,3 +125,17 @@ def test_what_no_store_reaches_is_not_a_number() -> None:
     given = stores_of([store((1, 0, 15, 2), (0, 0, 15, 4))], 4, 4)
     found = outputs_of(given, x=X)["y"]
     assert np.isnan(found[[0, 3]]).all() and (found[1:3] == 1).all()
+
+
+def test_an_output_that_is_read_before_it_is_stored_holds_no_numbers_there() -> None:
+    half = {"tensor": 1, "size0": 4}
+    given = program(
+        load(0, 0, 8),
+        make(Opcode.STORE, **half, src_stride0=1),
+        make(Opcode.LOAD, **half, coord0=4, dst_base=4, dst_stride0=1),
+        make(Opcode.STORE, **half, coord0=4, src_base=4, src_stride0=1),
+        tensors=(tensor("x", 8), output("y", 8)),
+    )
+    assert stored_in_full(given) == frozenset()
+    np.testing.assert_array_equal(outputs_of(given, x=X[:8])["y"], [1] * 4 + [np.nan] * 4)
+    assert_as_interpreted(given, x=X[:8])
