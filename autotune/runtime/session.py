@@ -217,8 +217,9 @@ class Session:
         except RangeError:
             if self._general is None:
                 raise
-            outputs, self._last_run = self._general.traced_run(inputs)
-            return outputs, self._last_run
+            outputs, trace = self._general.traced_run(inputs)
+            self._last_run = trace
+            return outputs, trace
         outputs, trace = execute(self._published.current, self.target, fed)
         self._last_run = trace
         self._profiler.record(trace)

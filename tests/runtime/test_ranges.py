@@ -16,6 +16,7 @@ from autotune.graph.graph import Graph
 from autotune.graph.interval_rules import Interval
 from autotune.graph.op import OpKind as K
 from autotune.graph.reference import evaluate
+from autotune.runtime.execution import RunTrace
 from autotune.search.by_rule import ruled_choices
 from autotune.search.objective import Objective
 from autotune.search.plan import Plan, PlannedGroup
@@ -63,6 +64,20 @@ def test_an_input_outside_of_its_range_runs_on_the_whole_network_if_asked(target
             np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
             assert session.last_run.groups
         assert [op.kind for op in session.graph.ops] == [K.TANH]
+
+
+def test_a_run_outside_of_ranges_tells_its_own_cost_and_not_another_threads() -> None:
+    others = RunTrace((), 0, 0)
+
+    class Contended(Session):
+        """Another thread always finishes a run right after this one."""
+
+        _last_run = property(lambda self: others, lambda self, trace: None)
+
+    x = np.full((4, 8), 2.0, np.float32)
+    with Contended(clipped(), "cpu:1", ranges=UNIT, outside="general") as session:
+        assert session.traced_run({"x": x})[1].groups
+        assert session.last_run is others
 
 
 def test_other_mistakes_are_refused_whatever_becomes_of_ranges() -> None:
