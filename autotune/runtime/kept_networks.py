@@ -143,13 +143,13 @@ def _file_key(path: Path, dims: tuple[tuple[str, int], ...]) -> str:
 
 @functools.cache
 def _sources_version() -> str:
-    """Of all that decides what becomes of a file: our sources, and the packages that read it."""
-    installed = f"{np.__version__} {ml_dtypes.__version__} {_onnx()}"
+    """Of all that decides what becomes of a file: our sources, and the packages that read and fold it."""
+    installed = f"{np.__version__} {ml_dtypes.__version__} {_mark('onnx')} {_mark('scipy')}"
     return f"{sources_version([autotune.graph])} {installed}"
 
 
-def _onnx() -> str:
-    """Which ``onnx`` is installed, without importing it, which takes longer than all that is here."""
-    found = importlib.util.find_spec("onnx")
+def _mark(package: str) -> str:
+    """Which ``package`` is installed, without importing it, which takes longer than all that is here."""
+    found = importlib.util.find_spec(package)
     assert found is not None and found.origin is not None, "it is required"
     return f"{found.origin} {Path(found.origin).stat().st_mtime_ns}"

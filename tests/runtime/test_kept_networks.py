@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+from importlib.util import spec_from_file_location
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ import autotune.graph
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.axes import Layout
 from autotune.graph.graph import Graph
+from autotune.runtime import kept_networks
 from autotune.runtime.kept_networks import Request, is_kept, kept_network
 from autotune.runtime.kept_weights import KeptWeights
 from autotune.runtime.opening import open_network
@@ -53,8 +56,6 @@ def written(path: Path, content: onnx.ModelProto, age_ns: int = 0) -> Path:
 @pytest.fixture(autouse=True)
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody can set a file's time of change back: reading begins an hour later instead."""
-    from autotune.runtime import kept_networks
-
     now = kept_networks.now_ns
     monkeypatch.setattr(kept_networks, "now_ns", lambda: now() + HOUR_NS)
 
@@ -213,3 +214,17 @@ def test_sessions_over_a_kept_network_give_the_same_numbers(
 def test_networks_are_kept_under_the_sources_of_every_module_that_decides_them() -> None:
     names = {Path(path).name for path in source_files([autotune.graph])}
     assert {"onnx_import.py", "pipeline.py", "affine_folding.py", "folding.py", "op.py"} <= names
+
+
+@pytest.mark.parametrize("package", ["onnx", "scipy"])
+def test_another_build_of_a_package_that_decides_them_is_another_version(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version, find = kept_networks._sources_version.__wrapped__, importlib.util.find_spec
+    before, other = version(), tmp_path / "__init__.py"
+    other.touch()
+    built = spec_from_file_location(package, other)
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: built if name == package else find(name)
+    )
+    assert version() != before
