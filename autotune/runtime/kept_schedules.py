@@ -3,12 +3,12 @@ loading a network does."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 import autotune.fusion
 import autotune.graph
@@ -18,10 +18,16 @@ from autotune.home import cache_folder
 from autotune.schedule.schedule import Schedule
 from autotune.search import by_rule, legality
 from autotune.search.by_rule import Schedules
+from autotune.store.sources import sources_version
 from autotune.targets import spec as spec_module
 from autotune.targets.native.object_cache import ObjectCache
 from autotune.targets.spec import HardwareSpec
 
+DECIDING: tuple[ModuleType, ...] = (
+    *(autotune.graph, autotune.fusion, autotune.schedule),
+    *(by_rule, legality, spec_module),
+)
+"""All that says which schedule a group gets by rule: whole packages, lest a module is missed."""
 MOST_GROUPS = 4096
 """Kept for a machine; those that came first go first."""
 
@@ -57,13 +63,4 @@ def _read(content: bytes | None) -> Schedules:
 
 @cache
 def _sources_version() -> str:
-    """Of all that decides a schedule: a hash of its sources, so that no other rule's is taken."""
-    return hashlib.sha256(b"\0".join(path.read_bytes() for path in deciding_sources())).hexdigest()
-
-
-def deciding_sources() -> tuple[Path, ...]:
-    """The files that say which schedule a group gets by rule: whole packages, lest one is missed."""
-    packages = (autotune.graph, autotune.fusion, autotune.schedule)
-    folders = [Path(path) for package in packages for path in package.__path__]
-    modules = [Path(m.__file__ or "") for m in (by_rule, legality, spec_module)]
-    return (*sorted(path for folder in folders for path in folder.glob("*.py")), *modules)
+    return sources_version(DECIDING)

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import runtime_case as case
 
-from autotune.runtime.kept_schedules import deciding_sources, kept_schedules
+from autotune.runtime.kept_schedules import DECIDING, kept_schedules
 from autotune.search import by_rule
 from autotune.search.by_rule import ruled_choices
+from autotune.store.sources import source_files
 
 
 def test_known_schedules_give_the_same_choices_and_none_is_sought_again(
@@ -56,12 +57,15 @@ def test_damaged_files_are_as_good_as_none(tmp_path: Path) -> None:
 def test_schedules_are_kept_under_the_sources_of_every_module_that_decides_them() -> None:
     code = """if True:
         import sys
-        import autotune.schedule.rule, autotune.search.legality
+        import autotune.search.by_rule, autotune.graph.passes
+        packages = ("autotune.graph.", "autotune.fusion.", "autotune.schedule.")
+        more = ("autotune.search.by_rule", "autotune.search.legality", "autotune.targets.spec")
         for name, module in sys.modules.items():
-            if name.startswith(("autotune.graph.", "autotune.fusion.", "autotune.schedule.")):
+            if name.startswith(packages) or name in more:
                 print(module.__file__)
     """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = {Path(line) for line in found.stdout.splitlines()}
-    assert loaded <= {*deciding_sources()}
-    assert len(loaded) > 10
+    loaded = set(found.stdout.splitlines())
+    assert loaded <= {*source_files(DECIDING)}
+    assert len(loaded) > 50
+    assert any(Path(path).parent.name == "passes" for path in loaded)

@@ -37,3 +37,13 @@ def test_a_changed_moved_or_added_source_is_another_version(tmp_path: Path) -> N
 def test_what_is_no_source_is_left_out(tmp_path: Path) -> None:
     made = package(tmp_path, {"a.py": "", "a.pyc": "x", "notes/read.me": "x"})
     assert source_files([made]) == [str(tmp_path / "a.py")]
+
+
+def test_a_module_of_no_package_is_its_own_source(tmp_path: Path) -> None:
+    alone, made = ModuleType("alone"), package(tmp_path / "package", {"a.py": ""})
+    alone.__file__ = str(tmp_path / "alone.py")
+    Path(alone.__file__).write_text("1")
+    assert source_files([made, alone]) == [alone.__file__, str(tmp_path / "package" / "a.py")]
+    before = sources_version([made, alone])
+    Path(alone.__file__).write_text("2")
+    assert sources_version([made, alone]) != before
