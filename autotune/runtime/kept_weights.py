@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from autotune.eviction import bounded
 from autotune.graph.graph import Array
 
 LIMIT_BYTES = 2 << 30
@@ -47,7 +48,7 @@ class KeptWeights:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             name = self._written(f"{stem}-", rows, constants, size)
             self._forget(stem, name)
-            self._bound()
+            bounded(self._folder, _SUFFIX, self._limit_bytes)
             return {"file": name, "size_bytes": size, "rows": rows}
         return None
 
@@ -91,19 +92,6 @@ class KeptWeights:
         for path in self._folder.glob(f"{stem}-*{_SUFFIX}"):
             if path.name != name:
                 path.unlink(missing_ok=True)
-
-    def _bound(self) -> None:
-        found = sorted(
-            (status.st_mtime, status.st_size, path)
-            for path in self._folder.glob(f"*{_SUFFIX}")
-            for status in [path.stat()]
-        )
-        total = sum(size for _, size, _ in found)
-        for _, size, path in found:
-            if total <= self._limit_bytes:
-                return
-            path.unlink(missing_ok=True)
-            total -= size
 
 
 _Row = tuple[str, int, tuple[int, ...], tuple[int, ...]]

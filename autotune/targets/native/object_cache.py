@@ -10,6 +10,8 @@ import threading
 import time
 from pathlib import Path
 
+from autotune.eviction import bounded
+
 LIMIT_BYTES = 256 << 20
 """Some 100 000 micro-kernels."""
 
@@ -68,27 +70,9 @@ class ObjectCache:
         with self._lock:
             # Other processes add too; each bounds what it has seen, so the sum stays close.
             if self._bytes is None or self._bytes + added_bytes > self._limit_bytes:
-                self._bytes = self._remove_oldest()
+                self._bytes = bounded(self._folder, _SUFFIX, self._limit_bytes)
             else:
                 self._bytes += added_bytes
-
-    def _remove_oldest(self) -> int:
-        """Make room to a quarter of the limit when it is exceeded; returns the bytes kept."""
-        entries = []
-        for path in self._folder.glob(f"*{_SUFFIX}"):
-            with contextlib.suppress(OSError):  # another process removed it
-                status = path.stat()
-                entries.append((status.st_mtime, status.st_size, path))
-        kept = sum(size for _, size, _ in entries)
-        if kept <= self._limit_bytes:
-            return kept
-        for _, size, path in sorted(entries):
-            if kept <= self._limit_bytes * 3 // 4:
-                break
-            with contextlib.suppress(OSError):
-                path.unlink(missing_ok=True)
-                kept -= size
-        return kept
 
 
 def _head(key: str, code: bytes) -> bytes:
