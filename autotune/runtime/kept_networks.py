@@ -109,9 +109,7 @@ class _Shelf:
 
     def store(self, request: Request, mark: FileMark, graph: Graph) -> bool:
         """Whether it could be."""
-        from autotune.graph.onnx_model import is_whole  # is loaded: the network was just read
-
-        if not is_whole(request.path):
+        if not _is_whole(request.path):
             return False
         weights = self._weights.store(request.key, graph.constants)
         if weights is None or not mark.is_fresh:
@@ -131,6 +129,15 @@ class _Shelf:
 
     def _write(self, key: str, plain: Mapping[str, Any]) -> None:
         self._heads.store(key, json.dumps(plain).encode())
+
+
+def _is_whole(path: Path) -> bool:
+    from autotune.graph.onnx_model import is_whole  # is loaded: the network was just read
+
+    try:
+        return is_whole(path)
+    except (OSError, ModelError):  # it went, or something else came to its place, meanwhile
+        return False
 
 
 def _sorted(dims: Mapping[str, int] | None) -> tuple[tuple[str, int], ...]:

@@ -13,6 +13,7 @@ import io
 import pickle
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +87,7 @@ def kept_table(
 
 def _written(draft: Draft) -> bytes:
     programs = tuple(program.by_name for program in draft.programs)
-    held = Draft(draft.steps, draft.parts, draft.views, draft.windows, draft.altered, programs)
-    return pickle.dumps(held, protocol=5)
+    return pickle.dumps(replace(draft, programs=programs), protocol=5)
 
 
 def _read(content: bytes | None) -> Draft | None:

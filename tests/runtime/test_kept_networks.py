@@ -188,6 +188,18 @@ def test_a_model_whose_tensors_lie_in_other_files_is_not_kept(tmp_path: Path) ->
     assert opened(path, tmp_path / "kept")[1]
 
 
+def test_a_file_that_goes_after_it_was_read_is_opened_and_not_kept(tmp_path: Path) -> None:
+    path, kept = written(tmp_path / "net.onnx", model()), tmp_path / "kept"
+    wanted = open_network(path, None, Layout.CHANNELS_LAST)
+
+    def make() -> Graph:
+        path.unlink()
+        return wanted
+
+    request = Request.of(path, None, Layout.CHANNELS_LAST, Accuracy.EXACT, None)
+    assert kept_network(request, make, kept) == (wanted, False)
+
+
 def test_networks_with_open_dimensions_are_not_taken_for_those_without(tmp_path: Path) -> None:
     path, kept = written(tmp_path / "net.onnx", model(batch="n")), tmp_path / "kept"
     bound = Request.of(path, {"n": 2}, Layout.CHANNELS_LAST, Accuracy.EXACT, None)
