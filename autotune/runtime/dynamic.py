@@ -210,9 +210,9 @@ class DynamicSession(Session):
     @property
     def events(self) -> tuple[Event, ...]:
         """What online learning did in all parts, those that have gone included, oldest first."""
-        found = [event for part in self.parts.values() for event in part.events]
-        found += self._runs.told
-        return tuple(sorted(found, key=lambda event: event.at_seconds))
+        gone = self._runs.told  # first, so that a part that goes now is not told of twice
+        here = [event for part in self.parts.values() for event in part.events]
+        return tuple(sorted([*gone, *here], key=lambda event: event.at_seconds))
 
     def profile(self) -> tuple[GroupProfile, ...]:
         """Runs, mean cost and prediction of every group of every part at hand."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,8 @@ from autotune.runtime.versions import Line
 
 Given = Mapping[str, npt.NDArray[Any]]
 """Arrays of one graph's inputs."""
+EVENTS_KEPT = 4096
+"""Of the parts that have gone: a session over ever new shapes makes parts without end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +48,16 @@ class Part:
         try:
             self.session.close()
         finally:
-            self.runs.told += self.session.events
+            self.runs.tell(self.session.events)
 
 
 class Runs:
-    """What the parts that a run in hand calls have cost so far, thread by thread; ``told`` are the
-    events of parts that have gone."""
+    """What the parts that a run in hand calls have cost so far, thread by thread; and the events of
+    parts that have gone."""
 
     def __init__(self) -> None:
-        self.told: list[Event] = []
+        self._told: deque[Event] = deque(maxlen=EVENTS_KEPT)
+        self._telling = threading.Lock()
         self._local = threading.local()
         self._last: list[RunTrace] | None = None
 
@@ -79,6 +83,17 @@ class Runs:
         fed = getattr(self._local, "fed", None)
         if fed is not None:
             fed.setdefault(id(session), inputs)
+
+    def tell(self, events: Iterable[Event]) -> None:
+        """Add the events of a part that goes."""
+        with self._telling:
+            self._told.extend(events)
+
+    @property
+    def told(self) -> tuple[Event, ...]:
+        """The newest ``EVENTS_KEPT`` events of parts that have gone, as they went."""
+        with self._telling:
+            return tuple(self._told)
 
     @property
     def last(self) -> RunTrace | None:
