@@ -12,12 +12,15 @@ from autotune.graph.graph import Graph
 from autotune.graph.op import Op, OpKind
 from autotune.graph.passes.cone import MOST_LINKS, Cone, Values, cones, is_pointwise
 from autotune.graph.passes.note import Note, PassResult, rebuilt
+from autotune.graph.tensor import FLOAT_MAX
 
 TOLERANCE = 2e-6
 """Of the value, or of x where that is larger but at most 1: constants are written with 6 digits."""
-PROBES = np.concatenate([np.linspace(-9, 9, 61) + 0.0173, *([-v, v] for v in (1e-6, 1, 25, 1e4))])
+FAR = (1e-6, 1, 25, 1e4, 1e5, 2 * 65504, 1e6, 1e9, 1e15, 1e30, FLOAT_MAX, math.inf)
+"""Beyond 1e4 nothing bends but what a bound cuts off, such as that of float16 or float32."""
+PROBES = np.concatenate([np.linspace(-9, 9, 61) + 0.0173, *([-v, v] for v in FAR)])
 """Where a fragment is tried; every function of the table bends between them and nowhere else."""
-BEYOND = (-1.0, 1.0, -1e30, 1e30, math.nan)
+BEYOND = (-1.0, 1.0, -math.inf, math.inf, math.nan)
 """Where its values tell attributes, and that it passes NaN on."""
 OVERFLOWS = 20.0
 """Fragments with exp(x) may be infinite beyond it where the function is not."""
@@ -58,8 +61,7 @@ def _slope(f: Mapping[float, float]) -> Numbers:
 
 
 def _ends(f: Mapping[float, float]) -> Numbers:
-    low, high = f[-1e30], f[1e30]
-    return {"min": low if low > -1e30 else -math.inf, "max": high if high < 1e30 else math.inf}
+    return {"min": f[-math.inf], "max": f[math.inf]}
 
 
 _EXPONENTIAL = frozenset({OpKind.EXP, OpKind.SIGMOID, OpKind.TANH})
@@ -145,7 +147,8 @@ def _function(rows: list[Activation], cone: Cone) -> tuple[OpKind, Numbers] | No
     if not math.isnan(values[-1]):
         return None
     for row in rows:
-        numbers = {name: float(np.float32(v)) for name, v in row.numbers(beyond).items()}
+        with np.errstate(over="ignore"):
+            numbers = {name: float(np.float32(v)) for name, v in row.numbers(beyond).items()}
         if not any(map(math.isnan, numbers.values())) and _agree(row, numbers, found):
             return row.kind, numbers
     return None
@@ -155,7 +158,8 @@ def _agree(row: Activation, numbers: Numbers, found: Values) -> bool:
     with np.errstate(all="ignore"):
         wanted = row.of(PROBES, **numbers)
     scale = np.maximum(np.abs(wanted), np.minimum(np.abs(PROBES), 1))
+    same = (wanted == found) | (np.isnan(wanted) & np.isnan(found) & np.isinf(PROBES))
     overflown = np.isinf(found) & (np.abs(PROBES) > OVERFLOWS)
     with np.errstate(invalid="ignore"):
         near = np.isfinite(wanted) & (np.abs(found - wanted) <= TOLERANCE * scale)
-    return bool(np.all(near | overflown))
+    return bool(np.all(near | same | overflown))

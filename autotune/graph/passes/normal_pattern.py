@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -21,8 +22,14 @@ MOST_ELEMENTS = 1 << 16
 """Of a row; longer ones are left alone."""
 ROOTS = frozenset({OpKind.SQRT, OpKind.POW})
 MEANS = frozenset({OpKind.REDUCE_MEAN, OpKind.REDUCE_SUM})
-NEGLIGIBLE = 1e-12
-"""Of the scale: a bias that is only rounding in float64."""
+BENDING = frozenset({OpKind.CLIP, OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.RELU})
+"""Kinds that may bind only where no row was tried: a fragment with one is no normalisation."""
+WIDE = (1e-12, 1e6)
+"""Further spreads of rows, with those at which an ε counts: an ε outside of the root shows there."""
+LEVEL = 2.0**-10
+"""The number of a constant row: its mean is exact, however it is computed."""
+CENTRED = {OpKind.LAYER_NORM: True, OpKind.RMS_NORM: False}
+"""The normalisations by a root, and whether the mean is taken off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +104,14 @@ def _normal(cone: Cone) -> Normal | None:
     graph, last = cone.graph, cone.ops[-1]
     shape = graph.shape(cone.source)
     axes = {op.ints("axes") for op in cone.ops if op.family is Family.REDUCE}
-    if len(axes) != 1 or graph.shape(last.output) != shape:
+    if len(axes) != 1 or graph.shape(last.output) != shape or not cone.kinds.isdisjoint(BENDING):
         return None
     (reduced,) = axes
     normal = shape[reduced[0] :]
     if not 1 < math.prod(normal) <= MOST_ELEMENTS or not _fits(cone, len(normal)):
         return None
     if OpKind.EXP in cone.kinds and len(reduced) == 1:
-        return _softmax(cone, reduced[0], normal)
+        return None if cone.constants else _softmax(cone, reduced[0], normal)
     trailing = reduced == tuple(range(reduced[0], len(shape)))
     if not trailing or cone.kinds.isdisjoint(ROOTS) or cone.kinds.isdisjoint(MEANS):
         return None
@@ -133,32 +140,58 @@ def _softmax(cone: Cone, axis: int, normal: tuple[int, ...]) -> Normal | None:
 
 
 def _scaled(cone: Cone, axis: int, normal: tuple[int, ...]) -> Normal | None:
-    x = _probe(normal).reshape(ROWS, -1)
-    found = cone.of(x.reshape(ROWS, *normal)).reshape(ROWS, -1)
+    x = _probe(normal)
+    found = cone.of(x).reshape(ROWS, -1)
     if not np.all(np.isfinite(found)):
         return None
-    numbers = {v.item() for v in cone.constants if v.size == 1}
-    for kind, epsilon, rows in _normalised(x, sorted(n for n in numbers if 0 < n < 1)):
-        scale, bias = _line(rows, found)
-        bound = TOLERANCE * np.abs(found).max(axis=1, keepdims=True)
-        has_bias = bool(np.abs(bias).max() > NEGLIGIBLE * np.abs(scale).max())
-        if np.all(np.abs(rows * scale + bias - found) <= bound) and not (
-            has_bias and kind is OpKind.RMS_NORM
-        ):
-            values = (v.astype(np.float32).reshape(normal) for v in (scale, bias))
-            factor, offset = values
-            attrs = {"axis": axis, "epsilon": epsilon}
-            return Normal(kind, cone.source, attrs, factor, offset if has_bias else None)
+    epsilons = sorted({v.item() for v in cone.constants if v.size == 1 and 0 < v.item() < 1})
+    for kind, epsilon in product(CENTRED, (*epsilons, 0.0)):
+        scale, bias = _line(_normalised(x.reshape(ROWS, -1), kind, epsilon), found)
+        factor, offset = (v.astype(np.float32).reshape(normal) for v in (scale, bias))
+        attrs = {"axis": axis, "epsilon": epsilon}
+        for shift in (None, offset) if CENTRED[kind] else (None,):
+            one = Normal(kind, cone.source, attrs, factor, shift)
+            if _near(_of(one, x.reshape(ROWS, -1)), found) and _holds_beyond(one, cone, epsilons):
+                return one
     return None
 
 
-def _normalised(x: Values, epsilons: list[float]) -> Iterator[tuple[OpKind, float, Values]]:
-    """Rows normalised in every way that is known."""
-    centred = x - x.mean(axis=1, keepdims=True)
-    for kind, rows in ((OpKind.LAYER_NORM, centred), (OpKind.RMS_NORM, x)):
-        square = np.square(rows).mean(axis=1, keepdims=True)
-        for epsilon in (*epsilons, 0.0):
-            yield kind, epsilon, rows / np.sqrt(square + epsilon)
+def _holds_beyond(one: Normal, cone: Cone, epsilons: list[float]) -> bool:
+    """Whether a fragment is the normalisation also of narrow, wide and constant rows."""
+    assert one.scale is not None
+    normal, spreads = one.scale.shape, (*WIDE, *np.sqrt(epsilons), *epsilons)
+    wide = np.concatenate([spread * _probe(normal) for spread in spreads])
+    even = np.multiply.outer((0.0, LEVEL, -LEVEL), np.ones(normal))
+    least = TOLERANCE * float(np.abs(one.scale).max())  # constants such as 1/n are rounded
+    return all(
+        _near(_of(one, x.reshape(len(x), -1)), cone.of(x).reshape(len(x), -1), floor)
+        for x, floor in ((wide, 0.0), (even, least))
+    )
+
+
+def _of(one: Normal, x: Values) -> Values:
+    """What a normalisation makes of rows."""
+    epsilon = one.attrs["epsilon"]
+    assert one.scale is not None and isinstance(epsilon, float)
+    scaled: Values = _normalised(x, one.kind, epsilon) * one.scale.reshape(-1).astype(np.float64)
+    return scaled if one.bias is None else scaled + one.bias.reshape(-1)
+
+
+def _near(wanted: Values, found: Values, least: float = 0.0) -> bool:
+    """Whether rows agree, relatively to the largest value of each; NaN is NaN's equal."""
+    bound = np.maximum(TOLERANCE * np.abs(found).max(axis=1, keepdims=True), least)
+    with np.errstate(invalid="ignore"):
+        near = (np.abs(wanted - found) <= bound) | (np.isnan(wanted) & np.isnan(found))
+    return bool(np.all(near))
+
+
+def _normalised(x: Values, kind: OpKind, epsilon: float) -> Values:
+    """Rows normalised, without scale and bias; NaN where 0 is divided by 0."""
+    rows = x - x.mean(axis=1, keepdims=True) if CENTRED[kind] else x
+    square = np.square(rows).mean(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        normalised: Values = rows / np.sqrt(square + epsilon)
+    return normalised
 
 
 def _line(x: Values, y: Values) -> tuple[Values, Values]:

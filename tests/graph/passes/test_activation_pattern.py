@@ -15,8 +15,9 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.op import OpKind as K
 from autotune.graph.passes import simplify
-from autotune.graph.passes.activation_pattern import ActivationPattern
+from autotune.graph.passes.activation_pattern import OVERFLOWS, ActivationPattern
 from autotune.graph.passes.dead_nodes import DeadNodes
+from autotune.graph.reference import evaluate
 
 ROOT, PI = 2**0.5, (2 / math.pi) ** 0.5
 FORMS = {
@@ -81,6 +82,37 @@ def test_every_spelling_becomes_the_one_operator(form: str, one: str) -> None:
     after = simplify(graph).graph
     assert written(after) == f"y = {one}"
     assert_equivalent(graph, after, rtol=2e-5, atol=2e-6)
+
+
+BOUNDS = (65504.0, 1e9, 1e35, float(np.finfo(np.float32).max))
+"""Of float16, of masks and of float32: no usual activation reaches them."""
+FAR = np.float32(
+    [v * s for v in (1e-10, 1, 1e4, 7e4, 2e5, 1e6, 1e10, 1e36, math.inf) for s in (-1, 1)]
+)
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize(
+    ("form", "kinds"),
+    [
+        ("relu x -> a; a & {bound} -> y", ["clip"]),
+        ("x | -{bound} -> a; a & {bound} -> y", ["clip"]),
+        ("x * 0.2 -> a; x | a -> b; b & {bound} -> y", ["leaky_relu", "clip"]),
+        ("x / 1.4142135 -> a; erf a -> b; b + 1.0 -> c; x * c -> d; d * 0.5 -> e; e & {bound} -> y",
+         ["gelu", "clip"]),
+        ("x & {bound} -> e; exp e -> a; a + 1.0 -> b; log b -> y", ["clip", "softplus"]),
+    ],
+)  # fmt: skip
+def test_bounds_that_are_far_away_are_kept(form: str, kinds: list[str], bound: float) -> None:
+    graph = spelt(form.format(bound=bound))
+    after = simplify(graph).graph
+    assert [op.kind.value for op in after.ops] == kinds
+    x = {"x": np.resize(FAR, (3, 40))}
+    with np.errstate(all="ignore"):
+        if "softplus" in kinds:
+            assert evaluate(after, x)["y"].max() == np.float32(bound)
+        else:
+            assert_equivalent(graph, after, rtol=2e-5, atol=2e-6, fed=x)
 
 
 NUMBERS = [
@@ -156,6 +188,9 @@ def test_a_relu_alone_stays_what_it_is() -> None:
 STEPS = ("exp", "log", "tanh", "neg", "relu", "abs", "sigmoid", "sqrt", "erf")
 
 
+DRAWN = (0.0, 0.5, 1.0, 2.0, 3.0, 6.0, 65504.0, -1e6, 1e30)
+
+
 @given(st.lists(st.sampled_from([*STEPS, *KINDS]), min_size=2, max_size=7), st.data())
 def test_drawn_fragments_compute_the_same(kinds: list[str], data: st.DataObject) -> None:
     b, made = GraphBuilder("g"), ["x"]
@@ -164,11 +199,15 @@ def test_drawn_fragments_compute_the_same(kinds: list[str], data: st.DataObject)
         if kind in STEPS:
             made.append(b.add(K(kind), made[-1]))
             continue
-        number = b.constant(data.draw(st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0, 6.0])))
+        number = b.constant(data.draw(st.sampled_from(DRAWN)))
         other = data.draw(st.sampled_from([number, *made]))
         pair = data.draw(st.permutations([made[-1], other]))
         made.append(b.add(KINDS[kind], *pair))
     graph = b.build([b.add(K.NEG, made[-1])])
-    x = {"x": np.linspace(-4, 4, 80, dtype=np.float32).reshape(2, 40)}
+    near = np.linspace(-4, 4, 80 - len(FAR), dtype=np.float32)
+    x = {"x": np.concatenate([near, FAR]).reshape(2, 40)}
     with np.errstate(all="ignore"):
-        assert_equivalent(graph, ActivationPattern().run(graph).graph, 1e-4, 1e-5, x)
+        (wanted,) = evaluate(graph, x).values()
+        (found,) = evaluate(ActivationPattern().run(graph).graph, x).values()
+    overflown = ~np.isfinite(wanted) & (np.abs(x["x"]) > OVERFLOWS)
+    np.testing.assert_allclose(found[~overflown], wanted[~overflown], 1e-4, 1e-5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import numpy as np
 import pytest
 from graph_cases import assert_equivalent, normal
@@ -101,12 +103,12 @@ def test_text_of_a_layer_norm_whose_mean_is_an_output() -> None:
     after = """
         m = reduce_mean(x) axes=(2,)
         c = sub(x, m)
-        y = rms_norm(c, y.scale) axis=2 epsilon=0.0010000000474974513
+        n = rms_norm(c, n.scale) axis=2 epsilon=0.0010000000474974513
+        y = add(n, b)
     """
     found = simplify(parsed(before)).graph
-    assert [op.kind for op in found.ops][:2] == [K.REDUCE_MEAN, K.SUB]
+    assert written(found) == dedent(after).strip()
     assert_equivalent(parsed(before), found)
-    assert "rms_norm(c" in written(found) and len(found.ops) == len(after.strip().splitlines()) + 1
 
 
 @pytest.mark.parametrize("largest", [False, True])
@@ -124,16 +126,101 @@ def test_text_of_a_written_out_softmax(largest: bool, axis: int) -> None:
     becomes((NormalPattern(), DeadNodes()), before, f"y = softmax(x) axis={axis}")
 
 
-OTHERS = [
-    PYTORCH.replace("axes=(2,)", "axes=(1,)") + BOTH,
-    PYTORCH.replace("two)", "e)") + BOTH,
-    PYTORCH.replace("div(c, r)", "div(x, w)") + BOTH,
-]
+CENTRED = """
+    m = reduce_mean(x) axes=(2,)
+    c = sub(x, m)
+    p = mul(c, c)
+    v = reduce_mean(p) axes=(2,)
+"""
+SQUARED = "p = mul(x, x)\nv = reduce_sum(p) axes=(2,)\n"
+SMALL = "small = 1e-9\nfifty = 50.0\n"
+CLIPPED = "k = clip(x) min=-50.0 max=50.0\n"
+EXPONENTIAL = "p = exp(x)\nt = reduce_sum(p) axes=(2,)\n"
+OTHERS = {
+    "over rows": PYTORCH.replace("axes=(2,)", "axes=(1,)") + BOTH,
+    "another power": PYTORCH.replace("two)", "e)") + BOTH,
+    "without root": PYTORCH.replace("div(c, r)", "div(x, w)") + BOTH,
+    "root of a clip": CENTRED + "w = clip(v) min=1e-5 max=1e30\nr = sqrt(w)\ny = div(c, r)\n-> y",
+    "root of the larger": CENTRED + "w = maximum(v, e)\nr = sqrt(w)\ny = div(c, r)\n-> y",
+    "epsilon behind the root": CENTRED + SMALL + "r = sqrt(v)\nw = add(r, small)\ny = div(c, w)\n-> y",
+    "L2, clipped": SQUARED + "r = sqrt(v)\nw = clip(r) min=1e-12 max=1e30\ny = div(x, w)\n-> y",
+    "L2, the larger": SQUARED + SMALL + "w = maximum(v, small)\nr = sqrt(w)\ny = div(x, r)\n-> y",
+    "L2, epsilon behind the root": SQUARED + SMALL + "r = sqrt(v)\nw = add(r, small)\ny = div(x, w)\n-> y",
+    "softmax with epsilon": EXPONENTIAL + SMALL + "w = add(t, small)\ny = div(p, w)\n-> y",
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("text", OTHERS)
+@pytest.mark.parametrize("text", OTHERS.values(), ids=OTHERS)
 def test_other_formulas_stay(text: str) -> None:
     stays(NormalPattern(), HEAD + text)
+
+
+CLIPS = {
+    "layer_norm": CLIPPED + PYTORCH.replace("(x", "(k") + BOTH,
+    "softmax": CLIPPED + EXPONENTIAL.replace("exp(x)", "exp(k)") + "y = div(p, t)\n-> y",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "text"), CLIPS.items(), ids=CLIPS)
+def test_a_clip_before_a_normalisation_stays(kind: str, text: str) -> None:
+    graph = parsed(HEAD + text)
+    after = simplify(graph).graph
+    assert [op.kind.value for op in after.ops] == ["clip", kind]
+    x = 100 * normal(0, 2, 3, 8)
+    assert_equivalent(graph, after, fed={"x": x})
+
+
+SPREADS = (0.0, 1e-10, 1e-4, 1e6)
+"""Of rows that are fed; 0 makes them constant."""
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 1e-3])
+@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize(
+    "text", [*(text for text, _ in FORMS.values()), *OTHERS.values()], ids=[*FORMS, *OTHERS]
+)
+def test_all_formulas_compute_the_same_of_narrow_wide_and_constant_rows(
+    text: str, spread: float, level: float
+) -> None:
+    graph = parsed(HEAD + text)
+    x = np.float32(spread) * (normal(0, 2, 3, 8) + np.float32(level)) if spread else np.full(
+        (2, 3, 8), level, np.float32
+    )  # fmt: skip
+    after = NormalPattern().run(graph).graph
+    with np.errstate(all="ignore"):
+        assert_equivalent(graph, after, 1e-4, 1e-5, {"x": x})
+
+
+@pytest.mark.parametrize("scale", ["", "y = mul(d, g)"])
+def test_a_mean_by_a_rounded_factor_is_a_mean(scale: str) -> None:
+    text = f"""
+        x: (2, 10)
+        g = normal(10)
+        tenth = 0.1
+        e = 1e-5
+        t = reduce_sum(x) axes=(1,)
+        m = mul(t, tenth)
+        c = sub(x, m)
+        p = mul(c, c)
+        s = reduce_sum(p) axes=(1,)
+        v = mul(s, tenth)
+        w = add(v, e)
+        r = sqrt(w)
+        d = div(c, r)
+        {scale}
+        -> {"y" if scale else "d"}
+    """
+    assert [op.kind for op in simplify(parsed(text)).graph.ops] == [K.LAYER_NORM]
+
+
+def test_a_root_mean_square_without_epsilon_has_none() -> None:
+    text = (
+        "x: (2, 8)\np = mul(x, x)\nv = reduce_mean(p) axes=(1,)\nr = sqrt(v)\ny = div(x, r)\n-> y"
+    )
+    after = simplify(parsed(text)).graph
+    assert written(after) == "y = rms_norm(x, y.scale) axis=1 epsilon=0.0"
+    with np.errstate(all="ignore"):
+        assert_equivalent(parsed(text), after, fed={"x": np.zeros((2, 8), np.float32)})
 
 
 def test_rows_of_unequal_scales_stay_behind_the_normalisation() -> None:
