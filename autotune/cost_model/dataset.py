@@ -17,6 +17,7 @@ from autotune.cost_model.host_parts import PARTS, priced
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
+from autotune.schedule.fit import has_ranks_of
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec
@@ -127,10 +128,9 @@ def dataset(
     kept: list[tuple[Measured, float]] = []
     blocks = [_nothing(spec)]
     for members in by_group.values():
-        found = _blocks([record for record, _ in members], len(kept), spec)
-        if found:
-            blocks.extend(found)
-            kept.extend(members)
+        found, lowered = _blocks([record for record, _ in members], len(kept), spec)
+        blocks.extend(found)
+        kept.extend(members[i] for i in lowered)
     return _assembled(blocks, kept)
 
 
@@ -140,31 +140,38 @@ def _nothing(spec: HardwareSpec) -> _Block:
     return _Block(x, work, np.empty(0, dtype=np.int64), np.empty((4, 0)))
 
 
-def _blocks(members: list[Measured], first: int, spec: HardwareSpec) -> list[_Block]:
-    """One block per nest of a group; none when the group can no longer be lowered."""
+def _blocks(
+    members: list[Measured], first: int, spec: HardwareSpec
+) -> tuple[list[_Block], tuple[int, ...]]:
+    """One block per nest of a group, and the positions of the members that have rows there: those
+    that can still be lowered."""
     schedules = tuple(record.schedule_json for record in members)
-    owner = np.arange(first, first + len(members))
-    analysed = _analysed(members[0].group_json, schedules, spec)
-    return [_Block(x, work, owner, columns) for x, work, columns in analysed]
+    analysed, lowered = _analysed(members[0].group_json, schedules, spec)
+    owner = np.arange(first, first + len(lowered))
+    return [_Block(x, work, owner, columns) for x, work, columns in analysed], lowered
 
 
 @lru_cache(maxsize=4096)
 def _analysed(
     group_json: str, schedules: tuple[str, ...], spec: HardwareSpec
-) -> tuple[tuple[Floats, Floats, Floats], ...]:
-    """Features, counted work and analytic columns of each nest; kept, since retraining asks for most again."""
+) -> tuple[tuple[tuple[Floats, Floats, Floats], ...], tuple[int, ...]]:
+    """Features, counted work and analytic columns of each nest, and which schedules can still be lowered;
+    kept, since retraining asks for most again."""
     nests = analyse(Group.from_json(group_json))
     if isinstance(nests, Rejection):
-        return ()
-    parts = [Schedule.from_json(text).nests for text in schedules]
+        return (), ()
+    read = [Schedule.from_json(text) for text in schedules]
+    lowered = tuple(i for i, schedule in enumerate(read) if has_ranks_of(nests, schedule))
+    if not lowered:
+        return (), ()
     found = []
     for position, nest in enumerate(nests):
-        table = ScheduleTable.of(nest, [part[position] for part in parts])
+        table = ScheduleTable.of(nest, [read[i].nests[position] for i in lowered])
         analysis = Analysis(nest, table, spec)
         dynamic, leak = dynamic_energy(analysis), leak_per_cycle(analysis)
         columns = np.stack([analysis.estimate, dynamic, leak, analysis.moved_bytes])
         found.append((matrix_of(analysis), analysis.host_work, columns))
-    return tuple(found)
+    return tuple(found), lowered
 
 
 def _assembled(blocks: list[_Block], kept: list[tuple[Measured, float]]) -> Dataset:

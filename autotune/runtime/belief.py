@@ -79,12 +79,18 @@ class Belief:
         entry.newest = record
         entry.seen.append((record.created_at, record.cycles))
 
-    def assume(self, predict: Callable[[Record], float]) -> None:
+    def assume(self, predict: Callable[[Record], float | None]) -> None:
         """Believe ``predict`` of what was last measured before the trusted time: a model that was
-        retrained after that knows better than those measurements."""
-        for entry in self._entries.values():
-            if entry.newest.created_at < self._since_seconds:
-                entry.believe(predict(entry.newest))
+        retrained after that knows better than those measurements. Of what it predicts nothing (None)
+        nothing is believed any more."""
+        for key, entry in tuple(self._entries.items()):
+            if entry.newest.created_at >= self._since_seconds:
+                continue
+            cycles = predict(entry.newest)
+            if cycles is None:
+                del self._entries[key]
+            else:
+                entry.believe(cycles)
 
     def news(self, tolerance: float) -> int:
         """Candidates that were never trained on, or now cost another ``tolerance`` (a fraction)."""

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import numpy as np
 
 from autotune.errors import InputError
+from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
+from autotune.fusion.nest import Rejection
 from autotune.runtime.drift import DriftRule
 from autotune.runtime.program_table import CostKey, ProgramTable
+from autotune.schedule.fit import has_ranks_of
 from autotune.schedule.schedule import Schedule
 from autotune.search.choice import Choice
 
@@ -121,13 +124,17 @@ def annotated(table: ProgramTable, model: Model, version: int) -> ProgramTable:
 
 
 def model_error(model: Model, records: Sequence[Record]) -> float | None:
-    """Mean absolute relative error of a model on records; None without records."""
-    if not records:
-        return None
-    errors = [abs(predicted_cycles(model, record) / record.cycles - 1) for record in records]
-    return float(np.mean(errors))
+    """Mean absolute relative error of a model on records; None where it predicts none."""
+    predictions = [(predicted_cycles(model, record), record.cycles) for record in records]
+    errors = [abs(cycles / took - 1) for cycles, took in predictions if cycles is not None]
+    return float(np.mean(errors)) if errors else None
 
 
-def predicted_cycles(model: Model, record: Record) -> float:
+def predicted_cycles(model: Model, record: Record) -> float | None:
+    """What a model says of a stored candidate; None when that can no longer be lowered."""
     group = Group.from_json(record.group_json)
-    return model.predict(group, Schedule.from_json(record.schedule_json))
+    schedule = Schedule.from_json(record.schedule_json)
+    nests = analyse(group)
+    if isinstance(nests, Rejection) or not has_ranks_of(nests, schedule):
+        return None
+    return model.predict(group, schedule)

@@ -37,12 +37,25 @@ def scratchpad_elements(nest: Nest, schedule: NestSchedule) -> int:
     )
 
 
+def has_ranks_of(nests: tuple[Nest, ...], schedule: Schedule) -> bool:
+    """Whether a schedule has a part for each nest, of its dimensions and reductions.
+
+    Stored schedules of a group may lack it: nests of its kind may have been other ones then.
+    """
+    return len(schedule.nests) == len(nests) and all(
+        len(part.tile) == len(nest.root_shape) and len(part.k_tile) == len(nest.contractions)
+        for nest, part in zip(nests, schedule.nests, strict=True)
+    )
+
+
 def check(
     nests: tuple[Nest, ...], schedule: Schedule, capacity_elements: int, cores: int
 ) -> Rejection | None:
     """None when the schedule is legal for the nests on such a machine, else what failed."""
     if len(schedule.nests) != len(nests):
         return Rejection(f"schedule has {len(schedule.nests)} nests, the group {len(nests)}")
+    if not has_ranks_of(nests, schedule):
+        return Rejection("schedule was made for another group")
     for nest, part in zip(nests, schedule.nests, strict=True):
         if part.cores > cores:
             return Rejection(f"cores: {part.cores} > {cores}")
@@ -56,8 +69,6 @@ def check(
 
 
 def _check_nest(nest: Nest, part: NestSchedule) -> Rejection | None:
-    if len(part.tile) != len(nest.root_shape) or len(part.k_tile) != len(nest.contractions):
-        return Rejection("schedule was made for another group")
     for d, (t, n) in enumerate(zip(part.tile, nest.root_shape, strict=True)):
         if t > n:
             return Rejection(f"tile: {t} > extent {n} of dimension {d}")

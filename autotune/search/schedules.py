@@ -3,6 +3,7 @@ search asks here."""
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ import numpy as np
 
 from autotune.cost_model.hpm import CostModel
 from autotune.fusion.group import Group
+from autotune.schedule.fit import has_ranks_of
 from autotune.schedule.schedule import Schedule
 from autotune.search.bulk import rank_all
 from autotune.search.legality import legal_nests
@@ -185,7 +187,9 @@ class GroupCosts:
         return tuple(sorted(scored, key=lambda row: row.cost(self.objective)))
 
     def _measured_elsewhere(self, group: Group, held: set[str]) -> tuple[ScoredSchedule, ...]:
-        """The best measured schedules of a group besides those ``held``."""
+        """The best measured schedules of a group besides those ``held``, of those that can still be lowered."""
+        nests = legal_nests(group, self.spec)
+        assert nests is not None  # or nothing would be ranked
         records = sorted(
             (
                 record
@@ -193,11 +197,11 @@ class GroupCosts:
                 if record.outcome == "ok" and text not in held
             ),
             key=lambda record: measured_cost(record, self.objective),
-        )[:_REMEMBERED]
-        if not records:
-            return ()
-        schedules = [Schedule.from_json(record.schedule_json) for record in records]
-        return _rows(self._ranking.predict(group, schedules))
+        )
+        stored = (Schedule.from_json(record.schedule_json) for record in records)
+        lowered = (schedule for schedule in stored if has_ranks_of(nests, schedule))
+        schedules = list(itertools.islice(lowered, _REMEMBERED))
+        return _rows(self._ranking.predict(group, schedules)) if schedules else ()
 
 
 def _rows(ranked: Ranked) -> tuple[ScoredSchedule, ...]:

@@ -14,6 +14,10 @@ from autotune.cost_model.dataset import dataset
 from autotune.cost_model.held_out import HeldOut
 from autotune.cost_model.hpm import MIN_RECORDS, CostModel
 from autotune.errors import StoreError
+from autotune.fusion.group import Group
+from autotune.graph.builder import GraphBuilder
+from autotune.graph.op import OpKind
+from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
 
 pytestmark = pytest.mark.slow  # trains models
@@ -93,6 +97,31 @@ def test_the_last_of_equal_candidates_counts(records: list[Observation]) -> None
     data = dataset([*slow, *records], SPEC)
     assert len(data) == len({(r.group_key, r.schedule_json) for r in records})
     assert sorted(data.cycles) == sorted(dataset(records, SPEC).cycles)
+
+
+def test_records_of_nests_that_had_other_dimensions_are_left_out(
+    records: list[Observation],
+) -> None:
+    """Fused attention had no dimension for the reduction over keys: old stores hold three of four."""
+    new, old = fused_attention((2, 4, 8, 16)), fused_attention((2, 4, 8))
+    alone, found = dataset([new, *records], SPEC), dataset([old, new, *records, old], SPEC)
+    np.testing.assert_array_equal(found.x, alone.x)
+    np.testing.assert_array_equal(found.owner, alone.owner)
+    assert found.keys.tolist() == alone.keys.tolist()
+    assert found.cycles.tolist() == alone.cycles.tolist()
+    assert len(dataset([old, *records], SPEC)) == len(dataset(records, SPEC))
+
+
+def fused_attention(tile: tuple[int, ...]) -> Observation:
+    """softmax(q · kᵀ) · v [2, 16, 8] by tiles of the nest's dimensions."""
+    b = GraphBuilder("attention")
+    q, k, v = (b.input(name, (2, 16, 8)) for name in "qkv")
+    y = b.add(OpKind.SOFTMAX, b.add(OpKind.MATMUL, q, k, trans_b=1), axis=2)
+    graph = b.build([b.add(OpKind.MATMUL, y, v)])
+    group = Group.from_graph(graph, [op.name for op in graph.ops])
+    part = NestSchedule(tile, tuple(range(len(tile))), (8, 16), 1, 1)
+    text = Schedule((part,)).to_json()
+    return Observation(group.key, group.to_json(), text, "attention", "ok", 9, 9, 9)
 
 
 def test_foreign_or_damaged_files_are_refused(

@@ -67,6 +67,12 @@ def test_what_was_measured_since_is_believed_as_measured() -> None:
     assert belief.training().weights == (CORRECTED_WEIGHT, 1.0)
 
 
+def test_what_can_no_longer_be_predicted_is_forgotten() -> None:
+    belief = Belief([record(0, 10_000, 8, 8.0, 1.0), record(1, 20_000, 8, 8.0, 1.0)], 5.0)
+    belief.assume(lambda r: None if r.group_key == "group0" else 7_000.0)
+    assert believed(belief) == {"group1": 7_000}
+
+
 def test_noise_is_averaged_with_the_newest_weighing_most() -> None:
     belief = Belief([record(0, 10_000, 8, 8.0, 1.0)])
     for at, cycles in enumerate((10_000, 11_000, 12_000), 10):

@@ -140,6 +140,17 @@ def test_a_measured_schedule_outside_the_ranking_stays_in_the_running() -> None:
     assert known.cost(group) == 1.0
 
 
+def test_a_measured_schedule_of_a_nest_that_had_other_dimensions_is_passed_over() -> None:
+    known = costs()
+    group = groups()[0]
+    (first,) = known.best(group, 1)
+    (part,) = first.schedule.nests
+    old = replace(part, tile=part.tile[:-1], order=tuple(range(len(part.tile) - 1)))
+    record = replace(measured(group, first.schedule), schedule_json=Schedule((old,)).to_json())
+    known.observe([replace(record, cycles=1)])
+    assert known.best(group, 1)[0].schedule == first.schedule
+
+
 def test_a_group_that_does_not_fit_has_no_schedule() -> None:
     spec = EDGE.spec
     tiny = HardwareSpec(
