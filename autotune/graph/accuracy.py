@@ -11,10 +11,14 @@ if TYPE_CHECKING:
 
 class Accuracy(StrEnum):
     """What a user allows. EXACT: every sum of products as the model writes it, but for the order of
-    its additions and the folding of constants. CLOSE: also convolutions by Winograd's F(2×2, 3×3),
-    whose error is about 1e-6 of the range of their outputs, near that of the additions' order.
-    FAST: also those by F(4×4, 3×3), whose error is about 1e-5 of it, and products that leave out zero blocks of
-    their weights, which is exact for finite numbers: infinity and NaN do not come through them."""
+    its additions and the folding of constants, and functions that are written out, which become
+    one operator where values differ by less than 2e-6, as by constants of six digits. Where a step on the way overflows, the function may be finite: log(1 + exp(x)) that
+    becomes softplus, a softmax whose maximum is not taken off. Zeros may differ in sign.
+    CLOSE: also convolutions by Winograd's F(2×2, 3×3), whose error is about 1e-6 of the range of their
+    outputs, near that of the additions' order; infinity or NaN in one pixel spreads over the tiles of
+    results that read it. FAST: also those by F(4×4, 3×3), whose error is about 1e-5 of it, and
+    products that leave out zero blocks of their weights, which is exact for finite numbers: infinity
+    and NaN do not come through them."""
 
     EXACT = "exact"
     CLOSE = "close"

@@ -153,7 +153,7 @@ OPERATORS: dict[OpKind, OpRow] = {
             flags=_LAID_OUT,
             optional=_SKIPPED,
         ),
-        # x [N,H,W,C], u [36,C,M], optional b [M] -> [N,OH,OW,M]: 3x3, stride 1, by F(4x4, 3x3)
+        # x [N,H,W,C], u [36 or 16,C,M], optional b [M] -> [N,OH,OW,M]: 3x3, stride 1, by F(4x4) or F(2x2)
         OpRow(OpKind.WINOGRAD_CONV, Family.WINOGRAD, (2, 3), ("pads",)),
         # numpy.matmul over the last two axes after the optional transposes; batch axes broadcast
         OpRow(OpKind.MATMUL, Family.MATMUL, (2, 2), ("trans_a", "trans_b"), optional=_SKIPPED),

@@ -1,4 +1,8 @@
-"""Pass: recognises activation functions that are written out, however their exporter writes them."""
+"""Pass: recognises activation functions that are written out, however their exporter writes them.
+
+Values agree to ``TOLERANCE``, for infinity and NaN too; where a step of the fragment overflows
+(log(1 + exp(x)) beyond 88) the function is finite.
+"""
 
 from __future__ import annotations
 

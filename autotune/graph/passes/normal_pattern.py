@@ -1,4 +1,8 @@
-"""Pass: recognises normalisations that are written out, however their exporter writes them."""
+"""Pass: recognises normalisations that are written out, however their exporter writes them.
+
+Values agree to ``TOLERANCE``; where a step of the fragment overflows (exp(x) beyond 88 without the
+maximum taken off) the operator is finite.
+"""
 
 from __future__ import annotations
 

@@ -3,11 +3,13 @@
 A ReLU over what is never negative, a Clip that cannot bind, a mask of ones, a choice of which one
 side is never taken. Ranges come from interval analysis; those of inputs are given by who knows them
 (``Session(ranges=…)``, which checks them in every run). An interval says nothing about NaN: an operand
-is left out only where it is proved finite too. A zero may keep the sign that ReLU and Abs take from it.
+is left out only where it is proved finite too. A zero may keep the sign that ReLU, Abs and the addition
+of 0 take from it, so 1 / (x + 0) of −0 is −∞ without the addition and +∞ with it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -150,9 +152,17 @@ def _finite(
     found = {x for x in (*graph.constants, *ranges) if known[x].extreme <= FINITE}
     for op in graph.ops:
         sure = op.kind not in INVENTIVE and found.issuperset(op.inputs)
-        if known[op.output].extreme <= FINITE and sure:
+        largest = max((known[x].extreme for x in op.inputs[:1]), default=0.0) * _terms(op, graph)
+        if sure and max(known[op.output].extreme, largest) <= FINITE:
             found.add(op.output)
     return found | {x for x, type_ in graph.types.items() if not type_.dtype.is_float}
+
+
+def _terms(op: Op, graph: Graph) -> int:
+    """How many numbers a mean adds, before it divides a sum that may be infinite; 1 for other kinds."""
+    if op.kind is OpKind.REDUCE_MEAN:
+        return math.prod(graph.shape(op.inputs[0])[axis] for axis in op.ints("axes"))
+    return math.prod(op.ints("kernel")) if op.kind is OpKind.AVERAGE_POOL else 1
 
 
 def _passed_on(op: Op, given: Sequence[Interval], graph: Graph) -> int | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from autotune.graph.graph import Graph
+import numpy as np
+
+from autotune.graph.graph import Array, Graph
 from autotune.graph.op import Family, Op, OpKind
 from autotune.graph.passes.note import Note, PassResult, rebuilt
 from autotune.graph.tensor import TensorType
@@ -37,7 +39,7 @@ class ScoreScaling:
                 continue
             name, inputs = _fresh(f"{link.name}.before", graph), list(op.inputs)
             scaled = replace(link, inputs=(inputs[side], link.inputs[1]), output=name)
-            types[name] = TensorType(graph.shape(inputs[side]))
+            types[name] = graph.types[inputs[side]]
             inputs[side] = name
             changed[op.name] = (scaled, replace(op, inputs=tuple(inputs), output=link.output))
             changed[link.name] = ()
@@ -67,10 +69,23 @@ def _scaling(product: Op, graph: Graph) -> Op | None:
         return None
     (link,) = readers
     number = graph.constants.get(link.inputs[1])
-    same = link.inputs[0] == product.output and graph.shape(link.output) == graph.shape(
-        product.output
+    same = (
+        link.inputs[0] == product.output and graph.types[link.output] == graph.types[product.output]
     )
-    return link if same and number is not None and number.size == 1 else None
+    if not same or number is None or number.size != 1 or not _is_movable(link, number, graph):
+        return None
+    return link
+
+
+def _is_movable(link: Op, number: Array, graph: Graph) -> bool:
+    """Whether a scaling of each term is one of their sum: not of integers, of which quotients are cut
+    off, and not a division by 0."""
+    is_float = all(graph.types[x].dtype.is_float for x in (*link.inputs, link.output))
+    return (
+        is_float
+        and bool(np.isfinite(number).all())
+        and (link.kind is OpKind.MUL or number.item() != 0)
+    )
 
 
 def _weighed_side(op: Op, graph: Graph) -> int | None:

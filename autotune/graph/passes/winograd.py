@@ -1,5 +1,6 @@
 """Pass: 3×3 convolutions by Winograd's F(4×4, 3×3) or F(2×2, 3×3), where that is faster; only where the
-user's accuracy allows it."""
+user's accuracy allows it. Infinity or NaN in a pixel spreads over the tiles of results that read it, where
+the direct convolution passes it on only to results whose window holds it."""
 
 from __future__ import annotations
 

@@ -135,6 +135,31 @@ def test_the_larger_of_two_stays_where_the_smaller_may_be_nan() -> None:
     assert K.MAXIMUM in kinds_after(RangePruning(), graph, 0, fed)
 
 
+LARGE = float(np.finfo(np.float32).max) / 4
+
+
+@pytest.mark.parametrize("largest", [LARGE, LARGE / 16])
+@pytest.mark.parametrize(
+    ("kind", "attrs"),
+    [
+        (K.REDUCE_MEAN, {"axes": (2, 3)}),
+        (K.AVERAGE_POOL, {"kernel": (4, 4), "strides": (1, 1), "pads": (0, 0, 0, 0),
+                          "dilations": (1, 1), "count_include_pad": 0}),
+    ],
+)  # fmt: skip
+def test_a_mean_whose_sum_may_overflow_may_be_infinite(
+    kind: K, attrs: dict, largest: float
+) -> None:
+    b = GraphBuilder("g")
+    mean = b.add(kind, b.input("x", (1, 1, 4, 4)), **attrs)
+    nothing = b.add(K.MUL, mean, b.constant(0.0))
+    graph = b.build([b.add(K.NEG, b.add(K.ADD, b.input("z", (1, 1, 1, 1)), nothing))])
+    fed = {"x": np.full((1, 1, 4, 4), largest, np.float32)}
+    one = RangePruning({"x": Interval(-largest, largest)})
+    with np.errstate(all="ignore"):
+        assert (K.ADD in kinds_after(one, graph, int(largest < LARGE), fed)) == (largest == LARGE)
+
+
 BOUNDS = st.floats(-2, 2, width=16)
 PLAIN = (K.RELU, K.ABS, K.SIGMOID, K.TANH, K.NEG)
 BESIDE = (K.MAXIMUM, K.MINIMUM, K.ADD, K.SUB, K.MUL)

@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 from graph_cases import assert_equivalent
 from graph_text import becomes, parsed, stays, written
-from onnx import helper
+from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 from onnx_case import imported, model_of
 
+from autotune.graph.builder import GraphBuilder
+from autotune.graph.op import OpKind as K
 from autotune.graph.passes import simplify
 from autotune.graph.passes.affine_folding import AffineFolding
 from autotune.graph.passes.score_scaling import ScoreScaling
 from autotune.graph.reference import evaluate
+from autotune.graph.tensor import DType
 
 HEADS = """
     x: (6, 8)
@@ -58,6 +61,45 @@ def test_scores_without_weights_behind_them_stay() -> None:
 @pytest.mark.parametrize("number", ["normal(6)", "normal(6, 1)"])
 def test_numbers_that_differ_between_scores_stay(number: str) -> None:
     stays(ScoreScaling(), HEADS.replace("eight = 8.0", f"eight = {number}"))
+
+
+@pytest.mark.parametrize("number", ["0.0", "-0.0"])
+def test_divisions_by_zero_stay(number: str) -> None:
+    stays(ScoreScaling(), HEADS.replace("eight = 8.0", f"eight = {number}"))
+
+
+@pytest.mark.parametrize("kind", ["Div", "Mul"])
+def test_quotients_of_integers_are_cut_off_once(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    w, k, x = (rng.integers(-9, 9, (8, 8)).astype(np.int32) for _ in range(3))
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["q"]),
+        helper.make_node("MatMul", ["q", "k"], ["p"]),
+        helper.make_node(kind, ["p", "s"], ["y"]),
+    ]
+    arrays = {"w": w, "s": np.int32(7)}
+    model = model_of(
+        nodes, {"x": x.shape, "k": k.shape}, ["y"], arrays, elem_type=TensorProto.INT32
+    )
+    graph = imported(model)
+    assert ScoreScaling().run(graph).notes == ()
+    (wanted,) = ReferenceEvaluator(model).run(["y"], {"x": x, "k": k})
+    fed = {"x": x.astype(np.float32), "k": k.astype(np.float32)}
+    np.testing.assert_array_equal(evaluate(simplify(graph).graph, fed)["y"], wanted)
+
+
+def test_a_query_keeps_the_type_of_its_numbers() -> None:
+    b = GraphBuilder("g")
+    x, k = (b.input(n, (4, 4), DType.FLOAT16) for n in "xk")
+    q = b.add(K.MATMUL, x, b.constant(np.eye(4, dtype=np.float32)))
+    b.mean(q, DType.FLOAT16)
+    p = b.add(K.MATMUL, q, k)
+    b.mean(p, DType.FLOAT16)
+    y = b.add(K.MUL, p, b.constant(0.5))
+    b.mean(y, DType.FLOAT16)
+    after = ScoreScaling().run(b.build([y])).graph
+    assert [op.kind for op in after.ops] == [K.MATMUL, K.MUL, K.MATMUL]
+    assert {after.types[op.output].dtype for op in after.ops} == {DType.FLOAT16}
 
 
 @pytest.mark.parametrize("query", [0, 1, 2])
