@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from autotune.fusion.nest import Nest, Stage
 from autotune.graph.op import Family
+from autotune.graph.winograd import FORMS
 from autotune.graph.zero_blocks import zero_blocks
 from autotune.schedule.counts import (
     kept_elements,
@@ -51,6 +52,9 @@ _SHARING_OPERATIONS = 1e5
 one has in cache (2 microseconds of a core with two vectors of 8)."""
 _CUTTING_OPERATIONS = 1e5
 """Multiply-adds that take as long as one tile more of a product (as above)."""
+_SCHEDULES, _SCHEDULES_IN_PLACE = 2048, 8192
+"""Schedules of a nest that the rule looks at. Where operands are read in place, tiles have to be many and
+even for cores to share them: among 2048 of VGG-19's largest convolution none was for two cores."""
 _TILE_ELEMENTS = 512.0
 """What a tile costs in set-up, as elements of traffic that take as long (edge: near 100 cycles)."""
 
@@ -66,7 +70,8 @@ def default_schedule(
     parts = []
     for nest in nests:
         rng = np.random.default_rng(0)
-        table = enumerate_nest(nest, capacity_elements, cores, 2048, rng, grain, buffers)
+        limit = _SCHEDULES if buffers > 1 else _SCHEDULES_IN_PLACE
+        table = enumerate_nest(nest, capacity_elements, cores, limit, rng, grain, buffers)
         if not len(table):
             return None
         rule = _least_traffic if buffers > 1 else _fewest_tiles
@@ -169,6 +174,9 @@ def _stage_operations(nest: Nest, stage: Stage) -> float:
         copies = not stage.view or stage.output in nest.stores
         return made * _MADE_OPERATIONS if copies else 0.0
     weight = nest.types[stage.op.inputs[1]].shape
+    if stage.op.family is Family.WINOGRAD:
+        points, depth, _ = weight
+        return made * float(points * depth) / FORMS[points].tile ** 2
     if stage.op.family is Family.CONV:
         return made * math.prod(weight) / weight[stage.op.axes.out_channel]
     return float(made) * nest.contractions[stage.contraction].k_extent
