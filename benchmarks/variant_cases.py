@@ -56,20 +56,18 @@ class Conv:
     outputs: int
     kernel: int = 3
     stride: int = 1
-    dilation: int = 1
 
     @property
     def case(self) -> str:
         """In words."""
         window = f"{self.kernel}×{self.kernel}"
         window += f" stride {self.stride}" if self.stride > 1 else ""
-        window += f" dilation {self.dilation}" if self.dilation > 1 else ""
         return f"{self.images} × {self.channels}, {self.image}² → {self.outputs}, {window}"
 
     def graph(self, group: int = 1) -> Graph:
         """Channels-first."""
         b = GraphBuilder("conv")
-        pad = self.dilation * (self.kernel - 1) // 2
+        pad = (self.kernel - 1) // 2
         x = b.input("x", (self.images, self.channels, self.image, self.image))
         w = b.constant(weights(self.outputs, self.channels // group, self.kernel, self.kernel))
         y = b.add(
@@ -79,7 +77,7 @@ class Conv:
             b.constant(weights(self.outputs)),
             pads=(pad,) * 4,
             strides=(self.stride,) * 2,
-            dilations=(self.dilation,) * 2,
+            dilations=(1, 1),
             group=group,
         )
         return b.build([b.add(OpKind.RELU, y)])
@@ -126,7 +124,9 @@ def depthwise(conv: Conv, target: str) -> Contest:
     """Tap by tap on the vector unit, or a dense convolution by a weight that is mostly zeros."""
 
     def forms() -> tuple[Form, ...]:
-        return Form("depthwise", conv.graph(conv.channels)), Form("dense", conv.graph())
+        return Form("depthwise", conv.graph(conv.channels)), Form(
+            "dense", conv.graph(), yardstick=True
+        )
 
     return Contest("depthwise convolution", conv.case, target, forms, "depthwise")
 
@@ -195,10 +195,6 @@ def _depth(pieces: bool) -> Keep:
     return keep
 
 
-def _cores(count: int) -> Keep:
-    return lambda nest, table: table.cores == count
-
-
 def orders(of: Product, target: str, winner: str) -> Contest:
     """Which operand a tile keeps from one trip of the innermost loop to the next."""
     return product(
@@ -216,16 +212,12 @@ def reduction(of: Product, target: str, winner: str) -> Contest:
     return product("reduction", of, target, winner, pieces=_depth(True), whole=_depth(False))
 
 
-def cores(of: Product, target: str, winner: str) -> Contest:
-    """One core or all."""
-    return product("cores", of, target, winner, both=_cores(2), one=_cores(1))
-
-
 def pruned(of: Product, block: int, target: str, winner: str) -> Contest:
-    """A weight of which three of four blocks are zero: all of it, or the rest."""
+    """A weight of which three of four blocks, drawn at random, are zero: all of it, or the rest."""
 
     def forms() -> tuple[Form, ...]:
-        kept = np.random.default_rng(0).random((of.k // block, of.n // block)) >= 0.75
+        blocks = np.arange(of.k // block * (of.n // block)) % 4 == 0
+        kept = np.random.default_rng(0).permutation(blocks).reshape(of.k // block, -1)
         weight = np.kron(kept, np.ones((block, block))).astype(np.float32)
         b = GraphBuilder("pruned")
         x = b.input("x", (of.m, of.k))
@@ -259,7 +251,7 @@ def attention(heads: int, tokens: int, width: int, target: str, winner: str) -> 
         graph = b.build([b.add(OpKind.MATMUL, y, v)])
         apart = tuple((op.name,) for op in graph.ops)
         rows, online = Form("whole rows", graph, _cut(False)), Form("online", graph, _cut(True))
-        return rows, online, Form("materialised", graph, groups=apart)
+        return rows, online, Form("materialised", graph, groups=apart, yardstick=True)
 
     case = f"{heads} heads, {tokens} tokens, {width} wide"
     return Contest("attention", case, target, forms, winner)

@@ -37,12 +37,14 @@ def any_schedule(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.bool_]:
 @dataclass(frozen=True, slots=True)
 class Form:
     """A way to compute something: a graph, whose operators run in ``groups`` (none: all in one), by
-    schedules that ``keep`` keeps."""
+    schedules that ``keep`` keeps. A ``yardstick`` is no variant that has to win somewhere, but what one
+    does without the others."""
 
     name: str
     graph: Graph
     keep: Keep = any_schedule
     groups: tuple[tuple[str, ...], ...] = ()
+    yardstick: bool = False
 
     def cycles(self, spec: HardwareSpec) -> int | None:
         """Emulated cycles of the fastest schedules found, all groups together; None: none fits."""
