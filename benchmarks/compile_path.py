@@ -2,7 +2,8 @@
 run, on real networks and on chains of 100, 1 000 and 10 000 nodes, and of starting at all.
 
 Run it by `make bench-compile`. Every figure is the least of several processes, or of several
-repeats within one: the machine is shared, and other work only adds.
+repeats within one: the machine is shared, and other work only adds. Only the first session of a network
+is one process, which also compiles to bytecode what was not imported before.
 """
 
 from __future__ import annotations
@@ -66,8 +67,8 @@ def start_table() -> Table:
 
 
 def load_table(path: Path) -> Table:
-    """A session on this machine from the file, one thread: the first ever, and those that find what it
-    kept."""
+    """A session on this machine from the file, one thread: the first ever, in one process that also
+    compiles to bytecode what nothing imported before, and those that find what it kept."""
     time.sleep(SETTLED_SECONDS)  # a file that was written just now is not kept
     first = least(1, "session", str(path))
     later = least(REPEATS, "session", str(path))
@@ -117,7 +118,9 @@ def markdown(tables: Sequence[Table]) -> str:
         "# Figures before the first result\n\n"
         "Written by `make bench-compile`: CPU time from an ONNX file to kernels that run, and of starting "
         "at all. Every figure is the least of several processes, or of several repeats within one: the "
-        f"machine is shared, and other work only adds. {busy()}\n\n"
+        "machine is shared, and other work only adds. The column *first* alone is of one process, and "
+        "includes compiling to bytecode those of our sources that no process before had imported. "
+        f"{busy()}\n\n"
     )
     return head + "\n\n".join(table.markdown() for table in tables) + "\n"
 
