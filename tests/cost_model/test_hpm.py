@@ -37,8 +37,15 @@ def test_an_invented_machine_is_learned_on_unseen_networks(model: CostModel) -> 
     assert model.metrics["mape"] < 0.05 < model.metrics["analytic_mape"]
     assert model.metrics["spearman"] > 0.99
     assert model.metrics["dram_mape"] < 0.01
-    assert model.metrics["energy_mape"] < 0.15
     assert 0.8 <= model.metrics["coverage"] <= 0.98
+
+
+def test_its_energy_is_learned_whichever_networks_are_held_out(
+    model: CostModel, records: list[Observation]
+) -> None:
+    """One split of twelve networks says little: errors of single ones lie between 0.10 and 0.15."""
+    others = [CostModel.fit(records, SPEC, seed=seed) for seed in (1, 2)]
+    assert np.mean([one.metrics["energy_mape"] for one in (model, *others)]) < 0.13
 
 
 def test_a_group_costs_the_sum_of_its_nests_and_intervals_hold_it(model: CostModel) -> None:
