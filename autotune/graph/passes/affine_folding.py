@@ -10,7 +10,7 @@ import numpy.typing as npt
 from autotune.graph.graph import Array, Graph
 from autotune.graph.op import Family, Op, OpKind
 from autotune.graph.passes.channel_labels import Labels, seen_through
-from autotune.graph.passes.note import Note, PassResult
+from autotune.graph.passes.note import Note, PassResult, fresh
 from autotune.graph.passes.sweep import Sweep
 
 LINEAR = (OpKind.MUL, OpKind.ADD, OpKind.SUB, OpKind.DIV)
@@ -173,7 +173,7 @@ def _shifted(
     link: Op, labels: Labels, affine: Affine, graph: Graph, constants: dict[str, Array]
 ) -> Op:
     """The addition that stays behind a product without bias, of all that is added."""
-    name = _fresh(f"{link.name}.offset", graph)
+    name = fresh(f"{link.name}.offset", graph.types)
     offset = affine.offset[labels].astype(np.float32)
     shape = offset.shape
     while len(shape) > 1 and shape[0] == 1:
@@ -186,7 +186,7 @@ def _shifted(
 def _folded(op: Op, affine: Affine, graph: Graph, constants: dict[str, Array]) -> Op:
     """The contraction with its new weights, which are added to ``constants``."""
     weight = graph.constants[op.inputs[1]]
-    name = _fresh(f"{op.name}.weight", graph)
+    name = fresh(f"{op.name}.weight", graph.types)
     if op.kind is OpKind.MATMUL:
         columns = (-2 if op.int("trans_b") else -1) % weight.ndim
         shape = tuple(-1 if i == columns else 1 for i in range(weight.ndim))
@@ -198,7 +198,7 @@ def _folded(op: Op, affine: Affine, graph: Graph, constants: dict[str, Array]) -
     inputs: tuple[str, ...] = (op.inputs[0], name)
     offset = (bias * affine.factor + affine.offset).astype(np.float32)
     if len(op.inputs) == 3 or np.any(offset):
-        bias_name = _fresh(f"{op.name}.bias", graph)
+        bias_name = fresh(f"{op.name}.bias", graph.types)
         constants[bias_name] = offset
         inputs = (*inputs, bias_name)
     return replace(op, inputs=inputs)
@@ -208,10 +208,3 @@ def _scaled(weight: Array, factor: npt.NDArray[np.float64]) -> Array:
     """The product in float64, rounded once, without an array of it."""
     made = np.empty(weight.shape, np.float32)
     return np.multiply(weight, factor, out=made, dtype=np.float64, casting="same_kind")
-
-
-def _fresh(stem: str, graph: Graph) -> str:
-    name, suffix = stem, 2
-    while name in graph.types:
-        name, suffix = f"{stem}#{suffix}", suffix + 1
-    return name

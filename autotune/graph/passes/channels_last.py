@@ -15,7 +15,7 @@ from autotune.graph.axes import CHANNELS_FIRST, CHANNELS_LAST, Perm, inverse
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Array, Graph
 from autotune.graph.op import Family, Op, OpKind
-from autotune.graph.passes.note import Note, PassResult
+from autotune.graph.passes.note import Note, PassResult, fresh
 from autotune.graph.passes.transpose_motion import (
     keeps_order,
     moved_attrs,
@@ -186,9 +186,7 @@ class _Writer:
         return self.builder.constant(value, name, self.graph.types[means].dtype)
 
     def _fresh(self, stem: str) -> str:
-        name, suffix = stem, 2
-        while name in self.taken:
-            name, suffix = f"{stem}#{suffix}", suffix + 1
+        name = fresh(stem, self.taken)
         self.taken.add(name)
         return name
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from autotune.graph.axes import inverse
 from autotune.graph.graph import Array, Graph
 from autotune.graph.op import Op, OpKind
-from autotune.graph.passes.note import Note, PassResult, rebuilt
+from autotune.graph.passes.note import Note, PassResult, fresh, rebuilt
 
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 SCALING = (OpKind.MUL, OpKind.DIV)
@@ -103,23 +103,25 @@ def _folded(op: Op, kind: OpKind, value: Vector, graph: Graph, constants: dict[s
     if kind in SCALING:
         made = _scaled(first, kind, spread).transpose(inverse(order))
         return _reading(op, 1, made, "weight", graph, constants)
-    shift = np.sum(first * spread, axis=(1, 2, 3))
+    taps = np.sum(first, axis=(2, 3), dtype=np.float64)
+    shift = np.sum(taps * spread[:, :, 0, 0], axis=1)
     bias = graph.constants[op.inputs[2]] if len(op.inputs) == 3 else np.float32(0)
     total = bias + shift if kind is OpKind.ADD else bias - shift
     return _reading(op, 2, np.asarray(total, np.float32), "bias", graph, constants)
 
 
 def _scaled(weight: Array, kind: OpKind, value: npt.NDArray[np.float64]) -> Array:
-    scaled = weight * value if kind is OpKind.MUL else weight / value
-    return np.asarray(scaled, np.float32)
+    """The product or quotient in float64, rounded once, without an array of it; laid out as ``weight``."""
+    function = np.multiply if kind is OpKind.MUL else np.divide
+    made = np.empty_like(weight, dtype=np.float32)
+    scaled: Array = function(weight, value, out=made, dtype=np.float64, casting="same_kind")
+    return scaled
 
 
 def _reading(
     op: Op, place: int, value: Array, role: str, graph: Graph, constants: dict[str, Array]
 ) -> Op:
     """The operator with a new constant at one of its places."""
-    name, suffix = f"{op.name}.{role}", 2
-    while name in graph.types:
-        name, suffix = f"{op.name}.{role}#{suffix}", suffix + 1
+    name = fresh(f"{op.name}.{role}", graph.types)
     constants[name] = value
     return replace(op, inputs=(*op.inputs[:place], name, *op.inputs[place + 1 :]))

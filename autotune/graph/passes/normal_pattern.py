@@ -16,7 +16,7 @@ import numpy as np
 from autotune.graph.graph import Array, Graph
 from autotune.graph.op import AttrValue, Family, Op, OpKind
 from autotune.graph.passes.cone import MOST_OPS, REDUCTIONS, Cone, Values, cones, is_pointwise
-from autotune.graph.passes.note import Note, PassResult, rebuilt
+from autotune.graph.passes.note import Note, PassResult, fresh, rebuilt
 
 TOLERANCE = 1e-6
 """Of the largest value of a row."""
@@ -211,9 +211,7 @@ def _operator(op: Op, normal: Normal, graph: Graph, constants: dict[str, Array])
     inputs = [normal.source]
     for role, value in (("scale", normal.scale), ("bias", normal.bias)):
         if value is not None:
-            name = f"{op.name}.{role}"
-            while name in graph.types:
-                name += "#"
+            name = fresh(f"{op.name}.{role}", graph.types)
             constants[name] = value
             inputs.append(name)
     return Op.make(op.name, normal.kind, tuple(inputs), op.output, normal.attrs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -59,3 +59,11 @@ def rebuilt(
     for name in (*graph.inputs, *(op.output for op in kept)):
         needed[name] = known[name]
     return Graph(graph.name, kept, needed, graph.inputs, graph.outputs, values)
+
+
+def fresh(stem: str, taken: Container[str]) -> str:
+    """A name that is not taken: ``stem``, or with the first number behind it that makes it new."""
+    name, suffix = stem, 2
+    while name in taken:
+        name, suffix = f"{stem}#{suffix}", suffix + 1
+    return name

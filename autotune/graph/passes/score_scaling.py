@@ -8,7 +8,7 @@ import numpy as np
 
 from autotune.graph.graph import Array, Graph
 from autotune.graph.op import Family, Op, OpKind
-from autotune.graph.passes.note import Note, PassResult, rebuilt
+from autotune.graph.passes.note import Note, PassResult, fresh, rebuilt
 from autotune.graph.tensor import TensorType
 
 SCALING = (OpKind.MUL, OpKind.DIV)
@@ -37,7 +37,7 @@ class ScoreScaling:
                 or graph.constants[link.inputs[1]].ndim > _rank(op, graph)
             ):
                 continue
-            name, inputs = _fresh(f"{link.name}.before", graph), list(op.inputs)
+            name, inputs = fresh(f"{link.name}.before", graph.types), list(op.inputs)
             scaled = replace(link, inputs=(inputs[side], link.inputs[1]), output=name)
             types[name] = graph.types[inputs[side]]
             inputs[side] = name
@@ -50,12 +50,6 @@ class ScoreScaling:
             return PassResult(graph, ())
         ops = [new for op in graph.ops for new in changed.get(op.name, (op,))]
         return PassResult(rebuilt(graph, ops, types=types), tuple(notes))
-
-
-def _fresh(name: str, graph: Graph) -> str:
-    while name in graph.types:
-        name += "#"
-    return name
 
 
 def _rank(product: Op, graph: Graph) -> int:

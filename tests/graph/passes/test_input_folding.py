@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from graph_cases import assert_equivalent, normal
@@ -79,3 +81,15 @@ def test_batch_norm_before_a_convolution_goes_whole(layout: Layout) -> None:
     after = simplify(graph, layout).graph
     assert {op.kind for op in after.ops} <= {K.CONV, K.TRANSPOSE}
     assert_equivalent(graph, after)
+
+
+@pytest.mark.parametrize("link", ["add(x, k)", "sub(x, k)", "mul(x, k)", "div(x, k)"])
+def test_no_array_of_the_weights_in_float64_is_made(link: str) -> None:
+    text = f"x: (1, 64, 4, 4)\nw = normal(128, 64, 3, 3)\nk = positive(64, 1, 1)\nd = {link}\ny = conv(d, w)\n-> y"
+    graph = parsed(text)
+    InputFolding().run(graph)  # what is kept between runs is made
+    tracemalloc.start()
+    InputFolding().run(graph)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1.8 * graph.constants["w"].nbytes
