@@ -85,11 +85,11 @@ def test_batch_norm_before_a_convolution_goes_whole(layout: Layout) -> None:
 
 @pytest.mark.parametrize("link", ["add(x, k)", "sub(x, k)", "mul(x, k)", "div(x, k)"])
 def test_no_array_of_the_weights_in_float64_is_made(link: str) -> None:
-    text = f"x: (1, 64, 4, 4)\nw = normal(128, 64, 3, 3)\nk = positive(64, 1, 1)\nd = {link}\ny = conv(d, w)\n-> y"
+    text = f"x: (1, 128, 4, 4)\nw = normal(512, 128, 3, 3)\nk = positive(128, 1, 1)\nd = {link}\ny = conv(d, w)\n-> y"
     graph = parsed(text)
     InputFolding().run(graph)  # what is kept between runs is made
     tracemalloc.start()
     InputFolding().run(graph)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 1.8 * graph.constants["w"].nbytes
+    assert peak < 2 * graph.constants["w"].nbytes
