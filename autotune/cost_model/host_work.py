@@ -21,9 +21,9 @@ from autotune.cost_model.host_parts import (
 )
 from autotune.cost_model.host_tensors import Views, held_bytes, packed_ahead
 from autotune.cost_model.host_vectors import vector_parts
+from autotune.cost_model.kept import kept_tiles
 from autotune.cost_model.product_cycles import product_cycles
 from autotune.cost_model.step import Step
-from autotune.cost_model.steps import kept_tiles
 from autotune.cost_model.tiling import Tiles, Tiling
 from autotune.cost_model.vector_work import Extent
 from autotune.fusion.nest import Buffer, Stage

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-import numpy.typing as npt
 
+from autotune.cost_model.kept import kept_loads, kept_tiles, left_moves
 from autotune.cost_model.patches import with_patches
 from autotune.cost_model.step import Effort, Step
 from autotune.cost_model.tiling import Floats, Tiles, Tiling
@@ -48,7 +48,7 @@ def _load(tiling: Tiling, stage: Stage, index: int, spec: HardwareSpec) -> Step:
     kept = None
     if buffer.chunk is not None:
         k = tiling.k_dim(buffer.chunk[0])
-        kept = _kept(tiling, stage, index, tiling.parts[k] > 1)
+        kept = kept_loads(tiling, stage, index, tiling.parts[k] > 1)
         in_pieces = tiling.parts[k] > 1
         level = np.where(in_pieces, tiling.level(_stage_dims(stage)), level)
         pieces, chunk, dims = tiling.parts[k], (buffer.chunk[1], k), dims | {k}
@@ -126,7 +126,7 @@ def _moved(
     rectangle = rectangle_of(tiling, footprint, shape, tiles, chunk, hops)
     weight = tiles.count * repeats
     count = np.sum(weight, axis=0)
-    moved, times = _left(pieces, kept)
+    moved, times = left_moves(pieces, kept)
 
     def found() -> Effort:
         part = transfer(rectangle, tiling, footprint, chunk, spec)
@@ -153,24 +153,6 @@ def _moved(
         found,
         _total(weight, rectangle.useful_bytes) * moved,
     )
-
-
-def _kept(
-    tiling: Tiling, stage: Stage, index: int, in_pieces: npt.NDArray[np.bool_]
-) -> Needed | None:
-    """What is left to load of a product's factor: of a whole one that other tiles need too, all."""
-    kept = needed(tiling.nest, tiling.table, stage)
-    if kept is None or stage.operands[1] == index:
-        return kept
-    return Needed(*(np.where(in_pieces, part, 1.0) for part in kept))
-
-
-def _left(pieces: Ints | Floats, kept: Needed | None) -> tuple[Floats | float, Floats | float]:
-    """What zero blocks leave of a weight's transfers: the share of what they move, and how many there
-    are for each: fewer pieces of a reduction, or several of one that is whole."""
-    if kept is None:
-        return 1.0, 1.0
-    return kept.share, np.where(pieces > 1, kept.share, kept.pieces)
 
 
 def _total(weight: Floats, value: Floats | Ints | float) -> Floats:
@@ -217,23 +199,38 @@ def _repeats(tiling: Tiling, dims: frozenset[int], level: Ints) -> Floats:
 
 def _computed(tiling: Tiling, stage: Stage, spec: HardwareSpec) -> Iterator[Step]:
     dims = _stage_dims(stage)
-    level, pieces, unit = tiling.level(dims), tiling.ones, Unit.VECTOR
+    level, one, vector = tiling.level(dims), tiling.ones, Unit.VECTOR
+    if stage.op.family is Family.WINOGRAD:
+        yield from _winograd(tiling, stage, spec)
+        return
     if stage.contraction is not None:
-        k = tiling.k_dim(stage.contraction)
-        pieces, unit = tiling.parts[k], Unit.MATRIX
-        if stage.reduced and tiling.nest.reduced is not None:  # in each trip over the reduction
-            dims |= {tiling.nest.reduced}
-            level = tiling.level(dims)
-        if stage.op.family is Family.WINOGRAD:
-            yield from _winograd(tiling, stage, spec)
-            return
-        yield _summed(tiling, stage, unit, level, pieces, dims | {k}, stage_cost, spec)
+        yield _product(tiling, stage, stage.contraction, spec)
     elif stage.op.family is Family.GATHER:
         yield _looked_up(tiling, stage, spec)
     elif not stage.view:
-        yield _summed(tiling, stage, unit, level, pieces, dims, stage_cost, spec)
+        yield _summed(tiling, stage, vector, level, one, dims, stage_cost, spec)
     if stage.mask is not None:
-        yield _summed(tiling, stage, Unit.VECTOR, level, tiling.ones, dims, mask_cost, spec)
+        yield _summed(tiling, stage, vector, level, one, dims, mask_cost, spec)
+
+
+def _product(tiling: Tiling, stage: Stage, contraction: int, spec: HardwareSpec) -> Step:
+    """Of pieces of its reduction; an online softmax's in each trip over it."""
+    k, dims, reduced = tiling.k_dim(contraction), _stage_dims(stage), None
+    if stage.reduced and tiling.nest.reduced is not None:
+        reduced = tiling.nest.reduced
+        dims |= {reduced}
+    level, pieces = tiling.level(dims), tiling.parts[k]
+    tiles = tiling.tiles(dims | {k})
+    runs = tiles.count * _repeats(tiling, dims | {k}, level)
+    count, weight = np.sum(runs, axis=0) / pieces, runs.astype(np.float64)
+    if reduced is not None:
+        tiles = tiles.resized(k, tiles.sizes[reduced])
+    if (kept := needed(tiling.nest, tiling.table, stage)) is not None:
+        weight = weight * left_moves(pieces, kept)[1]
+        tiles = kept_tiles(tiling, stage, tiles, kept)
+        pieces = np.where(pieces > 1, pieces * kept.share, pieces)
+    cost = stage_cost(tiling, stage, tiles, spec)
+    return _costing(stage, Unit.MATRIX, level, count, pieces, weight, cost)
 
 
 def _winograd(tiling: Tiling, stage: Stage, spec: HardwareSpec) -> Iterator[Step]:
@@ -249,14 +246,6 @@ def _winograd(tiling: Tiling, stage: Stage, spec: HardwareSpec) -> Iterator[Step
     yield _summed(tiling, stage, vector, level, one, dims, back_cost, spec)
 
 
-def kept_tiles(tiling: Tiling, stage: Stage, tiles: Tiles, kept: Needed) -> Tiles:
-    """The tiles of a product that leaves zero blocks out of a whole reduction, each of one piece."""
-    assert stage.contraction is not None
-    k = tiling.k_dim(stage.contraction)
-    mean = np.ceil(tiling.extent[k] * kept.share / kept.pieces).astype(np.int64)
-    return tiles.resized(k, np.where(tiling.parts[k] > 1, tiles.sizes[k], mean))
-
-
 def _summed(
     tiling: Tiling,
     stage: Stage,
@@ -269,14 +258,20 @@ def _summed(
 ) -> Step:
     tiles = tiling.tiles(dims)
     runs = tiles.count * _repeats(tiling, dims, level)
-    count, weight = np.sum(runs, axis=0) / pieces, runs.astype(np.float64)
-    if stage.reduced and tiling.nest.reduced is not None and stage.contraction is not None:
-        tiles = tiles.resized(tiling.k_dim(stage.contraction), tiles.sizes[tiling.nest.reduced])
-    if (kept := needed(tiling.nest, tiling.table, stage)) is not None:
-        weight = weight * _left(pieces, kept)[1]
-        tiles = kept_tiles(tiling, stage, tiles, kept)
-        pieces = np.where(pieces > 1, pieces * kept.share, pieces)
-    cost = cost_of(tiling, stage, tiles, spec)
+    count, cost = np.sum(runs, axis=0) / pieces, cost_of(tiling, stage, tiles, spec)
+    return _costing(stage, unit, level, count, pieces, runs.astype(np.float64), cost)
+
+
+def _costing(
+    stage: Stage,
+    unit: Unit,
+    level: Ints,
+    count: Floats,
+    pieces: Ints | Floats,
+    weight: Floats,
+    cost: Cost,
+) -> Step:
+    """What tiles of every kind cost, each ``weight`` [c, n] times."""
     effort = Effort(
         _total(weight, cost.cycles),
         _total(weight, cost.touched),

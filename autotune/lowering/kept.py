@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from autotune.fusion.axis_map import AxisMap
 from autotune.fusion.nest import Nest, Stage
-from autotune.graph.zero_blocks import Piece, ZeroBlocks, made_axis, zero_blocks
+from autotune.fusion.skipping import Skipping, skipping
+from autotune.graph.zero_blocks import Piece
 from autotune.lowering.tiles import Segment, axis_origin, axis_size
 from autotune.schedule.schedule import NestSchedule
 
@@ -17,47 +17,35 @@ class Kept:
 
     def __init__(self, nest: Nest, schedule: NestSchedule) -> None:
         self._nest, self._schedule = nest, schedule
-        self._blocks = {
+        self._skipped = {
             stage.contraction: found
             for stage in nest.stages
-            if stage.contraction is not None and (found := self._skipped(stage)) is not None
+            if stage.contraction is not None and (found := self._left_out(stage)) is not None
         }
         self.unrolled = frozenset(self._unrolled())
 
     def pieces(self, contraction: int, segments: Mapping[int, Segment]) -> tuple[Piece, ...] | None:
         """Pieces of a product's reduction for the current tile; None: all of it."""
-        blocks = self._blocks.get(contraction)
-        if blocks is None:
+        skipped = self._skipped.get(contraction)
+        if skipped is None:
             return None
-        axis = self._axis(contraction)
-        columns = axis_origin(axis, segments).first, axis_size(axis, segments)
-        return blocks.pieces(columns, *self._reduction(contraction))
+        columns = axis_origin(skipped.axis, segments).first, axis_size(skipped.axis, segments)
+        k_tile = self._schedule.k_tile[contraction]
+        return skipped.blocks.pieces(columns, k_tile, skipped.k_extent)
 
-    def _stage(self, contraction: int) -> Stage:
-        return next(stage for stage in self._nest.stages if stage.contraction == contraction)
-
-    def _axis(self, contraction: int) -> AxisMap:
-        stage = self._stage(contraction)
-        return stage.footprint[made_axis(stage.op, len(stage.footprint))]
-
-    def _reduction(self, contraction: int) -> Piece:
-        extent = self._nest.contractions[contraction].k_extent
-        return self._schedule.k_tile[contraction], extent
-
-    def _skipped(self, stage: Stage) -> ZeroBlocks | None:
-        blocks = zero_blocks(stage.op)
-        if blocks is None or stage.contraction is None:
+    def _left_out(self, stage: Stage) -> Skipping | None:
+        found = skipping(self._nest, stage)
+        if found is None or stage.contraction is None:
             return None
-        axis = stage.footprint[made_axis(stage.op, len(stage.footprint))]
-        columns = self._nest.types[stage.output].shape[made_axis(stage.op, len(stage.footprint))]
-        n = axis.size(self._schedule.tile), columns
-        return blocks if blocks.skips(n, *self._reduction(stage.contraction)) else None
+        n_tile = found.axis.size(self._schedule.tile)
+        k_tile = self._schedule.k_tile[stage.contraction]
+        return found if found.leaves_out(n_tile, k_tile) else None
 
     def _unrolled(self) -> set[int]:
         """Root dimensions whose full tiles do not all need the same pieces."""
         found: set[int] = set()
-        for contraction in self._blocks:
-            dim = self._axis(contraction).dim
+        for contraction, skipped in self._skipped.items():
+            dim = skipped.axis.dim
             if dim is None:
                 continue
             size = self._schedule.tile[dim]

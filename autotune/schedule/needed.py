@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.fusion.nest import Nest, Stage
-from autotune.graph.zero_blocks import made_axis, zero_blocks
+from autotune.fusion.skipping import skipping
 from autotune.schedule.table import ScheduleTable
 
 
@@ -23,20 +23,20 @@ class Needed(NamedTuple):
 
 def needed(nest: Nest, table: ScheduleTable, stage: Stage) -> Needed | None:
     """Of one product; None where all of it is needed whatever the schedule."""
-    blocks = zero_blocks(stage.op)
-    if blocks is None or stage.contraction is None:
+    skipped = skipping(nest, stage)
+    if skipped is None or stage.contraction is None:
         return None
-    position = made_axis(stage.op, len(stage.footprint))
-    axis, columns = stage.footprint[position], nest.types[stage.output].shape[position]
-    extent = nest.contractions[stage.contraction].k_extent
+    blocks, axis, columns, extent = skipped.blocks, skipped.axis, skipped.columns, skipped.k_extent
     k_tile = table.k_tile[:, stage.contraction]
     n_tile = np.full(len(table), axis.window)
     if axis.dim is not None:
         n_tile = axis.extent(table.tile[:, axis.dim])
     pairs, row = np.unique(np.stack([n_tile, k_tile], axis=1), axis=0, return_inverse=True)
-    found = []
-    for n, k in pairs.tolist():
-        skips = blocks.skips((n, columns), k, extent)
-        found.append(blocks.shares((n, columns), k, extent) if skips else (1.0, -(-extent // k)))
+    found = [
+        blocks.shares((n, columns), k, extent)
+        if skipped.leaves_out(n, k)
+        else (1.0, -(-extent // k))
+        for n, k in pairs.tolist()
+    ]
     share, pieces = np.array(found, dtype=np.float64)[row.reshape(-1)].T
     return Needed(share, pieces)
