@@ -88,8 +88,9 @@ class Resident:
     def load_piece(self, writer: TileWriter, index: int, piece: Piece) -> View:
         """Fill an operand with a piece of its reduction axis."""
         terms = piece[0].terms
-        if index in self._second and not terms:
+        if index in self._second and not terms:  # slots by piece: none by the trip of a loop around
             self._second[index] = not self._second[index]
+            return self._load(writer, index, None, piece).view
         turn = terms[0][0] if terms else self.turn(index)
         return self._load(writer, index, turn, piece).view
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lowering_case import SPEC, lowered
-from sparse_case import blocky, conv, dense, marked
+from sparse_case import bare, blocky, conv, dense, diagonal, marked, pooled, pooled_conv, slid
 from test_lower import run
 
 from autotune.cost_model.analysis import Analysis
@@ -17,7 +18,7 @@ from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
 from autotune.graph.op import OpKind as K
 from autotune.isa.program import Program
-from autotune.isa.table import Opcode
+from autotune.isa.table import Opcode, Unit
 from autotune.lowering.lower import lower, nests_of
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
@@ -35,6 +36,7 @@ WEIGHTS = st.builds(
 )
 GRAPHS = st.one_of(
     st.builds(dense, WEIGHTS, st.sampled_from([1, 24]), st.booleans()),
+    st.builds(bare, WEIGHTS, st.sampled_from([1, 24])),
     st.builds(conv, WEIGHTS, st.sampled_from([1, 3]), st.booleans()),
 )
 
@@ -44,6 +46,55 @@ def test_any_schedule_equals_the_dense_reference(data: st.DataObject, graph: Gra
     program = lowered(marked(graph), data)
     run(graph, program)
     assert find_races(program) == ()
+
+
+def listed(graph: Graph, limit: int) -> Iterator[Program]:
+    """By schedules of the whole group that the search would list."""
+    group = Group.from_graph(graph, [op.name for op in graph.ops])
+    rng = np.random.default_rng(0)
+    table = enumerate_nest(nests_of(group)[0], SPEC.tile_elements, SPEC.cores, limit, rng)
+    return (lower(group, Schedule((table.row(i),)), SPEC) for i in range(len(table)))
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [pooled(diagonal(4, 16, 16)), slid(diagonal(4, 16, 32)), pooled_conv(diagonal(2, 32))],
+    ids=lambda graph: graph.name,
+)
+def test_windows_over_a_product_equal_the_dense_reference(graph: Graph) -> None:
+    """Along N they overlap, begin before its first column and end behind its last one."""
+    sparse = marked(graph)
+    assert sparse.ops[0] != graph.ops[0]
+    for made in listed(sparse, 12):
+        run(graph, made)
+        assert find_races(made) == ()
+
+
+def test_pieces_of_a_loaded_operand_do_not_overtake_its_products() -> None:
+    """Pieces written out take the two slots in turn, whatever loop is around them."""
+    graph = marked(bare(diagonal(4, 16) + diagonal(4, 16, 16), 8))
+    programs = list(listed(graph, 60))
+    assert [find_races(made) for made in programs] == [()] * len(programs)
+
+
+def test_a_masked_product_that_leaves_blocks_out_is_estimated() -> None:
+    """Its mask is of all of the tile: it costs what it costs behind the dense product."""
+    graph = pooled_conv(diagonal(2, 32))
+    sparse, plain = (masks(one) for one in (marked(graph), graph))
+    assert plain and sparse == plain
+
+
+def masks(graph: Graph) -> list[list[float]]:
+    """Elements that masks touch, by schedule, of every stage that has one."""
+    group = Group.from_graph(graph, [op.name for op in graph.ops])
+    nest = nests_of(group)[0]
+    rng = np.random.default_rng(0)
+    table = enumerate_nest(nest, SPEC.tile_elements, 2, 20, rng)
+    return [
+        step.effort.touched.tolist()
+        for step in Analysis(nest, table, SPEC).steps
+        if step.unit is Unit.VECTOR and step.stage.mask is not None
+    ]
 
 
 def program(graph: Graph, n: int, k: int, rows: int = 64, buffers: int = 2) -> Program:
