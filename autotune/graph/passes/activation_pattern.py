@@ -20,7 +20,12 @@ from autotune.graph.tensor import FLOAT_MAX
 
 TOLERANCE = 2e-6
 """Of the value, or of x where that is larger but at most 1: constants are written with 6 digits."""
-FAR = (1e-6, 1, 25, 1e4, 1e5, 2 * 65504, 1e6, 1e9, 1e15, 1e30, FLOAT_MAX, math.inf)
+SETTLED = 1e4
+"""From here on of the value alone: a number of 1e-7 added for a logarithm's sake would hide in the rest."""
+FAR = (
+    *(1e-30, 1e-20, 1e-12, 1e-6, 1, 25),
+    *(1e4, 1e5, 2 * 65504, 1e6, 1e9, 1e15, 1e30, FLOAT_MAX, math.inf),
+)
 """Beyond 1e4 nothing bends but what a bound cuts off, such as that of float16 or float32."""
 PROBES = np.concatenate([np.linspace(-9, 9, 61) + 0.0173, *([-v, v] for v in FAR)])
 """Where a fragment is tried; every function of the table bends between them and nowhere else."""
@@ -161,7 +166,8 @@ def _function(rows: list[Activation], cone: Cone) -> tuple[OpKind, Numbers] | No
 def _agree(row: Activation, numbers: Numbers, found: Values) -> bool:
     with np.errstate(all="ignore"):
         wanted = row.of(PROBES, **numbers)
-    scale = np.maximum(np.abs(wanted), np.minimum(np.abs(PROBES), 1))
+    near_0 = np.where(np.abs(PROBES) < SETTLED, np.minimum(np.abs(PROBES), 1), 0)
+    scale = np.maximum(np.abs(wanted), near_0)
     same = (wanted == found) | (np.isnan(wanted) & np.isnan(found) & np.isinf(PROBES))
     overflown = np.isinf(found) & (np.abs(PROBES) > OVERFLOWS)
     with np.errstate(invalid="ignore"):

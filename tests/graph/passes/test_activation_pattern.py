@@ -115,6 +115,30 @@ def test_bounds_that_are_far_away_are_kept(form: str, kinds: list[str], bound: f
             assert_equivalent(graph, after, rtol=2e-5, atol=2e-6, fed=x)
 
 
+@pytest.mark.parametrize("least", [1e-12, 1e-8, 1e-7, 1e-6])
+@pytest.mark.parametrize(
+    ("form", "kinds"),
+    [
+        ("sigmoid x -> a; a + {least} -> y", ["sigmoid", "add"]),
+        ("sigmoid x -> a; a | {least} -> y", ["sigmoid", "clip"]),
+        ("neg x -> a; exp a -> b; b + 1.0 -> c; 1.0 / c -> d; d + {least} -> y", ["sigmoid", "add"]),
+        ("exp x -> a; a + 1.0 -> b; log b -> c; c + {least} -> y", ["softplus", "add"]),
+        ("relu x -> a; a + {least} -> y", ["relu", "add"]),
+        ("x | {least} -> y", ["clip"]),
+    ],
+)  # fmt: skip
+def test_small_numbers_that_keep_a_logarithm_finite_are_kept(
+    form: str, kinds: list[str], least: float
+) -> None:
+    graph = spelt(form.format(least=least))
+    after = simplify(graph).graph
+    assert [op.kind.value for op in after.ops] == kinds
+    ends = [np.linspace(*ends, 60, dtype=np.float32) for ends in ((-80, -60), (1, 80))]
+    x = {"x": np.concatenate(ends).reshape(3, 40)}
+    wanted, found = evaluate(graph, x)["y"], evaluate(after, x)["y"]
+    np.testing.assert_allclose(np.log(found), np.log(wanted), rtol=1e-5, atol=1e-5)
+
+
 NUMBERS = [
     ("gelu(x)", "1.4142135", "1.4"),
     ("gelu(x)", "0.5", "0.4999"),
