@@ -8,8 +8,9 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 SHAPES = (
-    (1, 4, 6, 5),
+    (2, 4, 6, 5),
     (2, 3, 5, 4),
+    (3, 4, 7, 6),
     (1, 6, 8, 4),
     (1, 8, 9, 9),
     (2, 5, 4),

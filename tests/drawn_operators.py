@@ -86,16 +86,17 @@ def steps(g: Growth, x: str) -> None:
 
 def conv(g: Growth, x: str) -> None:
     c, extents = g.shape(x)[1], g.shape(x)[2:]
-    kernel = [g.draw(st.integers(1, 3)) for _ in extents]
-    kind = g.draw(st.sampled_from(["plain", "plain", "depthwise", "grouped"]))
+    kind = g.draw(st.sampled_from(["plain", "plain", "by threes", "depthwise", "grouped"]))
+    free = kind != "by threes"  # else what Winograd's tiles may compute
+    kernel = [g.draw(st.integers(1, 3)) if free else 3 for _ in extents]
     group = c if kind == "depthwise" else _divisor(g, c) if kind == "grouped" else 1
     out = group * g.draw(st.integers(1, 2 if group > 1 else 6))
     inputs = [x, g.constant(g.normal(out, c // group, *kernel) / math.sqrt(math.prod(kernel)))]
     if g.draw(st.booleans()):
         inputs.append(g.constant(g.normal(out)))
-    dilations = [g.draw(st.sampled_from([1, 1, 2])) for _ in extents]
+    dilations = [g.draw(st.sampled_from([1, 1, 2])) if free else 1 for _ in extents]
     pads = [g.draw(st.integers(0, k - 1)) for k in kernel * 2]
-    strides = [g.draw(st.integers(1, 2)) for _ in extents]
+    strides = [g.draw(st.integers(1, 2)) if free else 1 for _ in extents]
     if _spans(extents, kernel, dilations, pads):
         g.node(
             "Conv", inputs, kernel_shape=kernel, dilations=dilations, pads=pads, strides=strides,
@@ -359,8 +360,8 @@ ANY: tuple[Rule, ...] = (
 ROWS: tuple[Rule, ...] = (matmul, matmul, gram, attention, triangle)
 """Of tensors of at least two axes."""
 CHANNELS: tuple[Rule, ...] = (
-    conv, conv, conv, conv_transpose, pool, pool, global_pool, squeeze_excite, batch_norm,
-    instance_norm, prelu,
+    conv, conv, conv, conv, conv, conv, conv_transpose, pool, pool, global_pool, squeeze_excite,
+    batch_norm, instance_norm, prelu,
 )  # fmt: skip
 """Of [N, C, D...]."""
 IMAGES: tuple[Rule, ...] = (resize, depth_to_space)

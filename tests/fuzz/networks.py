@@ -22,7 +22,10 @@ from growing_models import DrawnModel
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+from autotune.graph.accuracy import Accuracy
+from autotune.graph.op import Family
 from autotune.runtime.program_table import ProgramTable
+from autotune.schedule.schedule import Schedule
 
 BATCH = 250
 """Cases of one run of Hypothesis, which goes over the same ground more often the longer it runs."""
@@ -42,16 +45,18 @@ def fuzz(machine: str, cases: int, number: int, shrink: bool = False) -> tuple[C
         phases=[Phase.generate, Phase.shrink] if shrink else [Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(drawn=models(), data=st.data())
-    def attempt(drawn: DrawnModel, data: st.DataObject) -> None:
+    @given(drawn=models(), accuracy=st.sampled_from(Accuracy), data=st.data())
+    def attempt(drawn: DrawnModel, accuracy: Accuracy, data: st.DataObject) -> None:
         target = MACHINES[machine]()
         tried[:] = [drawn]
-        table = drawn_table(imported(drawn, target.spec), target.spec, data.draw)
+        table = drawn_table(imported(drawn, target.spec, accuracy), target.spec, data.draw)
         tried.append(table)
         counts["cases"] += 1
         counts["operators"] += len(table.graph.ops)
         counts["groups"] += len(table.group_steps)
-        assert_close(run(table, target, drawn.feeds), drawn.wanted)
+        counts["by patches"] += sum(_patches(choice.schedule) for choice in table.choices)
+        counts["by Winograd's tiles"] += sum(op.family is Family.WINOGRAD for op in table.graph.ops)
+        assert_close(run(table, target, drawn.feeds), drawn.wanted, accuracy)
 
     try:
         attempt()
@@ -60,6 +65,10 @@ def fuzz(machine: str, cases: int, number: int, shrink: bool = False) -> tuple[C
         print(f"# {machine}: seed {number}\n" + "\n".join(map(described, tried)), flush=True)
         return counts, False
     return counts, True
+
+
+def _patches(schedule: Schedule | None) -> bool:
+    return schedule is not None and any(part.im2col for part in schedule.nests)
 
 
 def described(tried: DrawnModel | ProgramTable) -> str:
@@ -91,9 +100,8 @@ def main() -> int:
     for machine in given_.machine or MACHINES:
         begin, total = time.process_time(), Counter[str]()
         for batch in range(-(-given_.cases // BATCH)):
-            counts, held = fuzz(
-                machine, min(BATCH, given_.cases), 1000 * given_.seed + batch, given_.shrink
-            )
+            cases = min(BATCH, given_.cases - batch * BATCH)
+            counts, held = fuzz(machine, cases, 1000 * given_.seed + batch, given_.shrink)
             total += counts
             failed += not held
         spent = time.process_time() - begin

@@ -11,14 +11,16 @@ from growing_models import DrawnModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autotune.graph.accuracy import Accuracy
+
 
 @pytest.mark.parametrize("machine", MACHINES)
 @settings(max_examples=settings().max_examples // 2)
-@given(drawn=models(), data=st.data())
+@given(drawn=models(), accuracy=st.sampled_from(Accuracy), data=st.data())
 def test_any_model_by_any_plan_gives_what_onnx_gives(
-    machine: str, drawn: DrawnModel, data: st.DataObject
+    machine: str, drawn: DrawnModel, accuracy: Accuracy, data: st.DataObject
 ) -> None:
     target = MACHINES[machine]()
-    graph = imported(drawn, target.spec)
+    graph = imported(drawn, target.spec, accuracy)
     table = drawn_table(graph, target.spec, data.draw)
-    assert_close(run(table, target, drawn.feeds), drawn.wanted)
+    assert_close(run(table, target, drawn.feeds), drawn.wanted, accuracy)
