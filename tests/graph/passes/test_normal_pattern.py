@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from graph_cases import assert_equivalent, normal
 from graph_text import becomes, parsed, stays, written
+from hypothesis import given
+from hypothesis import strategies as st
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 from onnx_case import imported, model_of
@@ -189,6 +191,51 @@ def test_all_formulas_compute_the_same_of_narrow_wide_and_constant_rows(
     after = NormalPattern().run(graph).graph
     with np.errstate(all="ignore"):
         assert_equivalent(graph, after, 1e-4, 1e-5, {"x": x})
+
+
+WITHIN = (
+    "r = sqrt(v)",
+    "w = add(v, n)\nr = sqrt(w)",
+    "w = maximum(v, n)\nr = sqrt(w)",
+    "r = add(v, n)",
+)
+BEHIND = ("q = mul(r, one)", "q = add(r, n)", "q = maximum(r, n)", "q = mul(r, n)")
+LAST = ("y = mul(d, g)", "y = add(d, n)", "y = maximum(d, n)", "y = minimum(d, n)")
+
+
+@given(
+    *(st.sampled_from(choices) for choices in (("c", "x"), ("mean", "sum"), WITHIN, BEHIND, LAST)),
+    st.sampled_from([1e-12, 1e-9, 1e-5, 0.5, 50.0, 65504.0]),
+    st.sampled_from([0.0, 1e-10, 1e-5, 1.0, 1e6]),
+    st.sampled_from([0.0, 1.0]),
+)
+def test_drawn_fragments_compute_the_same(
+    rows: str,
+    total: str,
+    within: str,
+    behind: str,
+    last: str,
+    number: float,
+    spread: float,
+    level: float,
+) -> None:
+    graph = parsed(f"""
+        x: (2, 3, 8)
+        g = normal(8)
+        n = {number}
+        one = 1.0
+        m = reduce_mean(x) axes=(2,)
+        c = sub(x, m)
+        p = mul({rows}, {rows})
+        v = reduce_{total}(p) axes=(2,)
+    """ + "\n".join((within, behind, f"d = div({rows}, q)", last, "-> y")))  # fmt: skip
+    x = np.float32(spread or 1) * (normal(0, 2, 3, 8) * bool(spread) + np.float32(level))
+    with np.errstate(all="ignore"):
+        (wanted,) = evaluate(graph, {"x": x}).values()
+        (found,) = evaluate(NormalPattern().run(graph).graph, {"x": x}).values()
+    np.testing.assert_allclose(
+        found, wanted, 1e-4, 1e-5 * np.abs(wanted[np.isfinite(wanted)]).max(initial=0)
+    )
 
 
 @pytest.mark.parametrize("scale", ["", "y = mul(d, g)"])
