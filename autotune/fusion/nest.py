@@ -11,6 +11,7 @@ from functools import cached_property
 
 from autotune.fusion.axis_map import Footprint
 from autotune.fusion.footprint import channels_per_group, winograd_tile
+from autotune.fusion.online import made_of
 from autotune.fusion.patches import Patches
 from autotune.graph.op import Family, Op, OpKind
 from autotune.graph.tensor import TensorType
@@ -174,11 +175,9 @@ class Nest:
     @cached_property
     def behind(self) -> frozenset[str]:
         """What an online softmax's product makes, and all that is made of it."""
-        found: set[str] = set()
-        for stage in self.stages:
-            if stage.reduced or not found.isdisjoint(stage.inputs):
-                found.add(stage.output)
-        return frozenset(found)
+        steps = [(stage.inputs, stage.output) for stage in self.stages]
+        products = (stage.output for stage in self.stages if stage.reduced)
+        return frozenset[str]().union(*(made_of(product, steps) for product in products))
 
     @cached_property
     def shareable(self) -> frozenset[int]:

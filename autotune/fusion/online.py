@@ -4,7 +4,7 @@ arXiv:1805.02867; Dao et al., arXiv:2205.14135)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from autotune.fusion.axis_map import AxisMap, Footprint
@@ -63,8 +63,14 @@ def keeps_up(
 ) -> bool:
     """Whether all that follows the product depends on every root dimension that may be ``split``: it
     is then made right behind the loop over the reduction."""
-    behind = {online.product}
-    for op in ops:
-        if not behind.isdisjoint(op.inputs):
-            behind.add(op.output)
+    behind = made_of(online.product, ((op.inputs, op.output) for op in ops))
     return all(split <= {axis.dim for axis in footprints[x]} for x in behind)
+
+
+def made_of(tensor: str, steps: Iterable[tuple[tuple[str, ...], str]]) -> frozenset[str]:
+    """A tensor and all that is made of it by ``steps`` (what each reads, what it makes) in order."""
+    found = {tensor}
+    for inputs, output in steps:
+        if not found.isdisjoint(inputs):
+            found.add(output)
+    return frozenset(found)

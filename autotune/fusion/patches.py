@@ -4,8 +4,9 @@ which DMA makes on the way from DRAM. The analysis says where that may pay; a sc
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from autotune.fusion.axis_map import AxisMap, Footprint
 from autotune.fusion.footprint import is_depthwise
@@ -13,6 +14,9 @@ from autotune.graph.axes import Axes
 from autotune.graph.op import Family, Op
 from autotune.graph.tensor import TensorType
 from autotune.graph.zero_blocks import zero_blocks
+
+if TYPE_CHECKING:
+    from autotune.fusion.axis_map import Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,13 @@ class Patches:
         """Extents as [images, channels, kernel rows, kernel columns, rows, columns]."""
         images, rows, columns = pixels
         return (images, channels, *self.kernel, rows, columns)
+
+    def elements(self, channels: Ints, extent_of: Callable[[AxisMap], Ints | int]) -> Ints:
+        """Elements of ``sizes`` for many schedules at once, ``extent_of`` each of which an axis has."""
+        total: Ints = channels * self.taps
+        for axis in self.pixels:
+            total = total * extent_of(axis)
+        return total
 
     @property
     def order(self) -> tuple[int, ...]:

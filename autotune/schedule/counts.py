@@ -8,7 +8,7 @@ from collections.abc import Set
 import numpy as np
 import numpy.typing as npt
 
-from autotune.fusion.axis_map import Footprint
+from autotune.fusion.axis_map import AxisMap, Footprint
 from autotune.fusion.nest import Buffer, Nest, Stage
 from autotune.fusion.patches import Patches
 from autotune.schedule.needed import needed
@@ -32,10 +32,8 @@ def scratchpad_elements(nest: Nest, table: ScheduleTable) -> Ints:
                 piece = table.k_tile[:, buffer.chunk[0]]
                 size *= piece
                 refilled |= nest.contractions[buffer.chunk[0]].k_extent // piece > 1
-            elif axis.dim is None:
-                size *= axis.window
             else:
-                size *= axis.extent(table.tile[:, axis.dim])
+                size *= _extent(table, axis)
         if buffer.patches is not None:
             size = np.where(table.im2col, _patch_elements(table, buffer, buffer.patches), size)
         total += size * np.where(refilled, table.buffers, 1)
@@ -45,10 +43,12 @@ def scratchpad_elements(nest: Nest, table: ScheduleTable) -> Ints:
 def _patch_elements(table: ScheduleTable, buffer: Buffer, patches: Patches) -> Ints:
     """Elements of a buffer's patches for one tile and piece of the reduction, for every row."""
     assert buffer.chunk is not None
-    size: Ints = table.k_tile[:, buffer.chunk[0]] * patches.taps
-    for axis in patches.pixels:
-        size = size * (axis.window if axis.dim is None else axis.extent(table.tile[:, axis.dim]))
-    return size
+    channels: Ints = table.k_tile[:, buffer.chunk[0]]
+    return patches.elements(channels, lambda axis: _extent(table, axis))
+
+
+def _extent(table: ScheduleTable, axis: AxisMap) -> Ints | int:
+    return axis.window if axis.dim is None else axis.extent(table.tile[:, axis.dim])
 
 
 def kept_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:

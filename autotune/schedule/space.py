@@ -85,10 +85,7 @@ class _Grid:
 
     def _patch_elements(self, buffer: Buffer, patches: Patches) -> Ints:
         assert buffer.chunk is not None
-        size = self.k_tile(buffer.chunk[0]) * patches.taps
-        for axis in patches.pixels:
-            size = size * self._size(axis)
-        return size
+        return patches.elements(self.k_tile(buffer.chunk[0]), self._size)
 
 
 def candidate_extents(nest: Nest, grain: int, buffers: int = 2) -> list[tuple[int, ...]]:

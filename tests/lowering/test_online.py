@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from lowering_case import SPEC
 from test_lower import run
 
+from autotune.fusion import online
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
 from autotune.graph.graph import Graph
+from autotune.isa import access
 from autotune.isa.table import Opcode
 from autotune.lowering.lower import lower, nests_of
 from autotune.schedule.schedule import NestSchedule, Schedule
@@ -58,3 +60,7 @@ def test_rows_are_found_tile_by_tile_where_a_schedule_cuts_them(
     program = lower(whole(graph), schedule, SPEC)
     run(graph, program)
     assert sum(i.opcode is Opcode.ONLINE for i in program.streams[0]) == online
+
+
+def test_a_nest_reserves_the_words_of_state_that_the_instruction_has() -> None:
+    assert online.STATE_WORDS == access.STATE_WORDS

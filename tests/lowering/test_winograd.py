@@ -23,8 +23,10 @@ from autotune.graph.graph import Graph
 from autotune.graph.op import OpKind as K
 from autotune.graph.reference import evaluate
 from autotune.graph.winograd import F2, F4, FORMS, Form, transformed_weight
+from autotune.isa.access import TILE_ROWS
 from autotune.isa.table import Unit
 from autotune.isa.verifier import verify
+from autotune.kernels.winograd import BACK, PATCHES, THERE
 from autotune.lowering.lower import lower, nests_of
 from autotune.schedule.fit import check
 from autotune.schedule.schedule import NestSchedule, Schedule
@@ -194,3 +196,13 @@ def test_a_window_operator_behind_it_is_another_group() -> None:
     found = analyse(Group.from_graph(graph, [op.name for op in graph.ops]))
     assert isinstance(found, Rejection)
     assert "only element-wise" in found.reason
+
+
+def test_operators_kernels_and_instructions_have_the_same_tiles() -> None:
+    """By points: rows of a tile of the result, and of the patch of the input that it is made of."""
+    forms = {points: (form.tile, form.tile + 2) for points, form in FORMS.items()}
+    assert forms == {points: TILE_ROWS[BACK[points]] for points in BACK}
+    assert {points: patch for points, (_, patch) in forms.items()} == PATCHES
+    assert {points: TILE_ROWS[THERE[points]] for points in THERE} == {
+        points: (patch, patch) for points, patch in PATCHES.items()
+    }
