@@ -102,7 +102,7 @@ tests: $(BUILT) ## all tests
 	@$(BIN)/pytest -n auto
 
 fuzz: $(BUILT) ## try CASES=1000000 of SEED=0 on sanitized kernels (the nightly run); FIRST=n goes on from a case
-	$(call say,"fuzzing decoder, assembler, verifier and engine")
+	$(call say,"fuzzing decoder and assembler and verifier and engine")
 	@PYTHONPATH=tests $(PY) -m fuzz --sanitize --cases $(or $(CASES),1000000) --seed $(or $(SEED),0) --first $(or $(FIRST),0)
 
 fuzz-import: $(BUILT) ## try CASES=50000 changed ONNX files of SEED=0 on the importer; FIRST=n goes on from a case

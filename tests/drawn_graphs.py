@@ -297,8 +297,10 @@ def _extents(extent: int, granule: int) -> st.SearchStrategy[int]:
 
 
 @st.composite
-def nest_schedules(draw: st.DrawFn, nest: Nest) -> NestSchedule:
-    """Any legal schedule of a nest on a machine with a large scratchpad and two cores."""
+def nest_schedules(
+    draw: st.DrawFn, nest: Nest, most_cores: int = 2, most_buffers: int = 2, patches: bool = True
+) -> NestSchedule:
+    """Any legal schedule of a nest on a machine with a large scratchpad."""
     tile = tuple(
         n if d in nest.forced else draw(_extents(n, nest.granule(d)))
         for d, n in enumerate(nest.root_shape)
@@ -308,9 +310,9 @@ def nest_schedules(draw: st.DrawFn, nest: Nest) -> NestSchedule:
     )
     order = tuple(draw(st.permutations(range(len(tile)))))
     split = [d for d in order if tile[d] < nest.root_shape[d]]
-    cores = draw(st.integers(1, 2)) if nest.shareable.issuperset(split[:1]) else 1
-    im2col = nest.takes_patches and draw(st.booleans())
-    return NestSchedule(tile, order, k_tile, draw(st.integers(1, 2)), cores, im2col)
+    cores = draw(st.integers(1, most_cores)) if nest.shareable.issuperset(split[:1]) else 1
+    im2col = patches and nest.takes_patches and draw(st.booleans())
+    return NestSchedule(tile, order, k_tile, draw(st.integers(1, most_buffers)), cores, im2col)
 
 
 def schedules(nests: tuple[Nest, ...]) -> st.SearchStrategy[Schedule]:

@@ -4,7 +4,6 @@ with ONNX's reference evaluator."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -33,6 +32,7 @@ from autotune.search.choice import Choice
 from autotune.search.legality import legal_nests
 from autotune.targets.protocol import Target
 from autotune.targets.spec import HardwareSpec
+from drawn_graphs import nest_schedules
 
 LIMITS = ("depends on", "semaphores")
 """What programs cannot express of some schedules that fit: lowering says so."""
@@ -84,8 +84,8 @@ def _choice(group: Group, spec: HardwareSpec, draw: st.DrawFn) -> Choice:
 
 def _drawn_nest(nest: Nest, spec: HardwareSpec, draw: st.DrawFn) -> NestSchedule:
     """Any schedule that fits: of tiles of any extents, or where those do not fit, of the space."""
-    patches = not spec.in_place and nest.takes_patches and draw(st.booleans())
-    any_tiles = replace(_any_tiles(nest, spec, draw), im2col=patches)
+    gathers = not spec.in_place
+    any_tiles = draw(nest_schedules(nest, spec.cores, spec.buffers, gathers))
     if check((nest,), Schedule((any_tiles,)), spec.tile_elements, spec.cores) is None:
         return any_tiles
     table = enumerate_nest(
@@ -96,30 +96,11 @@ def _drawn_nest(nest: Nest, spec: HardwareSpec, draw: st.DrawFn) -> NestSchedule
         np.random.default_rng(0),
         spec.grain,
         spec.buffers,
-        im2col=not spec.in_place,
+        im2col=gathers,
     )
-    alike = np.flatnonzero(table.im2col == patches)
+    alike = np.flatnonzero(table.im2col == any_tiles.im2col)
     rows = alike.tolist() or range(len(table))
     return table.row(draw(st.sampled_from(rows)))
-
-
-def _any_tiles(nest: Nest, spec: HardwareSpec, draw: st.DrawFn) -> NestSchedule:
-    tile = tuple(
-        n if d in nest.forced else draw(_extents(n, nest.granule(d)))
-        for d, n in enumerate(nest.root_shape)
-    )
-    k_tile = tuple(
-        draw(st.integers(1, c.k_extent)) if c.chunkable else c.k_extent for c in nest.contractions
-    )
-    order = tuple(draw(st.permutations(range(len(tile)))))
-    outer = [d for d in order if tile[d] < nest.root_shape[d]][:1]
-    cores = draw(st.integers(1, spec.cores)) if nest.shareable.issuperset(outer) else 1
-    return NestSchedule(tile, order, k_tile, draw(st.integers(1, spec.buffers)), cores)
-
-
-def _extents(extent: int, granule: int) -> st.SearchStrategy[int]:
-    """Any part of a dimension that is a multiple of ``granule``, or all of it."""
-    return st.integers(1, -(-extent // granule)).map(lambda n: min(n * granule, extent))
 
 
 def run(

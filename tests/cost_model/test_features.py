@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from measured import SPEC, drawn
-from walked import walk
+from walked import estimated, walk
 
 from autotune.cost_model.analysis import Analysis
 from autotune.cost_model.features import FEATURES, Feature, bound, features
@@ -47,13 +47,7 @@ def test_counts_equal_those_of_the_lowered_program(layout: Layout, seed: int) ->
     group, nests, schedule = drawn(np.random.default_rng(seed), layout)
     found: Counter[str] = Counter()
     for nest, part in zip(nests, schedule.nests, strict=True):
-        a = Analysis(nest, ScheduleTable.of(nest, [part]), SPEC)
-        for unit in (Unit.LOAD, Unit.STORE, Unit.MATRIX, Unit.VECTOR):
-            count = a.total(lambda step: step.instructions, unit)
-            found[f"{unit.name.lower()}_instructions"] += round(float(count[0]))
-        found["load_bytes"] += round(float(a.loaded_bytes[0]))
-        found["store_bytes"] += round(float(a.stored_bytes[0]))
-        found["multiply_adds"] += round(float(a.multiply_adds[0]))
+        found += estimated(Analysis(nest, ScheduleTable.of(nest, [part]), SPEC))
     if sum(n for name, n in found.items() if name.endswith("instructions")) > WALKABLE:
         return
     assert +found == +walk(program_of(group, schedule))

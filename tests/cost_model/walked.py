@@ -6,6 +6,7 @@ import itertools
 import math
 from collections import Counter
 
+from autotune.cost_model.analysis import Analysis
 from autotune.isa.program import Instruction, Program
 from autotune.isa.table import ELEMENT_BYTES, MAX_RANK, NO_LEVEL, Opcode, Unit
 
@@ -17,6 +18,18 @@ def walk(program: Program) -> Counter[str]:
     counts: Counter[str] = Counter()
     for stream in program.streams:
         _walk(program, stream, counts)
+    return counts
+
+
+def estimated(of: Analysis) -> Counter[str]:
+    """The same by an analysis of one schedule."""
+    counts: Counter[str] = Counter()
+    for unit in (Unit.LOAD, Unit.STORE, Unit.MATRIX, Unit.VECTOR):
+        count = of.total(lambda step: step.instructions, unit)
+        counts[f"{unit.name.lower()}_instructions"] += round(float(count[0]))
+    counts["load_bytes"] += round(float(of.loaded_bytes[0]))
+    counts["store_bytes"] += round(float(of.stored_bytes[0]))
+    counts["multiply_adds"] += round(float(of.multiply_adds[0]))
     return counts
 
 
