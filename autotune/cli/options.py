@@ -9,6 +9,7 @@ import typer
 
 from autotune.errors import InputError
 from autotune.graph.accuracy import Accuracy
+from autotune.graph.outside import Outside
 
 TargetOption = Annotated[
     str, typer.Option("--target", help="Shipped spec, TOML file, or cpu: this machine.")
@@ -33,6 +34,14 @@ RangeOption = Annotated[
     list[str] | None,
     typer.Option(
         "--range", help="What an input stays within: NAME=LOW:HIGH; repeatable. Runs check it."
+    ),
+]
+OutsideOption = Annotated[
+    Outside,
+    typer.Option(
+        "--outside",
+        help="Runs on inputs outside of their ranges, or a plan's: refuse, or general, which runs the "
+        "network without ranges.",
     ),
 ]
 ModelArgument = Annotated[str, typer.Argument(help="ONNX file, or the name of a shipped network.")]

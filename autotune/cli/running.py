@@ -15,6 +15,7 @@ from autotune.cli.options import (
     AccuracyOption,
     DimOption,
     JsonOption,
+    OutsideOption,
     RangeOption,
     SeedOption,
     ThreadsOption,
@@ -25,8 +26,10 @@ from autotune.cli.options import (
 from autotune.cli.parts import parts_document, tell_parts
 from autotune.cli.tracing import TraceLimitOption, TraceOption, record
 from autotune.graph.accuracy import Accuracy
+from autotune.graph.outside import Outside
 
 if TYPE_CHECKING:
+    from autotune.runtime.event import Event
     from autotune.runtime.host_profile import HostProfile
     from autotune.runtime.session import Session
 
@@ -59,6 +62,7 @@ def run(
     dim: DimOption = None,
     accuracy: AccuracyOption = Accuracy.EXACT,
     range_: RangeOption = None,
+    outside: OutsideOption = Outside.REFUSE,
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> int:
@@ -83,6 +87,7 @@ def run(
         dims=dimensions(dim),
         accuracy=accuracy,
         ranges=input_ranges(range_),
+        outside=outside,
     ) as session:
         feeds = random_inputs(session, seed) if inputs is None else read_inputs(inputs)
         outputs = session.run(feeds)
@@ -90,14 +95,17 @@ def run(
             session.run(feeds)
         if online:
             session.wait_idle()
-        differences = compared(session, feeds, outputs) if check else {}
-        races = races_of(session) if check else ()
+        ran = session.serving(feeds)
+        if ran is not session:
+            say(f"{path}: inputs leave their ranges; the network without ranges ran")
+        differences = compared(ran, feeds, outputs) if check else {}
+        races = races_of(ran) if check else ()
         if out is not None:
             save(out, outputs)
         if trace is not None:
-            record(session, trace, trace_limit)
-        costs = costs_of(session, feeds) if profile else None
-        report(session, differences, races, costs, json)
+            record(ran, trace, trace_limit)
+        costs = costs_of(ran, feeds) if profile else None
+        report(ran, session.events, differences, races, costs, json)
     return int(bool(races) or any(not ok for _, ok in differences.values()))
 
 
@@ -140,13 +148,14 @@ def races_of(session: Session) -> tuple[str, ...]:
 
 def report(
     session: Session,
+    events: tuple[Event, ...],
     differences: dict[str, tuple[float, bool]],
     races: tuple[str, ...],
     costs: Costs | None,
     json: bool,
 ) -> None:
     """Print what the runs cost, by group where that was asked for, whether the numbers are right,
-    and races."""
+    races, and what online learning did."""
     from autotune.runtime.memory_plan import memory_plan
 
     last = session.last_run
@@ -167,7 +176,7 @@ def report(
                 "races": list(races),
                 "events": [
                     {"kind": e.kind.value, "run": e.run, "text": e.text, "figures": dict(e.figures)}
-                    for e in session.events
+                    for e in events
                 ],
                 **({} if costs is None else _documents(costs)),
             }
@@ -200,5 +209,5 @@ def report(
         facts({"races": len(races) or "none"})
     for race in races:
         say(race)
-    for event in session.events:
+    for event in events:
         say(f"run {event.run}: {event.kind.value}: {event.text}")

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 
 import numpy as np
 
 from autotune.errors import InputError, RangeError
 from autotune.graph.graph import Array, Graph
 from autotune.graph.interval_rules import Interval
-
-
-class Outside(StrEnum):
-    """What becomes of a run on inputs outside of their ranges: it is refused, or the network without
-    ranges runs."""
-
-    REFUSE = "refuse"
-    GENERAL = "general"
-
 
 Ranges = Mapping[str, tuple[float, float]]
 """Least and largest number by name of an input."""
@@ -48,5 +38,6 @@ def check_within(graph: Graph, ranges: Mapping[str, Interval], fed: Mapping[str,
         if not (range_.low <= low and high <= range_.high):
             raise RangeError(
                 f"{graph.name}: input {name!r} holds {low:g} to {high:g}, and the network was opened "
-                f"for {range_.low:g} to {range_.high:g}; feed such, or open it without the range"
+                f"for {range_.low:g} to {range_.high:g}; feed such, or let the network without ranges "
+                "run others (outside, --outside general)"
             )

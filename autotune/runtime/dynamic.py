@@ -16,9 +16,10 @@ from autotune.graph.control_flow import has_control
 from autotune.graph.graph import Graph
 from autotune.graph.interval_rules import Interval
 from autotune.graph.onnx_model import open_axes, peek_model
+from autotune.graph.outside import Outside
 from autotune.graph.passes import simplify
 from autotune.graph.passes.note import Note
-from autotune.graph.ranges import Outside, Ranges
+from autotune.graph.ranges import Ranges
 from autotune.runtime.binding import bound_model, unusual_types
 from autotune.runtime.event import Event
 from autotune.runtime.execution import RunTrace

@@ -4,16 +4,11 @@ outside of them. Opened by the first such run, which therefore takes longer."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
-from autotune.runtime.execution import RunTrace
 from autotune.runtime.opening import Dims, Source, is_plan
 from autotune.search.plan import Plan
 from autotune.targets.protocol import Target
@@ -42,14 +37,13 @@ class General:
         self._lock = threading.Lock()
         self._session: Session | None = None
 
-    def traced_run(
-        self, inputs: Mapping[str, npt.NDArray[np.generic]]
-    ) -> tuple[dict[str, npt.NDArray[Any]], RunTrace]:
-        """``Session.traced_run`` of the network without ranges."""
+    @property
+    def session(self) -> Session:
+        """That of the network without ranges; opened now if it is not yet."""
         with self._lock:
             if self._session is None:
                 self._session = self._opened()
-        return self._session.traced_run(inputs)
+            return self._session
 
     def _opened(self) -> Session:
         from autotune.runtime.session import Session  # it has this one, in turn

@@ -16,7 +16,8 @@ from autotune.errors import AutotuneError, RangeError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.interval_rules import Interval
-from autotune.graph.ranges import Outside, Ranges
+from autotune.graph.outside import Outside
+from autotune.graph.ranges import Ranges
 from autotune.runtime.border import Border
 from autotune.runtime.collector import collector_at_rest
 from autotune.runtime.event import Event
@@ -70,6 +71,8 @@ class Session:
     ``PlanError`` for a plan of another machine or network, ``ModelError`` for a bad network.
     """
 
+    _general: General | None = None
+
     def __new__(cls, source: Path | str | Plan | Graph, *more: object, **options: object) -> Self:
         """A session of the kind that the source needs."""
         if cls is not Session or not may_be_dynamic(source):
@@ -103,7 +106,6 @@ class Session:
             found = open_source(source, self.target, dims, plan, Accuracy(accuracy), ranges)
         self._graph = found.graph
         self._border = Border(self._graph, found.ranges)
-        self._general: General | None = None
         if Outside(outside) is Outside.GENERAL and found.ranges:
             self._general = General(source, found, self.target, store, dims, Accuracy(accuracy))
         self._profiler = Profiler()
@@ -217,7 +219,7 @@ class Session:
         except RangeError:
             if self._general is None:
                 raise
-            outputs, trace = self._general.traced_run(inputs)
+            outputs, trace = self._general.session.traced_run(inputs)
             self._last_run = trace
             return outputs, trace
         outputs, trace = execute(self._published.current, self.target, fed)
@@ -226,6 +228,17 @@ class Session:
         if self._trainer is not None:
             self._trainer.observe(trace, fed)
         return self._border.leave(outputs), trace
+
+    def serving(self, inputs: Mapping[str, npt.NDArray[np.generic]]) -> Session:
+        """The session that runs these inputs: this one, or where they leave their ranges and
+        ``outside`` is ``general`` that of the network without ranges."""
+        if self._general is None:
+            return self
+        try:
+            self._border.enter(inputs)
+        except RangeError:
+            return self._general.session
+        return self
 
     @property
     def graph(self) -> Graph:

@@ -66,9 +66,12 @@ def _nonzero(op: Op, graph: Graph) -> npt.NDArray[np.bool_] | None:
 
 
 def _removed(op: Op, blocks: ZeroBlocks) -> str:
-    return f"{blocks.zeros} of {blocks.blocks} blocks of {op.inputs[1]}"
+    return f"up to {blocks.zeros} of {blocks.blocks} blocks of {op.inputs[1]}"
 
 
 def _reason(op: Op, blocks: ZeroBlocks) -> str:
     edge = blocks.grain
-    return f"{blocks.zero_share:.0%} of {op.name}'s {edge}x{edge} blocks are all zero"
+    return (
+        f"{blocks.zero_share:.0%} of {op.name}'s {edge}x{edge} blocks are all zero; kept are those that "
+        "a tile or a window behind reads together with others"
+    )
