@@ -104,19 +104,24 @@ class Cone:
     def of(self, source: Values) -> Values:
         """The values of the last operator. The axes of ``source`` are the tensor's last ones; others
         have an extent of 1 in all constants."""
-        known = {self.source: source}
+        known, means = {self.source: source}, self._means
+        for name in dict.fromkeys(x for op in self.ops for x in op.inputs):
+            if name in self.graph.constants:
+                known[name] = _meant(self.graph.constants[name], means)
         with np.errstate(all="ignore"):
             for op in self.ops:
-                known[op.output] = self._value(op, [self._operand(x, known) for x in op.inputs])
+                known[op.output] = self._value(op, [known[x] for x in op.inputs])
         return known[self.ops[-1].output]
 
-    def _operand(self, tensor: str, known: Mapping[str, Values]) -> Values:
-        if tensor in known:
-            return known[tensor]
-        value = self.graph.constants[tensor].astype(np.float64)
-        while value.ndim and value.shape[0] == 1:
-            value = value[0]
-        return value
+    @property
+    def _means(self) -> Mapping[float, float]:
+        """1/n of each of its reductions over n elements, by the float32 that it is written as."""
+        sizes = {
+            math.prod(self.graph.shape(op.inputs[0])[axis] for axis in op.ints("axes"))
+            for op in self.ops
+            if op.kind in REDUCTIONS
+        }
+        return {float(np.float32(1 / n)): 1 / n for n in sizes}
 
     def _value(self, op: Op, operands: list[Values]) -> Values:
         if op.kind in POINTWISE:
@@ -149,6 +154,16 @@ def cones(last: Op, graph: Graph, reductions: bool = False) -> Iterator[Cone]:
         del sources[latest.output]
         new = (x for x in latest.inputs if x not in made and x not in graph.constants)
         sources.update(dict.fromkeys(new))
+
+
+def _meant(constant: Array, means: Mapping[float, float]) -> Values:
+    """A constant without leading axes of extent 1. A sum times 1/n is a mean: how 1/n rounds would
+    stay, of rows whose elements are nearly equal, when the mean is taken off."""
+    value = constant.astype(np.float64)
+    while value.ndim and value.shape[0] == 1:
+        value = value[0]
+    mean = means.get(value.item()) if value.size == 1 else None
+    return value if mean is None else np.full_like(value, mean)
 
 
 def is_pointwise(op: Op) -> bool:

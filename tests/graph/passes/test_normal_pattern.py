@@ -238,13 +238,13 @@ def test_drawn_fragments_compute_the_same(
     )
 
 
-@pytest.mark.parametrize("scale", ["", "y = mul(d, g)"])
-def test_a_mean_by_a_rounded_factor_is_a_mean(scale: str) -> None:
-    text = f"""
+def by_tenths(tenth: str, epsilon: str, scale: str) -> str:
+    """A layer normalisation of rows of 10 whose means are sums times a number."""
+    return f"""
         x: (2, 10)
         g = normal(10)
-        tenth = 0.1
-        e = 1e-5
+        tenth = {tenth}
+        e = {epsilon}
         t = reduce_sum(x) axes=(1,)
         m = mul(t, tenth)
         c = sub(x, m)
@@ -257,7 +257,21 @@ def test_a_mean_by_a_rounded_factor_is_a_mean(scale: str) -> None:
         {scale}
         -> {"y" if scale else "d"}
     """
-    assert [op.kind for op in simplify(parsed(text)).graph.ops] == [K.LAYER_NORM]
+
+
+@pytest.mark.parametrize("epsilon", ["1e-5", "1e-12", "0.0"])
+@pytest.mark.parametrize("scale", ["", "y = mul(d, g)"])
+def test_a_mean_by_a_rounded_factor_is_a_mean(scale: str, epsilon: str) -> None:
+    graph = parsed(by_tenths("0.1", epsilon, scale))
+    after = simplify(graph).graph
+    assert [op.kind for op in after.ops] == [K.LAYER_NORM]
+    assert_equivalent(graph, after)
+
+
+@pytest.mark.parametrize("tenth", ["0.1000001", "0.0999999", "0.0999", "0.125"])
+def test_a_sum_by_another_factor_is_no_mean(tenth: str) -> None:
+    ops = simplify(parsed(by_tenths(tenth, "1e-12", ""))).graph.ops
+    assert K.LAYER_NORM not in {op.kind for op in ops}
 
 
 def test_a_root_mean_square_without_epsilon_has_none() -> None:
