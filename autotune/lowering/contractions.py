@@ -10,7 +10,7 @@ from autotune.graph.op import Family
 from autotune.isa.table import When
 from autotune.isa.tile import TileWriter, View
 from autotune.kernels import winograd
-from autotune.lowering.operators import activation, compute_contraction, winograd_back
+from autotune.lowering.products import activation, compute_contraction, winograd_back
 from autotune.lowering.resident import Piece, Resident
 from autotune.lowering.tiles import Origin
 

@@ -10,7 +10,7 @@ from autotune.fusion.nest import Stage
 from autotune.isa.table import BinaryFn, Opcode, UnaryFn, Unit, When
 from autotune.isa.tile import TileWriter, View, sizes_of
 from autotune.kernels import elementwise
-from autotune.lowering.operators import compute_contraction
+from autotune.lowering.products import compute_contraction
 from autotune.lowering.resident import Resident
 from autotune.lowering.tiles import Segment
 

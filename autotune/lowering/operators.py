@@ -1,4 +1,5 @@
-"""Which kernel variant computes an operator's tile, given the views of its operands."""
+"""Which kernel variant computes an operator's tile on the vector unit, given the views of its operands;
+products.py has those of the matrix unit."""
 
 from __future__ import annotations
 
@@ -6,103 +7,13 @@ import math
 from collections.abc import Mapping
 from typing import assert_never
 
-from autotune.fusion.footprint import channels_per_group
-from autotune.graph.axes import CHANNELS_LAST
 from autotune.graph.op import Family, Op, OpKind
 from autotune.graph.tensor import TensorType
 from autotune.isa.table import BinaryFn, StageKind, UnaryFn
 from autotune.isa.tile import TileWriter, View, row_major
-from autotune.kernels import contraction, elementwise, movement, winograd
+from autotune.kernels import contraction, elementwise, movement
 from autotune.lowering.functions import BINARY_FNS, REDUCE_FNS, UNARY_FNS, scalars
 from autotune.lowering.tiles import Tile
-
-
-def activation(op: Op) -> dict[str, int | float]:
-    """Epilogue fields of an activation merged into a contraction."""
-    p0, p1 = scalars(op)
-    return {"fn": int(UNARY_FNS[op.kind]), "p0": p0, "p1": p1}
-
-
-def compute_contraction(
-    writer: TileWriter,
-    op: Op,
-    types: Mapping[str, TensorType],
-    result: View,
-    operands: list[View],
-    reduction: dict[str, int],
-    epilogue: dict[str, object],
-) -> None:
-    """Emit one piece of a contraction on the matrix unit."""
-    left, right = operands
-    if op.family is Family.CONV:
-        _conv(writer, op, types, result, left, right, reduction, epilogue)
-        return
-    a = _swap_last(left) if op.int("trans_a") else left
-    b = _swap_last(right) if op.int("trans_b") else right
-    contraction.matmul(writer, result, a, b, reduction, epilogue)
-
-
-def winograd_back(
-    writer: TileWriter, result: View, products: View, epilogue: dict[str, object]
-) -> None:
-    """Emit the way back from the products of Winograd's convolution, with the epilogue."""
-    residual = epilogue.get("residual")
-    if isinstance(residual, View):
-        epilogue = {**epilogue, "residual": residual.broadcast(result.sizes)}
-    winograd.back(writer, result, products, epilogue)
-
-
-def _conv(
-    writer: TileWriter,
-    op: Op,
-    types: Mapping[str, TensorType],
-    result: View,
-    x: View,
-    w: View,
-    reduction: dict[str, int],
-    epilogue: dict[str, object],
-) -> None:
-    """The emitter sees every layout as [N, C, H, W]: strides say where the channels are."""
-    axes = op.axes
-    residual = epilogue.get("residual")
-    if isinstance(residual, View):
-        turned = residual.broadcast(result.sizes).permute(axes.image_order)
-        epilogue = {**epilogue, "residual": turned}
-    if x.rank > result.rank:
-        y, w = result.permute(axes.image_order), w.permute(axes.weight_order)
-        contraction.conv_of_patches(writer, y, x, w, reduction, epilogue)
-        return
-    contraction.conv(
-        writer,
-        result.permute(axes.image_order),
-        x.permute(axes.image_order),
-        w.permute(axes.weight_order),
-        op.ints("strides"),
-        op.ints("dilations"),
-        _groups(op, types, result),
-        _whole_rows(op, types, result),
-        reduction,
-        epilogue,
-    )
-
-
-def _groups(op: Op, types: Mapping[str, TensorType], result: View) -> int:
-    """Groups of channels in a tile: it is made of whole ones."""
-    sizes = channels_per_group(op, types)
-    return 1 if sizes is None else result.sizes[op.axes.channel] // sizes[1]
-
-
-def _whole_rows(op: Op, types: Mapping[str, TensorType], result: View) -> bool:
-    """Whether a channels-last tile is of whole rows, so that its pixels lie one behind the other
-    in memory too, not only in the scratchpad."""
-    across = op.axes.spatial[1]
-    whole = result.sizes[across] == types[op.output].shape[across]
-    return whole and op.axes == CHANNELS_LAST
-
-
-def _swap_last(view: View) -> View:
-    return view.permute((*range(view.rank - 2), view.rank - 1, view.rank - 2))
-
 
 Link = tuple[Op, tuple[str, View] | None]
 """An operator behind another one, with the name and tile of what else it reads."""
@@ -155,51 +66,13 @@ def compute(
         case Family.BINARY:
             elementwise.binary(writer, BINARY_FNS[op.kind], result, operands[0], operands[1])
         case Family.CONV:
-            bias = operands[2] if len(operands) == 3 else None
-            contraction.depthwise(
-                writer,
-                result,
-                operands[0],
-                operands[1].permute(op.axes.weight_order),
-                bias,
-                op.axes.channel,
-                op.axes.spatial,
-                op.ints("strides"),
-                op.ints("dilations"),
-            )
+            _depthwise(writer, op, result, operands)
         case Family.POOL:
             _pool(writer, op, types, result, operands[0], temps)
-        case Family.SLIDE:
-            movement.slide(
-                writer,
-                REDUCE_FNS[op.kind],
-                result,
-                operands[0],
-                op.int("axis"),
-                op.int("before") + 1 + op.int("after"),
-            )
-        case Family.REDUCE:
-            elementwise.reduce(writer, REDUCE_FNS[op.kind], result, operands[0])
-            if op.kind is OpKind.REDUCE_MEAN:
-                count = math.prod(operands[0].sizes) // math.prod(result.sizes)
-                elementwise.unary(writer, UnaryFn.AFFINE, result, result, 1.0 / count, 0.0)
-        case Family.SOFTMAX:
-            rows = temps[0].view
-            elementwise.softmax(writer, result, operands[0], rows.slice(op.int("axis"), 0, 1))
-        case Family.LAYER_NORM if op.kind is OpKind.RMS_NORM:
-            rows, epsilon = temps[0].view, op.float("epsilon")
-            elementwise.rms_norm(writer, result, operands[0], operands[1], rows, epsilon)
-        case Family.LAYER_NORM:
-            bias = operands[2] if len(operands) == 3 else None
-            elementwise.layer_norm(
-                writer,
-                result,
-                operands[0],
-                operands[1],
-                bias,
-                temps[0].view,
-                op.float("epsilon"),
-            )
+        case Family.SLIDE | Family.REDUCE:
+            _reduce(writer, op, result, operands[0])
+        case Family.SOFTMAX | Family.LAYER_NORM:
+            _normalise(writer, op, result, operands, temps[0].view)
         case Family.CONCAT:
             movement.concat(writer, result, operands, op.int("axis"))
         case Family.TRANSPOSE | Family.SLICE | Family.PAD | Family.EXPAND:
@@ -211,6 +84,41 @@ def compute(
             raise AssertionError("it runs on another unit")
         case _:
             assert_never(op.family)
+
+
+def _depthwise(writer: TileWriter, op: Op, result: View, operands: list[View]) -> None:
+    x, w = operands[0], operands[1].permute(op.axes.weight_order)
+    bias = operands[2] if len(operands) == 3 else None
+    axes, strides, dilations = op.axes, op.ints("strides"), op.ints("dilations")
+    contraction.depthwise(
+        writer, result, x, w, bias, axes.channel, axes.spatial, strides, dilations
+    )
+
+
+def _reduce(writer: TileWriter, op: Op, result: View, x: View) -> None:
+    """Over axes, or over a window that slides along one."""
+    fn = REDUCE_FNS[op.kind]
+    if op.family is Family.SLIDE:
+        window = op.int("before") + 1 + op.int("after")
+        movement.slide(writer, fn, result, x, op.int("axis"), window)
+        return
+    elementwise.reduce(writer, fn, result, x)
+    if op.kind is OpKind.REDUCE_MEAN:
+        count = math.prod(x.sizes) // math.prod(result.sizes)
+        elementwise.unary(writer, UnaryFn.AFFINE, result, result, 1.0 / count, 0.0)
+
+
+def _normalise(writer: TileWriter, op: Op, result: View, operands: list[View], rows: View) -> None:
+    """``rows`` are a temporary's: what an operator finds for every row."""
+    x = operands[0]
+    if op.kind is OpKind.SOFTMAX:
+        elementwise.softmax(writer, result, x, rows.slice(op.int("axis"), 0, 1))
+    elif op.kind is OpKind.RMS_NORM:
+        elementwise.rms_norm(writer, result, x, operands[1], rows, op.float("epsilon"))
+    else:
+        bias = operands[2] if len(operands) == 3 else None
+        scale, epsilon = operands[1], op.float("epsilon")
+        elementwise.layer_norm(writer, result, x, scale, bias, rows, epsilon)
 
 
 def rearranged(op: Op, source: View, sizes: tuple[int, ...]) -> View:
