@@ -6,8 +6,9 @@ import ml_dtypes
 
 from autotune.errors import ModelError
 from autotune.graph.onnx_ops.element_types import dtype_of_elem, elem_name
+from autotune.graph.onnx_ops.limits import COMPUTED
 from autotune.graph.onnx_ops.logic import truth
-from autotune.graph.onnx_ops.scope import COMPUTED, AnyArray, Node, Scope, Translate
+from autotune.graph.onnx_ops.scope import AnyArray, Node, Scope, Translate
 from autotune.graph.op import OpKind
 from autotune.graph.tensor import NUMPY, DType
 

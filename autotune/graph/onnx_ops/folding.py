@@ -11,8 +11,9 @@ import onnx
 from onnx import numpy_helper
 
 from autotune.errors import ModelError
+from autotune.graph.onnx_ops.limits import check_size
 from autotune.graph.onnx_ops.movement import target_shape
-from autotune.graph.onnx_ops.scope import AnyArray, Node, check_size
+from autotune.graph.onnx_ops.scope import AnyArray, Node
 from autotune.graph.onnx_weights import CutTensor
 
 Values = Sequence[AnyArray]

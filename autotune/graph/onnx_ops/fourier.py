@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.errors import ModelError
+from autotune.graph.onnx_ops.limits import check_size
 from autotune.graph.onnx_ops.rearrangement import Run, joined, padded, part, seen_as, turned
 from autotune.graph.onnx_ops.reduction import checked_axis
-from autotune.graph.onnx_ops.scope import Node, Scope, Translate, check_size
+from autotune.graph.onnx_ops.scope import Node, Scope, Translate
 from autotune.graph.op import OpKind
 
 Matrix = npt.NDArray[np.float64]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,30 +12,15 @@ import numpy.typing as npt
 from autotune.errors import ModelError
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.onnx_ops.element_types import dtype_of_array, result_types
+from autotune.graph.onnx_ops.limits import check_size, checked_type, not_computed
 from autotune.graph.op import AttrValue, OpKind
-from autotune.graph.tensor import (
-    EXACT_LIMIT,
-    FLOAT_MAX,
-    NUMPY,
-    DType,
-    below_float32,
-    beyond_float32,
-)
-
-COMPUTED = "floats, integers and booleans are computed: convert the model"
-"""What to do about element types that the graph has not."""
+from autotune.graph.tensor import NUMPY, DType
 
 AnyArray = npt.NDArray[Any]
 """An array of any element type, as ONNX stores them."""
 
-MAX_TENSOR_BYTES = 2 << 30
-"""A tensor larger than this is refused before memory for it is asked for."""
-
 MAX_FOLDED_BYTES = 4 << 30
 """What all values that are computed at import may take together."""
-
-MAX_RANK = 64
-"""Axes of a tensor: numpy's limit."""
 
 
 class RunTimeValue(ModelError):
@@ -145,13 +129,13 @@ class Scope:
             )
         value = self.arrays[name]
         if value.dtype.kind not in "fiub" and dtype_of_array(value) is None:
-            raise self._not_float(node.reads, name, str(value.dtype))
+            raise not_computed(node.reads, name, str(value.dtype))
         return value
 
     def number_of(self, node: Node, index: int) -> float:
         """The one number of an input that must be known at import; an integer is exact."""
         value = self.array(node, index)
-        self._checked_type(node.reads, node.inputs[index], value)
+        checked_type(node.reads, node.inputs[index], value)
         if value.size != 1:
             raise ModelError(
                 f"{node.label}: {node.operator} input {index} must be one number, got shape "
@@ -163,10 +147,10 @@ class Scope:
         """The graph tensor of an input; a value becomes a constant of the graph on first use."""
         name = node.inputs[index]
         if name in self.foreign:
-            raise self._not_float(node.reads, name, self.foreign[name])
+            raise not_computed(node.reads, name, self.foreign[name])
         if name in self.arrays and name not in self.tensors:
             value = self.arrays[name]
-            dtype = self._checked_type(node.reads, name, value)
+            dtype = checked_type(node.reads, name, value)
             if value.size == 0:
                 raise ModelError(
                     f"{node.label}: {node.operator} reads {name!r} of shape {list(value.shape)}, which "
@@ -184,7 +168,7 @@ class Scope:
 
     def known_output(self, name: str) -> str:
         """A constant of the graph for an output of the network that is known at import."""
-        dtype = self._checked_type("the network gives", name, self.arrays[name])
+        dtype = checked_type("the network gives", name, self.arrays[name])
         return self.builder.constant(self.arrays[name], name, dtype)
 
     def dtype(self, node: Node, index: int) -> DType:
@@ -285,22 +269,6 @@ class Scope:
             return dtype_of_array(self.arrays[name]) or DType.FLOAT32
         return self.types.get(name, DType.FLOAT32)
 
-    def _checked_type(self, reader: str, name: str, value: AnyArray) -> DType:
-        dtype = dtype_of_array(value)
-        if dtype is None:
-            raise self._not_float(reader, name, str(value.dtype))
-        if dtype is DType.FLOAT64:
-            _check_float64(f"{reader} {name!r}", value)
-        if dtype.is_integer and value.size:
-            wide = value.astype(np.int64) if value.dtype.itemsize == 1 else value
-            extreme = max(int(wide.max()), -int(wide.min()))
-            if extreme > EXACT_LIMIT:
-                raise ModelError(
-                    f"{reader} {name!r}, which holds {extreme}; integers are computed exactly up to "
-                    f"{EXACT_LIMIT}: use smaller ones"
-                )
-        return dtype
-
     def _unique_op(self, stem: str) -> str:
         name, suffix = stem, 2
         while name in self._names:
@@ -315,37 +283,6 @@ class Scope:
         while name in self.reserved or self.builder.has(name):
             name, suffix = f"{stem}#{suffix}", suffix + 1
         return name
-
-    def _not_float(self, reader: str, name: str, dtype: str) -> ModelError:
-        return ModelError(f"{reader} {name!r} of type {dtype}; {COMPUTED}")
-
-
-def _check_float64(reads: str, value: AnyArray) -> None:
-    """Refuse numbers that float32 would make infinite or 0."""
-    if beyond_float32(value):
-        raise ModelError(
-            f"{reads}, which holds {np.abs(value).max():g}; float64 is computed as float32, which "
-            f"ends at {FLOAT_MAX:g}: use smaller numbers"
-        )
-    if below_float32(value):
-        raise ModelError(
-            f"{reads}, which holds {np.abs(value[value != 0]).min():g}; float64 is computed as "
-            "float32, which takes that for 0: use larger numbers, or 0"
-        )
-
-
-def check_size(label: str, shape: tuple[int, ...], item_bytes: int = 4) -> None:
-    """Refuse a tensor of more than ``MAX_TENSOR_BYTES``, or of more than ``MAX_RANK`` axes."""
-    if len(shape) > MAX_RANK:
-        raise ModelError(
-            f"{label}: a tensor of {len(shape)} axes, more than the limit of {MAX_RANK}; use fewer"
-        )
-    size_bytes = math.prod(shape) * item_bytes
-    if size_bytes > MAX_TENSOR_BYTES:
-        raise ModelError(
-            f"{label}: a tensor of shape {list(shape)} takes {size_bytes / 2**30:.1f} GiB, more than "
-            f"the limit of {MAX_TENSOR_BYTES >> 30} GiB; use smaller dimensions"
-        )
 
 
 Translate = Callable[[Scope, Node], str]
