@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from math import prod
 
 from autotune.targets.native.codegen.interleaving import interleaved, interleaving
 from autotune.targets.native.codegen.ir import FunctionWriter
 from autotune.targets.native.codegen.lanes import Lanes
+from autotune.targets.native.codegen.loop_order import loop_order
 from autotune.targets.native.codegen.micro_kernel import MicroKernel
-from autotune.targets.native.codegen.nest import Dim, merged
+from autotune.targets.native.codegen.nest import Dim
 from autotune.targets.native.codegen.node_code import code_of
 from autotune.targets.native.codegen.run_weight import has_polynomial, weight_of
 from autotune.targets.native.codegen.streaming import streamed_outputs, when_aligned
@@ -30,16 +30,8 @@ from autotune.targets.native.codegen.vector_run import (
     arguments,
 )
 
-GATHER_COST = 1.5
-"""Of an element that is inserted or extracted by itself, in loads of a register."""
-TILED = 3
-"""Vectors that are the same along a dimension, from which on its positions are computed in tiles."""
 TILE = 4
 """Positions of a tile: their sums, a row of their windows and a weight fit into 16 registers."""
-FEW_TRIPS = 16
-"""Of the loops inside of shared vectors: fewer do not pay for loading them."""
-NEAR_BYTES = 256 * 1024
-"""A rectangle that stays in the second-level cache: the order of its lines is free."""
 LIGHT = 12
 """Weight of bodies up to which four registers are computed at once: it saves the loop's own work.
 Heavier ones gain nothing (Zen 3, each function in L1: within the noise), and grow."""
@@ -73,19 +65,16 @@ class _Code:
 
     def __init__(self, run: VectorRun, isa: VectorIsa) -> None:
         self._run, self._isa = run, isa
-        strides = [*run.inputs, *(output.strides for output in run.outputs)]
-        self._dims = merged(run.sizes, strides, leading=len(run.inputs))
-        self._writer = FunctionWriter(len(strides))
-        self._axis = self._vector_axis()
+        self._order = loop_order(run, isa)
+        self._axis, self._tile, self._loops = self._order.axis, self._order.tile, self._order.loops
+        self._writer = FunctionWriter(len(run.inputs) + len(run.outputs))
         lanes = isa.lanes if self._axis is not None and self._axis.size > 1 else 1
         self._v = Lanes(self._writer, isa, lanes)
-        self._tile = self._tiled()
-        self._loops = self._ordered()
-        self._levels = self._node_levels()
-        self._along, self._across = self._differing(self._axis), self._differing(self._tile)
+        self._levels = self._order.levels()
+        self._along, self._across = map(self._order.differing, (self._axis, self._tile))
         self._values: dict[int, dict[tuple[int, int], str]] = {}
         self._loaded: dict[tuple[int, int, int], str] = {}
-        self._streamed = streamed_outputs(run, self._dims, self._axis, isa)
+        self._streamed = streamed_outputs(run, self._order.dims, self._axis, isa)
 
     def kernel(self) -> MicroKernel:
         """Where results are streamed, a second version for addresses that do not allow it."""
@@ -97,81 +86,6 @@ class _Code:
             self._streamed = frozenset()
         self._nest(0, start, (_Strip(0, 1),))
         return self._writer.finish()
-
-    def _vector_axis(self) -> Dim | None:
-        return min(self._dims, key=self._vector_cost, default=None)
-
-    def _vector_cost(self, dim: Dim) -> float:
-        """Of an element, in loads, with ``dim`` as the vector's dimension."""
-        lanes, inputs = self._isa.lanes, len(self._run.inputs)
-        cost = float(weight_of(self._run))
-        for position, stride in enumerate(dim.strides):
-            if stride == 1:
-                cost += 1
-            elif stride or position >= inputs:
-                cost += GATHER_COST * lanes
-        return cost * -(-dim.size // lanes) / dim.size
-
-    def _tiled(self) -> Dim | None:
-        """The dimension whose positions are computed in tiles: most vectors are the same along it.
-        The axis then walks memory in order, which a stride of 2 KiB and more would not."""
-        others = [dim for dim in self._dims if dim is not self._axis]
-        if self._axis is None or not others:
-            return None
-        best = max(reversed(others), key=self._shared_loads)
-        return best if self._shared_loads(best) >= TILED else None
-
-    def _ordered(self) -> tuple[Dim, ...]:
-        """The loops: the vector's dimension innermost, or right outside of those that share
-        vectors."""
-        if self._axis is None:
-            return ()
-        others = [dim for dim in self._dims if dim is not self._axis and dim is not self._tile]
-        if self._tile is not None:
-            return (*others, self._tile, self._axis)
-        inner = max(reversed(others), key=self._shared_loads, default=None)
-        if inner is None or not self._pays(self._shared_loads(inner)):
-            return (*others, self._axis)
-        inside = [inner]
-        for dim in reversed(others):
-            few = prod(each.size for each in inside) < FEW_TRIPS
-            alike = self._shared_loads(dim) == self._shared_loads(inner)
-            if few and alike and dim is not inner:
-                inside.insert(0, dim)
-        outside = [dim for dim in others if dim not in inside]
-        return (*outside, self._axis, *inside)
-
-    def _shared_loads(self, dim: Dim) -> int:
-        """Loads of vectors that are the same ones all along ``dim``."""
-        assert self._axis is not None
-        loads = [node.operand for node in self._run.body if isinstance(node, Load)]
-        return sum(1 for i in loads if self._axis.strides[i] and not dim.strides[i])
-
-    def _pays(self, shared: int) -> bool:
-        if shared == 0:
-            return False
-        streams = len(self._run.inputs) - shared + len(self._run.outputs)
-        return 4 * self._run.elements * streams <= NEAR_BYTES
-
-    def _node_levels(self) -> list[int]:
-        levels: list[int] = []
-        for node in self._run.body:
-            if isinstance(node, Load):
-                moves = [bool(dim.strides[node.operand]) for dim in self._loops]
-                levels.append(max((i + 1 for i, moving in enumerate(moves) if moving), default=0))
-            else:
-                levels.append(max((levels[x] for x in arguments(node)), default=0))
-        return levels
-
-    def _differing(self, dim: Dim | None) -> list[bool]:
-        """Whether a node may have different values along ``dim``."""
-        out: list[bool] = []
-        for node in self._run.body:
-            if isinstance(node, Load):
-                out.append(dim is not None and bool(dim.strides[node.operand]))
-            else:
-                out.append(any(out[x] for x in arguments(node)))
-        return out
 
     def _nest(self, level: int, pointers: tuple[str, ...], strips: tuple[_Strip, ...]) -> None:
         """What is computed inside of ``level`` loops, and the loops inside."""
@@ -241,7 +155,7 @@ class _Code:
         most = 4 if weight <= light else 1 + (weight <= PAIRED and has_polynomial(self._run))
         most = 1 if self._tile is not None else most
         if self._loops and self._loops[-1] is not self._axis:
-            shared = self._shared_loads(self._loops[-1])
+            shared = self._order.shared_loads(self._loops[-1])
             return max(1, min(most, (self._isa.registers - 4) // max(1, shared)))
         return most
 
