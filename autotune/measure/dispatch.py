@@ -13,7 +13,7 @@ from autotune.measure.measurement import Failed, Measured, Measurement
 from autotune.measure.packing import packed
 from autotune.measure.pool import Pool
 from autotune.measure.process import WorkerProcess
-from autotune.measure.worker import Batch, Begun, Ready, Refused
+from autotune.measure.worker import Batch, Begun, Go, Prepared, Ready, Refused
 from autotune.schedule.candidate import Candidate
 from autotune.targets.protocol import Execution, RunsAlone, Target
 
@@ -21,7 +21,8 @@ BATCH = 32
 """Candidates per message at most: about 0.2 ms of sending for some 30 ms of measuring."""
 
 BATCH_ALONE = 8
-"""The same on a target that runs alone: the results of a batch come when all of it is measured."""
+"""The same on a target that runs alone: their results come when all of a round is measured, and their
+tensors lie in memory until then."""
 
 PORTIONS = 4
 """Batches per worker that what is left is cut into: small ones at the end let all finish together."""
@@ -41,17 +42,34 @@ before it goes on without any."""
 
 @dataclass(slots=True)
 class _Job:
-    """What a worker has yet to answer, and when it began with the first of it; None: not yet."""
+    """What a worker has yet to answer, how many of it from the first one on it has ``prepared``,
+    whether it may go on to ``timing``, and since when it is at the next; None: it waits."""
 
     left: deque[tuple[int, Candidate]]
+    timing: bool
+    prepared: int = 0
     since_seconds: float | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether it waits for its turn to time what it has prepared."""
+        return not self.timing and self.prepared == len(self.left)
+
+    def take_current(self) -> tuple[int, Candidate]:
+        """The candidate that the worker is at, which is left no more."""
+        place = 0 if self.timing else self.prepared
+        current = self.left[place]
+        del self.left[place]
+        return current
 
 
 class Dispatch:
     """Runs candidates over lent workers; without any, or when they cannot load the target, in this
-    process. At most a few batches per worker are drawn ahead of what has been yielded. While a target
-    that runs alone measures a batch, this process waits: drawing the next candidates or using the
-    results would take a core from what is being timed."""
+    process. At most a few batches per worker are drawn ahead of what has been yielded.
+
+    On a target that runs alone workers go in rounds. All prepare a batch side by side while this
+    process draws the next; then one after the other times its own, while everyone else waits: what
+    they did would take a core from what is being timed."""
 
     def __init__(
         self,
@@ -70,6 +88,7 @@ class Dispatch:
         self._pool = pool
         self._batch = BATCH_ALONE if self._alone else BATCH
         self._ahead = self._batch * PORTIONS * workers
+        self._portions = 1 if self._alone else PORTIONS
         self._timeout_seconds = timeout_seconds
         self._clock = clock
         self._count = workers
@@ -97,11 +116,12 @@ class Dispatch:
     def _advance(self, index: int) -> bool:
         """Work until result ``index`` is there; False when there are no more candidates."""
         while True:
-            while self._alone and self._jobs:
-                self._receive(block=True)
-            if self._alone and index in self._results:
-                return True
-            self._draw()
+            if self._alone:
+                self._finish_round()
+                if index in self._results:
+                    return True
+            while self._draw():
+                pass
             self._assign()
             if index in self._results:
                 self._receive(block=False)
@@ -113,12 +133,32 @@ class Dispatch:
             else:
                 return False
 
-    def _draw(self) -> None:
-        while len(self._waiting) < self._ahead:
-            item = next(self._candidates, None)
-            if item is None:
-                return
+    def _finish_round(self) -> None:
+        """Work until no worker has anything left: they prepare, and then have their turns."""
+        while self._jobs:
+            timing = any(job.timing for job in self._jobs.values())
+            if not timing and all(job.ready for job in self._jobs.values()):
+                timing = self._begin_timing(next(iter(self._jobs)))
+            self._receive(block=timing or not self._draw())
+
+    def _begin_timing(self, worker: WorkerProcess) -> bool:
+        job = self._jobs[worker]
+        try:
+            worker.send(Go())
+        except OSError:
+            self._lose(worker)
+            return False
+        job.timing, job.since_seconds = True, self._clock()
+        return True
+
+    def _draw(self) -> bool:
+        """Draw one candidate more; False when there are enough, or no more."""
+        if len(self._waiting) >= self._ahead:
+            return False
+        item = next(self._candidates, None)
+        if item is not None:
             self._waiting.append(item)
+        return item is not None
 
     def _assign(self) -> None:
         while self._idle and self._waiting and (not self._jobs or self._may_run_ahead):
@@ -126,10 +166,10 @@ class Dispatch:
             if target is None:
                 self._dismiss()
                 return
-            size = max(1, min(self._batch, len(self._waiting) // (PORTIONS * self._count)))
+            size = max(1, min(self._batch, len(self._waiting) // (self._portions * self._count)))
             items = deque(self._waiting.popleft() for _ in range(min(size, len(self._waiting))))
             worker = self._idle.pop()
-            self._jobs[worker] = _Job(items)
+            self._jobs[worker] = _Job(items, timing=not self._alone)
             try:
                 worker.send(Batch.make(target, self._lower, tuple(c for _, c in items)))
             except OSError:
@@ -157,12 +197,18 @@ class Dispatch:
                     worker.ready = True
                 case Begun():
                     self._jobs[worker].since_seconds = self._clock()
+                case Prepared():
+                    self._note_prepared(self._jobs[worker])
                 case Refused():
                     self._dismiss()
                     return
                 case _:
                     self._take_in(worker, answer)
         self._end_overdue()
+
+    def _note_prepared(self, job: _Job) -> None:
+        job.prepared += 1
+        job.since_seconds = None if job.ready else self._clock()
 
     def _take_in(self, worker: WorkerProcess, answer: Execution | str) -> None:
         job = self._jobs[worker]
@@ -207,7 +253,7 @@ class Dispatch:
             self._dismiss()
 
     def _fail_first(self, worker: WorkerProcess, reason: str) -> None:
-        index, candidate = self._jobs[worker].left.popleft()
+        index, candidate = self._jobs[worker].take_current()
         self._results[index] = Failed(candidate, reason)
         self._take_back(worker)
 

@@ -15,7 +15,7 @@ import sys
 from multiprocessing.connection import Connection
 from typing import Self
 
-from autotune.measure.worker import Answer, Batch
+from autotune.measure.worker import Answer, Batch, Go
 
 _PROGRAM = (
     "import sys; sys.path[:] = sys.argv[2:]; "
@@ -75,9 +75,10 @@ class WorkerProcess:
         """Readable when an answer waits, or the worker has died."""
         return self._line.fileno()
 
-    def send(self, batch: Batch) -> None:
-        """Send a batch to a worker that has none. Raises ``OSError`` when it has died."""
-        self._line.send(batch)
+    def send(self, order: Batch | Go) -> None:
+        """Send a batch to a worker that has none, or the word that it may time its own. Raises
+        ``OSError`` when it has died."""
+        self._line.send(order)
 
     def receive(self) -> Answer:
         """The next answer; blocks. Raises ``EOFError`` or ``OSError`` when the worker has died."""

@@ -26,6 +26,12 @@ MANY = 64
 MANY_WARM = 8
 """Candidates that are worth sending to worker processes that are already there."""
 
+MANY_ALONE = 32
+"""Candidates of a target that runs alone that are worth preparing by more than one worker process …"""
+
+MOST_ALONE = 4
+"""… of which there are so many at most, since they are timed one by one."""
+
 START_SECONDS = 0.5
 """What starting the workers costs. A shorter list of candidates is measured in this process until it
 has taken as long: the rest then goes to workers, at no more than twice the best cost."""
@@ -36,8 +42,8 @@ class Runner:
     """A ``Measurer`` of one target on this machine.
 
     ``workers`` is the number of processes; None: one per core if the candidates are many, else none;
-    1: always this process. A target that runs alone has one process of its own, whatever that says.
-    A target goes to a worker pickled, with its present state, batch by
+    1: always this process. A target that runs alone never runs in this one: its processes prepare
+    candidates side by side and time them one by one. A target goes to a worker pickled, with its present state, batch by
     batch; one that cannot be pickled is measured in this process. A candidate that takes a worker
     longer than ``timeout_seconds`` fails. Raises ``InputError`` for ``workers`` below 1.
     """
@@ -61,13 +67,13 @@ class Runner:
         """
         source = iter(candidates)
         alone = isinstance(self.target, RunsAlone)
-        workers = self._workers(alone)
-        if (workers == 1 and not alone) or not SUPPORTED or packed(self.target) is None:
+        if (self.workers == 1 and not alone) or not SUPPORTED or packed(self.target) is None:
             yield from map(self._here, source)
             return
-        many = 1 if alone else self._many()
+        many = MANY_ALONE if alone else self._many()
         first = deque(islice(source, many))
-        if len(first) < many:
+        workers = self._workers(alone, len(first) == many)
+        if len(first) < many and not alone:
             yield from self._for_a_while(first)
         if first:
             rest = chain(first, source)
@@ -75,10 +81,11 @@ class Runner:
                 self.target, rest, self.lower, self.pool, workers, self.timeout_seconds, self.clock
             ).run()
 
-    def _workers(self, alone: bool) -> int:
+    def _workers(self, alone: bool, many: bool) -> int:
+        wanted = self.pool.size if self.workers is None else self.workers
         if alone:
-            return 1
-        return self.pool.size if self.workers is None else self.workers
+            return min(wanted, MOST_ALONE) if many else 1
+        return wanted
 
     def _many(self) -> int:
         if self.workers is not None:

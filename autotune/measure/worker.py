@@ -10,13 +10,14 @@ import os
 import pickle
 import select
 import threading
+from collections import deque
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 
-from autotune.measure.attempt import Lower, attempt
+from autotune.measure.attempt import Lower, Timing, attempt, prepared
 from autotune.schedule.candidate import Candidate
 from autotune.targets.counters import Counters
-from autotune.targets.protocol import Execution, Target
+from autotune.targets.protocol import Execution, RunsAlone, Target
 
 _UNLOADABLE = (AttributeError, ImportError, TypeError, ValueError, pickle.UnpicklingError)
 
@@ -47,13 +48,24 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
+class Prepared:
+    """Of a target that runs alone: all of a candidate's attempt but the timing is done. After that of
+    the last one the worker waits for ``Go``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Go:
+    """The parent's word that the machine is this worker's now: it times what it has prepared."""
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """Only answer to a batch whose target or lowering this interpreter cannot load."""
 
     reason: str
 
 
-Answer = Ready | Begun | Refused | Execution | str
+Answer = Ready | Begun | Prepared | Refused | Execution | str
 """What a worker says. A batch that is not refused gets, for each candidate in order, its cost or in
 one line why there is none."""
 
@@ -90,8 +102,25 @@ def _answer_all(line: Connection) -> None:
             line.send(Refused(f"{type(error).__name__}: {error}"))
             continue
         line.send(Begun())
+        if isinstance(held[1], RunsAlone):
+            _in_turn(line, held[1], lower, candidates)
+            continue
         for candidate in candidates:
             line.send(_portable(attempt(held[1], candidate, lower)))
+
+
+def _in_turn(
+    line: Connection, target: Target, lower: Lower, candidates: tuple[Candidate, ...]
+) -> None:
+    """Prepare all, beside other workers, and time them when it is this one's turn."""
+    timings: deque[Timing] = deque()
+    for candidate in candidates:
+        timings.append(prepared(target, candidate, lower))
+        line.send(Prepared())
+    go = line.recv()
+    assert isinstance(go, Go)
+    while timings:
+        line.send(_portable(timings.popleft()()))
 
 
 def _portable(result: Execution | str) -> Execution | str:

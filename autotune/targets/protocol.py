@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -63,7 +63,12 @@ class Target(Protocol):
 @runtime_checkable
 class RunsAlone(Protocol):
     """A target that runs on this very machine, so that a measurement slows another at the same
-    time, and a crash takes its process along: one worker process measures it, never the tuner's
-    own. Marked by having the attribute."""
+    time, and a crash takes its process along: worker processes measure it, one at a time, never the
+    tuner's own. Marked by having the attribute."""
 
     runs_alone: bool
+
+    def prepared(self, program: Program) -> Callable[[], Execution]:
+        """Everything of ``time`` that comes before the clock, which may go on beside other work: what
+        is returned times the program, once. Raises ``ProgramError`` for an illegal program."""
+        ...

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,14 +24,21 @@ class Crashing(NativeTarget):
 
     CRASHES = 3
 
-    def __init__(self) -> None:
+    def __init__(self, early: bool = False) -> None:
         super().__init__(SPEC, "crashing")
+        self.early = early
 
     def __reduce__(self) -> Any:
-        return Crashing, ()
+        return Crashing, (self.early,)
 
-    def time(self, program: Any, parameters: Any = None) -> Execution:
-        """Runs a kernel for the index that crashes."""
+    def prepared(self, program: Any, parameters: Any = None) -> Callable[[], Execution]:
+        """Runs a kernel for the index that crashes: then, or already ``early``."""
+        if not self.early:
+            return functools.partial(self._run, program)
+        found = self._run(program)
+        return lambda: found
+
+    def _run(self, program: Any) -> Execution:
         if program == self.CRASHES:
             write_to(UNMAPPED)
         return Execution(program, 0, 0, {"pid": os.getpid()})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
@@ -50,7 +50,7 @@ class NativeTarget:
     """
 
     runs_alone = True
-    """To be measured by one worker process at a time, and never by the tuner's own."""
+    """To be timed by one worker process at a time, and never by the tuner's own."""
 
     def __init__(self, spec: HardwareSpec, name: str | None = None) -> None:
         self._spec = spec
@@ -82,20 +82,30 @@ class NativeTarget:
         on. ``cycles`` are those of the fastest repeat, as whatever else the machine does only adds
         to them; see ``sampling`` for how often it repeats.
         Raises ``ProgramError`` for an illegal program, or a parameter that has no value."""
-        from autotune.targets.native.sampling import batch_of, sampled
+        return self.prepared(program, parameters)()
+
+    def prepared(
+        self, program: Program, parameters: Parameters | None = None
+    ) -> Callable[[], Execution]:
+        """All that ``time`` does before it looks at the clock: what is returned times the program.
+        Raises as ``time`` does."""
         from autotune.targets.native.tensors import drawn
-        from autotune.targets.native.topology import held
 
         checked = self._checked(program)
         given = checked.given(parameters)
         arrays = {tensor.name: drawn(tensor) for tensor in program.tensors}
-        linked = _linked(checked, arrays)
-        pointers = _pointers(program, arrays)
+        linked = _linked(checked, arrays)  # keeps the arrays, too
+        once = _Repeats(linked, _pool(self.threads), 1, _pointers(program, arrays), given)
+        return functools.partial(self._timed, program, once)
+
+    def _timed(self, program: Program, once: _Repeats) -> Execution:
+        from autotune.targets.native.sampling import batch_of, sampled
+        from autotune.targets.native.topology import held
+
         with _TURN:
-            once = _Repeats(linked, _pool(self.threads), 1, pointers, given)
             once.run()  # tensors and code come into memory
             several = once.repeated(batch_of(int(once.run()[0])))
-            with held(min(len(linked.streams), self.threads)):
+            with held(min(len(once.linked.streams), self.threads)):
                 sample = sampled(several.run)
                 perf = several.counted()
         return self._execution(program, sample, perf)
@@ -268,7 +278,7 @@ class _Repeats:
         pointers: npt.NDArray[np.int64],
         parameters: npt.NDArray[np.int64],
     ) -> None:
-        self._linked, self._count = linked, count
+        self.linked, self._count = linked, count
         self._plan = Plan([(linked.streams, linked.table)] * count, pool, linked)
         self._arguments = pointers, parameters
 
@@ -276,7 +286,7 @@ class _Repeats:
         """The same, ``count`` times within a call; run once, as it has step tables of its own."""
         if count == self._count:
             return self
-        more = _Repeats(self._linked, self._plan.pool, count, *self._arguments)
+        more = _Repeats(self.linked, self._plan.pool, count, *self._arguments)
         more.run()
         return more
 
