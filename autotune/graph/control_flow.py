@@ -56,6 +56,8 @@ class Loop:
     carried: tuple[str, ...]
     body: onnx.ModelProto
     outputs: tuple[str, ...]
+    picks: onnx.ModelProto | None = None
+    """Makes slices that the body reads, from what it is given; captured by name like anything else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,12 @@ class Tree:
 
 def is_control(node: onnx.NodeProto) -> bool:
     """Whether a node is no straight operator."""
-    return node.domain in _STANDARD and node.op_type in STEPPED
+    return is_standard(node) and node.op_type in STEPPED
+
+
+def is_standard(node: onnx.NodeProto) -> bool:
+    """Whether an operator is ONNX's own."""
+    return node.domain in _STANDARD
 
 
 def has_control(model: onnx.ModelProto) -> bool:

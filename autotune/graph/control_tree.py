@@ -25,6 +25,7 @@ from autotune.graph.control_flow import (
     shell,
 )
 from autotune.graph.onnx_forms import OLDEST_OPSET, opset_of
+from autotune.graph.picks import picking
 
 
 def tree_of(model: onnx.ModelProto) -> Tree:
@@ -130,14 +131,17 @@ def _step(model: onnx.ModelProto, node: onnx.NodeProto, label: str) -> Step:
             then, otherwise = (_body(model, node, x) for x in ("then_branch", "else_branch"))
             return Branch(label, node.input[0], then, otherwise, outputs)
         case "Loop":
-            trips, condition, *carried = (*node.input, "", "")[: max(2, len(node.input))]
-            return Loop(
-                label, trips, condition, tuple(carried), _body(model, node, "body"), outputs
-            )
+            return _loop(model, node, label)
         case "Scan":
             return _scan(model, node, label)
         case _:
             return Move(label, node)
+
+
+def _loop(model: onnx.ModelProto, node: onnx.NodeProto, label: str) -> Loop:
+    trips, condition, *carried = (*node.input, "", "")[: max(2, len(node.input))]
+    cut = picking(_body(model, node, "body"), 2 + len(carried))
+    return Loop(label, trips, condition, tuple(carried), cut.body, tuple(node.output), cut.picks)
 
 
 def _scan(model: onnx.ModelProto, node: onnx.NodeProto, label: str) -> Scan:

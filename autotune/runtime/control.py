@@ -19,6 +19,7 @@ from autotune.graph.passes.note import Note
 from autotune.graph.tensor import EXACT_LIMIT
 from autotune.runtime.binding import Value
 from autotune.runtime.ownership import read_only
+from autotune.runtime.picker import Picker
 from autotune.runtime.versions import OpenGraph, Versions
 
 Environment = dict[str, Value]
@@ -42,6 +43,12 @@ class ControlFlow:
             label: Versions(inner, open_graph, f"{name}/{label}", type(self))
             for step in self.tree.steps
             for label, inner in _inner(step).items()
+        }
+
+        self._pickers = {
+            step.label: Picker(f"{name}: {step.label}", step.picks)
+            for step in self.tree.steps
+            if isinstance(step, Loop) and step.picks is not None
         }
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
@@ -137,6 +144,10 @@ class ControlFlow:
     ) -> list[Value]:
         """What one iteration makes: the condition, what is carried on, and rows."""
         given = [np.asarray(trip, np.int64), np.asarray(condition), *carried]
+        picker = self._pickers.get(step.label)
+        if picker is not None:
+            own = (value.name for value in step.body.graph.input)
+            known = known | picker.run(known | dict(zip(own, given, strict=False)))
         return self._outputs(f"{step.label} body", given, known)
 
     def _scan(self, step: Scan, known: Environment) -> list[Value]:

@@ -1,0 +1,149 @@
+"""Loops that slice what they are given by the trip's number run one program for all trips."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from control_case import agrees, model_of, versions_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotune.errors import InputError
+from autotune.runtime.control import ControlFlow
+from autotune.runtime.versions import Versions
+
+LOOP = """
+sliced (int64 trips, int64 first, float[T, N] x, float[1, N] h) => (float[1, N] last, int64 count, float[M, N] rows) {{
+    go = Constant <value = bool {{1}}> ()
+    zero = Constant <value = int64 {{0}}> ()
+    table = Constant <value = float[4, 2] {{1, 2, 3, 4, 5, 6, 7, 8}}> ()
+    order = Constant <value = int64[4] {{2, 0, 3, 1}}> ()
+    last, count, rows = Loop (trips, go, h, zero) <
+        body = step (int64 i, bool on, float[1, N] state, int64 seen)
+            => (bool again, float[1, N] next, int64 now, float[N] flat) {{
+            again = Identity (on)
+            axis = Constant <value = int64[1] {{0}}> ()
+            one = Constant <value = int64[1] {{1}}> ()
+            now = Add (seen, one_more)
+            one_more = Constant <value = int64 {{1}}> ()
+            {steps}
+            sum = Add (state, row)
+            all = Constant <value = int64[1] {{-1}}> ()
+            flat = Reshape (row, all)
+            next = Tanh (sum)
+        }}
+    >
+}}
+"""
+FORMS = {
+    "by the trip's number": "s = Unsqueeze (i, axis) e = Add (s, one) row = Slice (x, s, e, axis)",
+    "from a place outside": "p = Add (i, first) s = Unsqueeze (p, axis) e = Add (s, one) row = Slice (x, s, e, axis)",
+    "by what is carried": "s = Reshape (seen, one) e = Add (s, one) row = Slice (x, s, e)",
+    "from the end": "n = Neg (i) m = Sub (n, one_more) s = Unsqueeze (m, axis) e = Sub (s, one) "
+    "back = Neg (one) row = Slice (x, s, e, axis, back)",
+    "of a slice": "s = Unsqueeze (i, axis) end = Shape (x) far = Slice (x, s, end, axis) p = Unsqueeze (zero, axis) "
+    "row = Slice (far, p, one, axis)",
+    "of a constant": "s = Unsqueeze (i, axis) e = Add (s, one) row = Slice (table, s, e, axis)",
+    "by a table of places": "t = Gather (order, i) s = Unsqueeze (t, axis) e = Add (s, one) row = Slice (x, s, e, axis)",
+    "with what is computed from it": "s = Unsqueeze (i, axis) e = Add (s, one) k = Slice (x, s, e, axis) "
+    "f = CastLike (i, k) row = Mul (k, f)",
+}  # fmt: skip
+
+
+def written(steps: str) -> onnx.ModelProto:
+    """The loop with these steps, as ONNX orders them."""
+    text = LOOP.format(steps=steps)
+    late = "            one_more = Constant <value = int64 {1}> ()\n"
+    before = "            now = Add (seen, one_more)\n"
+    return model_of(text.replace(late, "").replace(before, late + before))
+
+
+def fed(trips: int, rows: int = 4, seed: int = 0) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    x, h = (rng.standard_normal((n, 2)).astype(np.float32) for n in (rows, 1))
+    return {"trips": np.asarray(trips), "first": np.asarray(0), "x": x, "h": h}
+
+
+def programs(versions: Versions) -> int:
+    """Versions that the body of the only loop has."""
+    (tree,) = versions.held
+    assert isinstance(tree, ControlFlow)
+    (body,) = (model for label, model in tree.models.items() if label.endswith("body"))
+    return len(body.held)
+
+
+@pytest.mark.parametrize("steps", FORMS.values(), ids=FORMS)
+def test_one_program_serves_all_trips_of_a_loop_that_slices(steps: str) -> None:
+    model = written(steps)
+    versions = versions_of(model)
+    agrees(model, versions, fed(4))
+    assert programs(versions) == 1
+    agrees(model, versions, fed(3, seed=1))
+    assert programs(versions) == 1
+
+
+@given(st.sampled_from(sorted(FORMS)), st.integers(1, 4), st.integers(0, 9))
+def test_sliced_loops_compute_what_onnx_does(form: str, trips: int, seed: int) -> None:
+    model = written(FORMS[form])
+    agrees(model, versions_of(model), fed(trips, seed=seed))
+
+
+COMPUTED = "r = Relu (x) s = Unsqueeze (i, axis) e = Add (s, one) row = Slice (r, s, e, axis)"
+FIXED = (
+    "n = Shape (h) s = Sub (n, n) e = Add (n, one) k = Slice (x, axis, one, axis) row = Relu (k)"
+)
+
+
+def test_slices_of_what_the_body_computes_run_too() -> None:
+    model = written(COMPUTED)
+    versions = versions_of(model)
+    agrees(model, versions, fed(4))
+    assert programs(versions) == 4
+
+
+def test_places_that_constants_decide_are_left_to_import() -> None:
+    model = written(FIXED)
+    versions = versions_of(model)
+    agrees(model, versions, fed(4))
+    (tree,) = versions.held
+    assert isinstance(tree, ControlFlow)
+    assert all(getattr(step, "picks", None) is None for step in tree.tree.steps)
+
+
+def test_a_place_that_a_table_does_not_have_is_refused_naming_the_loop() -> None:
+    with pytest.raises(InputError, match="a slice in its body does not fit"):
+        versions_of(written(FORMS["by a table of places"])).run(fed(5, rows=9))
+
+
+def test_loops_in_loops_slice_by_both_numbers() -> None:
+    model = model_of("""
+        nested (int64 trips, float[2, 3] x, float[1, 1] h) => (float[1, 1] y) {
+            go = Constant <value = bool {1}> ()
+            y = Loop (trips, go, h) <
+                body = outer (int64 i, bool on, float[1, 1] a) => (bool again, float[1, 1] b) {
+                    again = Identity (on)
+                    three = Constant <value = int64 {3}> ()
+                    few = Min (three, three)
+                    b = Loop (few, on, a) <
+                        body = inner (int64 j, bool more, float[1, 1] c) => (bool still, float[1, 1] d) {
+                            still = Identity (more)
+                            axes = Constant <value = int64[2] {0, 1}> ()
+                            flat = Constant <value = int64[1] {-1}> ()
+                            one = Constant <value = int64 {1}> ()
+                            p = Reshape (i, flat)
+                            q = Reshape (j, flat)
+                            s = Concat <axis = 0> (p, q)
+                            e = Add (s, one)
+                            k = Slice (x, s, e, axes)
+                            t = Mul (c, k)
+                            d = Sin (t)
+                        }
+                    >
+                }
+            >
+        }
+    """)
+    x = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
+    inputs = {"trips": np.asarray(2), "x": x, "h": np.ones((1, 1), np.float32)}
+    agrees(model, versions_of(model), inputs)
