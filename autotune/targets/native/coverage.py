@@ -3,8 +3,14 @@ residence.py and pieces.py prove with."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from autotune.targets.native.affine import Affine
 from autotune.targets.native.touch import Touch
 from autotune.targets.native.tree import Block
+
+Extents = Sequence[tuple[int, int]]
+"""(extent, stride) of every dimension and inner loop."""
 
 
 def common(a: tuple[Block, ...], b: tuple[Block, ...]) -> tuple[Block, ...]:
@@ -36,21 +42,40 @@ def covers(writer: Touch, path: tuple[Block, ...], read: Touch) -> bool:
     read_outer, read_inner = read.at.split(depth)
     if outer.terms != read_outer.terms:
         return False
-    extents = [*writer.dims, *((writer.leaf.trips(level), step) for level, step in inner.terms)]
+    written = [*writer.dims, *_loops(writer, inner)]
+    wanted = [*read.dims, *_loops(read, read_inner)]
     low, high = inner.within(writer.leaf.trips)
     low, high = low + outer.first, high + outer.first + writer.span
     wanted_low, wanted_high = read_inner.within(read.leaf.trips)
     wanted_low += read_outer.first
     wanted_high += read_outer.first + read.span
-    return _dense(extents, high - low + 1) and low <= wanted_low and wanted_high <= high
+    if _dense(written, high - low + 1):
+        return low <= wanted_low and wanted_high <= high
+    return low == wanted_low and _same_steps(written, wanted)
 
 
-def _dense(extents: list[tuple[int, int]], words: int) -> bool:
+def _loops(touch: Touch, inner: Affine) -> Extents:
+    """Trips and step of inner loops, counted from their lowest word on."""
+    return [(touch.leaf.trips(level), abs(step)) for level, step in inner.terms]
+
+
+def _dense(extents: Extents, words: int) -> bool:
     """Whether a rectangle's elements are ``words`` different ones; steps of 0 write one again."""
     reach, count = 0, 1
-    for stride, n in sorted((abs(stride), n) for n, stride in extents if n > 1 and stride):
+    for stride, n in _moving(extents):
         if stride <= reach:
             return False
         reach += (n - 1) * stride
         count *= n
     return count == words
+
+
+def _same_steps(written: Extents, wanted: Extents) -> bool:
+    """Whether a rectangle goes as another one that begins at the same word: as rows' maxima do that lie
+    apart among other numbers of those rows."""
+    return _moving(written) == _moving(wanted)
+
+
+def _moving(extents: Extents) -> list[tuple[int, int]]:
+    """Stride and extent of those dimensions that reach another word, the nearest first."""
+    return sorted((stride, n) for n, stride in extents if n > 1 and stride)

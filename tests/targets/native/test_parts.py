@@ -137,9 +137,9 @@ def test_what_is_not_proven_independent_stays_whole(body: tuple[Instruction, ...
     assert parts_of(program, stream, places) == (stream,)
 
 
-def copy(target: int, source: int) -> Instruction:
-    """8 elements within the scratchpad."""
-    places = {"dst_base": target, "src_base": source, "dst_stride4": 1, "src_stride4": 1}
+def copy(target: int, source: int, apart: int = 1, read: int = 1) -> Instruction:
+    """8 elements within the scratchpad, to words that lie so far ``apart``; ``read`` likewise."""
+    places = {"dst_base": target, "src_base": source, "dst_stride4": apart, "src_stride4": read}
     return Instruction.make(Opcode.UNARY, fn=UnaryFn.RELU, size4=8, **places)
 
 
@@ -150,6 +150,8 @@ def copy(target: int, source: int) -> Instruction:
                      id="loaded before the loop"),
         pytest.param((*loop(8, load(0, 0, 9, **PADDED), copy(16, 0), store(1, 16, 8, **MOVES)),), PARTS,
                      id="loaded in each trip"),
+        pytest.param((*loop(8, load(0, 0, 9, **PADDED), copy(32, 0, apart=3), copy(16, 32, read=3), store(1, 16, 8, **MOVES)),), PARTS,
+                     id="written among other words"),
         pytest.param((fill(0), store(1, 0, 8), fill(0), store(1, 0, 8, coord0=8)), 2, id="one behind the other"),
         pytest.param((load(0, 0, 9, **PADDED), copy(16, 0), store(1, 16, 8), copy(16, 1), store(1, 16, 8, coord0=8)), 2,
                      id="loaded before the first"),
@@ -177,6 +179,10 @@ def test_pieces_that_leave_each_other_nothing_run_in_any_order(
                      id="made by the piece before"),
         pytest.param((load(0, 0, 7, **PADDED), *loop(8, copy(16, 0), store(1, 16, 8, **MOVES))),
                      id="loaded in part"),
+        pytest.param((*loop(8, load(0, 0, 9, **PADDED), copy(32, 0, apart=3), copy(16, 32, read=2), store(1, 16, 8, **MOVES)),),
+                     id="written elsewhere in between"),
+        pytest.param((*loop(8, load(0, 0, 9, **PADDED), copy(32, 0, apart=3), copy(16, 33, read=3), store(1, 16, 8, **MOVES)),),
+                     id="written beside it"),
         pytest.param((load(0, 0, 9, **PADDED), copy(16, 0), store(1, 16, 8), copy(16, 1), store(1, 16, 8, coord0=4)),
                      id="stored by two"),
         pytest.param((load(0, 0, 9, **PADDED), copy(40, 0), copy(16, 0), store(1, 16, 8), copy(16, 40), store(1, 16, 8, coord0=8)),
