@@ -30,9 +30,6 @@ from autotune.targets.native.codegen.ir import FunctionWriter
 from autotune.targets.native.codegen.micro_kernel import MicroKernel
 from autotune.targets.native.codegen.vector_isa import VectorIsa
 
-AHEAD_STEPS = 16
-"""Of the reduction: how far ahead a panel is prefetched that comes from the L2 cache. One row's weights from memory
-come faster by the CPU's own prefetching alone: 21.5 GB/s, 17.5 with this (9216 to 4096 on Zen 3)."""
 SHORT_STEPS = 256
 """Up to so many a tile is over before its lines of c come from memory. Where all panels pass by a
 tile of rows, those of the next one are asked for: 79 % of the peak for 63 on 56x56x64 to 256 with a
@@ -206,9 +203,8 @@ class _GemmWriter:
         )
         short = self.blocking.rows_outside and self.loops.depth <= SHORT_STEPS
         end.prefetch(count if short else 0)
-        ahead = AHEAD_STEPS if self.blocking.far and not self.blocking.once else 0
         coming = self.blocking.coming if place.coming else 0
-        sums = TileSums(self.writer, self.isa, read, rows, reductions, ahead, coming)
+        sums = TileSums(self.writer, self.isa, read, rows, reductions, coming)
         end.write(sums.write(place.lanes, place.scalars, place.coming))
 
     def _offsets(self, first: _Index, count: int, stride1: int, stride0: int) -> Rows:

@@ -52,8 +52,7 @@ class Blocking:
     """Panels of ``width`` elements: the full ones, then a narrower one if need be. ``scattered``:
     row1 and row0 are one sequence of rows, and a tile may span several of row0. ``rows_outside``:
     all panels pass by a tile of rows (all have the same tiles), else all rows by a panel. ``far``:
-    a panel comes from beyond the L1 cache each time. ``once``: each is read once, and comes from beyond the
-    L2 cache. ``coming``: elements of the next panel that a
+    a panel comes from beyond the L1 cache each time. ``coming``: elements of the next panel that a
     step of the reduction prefetches, where panels come from beyond the L2 cache, so that all tiles
     of rows wait for it a little and not the first one for all of it; else 0."""
 
@@ -62,7 +61,6 @@ class Blocking:
     scattered: bool
     rows_outside: bool
     far: bool
-    once: bool
     coming: int
 
 
@@ -106,9 +104,8 @@ def _blocking(loops: Loops, isa: VectorIsa, width: int, scattered: bool, outside
     repeats = 1 if scattered else loops.row1.size
     count = sum(part.count for part in panels[0].tiles) * repeats
     beyond = 4 * loops.depth * loops.vector.size > MIDDLE_BYTES
-    once = beyond and count * loops.outer.size == 1
     coming = _coming(width, count) if beyond and not outside else 0
-    return Blocking(width, tuple(panels), scattered, outside, far, once, coming)
+    return Blocking(width, tuple(panels), scattered, outside, far, coming)
 
 
 def _coming(width: int, count: int) -> int:

@@ -13,9 +13,10 @@ from autotune.targets.native.codegen.lane_access import broadcast, load_lanes
 from autotune.targets.native.codegen.vector_isa import VectorIsa
 
 MAX_UNROLL = 4
-UNROLLED_PRODUCTS = 24
-"""Steps of the reduction, and their FMAs, in a trip: enough to hide the loop, and little code. 48
-is no faster on Zen 3 and takes a third longer to compile; 12 loses up to 4 % on small tiles."""
+UNROLLED_PRODUCTS = 48
+"""Steps of the reduction, and their FMAs, in a trip. Beside another thread on its core a tile is bound by the
+instructions that the core takes in, not by FMAs: ResNet-50 takes 8 % more with 24, and the same with 96 (Zen 3;
+decision 29)."""
 LINE_BYTES = 64
 
 
@@ -36,15 +37,13 @@ Rows = Sequence[str | int]
 @dataclass(slots=True)
 class TileSums:
     """Writes the reduction of a tile. ``reductions`` from the outermost in; ``rows`` are offsets in
-    the broadcast factor. The factor in lanes is prefetched ``ahead`` steps, unless 0; and what is
-    ``coming`` next, so many elements a step."""
+    the broadcast factor. What is ``coming`` next is prefetched, so many elements a step."""
 
     writer: FunctionWriter
     isa: VectorIsa
     columns: Columns
     rows: Rows
     reductions: tuple[Reduction, ...]
-    ahead: int = 0
     coming: int = 0
     locality: int = 3
 
@@ -87,15 +86,9 @@ class TileSums:
     ) -> list[str]:
         for step in range(count):
             near = step * k.lanes
-            if self.ahead and k.lanes:
-                self._prefetch(lanes, (step + self.ahead) * k.lanes)
             rows = [self._element(scalars, row, step * k.broadcast) for row in self.rows]
             sums = self._step(lanes, near, rows, sums)
         return sums
-
-    def _prefetch(self, lanes: str, near: int) -> None:
-        for line in range(0, 4 * self.isa.lanes * self.columns.vectors, LINE_BYTES):
-            prefetch(self.writer, lanes, near + line // 4)
 
     def _element(self, scalars: str, row: str | int, step: int) -> str:
         if isinstance(row, int):
