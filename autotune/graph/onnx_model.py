@@ -131,6 +131,12 @@ def check_operators(model: onnx.ModelProto) -> None:
             _check_supported(_node(proto, index, opset, Form(None, ()), {}), proto)
 
 
+def nodes_of(model: onnx.ModelProto) -> list[Node]:
+    """The nodes of a model as they stand. Raises ``ModelError`` for attributes that make no sense."""
+    opset, form = opset_of(model), Form(None, ())
+    return [_node(proto, index, opset, form, {}) for index, proto in enumerate(model.graph.node)]
+
+
 def check_valid(model: onnx.ModelProto) -> None:
     """Raise ``ModelError`` for what ONNX's own checker refuses."""
     try:

@@ -57,7 +57,7 @@ def _slices(body: onnx.ModelProto) -> tuple[list[onnx.NodeProto], list[onnx.Node
     slices: list[onnx.NodeProto] = []
     places: dict[str, onnx.NodeProto] = {}
     for node in body.graph.node:
-        if node.op_type != "Slice" or not is_standard(node) or node.input[0] not in given | stored:
+        if not _is_slice(node) or node.input[0] not in given | stored:
             continue
         again = any(node.input[0] == before.output[0] for before in slices)
         found = _places(node.input[1:], given, stored, producer)
@@ -66,6 +66,16 @@ def _slices(body: onnx.ModelProto) -> tuple[list[onnx.NodeProto], list[onnx.Node
             places |= {x.output[0]: x for x in found.nodes}
             given.add(node.output[0])
     return slices, list(places.values())
+
+
+def _is_slice(node: onnx.NodeProto) -> bool:
+    """Whether a node is a Slice by numbers that are inputs."""
+    return node.op_type == "Slice" and len(node.input) > 2 and _is_plain(node)
+
+
+def _is_plain(node: onnx.NodeProto) -> bool:
+    """Whether an operator is ONNX's own, and no name of a tensor is left out."""
+    return is_standard(node) and any(node.output) and all(node.input)
 
 
 def _places(
@@ -82,7 +92,7 @@ def _places(
             decided = True
         elif x and x not in stored and x not in found:
             node = producer.get(x)
-            if node is None or node.op_type not in PLACING or not is_standard(node):
+            if node is None or node.op_type not in PLACING or not _is_plain(node):
                 return None
             found[x] = node
             if node.op_type not in STATIC:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 import onnx
+from onnx import numpy_helper
 
-from autotune.errors import InputError
-from autotune.graph.onnx_ops.folding import FOLD_ERRORS
+from autotune.errors import InputError, ModelError
+from autotune.graph.onnx_model import nodes_of
+from autotune.graph.onnx_ops.folding import STATIC, fold, fold_shape
 from autotune.runtime.binding import Value
 
 
@@ -16,20 +17,24 @@ class Picker:
     """The picks of one loop. Safe to use from several threads."""
 
     def __init__(self, label: str, picks: onnx.ModelProto) -> None:
-        from onnx.reference import ReferenceEvaluator  # few loops slice
-
         self._label = label
-        self._evaluator = ReferenceEvaluator(picks)
-        self.inputs = tuple(value.name for value in picks.graph.input)
+        self._nodes = nodes_of(picks)
+        self._inputs = tuple(value.name for value in picks.graph.input)
         self._outputs = tuple(value.name for value in picks.graph.output)
+        self._constants = {t.name: numpy_helper.to_array(t) for t in picks.graph.initializer}
 
     def run(self, given: Mapping[str, Value]) -> dict[str, Value]:
         """The slices by name, from a trip's values by name. Raises ``InputError`` for places that what is
         sliced does not have."""
-        try:
-            made = self._evaluator.run(None, {x: given[x] for x in self.inputs})
-        except (*FOLD_ERRORS, RuntimeError) as error:
-            raise InputError(
-                f"{self._label}: a slice in its body does not fit: {error}; check the model's indices"
-            ) from None
-        return {x: np.asarray(y) for x, y in zip(self._outputs, made, strict=True)}
+        known = {**self._constants, **{x: given[x] for x in self._inputs}}
+        for node in self._nodes:
+            values = [known[x] for x in node.inputs]
+            try:
+                static = node.operator in STATIC
+                made = fold_shape(node, values[0].shape) if static else fold(node, values)
+            except ModelError as error:
+                raise InputError(
+                    f"{self._label}: a slice in its body does not fit: {error}; check the model's indices"
+                ) from None
+            known[node.outputs[0]] = made
+        return {x: known[x] for x in self._outputs}

@@ -42,7 +42,7 @@ FORMS = {
     "by what is carried": "s = Reshape (seen, one) e = Add (s, one) row = Slice (x, s, e)",
     "from the end": "n = Neg (i) m = Sub (n, one_more) s = Unsqueeze (m, axis) e = Sub (s, one) "
     "back = Neg (one) row = Slice (x, s, e, axis, back)",
-    "of a slice": "s = Unsqueeze (i, axis) end = Shape (x) far = Slice (x, s, end, axis) p = Unsqueeze (zero, axis) "
+    "of a slice": "s = Unsqueeze (i, axis) end = Shape <end = 1> (x) far = Slice (x, s, end, axis) p = Unsqueeze (zero, axis) "
     "row = Slice (far, p, one, axis)",
     "of a constant": "s = Unsqueeze (i, axis) e = Add (s, one) row = Slice (table, s, e, axis)",
     "by a table of places": "t = Gather (order, i) s = Unsqueeze (t, axis) e = Add (s, one) row = Slice (x, s, e, axis)",
