@@ -1,20 +1,14 @@
-"""The emulator's counters by name and family, and those of one run; counter_rows.py has the rows."""
+"""The emulator's counters by name and family, and those of one run; counter_rows.py and resource_rows.py
+have the rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from autotune.targets.counter_rows import (
-    Counter,
-    dram_rows,
-    energy_rows,
-    matrix_rows,
-    program_rows,
-    scratchpad_rows,
-    sequencer_rows,
-    vector_rows,
-)
+from autotune.targets.counter import Counter
+from autotune.targets.counter_rows import energy_rows, program_rows, sequencer_rows
 from autotune.targets.reading import Reading
+from autotune.targets.resource_rows import dram_rows, matrix_rows, scratchpad_rows, vector_rows
 
 FAMILIES: dict[str, tuple[Counter, ...]] = {
     "Program and units": tuple(program_rows()),

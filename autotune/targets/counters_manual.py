@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from autotune.targets.counter_rows import Counter
+from autotune.targets.counter import Counter
 from autotune.targets.counters import COUNTERS, FAMILIES, PART_COUNTERS
 from autotune.targets.reading import CAUSES
 
