@@ -29,28 +29,32 @@ _DEFECTS = (
 calibration of thousands; its reason then names the exception."""
 
 
-Timing = Callable[[], "Execution | str"]
-"""The second half of an attempt: takes the time, and says what came of the whole."""
+Visit = Callable[[], "Execution | str | None"]
+"""What is left of a prepared attempt: visits of the program until one says what came of it."""
 
 T = TypeVar("T")
 
 
 def attempt(target: Target, candidate: Candidate, lower: Lower) -> Execution | str:
     """The cost of a candidate on a target, or in one line why there is none."""
-    return prepared(target, candidate, lower)()
+    program = _lowered(target, candidate, lower)
+    if isinstance(program, str):
+        return program
+    return _told(f"target {target.name}", lambda: target.time(program))
 
 
-def prepared(target: Target, candidate: Candidate, lower: Lower) -> Timing:
-    """The first half of an attempt: all that may go on beside other work, on targets that run alone
-    up to the clock, on others the lowering."""
-    program = _told("lowering", lambda: lower(candidate.group, candidate.schedule, target.spec))
+def prepared(target: RunsAlone, candidate: Candidate, lower: Lower) -> Visit:
+    """The part of an attempt that may go on beside other work: all but the timing."""
+    program = _lowered(target, candidate, lower)
     if isinstance(program, str):
         return lambda: program
     stage = f"target {target.name}"
-    if not isinstance(target, RunsAlone):
-        return lambda: _told(stage, lambda: target.time(program))
-    ready = _told(stage, lambda: target.prepared(program))
-    return (lambda: ready) if isinstance(ready, str) else lambda: _told(stage, ready)
+    timing = _told(stage, lambda: target.prepared(program))
+    return (lambda: timing) if isinstance(timing, str) else lambda: _told(stage, timing.visit)
+
+
+def _lowered(target: Target, candidate: Candidate, lower: Lower) -> Program | str:
+    return _told("lowering", lambda: lower(candidate.group, candidate.schedule, target.spec))
 
 
 def _told(stage: str, work: Callable[[], T]) -> T | str:

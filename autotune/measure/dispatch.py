@@ -13,7 +13,7 @@ from autotune.measure.measurement import Failed, Measured, Measurement
 from autotune.measure.packing import packed
 from autotune.measure.pool import Pool
 from autotune.measure.process import WorkerProcess
-from autotune.measure.worker import Batch, Begun, Go, Prepared, Ready, Refused
+from autotune.measure.worker import At, Batch, Begun, Go, Prepared, Ready, Refused, Timed
 from autotune.schedule.candidate import Candidate
 from autotune.targets.protocol import Execution, RunsAlone, Target
 
@@ -42,25 +42,18 @@ before it goes on without any."""
 
 @dataclass(slots=True)
 class _Job:
-    """What a worker has yet to answer, how many of it from the first one on it has ``prepared``,
-    whether it may go on to ``timing``, and since when it is at the next; None: it waits."""
+    """What a worker has yet to answer, by place in its batch; the place that it is at, None while it
+    waits, and since when; whether it is ``ready`` to time, and does."""
 
-    left: deque[tuple[int, Candidate]]
-    timing: bool
-    prepared: int = 0
+    left: dict[int, tuple[int, Candidate]]
+    at: int | None = None
     since_seconds: float | None = None
+    ready: bool = False
+    timing: bool = False
 
-    @property
-    def ready(self) -> bool:
-        """Whether it waits for its turn to time what it has prepared."""
-        return not self.timing and self.prepared == len(self.left)
-
-    def take_current(self) -> tuple[int, Candidate]:
-        """The candidate that the worker is at, which is left no more."""
-        place = 0 if self.timing else self.prepared
-        current = self.left[place]
-        del self.left[place]
-        return current
+    def begin(self, place: int | None, seconds: float) -> None:
+        """It is at a place from now on; None: nowhere."""
+        self.at, self.since_seconds = place, None if place is None else seconds
 
 
 class Dispatch:
@@ -88,7 +81,6 @@ class Dispatch:
         self._pool = pool
         self._batch = BATCH_ALONE if self._alone else BATCH
         self._ahead = self._batch * PORTIONS * workers
-        self._portions = 1 if self._alone else PORTIONS
         self._timeout_seconds = timeout_seconds
         self._clock = clock
         self._count = workers
@@ -148,7 +140,7 @@ class Dispatch:
         except OSError:
             self._lose(worker)
             return False
-        job.timing, job.since_seconds = True, self._clock()
+        job.timing = True
         return True
 
     def _draw(self) -> bool:
@@ -166,14 +158,20 @@ class Dispatch:
             if target is None:
                 self._dismiss()
                 return
-            size = max(1, min(self._batch, len(self._waiting) // (self._portions * self._count)))
-            items = deque(self._waiting.popleft() for _ in range(min(size, len(self._waiting))))
+            items = [self._waiting.popleft() for _ in range(self._size())]
             worker = self._idle.pop()
-            self._jobs[worker] = _Job(items, timing=not self._alone)
+            self._jobs[worker] = _Job(dict(enumerate(items)))
             try:
                 worker.send(Batch.make(target, self._lower, tuple(c for _, c in items)))
             except OSError:
                 self._lose(worker)
+
+    def _size(self) -> int:
+        """Candidates of the next batch: those of a round are shared out evenly."""
+        count = len(self._waiting)
+        if self._alone:
+            return min(self._batch, -(-count // len(self._idle)))
+        return min(self._batch, max(1, count // (PORTIONS * self._count)))
 
     @property
     def _may_run_ahead(self) -> bool:
@@ -196,24 +194,25 @@ class Dispatch:
                 case Ready():
                     worker.ready = True
                 case Begun():
-                    self._jobs[worker].since_seconds = self._clock()
+                    self._jobs[worker].begin(0, self._clock())
+                case At(place):
+                    self._jobs[worker].begin(place, self._clock())
                 case Prepared():
-                    self._note_prepared(self._jobs[worker])
+                    self._jobs[worker].ready = True
+                    self._jobs[worker].begin(None, 0.0)
                 case Refused():
                     self._dismiss()
                     return
+                case Timed(place, result):
+                    self._take_in(worker, place, result)
                 case _:
-                    self._take_in(worker, answer)
+                    self._take_in(worker, next(iter(self._jobs[worker].left)), answer)
         self._end_overdue()
 
-    def _note_prepared(self, job: _Job) -> None:
-        job.prepared += 1
-        job.since_seconds = None if job.ready else self._clock()
-
-    def _take_in(self, worker: WorkerProcess, answer: Execution | str) -> None:
+    def _take_in(self, worker: WorkerProcess, place: int, answer: Execution | str) -> None:
         job = self._jobs[worker]
-        index, candidate = job.left.popleft()
-        job.since_seconds = self._clock()
+        index, candidate = job.left.pop(place)
+        job.begin(next(iter(job.left), None), self._clock())
         self._results[index] = judged(candidate, answer)
         if not job.left:
             del self._jobs[worker]
@@ -253,13 +252,15 @@ class Dispatch:
             self._dismiss()
 
     def _fail_first(self, worker: WorkerProcess, reason: str) -> None:
-        index, candidate = self._jobs[worker].take_current()
+        job = self._jobs[worker]
+        assert job.at is not None, "it was at nothing"
+        index, candidate = job.left.pop(job.at)
         self._results[index] = Failed(candidate, reason)
         self._take_back(worker)
 
     def _take_back(self, worker: WorkerProcess) -> None:
         if worker in self._jobs:
-            self._waiting.extendleft(reversed(self._jobs.pop(worker).left))
+            self._waiting.extendleft(reversed(self._jobs.pop(worker).left.values()))
 
     def _enlist(self, worker: WorkerProcess) -> None:
         self._selector.register(worker, selectors.EVENT_READ, worker)

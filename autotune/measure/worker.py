@@ -10,16 +10,21 @@ import os
 import pickle
 import select
 import threading
-from collections import deque
+import time
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 
-from autotune.measure.attempt import Lower, Timing, attempt, prepared
+from autotune.measure.attempt import Lower, Visit, attempt, prepared
 from autotune.schedule.candidate import Candidate
 from autotune.targets.counters import Counters
 from autotune.targets.protocol import Execution, RunsAlone, Target
 
 _UNLOADABLE = (AttributeError, ImportError, TypeError, ValueError, pickle.UnpicklingError)
+
+
+FEW = 3
+REST_SECONDS = 0.002
+"""Pause between visits of fewer candidates than that: others' are what else lies between them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +53,29 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
+class At:
+    """Of a target that runs alone: the worker begins to prepare, or to visit, the candidate of a batch at
+    this ``place``."""
+
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
-    """Of a target that runs alone: all of a candidate's attempt but the timing is done. After that of
-    the last one the worker waits for ``Go``."""
+    """All of a batch but the timing is done: the worker waits for ``Go``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Go:
     """The parent's word that the machine is this worker's now: it times what it has prepared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """What came of the candidate at a place."""
+
+    place: int
+    result: Execution | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +85,9 @@ class Refused:
     reason: str
 
 
-Answer = Ready | Begun | Prepared | Refused | Execution | str
+Answer = Ready | Begun | Refused | Execution | str | At | Prepared | Timed
 """What a worker says. A batch that is not refused gets, for each candidate in order, its cost or in
-one line why there is none."""
+one line why there is none; of a target that runs alone ``Timed`` says so, in any order."""
 
 
 def serve(descriptor: int) -> None:
@@ -110,17 +130,25 @@ def _answer_all(line: Connection) -> None:
 
 
 def _in_turn(
-    line: Connection, target: Target, lower: Lower, candidates: tuple[Candidate, ...]
+    line: Connection, target: RunsAlone, lower: Lower, candidates: tuple[Candidate, ...]
 ) -> None:
-    """Prepare all, beside other workers, and time them when it is this one's turn."""
-    timings: deque[Timing] = deque()
-    for candidate in candidates:
-        timings.append(prepared(target, candidate, lower))
-        line.send(Prepared())
+    """Prepare all, beside other workers, and visit them by turns when it is this worker's."""
+    visits: dict[int, Visit] = {}
+    for place, candidate in enumerate(candidates):
+        line.send(At(place))
+        visits[place] = prepared(target, candidate, lower)
+    line.send(Prepared())
     go = line.recv()
     assert isinstance(go, Go)
-    while timings:
-        line.send(_portable(timings.popleft()()))
+    while visits:
+        for place, visit in list(visits.items()):
+            line.send(At(place))
+            result = visit()
+            if result is not None:
+                del visits[place]
+                line.send(Timed(place, _portable(result)))
+        if len(visits) < FEW:
+            time.sleep(REST_SECONDS)
 
 
 def _portable(result: Execution | str) -> Execution | str:

@@ -26,8 +26,8 @@ DEFAULT_BUDGET = 4000
 """Measurements of a calibration: what two cores measure and learn from in well under 90 s."""
 
 ALONE_BUDGET = 1500
-"""The same where candidates are compiled and timed one by one, at 0.12 s each on two cores with
-AVX2 (two thirds of it code generation): about three minutes."""
+"""The same where candidates are compiled, at 0.1 s of one core each with AVX2 (three quarters of it code
+generation), and then timed one by one for 0.02 s: about two minutes on two cores."""
 
 BATCH = 256
 """Measurements that go into the store together: a crash of the process loses at most these."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -60,15 +60,25 @@ class Target(Protocol):
         ...
 
 
+class Timing(Protocol):
+    """A program that is all but timed. Visits take their time one after the other, best with other
+    work in between: what slows a machine for a moment then does not slow all of them."""
+
+    def visit(self) -> Execution | None:
+        """Repeat the program for some milliseconds; its cost once that is known, None while another
+        visit is wanted."""
+        ...
+
+
 @runtime_checkable
-class RunsAlone(Protocol):
+class RunsAlone(Target, Protocol):
     """A target that runs on this very machine, so that a measurement slows another at the same
     time, and a crash takes its process along: worker processes measure it, one at a time, never the
     tuner's own. Marked by having the attribute."""
 
     runs_alone: bool
 
-    def prepared(self, program: Program) -> Callable[[], Execution]:
-        """Everything of ``time`` that comes before the clock, which may go on beside other work: what
-        is returned times the program, once. Raises ``ProgramError`` for an illegal program."""
+    def prepared(self, program: Program) -> Timing:
+        """Everything of ``time`` that comes before the clock, which may go on beside other work.
+        Raises ``ProgramError`` for an illegal program."""
         ...

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import os
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,24 +22,30 @@ class Crashing(NativeTarget):
 
     CRASHES = 3
 
-    def __init__(self, early: bool = False) -> None:
+    def __init__(self, visit: int = 1) -> None:
         super().__init__(SPEC, "crashing")
-        self.early = early
+        self.at = visit
 
     def __reduce__(self) -> Any:
-        return Crashing, (self.early,)
+        return Crashing, (self.at,)
 
-    def prepared(self, program: Any, parameters: Any = None) -> Callable[[], Execution]:
-        """Runs a kernel for the index that crashes: then, or already ``early``."""
-        if not self.early:
-            return functools.partial(self._run, program)
-        found = self._run(program)
-        return lambda: found
-
-    def _run(self, program: Any) -> Execution:
-        if program == self.CRASHES:
+    def prepared(self, program: Any, parameters: Any = None) -> Any:
+        """Runs a kernel for the index that crashes, here or in the visit with the number ``at``."""
+        if program == self.CRASHES and self.at == 0:
             write_to(UNMAPPED)
-        return Execution(program, 0, 0, {"pid": os.getpid()})
+        return _Visits(program, self.at if program == self.CRASHES else 0)
+
+
+class _Visits:
+    def __init__(self, index: int, crashes_at: int) -> None:
+        self.index, self.crashes_at, self.count = index, crashes_at, 0
+
+    def visit(self) -> Execution | None:
+        """The second one tells."""
+        self.count += 1
+        if self.count == self.crashes_at:
+            write_to(UNMAPPED)
+        return Execution(self.index, 0, 0, {"pid": os.getpid()}) if self.count == 2 else None
 
 
 def write_to(address: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass
 
 import measure_case as case
 import numpy as np
@@ -33,13 +34,13 @@ def test_the_code_that_crashes_below_writes_where_it_is_told() -> None:
     assert place[0] == 1.0
 
 
-@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize("visit", [0, 1, 2])
 @pytest.mark.parametrize("workers", [None, 1, 2])
 def test_generated_code_that_crashes_fails_its_candidate_alone(
-    workers: int | None, early: bool
+    workers: int | None, visit: int
 ) -> None:
     with Pool(2) as pool:
-        runner = Runner(Crashing(early), workers, case.number, pool=pool)
+        runner = Runner(Crashing(visit), workers, case.number, pool=pool)
         results = list(runner.measure(map(case.candidate, range(8))))
     failed = {i: r.reason for i, r in enumerate(results) if isinstance(r, Failed)}
     assert list(failed) == [Crashing.CRASHES]
@@ -51,58 +52,76 @@ def test_generated_code_that_crashes_fails_its_candidate_alone(
     assert len(set(by_worker)) <= 2, "one worker until the crash, one behind it"
 
 
+Span = tuple[int, int, int]
+"""Process, begin and end of something."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Spans in which candidates were prepared and visited, and when the tuner drew one or used a
+    result."""
+
+    prepared: list[Span]
+    visited: list[list[Span]]
+    busy: list[int]
+
+    @property
+    def visits(self) -> list[Span]:
+        """Of all candidates."""
+        return [span for spans in self.visited for span in spans]
+
+
 @pytest.fixture(scope="module")
-def timestamps() -> tuple[list[dict[str, int]], list[int]]:
-    """When each of many candidates was prepared and timed by two workers, and when the tuner drew
-    one or used a result."""
-    busy: list[int] = []
+def seen() -> Seen:
+    """Of many candidates over two workers."""
+    found = Seen([], [], [])
 
     def moment(value: int) -> int:
-        busy.append(time.monotonic_ns())
+        found.busy.append(time.monotonic_ns())
         return value
 
     with Pool(2) as pool:
         runner = Runner(Timestamping(), None, case.number, pool=pool)
         drawn = (case.candidate(moment(index)) for index in range(100))
-        found = []
         for index, result in enumerate(runner.measure(drawn)):
             assert isinstance(result, Measured) and result.execution.cycles == index
-            found.append(dict(result.execution.counters))
+            at = result.execution.counters
+            first, *others = ((at["pid"], at[f"begin{i}"], at[f"end{i}"]) for i in range(3))
+            found.prepared.append(first)
+            found.visited.append(others)
             moment(0)
-    assert len(found) == 100
-    return found, busy
+    assert len(found.prepared) == 100
+    return found
 
 
-def test_the_tuner_rests_while_a_candidate_is_timed(
-    timestamps: tuple[list[dict[str, int]], list[int]],
-) -> None:
-    found, busy = timestamps
-    for one in found:
-        assert not [at for at in busy if one["begin"] <= at <= one["end"]]
+def meet(one: Span, other: Span) -> bool:
+    return one[1] < other[2] and other[1] < one[2]
 
 
-def test_two_workers_prepare_side_by_side_and_neither_does_anything_while_one_times(
-    timestamps: tuple[list[dict[str, int]], list[int]],
-) -> None:
-    found, _ = timestamps
-    assert len({one["pid"] for one in found}) == 2
-    for one in found:
-        others = [x for x in found if x is not one]
-        assert not [x for x in others if x["begin"] < one["end"] and one["begin"] < x["end"]]
-        assert not [
-            x for x in others if x["prepare_begin"] < one["end"] and one["begin"] < x["prepare_end"]
-        ]
-    beside = [
+def test_the_tuner_rests_while_a_candidate_is_timed(seen: Seen) -> None:
+    for _, begin, end in seen.visits:
+        assert not [at for at in seen.busy if begin <= at <= end]
+
+
+def test_nothing_is_prepared_or_timed_while_a_candidate_is_timed(seen: Seen) -> None:
+    visits = seen.visits
+    for number, one in enumerate(visits):
+        assert not [other for other in (*visits[:number], *seen.prepared) if meet(one, other)]
+
+
+def test_two_workers_prepare_side_by_side(seen: Seen) -> None:
+    assert len({pid for pid, _, _ in seen.prepared}) == 2
+    assert [
         one
-        for one in found
-        if any(
-            x["pid"] != one["pid"]
-            and x["prepare_begin"] < one["prepare_end"]
-            and one["prepare_begin"] < x["prepare_end"]
-            for x in found
-        )
+        for number, one in enumerate(seen.prepared)
+        if any(other[0] != one[0] and meet(one, other) for other in seen.prepared[:number])
     ]
-    assert beside
+
+
+def test_other_candidates_are_timed_between_the_visits_of_one(seen: Seen) -> None:
+    visits = seen.visits
+    for first, second in seen.visited:
+        assert [other for other in visits if first[2] <= other[1] and other[2] <= second[1]]
 
 
 def test_a_candidate_is_lowered_compiled_and_timed_in_the_worker() -> None:
@@ -114,4 +133,4 @@ def test_a_candidate_is_lowered_compiled_and_timed_in_the_worker() -> None:
         wanted = Candidate(case.GROUP, schedule, "net")
         (result,) = Runner(NativeTarget(case.SPEC), pool=pool).measure([wanted])
     assert isinstance(result, Measured), result
-    assert result.execution.counters["repeats"] >= 5
+    assert result.execution.counters["repeats"] >= 8

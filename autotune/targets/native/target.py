@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
+from time import sleep
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -15,11 +16,12 @@ import numpy.typing as npt
 from autotune.errors import ProgramError
 from autotune.isa.program import Program, Role
 from autotune.isa.table import PARAMETERS, Opcode
-from autotune.kernels.native import Plan, ThreadPool
+from autotune.kernels.native import ThreadPool
 from autotune.targets.native.compiler import Compiler
 from autotune.targets.native.executable import Executable, Network
 from autotune.targets.native.host import available, host_isa
 from autotune.targets.native.linking import Linkable, Linked, linked
+from autotune.targets.native.repeats import ProgramTiming, Repeats
 from autotune.targets.protocol import Array, Execution, Parameters
 from autotune.targets.spec import HardwareSpec
 
@@ -34,9 +36,6 @@ V = TypeVar("V")
 LOADED_LIMIT = 512
 """Programs kept bound, and as many linked with their constants; the one that was used longest ago
 goes first."""
-
-_TURN = Lock()
-"""Held while a program is timed: another one on the machine would be in its way."""
 
 
 class NativeTarget:
@@ -82,33 +81,23 @@ class NativeTarget:
         on. ``cycles`` are those of the fastest repeat, as whatever else the machine does only adds
         to them; see ``sampling`` for how often it repeats.
         Raises ``ProgramError`` for an illegal program, or a parameter that has no value."""
-        return self.prepared(program, parameters)()
+        from autotune.targets.native.sampling import REST_SECONDS
 
-    def prepared(
-        self, program: Program, parameters: Parameters | None = None
-    ) -> Callable[[], Execution]:
-        """All that ``time`` does before it looks at the clock: what is returned times the program.
-        Raises as ``time`` does."""
+        timing = self.prepared(program, parameters)
+        while (found := timing.visit()) is None:
+            sleep(REST_SECONDS)
+        return found
+
+    def prepared(self, program: Program, parameters: Parameters | None = None) -> ProgramTiming:
+        """All that ``time`` does before it looks at the clock. Raises as ``time`` does."""
         from autotune.targets.native.tensors import drawn
 
         checked = self._checked(program)
         given = checked.given(parameters)
         arrays = {tensor.name: drawn(tensor) for tensor in program.tensors}
         linked = _linked(checked, arrays)  # keeps the arrays, too
-        once = _Repeats(linked, _pool(self.threads), 1, _pointers(program, arrays), given)
-        return functools.partial(self._timed, program, once)
-
-    def _timed(self, program: Program, once: _Repeats) -> Execution:
-        from autotune.targets.native.sampling import batch_of, sampled
-        from autotune.targets.native.topology import held
-
-        with _TURN:
-            once.run()  # tensors and code come into memory
-            several = once.repeated(batch_of(int(once.run()[0])))
-            with held(min(len(once.linked.streams), self.threads)):
-                sample = sampled(several.run)
-                perf = several.counted()
-        return self._execution(program, sample, perf)
+        once = Repeats(linked, _pool(self.threads), 1, _pointers(program, arrays), given)
+        return ProgramTiming(once, functools.partial(self._execution, program))
 
     def run(
         self,
@@ -137,7 +126,7 @@ class NativeTarget:
             for tensor in program.tensors
         }
         ready = self._ready(checked, arrays)
-        once = _Repeats(ready.linked, _pool(self.threads), 1, _pointers(program, arrays), given)
+        once = Repeats(ready.linked, _pool(self.threads), 1, _pointers(program, arrays), given)
         sample = Sample(once.run())
         outputs = {t.name: arrays[t.name] for t in program.tensors if t.role is Role.OUTPUT}
         return self._execution(program, sample, None), outputs
@@ -265,48 +254,6 @@ class _Ready:
     checked: _Checked
     constants: list[Array]
     linked: Linked
-
-
-class _Repeats:
-    """A program repeated within one call, on tensors that stay."""
-
-    def __init__(
-        self,
-        linked: Linked,
-        pool: ThreadPool,
-        count: int,
-        pointers: npt.NDArray[np.int64],
-        parameters: npt.NDArray[np.int64],
-    ) -> None:
-        self.linked, self._count = linked, count
-        self._plan = Plan([(linked.streams, linked.table)] * count, pool, linked)
-        self._arguments = pointers, parameters
-
-    def repeated(self, count: int) -> _Repeats:
-        """The same, ``count`` times within a call; run once, as it has step tables of its own."""
-        if count == self._count:
-            return self
-        more = _Repeats(self.linked, self._plan.pool, count, *self._arguments)
-        more.run()
-        return more
-
-    def run(self) -> npt.NDArray[np.int64]:
-        """Nanoseconds of every repeat."""
-        spent = np.zeros(self._count, np.int64)
-        self._plan.run(*self._arguments, spent)
-        return spent
-
-    def counted(self) -> dict[str, int] | None:
-        """Hardware counters of one repeat in the first thread; None where there are none."""
-        from autotune.targets.native.perf_event import EVENTS, PerfCounters
-
-        with PerfCounters() as counters:
-            before = counters.read()
-            self._plan.run(*self._arguments)
-            after = counters.read()
-        if before is None or after is None:
-            return None
-        return {name: round((after[name] - before[name]) / self._count) for name in EVENTS}
 
 
 def _linked(checked: _Checked, arrays: Mapping[str, Array]) -> Linked:
