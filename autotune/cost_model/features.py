@@ -12,13 +12,29 @@ from dataclasses import dataclass
 import numpy as np
 
 from autotune.cost_model.analysis import Analysis
+from autotune.cost_model.feature_terms import (
+    MOVES,
+    busy_share,
+    fold_use,
+    innermost_rest,
+    innermost_share,
+    innermost_trips,
+    instructions,
+    of_spec,
+    pieces,
+    queue_pressure,
+    ratio,
+    rest_share,
+    stages,
+    trips,
+    zero_share,
+)
 from autotune.cost_model.host_parts import HOST_FEATURES, host_features
 from autotune.cost_model.tiling import Floats
 from autotune.fusion.nest import Nest
 from autotune.graph.op import Family
 from autotune.isa.table import Unit
 from autotune.schedule.counts import scratchpad_elements
-from autotune.schedule.needed import needed
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec
 
@@ -31,110 +47,6 @@ class Feature:
     unit: str
     doc: str
     compute: Callable[[Analysis], Floats]
-
-
-def _ratio(value: Floats, whole: Floats) -> Floats:
-    ratio: Floats = value / np.maximum(whole, 1e-9)
-    return ratio
-
-
-def _busy_share(unit: Unit) -> Callable[[Analysis], Floats]:
-    return lambda a: _ratio(a.busy[unit], a.estimate)
-
-
-MOVES = (
-    Family.CONCAT,
-    Family.RESHAPE,
-    Family.TRANSPOSE,
-    Family.SLICE,
-    Family.PAD,
-    Family.EXPAND,
-    Family.GATHER,
-)
-"""What only rearranges values."""
-
-
-def _stages(*families: Family) -> Callable[[Analysis], Floats]:
-    def count(a: Analysis) -> Floats:
-        return a.zeros + sum(s.op.family in families and not s.view for s in a.nest.stages)
-
-    return count
-
-
-def _spec(value: Callable[[HardwareSpec], float]) -> Callable[[Analysis], Floats]:
-    return lambda a: a.zeros + value(a.spec)
-
-
-def _fold_use(a: Analysis) -> Floats:
-    peak = a.spec.matrix.rows * a.spec.matrix.cols * a.tiling.active_cores
-    return _ratio(a.multiply_adds, a.busy[Unit.MATRIX] * peak)
-
-
-def _zero_share(a: Analysis) -> Floats:
-    """Of all contractions: what they issue is useful work, what zero blocks leave out is none."""
-    products = [stage for stage in a.nest.stages if stage.contraction is not None]
-    left = [needed(a.nest, a.table, stage) for stage in products]
-    out = a.zeros + sum(1.0 - kept.share for kept in left if kept is not None)
-    return _ratio(out, a.zeros + len(products))
-
-
-def _pieces(a: Analysis) -> Floats:
-    pieces = a.zeros + 1.0
-    for step in a.steps:
-        if step.unit is Unit.MATRIX:
-            pieces = np.maximum(pieces, step.pieces)
-    return pieces
-
-
-def _trips(a: Analysis) -> Floats:
-    trips: Floats = np.prod(a.tiling.parts[: a.tiling.rank], axis=0, dtype=np.float64) + a.zeros
-    return trips
-
-
-def _innermost_trips(a: Analysis) -> Floats:
-    trips = a.zeros + 1.0
-    for d in range(a.tiling.rank):
-        here = (a.tiling.position[d] == a.tiling.depth) & (a.tiling.depth >= 0)
-        trips = np.where(here, a.tiling.parts[d], trips)
-    return trips
-
-
-def _innermost_rest(a: Analysis) -> Floats:
-    rested = a.zeros
-    for d in range(a.tiling.rank):
-        here = (a.tiling.position[d] == a.tiling.depth) & (a.tiling.depth >= 0)
-        rested = np.where(here & (a.tiling.rest[d] > 0), 1.0, rested)
-    return rested
-
-
-def _queue_pressure(a: Analysis) -> Floats:
-    """Above 1 the sequencer stalls on a full queue before it reaches the next tile's loads."""
-    units = (Unit.LOAD, Unit.STORE, Unit.MATRIX, Unit.VECTOR)
-    most = np.max([a.total(lambda s: s.instructions, unit) for unit in units], axis=0)
-    return _ratio(most, _trips(a)) / a.spec.control.queue_depth
-
-
-def _rests(a: Analysis) -> Floats:
-    """Dimensions with a rest, and the share of tiles that are rests."""
-    whole = a.zeros + 1.0
-    for d in range(a.tiling.rank):
-        whole = whole * np.where(a.tiling.rest[d] > 0, a.tiling.full[d] / a.tiling.parts[d], 1.0)
-    return 1.0 - whole
-
-
-def _depth_of(unit: Unit) -> Callable[[Analysis], Floats]:
-    def depth(a: Analysis) -> Floats:
-        inner = a.zeros
-        for step in a.steps:
-            if step.unit is unit:
-                inner = inner + np.where(step.level == a.tiling.depth, step.cycles, 0.0)
-        return _ratio(inner, a.total(lambda s: s.cycles, unit))
-
-    return depth
-
-
-def _instructions(unit: Unit) -> Callable[[Analysis], Floats]:
-    return lambda a: a.total(lambda s: s.instructions, unit)
 
 
 FEATURES: tuple[Feature, ...] = (
@@ -154,47 +66,47 @@ FEATURES: tuple[Feature, ...] = (
         "bottleneck_share",
         "1",
         "bottleneck over estimate",
-        lambda a: _ratio(a.bottleneck, a.estimate),
+        lambda a: ratio(a.bottleneck, a.estimate),
     ),
     Feature(
         "flow_share",
         "1",
         "overlap schedule over estimate",
-        lambda a: _ratio(a.flow.cycles, a.estimate),
+        lambda a: ratio(a.flow.cycles, a.estimate),
     ),
     Feature(
         "serial_share",
         "1",
         "sum of all units' busy cycles over estimate",
-        lambda a: _ratio(a.busy_total, a.estimate),
+        lambda a: ratio(a.busy_total, a.estimate),
     ),
-    Feature("matrix_share", "1", "matrix busy cycles over estimate", _busy_share(Unit.MATRIX)),
-    Feature("vector_share", "1", "vector busy cycles over estimate", _busy_share(Unit.VECTOR)),
-    Feature("load_share", "1", "load busy cycles over estimate", _busy_share(Unit.LOAD)),
-    Feature("store_share", "1", "store busy cycles over estimate", _busy_share(Unit.STORE)),
+    Feature("matrix_share", "1", "matrix busy cycles over estimate", busy_share(Unit.MATRIX)),
+    Feature("vector_share", "1", "vector busy cycles over estimate", busy_share(Unit.VECTOR)),
+    Feature("load_share", "1", "load busy cycles over estimate", busy_share(Unit.LOAD)),
+    Feature("store_share", "1", "store busy cycles over estimate", busy_share(Unit.STORE)),
     Feature(
         "channel_share",
         "1",
         "DRAM channel cycles over estimate",
-        lambda a: _ratio(a.channel_cycles, a.estimate),
+        lambda a: ratio(a.channel_cycles, a.estimate),
     ),
     Feature(
         "dispatch_share",
         "1",
         "dispatch cycles over estimate",
-        lambda a: _ratio(a.dispatch_cycles, a.estimate),
+        lambda a: ratio(a.dispatch_cycles, a.estimate),
     ),
     Feature(
         "interval_share",
         "1",
         "innermost interval over the sum of its units' cycles",
-        lambda a: _ratio(a.flow.interval, a.flow.latency),
+        lambda a: ratio(a.flow.interval, a.flow.latency),
     ),
     Feature(
         "fill_share",
         "1",
         "first innermost iteration over estimate",
-        lambda a: _ratio(a.flow.latency, a.estimate),
+        lambda a: ratio(a.flow.latency, a.estimate),
     ),
     Feature(
         "log_latency",
@@ -202,23 +114,23 @@ FEATURES: tuple[Feature, ...] = (
         "first innermost iteration",
         lambda a: np.log(np.maximum(a.flow.latency, 1.0)),
     ),
-    Feature("log_trips", "log 1", "root tiles", lambda a: np.log(_trips(a))),
+    Feature("log_trips", "log 1", "root tiles", lambda a: np.log(trips(a))),
     Feature(
         "log_innermost_trips",
         "log 1",
         "tiles along the innermost loop",
-        lambda a: np.log(_innermost_trips(a)),
+        lambda a: np.log(innermost_trips(a)),
     ),
     Feature("depth", "1", "split dimensions", lambda a: a.zeros + a.tiling.depth + 1.0),
     Feature(
-        "innermost_rest", "1", "whether the innermost loop has a rest peeled off", _innermost_rest
+        "innermost_rest", "1", "whether the innermost loop has a rest peeled off", innermost_rest
     ),
-    Feature("rest_share", "1", "tiles that are a rest in some dimension", _rests),
+    Feature("rest_share", "1", "tiles that are a rest in some dimension", rest_share),
     Feature(
         "log_pieces",
         "log 1",
         "most reduction pieces of a contraction",
-        lambda a: np.log(_pieces(a)),
+        lambda a: np.log(pieces(a)),
     ),
     Feature("buffers", "1", "buffers per refilled tile", lambda a: a.table.buffers + a.zeros),
     Feature("cores", "1", "cores that have work", lambda a: a.tiling.active_cores + a.zeros),
@@ -228,27 +140,33 @@ FEATURES: tuple[Feature, ...] = (
         "mean over largest share of a core",
         lambda a: 1.0 / (a.tiling.share * a.tiling.active_cores),
     ),
-    Feature("fold_use", "1", "multiply-adds over those of a fully used array", _fold_use),
+    Feature("fold_use", "1", "multiply-adds over those of a fully used array", fold_use),
     Feature(
         "zero_share",
         "1",
         "reductions left out for zero blocks of weights, mean of contractions",
-        _zero_share,
+        zero_share,
     ),
     Feature("im2col", "1", "whether convolutions read patches", lambda a: a.table.im2col + a.zeros),
-    Feature("load_inner", "1", "load cycles inside the innermost loop", _depth_of(Unit.LOAD)),
-    Feature("matrix_inner", "1", "matrix cycles inside the innermost loop", _depth_of(Unit.MATRIX)),
-    Feature("vector_inner", "1", "vector cycles inside the innermost loop", _depth_of(Unit.VECTOR)),
-    Feature("store_inner", "1", "store cycles inside the innermost loop", _depth_of(Unit.STORE)),
-    Feature("load_instructions", "1", "DMA loads", _instructions(Unit.LOAD)),
-    Feature("matrix_instructions", "1", "matrix multiplies", _instructions(Unit.MATRIX)),
-    Feature("vector_instructions", "1", "vector instructions", _instructions(Unit.VECTOR)),
-    Feature("store_instructions", "1", "DMA stores", _instructions(Unit.STORE)),
+    Feature("load_inner", "1", "load cycles inside the innermost loop", innermost_share(Unit.LOAD)),
+    Feature(
+        "matrix_inner", "1", "matrix cycles inside the innermost loop", innermost_share(Unit.MATRIX)
+    ),
+    Feature(
+        "vector_inner", "1", "vector cycles inside the innermost loop", innermost_share(Unit.VECTOR)
+    ),
+    Feature(
+        "store_inner", "1", "store cycles inside the innermost loop", innermost_share(Unit.STORE)
+    ),
+    Feature("load_instructions", "1", "DMA loads", instructions(Unit.LOAD)),
+    Feature("matrix_instructions", "1", "matrix multiplies", instructions(Unit.MATRIX)),
+    Feature("vector_instructions", "1", "vector instructions", instructions(Unit.VECTOR)),
+    Feature("store_instructions", "1", "DMA stores", instructions(Unit.STORE)),
     Feature(
         "queue_pressure",
         "1",
         "instructions of one unit per root tile over a queue's entries",
-        _queue_pressure,
+        queue_pressure,
     ),
     Feature(
         "load_bytes",
@@ -263,7 +181,7 @@ FEATURES: tuple[Feature, ...] = (
         "burst_share",
         "1",
         "bytes asked for over bytes moved in bursts",
-        lambda a: _ratio(a.loaded_bytes + a.stored_bytes, a.moved_bytes),
+        lambda a: ratio(a.loaded_bytes + a.stored_bytes, a.moved_bytes),
     ),
     Feature(
         "log_run_bytes",
@@ -271,7 +189,7 @@ FEATURES: tuple[Feature, ...] = (
         "mean contiguous run of a transfer",
         lambda a: np.log(
             1.0
-            + _ratio(
+            + ratio(
                 a.loaded_bytes + a.stored_bytes,
                 a.total(lambda s: s.effort.runs, Unit.LOAD, Unit.STORE),
             )
@@ -281,7 +199,7 @@ FEATURES: tuple[Feature, ...] = (
         "intensity",
         "1/byte",
         "multiply-adds and vector passes per DRAM byte",
-        lambda a: _ratio(a.multiply_adds + a.lane_elements, a.moved_bytes),
+        lambda a: ratio(a.multiply_adds + a.lane_elements, a.moved_bytes),
     ),
     Feature(
         "fill_scratchpad",
@@ -295,19 +213,19 @@ FEATURES: tuple[Feature, ...] = (
         "convolutions and matrix multiplies on the matrix unit",
         lambda a: a.zeros + sum(s.contraction is not None for s in a.nest.stages),
     ),
-    Feature("stages_elementwise", "1", "element-wise stages", _stages(Family.UNARY, Family.BINARY)),
-    Feature("stages_window", "1", "poolings, sliding sums", _stages(Family.POOL, Family.SLIDE)),
+    Feature("stages_elementwise", "1", "element-wise stages", stages(Family.UNARY, Family.BINARY)),
+    Feature("stages_window", "1", "poolings, sliding sums", stages(Family.POOL, Family.SLIDE)),
     Feature(
         "stages_reduction",
         "1",
         "reductions, softmaxes and layer norms",
-        _stages(Family.REDUCE, Family.SOFTMAX, Family.LAYER_NORM),
+        stages(Family.REDUCE, Family.SOFTMAX, Family.LAYER_NORM),
     ),
     Feature(
         "stages_copy",
         "1",
         "concatenations, reshapes, transposes, slices and the like that copy",
-        _stages(*MOVES),
+        stages(*MOVES),
     ),
     Feature("loads", "1", "loaded buffers", lambda a: a.zeros + len(a.nest.loads)),
     Feature("stores", "1", "stored tensors", lambda a: a.zeros + len(a.nest.stores)),
@@ -315,19 +233,21 @@ FEATURES: tuple[Feature, ...] = (
         "spec_peak",
         "1/cycle",
         "multiply-adds per cycle of one core",
-        _spec(lambda s: s.matrix.rows * s.matrix.cols),
+        of_spec(lambda s: s.matrix.rows * s.matrix.cols),
     ),
-    Feature("spec_lanes", "1", "vector lanes", _spec(lambda s: s.vector.lanes)),
+    Feature("spec_lanes", "1", "vector lanes", of_spec(lambda s: s.vector.lanes)),
     Feature(
-        "spec_bandwidth", "bytes/cycle", "DRAM channel", _spec(lambda s: s.dram.bytes_per_cycle)
+        "spec_bandwidth", "bytes/cycle", "DRAM channel", of_spec(lambda s: s.dram.bytes_per_cycle)
     ),
-    Feature("spec_transfer_setup", "cycles", "DMA set-up", _spec(lambda s: s.dram.latency_cycles)),
-    Feature("spec_row_miss", "cycles", "row miss", _spec(lambda s: s.dram.row_miss_cycles)),
+    Feature(
+        "spec_transfer_setup", "cycles", "DMA set-up", of_spec(lambda s: s.dram.latency_cycles)
+    ),
+    Feature("spec_row_miss", "cycles", "row miss", of_spec(lambda s: s.dram.row_miss_cycles)),
     Feature(
         "spec_scratchpad",
         "elements",
         "scratchpad of a core",
-        _spec(lambda s: s.scratchpad_elements),
+        of_spec(lambda s: s.scratchpad_elements),
     ),
 )
 
