@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.version import FEATURE_VERSION
 from autotune.errors import AutotuneError, RangeError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
@@ -22,26 +21,15 @@ from autotune.runtime.border import Border
 from autotune.runtime.collector import collector_at_rest
 from autotune.runtime.event import Event
 from autotune.runtime.execution import RunTrace, execute
+from autotune.runtime.first_table import FirstTable, first_table
 from autotune.runtime.general import General
 from autotune.runtime.kept_networks import is_kept
-from autotune.runtime.kept_tables import kept_table, table_key
-from autotune.runtime.native_table import WholeNetworks, prepared, runs_by_rule
-from autotune.runtime.opening import (
-    Source,
-    choices_of,
-    is_calibrated,
-    may_be_dynamic,
-    open_model,
-    open_source,
-)
+from autotune.runtime.opening import may_be_dynamic, open_source
 from autotune.runtime.profiler import GroupProfile, PairProfile, Profiler
-from autotune.runtime.program_cache import ProgramCache
-from autotune.runtime.program_table import ProgramTable, compile_table
+from autotune.runtime.program_table import ProgramTable
 from autotune.runtime.published import Published
-from autotune.search.choice import Choice
 from autotune.search.objective import Objective
 from autotune.search.plan import Plan
-from autotune.store.glance import may_hold_model
 from autotune.targets.library import target as open_target
 from autotune.targets.protocol import Target
 
@@ -113,91 +101,34 @@ class Session:
         self._trainer: OnlineTrainer[CostModel] | None = None
         self._closing = threading.Lock()
         self._closed = False
-        self._own_store: Store | None = None
+        seed = 0 if options is None else options.seed
+        first = first_table(found, self.target, store, online, seed)
+        self._own_store = first.records if first.owns_records else None
+        self._published = Published(first.table)
         try:
-            self._open(found, store, online, options)
+            if online:
+                objective = Objective.LATENCY if found.plan is None else found.plan.objective
+                self._trainer = self._learning(first, objective, options)
         except BaseException:
             self._close_store()
             raise
 
-    def _open(
-        self, found: Source, store: Store | Path | None, online: bool, options: OnlineOptions | None
-    ) -> None:
-        cache, model, records = ProgramCache(), None, None
-        if online or (found.plan is None and not self._runs_unlearned(store)):
-            records = self._opened(store) if store is None or isinstance(store, Path) else store
-            if online or is_calibrated(records, self.target) or not runs_by_rule(self.target):
-                model = open_model(records, self.target)
-        if model is None and found.is_kept and isinstance(self.target, WholeNetworks):
-            table = self._kept_table(found, self.target)
-        else:
-            choices = self._choices(found, model, records, 0 if options is None else options.seed)
-            table = self._compiled(choices, cache)
-        if model is not None:
-            from autotune.runtime.learning import annotated
+    def _learning(
+        self, first: FirstTable, objective: Objective, options: OnlineOptions | None
+    ) -> OnlineTrainer[CostModel]:
+        from autotune.runtime.learning import OnlineOptions
+        from autotune.runtime.planning import online_trainer  # it fits and searches
 
-            table = annotated(table, model, table.model_version)
-        self._published = Published(table)
-        if online:
-            assert model is not None and records is not None
-            from autotune.runtime.learning import OnlineOptions
-            from autotune.runtime.planning import online_trainer  # it fits and searches
-
-            objective = Objective.LATENCY if found.plan is None else found.plan.objective
-            self._trainer = online_trainer(
-                self._published,
-                self.target,
-                cache,
-                records,
-                model,
-                objective,
-                options or OnlineOptions(),
-            )
-
-    def _runs_unlearned(self, store: Store | Path | None) -> bool:
-        """Whether there is nothing to plan by, and need not be."""
-        if not runs_by_rule(self.target) or not (store is None or isinstance(store, Path)):
-            return False
-        return not may_hold_model(store, self.target.spec.profile_id, FEATURE_VERSION)
-
-    def _opened(self, path: Path | None) -> Store:
-        from autotune.store.store import Store  # a database, for planning and learning only
-
-        self._own_store = Store.open(path)
-        return self._own_store
-
-    def _kept_table(self, found: Source, target: WholeNetworks) -> ProgramTable:
-        spec = self.target.spec
-
-        def make() -> ProgramTable:
-            choices = self._choices(found, None, None, 0)
-            return compile_table(self.graph, choices, spec, ProgramCache())
-
-        with collector_at_rest():
-            key = table_key(self.graph, found.plan, spec)
-            return kept_table(key, self.graph, target, make)
-
-    def _compiled(self, choices: tuple[Choice, ...], cache: ProgramCache) -> ProgramTable:
-        with collector_at_rest():
-            table = compile_table(self.graph, choices, self.target.spec, cache)
-            return prepared(table, self.target)
-
-    def _choices(
-        self, found: Source, model: CostModel | None, store: Store | None, seed: int
-    ) -> tuple[Choice, ...]:
-        plan = found.plan
-        if plan is None and model is None:
-            from autotune.runtime.kept_schedules import kept_schedules  # fuses and tiles
-            from autotune.search.by_rule import ruled_choices
-
-            with kept_schedules(self.target.spec) as known:
-                return ruled_choices(self.graph, self.target.spec, known)
-        if plan is None:
-            assert model is not None and store is not None
-            from autotune.runtime.planning import plan_network  # it searches
-
-            plan = plan_network(self.graph, self.target, model, store, Objective.LATENCY, seed)
-        return choices_of(plan, self.graph)
+        assert first.model is not None and first.records is not None
+        return online_trainer(
+            self._published,
+            self.target,
+            first.cache,
+            first.records,
+            first.model,
+            objective,
+            options or OnlineOptions(),
+        )
 
     def run(self, inputs: Mapping[str, npt.NDArray[np.generic]]) -> dict[str, npt.NDArray[Any]]:
         """Run the network once: arrays by input name to arrays by output name, of the network's own
