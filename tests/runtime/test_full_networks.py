@@ -1,4 +1,5 @@
-"""Every network at its full size computes on this machine fused by rule what it computes unfused."""
+"""Every network at its full size computes fused by rule what it computes unfused: as code of this
+machine and on an emulated one."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from autotune.search.choice import Choice
 from autotune.targets.library import target
 from autotune.targets.protocol import Target
 
-MACHINE = target("cpu", 2)
+MACHINES = {"cpu": target("cpu", 2), "emulated": target("server")}
 
 
 def unfused(graph: Graph, machine: Target) -> Iterable[Choice]:
@@ -45,16 +46,18 @@ def computed(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", NETWORKS)
-def test_full_networks_fused_compute_on_this_machine_what_they_compute_unfused(
-    name: str, tmp_path: Path
+def test_full_networks_compute_fused_what_they_compute_unfused(
+    name: str, machine: str, tmp_path: Path
 ) -> None:
-    graph = open_network(load(name, tmp_path), layout=Layout(MACHINE.spec.layout))
+    on = MACHINES[machine]
+    graph = open_network(load(name, tmp_path), layout=Layout(on.spec.layout))
     fed = widened(feeds(graph))
-    fused = ruled_choices(graph, MACHINE.spec)
+    fused = ruled_choices(graph, on.spec)
     assert len(fused) < len(graph.ops) or len(graph.ops) == 1
-    got = computed(graph, fused, MACHINE, fed)
-    wanted = computed(graph, unfused(graph, MACHINE), MACHINE, fed)
+    got = computed(graph, fused, on, fed)
+    wanted = computed(graph, unfused(graph, on), on, fed)
     for output, value in wanted.items():
         scale = float(np.abs(value).max())
         np.testing.assert_allclose(got[output], value, rtol=1e-3, atol=1e-5 * max(1.0, scale))
