@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import onnx
 from onnx import numpy_helper
 
 from autotune.errors import InputError, ModelError
 from autotune.graph.onnx_model import nodes_of
 from autotune.graph.onnx_ops.folding import STATIC, fold, fold_shape
+from autotune.graph.onnx_ops.scope import AnyArray
 from autotune.runtime.binding import Value
 
 
@@ -26,7 +28,7 @@ class Picker:
     def run(self, given: Mapping[str, Value]) -> dict[str, Value]:
         """The slices by name, from a trip's values by name. Raises ``InputError`` for places that what is
         sliced does not have."""
-        known = {**self._constants, **{x: given[x] for x in self._inputs}}
+        known = {**self._constants, **{x: self._array(x, given[x]) for x in self._inputs}}
         for node in self._nodes:
             values = [known[x] for x in node.inputs]
             try:
@@ -38,3 +40,11 @@ class Picker:
                 ) from None
             known[node.outputs[0]] = made
         return {x: known[x] for x in self._outputs}
+
+    def _array(self, name: str, value: Value) -> AnyArray:
+        if not isinstance(value, np.ndarray):
+            raise InputError(
+                f"{self._label}: a slice in its body reads {name!r}, which is {type(value).__name__}; "
+                "only tensors are sliced: export the model again"
+            )
+        return value

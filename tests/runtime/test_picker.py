@@ -8,9 +8,12 @@ import pytest
 from control_case import agrees, model_of, versions_of
 from hypothesis import given
 from hypothesis import strategies as st
+from onnx import helper, numpy_helper
 
-from autotune.errors import InputError
+from autotune.errors import InputError, ModelError
+from autotune.graph.picks import picking
 from autotune.runtime.control import ControlFlow
+from autotune.runtime.picker import Picker
 from autotune.runtime.versions import Versions
 
 LOOP = """
@@ -147,3 +150,35 @@ def test_loops_in_loops_slice_by_both_numbers() -> None:
     x = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
     inputs = {"trips": np.asarray(2), "x": x, "h": np.ones((1, 1), np.float32)}
     agrees(model, versions_of(model), inputs)
+
+
+def damaged(*nodes: onnx.NodeProto) -> onnx.ModelProto:
+    """A body of these nodes behind the place ``s`` of an iteration's number."""
+    place = helper.make_node("Unsqueeze", ["i", "axis"], ["s"])
+    names = [onnx.ValueInfoProto(name=x) for x in ("i", "on", "x")]
+    out = [onnx.ValueInfoProto(name="y")]
+    axis = numpy_helper.from_array(np.asarray([0]), "axis")
+    graph = helper.make_graph([place, *nodes], "body", names, out, [axis])
+    return helper.make_model(graph)
+
+
+@pytest.mark.parametrize(
+    "inputs", [[], ["x"], ["x", "s"], ["x", "s", ""], ["x", "", "s"], ["", "s", "s"]]
+)
+def test_a_slice_that_lacks_a_name_is_left_to_import(inputs: list[str]) -> None:
+    body = damaged(helper.make_node("Slice", inputs, ["y"]))
+    assert picking(body, 2).picks is None
+    assert picking(damaged(helper.make_node("Slice", ["x", "s", "s"], [])), 2).picks is None
+
+
+def test_places_that_wait_for_each_other_are_refused() -> None:
+    ring = [helper.make_node("Add", [a, "s"], [b]) for a, b in ("ab", "ba")]
+    with pytest.raises(ModelError, match="cycle"):
+        picking(damaged(*ring, helper.make_node("Slice", ["x", "a", "b"], ["y"])), 2)
+
+
+def test_a_slice_of_a_sequence_is_refused() -> None:
+    picks = picking(damaged(helper.make_node("Slice", ["x", "s", "s"], ["y"])), 2).picks
+    assert picks is not None
+    with pytest.raises(InputError, match="reads 'x', which is list; only tensors are sliced"):
+        Picker("the loop", picks).run({"i": np.asarray(0), "x": [np.zeros(3)]})
