@@ -87,7 +87,7 @@ class ActiveMeasurement:
             self.laboratory.take(tuple(missing.values()))
 
     def _groups(self, plan: Partition) -> Iterable[Group]:
-        groups = (self.problem.group(names) for names in plan.groups)
+        groups = (self.costs.twin(self.problem.group(names)) for names in plan.groups)
         return (group for group in groups if not group.is_view)
 
     def _wanted(self, pool: Sequence[Partition], count: int) -> list[Wanted]:

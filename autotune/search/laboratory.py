@@ -26,7 +26,7 @@ class Sample:
 
 
 class Laboratory:
-    """Measures each candidate at most once per search; ``costs`` and the store hear of it."""
+    """Measures each candidate at most once per search, of twins one; ``costs`` and the store hear of it."""
 
     def __init__(
         self,
@@ -49,13 +49,13 @@ class Laboratory:
 
     def knows(self, group: Group, scored: ScoredSchedule) -> bool:
         """Whether this search has measured the candidate."""
-        return (group.key, scored.schedule.to_json()) in self._samples
+        return (self.costs.twin(group).key, scored.schedule.to_json()) in self._samples
 
     def take(self, wanted: Sequence[tuple[Group, ScoredSchedule]]) -> None:
         """Measure what was not measured yet; records go into the store as one batch."""
         fresh = {
             (group.key, scored.schedule.to_json()): (group, scored)
-            for group, scored in wanted
+            for group, scored in ((self.costs.twin(group), scored) for group, scored in wanted)
             if not self.knows(group, scored)
         }
         if not fresh:
@@ -99,11 +99,11 @@ class Laboratory:
 
     def best(self, group: Group) -> Sample | None:
         """The cheapest sample of a group taken in this search; None when there is none."""
-        return self._best.get(group.key)
+        return self._best.get(self.costs.twin(group).key)
 
     def sample(self, group: Group, schedule: Schedule) -> Sample | None:
         """What came of a schedule in this search; None when it was not measured."""
-        return self._samples.get((group.key, schedule.to_json()))
+        return self._samples.get((self.costs.twin(group).key, schedule.to_json()))
 
     def legal(self, group: Group) -> bool:
         """Whether the group was measured: the laboratory prices plans by measurements alone."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from autotune.cost_model.hpm import CostModel
 from autotune.fusion.group import Group
+from autotune.fusion.twin import twin
 from autotune.schedule.fit import has_ranks_of
 from autotune.schedule.schedule import Schedule
 from autotune.search.bulk import rank_all
@@ -73,7 +74,7 @@ class GroupCosts:
     """The best schedules of every group asked for, remembered by the group's key.
 
     A group's result depends on the seed, the group and what was measured of it, not on what was
-    asked before. ``workers`` is as in ``rank_all``.
+    asked before; twins (``fusion.twin``) have one result. ``workers`` is as in ``rank_all``.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class GroupCosts:
         self.observations = Observations() if observations is None else observations
         self._ranking = Ranking(model, spec, objective, seed)
         self._workers = workers
+        self._twins: dict[str, Group] = {}
         self._legal: dict[str, bool] = {}
         self._ranked: dict[str, Ranked] = {}
         self._scored: dict[str, tuple[ScoredSchedule, ...]] = {}
@@ -113,18 +115,25 @@ class GroupCosts:
         for record in fresh:
             self._scored.pop(record.group_key, None)
 
+    def twin(self, group: Group) -> Group:
+        """The one of a group's twins that stands for all of them."""
+        if group.key not in self._twins:
+            self._twins[group.key] = twin(group, self.spec.dram.burst_bytes)
+        return self._twins[group.key]
+
     def prepare(self, groups: Iterable[Group]) -> None:
         """Rank the schedules of groups that will be asked for, all at once."""
         missing = {
             group.key: group
-            for group in groups
+            for group in map(self.twin, groups)
             if not group.is_view and group.key not in self._ranked and self.legal(group)
         }
         self._rank(missing.values())
 
     def deepen(self, groups: Iterable[Group]) -> None:
         """Look at many more schedules of these groups from now on."""
-        shallow = {g.key: g for g in groups if not g.is_view and g.key not in self._deep}
+        alike = map(self.twin, groups)
+        shallow = {g.key: g for g in alike if not g.is_view and g.key not in self._deep}
         self._deep |= shallow.keys()
         self._rank(shallow.values())
 
@@ -140,6 +149,7 @@ class GroupCosts:
 
     def legal(self, group: Group) -> bool:
         """Whether some schedule of the group fits the machine; views need none."""
+        group = self.twin(group)
         if group.key not in self._legal:
             fits = group.is_view or legal_nests(group, self.spec) is not None
             self._legal[group.key] = fits
@@ -150,6 +160,7 @@ class GroupCosts:
 
         Schedules whose measurement failed are left out.
         """
+        group = self.twin(group)
         if group.is_view or not self.legal(group):
             return ()
         if group.key not in self._ranked:
@@ -160,7 +171,7 @@ class GroupCosts:
 
     def scored(self, group: Group, schedule: Schedule) -> ScoredSchedule:
         """A given legal schedule of a group, as predicted."""
-        return _rows(self._ranking.predict(group, [schedule]))[0]
+        return _rows(self._ranking.predict(self.twin(group), [schedule]))[0]
 
     def cost(self, group: Group) -> float | None:
         """Cycles or femtojoules of the group's best schedule, 0 for views; None: none is legal."""

@@ -1,22 +1,27 @@
 """Group costs: the best schedules first, measurements over predictions, nothing illegal."""
 
+from collections.abc import Sequence
 from concurrent.futures import BrokenExecutor
 from dataclasses import replace
 
 import pytest
-from search_case import EDGE, calibrated, residual
+from search_case import EDGE, calibrated, residual, weights
 
 from autotune.cost_model.hpm import CostModel
 from autotune.fusion.analysis import analyse
 from autotune.fusion.candidates import greedy, unfused
 from autotune.fusion.group import Group
+from autotune.graph.builder import GraphBuilder
+from autotune.graph.op import OpKind
+from autotune.lowering.lower import lower
 from autotune.measure.runner import measure
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.fit import check
 from autotune.schedule.schedule import Schedule
-from autotune.search.bulk import MANY, rank_all
+from autotune.search import schedules
+from autotune.search.bulk import MANY, Job, rank_all
 from autotune.search.objective import Objective
-from autotune.search.ranking import DEEP, QUICK, Ranking
+from autotune.search.ranking import DEEP, QUICK, Ranked, Ranking
 from autotune.search.records import to_record
 from autotune.search.schedules import GroupCosts
 from autotune.store.records import Record
@@ -179,3 +184,30 @@ def test_another_model_predicts_anew() -> None:
     after = known.cost(block())
     assert before is not None and after is not None and after > 1.5 * before
     assert known.model is not model
+
+
+def test_equal_cells_of_a_sequence_are_ranked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    b = GraphBuilder("steps")
+    x = b.input("x", (6, 1, 64))
+    w = b.constant(weights(64, 64))
+    ends = []
+    for step in range(6):
+        piece = b.add(OpKind.SLICE, x, starts=(step, 0, 0), steps=(1, 1, 1), sizes=(1, 1, 64))
+        ends.append(b.add(OpKind.MATMUL, piece, w))
+    graph = b.build(ends)
+    cells = [
+        Group.from_graph(graph, [op.name for op in graph.ops[at : at + 2]])
+        for at in range(0, 12, 2)
+    ]
+    ranked: list[Job] = []
+
+    def counting(ranking: Ranking, jobs: Sequence[Job], workers: int | None) -> list[Ranked]:
+        ranked.extend(jobs)
+        return rank_all(ranking, jobs, workers)
+
+    monkeypatch.setattr(schedules, "rank_all", counting)
+    costs = GroupCosts(calibrated()[0], EDGE.spec)
+    costs.prepare(cells)
+    assert len({cell.key for cell in cells}) == 6 and len(ranked) == 1
+    assert len({costs.best(cell) for cell in cells}) == 1
+    assert all(lower(cell, costs.best(cell)[0].schedule, EDGE.spec) for cell in cells)
