@@ -15,7 +15,8 @@ from autotune.errors import ProgramError
 from autotune.isa.functions import UnaryFn, When
 from autotune.targets.native.codegen import gemm_panels
 from autotune.targets.native.codegen.gemm import gemm
-from autotune.targets.native.codegen.gemm_blocking import row_tiles
+from autotune.targets.native.codegen.gemm_blocking import best_blocking, row_tiles
+from autotune.targets.native.codegen.gemm_loops import loops_of
 from autotune.targets.native.codegen.gemm_panels import panel_width
 from autotune.targets.native.codegen.gemm_shape import (
     BiasAxis,
@@ -114,7 +115,7 @@ def test_every_instruction_set_has_code_that_calls_nothing(
         convolution(7, 8, 16, epilogue=When.ALWAYS, bias=BiasAxis.N0),
         convolution(7, 256, 64),  # panels come from beyond the L2 cache
         dense(20, 1500, 80),
-        dense(101, 200, 150, accumulate=When.BY_LEVEL, epilogue=When.BY_LEVEL, last=1, adds=True),
+        dense(101, 700, 150, accumulate=When.BY_LEVEL, epilogue=When.BY_LEVEL, last=1, adds=True),
         dense(97, 130, 1030, epilogue=When.ALWAYS, fn=UnaryFn.RELU, bias=BiasAxis.N0),
         dense(96, 257, 2100, epilogue=When.ALWAYS, bias=BiasAxis.M, scale=0.5),
         convolution(6, 8, 8, epilogue=When.ALWAYS, bias=BiasAxis.N0, adds=True),
@@ -132,7 +133,7 @@ def test_blocks_round_as_the_whole_does(
     isa: VectorIsa, depth: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tiles of fewer rows go without blocks, and threads must not change a result."""
-    shape = with_panels(dense(101, 150, depth), 2 * isa.lanes)
+    shape = with_panels(dense(101, 500, depth), 2 * isa.lanes)
     case = Case.of(shape, 5)
     results, texts = [], []
     for fewest in (gemm_panels.FEW_ROWS, 1 << 30):
@@ -179,6 +180,22 @@ def test_tiles_cover_all_rows_once_and_differ_by_one(rows: int, most: int) -> No
     assert covered == list(range(rows))
     assert max(p.rows for p in parts) <= most
     assert max(p.rows for p in parts) - min(p.rows for p in parts) <= 1
+
+
+def test_factors_that_stay_in_an_l2_cache_go_without_blocks() -> None:
+    for isa in VECTOR_ISAS:
+        for depth, blocks in ((384, False), (512, True)):
+            shape = dense(784, 256, depth)
+            text = gemm(with_panels(shape, panel_width(shape, isa)), isa).ir
+            assert ("alloca" in text) is blocks, (isa, depth)
+
+
+def test_rows_of_an_image_share_tiles_where_each_alone_would_leave_a_small_one() -> None:
+    isa = next(isa for isa in VECTOR_ISAS if isa.name == "avx2")
+    for size, shared in ((14, True), (28, False)):
+        shape = convolution(size, 256, 256)
+        loops = loops_of(with_panels(shape, panel_width(shape, isa)))
+        assert best_blocking(loops, isa, panel_width(shape, isa)).scattered is shared, size
 
 
 def test_code_of_large_kernels_stays_small() -> None:

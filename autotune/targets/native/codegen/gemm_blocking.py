@@ -10,7 +10,7 @@ from autotune.targets.native.codegen.gemm_loops import Loops
 from autotune.targets.native.codegen.vector_isa import VectorIsa
 
 PIPES = 2  # FMAs, and loads, a cycle
-LATENCY = 4  # cycles of an FMA
+LATENCY = 4.5  # cycles of an FMA, 4, and what is lost where every sum is waited for
 LOAD = 1.1  # of a pipe that a load takes: they seldom pair so well as FMAs
 MAX_ROWS = 14  # of a tile, which bounds the code
 LINE_BYTES = 64
@@ -22,7 +22,7 @@ FAR_CYCLES = 0.15  # that a vector from the L2 cache costs more, most of it hidd
 MAX_COMING_TILES = 32  # more, and what the first one waits for hardly counts
 LOST_CYCLES = 1.0  # that it costs more where not even that cache holds a panel
 SCALAR_CYCLES = 0.03  # that a broadcast element costs beyond its load: it may come from L2 too
-SCATTERED = 1.15  # what a tile across lines of row0 must gain: it is much more code
+SCATTERED = 1.02  # what a tile across lines of row0 must gain: it is more code
 TILE_CYCLES = 12.0  # to begin and end a tile
 
 
