@@ -1,4 +1,5 @@
-"""Makes the slices that a loop's trip picks from what it is given (graph/picks.py), in numpy."""
+"""Makes the slices that a loop's trip picks from what it is given (graph/picks.py), in numpy. What depends on
+constants alone is made once."""
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ from onnx import numpy_helper
 from autotune.errors import InputError, ModelError
 from autotune.graph.onnx_model import nodes_of
 from autotune.graph.onnx_ops.folding import STATIC, fold, fold_shape
-from autotune.graph.onnx_ops.scope import AnyArray
+from autotune.graph.onnx_ops.scope import AnyArray, Node
 from autotune.runtime.binding import Value
+from autotune.runtime.ownership import read_only
 
 
 class Picker:
@@ -20,26 +22,35 @@ class Picker:
 
     def __init__(self, label: str, picks: onnx.ModelProto) -> None:
         self._label = label
-        self._nodes = nodes_of(picks)
         self._inputs = tuple(value.name for value in picks.graph.input)
         self._outputs = tuple(value.name for value in picks.graph.output)
-        self._constants = {t.name: numpy_helper.to_array(t) for t in picks.graph.initializer}
+        stored = {t.name: numpy_helper.to_array(t) for t in picks.graph.initializer}
+        self._constants = {x: read_only(value) for x, value in stored.items()}
+        self._nodes = [node for node in nodes_of(picks) if not self._folded(node)]
 
     def run(self, given: Mapping[str, Value]) -> dict[str, Value]:
         """The slices by name, from a trip's values by name. Raises ``InputError`` for places that what is
         sliced does not have."""
         known = {**self._constants, **{x: self._array(x, given[x]) for x in self._inputs}}
         for node in self._nodes:
-            values = [known[x] for x in node.inputs]
             try:
-                static = node.operator in STATIC
-                made = fold_shape(node, values[0].shape) if static else fold(node, values)
+                known[node.outputs[0]] = _made(node, known)
             except ModelError as error:
                 raise InputError(
                     f"{self._label}: a slice in its body does not fit: {error}; check the model's indices"
                 ) from None
-            known[node.outputs[0]] = made
         return {x: known[x] for x in self._outputs}
+
+    def _folded(self, node: Node) -> bool:
+        """Whether a node depends on constants alone, and is one of them from now on. What does not fit is left
+        to a trip to refuse: the loop may have none."""
+        if not self._constants.keys() >= set(node.inputs):
+            return False
+        try:
+            self._constants[node.outputs[0]] = read_only(_made(node, self._constants))
+        except ModelError:
+            return False
+        return True
 
     def _array(self, name: str, value: Value) -> AnyArray:
         if not isinstance(value, np.ndarray):
@@ -48,3 +59,9 @@ class Picker:
                 "only tensors are sliced: export the model again"
             )
         return value
+
+
+def _made(node: Node, known: Mapping[str, AnyArray]) -> AnyArray:
+    """The output of a node. Raises ``ModelError`` where its inputs do not fit."""
+    values = [known[x] for x in node.inputs]
+    return fold_shape(node, values[0].shape) if node.operator in STATIC else fold(node, values)

@@ -47,6 +47,20 @@ moved (float[N] x, seq(float[N]) list) => (seq(float[N]) more, float[N] first) {
     first = SequenceAt (more, zero)
 }
 """
+PICKED = """
+picked (int64 trips, float[2] h) => (float[2] last)
+<float[6] table = {1, 2, 3, 4, 5, 6}, int64[1] axis = {0}, int64[1] two = {2}, bool go = {1}> {
+    last = Loop (trips, go, h) <
+        body = step (int64 i, bool on, float[2] state) => (bool more, float[2] row) {
+            more = Identity (on)
+            SOURCE
+            s = Unsqueeze (i, axis)
+            e = Add (s, two)
+            row = Slice (source, s, e, axis)
+        }
+    >
+}
+"""
 Run = Callable[[dict[str, Any]], dict[str, Any]]
 X = np.asarray([1, 2, 3, 4], np.float32)
 CASES = {
@@ -54,6 +68,17 @@ CASES = {
     "bound input": (BOUND, {"x": X, "s": np.asarray([4])}),
     "input and constant": (PASSED, {"pick": np.asarray(True), "x": X}),
     "loop without a trip": (NO_TRIP, {"trips": np.asarray(0), "x": X[:2]}),
+    "slice of a constant in a loop": (
+        PICKED.replace("SOURCE", "").replace("(source", "(table"),
+        {"trips": np.asarray(3), "h": X[:2]},
+    ),
+    "slice of a slice of a constant in a loop": (
+        PICKED.replace(
+            "SOURCE",
+            "zero = Sub (two, two) all = Mul (i, zero) source = Slice (table, all, six, axis)",
+        ).replace("two = {2},", "two = {2}, int64[1] six = {6},"),
+        {"trips": np.asarray(3), "h": X[:2]},
+    ),
     "sequence": (MOVED, {"x": X, "list": [X + 1, X + 2]}),
 }
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
 from autotune.errors import InputError, ModelError
+from autotune.graph.onnx_ops.folding import Values, fold
+from autotune.graph.onnx_ops.scope import AnyArray, Node
 from autotune.graph.picks import picking
 from autotune.runtime.control import ControlFlow
 from autotune.runtime.picker import Picker
@@ -182,3 +184,38 @@ def test_a_slice_of_a_sequence_is_refused() -> None:
     assert picks is not None
     with pytest.raises(InputError, match="reads 'x', which is list; only tensors are sliced"):
         Picker("the loop", picks).run({"i": np.asarray(0), "x": [np.zeros(3)]})
+
+
+def picker_of(*nodes: onnx.NodeProto) -> Picker:
+    """What makes the slice y of x at s and e, of which these nodes make e."""
+    picks = picking(damaged(*nodes, helper.make_node("Slice", ["x", "s", "e"], ["y"])), 2).picks
+    assert picks is not None
+    return Picker("the loop", picks)
+
+
+def test_what_constants_decide_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[str] = []
+
+    def counted(node: Node, values: Values) -> AnyArray:
+        computed.append(node.operator)
+        return fold(node, values)
+
+    monkeypatch.setattr("autotune.runtime.picker.fold", counted)
+    three = helper.make_node("Constant", [], ["three"], value_ints=[3])
+    more = helper.make_node("Neg", ["three"], ["more"])
+    picker = picker_of(three, more, helper.make_node("Sub", ["s", "more"], ["e"]))
+    computed.clear()
+    x = np.arange(5)
+    for i in range(3):
+        np.testing.assert_array_equal(picker.run({"i": np.asarray(i), "x": x})["y"], x[i : i + 3])
+    assert computed == ["Unsqueeze", "Sub", "Slice"] * 3
+
+
+def test_constants_that_do_not_fit_are_refused_by_the_first_trip() -> None:
+    odd = [
+        helper.make_node("Constant", [], [x], value_ints=[1] * n) for x, n in (("p", 2), ("q", 3))
+    ]
+    end = [helper.make_node("Add", ["p", "q"], ["r"]), helper.make_node("Add", ["r", "s"], ["e"])]
+    picker = picker_of(*odd, *end)
+    with pytest.raises(InputError, match="the loop: a slice in its body does not fit"):
+        picker.run({"i": np.asarray(0), "x": np.zeros(3)})
