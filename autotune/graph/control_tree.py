@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 import onnx
@@ -39,7 +39,7 @@ def tree_of(model: onnx.ModelProto) -> Tree:
     for stage in range(len(cut.control) + 1):
         if stage > 0:
             at = cut.control[stage - 1]
-            steps.append(_step(model, cut.nodes[at], label_of(cut.nodes[at], at)))
+            steps.append(_step(model, cut.nodes[at], cut.labels[at]))
         piece = cut.piece(stage)
         if piece is not None:
             steps.append(piece)
@@ -56,6 +56,15 @@ class _Cut:
         self.control = [i for i, node in enumerate(self.nodes) if is_control(node)]
         self._reads = [reads(node) for node in self.nodes]
         self._producer = {x: i for i, node in enumerate(self.nodes) for x in node.output if x}
+
+    @cached_property
+    def labels(self) -> Mapping[int, str]:
+        """What control nodes are called, no two alike: ONNX lets nodes share a name."""
+        found: dict[str, int] = {}
+        for i in self.control:
+            label = label_of(self.nodes[i], i)
+            found[f"{label} #{i}" if label in found else label] = i
+        return {i: label for label, i in found.items()}
 
     @cached_property
     def wanted(self) -> frozenset[str]:

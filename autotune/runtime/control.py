@@ -39,12 +39,12 @@ class ControlFlow:
         self.notes = notes
         self.tree = tree_of(model)
         self._constants = {t.name: read_only(numpy_helper.to_array(t)) for t in self.tree.constants}
+        inner = [(x, part) for step in self.tree.steps for x, part in _inner(step).items()]
         self.models: dict[str, Versions] = {
-            label: Versions(inner, open_graph, f"{name}/{label}", type(self))
-            for step in self.tree.steps
-            for label, inner in _inner(step).items()
+            label: Versions(part, open_graph, f"{name}/{label}", type(self))
+            for label, part in inner
         }
-
+        assert len(self.models) == len(inner), "no two steps have one label"
         self._pickers = {
             step.label: Picker(f"{name}: {step.label}", step.picks)
             for step in self.tree.steps

@@ -229,3 +229,32 @@ def nodes_of(graph: onnx.GraphProto) -> Iterator[tuple[onnx.GraphProto, onnx.Nod
         yield graph, node
         for body in bodies(node):
             yield from nodes_of(body)
+
+
+NAMESAKES = """
+namesakes (int64 trips, float[N] x) => (float[N] y, float[N] z, float[N] v) {
+    go = Constant <value = bool {1}> ()
+    y = Loop (trips, go, x) <
+        body = first (int64 i, bool on, float[N] s) => (bool more, float[N] t) {
+            more = Identity (on) t = Add (s, x)
+        }
+    >
+    z = Loop (trips, go, y) <
+        body = second (int64 i, bool on, float[N] s) => (bool more, float[N] t) {
+            more = Identity (on) t = Mul (s, x)
+        }
+    >
+    v = If (go) <
+        then_branch = third () => (float[N] a) { a = Neg (z) },
+        else_branch = fourth () => (float[N] b) { b = Relu (z) }
+    >
+}
+"""
+
+
+@pytest.mark.parametrize("name", ["", "loop", "unnamed node #2"])
+def test_control_nodes_that_share_a_name_run_each_its_own_bodies(name: str) -> None:
+    model = model_of(NAMESAKES)
+    for node in model.graph.node:
+        node.name = name
+    agrees(model, versions_of(model), {"trips": np.asarray(3), "x": floats(0, 4)})
