@@ -1,8 +1,13 @@
 """Slices of what a loop's body is given, at places that differ from trip to trip: cut out of the body, whose
-inputs they become, so that one program serves all trips. control_tree.py cuts, runtime/picker.py slices."""
+inputs they become, so that one program serves all trips. control_tree.py cuts, runtime/picker.py slices.
+
+Slices of long constants (weights of all layers, tables of indices) stay: import sees constants in them, which
+weights are packed by and some indices have to be, at the price of a program for each trip.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -10,6 +15,7 @@ import onnx
 
 from autotune.graph.control_flow import is_standard, part, put_in_order, reads, replace_nodes
 from autotune.graph.onnx_ops.folding import STATIC
+from autotune.graph.onnx_ops.scope import BOUND_ELEMENTS
 
 PLACING = STATIC | frozenset(
     {
@@ -49,15 +55,16 @@ class _Places:
 
 
 def _slices(body: onnx.ModelProto) -> tuple[list[onnx.NodeProto], list[onnx.NodeProto]]:
-    """The nodes that slice an input of the body or a constant at a place that the inputs' values decide,
-    those that slice such a slice anywhere, and those that find the places."""
-    stored = {tensor.name for tensor in body.graph.initializer}
+    """The nodes that slice an input of the body or a short constant at a place that the inputs' values
+    decide, those that slice such a slice anywhere, and those that find the places."""
+    extents = {tensor.name: math.prod(tensor.dims) for tensor in body.graph.initializer}
+    stored, short = set(extents), {x for x, size in extents.items() if size <= BOUND_ELEMENTS}
     given = {value.name for value in body.graph.input} - stored
     producer = {x: node for node in body.graph.node for x in node.output}
     slices: list[onnx.NodeProto] = []
     places: dict[str, onnx.NodeProto] = {}
     for node in body.graph.node:
-        if not _is_slice(node) or node.input[0] not in given | stored:
+        if not _is_slice(node) or node.input[0] not in given | short:
             continue
         again = any(node.input[0] == before.output[0] for before in slices)
         found = _places(node.input[1:], given, stored, producer)

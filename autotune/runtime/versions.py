@@ -17,7 +17,7 @@ from autotune.graph.control_folding import store_constants
 from autotune.graph.graph import Graph
 from autotune.graph.onnx_import import RunTimeControl, split
 from autotune.graph.onnx_model import open_axes
-from autotune.graph.onnx_ops.scope import AnyArray, RunTimeValue
+from autotune.graph.onnx_ops.scope import BOUND_ELEMENTS, AnyArray, RunTimeValue
 from autotune.graph.passes.note import Note
 from autotune.runtime.binding import (
     Value,
@@ -34,9 +34,6 @@ from autotune.runtime.version_table import Entry, Version, VersionTable
 
 if TYPE_CHECKING:
     from autotune.runtime.control import ControlFlow
-
-BOUND_ELEMENTS = 4096
-"""An input with more elements than this holds data and decides no shape."""
 
 Key = tuple[Any, ...]
 

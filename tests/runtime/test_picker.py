@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from control_case import agrees, model_of, versions_of
+from control_case import HEAD, agrees, model_of, versions_of
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
@@ -219,3 +219,47 @@ def test_constants_that_do_not_fit_are_refused_by_the_first_trip() -> None:
     picker = picker_of(*odd, *end)
     with pytest.raises(InputError, match="the loop: a slice in its body does not fit"):
         picker.run({"i": np.asarray(0), "x": np.zeros(3)})
+
+
+LAYERED = """
+layered (int64 trips, float[1, N] x) => (float[1, N] y)
+<int64[1] axis = {{0}}, int64[1] one = {{1}}, bool go = {{1}}> {{
+    y = Loop (trips, go, x) <
+        body = step (int64 i, bool on, float[1, N] state) => (bool again, float[1, N] next) {{
+            again = Identity (on)
+            s = Unsqueeze (i, axis)
+            e = Add (s, one)
+            k = Slice (table, s, e, axis)
+            next = {read}
+        }}
+    >
+}}
+"""
+
+
+def layered(table: np.ndarray, read: str) -> onnx.ModelProto:
+    """A loop whose trips read a row k of a constant."""
+    model = onnx.parser.parse_model(f"{HEAD} {LAYERED.format(read=read)}")
+    model.graph.initializer.append(numpy_helper.from_array(table, "table"))
+    return model
+
+
+@pytest.mark.parametrize(("columns", "served"), [(5000, 3), (1366, 3), (1365, 1)])
+def test_rows_of_a_long_constant_stay_constants(columns: int, served: int) -> None:
+    rng = np.random.default_rng(0)
+    weights, x = (rng.standard_normal((n, columns)).astype(np.float32) for n in (3, 1))
+    model = layered(weights, "Mul (state, k)")
+    versions = versions_of(model)
+    agrees(model, versions, {"trips": np.asarray(3), "x": x})
+    assert programs(versions) == served
+
+
+@pytest.mark.parametrize("columns", [5000, 1365])
+def test_what_only_import_can_read_may_be_a_row_of_a_constant(columns: int) -> None:
+    rng = np.random.default_rng(0)
+    model = layered(
+        np.stack([rng.permutation(columns) for _ in range(3)]),
+        "ScatterElements <axis = 1> (state, k, state)",
+    )
+    x = rng.standard_normal((1, columns)).astype(np.float32)
+    agrees(model, versions_of(model), {"trips": np.asarray(3), "x": x})

@@ -23,6 +23,10 @@ MAX_FOLDED_BYTES = 4 << 30
 """What all values that are computed at import may take together."""
 
 
+BOUND_ELEMENTS = 4096
+"""A tensor with more elements than this holds data: where only a run knows it, it decides no shape."""
+
+
 class RunTimeValue(ModelError):
     """The import needs the value of a tensor that only a run knows: a shape, axes, a number of
     elements. Naming the run-time inputs that decide it lets a caller bind them and import again."""
