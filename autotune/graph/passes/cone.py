@@ -104,24 +104,29 @@ class Cone:
     def of(self, source: Values) -> Values:
         """The values of the last operator. The axes of ``source`` are the tensor's last ones; others
         have an extent of 1 in all constants."""
-        known, means = {self.source: source}, self._means
+        known = {self.source: source}
         for name in dict.fromkeys(x for op in self.ops for x in op.inputs):
             if name in self.graph.constants:
-                known[name] = _meant(self.graph.constants[name], means)
+                known[name] = _trimmed(self.graph.constants[name])
         with np.errstate(all="ignore"):
             for op in self.ops:
-                known[op.output] = self._value(op, [known[x] for x in op.inputs])
+                mean = self._mean(op, known)
+                operands = [known[x] for x in op.inputs]
+                known[op.output] = self._value(op, operands) if mean is None else mean
         return known[self.ops[-1].output]
 
-    @property
-    def _means(self) -> Mapping[float, float]:
-        """1/n of each of its reductions over n elements, by the float32 that it is written as."""
-        sizes = {
-            math.prod(self.graph.shape(op.inputs[0])[axis] for axis in op.ints("axes"))
-            for op in self.ops
-            if op.kind in REDUCTIONS
-        }
-        return {float(np.float32(1 / n)): 1 / n for n in sizes}
+    def _mean(self, op: Op, known: Mapping[str, Values]) -> Values | None:
+        """The value of a sum of n elements times 1/n, whatever 1/n rounds to: the sum divided by n. How 1/n
+        rounds would stay, of rows whose elements are equal, when their mean is taken off."""
+        producer, constants = self.graph.producer, self.graph.constants
+        sums = [x for x in op.inputs if x in producer and producer[x].kind is OpKind.REDUCE_SUM]
+        factors = [constants[x] for x in op.inputs if x in constants]
+        if op.kind is not OpKind.MUL or not sums or not factors or factors[0].size != 1:
+            return None
+        extents = self.graph.shape(producer[sums[0]].inputs[0])
+        count = math.prod(extents[axis] for axis in producer[sums[0]].ints("axes"))
+        is_mean = factors[0].item() == np.float32(1 / count)
+        return known[sums[0]] / count if is_mean else None
 
     def _value(self, op: Op, operands: list[Values]) -> Values:
         if op.kind in POINTWISE:
@@ -156,14 +161,12 @@ def cones(last: Op, graph: Graph, reductions: bool = False) -> Iterator[Cone]:
         sources.update(dict.fromkeys(new))
 
 
-def _meant(constant: Array, means: Mapping[float, float]) -> Values:
-    """A constant without leading axes of extent 1. A sum times 1/n is a mean: how 1/n rounds would
-    stay, of rows whose elements are nearly equal, when the mean is taken off."""
+def _trimmed(constant: Array) -> Values:
+    """A constant without leading axes of extent 1."""
     value = constant.astype(np.float64)
     while value.ndim and value.shape[0] == 1:
         value = value[0]
-    mean = means.get(value.item()) if value.size == 1 else None
-    return value if mean is None else np.full_like(value, mean)
+    return value
 
 
 def is_pointwise(op: Op) -> bool:

@@ -166,7 +166,7 @@ def _holds_beyond(one: Normal, cone: Cone, epsilons: list[float]) -> bool:
     normal, spreads = one.scale.shape, (*WIDE, *np.sqrt(epsilons), *epsilons)
     wide = np.concatenate([spread * _probe(normal) for spread in spreads])
     even = np.multiply.outer((0.0, LEVEL, -LEVEL), np.ones(normal))
-    least = TOLERANCE * float(np.abs(one.scale).max())  # constants such as 1/n are rounded
+    least = TOLERANCE * float(np.abs(one.scale).max())  # Σ(x · 1/n), 1/n rounded, is near the mean
     return all(
         _near(_of(one, x.reshape(len(x), -1)), cone.of(x).reshape(len(x), -1), floor)
         for x, floor in ((wide, 0.0), (even, least))

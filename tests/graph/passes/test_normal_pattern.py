@@ -238,19 +238,19 @@ def test_drawn_fragments_compute_the_same(
     )
 
 
-def by_tenths(tenth: str, epsilon: str, scale: str) -> str:
-    """A layer normalisation of rows of 10 whose means are sums times a number."""
+def by_factor(factor: float, epsilon: str, scale: str, size: int = 10) -> str:
+    """A layer normalisation of rows whose means are sums times a number."""
     return f"""
-        x: (2, 10)
-        g = normal(10)
-        tenth = {tenth}
+        x: (2, {size})
+        g = normal({size})
+        inverse = {factor!r}
         e = {epsilon}
         t = reduce_sum(x) axes=(1,)
-        m = mul(t, tenth)
+        m = mul(t, inverse)
         c = sub(x, m)
         p = mul(c, c)
         s = reduce_sum(p) axes=(1,)
-        v = mul(s, tenth)
+        v = mul(inverse, s)
         w = add(v, e)
         r = sqrt(w)
         d = div(c, r)
@@ -261,16 +261,27 @@ def by_tenths(tenth: str, epsilon: str, scale: str) -> str:
 
 @pytest.mark.parametrize("epsilon", ["1e-5", "1e-12", "0.0"])
 @pytest.mark.parametrize("scale", ["", "y = mul(d, g)"])
-def test_a_mean_by_a_rounded_factor_is_a_mean(scale: str, epsilon: str) -> None:
-    graph = parsed(by_tenths("0.1", epsilon, scale))
+@pytest.mark.parametrize("size", [2, 10, 49, 98, 103, 107, 196])
+def test_a_mean_by_a_rounded_factor_is_a_mean(size: int, scale: str, epsilon: str) -> None:
+    graph = parsed(by_factor(1 / size, epsilon, scale, size))
     after = simplify(graph).graph
     assert [op.kind for op in after.ops] == [K.LAYER_NORM]
     assert_equivalent(graph, after)
 
 
-@pytest.mark.parametrize("tenth", ["0.1000001", "0.0999999", "0.0999", "0.125"])
-def test_a_sum_by_another_factor_is_no_mean(tenth: str) -> None:
-    ops = simplify(parsed(by_tenths(tenth, "1e-12", ""))).graph.ops
+@pytest.mark.parametrize("size", [10, 49])
+def test_a_sum_of_numbers_times_a_rounded_factor_is_a_mean_beside_an_epsilon(size: int) -> None:
+    text = by_factor(1 / size, "1e-5", "", size)
+    summed, times = "t = reduce_sum(x) axes=(1,)", "m = mul(t, inverse)"
+    text = text.replace(times, "m = reduce_sum(t) axes=(1,)").replace(summed, "t = mul(x, inverse)")
+    after = simplify(parsed(text)).graph
+    assert [op.kind for op in after.ops] == [K.LAYER_NORM]
+    assert_equivalent(parsed(text), after)
+
+
+@pytest.mark.parametrize("factor", [0.1000001, 0.0999999, 0.0999, 0.125])
+def test_a_sum_by_another_factor_is_no_mean(factor: float) -> None:
+    ops = simplify(parsed(by_factor(factor, "1e-12", ""))).graph.ops
     assert K.LAYER_NORM not in {op.kind for op in ops}
 
 
