@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autotune.errors import AutotuneError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.runtime.opening import Dims, Source, is_plan
@@ -36,11 +37,17 @@ class General:
         self._accuracy = accuracy if found.plan is None else found.plan.accuracy
         self._lock = threading.Lock()
         self._session: Session | None = None
+        self._closed = False
 
     @property
     def session(self) -> Session:
-        """That of the network without ranges; opened now if it is not yet."""
+        """That of the network without ranges; opened now if it is not yet. Raises ``AutotuneError`` once
+        closed."""
         with self._lock:
+            if self._closed:
+                raise AutotuneError(
+                    "the session of the network without ranges is closed; open another"
+                )
             if self._session is None:
                 self._session = self._opened()
             return self._session
@@ -53,8 +60,9 @@ class General:
         )
 
     def close(self) -> None:
-        """Close the session, if there is one."""
+        """Close the session, if there is one; none is opened from now on."""
         with self._lock:
+            self._closed = True
             if self._session is not None:
                 self._session.close()
 

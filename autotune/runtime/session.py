@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from autotune.errors import AutotuneError, RangeError
 from autotune.graph.accuracy import Accuracy
-from autotune.graph.graph import Graph
+from autotune.graph.graph import Array, Graph
 from autotune.graph.interval_rules import Interval
 from autotune.graph.outside import Outside
 from autotune.graph.ranges import Ranges
@@ -143,33 +143,35 @@ class Session:
         self, inputs: Mapping[str, npt.NDArray[np.generic]]
     ) -> tuple[dict[str, npt.NDArray[Any]], RunTrace]:
         """``run``, and what this very run cost: ``last_run`` may be another thread's."""
-        if self._closed:
-            raise AutotuneError(f"{self.graph.name}: the session is closed; open another")
-        try:
-            fed = self._border.enter(inputs)
-        except RangeError:
-            if self._general is None:
-                raise
-            outputs, trace = self._general.session.traced_run(inputs)
+        served = self._served(inputs)
+        if isinstance(served, Session):
+            outputs, trace = served.traced_run(inputs)
             self._last_run = trace
             return outputs, trace
-        outputs, trace = execute(self._published.current, self.target, fed)
+        outputs, trace = execute(self._published.current, self.target, served)
         self._last_run = trace
         self._profiler.record(trace)
         if self._trainer is not None:
-            self._trainer.observe(trace, fed)
+            self._trainer.observe(trace, served)
         return self._border.leave(outputs), trace
 
     def serving(self, inputs: Mapping[str, npt.NDArray[np.generic]]) -> Session:
         """The session that runs these inputs: this one, or where they leave their ranges and
-        ``outside`` is ``general`` that of the network without ranges."""
-        if self._general is None:
-            return self
+        ``outside`` is ``general`` that of the network without ranges. Raises ``AutotuneError`` when the
+        session is closed."""
+        served = None if self._general is None else self._served(inputs)
+        return served if isinstance(served, Session) else self
+
+    def _served(self, inputs: Mapping[str, npt.NDArray[np.generic]]) -> dict[str, Array] | Session:
+        """What this session feeds its programs for these inputs, or the session that runs them instead."""
+        if self._closed:
+            raise AutotuneError(f"{self.graph.name}: the session is closed; open another")
         try:
-            self._border.enter(inputs)
+            return self._border.enter(inputs)
         except RangeError:
-            return self._general.session
-        return self
+            if self._general is None:
+                raise
+        return self._general.session
 
     @property
     def graph(self) -> Graph:

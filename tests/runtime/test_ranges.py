@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from control_case import model_of
 
 from autotune import Session
-from autotune.errors import InputError
+from autotune.errors import AutotuneError, InputError
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.interval_rules import Interval
@@ -78,6 +79,33 @@ def test_a_run_outside_of_ranges_tells_its_own_cost_and_not_another_threads() ->
     with Contended(clipped(), "cpu:1", ranges=UNIT, outside="general") as session:
         assert session.traced_run({"x": x})[1].groups
         assert session.last_run is others
+
+
+@pytest.mark.parametrize("ask", [Session.run, Session.serving], ids=["run", "serving"])
+@pytest.mark.parametrize("value", [0.5, 2.0])
+def test_a_closed_session_runs_nothing_outside_of_ranges_either(
+    ask: Callable[..., object], value: float
+) -> None:
+    session = Session(clipped(), "cpu:1", ranges=UNIT, outside="general")
+    session.close()
+    with pytest.raises(AutotuneError, match="clipped: the session is closed"):
+        ask(session, {"x": np.full((4, 8), value, np.float32)})
+
+
+@pytest.mark.parametrize("ask", [Session.run, Session.serving], ids=["run", "serving"])
+def test_a_session_that_is_closed_while_it_looks_at_inputs_opens_no_other(
+    ask: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Session(clipped(), "cpu:1", ranges=UNIT, outside="general")
+    enter = session._border.enter
+
+    def closing(inputs: dict[str, np.ndarray]) -> object:
+        session.close()
+        return enter(inputs)
+
+    monkeypatch.setattr(session._border, "enter", closing)
+    with pytest.raises(AutotuneError, match="without ranges is closed; open another"):
+        ask(session, {"x": np.full((4, 8), 2.0, np.float32)})
 
 
 def test_other_mistakes_are_refused_whatever_becomes_of_ranges() -> None:
