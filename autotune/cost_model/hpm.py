@@ -67,6 +67,31 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
+class Forecast:
+    """Cycles of ``n`` schedules [n], and what the rest of their ``Estimate`` is found from: features
+    [n, F], femtojoules of actions and of a cycle [n], DRAM bytes that programs ask for [n]."""
+
+    cycles: Floats
+    x: Floats
+    dynamic_fj: Floats
+    leak_fj: Floats
+    moved_bytes: Floats
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Forecast:
+        """The schedules at ``rows``, in that order."""
+        return Forecast(*(column[rows] for column in self._columns))
+
+    def then(self, other: Forecast) -> Forecast:
+        """These schedules, then those of another forecast of the same nest."""
+        pairs = zip(self._columns, other._columns, strict=True)
+        return Forecast(*(np.concatenate(pair) for pair in pairs))
+
+    @property
+    def _columns(self) -> tuple[Floats, ...]:
+        return self.cycles, self.x, self.dynamic_fj, self.leak_fj, self.moved_bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Learned:
     """The trained parts: trees for the ratios to the analytic costs, trees for the size of the
     cycles' log error, and the conformal factor on it."""
@@ -136,16 +161,28 @@ class CostModel:
 
     def estimate(self, nest: Nest, table: ScheduleTable) -> Estimate:
         """Cycles, interval, energy and DRAM bytes in one go: one analysis serves them all."""
+        return self.completed(self.forecast(nest, table))
+
+    def forecast(self, nest: Nest, table: ScheduleTable) -> Forecast:
+        """Cycles alone of every schedule in a table, with what the rest can be found from."""
         analysis = Analysis(nest, table, self.spec)
-        x = matrix_of(analysis)
-        learned = self._learned
-        analytic = analysis.analytic(learned.ratios.prices)
-        cycles = np.maximum(analytic * np.exp(evaluate(learned.ratios.cycles, x)), 1.0)
-        spread = np.exp(learned.factor * scale_of(learned.scale, x))
-        energy = dynamic_energy(analysis) + leak_per_cycle(analysis) * cycles
-        energy = energy * np.exp(evaluate(learned.ratios.energy, x))
-        dram = analysis.moved_bytes * np.exp(evaluate(learned.ratios.dram, x))
-        return Estimate(cycles, cycles / spread, cycles * spread, energy, dram)
+        x, ratios = matrix_of(analysis), self._learned.ratios
+        cycles = analysis.analytic(ratios.prices) * np.exp(evaluate(ratios.cycles, x))
+        energy, leak = dynamic_energy(analysis), leak_per_cycle(analysis)
+        return Forecast(np.maximum(cycles, 1.0), x, energy, leak, analysis.moved_bytes)
+
+    def energy(self, forecast: Forecast) -> Floats:
+        """Femtojoules of forecast schedules [n]."""
+        energy = forecast.dynamic_fj + forecast.leak_fj * forecast.cycles
+        return energy * np.exp(evaluate(self._learned.ratios.energy, forecast.x))
+
+    def completed(self, forecast: Forecast) -> Estimate:
+        """All that is predicted of forecast schedules: the trees of the interval, of energy and of bytes
+        are asked for these alone."""
+        learned, cycles = self._learned, forecast.cycles
+        spread = np.exp(learned.factor * scale_of(learned.scale, forecast.x))
+        dram = forecast.moved_bytes * np.exp(evaluate(learned.ratios.dram, forecast.x))
+        return Estimate(cycles, cycles / spread, cycles * spread, self.energy(forecast), dram)
 
     def rough(self, nest: Nest, table: ScheduleTable) -> Floats:
         """What orders the schedules of a table before they are predicted [n]: cheap, and no more than

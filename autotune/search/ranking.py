@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.hpm import CostModel
+from autotune.cost_model.hpm import CostModel, Estimate, Forecast
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
 from autotune.schedule.schedule import Schedule
@@ -62,6 +62,14 @@ class Ranked:
 
 
 @dataclass(frozen=True, slots=True)
+class _Draft:
+    """Schedules of a nest with what is forecast of them, best first."""
+
+    schedules: tuple[Schedule, ...]
+    forecast: Forecast
+
+
+@dataclass(frozen=True, slots=True)
 class Ranking:
     """Ranks by ``objective``. What it finds depends on the seed and the group alone."""
 
@@ -90,7 +98,7 @@ class Ranking:
         values = np.zeros((5, len(schedules)))
         for at, nest in enumerate(legal_nests(group, self.spec) or ()):
             table = ScheduleTable.of(nest, [schedule.nests[at] for schedule in schedules])
-            values += self._values(nest, table)
+            values += _columns(self.model.estimate(nest, table))
         return Ranked(tuple(schedules), values)
 
     def _nest(self, nest: Nest, effort: Effort, rng: np.random.Generator) -> Ranked:
@@ -102,32 +110,38 @@ class Ranking:
         if len(table) > effort.predicted:
             least = self.model.rough(nest, table)
             table = table.take(np.argpartition(least, effort.predicted)[: effort.predicted])
-        ranked = self._sorted(nest, table)
+        draft = self._drafted(nest, table)
         for _ in range(effort.rounds):
-            best = [schedule.nests[0] for schedule in ranked.schedules[: effort.refined]]
+            best = [schedule.nests[0] for schedule in draft.schedules[: effort.refined]]
             near = neighbours(nest, ScheduleTable.of(nest, best), capacity, cores, *details)
             if len(near):
-                ranked = self._best_of(ranked, self._sorted(nest, near))
-        return ranked
+                draft = self._better_of(draft, self._drafted(nest, near))
+        return Ranked(draft.schedules, _columns(self.model.completed(draft.forecast)))
 
-    def _sorted(self, nest: Nest, table: ScheduleTable) -> Ranked:
-        values = self._values(nest, table)
-        order = self._order(values)
-        return Ranked(tuple(Schedule((table.row(i),)) for i in order.tolist()), values[:, order])
+    def _drafted(self, nest: Nest, table: ScheduleTable) -> _Draft:
+        forecast = self.model.forecast(nest, table)
+        order = _least(self._cost(forecast))
+        schedules = tuple(Schedule((table.row(i),)) for i in order.tolist())
+        return _Draft(schedules, forecast.take(order))
 
-    def _values(self, nest: Nest, table: ScheduleTable) -> Floats:
-        found = self.model.estimate(nest, table)
-        return np.stack([found.cycles, found.low, found.high, found.energy_fj, found.dram_bytes])
+    def _cost(self, forecast: Forecast) -> Floats:
+        latency = self.objective is Objective.LATENCY
+        return forecast.cycles if latency else self.model.energy(forecast)
+
+    def _better_of(self, first: _Draft, second: _Draft) -> _Draft:
+        """The best ``KEPT`` of two drafts of a nest."""
+        schedules, places = _distinct(first.schedules, second.schedules)
+        forecast = first.forecast.then(second.forecast).take(places)
+        order = _least(self._cost(forecast))
+        return _Draft(tuple(schedules[i] for i in order.tolist()), forecast.take(order))
 
     def _order(self, values: Floats) -> npt.NDArray[np.int64]:
-        cost = values[0 if self.objective is Objective.LATENCY else 3]
-        return np.argsort(cost, kind="stable")[:KEPT]
+        return _least(values[0 if self.objective is Objective.LATENCY else 3])
 
     def _best_of(self, first: Ranked, second: Ranked) -> Ranked:
         """The best ``KEPT`` of two draws of schedules of the same nests."""
-        places = {schedule: i for i, schedule in enumerate((*first.schedules, *second.schedules))}
-        schedules = tuple(places)
-        values = np.concatenate([first.values, second.values], axis=1)[:, list(places.values())]
+        schedules, places = _distinct(first.schedules, second.schedules)
+        values = np.concatenate([first.values, second.values], axis=1)[:, places]
         order = self._order(values)
         return Ranked(tuple(schedules[i] for i in order.tolist()), values[:, order])
 
@@ -140,3 +154,21 @@ class Ranking:
             for i, j in (divmod(at, len(second)) for at in order.tolist())
         )
         return Ranked(schedules, values[:, order])
+
+
+def _columns(found: Estimate) -> Floats:
+    """``Ranked.values``."""
+    return np.stack([found.cycles, found.low, found.high, found.energy_fj, found.dram_bytes])
+
+
+def _least(cost: Floats) -> npt.NDArray[np.int64]:
+    """Where the ``KEPT`` least costs are, ascending."""
+    return np.argsort(cost, kind="stable")[:KEPT]
+
+
+def _distinct(
+    first: tuple[Schedule, ...], second: tuple[Schedule, ...]
+) -> tuple[tuple[Schedule, ...], npt.NDArray[np.int64]]:
+    """Schedules of both, each once, and where each one stands among them all."""
+    places = {schedule: i for i, schedule in enumerate((*first, *second))}
+    return tuple(places), np.array(list(places.values()), dtype=np.int64)
