@@ -72,6 +72,10 @@ CASES = {
         PICKED.replace("SOURCE", "").replace("(source", "(table"),
         {"trips": np.asarray(3), "h": X[:2]},
     ),
+    "slice of an input in a loop": (
+        PICKED.replace("h) =>", "h, float[6] x) =>").replace("SOURCE", "").replace("(source", "(x"),
+        {"trips": np.asarray(2), "h": X[:2], "x": np.arange(6, dtype=np.float32)},
+    ),
     "slice of a slice of a constant in a loop": (
         PICKED.replace(
             "SOURCE",
