@@ -25,13 +25,17 @@ SETTLED_PPM = 50_000
 
 MOST_VISITS = 12
 MOST_NANOSECONDS = 100_000_000
-"""… but no more often, and not longer than this: the visit that passes it is the last. On two shared
+"""… but no more often, and not longer than this: the visit that passes it is the last … On two shared
 cores the fastest repeat is then 5 % above that of 30 visits, in the mean of 75 programs, after 20 ms
 each; 5 ms and more without pause, until three repeats agree, leave 18 %."""
 
+LEAST_VISITS = 2
+"""… unless it was the first: one visit has nothing to agree with."""
+
 NOISY_PPM = 300_000
-"""A sample whose visits never came closer to each other than this may be far from the truth. Most that
-did not settle are not: whoever was visited often was seen undisturbed once."""
+"""A sample whose fastest four visits, or all where fewer fit into the time, are not within this of each
+other may be far from the truth. Most that did not settle are not: whoever was visited often was seen
+undisturbed once, and what slows a machine for milliseconds adds little to a program that takes as long."""
 
 REST_SECONDS = 0.002
 """Pause between visits where nothing else is to be timed: whoever wants the cores has its turn then,
@@ -65,12 +69,12 @@ class Sample:
     @property
     def settled(self) -> bool:
         """Whether several visits were as fast as the fastest, so that it was no fluke."""
-        return self._agree(SETTLED_PPM)
+        return len(self.visits) >= SETTLED_VISITS and self._agree(SETTLED_PPM)
 
     def _agree(self, ppm: int) -> bool:
-        if len(self.visits) < SETTLED_VISITS:
+        if len(self.visits) < LEAST_VISITS:
             return False
-        near = sorted(self.visits)[SETTLED_VISITS - 1]
+        near = sorted(self.visits)[:SETTLED_VISITS][-1]
         return (near - self.least) * 1_000_000 <= ppm * self.least
 
     @property
@@ -120,8 +124,8 @@ class Sampling:
         self._visits.append(min(int(times.min()) for times in self._found[first:]))
         self._spent += spent
         sample = Sample(np.concatenate(self._found), tuple(self._visits))
-        over = len(self._visits) >= MOST_VISITS or self._spent >= MOST_NANOSECONDS
-        return sample if sample.settled or over else None
+        long = self._spent >= MOST_NANOSECONDS and len(self._visits) >= LEAST_VISITS
+        return sample if sample.settled or long or len(self._visits) >= MOST_VISITS else None
 
 
 def sampled(run: Callable[[], Ints], rest: Callable[[float], None] = time.sleep) -> Sample:

@@ -29,15 +29,23 @@ def constant(nanoseconds: int, batch: int = 1) -> Sample:
     [
         (1_000, SETTLED_VISITS * VISIT_NANOSECONDS // 1_000),
         (VISIT_NANOSECONDS, SETTLED_VISITS * VISIT_REPEATS),
-        (MOST_NANOSECONDS // 2, 2),
         (MOST_NANOSECONDS // 3 + 1, 3),
-        (10 * MOST_NANOSECONDS, 1),
+        (MOST_NANOSECONDS // 2, 2 + 1),
+        (10 * MOST_NANOSECONDS, 1 + 1),
     ],
 )
 def test_short_times_are_repeated_until_they_are_enough_and_long_ones_less(
     nanoseconds: int, repeats: int
 ) -> None:
     assert constant(nanoseconds).nanoseconds.size == repeats
+
+
+@pytest.mark.parametrize("milliseconds", [1, 12, 13, 17, 25, 30, 34, 50, 99, 100, 300, 5000])
+def test_a_constant_clock_is_never_noisy_and_a_wild_one_always(milliseconds: int) -> None:
+    assert constant(milliseconds * 10**6).counters["noisy"] == 0
+    wild = (milliseconds * 10**6 << k for k in range(30))
+    found = sampled(lambda: np.array([next(wild)], np.int64), lambda _: None)
+    assert found.counters["noisy"] == 1
 
 
 def test_a_clock_that_stands_still_ends_all_the_same() -> None:
@@ -112,7 +120,11 @@ def test_the_counters_are_median_minimum_and_quartile() -> None:
         ((100, 101, 104, 106), False, 0),
         ((100, 101, 104, 129), False, 0),
         ((100, 101, 104, 131), False, 1),
-        ((100, 100, 100), False, 1),
+        ((100, 200, 106), False, 1),
+        ((100, 129, 106), False, 0),
+        ((100, 129), False, 0),
+        ((100, 131), False, 1),
+        ((100,), False, 1),
     ],
 )
 def test_a_sample_is_noisy_when_its_visits_are_far_from_agreeing(
