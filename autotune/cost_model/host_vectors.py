@@ -18,6 +18,37 @@ from autotune.graph.op import Family, OpKind
 
 Parts = dict[str, Quantity]
 
+POLYNOMIAL_CYCLES: dict[OpKind, float] = {
+    OpKind.EXP: 8.6,
+    OpKind.SIGMOID: 11.0,
+    OpKind.ELU: 11.0,
+    OpKind.TANH: 13.5,
+    OpKind.LOG: 15.5,
+    OpKind.SOFTPLUS: 22.5,
+    OpKind.ERF: 24.5,
+    OpKind.GELU_TANH: 26.0,
+    OpKind.GELU: 29.5,
+    OpKind.POW: 56.5,
+}
+"""Of a vector, beside what a pass takes: 8 lanes in a first-level cache on Zen 3."""
+
+LIBRARY_CYCLES: dict[OpKind, float] = {
+    OpKind.COS: 9.3,
+    OpKind.SIN: 9.6,
+    OpKind.FMOD: 11.6,
+    OpKind.MOD: 12.7,
+    OpKind.ASIN: 18.0,
+    OpKind.ACOS: 18.0,
+    OpKind.ATAN: 19.0,
+    OpKind.ACOSH: 22.0,
+    OpKind.COSH: 25.0,
+    OpKind.ATANH: 36.0,
+    OpKind.ASINH: 43.0,
+    OpKind.SINH: 48.0,
+    OpKind.TAN: 52.0,
+}
+"""Of an element, where the C library computes a function (``COMPILED_UNARY``, ``COMPILED_BINARY``)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rectangle:
@@ -90,14 +121,15 @@ def vector_parts(tiling: Tiling, stage: Stage, tiles: Tiles, lanes: int, turned:
 
 def _run(stage: Stage, tile: Rectangle) -> Parts:
     ops = (stage.op, *(link.op for link in stage.links))
-    kinds = [PASSES.get(op.kind, Pass.SIMPLE) for op in ops]
+    divided = [op for op in ops if PASSES.get(op.kind) is Pass.DIVIDE]
     reads = 1 + len({*stage.op.inputs[1:], *(side.tensor for side in stage.sides)})
     return {
         "calls": 1.0,
         "passes": tile.vectors * (reads + 1),
         "rows": tile.rows,
-        "divisions": tile.vectors * kinds.count(Pass.DIVIDE),
-        "functions": tile.vectors * kinds.count(Pass.TRANSCENDENTAL),
+        "divisions": tile.vectors * sum(op.kind not in LIBRARY_CYCLES for op in divided),
+        "functions": tile.vectors * sum(POLYNOMIAL_CYCLES.get(op.kind, 0.0) for op in ops),
+        "library": tile.elements * sum(LIBRARY_CYCLES.get(op.kind, 0.0) for op in ops),
     }
 
 
@@ -149,7 +181,7 @@ def _softmax(stage: Stage, tile: Rectangle, lanes: int) -> Parts:
         "calls": 5.0,
         "reduced": 2 * tile.vectors,
         "passes": 4 * tile.vectors,
-        "functions": tile.vectors,
+        "functions": tile.vectors * POLYNOMIAL_CYCLES[OpKind.EXP],
         "divisions": rows / lanes,
         "folds": 2 * rows * (axis == len(tile.extents) - 1),
         "rows": 2 * rows,

@@ -26,6 +26,7 @@ from autotune.cost_model.product_cycles import product_cycles
 from autotune.cost_model.step import Step
 from autotune.cost_model.tiling import Tiles, Tiling
 from autotune.cost_model.vector_work import Extent
+from autotune.fusion.axis_map import Footprint
 from autotune.fusion.nest import Buffer, Stage
 from autotune.graph.op import Family
 from autotune.graph.winograd import FORMS
@@ -99,13 +100,24 @@ class _Work:
         copied: Quantity = 1.0
         if not (buffer.sample or looked_up):
             copies, copied = self._padded(buffer)
-        row = self._tiling.axis_size(buffer.footprint[-1], {}) if buffer.footprint else 1
+        row = self._neighbours(buffer.footprint, self._nest.types[buffer.tensor].shape)
         self._tally.add(
             self._share(step),
             copies=step.instructions * copies,
             copied=step.touched * copied,
-            copied_rows=step.touched * copied / np.maximum(row, 1),
+            copied_rows=step.touched * copied / row,
         )
+
+    def _neighbours(self, footprint: Footprint, shape: tuple[int, ...]) -> Floats:
+        """Elements [n] of the largest tile that lie side by side both in it and in its tensor:
+        a dimension that it has whole, and not padded, joins the one outside of it."""
+        run = np.ones(self._tiling.n)
+        whole = np.ones(self._tiling.n, dtype=bool)
+        for axis, extent in zip(reversed(footprint), reversed(shape), strict=True):
+            size = np.asarray(self._tiling.axis_size(axis, {}))
+            run = np.where(whole, run * np.minimum(size, extent), run)
+            whole = whole & (size == extent)
+        return run
 
     def _padded(self, buffer: Buffer) -> tuple[Floats, Floats]:
         """Shares [n] of a buffer's LOADs, and of their elements, whose tiles somewhere reach outside
