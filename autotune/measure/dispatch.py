@@ -43,7 +43,7 @@ before it goes on without any."""
 @dataclass(slots=True)
 class _Job:
     """What a worker has yet to answer, by place in its batch; the place that it is at, None while it
-    waits, and since when; whether it is ``ready`` to time, and does."""
+    waits, and since when, had it been there at one go; whether it is ``ready`` to time, and does."""
 
     left: dict[int, tuple[int, Candidate]]
     at: int | None = None
@@ -129,19 +129,23 @@ class Dispatch:
         """Work until no worker has anything left: they prepare, and then have their turns."""
         while self._jobs:
             timing = any(job.timing for job in self._jobs.values())
-            if not timing and all(job.ready for job in self._jobs.values()):
-                timing = self._begin_timing(next(iter(self._jobs)))
+            if not timing and self._all_wait:
+                self._begin_timing(next(iter(self._jobs)))
+                continue  # it may have died, and been the last
             self._receive(block=timing or not self._draw())
 
-    def _begin_timing(self, worker: WorkerProcess) -> bool:
-        job = self._jobs[worker]
+    @property
+    def _all_wait(self) -> bool:
+        """Whether all have prepared their batches, and whoever replaces a worker has started."""
+        prepared = all(job.ready for job in self._jobs.values())
+        return prepared and all(worker.ready for worker in self._idle)
+
+    def _begin_timing(self, worker: WorkerProcess) -> None:
+        self._jobs[worker].timing = True
         try:
             worker.send(Go())
         except OSError:
             self._lose(worker)
-            return False
-        job.timing = True
-        return True
 
     def _draw(self) -> bool:
         """Draw one candidate more; False when there are enough, or no more."""
@@ -184,6 +188,8 @@ class Dispatch:
 
     def _receive(self, block: bool) -> None:
         for key, _ in self._selector.select(self._patience() if block else 0):
+            if not self._selector.get_map():
+                break  # the loss of the one before was one too many, and all were dismissed
             worker: WorkerProcess = key.data
             try:
                 answer = worker.receive()
@@ -195,8 +201,8 @@ class Dispatch:
                     worker.ready = True
                 case Begun():
                     self._jobs[worker].begin(0, self._clock())
-                case At(place):
-                    self._jobs[worker].begin(place, self._clock())
+                case At(place, spent_seconds):
+                    self._jobs[worker].begin(place, self._clock() - spent_seconds)
                 case Prepared():
                     self._jobs[worker].ready = True
                     self._jobs[worker].begin(None, 0.0)

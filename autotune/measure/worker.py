@@ -11,6 +11,8 @@ import pickle
 import select
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 
@@ -55,9 +57,10 @@ class Begun:
 @dataclass(frozen=True, slots=True)
 class At:
     """Of a target that runs alone: the worker begins to prepare, or to visit, the candidate of a batch at
-    this ``place``."""
+    this ``place``, which has taken it ``spent_seconds`` before."""
 
     place: int
+    spent_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,21 +137,31 @@ def _in_turn(
 ) -> None:
     """Prepare all, beside other workers, and visit them by turns when it is this worker's."""
     visits: dict[int, Visit] = {}
+    spent_seconds = [0.0] * len(candidates)
     for place, candidate in enumerate(candidates):
-        line.send(At(place))
-        visits[place] = prepared(target, candidate, lower)
+        with _at(line, place, spent_seconds):
+            visits[place] = prepared(target, candidate, lower)
     line.send(Prepared())
     go = line.recv()
     assert isinstance(go, Go)
     while visits:
         for place, visit in list(visits.items()):
-            line.send(At(place))
-            result = visit()
+            with _at(line, place, spent_seconds):
+                result = visit()
             if result is not None:
                 del visits[place]
                 line.send(Timed(place, _portable(result)))
         if len(visits) < FEW:
             time.sleep(REST_SECONDS)
+
+
+@contextmanager
+def _at(line: Connection, place: int, spent_seconds: list[float]) -> Iterator[None]:
+    """Tell which candidate it is at, and add up what each takes."""
+    line.send(At(place, spent_seconds[place]))
+    start = time.monotonic()
+    yield
+    spent_seconds[place] += time.monotonic() - start
 
 
 def _portable(result: Execution | str) -> Execution | str:

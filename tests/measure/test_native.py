@@ -10,13 +10,14 @@ import measure_case as case
 import numpy as np
 import pytest
 from crashing_target import Crashing, write_to
+from hanging_target import Hanging
 from timestamping_target import Timestamping
 
 from autotune.fusion.analysis import analyse
 from autotune.fusion.nest import Rejection
 from autotune.measure.measurement import Failed, Measured
 from autotune.measure.pool import Pool
-from autotune.measure.runner import Runner
+from autotune.measure.runner import MANY_ALONE, Runner
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.rule import default_schedule
 from autotune.targets.native.host import available
@@ -27,6 +28,9 @@ pytestmark = [
     pytest.mark.skipif(not available(), reason="llvmlite is not installed"),
 ]
 
+ENOUGH = MANY_ALONE + 8
+"""Candidates that more than one worker is worth starting for."""
+
 
 def test_the_code_that_crashes_below_writes_where_it_is_told() -> None:
     place = np.zeros(1, np.float32)
@@ -35,21 +39,39 @@ def test_the_code_that_crashes_below_writes_where_it_is_told() -> None:
 
 
 @pytest.mark.parametrize("visit", [0, 1, 2])
-@pytest.mark.parametrize("workers", [None, 1, 2])
-def test_generated_code_that_crashes_fails_its_candidate_alone(
-    workers: int | None, visit: int
-) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_generated_code_that_crashes_fails_its_candidate_alone(workers: int, visit: int) -> None:
+    """Of two workers the other one prepares meanwhile, or waits for its turn."""
     with Pool(2) as pool:
         runner = Runner(Crashing(visit), workers, case.number, pool=pool)
-        results = list(runner.measure(map(case.candidate, range(8))))
+        results = list(runner.measure(map(case.candidate, range(ENOUGH))))
     failed = {i: r.reason for i, r in enumerate(results) if isinstance(r, Failed)}
     assert list(failed) == [Crashing.CRASHES]
     assert failed[Crashing.CRASHES].endswith("died: SIGSEGV")
     done = [r.execution for r in results if isinstance(r, Measured)]
-    assert [execution.cycles for execution in done] == [0, 1, 2, 4, 5, 6, 7]
-    by_worker = [execution.counters["pid"] for execution in done]
+    assert [e.cycles for e in done] == [i for i in range(ENOUGH) if i != Crashing.CRASHES]
+    by_worker = {execution.counters["pid"] for execution in done}
     assert os.getpid() not in by_worker
-    assert len(set(by_worker)) <= 2, "one worker until the crash, one behind it"
+    assert workers <= len(by_worker) <= workers + 1, "another one behind the crash"
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [(60.0, 0.0), (0.0, 60.0), (0.0, 0.0, 60.0), (0.5, *[0.1] * 20)],
+    ids=["prepares", "first visit", "second visit", "all visits together"],
+)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_candidate_that_takes_too_long_fails_alone(
+    workers: int, seconds: tuple[float, ...]
+) -> None:
+    with Pool(2) as pool:
+        runner = Runner(Hanging(seconds), workers, case.number, timeout_seconds=1.5, pool=pool)
+        results = list(runner.measure(map(case.candidate, range(ENOUGH))))
+    failed = [r for r in results if isinstance(r, Failed)]
+    assert failed == [Failed(case.candidate(Hanging.HANGS), "took longer than 1.5 s")]
+    done = [r.execution for r in results if isinstance(r, Measured)]
+    assert [e.cycles for e in done] == [i for i in range(ENOUGH) if i != Hanging.HANGS]
+    assert workers <= len({e.counters["pid"] for e in done}) <= workers + 1
 
 
 Span = tuple[int, int, int]
