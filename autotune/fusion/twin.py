@@ -8,7 +8,34 @@ from dataclasses import replace
 
 from autotune.fusion.group import Group
 from autotune.fusion.spread import PADDING
-from autotune.graph.op import Family, Op
+from autotune.graph.op import Family, Op, OpKind
+
+_CUT = f'"{OpKind.SLICE.value}"'
+"""What stands in the JSON text of a group that cuts: others are their own twins and need not be read."""
+
+
+class Twins:
+    """The twins of groups on a machine with bursts of ``aligned_bytes``, remembered by the groups' keys."""
+
+    def __init__(self, aligned_bytes: int) -> None:
+        self._aligned_bytes = aligned_bytes
+        self._groups: dict[str, Group] = {}
+        self._keys: dict[str, str] = {}
+
+    def of(self, group: Group) -> Group:
+        """The one of a group's twins that stands for all of them."""
+        if group.key not in self._groups:
+            self._groups[group.key] = twin(group, self._aligned_bytes)
+        return self._groups[group.key]
+
+    def key(self, group_key: str, group_json: str) -> str:
+        """The key of the twin of a stored group; stores hold many records of each."""
+        if _CUT not in group_json:
+            return group_key
+        if group_key not in self._keys:
+            stored = Group.from_json(group_json)
+            self._keys[group_key] = twin(stored, self._aligned_bytes).key
+        return self._keys[group_key]
 
 
 def twin(group: Group, aligned_bytes: int) -> Group:

@@ -111,9 +111,10 @@ class Belief:
         return None if entry is None else entry.cycles
 
     def fresh(self) -> list[Record]:
-        """The newest record of every candidate that was measured since the last drift."""
+        """The newest record of every candidate that was measured since the last drift, oldest first."""
         since = self._since_seconds
-        return [e.newest for e in self._entries.values() if e.newest.created_at >= since]
+        found = [e.newest for e in self._entries.values() if e.newest.created_at >= since]
+        return sorted(found, key=lambda record: record.created_at)
 
     def relabel(self, since_seconds: float | None, seed: int) -> int:
         """Believe what was measured since then (None: since the last drift), and correct the rest

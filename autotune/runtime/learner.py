@@ -9,6 +9,7 @@ from typing import Generic
 
 import numpy as np
 
+from autotune.fusion.twin import Twins
 from autotune.graph.graph import Array
 from autotune.runtime.belief import Belief
 from autotune.runtime.drift import Drift, DriftDetector
@@ -23,11 +24,12 @@ from autotune.runtime.learning import (
 )
 from autotune.runtime.native_table import prepared
 from autotune.runtime.program_cache import ProgramCache
-from autotune.runtime.program_table import CostKey, ProgramTable, compile_table
+from autotune.runtime.program_table import ProgramTable, compile_table
 from autotune.runtime.published import Published
 from autotune.runtime.recorder import FinishedRun, Recorder
 from autotune.runtime.remeasure import remeasure, sample
 from autotune.runtime.trial import Trial, compare
+from autotune.search.observations import Observations
 from autotune.store.records import Record
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
@@ -79,6 +81,7 @@ class Learner(Generic[M]):
         self._model = model
         self._learning = learning
         self._error = calibrated_error
+        self._twins = Twins(work.target.spec.dram.burst_bytes)
         self._rng = np.random.default_rng(work.options.seed)
         self._belief = Belief(
             work.store.records(work.target.spec.profile_id), trusted_since_seconds
@@ -228,7 +231,7 @@ class Learner(Generic[M]):
             self._model,
             current.model_version,
         )
-        measured = {(r.group_key, r.schedule_json): r for r in self._belief.fresh()}
+        measured = Observations(self._twins, self._belief.fresh())
         old, new = self._price(current, measured), self._price(proposed, measured)
         gain = 1 - new / old
         figures = {"current": old, "proposed": new, "gain": gain}
@@ -243,15 +246,18 @@ class Learner(Generic[M]):
         self.tell(EventKind.PROPOSED, f"a plan expected to be {gain:.1%} better", **figures)
         return self._decide(proposed, compare(current, proposed, work.target, work.inputs()))
 
-    def _price(self, table: ProgramTable, measured: Mapping[CostKey, Record]) -> float:
+    def _price(self, table: ProgramTable, measured: Observations) -> float:
         """Expected cost of one run, in the unit of the objective: of groups that were measured on
-        the machine as it is now what that was, of the others what the model predicts."""
-        return sum(
-            self._learning.price(self._model, step.group, step.schedule)
-            if step.key not in measured
-            else self._learning.paid(measured[step.key])
-            for step in table.group_steps
-        )
+        the machine as it is now, or whose twins were, what that was, of the others what the model predicts."""
+        total = 0.0
+        for step in table.group_steps:
+            record = measured.find(step.group, step.schedule.to_json())
+            total += (
+                self._learning.price(self._model, step.group, step.schedule)
+                if record is None
+                else self._learning.paid(record)
+            )
+        return total
 
     def _decide(self, proposed: ProgramTable, trial: Trial) -> bool:
         """Publish the proposed table if it computes the same and was measured to cost less."""

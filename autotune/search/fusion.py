@@ -17,7 +17,6 @@ from autotune.search.by_rule import ruled_choices
 from autotune.search.choice import Choice
 from autotune.search.laboratory import Laboratory
 from autotune.search.objective import Objective
-from autotune.search.observations import Observations
 from autotune.search.options import SearchOptions
 from autotune.search.plan import NetworkFile, Plan
 from autotune.search.problem import FusionProblem
@@ -62,8 +61,8 @@ def search(
     heard = silent if progress is None else progress
     if known is None:
         known = () if store is None else store.records(target.spec.profile_id)
-    seen, workers = Observations(known), wanted.workers
-    costs = GroupCosts(model, target.spec, wanted.objective, wanted.seed, seen, workers)
+    workers = wanted.workers
+    costs = GroupCosts(model, target.spec, wanted.objective, wanted.seed, known, workers)
     laboratory = Laboratory(target, costs, graph.name, store, heard, workers)
     problem = FusionProblem(graph, costs, heard)
     return _Search(problem, laboratory, wanted).run(start, network_file)

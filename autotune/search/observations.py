@@ -5,31 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from autotune.fusion.group import Group
+from autotune.fusion.twin import Twins
 from autotune.store.records import Record
 
 _NONE: Mapping[str, Record] = MappingProxyType({})
 
 
 class Observations:
-    """The newest record of every (group key, schedule) on one machine. Grows while a search runs."""
+    """The newest record of every group and schedule on one machine. Grows while a search runs.
 
-    def __init__(self, records: Iterable[Record] = ()) -> None:
-        self._by_group: dict[str, dict[str, Record]] = {}
+    What was measured of a group holds for all its ``twins``: runs and calibrations record groups
+    as they stand in the network, search the twin.
+    """
+
+    def __init__(self, twins: Twins, records: Iterable[Record] = ()) -> None:
+        self.twins = twins
+        self._by_twin: dict[str, dict[str, Record]] = {}
         self.add(records)
 
-    def add(self, records: Iterable[Record]) -> None:
-        """Take in records, later ones in place of earlier ones."""
+    def add(self, records: Iterable[Record]) -> frozenset[str]:
+        """Take in records, later ones in place of earlier ones; gives the keys of their twins."""
+        keys = set()
         for record in records:
-            self._by_group.setdefault(record.group_key, {})[record.schedule_json] = record
+            key = self.twins.key(record.group_key, record.group_json)
+            self._by_twin.setdefault(key, {})[record.schedule_json] = record
+            keys.add(key)
+        return frozenset(keys)
 
-    def of_group(self, key: str) -> Mapping[str, Record]:
-        """Schedule JSON to record, failed ones included, of the groups with this key."""
-        return self._by_group.get(key, _NONE)
+    def of_group(self, group: Group) -> Mapping[str, Record]:
+        """Schedule JSON to record, failed ones included, of a group and its twins."""
+        return self._by_twin.get(self.twins.of(group).key, _NONE)
 
-    def find(self, key: str, schedule_json: str) -> Record | None:
+    def find(self, group: Group, schedule_json: str) -> Record | None:
         """The record of a candidate, failed or not; None when it was never measured."""
-        return self.of_group(key).get(schedule_json)
-
-    def count(self, key: str) -> int:
-        """Schedules of a group that were measured."""
-        return len(self.of_group(key))
+        return self.of_group(group).get(schedule_json)

@@ -12,7 +12,7 @@ import numpy as np
 
 from autotune.cost_model.hpm import CostModel
 from autotune.fusion.group import Group
-from autotune.fusion.twin import twin
+from autotune.fusion.twin import Twins
 from autotune.schedule.fit import has_ranks_of
 from autotune.schedule.schedule import Schedule
 from autotune.search.bulk import rank_all
@@ -74,7 +74,8 @@ class GroupCosts:
     """The best schedules of every group asked for, remembered by the group's key.
 
     A group's result depends on the seed, the group and what was measured of it, not on what was
-    asked before; twins (``fusion.twin``) have one result. ``workers`` is as in ``rank_all``.
+    asked before; twins (``fusion.twin``) have one result. ``known`` are measurements, oldest first;
+    ``workers`` is as in ``rank_all``.
     """
 
     def __init__(
@@ -83,15 +84,14 @@ class GroupCosts:
         spec: HardwareSpec,
         objective: Objective = Objective.LATENCY,
         seed: int = 0,
-        observations: Observations | None = None,
+        known: Iterable[Record] = (),
         workers: int | None = 1,
     ) -> None:
         self.spec = spec
         self.objective = objective
-        self.observations = Observations() if observations is None else observations
+        self._observations = Observations(Twins(spec.dram.burst_bytes), known)
         self._ranking = Ranking(model, spec, objective, seed)
         self._workers = workers
-        self._twins: dict[str, Group] = {}
         self._legal: dict[str, bool] = {}
         self._ranked: dict[str, Ranked] = {}
         self._scored: dict[str, tuple[ScoredSchedule, ...]] = {}
@@ -110,16 +110,12 @@ class GroupCosts:
 
     def observe(self, records: Iterable[Record]) -> None:
         """Take in measurements; they override the predictions of what was measured."""
-        fresh = tuple(records)
-        self.observations.add(fresh)
-        for record in fresh:
-            self._scored.pop(record.group_key, None)
+        for key in self._observations.add(records):
+            self._scored.pop(key, None)
 
     def twin(self, group: Group) -> Group:
         """The one of a group's twins that stands for all of them."""
-        if group.key not in self._twins:
-            self._twins[group.key] = twin(group, self.spec.dram.burst_bytes)
-        return self._twins[group.key]
+        return self._observations.twins.of(group)
 
     def prepare(self, groups: Iterable[Group]) -> None:
         """Rank the schedules of groups that will be asked for, all at once."""
@@ -183,7 +179,7 @@ class GroupCosts:
     def _score(self, group: Group) -> tuple[ScoredSchedule, ...]:
         """The ranked schedules and the best measured ones by ascending cost."""
         rows = _rows(self._ranked[group.key])
-        records = self.observations.of_group(group.key)
+        records = self._observations.of_group(group)
         if not records or not rows:
             return rows
         held = {row.schedule.to_json() for row in rows}
@@ -204,7 +200,7 @@ class GroupCosts:
         records = sorted(
             (
                 record
-                for text, record in self.observations.of_group(group.key).items()
+                for text, record in self._observations.of_group(group).items()
                 if record.outcome == "ok" and text not in held
             ),
             key=lambda record: measured_cost(record, self.objective),

@@ -8,7 +8,7 @@ from autotune.cost_model.features import features
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
-from autotune.fusion.twin import twin
+from autotune.fusion.twin import Twins, twin
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.op import OpKind
 from autotune.schedule.space import enumerate_nest
@@ -58,6 +58,18 @@ def test_places_within_a_burst_stay() -> None:
 def test_a_group_with_windows_has_no_other_twin() -> None:
     group = cut((4, 8, 6, 6), (1, 8, 6, 6), (2, 0, 0, 0), kind="pooled")
     assert twin(group, BURST) is group
+
+
+def test_a_stored_group_has_the_key_of_its_twin() -> None:
+    twins = Twins(BURST)
+    for step in (0, 3, 5):
+        for kind in ("sum", "pooled"):
+            group = cut((6, 8, 6, 6), (1, 8, 6, 6), (step, 0, 0, 0), kind=kind)
+            assert twins.key(group.key, group.canonical.to_json()) == twins.of(group).key
+
+
+def test_a_stored_group_that_cuts_nothing_is_not_read() -> None:
+    assert Twins(BURST).key("key", "no group at all") == "key"
 
 
 @given(data=st.data())

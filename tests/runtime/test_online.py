@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,10 @@ import runtime_case as case
 
 from autotune.errors import AutotuneError
 from autotune.fusion.group import Group
+from autotune.fusion.twin import twin
+from autotune.graph.builder import GraphBuilder
+from autotune.graph.graph import Graph
+from autotune.graph.op import OpKind
 from autotune.graph.reference import evaluate
 from autotune.lowering.lower import lower
 from autotune.runtime.belief import Training
@@ -37,6 +42,19 @@ OPTIONS = OnlineOptions(
 )
 
 
+def cells() -> Graph:
+    """Two cells of a sequence: products of what they cut out of one input."""
+    b = GraphBuilder("steps")
+    x = b.input("x", (4, 1, 16))
+    w = b.constant(np.random.default_rng(5).standard_normal((16, 16)))
+    one = {"steps": (1, 1, 1), "sizes": (1, 1, 16)}
+    ends = []
+    for step in (1, 2):
+        piece = b.add(OpKind.SLICE, x, name=f"cut{step}", starts=(step, 0, 0), **one)
+        ends.append(b.add(OpKind.MATMUL, piece, w, name=f"product{step}"))
+    return b.build(ends)
+
+
 class Remembered:
     """A model that knows what it was fitted on, and asks the machine as it was for the rest."""
 
@@ -54,8 +72,13 @@ class Remembered:
 class Learning:
     """Fits by remembering, and plans whatever the test says."""
 
-    def __init__(self, plan: Callable[[], Sequence[Choice]]) -> None:
+    def __init__(
+        self,
+        plan: Callable[[], Sequence[Choice]],
+        measured: Callable[[], Sequence[Record]] = tuple,
+    ) -> None:
         self.plan_now = plan
+        self.measured_now = measured
         self.until_stopped = False
         self.saved: list[tuple[float | None, float]] = []
 
@@ -85,25 +108,31 @@ class Learning:
             if stopping():
                 return None
             time.sleep(0.001)
-        return Proposal(tuple(self.plan_now()))
+        return Proposal(tuple(self.plan_now()), tuple(self.measured_now()))
 
 
 class Bench:
     """A trainer with everything around it."""
 
-    def __init__(self, folder: Path, learning: Learning, options: OnlineOptions = OPTIONS) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        learning: Learning,
+        options: OnlineOptions = OPTIONS,
+        graph: Graph = GRAPH,
+    ) -> None:
         self.target = case.InterpretedTarget()
         self.store = Store.open(folder / "autotune.db")
         cache = ProgramCache()
         model = Remembered({}, 8.0)
-        table = compile_table(GRAPH, case.choices(GRAPH), case.SPEC, cache)
+        table = compile_table(graph, case.choices(graph), case.SPEC, cache)
         self.published = Published(annotated(table, model, 0))
         self.learning = learning
         self.trainer = OnlineTrainer(
             self.published, self.target, cache, self.store, model, learning, options,
             calibrated_error=0.01,
         )  # fmt: skip
-        self.feeds = case.inputs(GRAPH)
+        self.feeds = case.inputs(graph)
 
     def run(self, count: int = 1) -> list[float | None]:
         errors = []
@@ -138,8 +167,10 @@ def bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
     def make(
         plan: Callable[[], Sequence[Choice]] = lambda: case.choices(GRAPH),
         options: OnlineOptions = OPTIONS,
+        graph: Graph = GRAPH,
+        measured: Callable[[], Sequence[Record]] = tuple,
     ) -> Bench:
-        made.append(Bench(tmp_path, Learning(plan), options))
+        made.append(Bench(tmp_path, Learning(plan, measured), options, graph))
         return made[-1]
 
     yield make
@@ -186,6 +217,37 @@ def test_a_better_plan_is_measured_and_swapped_in(bench: Callable[..., Bench]) -
     swapped = b.trainer.events[4].figures
     assert swapped["proposed"] < swapped["current"]
     assert b.run(3)[-1] == pytest.approx(0, abs=0.01)
+
+
+def test_cells_are_priced_by_what_a_search_measured_of_their_twin(
+    bench: Callable[..., Bench],
+) -> None:
+    graph = cells()
+    fused = case.choices(graph, ("cut1", "product1"), ("cut2", "product2"))
+    alike = twin(fused[0].group, case.SPEC.dram.burst_bytes)
+    assert alike.key not in {choice.group.key for choice in fused}
+
+    def searched() -> list[Record]:
+        (newest,) = b.store.records(case.SPEC.profile_id, limit=1)
+        assert fused[0].schedule is not None
+        return [
+            replace(
+                newest,
+                group_key=alike.key,
+                group_json=alike.canonical.to_json(),
+                schedule_json=fused[0].schedule.to_json(),
+                cycles=7,
+                source="search",
+                created_at=time.time(),
+            )
+        ]
+
+    b = bench(lambda: fused, graph=graph, measured=searched)
+    b.run(3)
+    b.target.bandwidth = 2.0
+    b.run(3)
+    (proposed,) = (e for e in b.trainer.events if e.kind is EventKind.PROPOSED)
+    assert proposed.figures["proposed"] == 7 + 7
 
 
 def test_a_plan_with_other_numbers_is_refused(

@@ -50,6 +50,36 @@ def measured(group: Group, schedule: Schedule) -> Record:
     return to_record(result, EDGE, "search")
 
 
+def failure(record: Record) -> Record:
+    """The same candidate, had it failed."""
+    return replace(record, outcome="failed", reason="no", cycles=0, energy_fj=0, dram_bytes=0)
+
+
+def cells() -> list[Group]:
+    """Products of a sequence's six steps, each cut out of one input."""
+    b = GraphBuilder("steps")
+    x = b.input("x", (6, 1, 64))
+    w = b.constant(weights(64, 64))
+    ends = []
+    for step in range(6):
+        piece = b.add(OpKind.SLICE, x, starts=(step, 0, 0), steps=(1, 1, 1), sizes=(1, 1, 64))
+        ends.append(b.add(OpKind.MATMUL, piece, w))
+    graph = b.build(ends)
+    names = [op.name for op in graph.ops]
+    return [Group.from_graph(graph, names[at : at + 2]) for at in range(0, 12, 2)]
+
+
+def observed(record: Record, steps: Sequence[Group], when: str) -> GroupCosts:
+    """Costs that knew the record ``before`` they were asked, or hear of it ``while`` they are."""
+    if when == "before":
+        return GroupCosts(calibrated()[0], EDGE.spec, known=[record])
+    known = costs()
+    for cell in steps:
+        known.best(cell)
+    known.observe([record])
+    return known
+
+
 @pytest.mark.parametrize("objective", list(Objective))
 def test_schedules_are_legal_and_ascend(objective: Objective) -> None:
     known = costs(objective)
@@ -120,15 +150,7 @@ def test_a_measurement_overrides_its_prediction_and_corrects_the_others() -> Non
 def test_a_schedule_that_failed_is_not_proposed_again() -> None:
     known = costs()
     first = known.best(block(), 1)[0]
-    failed = replace(
-        measured(block(), first.schedule),
-        outcome="failed",
-        reason="no",
-        cycles=0,
-        energy_fj=0,
-        dram_bytes=0,
-    )
-    known.observe([failed])
+    known.observe([failure(measured(block(), first.schedule))])
     assert first.schedule not in {scored.schedule for scored in known.best(block())}
 
 
@@ -187,18 +209,6 @@ def test_another_model_predicts_anew() -> None:
 
 
 def test_equal_cells_of_a_sequence_are_ranked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    b = GraphBuilder("steps")
-    x = b.input("x", (6, 1, 64))
-    w = b.constant(weights(64, 64))
-    ends = []
-    for step in range(6):
-        piece = b.add(OpKind.SLICE, x, starts=(step, 0, 0), steps=(1, 1, 1), sizes=(1, 1, 64))
-        ends.append(b.add(OpKind.MATMUL, piece, w))
-    graph = b.build(ends)
-    cells = [
-        Group.from_graph(graph, [op.name for op in graph.ops[at : at + 2]])
-        for at in range(0, 12, 2)
-    ]
     ranked: list[Job] = []
 
     def counting(ranking: Ranking, jobs: Sequence[Job], workers: int | None) -> list[Ranked]:
@@ -206,8 +216,29 @@ def test_equal_cells_of_a_sequence_are_ranked_once(monkeypatch: pytest.MonkeyPat
         return rank_all(ranking, jobs, workers)
 
     monkeypatch.setattr(schedules, "rank_all", counting)
-    costs = GroupCosts(calibrated()[0], EDGE.spec)
-    costs.prepare(cells)
-    assert len({cell.key for cell in cells}) == 6 and len(ranked) == 1
-    assert len({costs.best(cell) for cell in cells}) == 1
-    assert all(lower(cell, costs.best(cell)[0].schedule, EDGE.spec) for cell in cells)
+    known, steps = costs(), cells()
+    known.prepare(steps)
+    assert len({cell.key for cell in steps}) == 6 and len(ranked) == 1
+    assert len({known.best(cell) for cell in steps}) == 1
+    assert all(lower(cell, known.best(cell)[0].schedule, EDGE.spec) for cell in steps)
+
+
+@pytest.mark.parametrize("when", ["before", "while"])
+def test_what_was_measured_of_one_cell_holds_for_all(when: str) -> None:
+    steps = cells()
+    schedule = costs().best(steps[0])[-1].schedule
+    record = replace(measured(steps[3], schedule), cycles=1)
+    known = observed(record, steps, when)
+    assert record.group_key == steps[3].key != known.twin(steps[3]).key
+    for cell in steps:
+        assert known.best(cell, 1)[0].schedule == schedule and known.cost(cell) == 1.0
+
+
+@pytest.mark.parametrize("when", ["before", "while"])
+def test_what_failed_of_one_cell_is_proposed_for_none(when: str) -> None:
+    steps = cells()
+    first = costs().best(steps[0], 1)[0]
+    known = observed(failure(measured(steps[3], first.schedule)), steps, when)
+    for cell in steps:
+        assert known.best(cell)
+        assert first.schedule not in {scored.schedule for scored in known.best(cell)}
