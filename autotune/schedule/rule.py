@@ -52,6 +52,9 @@ _SHARING_OPERATIONS = 1e5
 one has in cache (2 microseconds of a core with two vectors of 8)."""
 _CUTTING_OPERATIONS = 1e5
 """Multiply-adds that take as long as one tile more of a product (as above)."""
+_LEAST_TILE_PRICE = 0.25
+"""Of a large nest that cores share: some twelve tiles. Of twice as many, products of 7x7 pixels by 512
+channels took a quarter longer, as each tile waits for its first weights (docs/decisions/0028-two-threads.md)."""
 _SCHEDULES, _SCHEDULES_IN_PLACE = 2048, 8192
 """Schedules of a nest that the rule looks at. Where operands are read in place, tiles have to be many and
 even for cores to share them: among 2048 of VGG-19's largest convolution none was for two cores."""
@@ -95,7 +98,7 @@ def _fewest_tiles(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
     for k, contraction in enumerate(nest.contractions):
         pieces *= -(-contraction.k_extent // table.k_tile[:, k])
     time = _time_share(nest, table) * _work_share(nest, table)
-    cost = _CUT_TILES * time + tile_count(nest, table) * pieces * _tile_price(nest)
+    cost = _CUT_TILES * time + tile_count(nest, table) * pieces * _tile_price(nest, table)
     padded = padded_elements(nest, table) * _keeps_images_near(nest)
     slides = not nest.contractions and bool(padded.any())
     weight = _WINDOW_READ_TILES if slides else _READ_TILES
@@ -106,11 +109,14 @@ def _fewest_tiles(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
     return cost + far
 
 
-def _tile_price(nest: Nest) -> float:
-    """What one tile more counts: less in a large nest whose tiles are cut to leave zero blocks out."""
-    if all(zero_blocks(stage.op) is None for stage in nest.stages):
-        return 1.0
-    return min(1.0, _CUT_TILES * _CUTTING_OPERATIONS / operations(nest))
+def _tile_price(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """What one tile more counts: less in a large nest whose tiles are cut to leave zero blocks out, or
+    for cores to share: who is done first then waits for the last tile of another one."""
+    price = min(1.0, _CUT_TILES * _CUTTING_OPERATIONS / operations(nest))
+    alone = 1.0 if all(zero_blocks(stage.op) is None for stage in nest.stages) else price
+    shared = min(alone, max(_LEAST_TILE_PRICE, price))
+    prices: npt.NDArray[np.float64] = np.where(table.cores > 1, shared, alone)
+    return prices
 
 
 def _keeps_images_near(nest: Nest) -> bool:

@@ -21,8 +21,8 @@ from autotune.targets.native.pieces import Pieces, outermost, pieces_of
 from autotune.targets.native.residence import Residence
 from autotune.targets.native.tree import Block, Body, Node, leaves
 
-PARTS = 4
-"""Of a stream, at most: a core that gets half of the time then delays the others by an eighth of a
+PARTS = 8
+"""Of a stream, at most: a core that gets half of the time then delays the others by a sixteenth of a
 program and not by half of it. A part costs some ten nanoseconds."""
 
 
