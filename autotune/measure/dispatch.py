@@ -12,20 +12,11 @@ from autotune.measure.attempt import Lower, attempt
 from autotune.measure.measurement import Failed, Measured, Measurement
 from autotune.measure.packing import packed
 from autotune.measure.pool import Pool
+from autotune.measure.portion import BATCH, BATCH_ALONE, PORTIONS, portion, portion_alone
 from autotune.measure.process import WorkerProcess
 from autotune.measure.worker import At, Batch, Begun, Go, Prepared, Ready, Refused, Timed
 from autotune.schedule.candidate import Candidate
 from autotune.targets.protocol import Execution, RunsAlone, Target
-
-BATCH = 32
-"""Candidates per message at most: about 0.2 ms of sending for some 30 ms of measuring."""
-
-BATCH_ALONE = 8
-"""The same on a target that runs alone: their results come when all of a round is measured, and their
-tensors lie in memory until then."""
-
-PORTIONS = 4
-"""Batches per worker that what is left is cut into: small ones at the end let all finish together."""
 
 
 def judged(candidate: Candidate, result: Execution | str) -> Measurement:
@@ -79,8 +70,7 @@ class Dispatch:
         self._candidates = enumerate(candidates)
         self._lower = lower
         self._pool = pool
-        self._batch = BATCH_ALONE if self._alone else BATCH
-        self._ahead = self._batch * PORTIONS * workers
+        self._ahead = (BATCH_ALONE if self._alone else BATCH) * PORTIONS * workers
         self._timeout_seconds = timeout_seconds
         self._clock = clock
         self._count = workers
@@ -171,11 +161,12 @@ class Dispatch:
                 self._lose(worker)
 
     def _size(self) -> int:
-        """Candidates of the next batch: those of a round are shared out evenly."""
+        """Candidates of the next batch."""
         count = len(self._waiting)
         if self._alone:
-            return min(self._batch, -(-count // len(self._idle)))
-        return min(self._batch, max(1, count // (PORTIONS * self._count)))
+            waiting = (candidate for _, candidate in self._waiting)
+            return portion_alone(waiting, count, len(self._idle))
+        return portion(count, self._count)
 
     @property
     def _may_run_ahead(self) -> bool:

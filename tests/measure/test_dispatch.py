@@ -10,6 +10,7 @@ from scripted_worker import Alone, Fate, ScriptedPool
 
 from autotune.measure.dispatch import Dispatch
 from autotune.measure.measurement import Failed, Measured, Measurement
+from autotune.measure.portion import tensor_bytes
 
 GUARD_SECONDS = 30
 """Against a hang; a busy machine may take its time."""
@@ -56,3 +57,11 @@ def test_nobody_times_while_a_worker_starts_in_place_of_one_that_died() -> None:
     assert cycles(results)[1:] == list(range(1, 12))
     told = [event for event in pool.log if event[0] in ("go", "ready")]
     assert told[:5] == [("ready", 0), ("ready", 1), ("go", 1), ("ready", 2), ("go", 0)]
+
+
+def test_a_round_prepares_no_more_than_memory_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autotune.measure.portion.BATCH_ALONE_BYTES", 3 * tensor_bytes(case.GROUP))
+    pool = ScriptedPool([Fate.WORKS] * 2)
+    assert cycles(measured(pool, 20, 2)) == list(range(20))
+    sizes = [int(what.split()[-1]) for what, _ in pool.log if what.startswith("batch")]
+    assert sum(sizes) == 20 and max(sizes) == 3
