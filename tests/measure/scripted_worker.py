@@ -26,6 +26,7 @@ class Fate(Enum):
     WORKS = "measures whatever it gets"
     LATE = "the same, but takes a while to start"
     WARM = "the same, but started long ago"
+    BROKEN = "dies before it has started"
     ENDED = "dies when it gets a batch, before it begins"
     DEAF = "dies while it waits to time, which the parent sees when it tells it to"
     CRASHES = "dies of the first candidate that it times"
@@ -58,7 +59,10 @@ class Scripted(WorkerProcess):
             self.start_up()
 
     def start_up(self) -> None:
-        """Say that it has started."""
+        """Say that it has started, or die."""
+        if self.fate is Fate.BROKEN:
+            self.theirs.close()
+            return
         self.log.append(("ready", self.number))
         self.theirs.send(Ready())
 

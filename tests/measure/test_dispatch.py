@@ -59,6 +59,12 @@ def test_nobody_times_while_a_worker_starts_in_place_of_one_that_died() -> None:
     assert told[:5] == [("ready", 0), ("ready", 1), ("go", 1), ("ready", 2), ("go", 0)]
 
 
+def test_a_worker_that_cannot_start_in_place_of_one_that_died_is_not_waited_for() -> None:
+    pool = ScriptedPool([Fate.WORKS, Fate.CRASHES, Fate.BROKEN])
+    assert cycles(measured(pool, 12, 2)) == [None, *range(1, 12)]
+    assert not pool.fates, "the one in place was asked for"
+
+
 def test_a_round_prepares_no_more_than_memory_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("autotune.measure.portion.BATCH_ALONE_BYTES", 3 * tensor_bytes(case.GROUP))
     pool = ScriptedPool([Fate.WORKS] * 2)
