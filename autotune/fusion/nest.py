@@ -209,6 +209,17 @@ class Nest:
         return tuple(i for i, b in enumerate(self.buffers) if b.role is BufferRole.LOAD)
 
     @cached_property
+    def dims(self) -> tuple[frozenset[int], ...]:
+        """Of every buffer the root dimensions that its content depends on."""
+        return tuple(buffer.dims for buffer in self.buffers)
+
+    @cached_property
+    def needs(self) -> dict[tuple[str, int], Footprint]:
+        """Footprints of stages' inputs, by the stage's output and the input's number, as far as they
+        were asked for: lowering asks again for every schedule."""
+        return {}
+
+    @cached_property
     def takes_patches(self) -> bool:
         """Whether a schedule may have convolutions read patches."""
         return any(buffer.patches is not None for buffer in self.buffers)

@@ -290,7 +290,10 @@ class Op:
 
     def attr(self, name: str) -> AttrValue:
         """The value of one attribute; the constructor has proved that it exists."""
-        return dict(self.attrs)[name]
+        for held, value in self.attrs:
+            if held == name:
+                return value
+        raise KeyError(name)
 
     def ints(self, name: str) -> tuple[int, ...]:
         """An attribute that holds a tuple of integers."""

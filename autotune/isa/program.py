@@ -65,6 +65,9 @@ def _defaults(row: InstructionRow) -> tuple[int | float, ...]:
 _MAKINGS = {op: (_ranges(row), _defaults(row)) for op, row in INSTRUCTIONS.items()}
 
 
+_FLOAT32 = struct.Struct("<f")
+
+
 def fitted(opcode: Opcode, field: Field, value: int | float) -> int | float:
     """``value`` as its field holds it: a Python int in range, or a float rounded to float32.
 
@@ -72,7 +75,7 @@ def fitted(opcode: Opcode, field: Field, value: int | float) -> int | float:
     """
     if field.type is FieldType.FLOAT:
         try:
-            return float(struct.unpack("<f", struct.pack("<f", value))[0])
+            return float(_FLOAT32.unpack(_FLOAT32.pack(value))[0])
         except OverflowError:
             raise ProgramError(
                 f"{opcode.name}.{field.name} = {value} does not fit a float32; write it as inf"
@@ -99,6 +102,11 @@ class Instruction:
     def make(cls, opcode: Opcode, **fields: int | float) -> Instruction:
         """Build from named fields; the rest take their defaults. Raises ``ProgramError`` for a
         value that does not fit its field."""
+        return cls.of(opcode, fields)
+
+    @classmethod
+    def of(cls, opcode: Opcode, fields: Mapping[str, int | float]) -> Instruction:
+        """As ``make``, of fields by name."""
         index, defaults = _MAKINGS[opcode]
         values = [*defaults]
         for name, value in fields.items():

@@ -168,10 +168,12 @@ def _address_names(name: str) -> _AddressNames:
 
 def row_major(sizes: Sequence[int]) -> tuple[int, ...]:
     """Dense strides; extents of 1 count like any other."""
-    strides = [1] * len(sizes)
-    for d in range(len(sizes) - 2, -1, -1):
-        strides[d] = strides[d + 1] * sizes[d + 1]
-    return tuple(strides)
+    if not sizes:
+        return ()
+    strides = [1]
+    for size in sizes[:0:-1]:
+        strides.append(strides[-1] * size)
+    return tuple(strides[::-1])
 
 
 def sizes_of(sizes: Sequence[int]) -> dict[str, int]:
@@ -201,6 +203,14 @@ class Block(NamedTuple):
 Node = Leaf | Block
 
 
+def _touched(views: tuple[View, ...]) -> tuple[tuple[int, int], ...]:
+    """(storage, turn level) of views, each once; most operands are one view."""
+    if len(views) == 1:
+        storage = views[0].storage
+        return ((storage.index, storage.turn),)
+    return tuple({(view.storage.index, view.storage.turn) for view in views})
+
+
 @dataclass(slots=True)
 class TileWriter:
     """Collects nodes in order; ``depth`` is the number of hardware loops around them."""
@@ -219,10 +229,10 @@ class TileWriter:
         """Append one instruction."""
         self.nodes.append(
             Leaf(
-                Instruction.make(opcode, **fields),
+                Instruction.of(opcode, fields),
                 unit,
-                tuple({(v.storage.index, v.storage.turn) for v in reads}),
-                tuple({(v.storage.index, v.storage.turn) for v in writes}),
+                _touched(reads),
+                _touched(writes),
             )
         )
 

@@ -50,7 +50,7 @@ class Resident:
         self.types = types
         self.tensor_index = tensor_index
         self.places, self.elements = reserve(nest, schedule)
-        self.dims = [buffer.dims for buffer in nest.buffers]
+        self.dims = nest.dims
         self.segments: dict[int, Segment] = {
             d: Segment(0, n, 1, None) for d, n in enumerate(nest.root_shape)
         }
@@ -162,15 +162,26 @@ class Resident:
 
     def operand(self, stage: Stage, index: int) -> View:
         """The part of input ``index`` that the stage needs for the current tile."""
-        op = stage.op
-        buffer = stage.operands[index]
-        need = input_footprint(op, index, stage.footprint, self.types)
-        if stage.reduced and self.nest.reduced is not None:
-            need = along(op, index, need, self.nest.reduced)
-        if buffer is not None and self.nest.buffers[buffer].sample:
-            need = stage.footprint
-        tile = self.tiles[op.inputs[index]] if buffer is None else self.loaded[buffer]
+        buffer, need = stage.operands[index], self._need(stage, index)
+        tile = self.tiles[stage.op.inputs[index]] if buffer is None else self.loaded[buffer]
         return tile.part(self.origin(need), self.sizes(need))
+
+    def _need(self, stage: Stage, index: int) -> Footprint:
+        """The footprint of input ``index`` of a stage: the same for every schedule of the nest."""
+        known = self.nest.needs.get((stage.output, index))
+        if known is None:
+            known = self._worked_out(stage, index)
+            self.nest.needs[stage.output, index] = known
+        return known
+
+    def _worked_out(self, stage: Stage, index: int) -> Footprint:
+        buffer = stage.operands[index]
+        if buffer is not None and self.nest.buffers[buffer].sample:
+            return stage.footprint
+        need = input_footprint(stage.op, index, stage.footprint, self.types)
+        if stage.reduced and self.nest.reduced is not None:
+            return along(stage.op, index, need, self.nest.reduced)
+        return need
 
     def side(self, side: Side) -> View:
         """The tile that an operator merged into a stage reads."""

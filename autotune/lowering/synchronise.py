@@ -62,6 +62,9 @@ class Synchroniser:
     def sequence(self, nests: Sequence[tuple[Node, ...]]) -> None:
         """Emit nests one after the other; each unit waits for the others' part of the one before,
         because nests reuse the scratchpad."""
+        if len(nests) == 1:
+            self._body(nests[0], None)
+            return
         before: set[Unit] = set()
         for nest in nests:
             units = {unit for node in nest for unit in _units(node)}

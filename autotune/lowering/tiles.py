@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from autotune.fusion.axis_map import AxisMap, Footprint
@@ -55,10 +56,16 @@ class Tile(NamedTuple):
 Segments = Mapping[int, Segment]
 
 
+@lru_cache(maxsize=256)
+def _fixed(first: int) -> Origin:
+    """Of an interval that no loop moves: nearly all begin at 0."""
+    return Origin(first, ())
+
+
 def axis_origin(axis: AxisMap, segments: Segments) -> Origin:
     """Where a dimension's interval begins for the current tile."""
     if axis.dim is None:
-        return Origin(axis.offset, ())
+        return _fixed(axis.offset)
     segment = segments[axis.dim]
     terms = () if segment.level is None else ((segment.level, axis.start(segment.size)),)
     return Origin(axis.start(segment.start) + axis.offset, terms)
@@ -76,7 +83,7 @@ def origin_of(footprint: Footprint, segments: Segments) -> tuple[Origin, ...]:
 
 def sizes_of(footprint: Footprint, segments: Segments) -> tuple[int, ...]:
     """Extents of all dimensions."""
-    return tuple([axis_size(axis, segments) for axis in footprint])
+    return tuple([a.window if a.dim is None else a.extent(segments[a.dim].size) for a in footprint])
 
 
 class Reservation(NamedTuple):
