@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from autotune.cost_model.host_parts import Floats, Quantity
 from autotune.cost_model.tiling import Tiles, Tiling
-from autotune.cost_model.vector_work import PASSES, Extent, Pass
+from autotune.cost_model.vector_work import PASSES, Extent, Pass, product
 from autotune.fusion.footprint import input_footprint
 from autotune.fusion.nest import Stage
 from autotune.graph.op import Family, OpKind
@@ -50,6 +51,16 @@ LIBRARY_CYCLES: dict[OpKind, float] = {
 """Of an element, where the C library computes a function (``COMPILED_UNARY``, ``COMPILED_BINARY``)."""
 
 
+def contiguous(extents: Sequence[Extent], shape: Sequence[Extent], like: Floats) -> Floats:
+    """Elements of a tile that lie side by side both in it and in its row-major tensor of ``shape``: a
+    dimension that it has whole, and no padding of, joins the one outside. The shape of ``like``."""
+    run, whole = np.ones_like(like), np.ones(like.shape, dtype=bool)
+    for extent, size in zip(reversed(extents), reversed(shape), strict=True):
+        run = np.where(whole, run * extent, run)
+        whole = whole & (np.asarray(extent) == size)
+    return run
+
+
 @dataclass(frozen=True, slots=True)
 class Rectangle:
     """Extents of a tile, its elements, rows of contiguous memory, and vectors along them [c, n]."""
@@ -65,13 +76,11 @@ class Rectangle:
     ) -> Rectangle:
         """A tile of a row-major tensor of ``shape``; dimensions that it has whole join the one
         outside of them. Arrays take the shape of ``like``."""
-        elements, run = np.ones_like(like), np.ones_like(like)
-        whole = np.ones(like.shape, dtype=bool)
-        for extent, size in zip(reversed(extents), reversed(shape), strict=True):
-            elements = elements * extent
-            run = np.where(whole, run * extent, run)
-            whole = whole & (np.asarray(extent) >= size)
-        rows = elements / run
+        elements = like * product(extents)
+        # one that reaches beyond the tensor is not read there: it lies by itself
+        held = [np.maximum(extent, size) for extent, size in zip(extents, shape, strict=True)]
+        run = contiguous(extents, held, like)
+        rows: Floats = elements / run
         return cls(extents, elements, rows, rows * np.ceil(run / lanes))
 
     def along(self, axis: int, lanes: int) -> Floats:
@@ -120,16 +129,18 @@ def vector_parts(tiling: Tiling, stage: Stage, tiles: Tiles, lanes: int, turned:
 
 
 def _run(stage: Stage, tile: Rectangle) -> Parts:
-    ops = (stage.op, *(link.op for link in stage.links))
-    divided = [op for op in ops if PASSES.get(op.kind) is Pass.DIVIDE]
+    kinds = (stage.op.kind, *(link.op.kind for link in stage.links))
+    library = [kind for kind in kinds if kind in LIBRARY_CYCLES]
+    inlined = [kind for kind in kinds if kind not in LIBRARY_CYCLES]
+    functions = [kind for kind in inlined if PASSES.get(kind) is Pass.TRANSCENDENTAL]
     reads = 1 + len({*stage.op.inputs[1:], *(side.tensor for side in stage.sides)})
     return {
         "calls": 1.0,
         "passes": tile.vectors * (reads + 1),
         "rows": tile.rows,
-        "divisions": tile.vectors * sum(op.kind not in LIBRARY_CYCLES for op in divided),
-        "functions": tile.vectors * sum(POLYNOMIAL_CYCLES.get(op.kind, 0.0) for op in ops),
-        "library": tile.elements * sum(LIBRARY_CYCLES.get(op.kind, 0.0) for op in ops),
+        "divisions": tile.vectors * sum(PASSES.get(kind) is Pass.DIVIDE for kind in inlined),
+        "functions": tile.vectors * sum(POLYNOMIAL_CYCLES[kind] for kind in functions),
+        "library": tile.elements * sum(LIBRARY_CYCLES[kind] for kind in library),
     }
 
 

@@ -20,13 +20,12 @@ from autotune.cost_model.host_parts import (
     beyond,
 )
 from autotune.cost_model.host_tensors import Views, held_bytes, packed_ahead
-from autotune.cost_model.host_vectors import vector_parts
+from autotune.cost_model.host_vectors import contiguous, vector_parts
 from autotune.cost_model.kept import kept_tiles
 from autotune.cost_model.product_cycles import product_cycles
 from autotune.cost_model.step import Step
 from autotune.cost_model.tiling import Tiles, Tiling
-from autotune.cost_model.vector_work import Extent
-from autotune.fusion.axis_map import Footprint
+from autotune.cost_model.vector_work import Extent, product
 from autotune.fusion.nest import Buffer, Stage
 from autotune.graph.op import Family
 from autotune.graph.winograd import FORMS
@@ -94,47 +93,40 @@ class _Work:
                 self._vector(step)
 
     def _load(self, step: Step) -> None:
-        buffer = self._nest.buffers[step.buffer]
+        buffer, tiling = self._nest.buffers[step.buffer], self._tiling
+        tiles = tiling.tiles(tiling.content(buffer))
+        extents = self._extents(buffer, tiles)
+        like = np.ones(tiles.count.shape)
+        elements = tiles.count * like * product(extents)
+        run = contiguous(extents, self._nest.types[buffer.tensor].shape, like)
         looked_up = step.stage.op.family is Family.GATHER and step.buffer == step.stage.result
-        copies: Quantity = 1.0
-        copied: Quantity = 1.0
-        if not (buffer.sample or looked_up):
-            copies, copied = self._padded(buffer)
-        row = self._neighbours(buffer.footprint, self._nest.types[buffer.tensor].shape)
+        copied = like > 0 if buffer.sample or looked_up else self._padded(buffer, tiles)
         self._tally.add(
             self._share(step),
-            copies=step.instructions * copies,
-            copied=step.touched * copied,
-            copied_rows=step.touched * copied / row,
+            copies=step.instructions * _part(tiles.count, copied),
+            copied=step.touched * _part(elements, copied),
+            copied_rows=step.touched * _part(elements, copied / run),
         )
 
-    def _neighbours(self, footprint: Footprint, shape: tuple[int, ...]) -> Floats:
-        """Elements [n] of the largest tile that lie side by side both in it and in its tensor:
-        a dimension that it has whole, and not padded, joins the one outside of it."""
-        run = np.ones(self._tiling.n)
-        whole = np.ones(self._tiling.n, dtype=bool)
-        for axis, extent in zip(reversed(footprint), reversed(shape), strict=True):
-            size = np.asarray(self._tiling.axis_size(axis, {}))
-            run = np.where(whole, run * np.minimum(size, extent), run)
-            whole = whole & (size == extent)
-        return run
+    def _extents(self, buffer: Buffer, tiles: Tiles) -> list[Extent]:
+        """Of what one LOAD fills, for each kind of tile [c, n]: of a reduction its resident piece."""
+        found = [self._tiling.axis_size(axis, tiles.sizes) for axis in buffer.footprint]
+        if buffer.chunk is not None:
+            contraction, position = buffer.chunk
+            found[position] = tiles.sizes[self._tiling.k_dim(contraction)]
+        return found
 
-    def _padded(self, buffer: Buffer) -> tuple[Floats, Floats]:
-        """Shares [n] of a buffer's LOADs, and of their elements, whose tiles somewhere reach outside
-        of the tensor, so that they have to be filled up. Whole tiles are one LOAD, rests others."""
-        tiling = self._tiling
-        tiles = tiling.tiles(tiling.content(buffer))
+    def _padded(self, buffer: Buffer, tiles: Tiles) -> npt.NDArray[np.bool_]:
+        """Kinds [c, n] of tiles which somewhere reach outside of the tensor, so that a LOAD has to
+        fill them up. Whole tiles are one LOAD, rests others."""
         outside = np.zeros(tiles.count.shape, dtype=bool)
-        elements = tiles.count.astype(np.float64)
         shape = self._nest.types[buffer.tensor].shape
         for position, (axis, extent) in enumerate(zip(buffer.footprint, shape, strict=True)):
             if buffer.chunk is not None and buffer.chunk[1] == position:
-                elements = elements * tiles.sizes[tiling.k_dim(buffer.chunk[0])]
                 continue
-            elements = elements * tiling.axis_size(axis, tiles.sizes)
-            first, end = tiling.reach(axis, tiles)
+            first, end = self._tiling.reach(axis, tiles)
             outside |= (np.asarray(first) < 0) | (np.asarray(end) > extent)
-        return _part(tiles.count, outside), _part(elements, outside)
+        return outside
 
     def _store(self, step: Step) -> None:
         stage, share = step.stage, self._share(step)
@@ -240,8 +232,8 @@ def _dims(stage: Stage) -> frozenset[int]:
     return frozenset(axis.dim for axis in stage.footprint if axis.dim is not None)
 
 
-def _part(weight: Quantity, chosen: npt.NDArray[np.bool_]) -> Floats:
-    """What the chosen kinds of tiles [c, n] are of the whole weight [c, n]; shares [n]."""
+def _part(weight: Quantity, chosen: npt.NDArray[np.bool_] | Floats) -> Floats:
+    """What the kinds of tiles [c, n], by how far each is chosen, are of the whole weight [c, n]; [n]."""
     part: Floats = np.sum(weight * chosen, axis=0) / np.sum(weight * np.ones_like(chosen), axis=0)
     return part
 
