@@ -1,5 +1,5 @@
 """Twins: groups alike but for where they cut pieces out of their inputs, as cells do that are written out
-for every step of a sequence. Search ranks and measures one of them for all."""
+for every step of a sequence. Search ranks and tries schedules of one of them for all."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ class Twins:
 def twin(group: Group, aligned_bytes: int) -> Group:
     """The group that cuts its inputs as near to their beginnings as pieces keep their places relative to
     each other and to every multiple of ``aligned_bytes``: of equal schedules, and of costs that the
-    cost model cannot tell apart where that is a burst of DRAM. The group itself where it cuts
-    nothing, or where windows may reach beyond what is cut out."""
+    cost model cannot tell apart where that is a burst of DRAM. What they cost differs where pieces
+    begin in other rows and banks. The group itself where it cuts nothing, or where windows may
+    reach beyond what is cut out."""
     if any(op.family in PADDING for op in group.ops):
         return group
     moved: dict[str, Op] = {}

@@ -248,7 +248,7 @@ class Learner(Generic[M]):
 
     def _price(self, table: ProgramTable, measured: Observations) -> float:
         """Expected cost of one run, in the unit of the objective: of groups that were measured on
-        the machine as it is now, or whose twins were, what that was, of the others what the model predicts."""
+        the machine as it is now, or else whose twins were, what that was, of the others what the model predicts."""
         total = 0.0
         for step in table.group_steps:
             record = measured.find(step.group, step.schedule.to_json())

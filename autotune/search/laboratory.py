@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from autotune.fusion.group import Group
@@ -26,7 +26,8 @@ class Sample:
 
 
 class Laboratory:
-    """Measures each candidate at most once per search, of twins one; ``costs`` and the store hear of it."""
+    """Measures each candidate at most once per search, of twins one unless asked to ``settle``; ``costs``
+    and the store hear of it. What was measured of a group itself counts more than its twin's."""
 
     def __init__(
         self,
@@ -51,12 +52,26 @@ class Laboratory:
         """Whether this search has measured the candidate."""
         return (self.costs.twin(group).key, scored.schedule.to_json()) in self._samples
 
-    def take(self, wanted: Sequence[tuple[Group, ScoredSchedule]]) -> None:
+    def take(self, wanted: Iterable[tuple[Group, ScoredSchedule]]) -> None:
         """Measure what was not measured yet; records go into the store as one batch."""
+        self._measure((self.costs.twin(group), scored) for group, scored in wanted)
+
+    def settle(self, groups: Iterable[Group]) -> None:
+        """Measure the best known schedule of every group as the group stands, where only its twin
+        was measured; another follows where one fails."""
+        open_ = {group.key: group for group in groups if group.key not in self._best}
+        while wanted := [
+            (group, sample.scored)
+            for group in open_.values()
+            if group.key not in self._best and (sample := self.best(group)) is not None
+        ]:
+            self._measure(wanted)
+
+    def _measure(self, wanted: Iterable[tuple[Group, ScoredSchedule]]) -> None:
         fresh = {
-            (group.key, scored.schedule.to_json()): (group, scored)
-            for group, scored in ((self.costs.twin(group), scored) for group, scored in wanted)
-            if not self.knows(group, scored)
+            key: (group, scored)
+            for group, scored in wanted
+            if (key := (group.key, scored.schedule.to_json())) not in self._samples
         }
         if not fresh:
             return
@@ -98,12 +113,29 @@ class Laboratory:
         return sum(errors) / len(errors) if errors else 0.0
 
     def best(self, group: Group) -> Sample | None:
-        """The cheapest sample of a group taken in this search; None when there is none."""
-        return self._best.get(self.costs.twin(group).key)
+        """The cheapest sample of a group taken in this search, or else of its twin, but for schedules
+        that failed on the group itself; None when there is none."""
+        own = self._best.get(group.key)
+        if own is not None:
+            return own
+        alike = self.costs.twin(group).key
+        best = self._best.get(alike)
+        if best is None or (group.key, best.record.schedule_json) not in self._samples:
+            return best
+        others = (
+            sample
+            for (key, text), sample in self._samples.items()
+            if key == alike and sample.record.outcome == "ok"
+            if (group.key, text) not in self._samples
+        )
+        return min(others, key=self._cost, default=None)
 
     def sample(self, group: Group, schedule: Schedule) -> Sample | None:
-        """What came of a schedule in this search; None when it was not measured."""
-        return self._samples.get((self.costs.twin(group).key, schedule.to_json()))
+        """What came of a schedule in this search, on the group or else on its twin; None when it
+        was not measured."""
+        text = schedule.to_json()
+        own = self._samples.get((group.key, text))
+        return own or self._samples.get((self.costs.twin(group).key, text))
 
     def legal(self, group: Group) -> bool:
         """Whether the group was measured: the laboratory prices plans by measurements alone."""

@@ -15,13 +15,14 @@ _NONE: Mapping[str, Record] = MappingProxyType({})
 class Observations:
     """The newest record of every group and schedule on one machine. Grows while a search runs.
 
-    What was measured of a group holds for all its ``twins``: runs and calibrations record groups
-    as they stand in the network, search the twin.
+    What was measured of a group holds for its ``twins`` too, but for those of which the same schedule
+    was measured itself: twins are alike to the cost model, not to the rows and banks of a DRAM.
     """
 
     def __init__(self, twins: Twins, records: Iterable[Record] = ()) -> None:
         self.twins = twins
         self._by_twin: dict[str, dict[str, Record]] = {}
+        self._own: dict[str, dict[str, Record]] = {}
         self.add(records)
 
     def add(self, records: Iterable[Record]) -> frozenset[str]:
@@ -30,13 +31,22 @@ class Observations:
         for record in records:
             key = self.twins.key(record.group_key, record.group_json)
             self._by_twin.setdefault(key, {})[record.schedule_json] = record
+            self._own.setdefault(record.group_key, {})[record.schedule_json] = record
             keys.add(key)
         return frozenset(keys)
 
     def of_group(self, group: Group) -> Mapping[str, Record]:
-        """Schedule JSON to record, failed ones included, of a group and its twins."""
-        return self._by_twin.get(self.twins.of(group).key, _NONE)
+        """Schedule JSON to record, failed ones included, of a group and, of other schedules, its twins."""
+        shared = self._by_twin.get(self.twins.of(group).key, _NONE)
+        own = self._own.get(group.key, _NONE)
+        return {**shared, **own} if own else shared
+
+    def has_own(self, group: Group) -> bool:
+        """Whether the group was measured itself."""
+        return group.key in self._own
 
     def find(self, group: Group, schedule_json: str) -> Record | None:
-        """The record of a candidate, failed or not; None when it was never measured."""
-        return self.of_group(group).get(schedule_json)
+        """The record of a candidate, failed or not, or else its twins'; None when there is none."""
+        own = self._own.get(group.key, _NONE).get(schedule_json)
+        shared = self._by_twin.get(self.twins.of(group).key, _NONE)
+        return shared.get(schedule_json) if own is None else own

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -74,8 +74,8 @@ class GroupCosts:
     """The best schedules of every group asked for, remembered by the group's key.
 
     A group's result depends on the seed, the group and what was measured of it, not on what was
-    asked before; twins (``fusion.twin``) have one result. ``known`` are measurements, oldest first;
-    ``workers`` is as in ``rank_all``.
+    asked before; twins (``fusion.twin``) are ranked once, and have one result but for what was measured
+    of them themselves. ``known`` are measurements, oldest first; ``workers`` is as in ``rank_all``.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class GroupCosts:
         self._workers = workers
         self._legal: dict[str, bool] = {}
         self._ranked: dict[str, Ranked] = {}
-        self._scored: dict[str, tuple[ScoredSchedule, ...]] = {}
+        self._scored: dict[str, dict[str, tuple[ScoredSchedule, ...]]] = {}
         self._deep: set[str] = set()
 
     @property
@@ -156,14 +156,16 @@ class GroupCosts:
 
         Schedules whose measurement failed are left out.
         """
-        group = self.twin(group)
-        if group.is_view or not self.legal(group):
+        alike = self.twin(group)
+        if alike.is_view or not self.legal(alike):
             return ()
-        if group.key not in self._ranked:
-            self._rank((group,))
-        if group.key not in self._scored:
-            self._scored[group.key] = self._score(group)
-        return self._scored[group.key][:count]
+        if alike.key not in self._ranked:
+            self._rank((alike,))
+        scored = self._scored.setdefault(alike.key, {})
+        asked = group if self._observations.has_own(group) else alike
+        if asked.key not in scored:
+            scored[asked.key] = self._score(alike, self._observations.of_group(asked))
+        return scored[asked.key][:count]
 
     def scored(self, group: Group, schedule: Schedule) -> ScoredSchedule:
         """A given legal schedule of a group, as predicted."""
@@ -176,14 +178,14 @@ class GroupCosts:
         best = self.best(group, 1)
         return best[0].cost(self.objective) if best else None
 
-    def _score(self, group: Group) -> tuple[ScoredSchedule, ...]:
-        """The ranked schedules and the best measured ones by ascending cost."""
-        rows = _rows(self._ranked[group.key])
-        records = self._observations.of_group(group)
+    def _score(self, alike: Group, records: Mapping[str, Record]) -> tuple[ScoredSchedule, ...]:
+        """The schedules ranked for a twin and the best measured ones by ascending cost, by the
+        records of the group that is asked for."""
+        rows = _rows(self._ranked[alike.key])
         if not records or not rows:
             return rows
         held = {row.schedule.to_json() for row in rows}
-        rows += self._measured_elsewhere(group, held)
+        rows += self._measured_elsewhere(alike, records, held)
         found = [(row, records.get(row.schedule.to_json())) for row in rows]
         correction = _correction(found, self.objective)
         scored = [
@@ -193,19 +195,21 @@ class GroupCosts:
         ]
         return tuple(sorted(scored, key=lambda row: row.cost(self.objective)))
 
-    def _measured_elsewhere(self, group: Group, held: set[str]) -> tuple[ScoredSchedule, ...]:
+    def _measured_elsewhere(
+        self, group: Group, records: Mapping[str, Record], held: set[str]
+    ) -> tuple[ScoredSchedule, ...]:
         """The best measured schedules of a group besides those ``held``, of those that can still be lowered."""
         nests = legal_nests(group, self.spec)
         assert nests is not None  # or nothing would be ranked
-        records = sorted(
+        best = sorted(
             (
                 record
-                for text, record in self._observations.of_group(group).items()
+                for text, record in records.items()
                 if record.outcome == "ok" and text not in held
             ),
             key=lambda record: measured_cost(record, self.objective),
         )
-        stored = (Schedule.from_json(record.schedule_json) for record in records)
+        stored = (Schedule.from_json(record.schedule_json) for record in best)
         lowered = (schedule for schedule in stored if has_ranks_of(nests, schedule))
         schedules = list(itertools.islice(lowered, _REMEMBERED))
         return _rows(self._ranking.predict(group, schedules)) if schedules else ()

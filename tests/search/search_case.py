@@ -53,6 +53,19 @@ def chain(length: int = 6) -> Graph:
     return b.build([x])
 
 
+def halves() -> Graph:
+    """The halves of an image's channels, each through a function of its own: the second starts in
+    other banks of the edge machine's DRAM than its twin."""
+    b = GraphBuilder("halves")
+    x = b.input("x", (1, 32, 14, 14))
+    ends = []
+    for half, kind in enumerate((OpKind.TANH, OpKind.RELU)):
+        at = (0, 16 * half, 0, 0)
+        piece = b.add(OpKind.SLICE, x, starts=at, steps=(1,) * 4, sizes=(1, 16, 14, 14))
+        ends.append(b.add(kind, piece))
+    return b.build(ends)
+
+
 @cache
 def calibrated() -> tuple[CostModel, tuple[Record, ...]]:
     """A model of the edge machine from few measurements, and those."""

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
-from search_case import EDGE, calibrated, residual, store_with_records
+from search_case import EDGE, calibrated, halves, residual, store_with_records
 
 from autotune.cost_model.hpm import CostModel
 from autotune.errors import InputError, ScheduleError
@@ -12,6 +13,7 @@ from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.op import OpKind
 from autotune.measure.runner import measure
+from autotune.runtime.session import Session
 from autotune.schedule.candidate import Candidate
 from autotune.search.by_rule import rule_schedule, ruled_choices
 from autotune.search.fusion import search
@@ -60,6 +62,22 @@ def test_measured_costs_are_those_of_the_target(result: SearchResult) -> None:
             execution.cycles,
             execution.energy_fj,
             execution.dram_bytes,
+        )
+
+
+def test_plans_of_a_shifted_cut_cost_what_a_run_of_them_costs() -> None:
+    graph = halves()
+    result = search(graph, EDGE, calibrated()[0], SMALL)
+    for plan in (result.unfused, result.greedy, result.found):
+        groups = [g for g in plan.groups if g.schedule is not None]
+        candidates = [Candidate(g.group, g.schedule, "x") for g in groups if g.schedule is not None]
+        again = list(measure(EDGE, candidates, 1))
+        assert [g.measured_cycles for g in groups] == [m.execution.cycles for m in again]  # type: ignore[union-attr]
+        assert cost(result.found, Objective.LATENCY) <= cost(plan, Objective.LATENCY)
+    with Session(graph, EDGE, plan=result.plan) as session:
+        session.run({"x": np.ones((1, 32, 14, 14), np.float32)})
+        assert (
+            session.last_run.cycles == result.found.measured_cycles == result.plan.measured_cycles
         )
 
 

@@ -235,6 +235,26 @@ def test_what_was_measured_of_one_cell_holds_for_all(when: str) -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "while"])
+def test_what_was_measured_of_a_cell_itself_counts_more_than_its_twin(when: str) -> None:
+    steps = cells()
+    schedule = costs().best(steps[0])[-1].schedule
+    own = replace(measured(steps[3], schedule), cycles=1)
+    known = observed(own, steps, when)
+    known.observe([replace(measured(steps[1], schedule), cycles=2)])
+    assert [known.cost(cell) for cell in steps] == [2, 2, 2, 1, 2, 2]
+
+
+def test_a_cell_that_ran_is_not_left_out_because_its_twin_failed() -> None:
+    steps = cells()
+    first = costs().best(steps[0], 1)[0]
+    known = costs()
+    known.observe([replace(measured(steps[3], first.schedule), cycles=1)])
+    known.observe([failure(measured(steps[1], first.schedule))])
+    assert known.best(steps[3], 1)[0].schedule == first.schedule
+    assert first.schedule not in {scored.schedule for scored in known.best(steps[2])}
+
+
+@pytest.mark.parametrize("when", ["before", "while"])
 def test_what_failed_of_one_cell_is_proposed_for_none(when: str) -> None:
     steps = cells()
     first = costs().best(steps[0], 1)[0]
