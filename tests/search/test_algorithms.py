@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autotune.cost_model.analysis import Analysis
-from autotune.cost_model.hpm import CostModel, Estimate
+from autotune.cost_model.hpm import CostModel, Estimate, Forecast
 from autotune.cost_model.tiling import Floats
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
@@ -29,10 +29,14 @@ class Untrained:
     def __init__(self, spec: HardwareSpec) -> None:
         self.spec = spec
 
-    def estimate(self, nest: Nest, table: ScheduleTable) -> Estimate:
+    def forecast(self, nest: Nest, table: ScheduleTable) -> Forecast:
         """Of cycles alone."""
         cycles = Analysis(nest, table, self.spec).estimate
-        return Estimate(cycles, cycles, cycles, cycles, cycles)
+        return Forecast(cycles, cycles[:, None], cycles, cycles, cycles)
+
+    def completed(self, forecast: Forecast) -> Estimate:
+        """Cycles in place of everything."""
+        return Estimate(*(forecast.cycles,) * 5)
 
     def rough(self, nest: Nest, table: ScheduleTable) -> Floats:
         """The order in which schedules are looked at."""
