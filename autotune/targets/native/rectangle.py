@@ -15,6 +15,17 @@ from autotune.targets.native.touch import Touch
 from autotune.targets.native.tree import Leaf
 
 
+def coordinates_of(leaf: Leaf) -> tuple[Affine, ...]:
+    """Where an instruction that names coordinates of a tensor begins, in every dimension."""
+    get = leaf.instruction.get
+    found = []
+    for d in range(MAX_RANK):
+        level = get(f"level{d}")
+        pairs = () if level == NO_LEVEL else ((level, get(f"step{d}")),)
+        found.append(Affine.of(get(f"coord{d}"), *pairs))
+    return tuple(found)
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """A dimension of a rectangle: extent, stride in the buffer, stride in the tensor."""
@@ -104,13 +115,7 @@ class Rectangle:
     @cached_property
     def coordinates(self) -> tuple[Affine, ...]:
         """The first coordinate in every dimension of the tensor."""
-        get = self.leaf.instruction.get
-        found = []
-        for d in range(MAX_RANK):
-            level = get(f"level{d}")
-            pairs = () if level == NO_LEVEL else ((level, get(f"step{d}")),)
-            found.append(Affine.of(get(f"coord{d}"), *pairs))
-        return tuple(found)
+        return coordinates_of(self.leaf)
 
     @cached_property
     def hull(self) -> tuple[tuple[int, int], ...]:

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 from autotune.isa.access import MATMUL_DIMENSIONS
 from autotune.isa.program import field_index
-from autotune.isa.table import MAX_RANK, NO_LEVEL, Opcode
+from autotune.isa.table import NO_LEVEL, Opcode
 from autotune.targets.native.affine import Affine
 from autotune.targets.native.call import Call, Operand, Space
+from autotune.targets.native.rectangle import coordinates_of
 from autotune.targets.native.residence import TRANSFERS
 from autotune.targets.native.tree import Leaf
 
@@ -51,7 +52,7 @@ def word_call(leaf: Leaf, operands: dict[str, Operand]) -> Call:
             put(f"{name}_{part}", NO_LEVEL)
         if name in operands:
             _put_strides(put, opcode, name, operands[name])
-    coordinates = _coordinates(leaf) if "coord0" in index else ()
+    coordinates = coordinates_of(leaf) if "coord0" in index else ()
     for d in range(len(coordinates)):
         put(f"coord{d}", 0)
         put(f"step{d}", 1)
@@ -75,16 +76,6 @@ def _put_strides(
     elif not (opcode is Opcode.ONLINE and name == "state"):
         for i, stride in enumerate(operand.strides):
             put(f"{name}_stride{i}", stride)
-
-
-def _coordinates(leaf: Leaf) -> tuple[Affine, ...]:
-    get = leaf.instruction.get
-    found = []
-    for d in range(MAX_RANK):
-        level = get(f"level{d}")
-        pairs = () if level == NO_LEVEL else ((level, get(f"step{d}")),)
-        found.append(Affine.of(get(f"coord{d}"), *pairs))
-    return tuple(found)
 
 
 def _loop_numbers(leaf: Leaf) -> tuple[Affine, ...]:
