@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import assert_never
 
+from autotune.fusion.nest import MAX_SIDES
 from autotune.graph.op import Family, Op, OpKind
 from autotune.graph.tensor import TensorType
 from autotune.isa.table import BinaryFn, StageKind, UnaryFn
@@ -25,13 +26,12 @@ def compute_chain(
     writer: TileWriter, op: Op, links: list[Link], result: View, operands: list[View]
 ) -> None:
     """Emit a run of element-wise operators as one pass over ``operands[0]``."""
-    if not result.rank:
-        result, operands = _scalar(result), [_scalar(x) for x in operands]
+    result, operands = _ranked(result), [_ranked(x) for x in operands]
     sides: list[View] = []
     first = (1, operands[1]) if op.family is Family.BINARY else None
     stages = [_chain_stage(op, first, sides)]
     for user, side in links:
-        where = side and (user.inputs.index(side[0]), side[1] if side[1].rank else _scalar(side[1]))
+        where = None if side is None else (user.inputs.index(side[0]), _ranked(side[1]))
         stages.append(_chain_stage(user, where, sides))
     elementwise.chain(writer, result, operands[0], stages, sides)
 
@@ -44,6 +44,7 @@ def _chain_stage(
         return (StageKind.UNARY, int(UNARY_FNS[op.kind]), *scalars(op))
     position, view = side
     if view not in sides:
+        assert len(sides) < MAX_SIDES, f"{op.name}: more side operands than a chain has"
         sides.append(view)
     return (_KINDS[position][sides.index(view)], int(BINARY_FNS[op.kind]), 0.0, 0.0)
 
@@ -58,8 +59,7 @@ def compute(
 ) -> None:
     """Emit one stage that runs on the vector unit."""
     if not result.rank:
-        result = _scalar(result)
-        operands = [_scalar(x) if not x.rank else x for x in operands]
+        result, operands = _scalar(result), [_ranked(x) for x in operands]
     match op.family:
         case Family.UNARY:
             elementwise.unary(writer, UNARY_FNS[op.kind], result, operands[0], *scalars(op))
@@ -141,6 +141,11 @@ def rearranged(op: Op, source: View, sizes: tuple[int, ...]) -> View:
 
 def _scalar(view: View) -> View:
     return View(view.storage, view.offset, view.terms, (1,), (1,))
+
+
+def _ranked(view: View) -> View:
+    """The same view with at least one dimension, so that equal operands are equal views."""
+    return view if view.rank else _scalar(view)
 
 
 def _copy_reshaped(writer: TileWriter, op: Op, result: View, source: View) -> None:

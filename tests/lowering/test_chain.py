@@ -46,7 +46,7 @@ def runs(draw: st.DrawFn) -> Graph:
     """Up to seven element-wise operators behind each other, sides of any origin and on any side."""
     b = GraphBuilder("run")
     x, r = b.input("x", SHAPE), b.input("r", SHAPE)
-    sides = [x, r, *(b.constant(array(*s)) for s in ((5,), (7, 1), (3, 1, 1), (1,)))]
+    sides = [x, r, *(b.constant(array(*s)) for s in ((5,), (7, 1), (3, 1, 1), (1,), ()))]
     y = x
     for _ in range(draw(st.integers(2, 7))):
         if draw(st.booleans()):
@@ -71,6 +71,14 @@ def test_a_run_by_any_schedule_equals_the_reference(data: st.DataObject) -> None
     got = Interpreter(program, {**feeds, **graph.constants}).run()
     for name, value in evaluate(graph, feeds).items():
         np.testing.assert_allclose(got[name], value, rtol=1e-4, atol=1e-4)
+
+
+def test_a_scalar_read_twice_in_a_run_is_one_side_operand() -> None:
+    b = GraphBuilder("quantise")
+    x, scale, zero = b.input("x", SHAPE), b.constant(array()), b.constant(array())
+    y = b.add(K.ADD, b.add(K.ROUND, b.add(K.DIV, x, scale)), zero)
+    graph = b.build(outputs=[b.add(K.MUL, y, scale)])
+    assert vector_opcodes(graph) == [Opcode.CHAIN]
 
 
 def test_swish_is_one_pass() -> None:
