@@ -83,6 +83,20 @@ class Exporter:
         places = (("start", start), ("end", end), ("axis", -1))
         return self.node("Slice", x, *(self.integers(f"{stem}_{k}", v) for k, v in places))
 
+    def cut(self, x: str, axis: int, start: int, end: int) -> str:
+        """Elements ``start`` to ``end`` of one axis."""
+        stem = f"cut{len(self.nodes)}"
+        places = (("start", start), ("end", end), ("axis", axis))
+        return self.node("Slice", x, *(self.integers(f"{stem}_{k}", v) for k, v in places))
+
+    def reshape(self, x: str, *shape: int) -> str:
+        """The same elements in another shape."""
+        return self.node("Reshape", x, self.integers(f"reshape{len(self.nodes)}_shape", *shape))
+
+    def transpose(self, x: str, *perm: int) -> str:
+        """The axes in another order."""
+        return self.node("Transpose", x, perm=list(perm))
+
     def split(self, x: str, count: int, width: int) -> tuple[str, ...]:
         """The last axis in ``count`` parts of ``width``."""
         name = f"split_{len(self.nodes)}"
@@ -106,6 +120,7 @@ class Exporter:
         stride: int = 1,
         pad: int = 0,
         group: int = 1,
+        dilation: int = 1,
         output: str | None = None,
     ) -> str:
         """A square convolution with bias from channels[0] to channels[1]; weights normal with
@@ -121,6 +136,32 @@ class Exporter:
             kernel_shape=[kernel, kernel],
             strides=[stride, stride],
             pads=[pad] * 4,
+            group=group,
+            dilations=[dilation] * 2,
+        )
+
+    def conv1d(
+        self,
+        x: str,
+        name: str,
+        channels: tuple[int, int],
+        kernel: int,
+        gain: float = 1.0,
+        stride: int = 1,
+        dilation: int = 1,
+        group: int = 1,
+    ) -> str:
+        """A convolution over [N, C, T] with bias, padded so that stride 1 keeps T (odd kernels)."""
+        shape = (channels[1], channels[0] // group, kernel)
+        return self.node(
+            "Conv",
+            x,
+            self.normal(f"{name}_w", shape, math.sqrt(gain / math.prod(shape[1:]))),
+            self.vector(f"{name}_b", channels[1]),
+            kernel_shape=[kernel],
+            strides=[stride],
+            dilations=[dilation],
+            pads=[dilation * (kernel // 2)] * 2,
             group=group,
         )
 

@@ -9,19 +9,28 @@ from pathlib import Path
 
 import onnx
 
+from autotune.datasets.audio import conformer, conv_tasnet, whisper_encoder
 from autotune.datasets.chains import elementwise, norm_gelu
 from autotune.datasets.convnext import convnext
 from autotune.datasets.decoder import gpt2_step
 from autotune.datasets.detection import yolo_head
 from autotune.datasets.efficientnet import efficientnet
+from autotune.datasets.llama import llama_step
 from autotune.datasets.mixer import mixer
 from autotune.datasets.mobilenet import mobilenet_v2, mobilenet_v3
+from autotune.datasets.mobilevit import mobilevit_xs
 from autotune.datasets.onnx_light import LIGHT_MODELS, light_path
 from autotune.datasets.perceptrons import mlp
+from autotune.datasets.poolformer import poolformer_s12
+from autotune.datasets.pyramid import retina_fpn
 from autotune.datasets.recurrent import gru, gru_layer, lstm, lstm_layer
 from autotune.datasets.resnext import resnext
+from autotune.datasets.segmentation import aspp_head, segformer_b0
+from autotune.datasets.swin import swin_tiny
 from autotune.datasets.transformers import attention, bert_layer, bert_small, transformer_block, vit
+from autotune.datasets.translation import marian_decoder
 from autotune.datasets.unet import unet, unet_resize
+from autotune.datasets.vision_transformer import vit_b32
 from autotune.errors import ModelError
 
 
@@ -71,6 +80,18 @@ NETWORKS: dict[str, Network] = {
         ),
         Network("gru_layer", gru_layer, "Cho et al. 2014, arXiv:1406.1078v1"),
         Network("yolo_head", yolo_head, "Redmon and Farhadi 2018, arXiv:1804.02767"),
+        Network("vit_b32", vit_b32, "Dosovitskiy et al. 2020, arXiv:2010.11929"),
+        Network("swin_tiny", swin_tiny, "Liu et al. 2021, arXiv:2103.14030"),
+        Network("aspp_head", aspp_head, "Chen et al. 2017, arXiv:1706.05587"),
+        Network("segformer_b0", segformer_b0, "Xie et al. 2021, arXiv:2105.15203"),
+        Network("whisper_encoder", whisper_encoder, "Radford et al. 2022, arXiv:2212.04356"),
+        Network("conv_tasnet", conv_tasnet, "Luo and Mesgarani 2018, arXiv:1809.07454"),
+        Network("conformer", conformer, "Gulati et al. 2020, arXiv:2005.08100"),
+        Network("retina_fpn", retina_fpn, "Lin et al. 2017, arXiv:1708.02002"),
+        Network("mobilevit_xs", mobilevit_xs, "Mehta and Rastegari 2021, arXiv:2110.02178"),
+        Network("poolformer_s12", poolformer_s12, "Yu et al. 2021, arXiv:2111.11418"),
+        Network("llama_step", llama_step, "Touvron et al. 2023, arXiv:2302.13971"),
+        Network("marian_decoder", marian_decoder, "Junczys-Dowmunt et al. 2018, arXiv:1804.00344"),
         Network("attention", attention, "Vaswani et al. 2017, arXiv:1706.03762, section 3.2.1"),
         Network("norm_gelu", norm_gelu, "Ba et al. 2016, arXiv:1607.06450; arXiv:1606.08415"),
         Network("elementwise", elementwise, "Williams, Waterman and Patterson 2009, CACM 52(4)"),
