@@ -22,7 +22,7 @@ import numpy as np
 
 from child import run_child
 from cpu_engine import Case, Engine, EngineFailure
-from cpu_figures import ENGINES, OURS, PEERS, EngineRow, Figures, NetworkRow
+from cpu_figures import ENGINES, MEASURED, OURS, PEERS, EngineRow, Figures, NetworkRow
 from cpu_networks import NAMES, NetworkCase, make_case
 from cpu_tables import as_json, failures, markdown, text
 
@@ -153,11 +153,11 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the figures here")
     parser.add_argument("--markdown", type=Path, help="also write docs/figures-cpu.md here")
     parser.add_argument("--networks", nargs="+", choices=NAMES, default=NAMES)
-    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=ENGINES)
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=MEASURED)
     parser.add_argument("--threads", nargs="+", type=int, default=(1, 2))
     parser.add_argument("--plans", type=Path, help="folder of our plans, NETWORK.plan")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=0.3, help="of one engine's turn, at least")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.2, help="of one engine's turn, at least")
     given = parser.parse_args()
     pythons = {e: PEERS_PYTHON if e in PEERS else Path(sys.executable) for e in given.engines}
     effort = Effort(given.rounds, given.seconds)

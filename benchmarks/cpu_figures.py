@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
 OURS = "autotune"
+"""Ours by its defaults."""
+EXACT = "autotune_exact"
 FAST = "autotune_fast"
-"""Ours with the accuracy policy that allows Winograd's convolutions."""
+"""Ours by the accuracies ``exact`` and ``fast``."""
 PEERS = ("onnxruntime", "openvino")
-ENGINES = (*PEERS, OURS, FAST)
+ENGINES = (*PEERS, OURS, EXACT, FAST)
+MEASURED = (*PEERS, OURS, EXACT)
+"""Unless told."""
 
 DIFFERENCE_LIMIT = 1e-4
 """Of the output's range: ten times what Winograd F(4×4, 3×3) may add in fp32."""
@@ -89,6 +93,27 @@ class Figures:
             for engine, found in row.engines.items()
             if not found.difference <= DIFFERENCE_LIMIT
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Speed ratios of several networks: the mean, the least and where, and how many are below 1."""
+
+    mean: float
+    least: float
+    worst: str
+    slower: int
+
+    @classmethod
+    def of(cls, speeds: Mapping[str, float | None]) -> Summary | None:
+        """Of the ratios by network that are there; None where none is."""
+        known = {name: speed for name, speed in speeds.items() if speed is not None}
+        mean = geometric_mean(known.values())
+        if mean is None:
+            return None
+        worst = min(known, key=lambda name: known[name])
+        slower = sum(speed < 1 for speed in known.values())
+        return cls(mean, known[worst], worst, slower)
 
 
 def geometric_mean(values: Iterable[float | None]) -> float | None:

@@ -2,75 +2,95 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from cpu_figures import ENGINES, FAST, OURS, PEERS, Figures, NetworkRow, geometric_mean
+from cpu_figures import ENGINES, EXACT, FAST, OURS, PEERS, Figures, NetworkRow, Summary
+from cpu_networks import SYNTHETIC
 from table import Table
 
 ABSENT = "–"
-SHOWN = {"onnxruntime": "ORT", "openvino": "OV", OURS: "ours", FAST: "fast"}
-SPEEDS = (
-    "openvino_times_onnxruntime",
-    "ours_times_onnxruntime",
-    "ours_times_better",
-    "fast_times_onnxruntime",
-    "fast_times_better",
-)
-"""Names in JSON of what `_speeds` gives."""
+SHOWN = {
+    "onnxruntime": "ORT", "openvino": "OV", OURS: "ours", EXACT: "exact", FAST: "fast",
+}  # fmt: skip
 LEGEND = (
     "Milliseconds are medians of rounds in which the engines take turns. ORT is ONNX Runtime, OV "
-    'OpenVINO, *ours* this engine as it is opened, *fast* with `accuracy="fast"`, which allows '
-    "Winograd's convolutions; *A / B* says how many times as fast A is, the median over the rounds; *spread* is "
-    "that of the noisiest engine's rounds; *differ* is the outputs' greatest distance from the "
-    "first engine's, of their range."
+    "OpenVINO, *ours* this engine by its defaults, nothing tuned; *exact* and *fast* are other "
+    "accuracies. *A / B* says how many times as fast A is, the median over the rounds, and "
+    "*A / better* compares with the faster peer. *spread* is that of the noisiest engine's rounds; "
+    "*differ* is the outputs' greatest distance from the first engine's, of their range. Means are "
+    f"geometric and leave out single operators and chains ({', '.join(SYNTHETIC)})."
 )
 
 
 def speed_table(figures: Figures, threads: int) -> Table:
-    """Milliseconds, ratios and shares of the peak, network by network, with geometric means."""
+    """Milliseconds, ratios and shares of the peak, network by network."""
     rows = [row for row in figures.rows if row.threads == threads]
-    peak = figures.peak_gflops[threads]
+    peak, engines = figures.peak_gflops[threads], _measured(figures)
     return Table(
         f"{threads} thread{'s' if threads > 1 else ''}, measured peak {peak:.0f} GFLOP/s:",
         (
             "network",
-            *(f"{SHOWN[engine]} ms" for engine in ENGINES),
-            "OV / ORT",
-            "ours / ORT",
-            "ours / better",
-            "fast / ORT",
-            "fast / better",
-            *(f"{SHOWN[engine]} of peak" for engine in ENGINES),
+            *(f"{SHOWN[engine]} ms" for engine in engines),
+            *_speeds(rows[0], engines),
+            *(f"{SHOWN[engine]} of peak" for engine in engines),
             "spread",
             "differ",
         ),
-        (*(_cells(row, peak) for row in rows), _means(rows)),
+        tuple(_cells(row, peak, engines) for row in rows),
     )
 
 
-def _cells(row: NetworkRow, peak: float) -> tuple[str, ...]:
+def summary_table(figures: Figures) -> Table:
+    """Every ratio's mean over the networks, its least, and on how many networks it is below 1."""
+    engines, rows = _measured(figures), list[tuple[str, ...]]()
+    for threads in figures.peak_gflops:
+        speeds = {
+            row.network: _speeds(row, engines)
+            for row in figures.rows
+            if row.threads == threads and row.network not in SYNTHETIC
+        }
+        for ratio in next(iter(speeds.values()), {}):
+            summary = Summary.of({name: found[ratio] for name, found in speeds.items()})
+            if summary is not None:
+                rows.append((ratio, str(threads), *_summary_cells(summary, len(speeds))))
+    columns = ("ratio", "threads", "geometric mean", "least", "on", "slower on")
+    return Table("Over all networks:", columns, tuple(rows))
+
+
+def _summary_cells(summary: Summary, networks: int) -> tuple[str, ...]:
+    slower = f"{summary.slower} of {networks}"
+    return _ratio(summary.mean), _ratio(summary.least), summary.worst, slower
+
+
+def _measured(figures: Figures) -> tuple[str, ...]:
+    """The engines that ran any network, in the order of the columns."""
+    ran = {engine for row in figures.rows for engine in row.engines}
+    return tuple(engine for engine in ENGINES if engine in ran)
+
+
+def _cells(row: NetworkRow, peak: float, engines: Sequence[str]) -> tuple[str, ...]:
     found = row.engines
     return (
         row.network,
-        *(f"{found[e].seconds * 1e3:.3f}" if e in found else ABSENT for e in ENGINES),
-        *(_ratio(speed) for speed in _speeds(row)),
-        *(_share(row.of_peak(engine, peak)) for engine in ENGINES),
+        *(f"{found[e].seconds * 1e3:.3f}" if e in found else ABSENT for e in engines),
+        *(_ratio(speed) for speed in _speeds(row, engines).values()),
+        *(_share(row.of_peak(engine, peak)) for engine in engines),
         _share(max((e.spread for e in found.values()), default=None)),
         f"{max(e.difference for e in found.values()):.0e}" if found else ABSENT,
     )
 
 
-def _speeds(row: NetworkRow) -> tuple[float | None, ...]:
+def _speeds(row: NetworkRow, engines: Sequence[str]) -> dict[str, float | None]:
+    """How many times as fast, by the ratio's name: the second peer of the first, then ours of both."""
     first, second = PEERS
-    ours = ((row.speed(engine, first), row.speed_of_better(engine)) for engine in (OURS, FAST))
-    return (row.speed(second, first), *(speed for pair in ours for speed in pair))
-
-
-def _means(rows: list[NetworkRow]) -> tuple[str, ...]:
-    columns = zip(*(_speeds(row) for row in rows), strict=True)
-    means = (_ratio(geometric_mean(column)) for column in columns)
-    return ("geometric mean", *("" for _ in ENGINES), *means, *("" for _ in ENGINES), "", "")
+    speeds = {f"{SHOWN[second]} / {SHOWN[first]}": row.speed(second, first)}
+    for engine in engines:
+        if engine not in PEERS:
+            speeds[f"{SHOWN[engine]} / {SHOWN[first]}"] = row.speed(engine, first)
+            speeds[f"{SHOWN[engine]} / better"] = row.speed_of_better(engine)
+    return speeds
 
 
 def _ratio(value: float | None) -> str:
@@ -82,8 +102,9 @@ def _share(value: float | None) -> str:
 
 
 def tables(figures: Figures) -> list[Table]:
-    """One for every number of threads."""
-    return [speed_table(figures, threads) for threads in figures.peak_gflops]
+    """The summary, then one for every number of threads."""
+    speeds = [speed_table(figures, threads) for threads in figures.peak_gflops]
+    return [summary_table(figures), *speeds]
 
 
 def failures(figures: Figures) -> list[str]:
@@ -112,8 +133,8 @@ def markdown(figures: Figures) -> str:
 
 def as_json(figures: Figures) -> dict[str, Any]:
     """All that was measured, and the ratios."""
-    found = asdict(figures)
+    found, engines = asdict(figures), _measured(figures)
     for row, shown in zip(figures.rows, found["rows"], strict=True):
-        for name, speed in zip(SPEEDS, _speeds(row), strict=True):
-            shown[name] = speed
+        for ratio, speed in _speeds(row, engines).items():
+            shown[ratio.replace(" / ", "_times_")] = speed
     return found

@@ -57,16 +57,23 @@ def open_openvino(network: str, threads: int, plan: str | None) -> Run:
 
 
 def open_autotune(network: str, threads: int, plan: str | None) -> Run:
-    """Our native engine, by the plan if there is one, else planned on the spot."""
+    """Our native engine by its defaults: by the plan if there is one, else by the heuristic."""
     from autotune import Session
 
     session = Session(plan or network, target="cpu", threads=threads)
     return lambda feeds: list(session.run(feeds).values())
 
 
+def open_autotune_exact(network: str, threads: int, plan: str | None) -> Run:
+    """Our native engine, exact, by the heuristic."""
+    from autotune import Session
+
+    session = Session(network, target="cpu", threads=threads, accuracy="exact")
+    return lambda feeds: list(session.run(feeds).values())
+
+
 def open_autotune_fast(network: str, threads: int, plan: str | None) -> Run:
-    """Our native engine with the accuracy policy that allows Winograd's convolutions; always
-    planned on the spot."""
+    """Our native engine with Winograd's large tiles and zero blocks left out, by the heuristic."""
     from autotune import Session
 
     session = Session(network, target="cpu", threads=threads, accuracy="fast")
@@ -77,6 +84,7 @@ ENGINES: dict[str, Callable[[str, int, str | None], Run]] = {
     "onnxruntime": open_onnxruntime,
     "openvino": open_openvino,
     "autotune": open_autotune,
+    "autotune_exact": open_autotune_exact,
     "autotune_fast": open_autotune_fast,
 }
 
