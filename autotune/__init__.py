@@ -1,14 +1,17 @@
 """autotune: learns what fused operators cost on a machine, and fuses, tiles and lays out by it.
 
-``autotune.calibrate``, ``autotune.search``, ``autotune.Session`` and ``autotune.Predictor`` are the
-whole of it. Names are imported when they are first used, so ``import autotune`` costs nothing.
-``autotune.search`` is a package that can be called: ``autotune.search(...)`` searches, and
-``import autotune.search.plan`` still finds the module.
+``autotune.Session`` runs a network; ``autotune.calibrate`` and ``autotune.search`` tune it, and
+``autotune.Predictor`` embeds the cost model. Names are imported on first use, so that
+``import autotune`` costs nothing. ``autotune.search`` is the function; modules of the package of
+that name are imported with ``from autotune.search.plan import Plan``.
 """
 
 from __future__ import annotations
 
 import importlib
+import sys
+from collections.abc import Callable
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from autotune.errors import (
@@ -68,13 +71,29 @@ if not TYPE_CHECKING:  # type checkers read the imports above, and still see a m
 
     def __getattr__(name: str) -> Any:
         """Import a public name on first use (PEP 562)."""
-        if name == "search":
-            return importlib.import_module("autotune.search")
         if name not in _HOMES:
             raise AttributeError(f"module 'autotune' has no attribute {name!r}")
         value = getattr(importlib.import_module(_HOMES[name]), name)
         globals()[name] = value
         return value
+
+    class _Facade(ModuleType):
+        """This package, in which ``search`` is the function and never the package of that name.
+
+        The import system binds a subpackage to its name in the parent package; a property without
+        effect when it is set keeps the function.
+        """
+
+        @property
+        def search(self) -> Callable[..., Any]:
+            """``autotune.api.search``."""
+            return importlib.import_module("autotune.api").search
+
+        @search.setter
+        def search(self, package: ModuleType) -> None:
+            """Ignore the package that the import system binds here."""
+
+    sys.modules[__name__].__class__ = _Facade
 
 
 def __dir__() -> list[str]:

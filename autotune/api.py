@@ -12,6 +12,12 @@ from autotune.graph.axes import Layout
 from autotune.graph.graph import Graph
 from autotune.graph.passes import simplify
 from autotune.graph.ranges import Ranges
+from autotune.runtime.defaults import (
+    choose_accuracy,
+    choose_store,
+    choose_target,
+    resolve_model,
+)
 from autotune.runtime.exploration import explored
 from autotune.runtime.opening import open_model, open_network
 from autotune.search.calibrate import CalibrationResult, default_budget
@@ -24,34 +30,10 @@ from autotune.search.plan_tree import PlanTree
 from autotune.search.progress import Progress
 from autotune.search.result import SearchResult
 from autotune.store.store import Store
-from autotune.targets.library import target as open_target
 from autotune.targets.protocol import Target
 
 CALIBRATED_ON = ("light_squeezenet", "light_resnet50", "mlp", "transformer_block")
 """Shipped networks that calibration draws groups from, besides generated ones, unless told."""
-
-
-def as_target(target: Target | Path | str) -> Target:
-    """A target by shipped name or spec file; one that is open already passes through.
-
-    Raises ``SpecError`` for an unknown name or a bad file.
-    """
-    return open_target(target) if isinstance(target, (str, Path)) else target
-
-
-def resolve_model(model: Path | str) -> Path:
-    """The ONNX file meant by ``model``: a path, or the name of a shipped network.
-
-    A file wins over a name. Raises ``ModelError`` when a shipped network cannot be built.
-    """
-    from autotune.datasets import NETWORKS, load
-    from autotune.home import home
-
-    path = Path(model)
-    if not path.exists() and str(model) in NETWORKS:
-        built: Path = load(str(model), home() / "networks")
-        return built
-    return path
 
 
 def load_network(
@@ -68,46 +50,51 @@ def load_network(
     that round more; ``ranges`` of inputs what is right between them only. Raises ``ModelError`` naming file and
     place.
     """
-    return open_network(resolve_model(model), dims, Layout(layout), Accuracy(accuracy), ranges)
+    return open_network(
+        resolve_model(model), dims, Layout(layout), Accuracy.parse(accuracy), ranges
+    )
 
 
 @contextmanager
-def opened(store: Store | Path | None) -> Iterator[Store]:
+def opened(store: Store | Path | str | None) -> Iterator[Store]:
     """A store to work on: the given one stays open, a path (None: the user's) is closed after use.
 
     Raises ``StoreError`` for one that is corrupt, read-only or of another schema version.
     """
-    if isinstance(store, Store):
-        yield store
+    chosen = choose_store(store)
+    if isinstance(chosen, Store):
+        yield chosen
         return
-    with Store.open(store) as own:
+    with Store.open(chosen) as own:
         yield own
 
 
 def calibrate(
-    target: Target | Path | str = "edge",
+    target: Target | Path | str | None = None,
     budget: int | None = None,
     models: Iterable[Path | str] = CALIBRATED_ON,
     seed: int = 0,
-    store: Store | Path | None = None,
+    store: Store | Path | str | None = None,
     progress: Progress | None = None,
-    accuracy: Accuracy | str = Accuracy.EXACT,
+    accuracy: Accuracy | str | None = None,
 ) -> CalibrationResult:
     """Measure fused operators on a target and train its cost model; both stay in the store.
 
-    ``budget`` is the number of measurements (None: the default, under 90 s on two cores,
-    some minutes where this machine itself is measured),
-    ``models`` are ONNX files or shipped networks to draw groups from besides the generated ones.
-    ``accuracy`` ``fast`` measures Winograd's convolutions too. What was measured before counts: calling again continues. Raises ``AutotuneError`` for bad input.
+    ``target`` is a name, a spec file or an open target; None is this CPU. ``budget`` is the number
+    of measurements (None: the default, under 90 s on two cores for an emulated machine, some
+    minutes for this CPU). ``models`` are ONNX files or shipped networks to draw groups from,
+    besides generated ones. ``accuracy`` selects the algorithms that are measured (None: ``close``
+    on this CPU, ``exact`` elsewhere). Earlier measurements count: calling again continues.
+    Raises ``AutotuneError`` for bad input.
     """
-    machine = as_target(target)
+    machine = choose_target(target)
     graphs = tuple(load_network(model, layout=machine.spec.layout) for model in models)
     with opened(store) as records:
         return run_calibration(
             machine,
             budget=default_budget(machine) if budget is None else budget,
             graphs=graphs,
-            accuracy=Accuracy(accuracy),
+            accuracy=choose_accuracy(accuracy, machine.spec),
             seed=seed,
             store=records,
             progress=progress,
@@ -116,33 +103,32 @@ def calibrate(
 
 def search(
     model: Path | str,
-    target: Target | Path | str = "edge",
+    target: Target | Path | str | None = None,
     trials: int = DEFAULT_TRIALS,
     measure: int = DEFAULT_MEASURE,
     objective: Objective | str = Objective.LATENCY,
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
     out: Path | str | None = None,
-    store: Store | Path | None = None,
+    store: Store | Path | str | None = None,
     progress: Progress | None = None,
-    accuracy: Accuracy | str = Accuracy.EXACT,
+    accuracy: Accuracy | str | None = None,
     ranges: Ranges | None = None,
 ) -> SearchResult:
     """Find fusion groups and schedules for a network, measure the best, and write the plan.
 
-    ``model`` is an ONNX file or a shipped network's name; ``trials`` bounds the fusion plans that
-    are tried on the cost model, ``measure`` the measurements; ``objective`` is ``latency`` or
-    ``energy``; ``out`` is the plan file; ``accuracy`` ``fast`` allows algorithms that round more, and
-    ``ranges`` of inputs what is right between them only; both stay with the plan. Raises
-    ``AutotuneError`` when the target was never calibrated or the network cannot be read. A network
-    with control flow is searched by ``search_tree``.
+    ``model`` is an ONNX file or a shipped network's name; ``target`` a name, a spec file or an open
+    target (None: this CPU). ``trials`` bounds the fusion plans that are tried on the cost model,
+    ``measure`` the measurements. ``objective`` is ``latency`` or ``energy``; ``out`` the plan file.
+    ``accuracy`` selects the algorithms (None: ``close`` on this CPU, ``exact`` elsewhere), and
+    ``ranges`` bound the inputs; both stay with the plan. ``search_tree`` searches a network with
+    control flow. Raises ``AutotuneError`` for a target that was never calibrated, and for a network
+    that cannot be read.
     """
-    machine, options = (
-        as_target(target),
-        SearchOptions(trials, measure, Objective.parse(objective), seed),
-    )
-    path = resolve_model(model)
-    graph = load_network(path, dims, machine.spec.layout, accuracy, ranges)
+    options = SearchOptions(trials, measure, Objective.parse(objective), seed)
+    path, machine = resolve_model(model), choose_target(target)
+    chosen = choose_accuracy(accuracy, machine.spec)
+    graph = load_network(path, dims, machine.spec.layout, chosen, ranges)
     with opened(store) as records:
         result = run_search(
             graph,
@@ -154,8 +140,8 @@ def search(
             network_file=NetworkFile.of(path),
         )
     bound, vouched = tuple((dims or {}).items()), tuple((ranges or {}).items())
-    asked = Accuracy(accuracy) if vouched else result.plan.accuracy
-    plan = replace(result.plan, dims=bound, ranges=vouched, accuracy=asked)
+    kept = chosen if vouched else result.plan.accuracy
+    plan = replace(result.plan, dims=bound, ranges=vouched, accuracy=kept)
     result = replace(result, plan=plan)
     if out is not None:
         result.plan.save(Path(out))
@@ -164,33 +150,27 @@ def search(
 
 def search_tree(
     model: Path | str,
-    target: Target | Path | str = "edge",
+    target: Target | Path | str | None = None,
     trials: int = DEFAULT_TRIALS,
     measure: int = DEFAULT_MEASURE,
     objective: Objective | str = Objective.LATENCY,
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
     out: Path | str | None = None,
-    store: Store | Path | None = None,
+    store: Store | Path | str | None = None,
     progress: Progress | None = None,
-    accuracy: Accuracy | str = Accuracy.EXACT,
+    accuracy: Accuracy | str | None = None,
 ) -> tuple[SearchResult, ...]:
     """As ``search``, for every graph that a network with control flow comes to: pieces and bodies,
     taken or not, each with this budget.
 
     Shapes that depend on values are those of seeded inputs; other shapes are planned when they run.
     """
-    machine, options = (
-        as_target(target),
-        SearchOptions(trials, measure, Objective.parse(objective), seed),
-    )
-    path = resolve_model(model)
+    options = SearchOptions(trials, measure, Objective.parse(objective), seed)
+    path, machine = resolve_model(model), choose_target(target)
+    chosen, layout = choose_accuracy(accuracy, machine.spec), Layout(machine.spec.layout)
     found = explored(path, dims or {}, seed)
-    layout = Layout(machine.spec.layout)
-    graphs = {
-        g.fingerprint: g
-        for g in (simplify(x, layout, Accuracy(accuracy)).graph for x in found.graphs)
-    }
+    graphs = {g.fingerprint: g for g in (simplify(x, layout, chosen).graph for x in found.graphs)}
     file, bound = NetworkFile.of(path), tuple((dims or {}).items())
     results = []
     with opened(store) as records:
@@ -204,7 +184,7 @@ def search_tree(
                 store=records,
                 network_file=file,
             )
-            plan = replace(result.plan, dims=bound, accuracy=Accuracy(accuracy))
+            plan = replace(result.plan, dims=bound, accuracy=chosen)
             results.append(replace(result, plan=plan))
     if out is not None:
         PlanTree(file, dict(bound), tuple(result.plan for result in results)).save(Path(out))

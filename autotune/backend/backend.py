@@ -10,10 +10,10 @@ import numpy.typing as npt
 import onnx
 from onnx.backend.base import Backend, BackendRep
 
-from autotune.api import as_target
 from autotune.backend.network import Programs
 from autotune.errors import InputError, ModelError
 from autotune.graph.onnx_model import check_operators
+from autotune.runtime.defaults import choose_target
 from autotune.runtime.ownership import owned
 from autotune.runtime.versions import Line, Versions
 from autotune.targets.protocol import Target
@@ -119,7 +119,7 @@ class AutotuneBackend(Backend):  # type: ignore[misc]  # onnx has no types
             )
         own = onnx.ModelProto()
         own.CopyFrom(model)
-        return Prepared(own, as_target(target))
+        return Prepared(own, choose_target(target))
 
     @classmethod
     def run_model(

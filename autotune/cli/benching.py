@@ -27,7 +27,7 @@ def group() -> None:
 @bench.command("drift")
 def drift(
     plan: Annotated[Path, typer.Argument(help="Plan file of the network to run.")],
-    target: TargetOption = "edge",
+    target: TargetOption = None,
     bandwidth: Annotated[
         float, typer.Option("--bandwidth", min=0.05, max=4.0, help="Factor on DRAM bandwidth.")
     ] = 0.6,
@@ -37,11 +37,12 @@ def drift(
 ) -> None:
     """Run online while the emulator's DRAM bandwidth is cut, and show model and plan follow."""
     from autotune import api
+    from autotune.runtime.defaults import choose_target
     from autotune.runtime.drift_demo import demonstrate_drift
     from autotune.search.plan import Plan
 
     loaded = Plan.load(plan)
-    machine = api.as_target(target)
+    machine = choose_target(target, plan)
     loaded.check_target(machine.spec)
     network = loaded.network_file.check() if loaded.network_file is not None else loaded.network
     graph = api.load_network(network, layout=machine.spec.layout, accuracy=loaded.accuracy)

@@ -14,13 +14,12 @@ from autotune.cli.options import (
     SeedOption,
     TargetOption,
     ThreadsOption,
-    with_threads,
+    machine_name,
 )
-from autotune.graph.accuracy import Accuracy
 
 
 def calibrate(
-    target: TargetOption = "edge",
+    target: TargetOption = None,
     threads: ThreadsOption = None,
     budget: Annotated[
         int | None,
@@ -36,7 +35,7 @@ def calibrate(
             "--models", help="ONNX file or shipped network to draw groups from; repeatable."
         ),
     ] = None,
-    accuracy: AccuracyOption = Accuracy.EXACT,
+    accuracy: AccuracyOption = None,
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> None:
@@ -47,8 +46,8 @@ def calibrate(
     from autotune import api
     from autotune.cli.drift_memory import open_machine
 
-    machine = open_machine(with_threads(target, threads))
-    say(f"calibrating {target}")
+    machine = open_machine(machine_name(target, threads))
+    say(f"calibrating {machine.name}")
     with progress() as heard:
         result = api.calibrate(
             machine,

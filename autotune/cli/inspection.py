@@ -16,38 +16,43 @@ from autotune.cli.options import (
     ThreadsOption,
     dimensions,
     input_ranges,
-    with_threads,
+    machine_name,
 )
 from autotune.errors import InputError
-from autotune.graph.accuracy import Accuracy
 
 if TYPE_CHECKING:
     from autotune.fusion.group import Group
+    from autotune.graph.accuracy import Accuracy
+    from autotune.graph.axes import Layout
     from autotune.graph.ranges import Ranges
     from autotune.search.plan import Plan
 
 
 def explain(
     model: ModelArgument,
+    target: TargetOption = None,
     dim: DimOption = None,
     range_: RangeOption = None,
-    accuracy: AccuracyOption = Accuracy.EXACT,
+    accuracy: AccuracyOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show a plan's groups with bound, prediction and measurement; of a network, what the passes
+    """Show a plan's groups with prediction and measurement; of a network, what the passes
     removed and why."""
-    from autotune import api
+    from autotune.graph.axes import Layout
+    from autotune.runtime.defaults import choose_accuracy, resolve_model
+    from autotune.targets.library import load_spec
 
-    path, ranges = api.resolve_model(model), input_ranges(range_)
+    path, ranges = resolve_model(model), input_ranges(range_)
     is_plan = path.suffix == ".plan"
     if ranges and is_plan:
         raise InputError(f"{path}: a plan keeps the ranges that it was made for; leave --range out")
     tree = not is_plan and is_tree(path)
     if ranges and tree:
         raise InputError(f"{path}: --range is for networks without control flow; leave it out")
-    if accuracy is not Accuracy.EXACT and (is_plan or tree):
-        kept = "a plan keeps its accuracy" if is_plan else "--accuracy is for one graph"
-        raise InputError(f"{path}: {kept}; leave --accuracy out")
+    for option, given in (("--accuracy", accuracy), ("--target", target)):
+        if given is not None and (is_plan or tree):
+            kept = f"a plan keeps its {option[2:]}" if is_plan else f"{option} is for one graph"
+            raise InputError(f"{path}: {kept}; leave {option} out")
     if is_plan:
         _explain_plan(path, json)
     elif tree:
@@ -55,7 +60,9 @@ def explain(
 
         explain_tree(path, dimensions(dim), json)
     else:
-        _explain_network(path, dimensions(dim), ranges, accuracy, json)
+        spec = load_spec(machine_name(target, None))
+        chosen = choose_accuracy(accuracy, spec)
+        _explain_network(path, dimensions(dim), ranges, Layout(spec.layout), chosen, json)
 
 
 def is_tree(path: Path) -> bool:
@@ -115,7 +122,12 @@ def _tell_plan(plan: Plan) -> None:
 
 
 def _explain_network(
-    path: Path, dims: dict[str, int], ranges: Ranges, accuracy: Accuracy, json: bool
+    path: Path,
+    dims: dict[str, int],
+    ranges: Ranges,
+    layout: Layout,
+    accuracy: Accuracy,
+    json: bool,
 ) -> None:
     from autotune.graph.onnx_import import load_onnx
     from autotune.graph.passes import simplify
@@ -123,7 +135,7 @@ def _explain_network(
 
     before = load_onnx(path, dims)
     within = intervals_by_input(before, ranges)
-    result = simplify(before, accuracy=accuracy, ranges=within)
+    result = simplify(before, layout, accuracy, within)
     notes = [{"pass": n.pass_name, "removed": n.removed, "reason": n.reason} for n in result.notes]
     if json:
         emit(
@@ -144,7 +156,7 @@ def _explain_network(
 
 def predict(
     model: ModelArgument,
-    target: TargetOption = "edge",
+    target: TargetOption = None,
     threads: ThreadsOption = None,
     dim: DimOption = None,
     json: JsonOption = False,
@@ -154,9 +166,12 @@ def predict(
     from autotune.cost_model.predictor import Predictor
     from autotune.fusion.candidates import greedy, unfused
     from autotune.fusion.group import Group
+    from autotune.runtime.defaults import choose_accuracy
 
-    predictor = Predictor.load(with_threads(target, threads))
-    graph = api.load_network(model, dimensions(dim), predictor.spec.layout)
+    predictor = Predictor.load(machine_name(target, threads))
+    spec = predictor.spec
+    accuracy = choose_accuracy(None, spec)
+    graph = api.load_network(model, dimensions(dim), spec.layout, accuracy)
     found: dict[str, list[dict[str, Any]]] = {}
     partitions = {
         "unfused": unfused(graph),
@@ -176,7 +191,7 @@ def predict(
     for name, rows in found.items():
         total = sum(row["cycles"] for row in rows)
         show(
-            f"{graph.name} on {target}, {name}: {total:,.0f} cycles predicted",
+            f"{graph.name} on {spec.name}, {name}: {total:,.0f} cycles predicted",
             ("group", "cycles", "low", "high"),
             [
                 (

@@ -12,6 +12,14 @@ from autotune.graph.accuracy import Accuracy
 from autotune.graph.outside import Outside
 
 TargetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        help="Name of a machine (autotune targets list), TOML file, or cpu: this machine. "
+        "Default: a plan's own machine, else cpu.",
+    ),
+]
+EmulatedOption = Annotated[
     str, typer.Option("--target", help="Shipped spec, TOML file, or cpu: this machine.")
 ]
 ThreadsOption = Annotated[
@@ -20,10 +28,11 @@ ThreadsOption = Annotated[
 ]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")]
 AccuracyOption = Annotated[
-    Accuracy,
+    Accuracy | None,
     typer.Option(
         "--accuracy",
-        help="close: errors near 1e-6 of an output's range; fast: near 1e-5, finite numbers only.",
+        help="exact: sums as the model writes them; close: errors near 1e-6 of an output's range; "
+        "fast: near 1e-5, finite numbers only. Default: close on cpu, exact elsewhere.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
@@ -48,11 +57,16 @@ ModelArgument = Annotated[str, typer.Argument(help="ONNX file, or the name of a 
 OutOption = Annotated[Path | None, typer.Option("--out", help="Plan file to write.")]
 
 
-def with_threads(target: str, threads: int | None) -> str:
-    """The target's name with the number of threads in it. Raises ``SpecError`` where it has none."""
+def machine_name(target: str | None, threads: int | None, model: Path | str | None = None) -> str:
+    """Return the name of the machine, with the number of threads in it where that is given.
+
+    Without a ``target`` it is the machine of the plan in ``model``, or else this CPU. Raises
+    ``SpecError`` for threads of an emulated machine.
+    """
+    from autotune.runtime.defaults import target_name
     from autotune.targets.library import host_name
 
-    return str(host_name(target, threads))
+    return str(host_name(target_name(model) if target is None else target, threads))
 
 
 def dimensions(options: list[str] | None) -> dict[str, int]:

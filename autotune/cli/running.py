@@ -18,14 +18,14 @@ from autotune.cli.options import (
     OutsideOption,
     RangeOption,
     SeedOption,
+    TargetOption,
     ThreadsOption,
     dimensions,
     input_ranges,
-    with_threads,
+    machine_name,
 )
 from autotune.cli.parts import parts_document, tell_parts
 from autotune.cli.tracing import TraceLimitOption, TraceOption, record
-from autotune.graph.accuracy import Accuracy
 from autotune.graph.outside import Outside
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def run(
     plan: Annotated[
         str, typer.Argument(help="Plan file, ONNX file, or name of a shipped network.")
     ],
-    target: Annotated[str | None, typer.Option("--target", help="Default: the plan's own.")] = None,
+    target: TargetOption = None,
     threads: ThreadsOption = None,
     inputs: Annotated[
         Path | None, typer.Option("--inputs", help="NPZ file; default: seeded random.")
@@ -60,26 +60,24 @@ def run(
     trace: TraceOption = None,
     trace_limit: TraceLimitOption = None,
     dim: DimOption = None,
-    accuracy: AccuracyOption = Accuracy.EXACT,
+    accuracy: AccuracyOption = None,
     range_: RangeOption = None,
     outside: OutsideOption = Outside.REFUSE,
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> int:
     """Run a network by its plan. With --check, exit 1 when a number is off or a program has a race."""
-    from autotune import api
     from autotune.cli.drift_memory import open_machine
     from autotune.cli.dynamic_run import compared, random_inputs
     from autotune.cli.run_arrays import read_inputs, save
     from autotune.report.trace_file import check_place
+    from autotune.runtime.defaults import resolve_model
     from autotune.runtime.session import Session
-    from autotune.search.plan_tree import load_plans
 
     if trace is not None:
         check_place(trace)
-    path = api.resolve_model(plan)
-    named = target or (load_plans(path)[0].target if path.suffix == ".plan" else "edge")
-    machine = open_machine(with_threads(named, threads))
+    path = resolve_model(plan)
+    machine = open_machine(machine_name(target, threads, path))
     with Session(
         path,
         machine,

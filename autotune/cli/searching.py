@@ -24,10 +24,9 @@ from autotune.cli.options import (
     ThreadsOption,
     dimensions,
     input_ranges,
-    with_threads,
+    machine_name,
 )
 from autotune.errors import InputError
-from autotune.graph.accuracy import Accuracy
 
 if TYPE_CHECKING:
     from autotune.runtime.host_profile import HostProfile
@@ -48,7 +47,7 @@ class ObjectiveName(StrEnum):
 
 def search(
     model: ModelArgument,
-    target: TargetOption = "edge",
+    target: TargetOption = None,
     threads: ThreadsOption = None,
     trials: Annotated[
         int, typer.Option("--trials", min=1, help="Partitions that Optuna tries.")
@@ -60,7 +59,7 @@ def search(
     out: OutOption = None,
     report: Annotated[Path | None, typer.Option("--report", help="HTML report to write.")] = None,
     dim: DimOption = None,
-    accuracy: AccuracyOption = Accuracy.EXACT,
+    accuracy: AccuracyOption = None,
     range_: RangeOption = None,
     seed: SeedOption = 0,
     json: JsonOption = False,
@@ -69,11 +68,12 @@ def search(
     from autotune import api
     from autotune.cli.drift_memory import open_machine
     from autotune.report.from_search import write_report
+    from autotune.runtime.defaults import resolve_model
 
     plan_file = out if out is not None else Path(f"{Path(model).stem}.plan")
     report_file = report if report is not None else plan_file.with_suffix(".html")
-    machine = open_machine(with_threads(target, threads))
-    tree, ranges = is_tree(api.resolve_model(model)), input_ranges(range_)
+    machine = open_machine(machine_name(target, threads))
+    tree, ranges = is_tree(resolve_model(model)), input_ranges(range_)
     if tree and ranges:
         raise InputError(f"{model}: --range is for networks without control flow; leave it out")
     with progress() as heard:
@@ -114,15 +114,15 @@ def _report_files(first: Path, count: int) -> list[Path]:
 
 def profiled(model: str, machine: Target, plan: Plan, dim: list[str] | None) -> HostProfile | None:
     """What the groups of the found plan take, where it runs on this machine."""
-    from autotune import api
     from autotune.cli.dynamic_run import random_inputs
+    from autotune.runtime.defaults import resolve_model
     from autotune.runtime.host_profile import host_profile
     from autotune.runtime.session import Session
     from autotune.targets.library import is_host
 
     if not is_host(machine.name):
         return None
-    network = api.resolve_model(model)
+    network = resolve_model(model)
     with Session(network, machine, dims=dimensions(dim), plan=plan) as session:
         return host_profile(session, random_inputs(session, seed=0))
 

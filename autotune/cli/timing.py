@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autotune.cli.console import emit, facts, show
-from autotune.cli.options import JsonOption, TargetOption, ThreadsOption, with_threads
+from autotune.cli.options import EmulatedOption, JsonOption, ThreadsOption, machine_name
 from autotune.cli.tracing import TraceLimitOption, TraceOption, emulated, trace_file
 from autotune.errors import InputError
 
@@ -32,7 +32,7 @@ MARK_COLUMNS = (
 
 def time(
     file: Annotated[str, typer.Argument(help="Assembly or binary program; - for stdin.")],
-    target: TargetOption = "edge",
+    target: EmulatedOption = "edge",
     threads: ThreadsOption = None,
     parameter: Annotated[
         list[str] | None,
@@ -53,7 +53,7 @@ def time(
     if trace is not None:
         check_place(trace)
     values = parameters(parameter)
-    opened = open_machine(with_threads(target, threads))
+    opened = open_machine(machine_name(target, threads))
     program = read_program(file, scratchpad_elements=opened.spec.scratchpad_elements)
     if is_host(opened.name) and not marks and trace is None:
         _time_here(program.name, opened, opened.time(program, values), counters, json)

@@ -19,7 +19,7 @@ from autotune.schedule.schedule import Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable
 from autotune.store.store import Store
-from autotune.targets.library import load_spec
+from autotune.targets.library import HOST, load_spec
 from autotune.targets.protocol import Target
 from autotune.targets.spec import HardwareSpec
 
@@ -53,12 +53,12 @@ class Predictor:
 
     @classmethod
     def load(
-        cls, target: Target | Path | str = "edge", store: Store | Path | None = None
+        cls, target: Target | Path | str = HOST, store: Store | Path | str | None = None
     ) -> Predictor:
-        """The predictor of a target (or its name or spec file), with the model that its last
-        calibration left in the store (None: the user's).
+        """Load the cost model that the last calibration of a target left in the store.
 
-        Raises ``StoreError`` when there is none, or it is of another version.
+        ``target`` is a name, a spec file or an open target; ``store`` a file or an open store (None:
+        the user's). Raises ``StoreError`` if there is no model, or only one of another version.
         """
         spec = load_spec(target) if isinstance(target, (str, Path)) else target.spec
         if isinstance(store, Store):

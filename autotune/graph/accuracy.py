@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from autotune.errors import InputError
+
 if TYPE_CHECKING:
     from autotune.graph.graph import Graph
 
@@ -23,6 +25,14 @@ class Accuracy(StrEnum):
     EXACT = "exact"
     CLOSE = "close"
     FAST = "fast"
+
+    @classmethod
+    def parse(cls, text: str) -> Accuracy:
+        """Return the accuracy of this name. Raises ``InputError`` for any other."""
+        try:
+            return cls(text)
+        except ValueError:
+            raise InputError(f"accuracy {text!r} is not one of: {', '.join(cls)}") from None
 
 
 def accuracy_of(graph: Graph) -> Accuracy:

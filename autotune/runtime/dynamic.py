@@ -21,6 +21,12 @@ from autotune.graph.passes import simplify
 from autotune.graph.passes.note import Note
 from autotune.graph.ranges import Ranges
 from autotune.runtime.binding import bound_model, unusual_types
+from autotune.runtime.defaults import (
+    choose_accuracy,
+    choose_store,
+    choose_target,
+    resolve_model,
+)
 from autotune.runtime.event import Event
 from autotune.runtime.execution import RunTrace
 from autotune.runtime.inputs import of_type
@@ -30,11 +36,11 @@ from autotune.runtime.part import Part, Runs, parts_of
 from autotune.runtime.profiler import GroupProfile, PairProfile
 from autotune.runtime.program_table import ProgramTable
 from autotune.runtime.session import Session
+from autotune.runtime.signature import TensorInfo, arrays_by_name, tensors_of_model
 from autotune.runtime.version_table import Version
 from autotune.runtime.versions import Line, Versions
 from autotune.search.plan import Plan
 from autotune.search.plan_tree import PlanTree, is_plan_tree
-from autotune.targets.library import target as open_target
 from autotune.targets.protocol import Target
 
 if TYPE_CHECKING:
@@ -70,15 +76,15 @@ class DynamicSession(Session):
     def __init__(
         self,
         source: Path | str,
-        target: Target | Path | str = "edge",
-        store: Store | Path | None = None,
+        target: Target | Path | str | None = None,
+        store: Store | Path | str | None = None,
         online: bool = False,
         dims: Mapping[str, int] | None = None,
         *,
         plan: Plan | PlanTree | None = None,
         options: OnlineOptions | None = None,
         threads: int | None = None,
-        accuracy: Accuracy | str = Accuracy.EXACT,
+        accuracy: Accuracy | str | None = None,
         ranges: Ranges | None = None,
         outside: Outside | str = Outside.REFUSE,
     ) -> None:
@@ -88,11 +94,11 @@ class DynamicSession(Session):
                 f"{source}: ranges are for a network whose shapes and operators are known before it "
                 "runs; bind its dimensions (dims), or open it without ranges"
             )
-        self.target = open_target(target, threads) if isinstance(target, (str, Path)) else target
-        path, dims, plans = _opened(Path(source), dims or {}, plan)
+        self.target = choose_target(target, source if plan is None else plan, threads)
+        path, dims, plans = _opened(resolve_model(source), dims or {}, plan)
         self.path = path
-        self._store, self._online, self._options = store, online, options
-        self._plans, self._accuracy = plans, Accuracy(accuracy)
+        self._store, self._online, self._options = choose_store(store), online, options
+        self._plans, self._accuracy = plans, choose_accuracy(accuracy, self.target.spec)
         for one in plans:
             one.check_target(self.target.spec)
             if one.ranges:
@@ -129,17 +135,30 @@ class DynamicSession(Session):
         )
         return Part(session, self._runs)
 
-    def run(self, inputs: Mapping[str, npt.NDArray[np.generic]]) -> dict[str, npt.NDArray[Any]]:
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """Name, shape and element type of every input; open dimensions by their names."""
+        stored = {tensor.name for tensor in self.model.graph.initializer}
+        return tensors_of_model(x for x in self.model.graph.input if x.name not in stored)
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        """Name, shape and element type of every output, as far as the file declares them."""
+        return tensors_of_model(self.model.graph.output)
+
+    def run(self, *inputs: Any, **named: Any) -> dict[str, npt.NDArray[Any]]:
         """Run the network once, at the shapes of these arrays; a sequence is a list of arrays.
 
-        Raises ``InputError`` for a wrong name, rank or element type and for extents that contradict
+        ``inputs`` is one mapping of arrays by input name, or the arrays in the order of
+        ``session.inputs``; ``named`` gives arrays by keyword. Raises ``InputError`` for a wrong name, rank or element type and for extents that contradict
         the network or each other, ``ModelError`` for a network that cannot be had at these shapes.
         """
         if self._closed:
             raise AutotuneError(f"{self.path.stem}: the session is closed; open another")
-        given = {
+        arrays = arrays_by_name(self.path.stem, self.inputs, inputs, named)
+        given: dict[str, Any] = {
             x: y if y is None or isinstance(y, np.ndarray | list) else np.asarray(y)
-            for x, y in inputs.items()
+            for x, y in arrays.items()
         }
         for name, dtype in self._unusual.items():
             if isinstance(given.get(name), np.ndarray):

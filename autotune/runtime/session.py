@@ -19,6 +19,12 @@ from autotune.graph.outside import Outside
 from autotune.graph.ranges import Ranges
 from autotune.runtime.border import Border
 from autotune.runtime.collector import collector_at_rest
+from autotune.runtime.defaults import (
+    choose_accuracy,
+    choose_store,
+    choose_target,
+    resolve_model,
+)
 from autotune.runtime.event import Event
 from autotune.runtime.execution import RunTrace, execute
 from autotune.runtime.first_table import FirstTable, first_table
@@ -28,9 +34,9 @@ from autotune.runtime.opening import may_be_dynamic, open_source
 from autotune.runtime.profiler import GroupProfile, PairProfile, Profiler
 from autotune.runtime.program_table import ProgramTable
 from autotune.runtime.published import Published
+from autotune.runtime.signature import TensorInfo, arrays_by_name, tensors_of_graph
 from autotune.search.objective import Objective
 from autotune.search.plan import Plan
-from autotune.targets.library import target as open_target
 from autotune.targets.protocol import Target
 
 if TYPE_CHECKING:  # a session that runs by a plan takes none of their time to import
@@ -43,59 +49,79 @@ if TYPE_CHECKING:  # a session that runs by a plan takes none of their time to i
 class Session:
     """Runs a network. Safe to use from several threads, and a context manager.
 
-    ``source`` is a plan file, an ONNX file, a ``Plan`` or a ``Graph`` (``plan`` then says how to
-    run it); a network without a plan is planned on the spot with the cost model at hand.
-    ``target`` is a name, a spec file or an open target; ``threads`` is how many the target named
-    ``cpu`` uses. ``store`` (None: the user's) is opened
-    only for planning and for ``online`` learning, which ``options`` tune. ``dims`` binds symbolic
-    dimensions of an ONNX file; where it leaves some open, or the file has control flow, what opens is
-    a ``DynamicSession``, which specialises the network to the arrays of each run. On this machine (``cpu``) a network also runs without a plan and
-    without calibration: by rule, until ``autotune search`` finds better. ``accuracy`` ``close``
-    and ``fast`` allow algorithms that round more. ``ranges``, least and largest number by input, lets passes remove
-    what cannot change such inputs; every run checks them, and on others is refused, or with ``outside``
-    ``general`` run by the network without ranges. A plan brings its own accuracy and ranges.
+    ``source`` is an ONNX file, a plan file, the name of a shipped network, a ``Plan`` or a ``Graph``.
+    ``target`` is a name, a spec file or an open target; None is the machine of the plan, or else
+    this CPU (``cpu``), on which ``threads`` sets the number of threads (None: one per core).
+    ``plan`` runs a network by a plan; without one, the CPU runs by heuristics until
+    ``autotune search`` finds better. ``store`` (None: the user's) is opened for planning and for
+    ``online`` learning, which ``options`` tune. ``dims`` binds symbolic dimensions by name; a
+    network with open dimensions or control flow opens as a ``DynamicSession``, which is specialised
+    to the arrays of each run. ``accuracy`` is ``exact``, ``close`` or ``fast`` (None: ``close`` on
+    this CPU, ``exact`` elsewhere): ``close`` and ``fast`` allow algorithms that round more.
+    ``ranges`` are the least and the largest number by input; passes remove what cannot change such
+    inputs. Every run checks the ranges: other inputs are refused, or with ``outside="general"`` run
+    by the network without ranges. A plan brings its own accuracy and ranges.
 
-    Raises ``AutotuneError`` when a cost model is needed and the target was never calibrated,
-    ``PlanError`` for a plan of another machine or network, ``ModelError`` for a bad network.
+    Raises ``AutotuneError`` if a cost model is needed and the target was never calibrated,
+    ``PlanError`` for a plan of another machine or network, ``ModelError`` for a bad network,
+    ``InputError`` for an argument of a wrong type.
     """
 
     _general: General | None = None
 
-    def __new__(cls, source: Path | str | Plan | Graph, *more: object, **options: object) -> Self:
-        """A session of the kind that the source needs."""
-        if cls is not Session or not may_be_dynamic(source):
-            return super().__new__(cls)
-        path, given = Path(cast(str, source)), more[3] if len(more) > 3 else options.get("dims")
-        dims = cast(Mapping[str, int], given or {})
-        if is_kept(path, dims):
-            return super().__new__(cls)
-        from autotune.runtime.dynamic import DynamicSession, is_dynamic  # a session, in turn
-
-        dynamic = is_dynamic(path, dims)
-        return cast(Self, super().__new__(DynamicSession if dynamic else cls))
-
-    def __init__(
-        self,
+    def __new__(
+        cls,
         source: Path | str | Plan | Graph,
-        target: Target | Path | str = "edge",
-        store: Store | Path | None = None,
+        target: Target | Path | str | None = None,
+        store: Store | Path | str | None = None,
         online: bool = False,
         dims: Mapping[str, int] | None = None,
         *,
         plan: Plan | None = None,
         options: OnlineOptions | None = None,
         threads: int | None = None,
-        accuracy: Accuracy | str = Accuracy.EXACT,
+        accuracy: Accuracy | str | None = None,
+        ranges: Ranges | None = None,
+        outside: Outside | str = Outside.REFUSE,
+    ) -> Self:
+        """Make a ``DynamicSession`` if the shapes or the operators depend on the inputs.
+
+        The signature is that of ``__init__``: editors show this one.
+        """
+        if cls is not Session or isinstance(source, (Plan, Graph)):
+            return super().__new__(cls)
+        path, bound = resolve_model(source), dims or {}
+        if not may_be_dynamic(path) or is_kept(path, bound):
+            return super().__new__(cls)
+        from autotune.runtime.dynamic import DynamicSession, is_dynamic  # a session, in turn
+
+        dynamic = is_dynamic(path, bound)
+        return cast(Self, super().__new__(DynamicSession if dynamic else cls))
+
+    def __init__(
+        self,
+        source: Path | str | Plan | Graph,
+        target: Target | Path | str | None = None,
+        store: Store | Path | str | None = None,
+        online: bool = False,
+        dims: Mapping[str, int] | None = None,
+        *,
+        plan: Plan | None = None,
+        options: OnlineOptions | None = None,
+        threads: int | None = None,
+        accuracy: Accuracy | str | None = None,
         ranges: Ranges | None = None,
         outside: Outside | str = Outside.REFUSE,
     ) -> None:
-        self.target = open_target(target, threads) if isinstance(target, (str, Path)) else target
+        self.target = choose_target(target, source if plan is None else plan, threads)
+        chosen, store = choose_accuracy(accuracy, self.target.spec), choose_store(store)
+        source = source if isinstance(source, (Plan, Graph)) else resolve_model(source)
         with collector_at_rest():
-            found = open_source(source, self.target, dims, plan, Accuracy(accuracy), ranges)
+            found = open_source(source, self.target, dims, plan, chosen, ranges)
         self._graph = found.graph
         self._border = Border(self._graph, found.ranges)
         if Outside(outside) is Outside.GENERAL and found.ranges:
-            self._general = General(source, found, self.target, store, dims, Accuracy(accuracy))
+            self._general = General(source, found, self.target, store, dims, chosen)
         self._profiler = Profiler()
         self._last_run: RunTrace | None = None
         self._trainer: OnlineTrainer[CostModel] | None = None
@@ -130,14 +156,27 @@ class Session:
             options or OnlineOptions(),
         )
 
-    def run(self, inputs: Mapping[str, npt.NDArray[np.generic]]) -> dict[str, npt.NDArray[Any]]:
-        """Run the network once: arrays by input name to arrays by output name, of the network's own
-        element types.
+    def run(self, *inputs: Any, **named: Any) -> dict[str, npt.NDArray[Any]]:
+        """Run the network once and return its outputs by name, in the network's element types.
 
-        Takes the table that is current now and finishes on it. Raises ``InputError`` for a wrong
-        name, shape or element type and for integers beyond what is proved exact, ``AutotuneError`` when the session is closed.
+        ``inputs`` is one mapping of arrays by input name, or the arrays in the order of
+        ``session.inputs``; ``named`` gives arrays by keyword. Uses the program table that is current
+        now. Raises ``InputError`` for a wrong name, shape or element type and for integers beyond
+        what is proved exact, ``AutotuneError`` for a closed session.
         """
-        return self.traced_run(inputs)[0]
+        if len(inputs) == 1 and not named and type(inputs[0]) is dict:  # the usual call
+            return self.traced_run(inputs[0])[0]
+        return self.traced_run(arrays_by_name(self._graph.name, self.inputs, inputs, named))[0]
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """Name, shape and element type of every input."""
+        return tensors_of_graph(self._graph, self._graph.inputs)
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        """Name, shape and element type of every output."""
+        return tensors_of_graph(self._graph, self._graph.outputs)
 
     def traced_run(
         self, inputs: Mapping[str, npt.NDArray[np.generic]]

@@ -148,7 +148,8 @@ def test_calibration_and_search_open_the_drifted_machine(
     monkeypatch.setattr(api, "calibrate", lambda target, *_, **__: see(target))
     monkeypatch.setattr(api, "search", lambda _, target, *__, **___: see(target))
     command("targets", "drift", "edge", "--clock", 0.5)
-    for arguments in (["calibrate"], ["search", "mlp"]):
+    edge = ["--target", "edge"]
+    for arguments in (["calibrate", *edge], ["search", "mlp", *edge]):
         with pytest.raises(Seen):
             main(arguments)
 

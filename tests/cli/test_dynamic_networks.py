@@ -175,7 +175,8 @@ def test_search_tunes_every_part_and_its_plan_runs(
     calibrate("edge", budget=64, models=())
     path, plan = saved(tmp_path, NESTED), tmp_path / "net.plan"
     code, out, err = ran(
-        capsys, "search", path, "--dim", "N=64", "--trials", "5", "--measure", "8", "--out", plan, "--json"
+        capsys, "search", path, "--target", "edge", "--dim", "N=64", "--trials", "5", "--measure", "8",
+        "--out", plan, "--json",
     )  # fmt: skip
     assert code == 0, err
     parts = json.loads(out)["parts"]
@@ -195,7 +196,7 @@ def test_a_plan_keeps_the_dimensions_that_it_was_searched_with(
 
     calibrate("edge", budget=64, models=())
     path, plan = saved(tmp_path, RELU), tmp_path / "net.plan"
-    few = ("--trials", "5", "--measure", "8", "--out", plan)
+    few = ("--target", "edge", "--trials", "5", "--measure", "8", "--out", plan)
     assert ran(capsys, "search", path, "--dim", "batch=16", *few)[0] == 0
     code, out, _ = ran(capsys, "run", plan, "--check")
     assert code == 0 and "DIFFERS" not in out

@@ -24,6 +24,7 @@ from autotune.schedule.rule import default_schedule
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.table import ScheduleTable
 from autotune.search.legality import legal_nests
+from autotune.targets.library import target as open_target
 from drawn_graphs import schedules
 
 
@@ -102,7 +103,7 @@ def test_any_schedule_equals_the_reference(
 def test_every_convolution_of_networks_with_groups_fits_a_small_machine(
     name: str, machine: str
 ) -> None:
-    spec = api.as_target(machine).spec
+    spec = open_target(machine).spec
     graph = api.load_network(name, layout=spec.layout)
     for op in graph.ops:
         group = Group.from_graph(graph, (op.name,))
@@ -110,7 +111,7 @@ def test_every_convolution_of_networks_with_groups_fits_a_small_machine(
 
 
 def test_what_is_called_legal_has_a_schedule() -> None:
-    spec = api.as_target("edge").spec
+    spec = open_target("edge").spec
     graph = api.load_network("light_bvlc_alexnet", layout=spec.layout)
     for op in graph.ops:
         nests = legal_nests(Group.from_graph(graph, (op.name,)), spec)

@@ -1,7 +1,8 @@
-"""The library's front door: names are found when used, and ``autotune.search`` is both things."""
+"""The library's front door: names are found when used, and ``autotune.search`` is a function."""
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 
@@ -24,22 +25,29 @@ def test_importing_autotune_imports_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "import autotune; print(callable(autotune.search))",
-        "import autotune.search.plan as plan, autotune; print(callable(autotune.search))",
-        "from autotune import search; import autotune.search.plan; print(callable(search))",
-        "import autotune; autotune.search; import autotune.search.plan; "
-        "print(autotune.search.plan.Plan is not None and callable(autotune.search))",
+        "import autotune",
+        "import autotune.search.plan, autotune",
+        "from autotune import search; import autotune; from autotune.search.plan import Plan",
+        "import autotune; autotune.search; import autotune.search.plan",
     ],
 )
-def test_search_is_a_package_and_can_be_called(code: str) -> None:
-    assert fresh(code) == "True"
+def test_search_is_a_plain_function_whatever_was_imported(code: str) -> None:
+    assert fresh(f"{code}; print(type(autotune.search).__name__)") == "function"
 
 
-def test_calling_search_reaches_the_library_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    from autotune import api
+def test_editors_see_the_arguments_of_search_and_session() -> None:
+    from autotune.runtime.dynamic import DynamicSession
 
-    monkeypatch.setattr(api, "search", lambda model, **options: (model, options))
-    assert autotune.search("net.onnx", trials=3) == ("net.onnx", {"trials": 3})  # type: ignore[comparison-overlap]
+    search = inspect.signature(autotune.search)
+    assert list(search.parameters)[:3] == ["model", "target", "trials"]
+    session = inspect.signature(autotune.Session)
+    assert list(session.parameters)[:3] == ["source", "target", "store"]
+    made = inspect.signature(autotune.Session.__init__).replace(return_annotation=session.empty)
+    drawn = [p for name, p in made.parameters.items() if name != "self"]
+    assert list(session.parameters.values()) == drawn
+    opened = inspect.signature(DynamicSession.__init__).parameters
+    assert [*opened] == [*made.parameters]
+    assert [p.default for p in opened.values()] == [p.default for p in made.parameters.values()]
 
 
 @pytest.mark.parametrize("name", [name for name in autotune.__all__ if name != "search"])

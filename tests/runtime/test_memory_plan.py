@@ -18,8 +18,9 @@ from autotune.runtime.native_table import prepared
 from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.program_table import ProgramTable, compile_table
 from autotune.search.by_rule import ruled_choices
+from autotune.targets.library import target as open_target
 
-SPEC = api.as_target("server").spec
+SPEC = open_target("server").spec
 QUICK = (
     "light_squeezenet",
     "light_shufflenet",
@@ -70,7 +71,7 @@ def test_a_chain_of_programs_takes_the_place_of_two_tensors() -> None:
 
 
 def test_the_native_engine_runs_in_the_arena_that_is_reported() -> None:
-    target = api.as_target("cpu")
+    target = open_target("cpu")
     graph = api.load_network("transformer_block", layout=target.spec.layout)
     choices = ruled_choices(graph, target.spec)
     native = prepared(compile_table(graph, choices, target.spec, ProgramCache()), target)

@@ -12,7 +12,6 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 from small_networks import SMALL, feeds, widened
 
-from autotune import api
 from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
 from autotune.runtime.execution import execute
@@ -22,8 +21,9 @@ from autotune.runtime.program_table import compile_table
 from autotune.runtime.session import Session
 from autotune.search.by_rule import rule_schedule, ruled_choices
 from autotune.search.choice import Choice
+from autotune.targets.library import target as open_target
 
-EDGE = api.as_target("edge")
+EDGE = open_target("edge")
 Arrays = dict[str, npt.NDArray[np.generic]]
 
 

@@ -18,7 +18,7 @@ from autotune.measure.runner import measure
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.fit import check
 from autotune.schedule.schedule import Schedule
-from autotune.search import schedules
+from autotune.search import bulk, schedules
 from autotune.search.bulk import MANY, Job, rank_all
 from autotune.search.objective import Objective
 from autotune.search.ranking import DEEP, QUICK, Ranked, Ranking
@@ -118,7 +118,7 @@ def test_a_dead_worker_costs_nothing_but_time(monkeypatch: pytest.MonkeyPatch) -
     def dead(n_jobs: int) -> None:
         raise BrokenExecutor(f"{n_jobs} processes are gone")
 
-    monkeypatch.setattr("autotune.search.bulk.Parallel", dead)
+    monkeypatch.setattr(bulk, "Parallel", dead)
     ranking = Ranking(calibrated()[0], EDGE.spec, Objective.LATENCY, 0)
     jobs = [(groups()[0], QUICK, None)] * MANY
     assert len(rank_all(ranking, jobs, 2)) == MANY

@@ -1,0 +1,118 @@
+"""Defaults of the library and the command line: the network, the machine and the accuracy of a request.
+
+Every entry point that accepts None for one of them asks here.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autotune.errors import InputError, ModelError
+from autotune.graph.accuracy import Accuracy
+from autotune.graph.graph import Graph
+from autotune.home import home
+from autotune.runtime.opening import is_plan
+from autotune.search.plan import Plan
+from autotune.search.plan_tree import PlanTree, load_plans
+from autotune.targets.library import HOST, spec_names
+from autotune.targets.library import target as open_target
+from autotune.targets.protocol import Target
+from autotune.targets.spec import HardwareSpec
+
+if TYPE_CHECKING:  # a database takes longer to import than a kept network to open
+    from autotune.store.store import Store
+
+
+def resolve_model(model: Path | str) -> Path:
+    """Return the file meant by ``model``: a path, or the name of a shipped network.
+
+    A file wins over a name. Raises ``ModelError`` for an unknown name, and when a shipped network
+    cannot be built.
+    """
+    if not isinstance(model, (str, Path)):
+        raise InputError(
+            f"a network is a path or the name of a shipped network, not {type(model).__name__}"
+        )
+    path = Path(model)
+    if path.suffix or path.name != str(model) or path.exists():
+        return path
+    from autotune.datasets import NETWORKS, load  # it imports onnx
+
+    if str(model) in NETWORKS:
+        built: Path = load(str(model), home() / "networks")
+        return built
+    raise ModelError(_unknown(str(model), tuple(NETWORKS)))
+
+
+def _unknown(name: str, shipped: tuple[str, ...]) -> str:
+    near = [other for other in shipped if name.lower() in other.lower()] or get_close_matches(
+        name, shipped, n=2
+    )
+    hint = f"; did you mean {' or '.join(near[:2])}?" if near else ""
+    return (
+        f"{name}: no such file, and no shipped network has this name{hint} "
+        f"Shipped: {', '.join(shipped)}"
+    )
+
+
+def choose_target(
+    target: Target | Path | str | None,
+    source: Path | str | Plan | PlanTree | Graph | None = None,
+    threads: int | None = None,
+) -> Target:
+    """Open the target; None means the machine of the plan in ``source``, or else this CPU.
+
+    Raises ``SpecError`` for an unknown name or a bad spec file, ``PlanError`` for a bad plan file.
+    """
+    if target is None:
+        target = target_name(source)
+    if isinstance(target, (str, Path)):
+        return open_target(target, threads)
+    if not hasattr(target, "spec"):
+        raise InputError(
+            f"a target is a name, a spec file or an open target, not {type(target).__name__}"
+        )
+    return target
+
+
+def target_name(source: Path | str | Plan | PlanTree | Graph | None) -> str:
+    """Return the name of the machine that ``source`` runs on by default: a plan's own, else ``cpu``.
+
+    A spec file that a plan names is also looked for beside the plan file.
+    """
+    match source:
+        case Plan():
+            return source.target
+        case PlanTree():
+            return source.plans[0].target
+        case str() | Path() if is_plan(Path(source)):
+            name = load_plans(Path(source))[0].target
+            beside = Path(source).parent / name
+            is_moved = not Path(name).exists() and beside.is_file() and name not in spec_names()
+            return str(beside) if is_moved else name
+        case _:
+            return HOST
+
+
+def choose_store(store: Store | Path | str | None) -> Store | Path | None:
+    """Return an open store as it is, and a file as a path; None stays the user's store.
+
+    Raises ``InputError`` for anything else.
+    """
+    if isinstance(store, str):
+        return Path(store)
+    if store is None or isinstance(store, Path) or hasattr(store, "load_model"):
+        return store
+    raise InputError(f"a store is a file or an open store, not {type(store).__name__}")
+
+
+def choose_accuracy(accuracy: Accuracy | str | None, spec: HardwareSpec) -> Accuracy:
+    """Return the accuracy asked for; None means ``close`` on this CPU and ``exact`` elsewhere.
+
+    Raises ``InputError`` for an unknown name.
+    """
+    if accuracy is None:
+        return Accuracy.CLOSE if spec.in_place else Accuracy.EXACT
+    return Accuracy.parse(accuracy)
