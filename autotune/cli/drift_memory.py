@@ -3,17 +3,18 @@ open their machine here, so that it runs as it was left."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from autotune.atomic_file import PRIVATE_MODE, replace_file
 from autotune.cli.console import say
 from autotune.errors import InputError, SpecError, StoreError
 from autotune.home import home
+from autotune.private_folder import make_private
+from autotune.regular_file import regular_text
 from autotune.targets import library
 from autotune.targets.emulator import EmulatorTarget
 from autotune.targets.physical import Drift
@@ -82,7 +83,7 @@ def _key(target: str) -> str:
 def _load(path: Path) -> dict[str, Drift]:
     remedy = "delete the file to forget all drift"
     try:
-        plain = json.loads(path.read_text("utf-8"))
+        plain = json.loads(regular_text(path))
         if plain["schema"] != SCHEMA:
             raise StoreError(
                 f"{path}: drift of schema {plain['schema']!r}, this version reads {SCHEMA}; {remedy}"
@@ -98,15 +99,11 @@ def _load(path: Path) -> dict[str, Drift]:
 
 def _save(path: Path, drifts: Mapping[str, Drift]) -> None:
     """Write the file whole or not at all."""
-    part = path.with_name(f"{path.name}.part{os.getpid()}")
     plain = {"schema": SCHEMA, "targets": {key: asdict(drift) for key, drift in drifts.items()}}
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(plain, indent=1) + "\n", "utf-8")
-        part.replace(path)
+        make_private(path.parent)
+        replace_file(path, json.dumps(plain, indent=1) + "\n", mode=PRIVATE_MODE)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
         raise StoreError(
             f"{path}: cannot be written: {error.strerror}; set AUTOTUNE_HOME to another folder"
         ) from None

@@ -6,6 +6,7 @@ import re
 import sys
 from pathlib import Path
 
+from autotune.atomic_file import FileKind, replace_file
 from autotune.errors import ProgramError
 from autotune.isa.assembly import assemble
 from autotune.isa.codec import MAGIC, decode
@@ -13,6 +14,8 @@ from autotune.isa.program import Program
 from autotune.isa.verifier import verify
 
 STREAM = "-"
+PROGRAM = FileKind("binary program", (MAGIC.lower(),))
+ASSEMBLY = FileKind("program as assembly", (b".", b"#"))
 
 
 def read_program(
@@ -64,13 +67,12 @@ def _place(text: str, refusal: str) -> str:
 
 
 def write(name: str, content: str | bytes) -> None:
-    """To a file, whole or not at all, or to stdout. Raises ``OSError`` naming the file."""
-    from autotune.report.files import replace_file
-
+    """Write a program or assembly to a file, whole or not at all, or to stdout. Raises ``InputError`` for a
+    place that cannot hold it, ``OSError`` when writing fails."""
     # a lone surrogate can stand in a quoted name alone, where assembly reads this escape
     data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     if name != STREAM:
-        replace_file(Path(name), data)
+        replace_file(Path(name), data, ASSEMBLY if isinstance(content, str) else PROGRAM)
         return
     sys.stdout.flush()
     sys.stdout.buffer.write(data)

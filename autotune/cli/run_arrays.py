@@ -3,7 +3,10 @@ else that a command needs to say how it is used."""
 
 from __future__ import annotations
 
+import re
 import zipfile
+import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +14,31 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from autotune.atomic_file import FileKind, replacing
 from autotune.errors import InputError
 from autotune.graph.graph import Array, Graph
 from autotune.graph.tensor import NUMPY, DType
+from autotune.regular_file import open_regular
 
 RTOL, ATOL = 1e-3, 1e-5
+_UNREADABLE = (
+    *(ValueError, EOFError, AttributeError, KeyError, MemoryError, NotImplementedError),
+    *(RuntimeError, zipfile.BadZipFile, zlib.error),
+)
+"""All that NumPy and zipfile raise for damaged, encrypted or foreign archives."""
+KIND = FileKind("NPZ file", (b"pk",))
+_SEPARATOR = re.compile(r"[/\\\0]|^[A-Za-z]:(?=[/\\])")
 
 
 def read_inputs(path: Path) -> dict[str, Array]:
     """Arrays of an NPZ file. Raises ``InputError`` for anything else."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open_regular(path) as file:
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise ValueError("it holds one array without a name")
             return {name: archive[name] for name in archive.files}
-    except (ValueError, zipfile.BadZipFile, EOFError, AttributeError) as error:
+    except _UNREADABLE as error:
         raise InputError(
             f"{path}: not an NPZ file of arrays ({error}); write it with numpy.savez"
         ) from None
@@ -55,16 +70,34 @@ def _shipped(graph: Graph) -> tuple[dict[str, Array], dict[str, Array]] | None:
 
 
 def save(path: Path, outputs: dict[str, Array]) -> None:
-    """Write the outputs as NPZ, whole or not at all; of element types that NumPy has not, as float32,
-    which an input of such a type takes again."""
+    """Write the outputs as NPZ, whole or not at all; element types that NumPy lacks become float32, which an
+    input of such a type takes again. Raises ``InputError`` for a sequence and for a place that cannot
+    hold the file, ``OSError`` when writing fails."""
     for name, value in outputs.items():
         if not isinstance(value, np.ndarray):
             raise InputError(
                 f"{path}: output {name!r} is a sequence; an NPZ file holds arrays only"
             )
-    part = path.with_name(f".{path.name}.part.npz")
-    np.savez(part, allow_pickle=False, **{x: _storable(y) for x, y in outputs.items()})
-    part.replace(path)
+    with replacing(path, KIND) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, value in zip(member_names(outputs), outputs.values(), strict=True):
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, _storable(value), allow_pickle=False)
+
+
+def member_names(names: Iterable[str]) -> list[str]:
+    """Names in an archive that no reader takes for a path outside of its folder: the tensors' own where
+    they are safe, else their parts joined by ``_``, numbered where two would be one."""
+    found: list[str] = []
+    for name in names:
+        parts = _SEPARATOR.split(name)
+        safe = [part for part in parts if part.strip(". ")]
+        base = name if len(safe) == len(parts) else "_".join(safe) or "output"
+        unique, count = base, 1
+        while unique in found:
+            count += 1
+            unique = f"{base}_{count}"
+        found.append(unique)
+    return found
 
 
 def _storable(value: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from autotune.atomic_file import check_place
 from autotune.cli.console import emit, facts, say, show
 from autotune.cli.group_costs import GroupCost
 from autotune.cli.options import (
@@ -69,13 +70,16 @@ def run(
     """Run a network by its plan. With --check, exit 1 when a number is off or a program has a race."""
     from autotune.cli.drift_memory import open_machine
     from autotune.cli.dynamic_run import compared, random_inputs
+    from autotune.cli.run_arrays import KIND as NPZ
     from autotune.cli.run_arrays import read_inputs, save
-    from autotune.report.trace_file import check_place
+    from autotune.report.trace_file import KIND as TRACE
     from autotune.runtime.defaults import resolve_model
     from autotune.runtime.session import Session
 
     if trace is not None:
-        check_place(trace)
+        check_place(trace, TRACE)
+    if out is not None:
+        check_place(out, NPZ)
     path = resolve_model(plan)
     machine = open_machine(machine_name(target, threads, path))
     with Session(

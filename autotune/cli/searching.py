@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from autotune.atomic_file import check_place
 from autotune.cli.console import emit, progress, say, show
 from autotune.cli.inspection import is_tree
 from autotune.cli.options import (
@@ -67,11 +68,15 @@ def search(
     """Find what to fuse and how to tile it, measure the best, and write plan and report."""
     from autotune import api
     from autotune.cli.drift_memory import open_machine
+    from autotune.report.document import KIND as PAGE
     from autotune.report.from_search import write_report
     from autotune.runtime.defaults import resolve_model
+    from autotune.search.plan import KIND as PLAN
 
     plan_file = out if out is not None else Path(f"{Path(model).stem}.plan")
     report_file = report if report is not None else plan_file.with_suffix(".html")
+    check_place(plan_file, PLAN)
+    check_place(report_file, PAGE)
     machine = open_machine(machine_name(target, threads))
     tree, ranges = is_tree(resolve_model(model)), input_ranges(range_)
     if tree and ranges:

@@ -45,13 +45,14 @@ def time(
     json: JsonOption = False,
 ) -> None:
     """Time one program on a machine, without numbers."""
+    from autotune.atomic_file import check_place
     from autotune.cli.drift_memory import open_machine
     from autotune.cli.program_files import read_program
-    from autotune.report.trace_file import check_place
+    from autotune.report.trace_file import KIND
     from autotune.targets.library import is_host
 
     if trace is not None:
-        check_place(trace)
+        check_place(trace, KIND)
     values = parameters(parameter)
     opened = open_machine(machine_name(target, threads))
     program = read_program(file, scratchpad_elements=opened.spec.scratchpad_elements)

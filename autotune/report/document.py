@@ -11,9 +11,9 @@ from typing import Any
 
 import jinja2
 
+from autotune.atomic_file import FileKind, replace_file
 from autotune.report.axis import short
 from autotune.report.convergence import convergence
-from autotune.report.files import replace_file
 from autotune.report.fusion_graph import fusion_graph
 from autotune.report.group_bars import SHOWN, group_bars
 from autotune.report.plan_bars import plan_bars
@@ -21,6 +21,8 @@ from autotune.report.roofline import roofline
 from autotune.report.scatter import scatter
 from autotune.report.view import GroupRow, PlanCosts, RooflineRow, SearchView
 from autotune.targets.spec import HardwareSpec
+
+KIND = FileKind("HTML page", (b"<!doctypehtml", b"<html"))
 
 METRICS: Mapping[str, tuple[str, str]] = {
     # key of the cost model's metrics: (what it is called here, format)
@@ -63,9 +65,9 @@ def render(view: SearchView) -> str:
 
 
 def write_view(view: SearchView, path: Path) -> None:
-    """Write the page; the file is replaced in one step, never left half-written. Raises ``OSError``
-    when the place cannot be written."""
-    replace_file(path, render(view))
+    """Write the page whole or not at all. Raises ``InputError`` for a place that cannot hold it, ``OSError``
+    when writing fails."""
+    replace_file(path, render(view), KIND)
 
 
 def _headline(view: SearchView) -> str:

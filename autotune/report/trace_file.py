@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from autotune.errors import InputError
-from autotune.report.files import replacing
+from autotune.atomic_file import FileKind, replacing
 from autotune.report.trace_events import Part, metadata
 from autotune.targets.spec import HardwareSpec
 from autotune.targets.trace import EVENT_LIMIT, Trace
 
+KIND = FileKind("trace", (b'{"displaytimeunit":', b"\x1f\x8b"))
 _COMPRESSION = 3
 """Of zlib: the text repeats itself, higher levels cost time and save little."""
 
@@ -71,8 +71,7 @@ def writing(
 
     Raises ``InputError`` for a path that cannot be a file's, ``OSError`` naming it when writing fails.
     """
-    check_place(path)
-    with replacing(path) as plain:
+    with replacing(path, KIND) as plain:
         if path.suffix == ".gz":
             with gzip.GzipFile("", "wb", _COMPRESSION, plain, mtime=0) as packed:
                 yield from _written(packed, title, spec, limit)
@@ -86,11 +85,3 @@ def _written(
     file = TraceFile(stream, title, spec, limit)
     yield file
     file.finish()
-
-
-def check_place(path: Path) -> None:
-    """Raise ``InputError`` unless a file can stand at ``path``: worth asking before a long run."""
-    if not path.parent.is_dir():
-        raise InputError(f"{path}: there is no folder {path.parent}; make it first")
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder; give the name of a file in it")

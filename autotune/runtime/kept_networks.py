@@ -31,7 +31,7 @@ from autotune.store.file_marks import FileMark, now_ns
 from autotune.store.sources import sources_version
 from autotune.targets.native.object_cache import ObjectCache
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from autotune.graph.axes import Layout
 from autotune.graph.graph import Graph
 from autotune.graph.interval_rules import Interval
 from autotune.graph.ranges import Ranges, intervals_by_input
+from autotune.regular_file import open_regular
 from autotune.runtime.kept_networks import Request, kept_network
 from autotune.search.choice import Choice
 from autotune.search.plan import Plan
@@ -122,7 +123,7 @@ def is_plan(path: Path) -> bool:
     if path.suffix in (".plan", ".json"):
         return True
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(64).lstrip().startswith(b"{")
     except OSError:
         return False

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from autotune.errors import PlanError, ScheduleError
+from autotune.atomic_file import FileKind, replace_file
+from autotune.errors import InputError, PlanError, ScheduleError
 from autotune.fusion.group import Group
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
+from autotune.regular_file import open_regular, regular_text
 from autotune.schedule.schedule import Schedule
 from autotune.search.objective import Objective
 from autotune.targets.spec import HardwareSpec
 
 SCHEMA = 1
+KIND = FileKind("plan", (b'{"schema":', b'{"tree":'))
 _AGAIN = "make it again with 'autotune search'"
 
 
@@ -46,7 +47,7 @@ class NetworkFile:
 
 def _sha256(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise PlanError(f"{path}: cannot be read: {error.strerror}; {_AGAIN}") from None
@@ -194,7 +195,7 @@ class Plan:
 def read_text(path: Path) -> str:
     """The text of a plan file. Raises ``PlanError`` in one line when that is impossible."""
     try:
-        return path.read_text(encoding="utf-8")
+        return regular_text(path)
     except OSError as error:
         raise PlanError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -203,13 +204,11 @@ def read_text(path: Path) -> str:
 
 def write_text(path: Path, text: str) -> None:
     """Write a plan file whole or not at all. Raises ``PlanError`` when that is impossible."""
-    part = path.with_name(f"{path.name}.part{os.getpid()}")
     try:
-        part.write_text(text + "\n", encoding="utf-8")
-        part.replace(path)
+        replace_file(path, text + "\n", KIND)
+    except InputError as error:
+        raise PlanError(str(error)) from None
     except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
         raise PlanError(
             f"{path}: cannot be written: {error.strerror}; choose another file"
         ) from None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autotune.errors import PlanError
+from autotune.regular_file import open_regular
 from autotune.search.plan import NetworkFile, Plan, read_text, write_text
 
 SCHEMA = 1
@@ -71,7 +72,7 @@ class PlanTree:
 def is_plan_tree(path: Path) -> bool:
     """Whether a file holds the plans of a tree, by how it begins."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(len(_HEAD)) == _HEAD.encode()
     except OSError:
         return False

@@ -12,6 +12,7 @@ from pathlib import Path
 from sqlalchemy.exc import DBAPIError
 
 from autotune.errors import StoreError
+from autotune.private_folder import make_private
 
 ELSEWHERE = "set AUTOTUNE_HOME to another folder"
 FULL_BELOW_BYTES = 1 << 20
@@ -66,7 +67,7 @@ def prepare_folder(path: Path) -> None:
     Raises ``StoreError`` when they cannot.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
         if path.is_dir():
             raise StoreError(f"{path}: is a folder, not a store; move it away or {ELSEWHERE}")
         if path.exists() and not path.is_file():

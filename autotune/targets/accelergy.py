@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from autotune.errors import SpecError
+from autotune.regular_file import regular_text
 from autotune.targets.ledger import Action, EnergyTable, Ledger
 from autotune.targets.timeloop_stats import read_action_counts
 
@@ -58,7 +59,7 @@ def _document(path: Path) -> object:
     try:
         if path.stat().st_size > _SIZE_LIMIT_BYTES:
             raise SpecError(f"larger than {_SIZE_LIMIT_BYTES} bytes; not an energy table")
-        return yaml.load(path.read_text("utf-8"), Loader=yaml.BaseLoader)
+        return yaml.load(regular_text(path), Loader=yaml.BaseLoader)
     except OSError as error:
         raise SpecError(f"cannot be read: {error.strerror}") from None
     except (UnicodeDecodeError, yaml.reader.ReaderError):

@@ -22,6 +22,7 @@ from pathlib import Path
 from autotune.errors import AutotuneError, InputError, SpecError
 from autotune.isa.program import DramTensor, Instruction, Program, Role
 from autotune.isa.table import Opcode, Unit, When
+from autotune.regular_file import regular_text
 from autotune.targets.emulator import EmulatorTarget
 from autotune.targets.library import load_spec
 from autotune.targets.spec import HardwareSpec, MatrixSpec
@@ -87,7 +88,7 @@ def read_layers(path: Path) -> tuple[Layer, ...]:
             raise InputError(
                 f"{path}: larger than {SIZE_LIMIT_BYTES} bytes; give a table of layers"
             )
-        lines = path.read_text("utf-8-sig").splitlines()
+        lines = regular_text(path, "utf-8-sig").splitlines()
     except OSError as error:
         raise InputError(
             f"{path}: cannot be read: {error.strerror}; give a CSV table of layers"

@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autotune.errors import SpecError
+from autotune.regular_file import regular_text
 from autotune.targets.ledger import Action
 
 _SIZE_LIMIT_BYTES = 1 << 24
@@ -105,7 +106,7 @@ def read_action_counts(path: Path) -> dict[Action, int]:
     try:
         if path.stat().st_size > _SIZE_LIMIT_BYTES:
             raise SpecError(f"larger than {_SIZE_LIMIT_BYTES} bytes; not Timeloop statistics")
-        text = path.read_text("utf-8")
+        text = regular_text(path)
     except OSError as error:
         raise SpecError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

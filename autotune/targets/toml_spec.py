@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from autotune.errors import SpecError
+from autotune.regular_file import regular_text
 from autotune.targets.physical import PhysicalSpec
 from autotune.targets.spec import (
     ControlSpec,
@@ -56,11 +57,13 @@ def read_spec(path: Path) -> HardwareSpec:
     try:
         if path.stat().st_size > _SIZE_LIMIT_BYTES:
             raise SpecError(f"{path}: larger than {_SIZE_LIMIT_BYTES} bytes; not a hardware spec")
-        document = tomllib.loads(path.read_text("utf-8"))
+        document = tomllib.loads(regular_text(path))
     except OSError as error:
         raise SpecError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise SpecError(f"{path}: not a text file; a hardware spec is TOML") from None
+    except RecursionError:
+        raise SpecError(f"{path}: nested too deeply; not a hardware spec") from None
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"{path}: not valid TOML: {error}") from None
     try:

@@ -252,7 +252,7 @@ def test_a_packed_trace_is_the_plain_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["t.json", "t.json.gz"])
 def test_a_trace_appears_whole_or_not_at_all(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
-    path.write_bytes(b"the one before")
+    before = write(path, SPEC, COPIES) and path.read_bytes()
 
     def fail() -> None:
         with writing(path, "run", SPEC) as file:
@@ -261,7 +261,7 @@ def test_a_trace_appears_whole_or_not_at_all(tmp_path: Path, name: str) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         fail()
-    assert path.read_bytes() == b"the one before"
+    assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == [name]
 
 

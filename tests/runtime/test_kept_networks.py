@@ -240,3 +240,48 @@ def test_another_build_of_a_package_that_decides_them_is_another_version(
         importlib.util, "find_spec", lambda name: built if name == package else find(name)
     )
     assert version() != before
+
+
+def test_weights_of_the_same_size_and_other_bytes_are_read_anew(tmp_path: Path) -> None:
+    path, kept = written(tmp_path / "net.onnx", model()), tmp_path / "kept"
+    first, _ = opened(path, kept)
+    (weights,) = kept.glob("*.weights")
+    whole, times = weights.read_bytes(), weights.stat()
+    page = 4096
+    swapped = whole[page : 2 * page] + whole[:page] + whole[2 * page :]
+    for damaged in (bytes(256) + whole[256:], swapped, whole[:-1] + bytes([whole[-1] ^ 1])):
+        weights.write_bytes(damaged)
+        os.utime(weights, ns=(times.st_atime_ns, times.st_mtime_ns))
+        again, made = opened(path, kept)
+        assert made
+        assert same(first, again)
+        (weights,) = kept.glob("*.weights")
+        assert weights.read_bytes() == whole
+
+
+@pytest.mark.parametrize("suffix", ["object", "weights"])
+def test_files_that_another_user_could_have_written_are_not_taken(
+    tmp_path: Path, suffix: str
+) -> None:
+    path, kept = written(tmp_path / "net.onnx", model()), tmp_path / "kept"
+    opened(path, kept)
+    for file in kept.glob(f"*.{suffix}"):
+        file.chmod(0o666)
+    assert opened(path, kept)[1]
+
+
+def test_a_folder_that_another_user_can_write_to_is_not_used(tmp_path: Path) -> None:
+    path, kept = written(tmp_path / "net.onnx", model()), tmp_path / "kept"
+    opened(path, kept)
+    kept.chmod(0o777)
+    with pytest.warns(RuntimeWarning, match="chmod go-w"):
+        assert opened(path, kept)[1]
+
+
+def test_pipes_among_kept_files_are_passed_over(tmp_path: Path) -> None:
+    path, kept = written(tmp_path / "net.onnx", model()), tmp_path / "kept"
+    opened(path, kept)
+    for file in list(kept.iterdir()):
+        file.unlink()
+        os.mkfifo(file)
+    assert opened(path, kept)[1]

@@ -10,13 +10,15 @@ import contextlib
 import functools
 import hashlib
 import json
-import os
 import platform
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from autotune.errors import SpecError
+from autotune.atomic_file import PRIVATE_MODE, replace_file
+from autotune.errors import InputError, SpecError
 from autotune.home import cache_folder
+from autotune.private_folder import make_private
+from autotune.regular_file import regular_text
 from autotune.targets.native import topology
 from autotune.targets.native.codegen.vector_isa import VectorIsa, vector_isa
 from autotune.targets.native.host import available, host, host_isa
@@ -172,7 +174,7 @@ def rounded(value: float) -> float:
 def _read(path: Path, key: str) -> HostFigures | None:
     """What the file says of this machine; None for none, or one that is not whole."""
     try:
-        plain = json.loads(path.read_text("utf-8"))
+        plain = json.loads(regular_text(path))
         return HostFigures(**plain["figures"]) if plain["key"] == key else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -180,8 +182,7 @@ def _read(path: Path, key: str) -> HostFigures | None:
 
 def _write(path: Path, key: str, figures: HostFigures) -> None:
     """Keep the figures; a folder that cannot be written costs measuring again."""
-    part = path.with_name(f"{path.name}.part{os.getpid()}")
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps({"key": key, "figures": asdict(figures)}, indent=1) + "\n")
-        part.replace(path)
+    with contextlib.suppress(OSError, InputError):
+        make_private(path.parent)
+        plain = {"key": key, "figures": asdict(figures)}
+        replace_file(path, json.dumps(plain, indent=1) + "\n", mode=PRIVATE_MODE)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import tempfile
 import threading
 import time
 from pathlib import Path
 
+from autotune.atomic_file import PRIVATE_MODE, replace_file
+from autotune.errors import InputError
 from autotune.eviction import bounded
+from autotune.private_folder import is_own, is_trusted, make_private
+from autotune.regular_file import open_regular
 
 LIMIT_BYTES = 256 << 20
 """Some 100 000 micro-kernels."""
@@ -24,23 +27,28 @@ _STALE_SECONDS = 86_400.0
 
 class ObjectCache:
     """A folder of object code. Safe to use from several threads and processes: entries appear
-    whole, and a damaged one is as good as none. Never raises for what the disk does: a cache that
-    cannot be read or written only costs time."""
+    whole; a damaged one is as good as none, and so is one that another user could have written. Never
+    raises for what the disk does: a cache that cannot be read or written only costs time."""
 
     def __init__(self, folder: Path, limit_bytes: int = LIMIT_BYTES) -> None:
         """``limit_bytes`` is what all entries take; beyond it, those longest unused are removed."""
         self._folder, self._limit_bytes = folder, limit_bytes
         self._bytes: int | None = None
+        self._trusted: bool | None = None
         self._lock = threading.Lock()
 
     def load(self, key: str) -> bytes | None:
         """The object code stored under a key, None when there is none or it is damaged."""
         path = self._path(key)
         try:
-            with path.open("rb") as file:
-                last_used = os.fstat(file.fileno()).st_mtime
+            if not self._is_trusted():
+                return None
+            with open_regular(path) as file:
+                status = os.fstat(file.fileno())
+                if not is_own(status):
+                    return None
                 entry = file.read()
-            if time.time() - last_used > _STALE_SECONDS:
+            if time.time() - status.st_mtime > _STALE_SECONDS:
                 os.utime(path)
         except OSError:
             return None
@@ -51,17 +59,18 @@ class ObjectCache:
     def store(self, key: str, code: bytes) -> None:
         """Store object code, in place of what was there."""
         entry = _head(key, code) + code
-        with contextlib.suppress(OSError):
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle, temporary = tempfile.mkstemp(_SUFFIX, ".", self._folder)
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(entry)
-                Path(temporary).replace(self._path(key))
-            except BaseException:
-                Path(temporary).unlink(missing_ok=True)
-                raise
-            self._bound(len(entry))
+        with contextlib.suppress(OSError, InputError):
+            make_private(self._folder)
+            if self._is_trusted():
+                # the checksum finds what a power failure leaves: no entry waits for the disk
+                replace_file(self._path(key), entry, mode=PRIVATE_MODE, synced=False)
+                self._bound(len(entry))
+
+    def _is_trusted(self) -> bool:
+        """Check the folder once per object, as soon as there is one. Raises ``OSError`` before."""
+        if self._trusted is None:
+            self._trusted = is_trusted(self._folder)
+        return self._trusted
 
     def _path(self, key: str) -> Path:
         return self._folder / f"{hashlib.sha256(key.encode()).hexdigest()}{_SUFFIX}"

@@ -6,6 +6,7 @@ import ctypes
 import gc
 import os
 import re
+import stat
 import subprocess
 import sys
 import threading
@@ -163,6 +164,39 @@ def test_an_entry_under_another_kernels_name_is_not_taken(folder: Path) -> None:
     two.write_bytes(one.read_bytes())
     assert cache.load("one") == b"code of one"
     assert cache.load("two") is None
+
+
+def test_no_code_is_taken_that_another_user_could_have_written(folder: Path) -> None:
+    cache = ObjectCache(folder)
+    cache.store("one", b"code")
+    (entry,) = folder.iterdir()
+    entry.chmod(0o666)
+    assert cache.load("one") is None
+    entry.chmod(0o600)
+    assert cache.load("one") == b"code"
+    folder.chmod(0o777)
+    with pytest.warns(RuntimeWarning, match="chmod go-w"):
+        assert ObjectCache(folder).load("one") is None
+
+
+def test_the_cache_is_private_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        ObjectCache(tmp_path / "home" / "cache" / "objects").store("one", b"code")
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "home").rglob("*")]
+    assert sorted(modes) == [0o600, 0o700, 0o700]
+    assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o700
+
+
+def test_a_pipe_in_the_place_of_an_entry_is_passed_over(folder: Path) -> None:
+    cache = ObjectCache(folder)
+    cache.store("one", b"code")
+    (entry,) = folder.iterdir()
+    entry.unlink()
+    os.mkfifo(entry)
+    assert cache.load("one") is None
 
 
 def test_the_cache_removes_what_was_longest_unused_beyond_its_limit(folder: Path) -> None:
