@@ -27,7 +27,7 @@ TARGET ?= edge
 BUDGET ?=
 DEMO := demo
 
-.PHONY: help env demo test check bench bench-systolic bench-cpu bench-roofline bench-variants bench-compile bench-tuning operators fuzz fuzz-import fuzz-networks lint format types layers tests fast-tests wheel-test clean
+.PHONY: docs help env demo test check bench bench-systolic bench-cpu bench-roofline bench-variants bench-compile bench-tuning operators fuzz fuzz-import fuzz-networks lint format types layers tests fast-tests wheel-test clean
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -79,6 +79,11 @@ bench-compile: $(BUILT) ## CPU time from a file to programs and to a first resul
 bench-tuning: $(BUILT) $(TVM)/.installed ## our search against TVM's MetaSchedule, one operator at a time (calibrate cpu:1 first)
 	$(call say,"tuning single operators with autotune and TVM")
 	@$(PY) benchmarks/tuning.py --markdown docs/figures-tuning.md $(if $(JSON),--json $(JSON))
+
+docs: $(BUILT) ## the documentation as HTML in build/docs; warnings and broken links are errors
+	$(call say,"building the documentation")
+	@$(PY) -m sphinx -q -W --keep-going docs build/docs
+	$(call say,"the documentation is $(CURDIR)/build/docs/index.html")
 
 operators: $(BUILT) ## run ONNX's backend suite and write docs/operators.md
 	$(call say,"running ONNX's backend suite on the emulator")

@@ -14,30 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = sorted(path.stem for path in (ROOT / "kernels").glob("*.pyx"))
 
-SMOKE = """
-import numpy as np
-import autotune
-from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind
-from autotune.graph.reference import evaluate
-from autotune.fusion.group import Group
-from autotune.fusion.analysis import analyse
-from autotune.lowering.lower import lower
-from autotune.schedule.rule import default_schedule
-
-b = GraphBuilder("smoke")
-rng = np.random.default_rng(0)
-w = b.constant(rng.standard_normal((16, 8, 3, 3)))
-y = b.add(OpKind.RELU, b.add(OpKind.CONV, b.input("x", (1, 8, 12, 12)), w, pads=(1, 1, 1, 1)))
-graph = b.build(outputs=[y])
-machine = autotune.target("edge")
-group = Group.from_graph(graph, [op.name for op in graph.ops])
-schedule = default_schedule(analyse(group), machine.spec.scratchpad_elements, 1)
-x = rng.standard_normal((1, 8, 12, 12)).astype(np.float32)
-cost, outputs = machine.run(lower(group, schedule, machine.spec), {"x": x, **graph.constants})
-np.testing.assert_allclose(outputs[y], evaluate(graph, {"x": x})[y], rtol=1e-4, atol=1e-4)
-print("smoke", cost.cycles)
-"""
+SMOKE = Path(__file__).with_name("smoke.py")
 
 
 def command(*words: str | Path, cwd: Path) -> str:
@@ -97,5 +74,5 @@ def test_the_wheel_runs_a_fused_program_outside_of_the_repository(
     ).strip()
     command(python, "-m", "pip", "install", "--quiet", "--no-deps", wheel, cwd=tmp_path)
     outer = next(p for p in sys.path if p.endswith("site-packages"))
-    code = f"import sys; sys.path.append({outer!r})\n{SMOKE}\nassert autotune.__file__.startswith({site!r})"
+    code = f"import sys; sys.path.append({outer!r})\n{SMOKE.read_text()}\nassert autotune.__file__.startswith({site!r})"
     assert "smoke" in command(python, "-c", code, cwd=tmp_path)
