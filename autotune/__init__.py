@@ -28,6 +28,15 @@ from autotune.errors import (
 if TYPE_CHECKING:
     from autotune.api import calibrate, load_network, search
     from autotune.cost_model.predictor import Predictor
+    from autotune.frontend.inference_session import InferenceSession
+    from autotune.frontend.session_options import (
+        ExecutionMode,
+        GraphOptimizationLevel,
+        RunOptions,
+        SessionOptions,
+        get_available_providers,
+        get_device,
+    )
     from autotune.graph.onnx_import import load_onnx
     from autotune.runtime.session import Session
     from autotune.store.store import Store
@@ -37,18 +46,25 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AutotuneError",
+    "ExecutionMode",
+    "GraphOptimizationLevel",
+    "InferenceSession",
     "InputError",
     "ModelError",
     "PlanError",
     "Predictor",
     "ProgramError",
+    "RunOptions",
     "ScheduleError",
     "Session",
+    "SessionOptions",
     "SpecError",
     "Store",
     "StoreError",
     "__version__",
     "calibrate",
+    "get_available_providers",
+    "get_device",
     "load_network",
     "load_onnx",
     "search",
@@ -56,10 +72,17 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ExecutionMode": "autotune.frontend.session_options",
+    "GraphOptimizationLevel": "autotune.frontend.session_options",
+    "InferenceSession": "autotune.frontend.inference_session",
     "Predictor": "autotune.cost_model.predictor",
+    "RunOptions": "autotune.frontend.session_options",
     "Session": "autotune.runtime.session",
+    "SessionOptions": "autotune.frontend.session_options",
     "Store": "autotune.store.store",
     "calibrate": "autotune.api",
+    "get_available_providers": "autotune.frontend.session_options",
+    "get_device": "autotune.frontend.session_options",
     "load_network": "autotune.api",
     "load_onnx": "autotune.graph.onnx_import",
     "target": "autotune.targets.library",
