@@ -157,8 +157,16 @@ class InferenceSession:
         return {info.name: info.dtype for info in self._session.inputs}
 
     def _node_arg(self, info: TensorInfo) -> NodeArg:
-        kind = "tensor(float)" if info.dtype is None else _tensor_type(info.dtype)
+        kind = self._declared_type(info.name) if info.dtype is None else _tensor_type(info.dtype)
         return NodeArg(info.name, list(info.shape or ()), kind)
+
+    def _declared_type(self, name: str) -> str:
+        """Return the type of a sequence or an optional, as the model declares it."""
+        from autotune.runtime.dynamic import DynamicSession
+
+        assert isinstance(self._session, DynamicSession), "a graph has tensors only"
+        graph = self._session.model.graph
+        return next(_type_name(x.type) for x in (*graph.input, *graph.output) if x.name == name)
 
     def _checked_names(self, names: Sequence[str]) -> Sequence[str]:
         for name in names:
@@ -181,6 +189,18 @@ class InferenceSession:
 
 def _tensor_type(dtype: np.dtype[Any]) -> str:
     return f"tensor({_TYPE_NAMES.get(dtype.name, dtype.name.replace('_', ''))})"
+
+
+def _type_name(kind: onnx.TypeProto) -> str:
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    match kind.WhichOneof("value"):
+        case "sequence_type":
+            return f"seq({_type_name(kind.sequence_type.elem_type)})"
+        case "optional_type":
+            return f"optional({_type_name(kind.optional_type.elem_type)})"
+        case _:
+            return _tensor_type(tensor_dtype_to_np_dtype(kind.tensor_type.elem_type))
 
 
 def _opened(source: str | bytes | os.PathLike[str], options: Any) -> Session:

@@ -114,8 +114,7 @@ def check_providers(providers: Any) -> None:
         name = provider if isinstance(provider, str) else provider[0]
         if name != CPU_PROVIDER:
             warnings.warn(
-                f"execution provider {name!r} is not available; the session runs on "
-                f"{CPU_PROVIDER}",
+                f"execution provider {name!r} is not available; the session runs on {CPU_PROVIDER}",
                 stacklevel=3,
             )
 
@@ -127,7 +126,9 @@ def threads_of(options: Any) -> int | None:
     """
     threads = int(getattr(options, "intra_op_num_threads", 0))
     if threads < 0:
-        raise InputError(f"intra_op_num_threads is {threads}; give 1 or more, or 0 for one per core")
+        raise InputError(
+            f"intra_op_num_threads is {threads}; give 1 or more, or 0 for one per core"
+        )
     return threads or None
 
 

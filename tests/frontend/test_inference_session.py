@@ -56,10 +56,10 @@ def saved(proto: onnx.ModelProto, folder: Path) -> Path:
     return path
 
 
-FEED = {"x": rng.standard_normal((2, 4)).astype(np.float32), "scale": np.float32(0.5)}
+FEED = {"x": rng.standard_normal((2, 4)).astype(np.float32), "scale": np.array(0.5, np.float32)}
 Source = Callable[[onnx.ModelProto, Path], str | bytes | Path]
 SOURCES: dict[str, Source] = {
-    "path": lambda proto, folder: saved(proto, folder),
+    "path": saved,
     "text": lambda proto, folder: str(saved(proto, folder)),
     "bytes": lambda proto, folder: proto.SerializeToString(),
 }
@@ -98,7 +98,10 @@ def test_inputs_and_outputs_are_described_as_by_onnx_runtime(
 @pytest.mark.parametrize("source", SOURCES)
 def test_metadata_is_that_of_onnx_runtime(source: str, tmp_path: Path) -> None:
     given = SOURCES[source](model(), tmp_path)
-    got, wanted = InferenceSession(given).get_modelmeta(), ort.InferenceSession(given).get_modelmeta()
+    got, wanted = (
+        InferenceSession(given).get_modelmeta(),
+        ort.InferenceSession(given).get_modelmeta(),
+    )
     for name in (
         "producer_name",
         "graph_name",
@@ -183,3 +186,22 @@ def test_every_field_of_our_options_is_one_of_onnx_runtime() -> None:
     assert {x for x in dir(autotune.GraphOptimizationLevel) if x.startswith("ORT")} == {
         x for x in dir(ort.GraphOptimizationLevel) if x.startswith("ORT")
     }
+
+
+def test_sequences_are_lists_of_arrays(tmp_path: Path) -> None:
+    sequence = helper.make_sequence_type_proto(
+        helper.make_tensor_type_proto(TensorProto.FLOAT, ["rows", 2])
+    )
+    graph = helper.make_graph(
+        [helper.make_node("SplitToSequence", ["x"], ["rows"], axis=0)],
+        "rows",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 2])],
+        [helper.make_value_info("rows", sequence)],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    ours, theirs = (
+        kind(saved(proto, tmp_path)) for kind in (InferenceSession, ort.InferenceSession)
+    )
+    assert ours.get_outputs()[0].type == theirs.get_outputs()[0].type == "seq(tensor(float))"
+    feed = {"x": np.arange(6, dtype=np.float32).reshape(3, 2)}
+    np.testing.assert_array_equal(ours.run(None, feed)[0], theirs.run(None, feed)[0])
