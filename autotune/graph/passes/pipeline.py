@@ -20,6 +20,8 @@ from autotune.graph.passes.input_folding import InputFolding
 from autotune.graph.passes.normal_pattern import NormalPattern
 from autotune.graph.passes.note import Note, Pass, PassResult
 from autotune.graph.passes.pad_folding import PadFolding
+from autotune.graph.passes.padding_bands import PaddingBands
+from autotune.graph.passes.padding_taps import PaddingTaps
 from autotune.graph.passes.range_pruning import RangePruning, finite_tensors
 from autotune.graph.passes.score_scaling import ScoreScaling
 from autotune.graph.passes.winograd import WinogradConvolutions
@@ -36,6 +38,7 @@ PASSES: tuple[Pass, ...] = (
     AffineFolding(),
     InputFolding(),
     PadFolding(),
+    PaddingTaps(),
     DeadNodes(),
 )
 
@@ -46,7 +49,8 @@ def simplify(
     accuracy: Accuracy = Accuracy.EXACT,
     ranges: Mapping[str, Interval] | None = None,
 ) -> PassResult:
-    """Run every pass in order until a whole round changes nothing; then hold the images in
+    """Run every pass in order until a whole round changes nothing; then cut convolutions into bands
+    without padding where that pays; then hold the images in
     ``layout``, and simplify what that leaves; then take the algorithms that ``accuracy`` allows. A
     network that is channels-last stays so. Between ``ranges`` of inputs more may be removed: the
     result is then right for such inputs only. Last, products are marked that may leave zeros out.
@@ -56,9 +60,10 @@ def simplify(
         pruned = RangePruning(ranges).run(settled.graph)
         after = _settled(pruned.graph)
         settled = PassResult(after.graph, (*settled.notes, *pruned.notes, *after.notes))
-    turned = laid_out(settled.graph, layout, accuracy)
+    cut = _cut(settled.graph)
+    turned = laid_out(cut.graph, layout, accuracy)
     skipped = _without_zeros(turned.graph, accuracy, ranges or {})
-    notes = (*settled.notes, *turned.notes, *skipped.notes)
+    notes = (*settled.notes, *cut.notes, *turned.notes, *skipped.notes)
     return PassResult(released(skipped.graph), notes)
 
 
@@ -69,6 +74,13 @@ def _without_zeros(graph: Graph, accuracy: Accuracy, ranges: Mapping[str, Interv
     return (
         ZeroSkipping(finite_tensors(graph, ranges)).run(graph) if ranges else PassResult(graph, ())
     )
+
+
+def _cut(graph: Graph) -> PassResult:
+    """Convolutions in bands. A band of rows may be worth cutting into columns, once."""
+    once = PaddingBands().run(graph)
+    twice = PaddingBands().run(once.graph)
+    return PassResult(twice.graph, (*once.notes, *twice.notes))
 
 
 def laid_out(graph: Graph, layout: Layout, accuracy: Accuracy = Accuracy.EXACT) -> PassResult:
