@@ -147,11 +147,11 @@ class _Cutter:
         graph, axes = self._graph, window_axes(op, self._graph)
         taps = bands[0].taps, bands[1].taps
         reach = [a.elements(b.positions, b.taps) for a, b in zip(axes, bands, strict=True)]
-        inside = [
+        inside = tuple(
             (max(0, first), min(axis.size, end))
             for axis, (first, end) in zip(axes, reach, strict=True)
-        ]
-        x = self._part(op, tuple(inside), ops)
+        )
+        x = self._part(op, inside, ops)
         weight = self._fresh(f"{op.name}.taps")
         self.weights[weight] = weight_of_taps(op, graph, taps)
         self.types[weight] = TensorType(self.weights[weight].shape, graph.types[op.inputs[1]].dtype)
@@ -170,7 +170,7 @@ class _Cutter:
         ops.append(Op.make(made, OpKind.CONV, (x, weight, *op.inputs[2:]), made, attrs))
         return made
 
-    def _part(self, op: Op, inside: tuple[Run, Run], ops: list[Op]) -> str:
+    def _part(self, op: Op, inside: tuple[Run, ...], ops: list[Op]) -> str:
         """The rows and columns ``inside`` of a convolution's image."""
         x = op.inputs[0]
         shape = self._graph.shape(x)
