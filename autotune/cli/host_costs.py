@@ -55,7 +55,10 @@ def summary(profile: HostProfile) -> dict[str, Any]:
         "peak_flops": profile.roofs.flops,
         "memory_bytes_per_second": profile.roofs.memory_bytes,
         "cache_bytes_per_second": profile.roofs.cache_bytes,
+        "run_seconds": profile.run_seconds,
         "seconds": profile.seconds,
+        "overhead_seconds": profile.overhead_seconds,
+        "waiting_seconds": profile.waiting_seconds,
         "peak_fraction": profile.peak_fraction,
         "bound_fraction": profile.bound_fraction,
         "steps": {kind.value: share for kind, share in profile.steps.items()},
@@ -65,13 +68,14 @@ def summary(profile: HostProfile) -> dict[str, Any]:
 def tell(profile: HostProfile, part: str | None = None) -> None:
     """The tables on stdout, of a part of a network where one is named."""
     show(
-        f"{'' if part is None else f'{part}: '}groups, the fastest of {profile.runs} runs",
+        f"{'' if part is None else f'{part}: '}groups, the least time of each in {profile.runs} runs",
         ("group", "ms", "share", "MFLOP", "kB", "kB far", "bound ms", "of bound", "limit", "why"),
         [_row(group) for group in profile.groups],
     )
     roofs = profile.roofs
     facts(
         {
+            **_reconciled(profile),
             "peak": f"{roofs.flops / 1e9:,.0f} GFLOP/s, of which the network does "
             f"{profile.peak_fraction:.0%}",
             "memory": f"{roofs.memory_bytes / 1e9:,.1f} GB/s; {roofs.capacity_bytes / 2**20:,.0f} "
@@ -86,6 +90,23 @@ def tell(profile: HostProfile, part: str | None = None) -> None:
         facts(
             {"loses most": f"{1e3 * group.lost_seconds:.3f} ms in {named(group)}: {group.reason}"}
         )
+
+
+def _reconciled(profile: HostProfile) -> dict[str, str]:
+    """Lines that add up: groups, overhead, waiting where it is known, and the run."""
+    rest = "inputs and outputs, dispatch, variation between runs"
+    lines = {"groups": f"{1e3 * profile.seconds:,.3f} ms in all"}
+    if profile.waiting_seconds:
+        waiting = f"{1e3 * profile.waiting_seconds:,.3f} ms, in which other programs held the core"
+        lines |= {
+            "overhead": f"{1e3 * profile.overhead_seconds:,.3f} ms: {rest}",
+            "waiting": waiting,
+        }
+    else:  # several threads: nobody tells what each of them waited
+        rest = f"{rest}, waiting for cores"
+        lines |= {"overhead": f"{1e3 * profile.overhead_seconds:,.3f} ms: {rest}"}
+    run = f"{1e3 * profile.run_seconds:,.3f} ms, the fastest profiled run: the sum of these"
+    return lines | {"run": run}
 
 
 def shares(steps: Mapping[Any, float]) -> str:

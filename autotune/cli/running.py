@@ -30,6 +30,7 @@ from autotune.cli.tracing import TraceLimitOption, TraceOption, record
 from autotune.graph.outside import Outside
 
 if TYPE_CHECKING:
+    from autotune.cli.latency import Latency
     from autotune.runtime.event import Event
     from autotune.runtime.host_profile import HostProfile
     from autotune.runtime.session import Session
@@ -50,7 +51,14 @@ def run(
         bool,
         typer.Option("--check", help="Compare with the numpy reference; look for races."),
     ] = False,
-    repeat: Annotated[int, typer.Option("--repeat", min=1, help="Runs.")] = 1,
+    repeat: Annotated[
+        int | None,
+        typer.Option(
+            "--repeat",
+            min=1,
+            help="Runs. Default: one; on cpu as many as take about a second, after a warm-up.",
+        ),
+    ] = None,
     online: Annotated[
         bool, typer.Option("--online", help="Learn from the runs and follow drift.")
     ] = False,
@@ -92,9 +100,7 @@ def run(
         outside=outside,
     ) as session:
         feeds = random_inputs(session, seed) if inputs is None else read_inputs(inputs)
-        outputs = session.run(feeds)
-        for _ in range(repeat - 1):
-            session.run(feeds)
+        outputs, latency = repeated(session, feeds, repeat)
         if online:
             session.wait_idle()
         ran = session.serving(feeds)
@@ -107,8 +113,24 @@ def run(
         if trace is not None:
             record(ran, trace, trace_limit)
         costs = costs_of(ran, feeds) if profile else None
-        report(ran, session.events, differences, races, costs, json)
+        report(ran, latency, session.events, differences, races, costs, json)
     return int(bool(races) or any(not ok for _, ok in differences.values()))
+
+
+def repeated(
+    session: Session, feeds: dict[str, Any], repeat: int | None
+) -> tuple[dict[str, Any], Latency | None]:
+    """Run the network ``repeat`` times; return the outputs of the first run, and on this machine the
+    latency of the runs."""
+    from autotune.cli.latency import measure_latency
+    from autotune.targets.library import is_host
+
+    if is_host(session.target.name):
+        return measure_latency(session.run, feeds, repeat)
+    outputs = session.run(feeds)
+    for _ in range((repeat or 1) - 1):
+        session.run(feeds)
+    return outputs, None
 
 
 def costs_of(session: Session, feeds: dict[str, Any]) -> Costs:
@@ -139,6 +161,17 @@ def _tell(costs: Costs) -> None:
             host_costs.tell(profile, name if len(costs) > 1 else None)
 
 
+def emulated_facts(session: Session) -> dict[str, str]:
+    """Cost of the last run on an emulated machine, as lines for people."""
+    last, spec = session.last_run, session.target.spec
+    return {
+        "cycles": f"{last.cycles:,}",
+        "seconds on the target": f"{last.cycles / spec.clock_hz:.6f}",
+        "energy µJ": f"{last.energy_fj / 1e9:,.1f}",
+        "DRAM bytes": f"{last.dram_bytes:,}",
+    }
+
+
 def races_of(session: Session) -> tuple[str, ...]:
     """Races of the programs that the session runs now, each program once, as lines."""
     from autotune.targets.races import find_races
@@ -150,6 +183,7 @@ def races_of(session: Session) -> tuple[str, ...]:
 
 def report(
     session: Session,
+    latency: Latency | None,
     events: tuple[Event, ...],
     differences: dict[str, tuple[float, bool]],
     races: tuple[str, ...],
@@ -167,7 +201,9 @@ def report(
     if json:
         emit(
             {
+                "target": session.target.name,
                 "cycles": last.cycles,
+                **({} if latency is None else {"latency": latency.document()}),
                 "energy_fj": last.energy_fj if counted else None,
                 "dram_bytes": last.dram_bytes if counted else None,
                 "memory": None if memory is None else asdict(memory),
@@ -184,12 +220,11 @@ def report(
             }
         )
         return
+    costs_of_run = latency.facts() if latency is not None else emulated_facts(session)
     facts(
         {
-            "cycles": f"{last.cycles:,}",
-            "seconds on the target": f"{last.cycles / session.target.spec.clock_hz:.6f}",
-            "energy µJ": f"{last.energy_fj / 1e9:,.1f}" if counted else "not measured",
-            "DRAM bytes": f"{last.dram_bytes:,}" if counted else "not measured",
+            "target": session.target.name,
+            **costs_of_run,
             "arena bytes": "none"
             if memory is None
             else f"{memory.arena_bytes:,}  "

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.errors import InputError
-from autotune.graph.graph import Array
 from autotune.graph.op import OPERATORS, Family
 from autotune.runtime.border import Border
 from autotune.runtime.native_table import network_of
@@ -68,16 +67,27 @@ class HostGroup:
 
 @dataclass(frozen=True, slots=True)
 class HostProfile:
-    """All groups in order of execution, and what the machine gives."""
+    """All groups in order of execution, and what the machine gives. ``run_seconds`` is the
+    wall-clock time of the fastest of ``runs`` runs, from the caller's arrays to the outputs;
+    ``waiting_seconds`` the part of it in which other programs held the core (0 on several threads,
+    where it is not known). Groups, overhead and waiting add up to the run."""
 
     groups: tuple[HostGroup, ...]
     roofs: Roofs
     runs: int
+    run_seconds: float
+    waiting_seconds: float = 0.0
 
     @property
     def seconds(self) -> float:
-        """Of all groups."""
+        """Sum of the groups' times, each the least over the runs."""
         return sum(group.seconds for group in self.groups)
+
+    @property
+    def overhead_seconds(self) -> float:
+        """Time of the fastest run beyond the groups' least times: inputs and outputs, dispatch, and
+        variation between runs."""
+        return max(0.0, self.run_seconds - self.waiting_seconds - self.seconds)
 
     @property
     def peak_fraction(self) -> float:
@@ -127,8 +137,9 @@ def host_profile(
     """
     target, table = _check_here(session), session.table
     assert table.executable is not None, "tables of this machine run by one call"
-    fed = Border(table.graph).enter(inputs)
-    times, runs = _timed(table.executable, fed, seconds)
+    border = Border(table.graph)
+    fed = border.enter(inputs)
+    times, fastest, runs = _timed(table.executable, border, inputs, seconds)
     steps, network, roofs = table.group_steps, network_of(table), Roofs.of(target.spec)
     found = works(table.graph, steps, network, table.executable.arena.size_bytes, roofs)
     total = sum(times)
@@ -138,7 +149,7 @@ def host_profile(
         _group(step, took, took / total, work, roofs, profile, target.threads)
         for step, took, work, profile in zip(steps, times, found, profiles, strict=True)
     )
-    return HostProfile(tuple(rows), roofs, runs)
+    return HostProfile(tuple(rows), roofs, runs, *fastest)
 
 
 def _check_here(session: Session) -> NativeTarget:
@@ -149,18 +160,29 @@ def _check_here(session: Session) -> NativeTarget:
 
 
 def _timed(
-    executable: Executable, inputs: Mapping[str, Array], seconds: float
-) -> tuple[Sequence[float], int]:
-    """The least seconds of every group over some runs, and how many there were."""
-    executable.run(inputs)  # tensors and code come into memory
+    executable: Executable,
+    border: Border,
+    inputs: Mapping[str, npt.NDArray[np.generic]],
+    seconds: float,
+) -> tuple[Sequence[float], tuple[float, float], int]:
+    """Return the least seconds of every group, the fastest run with its seconds of waiting, and the
+    number of runs."""
+    alone = executable.threads == 1
+    executable.run(border.enter(inputs))  # tensors and code come into memory
     begin = time.perf_counter()
-    found: list[npt.NDArray[np.int64]] = []
-    while len(found) < LEAST_RUNS or (
-        len(found) < MOST_RUNS and time.perf_counter() - begin < seconds
+    groups: list[npt.NDArray[np.int64]] = []
+    runs: list[tuple[float, float]] = []
+    while len(runs) < LEAST_RUNS or (
+        len(runs) < MOST_RUNS and time.perf_counter() - begin < seconds
     ):
-        found.append(np.zeros(executable.part_count, np.int64))
-        executable.run(inputs, found[-1], own_time=executable.threads == 1)
-    return [max(1, ns) * 1e-9 for ns in np.min(found, axis=0).tolist()], len(found)
+        nanoseconds = np.zeros(executable.part_count, np.int64)
+        start, own_start = time.perf_counter(), time.thread_time()
+        border.leave(executable.run(border.enter(inputs), nanoseconds, own_time=alone))
+        own_seconds, took = time.thread_time() - own_start, time.perf_counter() - start
+        runs.append((took, max(0.0, took - own_seconds) if alone else 0.0))
+        groups.append(nanoseconds)
+    least = [max(1, ns) * 1e-9 for ns in np.min(groups, axis=0).tolist()]
+    return least, min(runs), len(runs)
 
 
 def _group(

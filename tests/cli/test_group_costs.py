@@ -107,7 +107,5 @@ def test_the_table_of_this_machine_says_what_a_cpu_does_not_tell(
 ) -> None:
     write_plan(tmp_path)
     page = output(capsys, tmp_path / "net.onnx", "--target", "cpu", "--threads", "1", "--profile")
-    assert "energy µJ              not measured" in page
-    assert "DRAM bytes             not measured" in page
     assert "a CPU does not tell" in page
     assert "of bound" in page and "time by step" in page

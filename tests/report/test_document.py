@@ -31,6 +31,7 @@ PROFILE = HostProfile(
     ),
     Roofs(1e11, 2e10, 1e11, 1 << 24),
     7,
+    0.003,
 )
 
 

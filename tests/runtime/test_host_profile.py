@@ -42,6 +42,9 @@ def test_groups_add_up_to_the_network(threads: int) -> None:
         sum(group.share for group in found.groups if group.steps)
     )
     assert found.seconds > 0 < found.bound_fraction
+    assert found.run_seconds == pytest.approx(
+        found.seconds + found.overhead_seconds + found.waiting_seconds
+    )
     assert found.runs >= 5
     lost = [group.lost_seconds for group in found.worst(3)]
     assert lost == sorted(lost, reverse=True) and all(group.reason for group in found.worst(3))
