@@ -3,44 +3,37 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import onnx
-
-from autotune.datasets.audio import conformer, conv_tasnet, whisper_encoder
-from autotune.datasets.chains import elementwise, norm_gelu
-from autotune.datasets.convnext import convnext
-from autotune.datasets.decoder import gpt2_step
-from autotune.datasets.detection import yolo_head
-from autotune.datasets.efficientnet import efficientnet
-from autotune.datasets.llama import llama_step
-from autotune.datasets.mixer import mixer
-from autotune.datasets.mobilenet import mobilenet_v2, mobilenet_v3
-from autotune.datasets.mobilevit import mobilevit_xs
-from autotune.datasets.onnx_light import LIGHT_MODELS, light_path
-from autotune.datasets.perceptrons import mlp
-from autotune.datasets.poolformer import poolformer_s12
-from autotune.datasets.pyramid import retina_fpn
-from autotune.datasets.recurrent import gru, gru_layer, lstm, lstm_layer
-from autotune.datasets.resnext import resnext
-from autotune.datasets.segmentation import aspp_head, segformer_b0
-from autotune.datasets.swin import swin_tiny
-from autotune.datasets.transformers import attention, bert_layer, bert_small, transformer_block, vit
-from autotune.datasets.translation import marian_decoder
-from autotune.datasets.unet import unet, unet_resize
-from autotune.datasets.vision_transformer import vit_b32
 from autotune.errors import ModelError
+
+if TYPE_CHECKING:  # names of networks are asked for where ONNX is not imported
+    import onnx
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """One network: how to build it, or None when its file ships inside the onnx package."""
+    """One network: the function of this package that builds it, as ``module.function``, or None
+    when its file ships inside the onnx package."""
 
     name: str
-    builder: Callable[[], onnx.ModelProto] | None
+    function: str | None
     citation: str
+
+    @property
+    def builder(self) -> Callable[[], onnx.ModelProto] | None:
+        """The function; its module is imported now."""
+        if self.function is None:
+            return None
+        module, name = self.function.split(".")
+        found: Callable[[], onnx.ModelProto] = getattr(
+            importlib.import_module(f"autotune.datasets.{module}"), name
+        )
+        return found
 
 
 NETWORKS: dict[str, Network] = {
@@ -55,46 +48,76 @@ NETWORKS: dict[str, Network] = {
         Network("light_inception_v2", None, "Ioffe and Szegedy 2015, arXiv:1502.03167"),
         Network("light_shufflenet", None, "Zhang et al. 2018, arXiv:1707.01083"),
         Network("light_vgg19", None, "Simonyan and Zisserman 2015, arXiv:1409.1556"),
-        Network("mlp", mlp, "Rumelhart, Hinton and Williams 1986, Nature 323"),
-        Network("transformer_block", transformer_block, "Vaswani et al. 2017, arXiv:1706.03762"),
-        Network("bert_layer", bert_layer, "Devlin et al. 2018, arXiv:1810.04805"),
-        Network("bert_small", bert_small, "Turc et al. 2019, arXiv:1908.08962"),
-        Network("vit_tiny", vit, "Touvron et al. 2020, arXiv:2012.12877"),
-        Network("mobilenet_v2", mobilenet_v2, "Sandler et al. 2018, arXiv:1801.04381"),
-        Network("mobilenet_v3", mobilenet_v3, "Howard et al. 2019, arXiv:1905.02244"),
-        Network("efficientnet_b0", efficientnet, "Tan and Le 2019, arXiv:1905.11946"),
-        Network("resnext50", resnext, "Xie et al. 2017, arXiv:1611.05431"),
-        Network("unet", unet, "Ronneberger et al. 2015, arXiv:1505.04597"),
-        Network("unet_resize", unet_resize, "Odena et al. 2016, doi:10.23915/distill.00003"),
-        Network("convnext_tiny", convnext, "Liu et al. 2022, arXiv:2201.03545"),
-        Network("mixer_s16", mixer, "Tolstikhin et al. 2021, arXiv:2105.01601"),
+        Network("mlp", "perceptrons.mlp", "Rumelhart, Hinton and Williams 1986, Nature 323"),
         Network(
-            "gpt2_step", gpt2_step, "Radford et al. 2019, Language models are multitask learners"
+            "transformer_block",
+            "transformers.transformer_block",
+            "Vaswani et al. 2017, arXiv:1706.03762",
         ),
-        Network("lstm", lstm, "Hochreiter and Schmidhuber 1997, doi:10.1162/neco.1997.9.8.1735"),
-        Network("gru", gru, "Cho et al. 2014, arXiv:1406.1078"),
+        Network("bert_layer", "transformers.bert_layer", "Devlin et al. 2018, arXiv:1810.04805"),
+        Network("bert_small", "transformers.bert_small", "Turc et al. 2019, arXiv:1908.08962"),
+        Network("vit_tiny", "transformers.vit", "Touvron et al. 2020, arXiv:2012.12877"),
+        Network("mobilenet_v2", "mobilenet.mobilenet_v2", "Sandler et al. 2018, arXiv:1801.04381"),
+        Network("mobilenet_v3", "mobilenet.mobilenet_v3", "Howard et al. 2019, arXiv:1905.02244"),
+        Network(
+            "efficientnet_b0", "efficientnet.efficientnet", "Tan and Le 2019, arXiv:1905.11946"
+        ),
+        Network("resnext50", "resnext.resnext", "Xie et al. 2017, arXiv:1611.05431"),
+        Network("unet", "unet.unet", "Ronneberger et al. 2015, arXiv:1505.04597"),
+        Network("unet_resize", "unet.unet_resize", "Odena et al. 2016, doi:10.23915/distill.00003"),
+        Network("convnext_tiny", "convnext.convnext", "Liu et al. 2022, arXiv:2201.03545"),
+        Network("mixer_s16", "mixer.mixer", "Tolstikhin et al. 2021, arXiv:2105.01601"),
+        Network(
+            "gpt2_step",
+            "decoder.gpt2_step",
+            "Radford et al. 2019, Language models are multitask learners",
+        ),
+        Network(
+            "lstm",
+            "recurrent.lstm",
+            "Hochreiter and Schmidhuber 1997, doi:10.1162/neco.1997.9.8.1735",
+        ),
+        Network("gru", "recurrent.gru", "Cho et al. 2014, arXiv:1406.1078"),
         Network(
             "lstm_layer",
-            lstm_layer,
+            "recurrent.lstm_layer",
             "Graves and Schmidhuber 2005, doi:10.1016/j.neunet.2005.06.042",
         ),
-        Network("gru_layer", gru_layer, "Cho et al. 2014, arXiv:1406.1078v1"),
-        Network("yolo_head", yolo_head, "Redmon and Farhadi 2018, arXiv:1804.02767"),
-        Network("vit_b32", vit_b32, "Dosovitskiy et al. 2020, arXiv:2010.11929"),
-        Network("swin_tiny", swin_tiny, "Liu et al. 2021, arXiv:2103.14030"),
-        Network("aspp_head", aspp_head, "Chen et al. 2017, arXiv:1706.05587"),
-        Network("segformer_b0", segformer_b0, "Xie et al. 2021, arXiv:2105.15203"),
-        Network("whisper_encoder", whisper_encoder, "Radford et al. 2022, arXiv:2212.04356"),
-        Network("conv_tasnet", conv_tasnet, "Luo and Mesgarani 2018, arXiv:1809.07454"),
-        Network("conformer", conformer, "Gulati et al. 2020, arXiv:2005.08100"),
-        Network("retina_fpn", retina_fpn, "Lin et al. 2017, arXiv:1708.02002"),
-        Network("mobilevit_xs", mobilevit_xs, "Mehta and Rastegari 2021, arXiv:2110.02178"),
-        Network("poolformer_s12", poolformer_s12, "Yu et al. 2021, arXiv:2111.11418"),
-        Network("llama_step", llama_step, "Touvron et al. 2023, arXiv:2302.13971"),
-        Network("marian_decoder", marian_decoder, "Junczys-Dowmunt et al. 2018, arXiv:1804.00344"),
-        Network("attention", attention, "Vaswani et al. 2017, arXiv:1706.03762, section 3.2.1"),
-        Network("norm_gelu", norm_gelu, "Ba et al. 2016, arXiv:1607.06450; arXiv:1606.08415"),
-        Network("elementwise", elementwise, "Williams, Waterman and Patterson 2009, CACM 52(4)"),
+        Network("gru_layer", "recurrent.gru_layer", "Cho et al. 2014, arXiv:1406.1078v1"),
+        Network("yolo_head", "detection.yolo_head", "Redmon and Farhadi 2018, arXiv:1804.02767"),
+        Network(
+            "vit_b32", "vision_transformer.vit_b32", "Dosovitskiy et al. 2020, arXiv:2010.11929"
+        ),
+        Network("swin_tiny", "swin.swin_tiny", "Liu et al. 2021, arXiv:2103.14030"),
+        Network("aspp_head", "segmentation.aspp_head", "Chen et al. 2017, arXiv:1706.05587"),
+        Network("segformer_b0", "segmentation.segformer_b0", "Xie et al. 2021, arXiv:2105.15203"),
+        Network(
+            "whisper_encoder", "audio.whisper_encoder", "Radford et al. 2022, arXiv:2212.04356"
+        ),
+        Network("conv_tasnet", "audio.conv_tasnet", "Luo and Mesgarani 2018, arXiv:1809.07454"),
+        Network("conformer", "audio.conformer", "Gulati et al. 2020, arXiv:2005.08100"),
+        Network("retina_fpn", "pyramid.retina_fpn", "Lin et al. 2017, arXiv:1708.02002"),
+        Network(
+            "mobilevit_xs", "mobilevit.mobilevit_xs", "Mehta and Rastegari 2021, arXiv:2110.02178"
+        ),
+        Network("poolformer_s12", "poolformer.poolformer_s12", "Yu et al. 2021, arXiv:2111.11418"),
+        Network("llama_step", "llama.llama_step", "Touvron et al. 2023, arXiv:2302.13971"),
+        Network(
+            "marian_decoder",
+            "translation.marian_decoder",
+            "Junczys-Dowmunt et al. 2018, arXiv:1804.00344",
+        ),
+        Network(
+            "attention",
+            "transformers.attention",
+            "Vaswani et al. 2017, arXiv:1706.03762, section 3.2.1",
+        ),
+        Network(
+            "norm_gelu", "chains.norm_gelu", "Ba et al. 2016, arXiv:1607.06450; arXiv:1606.08415"
+        ),
+        Network(
+            "elementwise", "chains.elementwise", "Williams, Waterman and Patterson 2009, CACM 52(4)"
+        ),
     )
 }
 
@@ -106,7 +129,9 @@ def load(name: str, folder: Path) -> Path:
     """
     if name not in NETWORKS:
         raise ModelError(f"no network {name!r}; there are {', '.join(NETWORKS)}")
-    if name in LIGHT_MODELS:
+    if NETWORKS[name].function is None:
+        from autotune.datasets.onnx_light import light_path  # it imports onnx
+
         return light_path(name)
     path = folder / f"{name}.onnx"
     if not path.is_file():
@@ -117,7 +142,9 @@ def load(name: str, folder: Path) -> Path:
 def write(name: str, path: Path) -> None:
     """Build a network and write its file whole or not at all. Raises ``ModelError``."""
     builder = NETWORKS[name].builder if name in NETWORKS else None
-    content = builder().SerializeToString() if builder else light_path(name).read_bytes()
+    content = (
+        load(name, path.parent).read_bytes() if builder is None else builder().SerializeToString()
+    )
     part = path.with_name(f"{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

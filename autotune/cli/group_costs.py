@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from autotune.cli.console import show
+from autotune.cli.group_labels import group_label
 from autotune.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class GroupCost:
     the largest, in order; ``energy_fj`` is by component, and adds up to the group's."""
 
     operators: tuple[str, ...]
+    kinds: tuple[str, ...]
     cycles: int
     share: float
     array_utilisation: float
@@ -67,6 +69,7 @@ def _group_cost(run: GroupRun, all_cycles: int) -> GroupCost:
     core_cycles = counters["core_cycles"]
     return GroupCost(
         operators=run.step.operators,
+        kinds=tuple(op.kind.value for op in run.step.group.ops),
         cycles=run.execution.cycles,
         share=_fraction(run.execution.cycles, all_cycles),
         array_utilisation=counters["matrix_utilisation_ppm"] / 1e6,
@@ -108,7 +111,7 @@ def tell(costs: tuple[GroupCost, ...]) -> None:
     units = tuple(costs[0].busy) if costs else ()
     rows = [
         (
-            " + ".join(cost.operators),
+            group_label(cost.kinds, cost.operators),
             f"{cost.cycles:,}",
             f"{cost.array_utilisation:.1%}",
             *(f"{share:.0%}" for share in cost.busy.values()),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from autotune.cli.console import facts, show
+from autotune.report.view import titled
 
 if TYPE_CHECKING:
     from autotune.runtime.host_profile import HostGroup, HostProfile
@@ -117,12 +117,7 @@ def shares(steps: Mapping[Any, float]) -> str:
 
 def named(group: HostGroup) -> str:
     """What a group computes, and the operator that ends it."""
-    return f"{counted(group.kinds)} ({group.operators[-1]})"
-
-
-def counted(kinds: Iterable[str]) -> str:
-    """Kinds in few words, repeats counted."""
-    return " + ".join(kind if n == 1 else f"{kind} ×{n}" for kind, n in Counter(kinds).items())
+    return f"{titled(group.kinds)} ({group.operators[-1]})"
 
 
 def _row(group: HostGroup) -> tuple[str, ...]:

@@ -6,19 +6,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autotune.cli.console import emit, say, show
+from autotune.cli.group_labels import group_label
 from autotune.cli.options import (
     AccuracyOption,
     DimOption,
     JsonOption,
     ModelArgument,
     RangeOption,
+    RunnableArgument,
     TargetOption,
     ThreadsOption,
     dimensions,
     input_ranges,
     machine_name,
 )
-from autotune.errors import InputError
+from autotune.errors import AutotuneError, InputError
 
 if TYPE_CHECKING:
     from autotune.fusion.group import Group
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def explain(
-    model: ModelArgument,
+    model: RunnableArgument,
     target: TargetOption = None,
     dim: DimOption = None,
     range_: RangeOption = None,
@@ -77,15 +79,28 @@ def _explain_plan(path: Path, json: bool) -> None:
     from autotune.search.plan_tree import load_plans
 
     plans = load_plans(path)
+    kinds = [_kinds_of(plan, path) for plan in plans]
     if json:
-        documents = [_plan_document(plan) for plan in plans]
+        documents = [_plan_document(*pair) for pair in zip(plans, kinds, strict=True)]
         emit(documents[0] if len(documents) == 1 else {"plans": documents})
         return
-    for plan in plans:
-        _tell_plan(plan)
+    for plan, known in zip(plans, kinds, strict=True):
+        _tell_plan(plan, known)
 
 
-def _plan_document(plan: Plan) -> dict[str, Any]:
+def _kinds_of(plan: Plan, path: Path) -> dict[str, str]:
+    """Return the kinds of the plan's operators by name; nothing if its network cannot be opened."""
+    from autotune.runtime.defaults import choose_target
+    from autotune.runtime.opening import open_source
+
+    try:
+        graph = open_source(plan, choose_target(None, path)).graph
+    except AutotuneError:  # the file has gone or changed, or the plan is for a part of it
+        return {}
+    return {op.name: op.kind.value for op in graph.ops}
+
+
+def _plan_document(plan: Plan, kinds: dict[str, str]) -> dict[str, Any]:
     from autotune.report.from_search import describe
 
     return {
@@ -95,6 +110,7 @@ def _plan_document(plan: Plan) -> dict[str, Any]:
         "groups": [
             {
                 "operators": g.operators,
+                "kinds": [kinds[x] for x in g.operators] if kinds else None,
                 "predicted": g.predicted_cycles,
                 "measured": g.measured_cycles,
                 "energy": g.energy_fj,
@@ -106,12 +122,12 @@ def _plan_document(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _tell_plan(plan: Plan) -> None:
+def _tell_plan(plan: Plan, kinds: dict[str, str]) -> None:
     from autotune.report.from_search import describe
 
     rows = [
         (
-            " + ".join(g.operators),
+            group_label([kinds[x] for x in g.operators] if kinds else (), g.operators),
             f"{g.predicted_cycles:,.0f}",
             "" if g.measured_cycles is None else f"{g.measured_cycles:,}",
             "view: no program" if g.schedule is None else describe(g.schedule),
@@ -195,7 +211,7 @@ def predict(
             ("group", "cycles", "low", "high"),
             [
                 (
-                    " + ".join(row["operators"]),
+                    group_label(row["kinds"], row["operators"]),
                     f"{row['cycles']:,.0f}",
                     f"{row['low']:,.0f}",
                     f"{row['high']:,.0f}",
@@ -217,12 +233,15 @@ def _fits(predictor: Any, group: Group) -> bool:
 
 
 def _predicted(predictor: Any, group: Group) -> dict[str, Any]:
-    names = [op.name for op in group.ops]
+    named = {
+        "operators": [op.name for op in group.ops],
+        "kinds": [op.kind.value for op in group.ops],
+    }
     if group.is_view:
-        return {"operators": names, "cycles": 0.0, "low": 0.0, "high": 0.0}
+        return {**named, "cycles": 0.0, "low": 0.0, "high": 0.0}
     cost = predictor.predict(group)
     return {
-        "operators": names,
+        **named,
         "cycles": cost.cycles,
         "low": cost.low_cycles,
         "high": cost.high_cycles,

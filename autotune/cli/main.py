@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
+from autotune import __version__
 from autotune.cli import (
     assembling,
     benching,
@@ -32,7 +33,6 @@ app = typer.Typer(
     name="autotune",
     help="Learns what fused operators cost on a machine, and fuses, tiles and lays out by it.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.command("calibrate")(calibration.calibrate)
@@ -49,6 +49,22 @@ app.add_typer(machine.targets, name="targets")
 app.add_typer(machine.store, name="store")
 benching.bench.command("conformance")(conforming.conformance)
 app.add_typer(benching.bench, name="bench")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"autotune {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Learns what fused operators cost on a machine, and fuses, tiles and lays out by it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -7,14 +7,34 @@ from typing import Annotated
 
 import typer
 
+from autotune.datasets import NETWORKS
 from autotune.errors import InputError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.outside import Outside
+
+
+def complete_target(typed: str) -> list[str]:
+    """Return the names of machines that begin as ``typed``."""
+    from autotune.targets.library import HOST, spec_names
+
+    return [name for name in (HOST, *spec_names()) if name.startswith(typed)]
+
+
+def complete_network(typed: str) -> list[str]:
+    """Return the shipped networks, ONNX files, plans and folders whose names begin as ``typed``."""
+    folder = Path(typed) if typed.endswith("/") else Path(typed).parent
+    begin = typed.rpartition("/")[2]
+    paths = sorted(path for path in folder.glob("*") if path.name.startswith(begin))
+    folders = [f"{path}/" for path in paths if path.is_dir()]
+    files = [str(path) for path in paths if path.suffix in (".onnx", ".plan")]
+    return [*(name for name in NETWORKS if name.startswith(typed)), *files, *folders]
+
 
 TargetOption = Annotated[
     str | None,
     typer.Option(
         "--target",
+        autocompletion=complete_target,
         help="Name of a machine (autotune targets list), TOML file, or cpu: this machine. "
         "Default: a plan's own machine, else cpu.",
     ),
@@ -53,7 +73,21 @@ OutsideOption = Annotated[
         "network without ranges.",
     ),
 ]
-ModelArgument = Annotated[str, typer.Argument(help="ONNX file, or the name of a shipped network.")]
+SHIPPED = f"Shipped: {', '.join(NETWORKS)}."
+ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        help=f"ONNX file, or the name of a shipped network. {SHIPPED}",
+        autocompletion=complete_network,
+    ),
+]
+RunnableArgument = Annotated[
+    str,
+    typer.Argument(
+        help=f"Plan file, ONNX file, or the name of a shipped network. {SHIPPED}",
+        autocompletion=complete_network,
+    ),
+]
 OutOption = Annotated[Path | None, typer.Option("--out", help="Plan file to write.")]
 
 

@@ -18,6 +18,7 @@ from autotune.cli.options import (
     JsonOption,
     OutsideOption,
     RangeOption,
+    RunnableArgument,
     SeedOption,
     TargetOption,
     ThreadsOption,
@@ -39,9 +40,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    plan: Annotated[
-        str, typer.Argument(help="Plan file, ONNX file, or name of a shipped network.")
-    ],
+    plan: RunnableArgument,
     target: TargetOption = None,
     threads: ThreadsOption = None,
     inputs: Annotated[

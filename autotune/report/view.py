@@ -6,8 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from autotune.targets.spec import HardwareSpec
+if TYPE_CHECKING:  # labels of groups are made where a command still says how it is used
+    from autotune.targets.spec import HardwareSpec
 
 
 @dataclass(frozen=True, slots=True)

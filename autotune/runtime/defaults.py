@@ -38,7 +38,7 @@ def resolve_model(model: Path | str) -> Path:
     path = Path(model)
     if path.suffix or path.name != str(model) or path.exists():
         return path
-    from autotune.datasets import NETWORKS, load  # it imports onnx
+    from autotune.datasets import NETWORKS, load
 
     if str(model) in NETWORKS:
         built: Path = load(str(model), home() / "networks")

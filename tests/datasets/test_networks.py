@@ -13,7 +13,8 @@ from small_networks import SMALL, feeds, widened
 from autotune.datasets import LIGHT_MODELS, NETWORKS, light_expected, light_path, load
 from autotune.datasets.chains import norm_gelu
 from autotune.datasets.mobilenet import mobilenet_v2
-from autotune.datasets.networks import mlp, write
+from autotune.datasets.networks import write
+from autotune.datasets.perceptrons import mlp
 from autotune.datasets.recurrent import lstm
 from autotune.datasets.transformers import bert_small, transformer_block
 from autotune.errors import ModelError
