@@ -20,6 +20,7 @@ from autotune.targets.native.codegen.micro_kernel import MicroKernel
 from autotune.targets.native.codegen.nest import Dim
 from autotune.targets.native.codegen.node_code import code_of
 from autotune.targets.native.codegen.run_weight import has_polynomial, weight_of
+from autotune.targets.native.codegen.square_copy import copied_in_squares, square_copy
 from autotune.targets.native.codegen.streaming import streamed_outputs, when_aligned
 from autotune.targets.native.codegen.strips import load_strip, store_strip
 from autotune.targets.native.codegen.vector_isa import VectorIsa
@@ -45,8 +46,11 @@ loads are not aligned."""
 
 def elementwise(run: VectorRun, isa: VectorIsa) -> MicroKernel:
     """The kernel of a run; its operands are the inputs, then the outputs."""
-    copy = interleaving(run, isa)
-    return _Code(run, isa).kernel() if copy is None else interleaved(copy, isa)
+    beside = interleaving(run, isa)
+    if beside is not None:
+        return interleaved(beside, isa)
+    turned = square_copy(run, isa)
+    return _Code(run, isa).kernel() if turned is None else copied_in_squares(turned, isa)
 
 
 @dataclass(frozen=True, slots=True)
