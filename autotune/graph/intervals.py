@@ -3,7 +3,8 @@
 Integers and booleans are computed as float32, which is exact while no sum or product leaves
 ±``EXACT_LIMIT`` (2^24), and wrap around only where they leave the network. Here it is proved that
 nothing more is needed, for a range of the integer inputs found by halving or for the range that a
-run's inputs really have.
+run's inputs really have. One sum or product of exact integers may be larger where only floats are
+computed from it: float32 rounds it once, as ONNX's Cast to float does.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from autotune.graph.graph import Array, Graph
 from autotune.graph.interval_rules import ANYTHING, RULES, Interval, whole_quotient
 from autotune.graph.op import Op, OpKind
+from autotune.graph.product_sums import ProductSums, product_sums
 from autotune.graph.tensor import EXACT_LIMIT, DType
 
 Limits = tuple[float, float]
@@ -47,20 +49,29 @@ def constant_intervals(graph: Graph) -> dict[str, Interval]:
     return {name: interval_of(value) for name, value in graph.constants.items()}
 
 
-def intervals_of(graph: Graph, given: Mapping[str, Interval]) -> dict[str, Interval]:
+def intervals_of(
+    graph: Graph,
+    given: Mapping[str, Interval],
+    sums: Mapping[str, ProductSums] | None = None,
+) -> dict[str, Interval]:
     """The interval of every tensor from those of inputs; inputs left out may be anything. Those of
-    constants are found unless they are all given too."""
+    constants are found unless they are all given too, as are the ``product_sums``."""
     constants = given if graph.constants.keys() <= given.keys() else constant_intervals(graph)
+    sums = product_sums(graph) if sums is None else sums
     known = {name: constants[name] for name in graph.constants}
     known |= {name: given.get(name, ANYTHING) for name in graph.inputs}
     for op in graph.ops:
-        known[op.output] = _made(graph, op, known)
+        known[op.output] = _made(graph, op, known, sums)
     return known
 
 
-def _made(graph: Graph, op: Op, known: Mapping[str, Interval]) -> Interval:
+def _made(
+    graph: Graph, op: Op, known: Mapping[str, Interval], sums: Mapping[str, ProductSums]
+) -> Interval:
     """What an operator makes: by the rule of its kind, and by what its numbers mean."""
     given = [known[x] for x in op.inputs]
+    if op.name in sums:
+        return sums[op.name].made(given)
     rule = RULES.get(op.kind)
     made = ANYTHING if rule is None else rule(op, given, [graph.shape(x) for x in op.inputs])
     dtype = graph.types[op.output].dtype
@@ -93,15 +104,19 @@ def _held(made: Interval, dtype: DType) -> Interval:
     return Interval(float(min(max(made.low, low), high)), float(min(max(made.high, low), high)))
 
 
-def first_excess(graph: Graph, given: Mapping[str, Interval]) -> Excess | None:
+def first_excess(
+    graph: Graph,
+    given: Mapping[str, Interval],
+    sums: Mapping[str, ProductSums] | None = None,
+) -> Excess | None:
     """The first integer tensor, in execution order, that is not proved exact; None where all are.
-    ``given`` is as in ``intervals_of``.
+    ``given`` and ``sums`` are as in ``intervals_of``.
 
     A network's output may leave its type's range: it wraps around there, as integers do.
     """
     if not has_integers(graph):
         return None
-    known = intervals_of(graph, given)
+    known = intervals_of(graph, given, sums)
     for op in graph.ops:
         for tensor, limits in _obligations(graph, op):
             if not known[tensor].within(*limits):
@@ -124,25 +139,41 @@ def _obligations(graph: Graph, op: Op) -> Iterator[tuple[str, Limits]]:
     if op.kind is OpKind.TRUNC and graph.types[op.inputs[0]].dtype is DType.FLOAT64:
         yield op.inputs[0], UNROUNDED
     low, high = EXACT if op.kind in ARITHMETIC else (-math.inf, math.inf)
+    if op.kind in ROUNDED_ONCE and _only_floats_read(graph, op.output):
+        low, high = -math.inf, math.inf
+        yield from ((x, EXACT) for x in op.inputs if graph.types[x].dtype.is_integer)
     # int64 is also what whole numbers on the way have, and of those only exactness matters
     if graph.consumers[op.output] and dtype is not DType.INT64:
         low, high = max(low, dtype.limits[0]), min(high, dtype.limits[1])
     yield op.output, (low, high)
 
 
+def _only_floats_read(graph: Graph, tensor: str) -> bool:
+    """Return True if every operator that reads an integer tensor computes floats from it."""
+    return tensor not in graph.outputs and all(
+        op.kind is not OpKind.GATHER
+        if graph.types[op.output].dtype.is_float
+        else op.kind in MOVING and _only_floats_read(graph, op.output)
+        for op in graph.consumers[tensor]
+    )
+
+
 def licence(
-    graph: Graph, constants: Mapping[str, Interval] | None = None
+    graph: Graph,
+    constants: Mapping[str, Interval] | None = None,
+    sums: Mapping[str, ProductSums] | None = None,
 ) -> Mapping[str, Interval] | None:
     """For every integer and boolean input the range in which the graph is proved exact whatever its
     other inputs are, the same power of two for all as far as their types reach; None where no range
-    is. ``constants`` are their intervals where those are known."""
+    is. ``constants`` are their intervals, ``sums`` the ``product_sums``, where those are known."""
     known = constants
     if known is None:
         known = constant_intervals(graph) if has_integers(graph) else {}
+    sums = product_sums(graph) if sums is None else sums
     wanted = {x: graph.types[x].dtype for x in graph.inputs if not graph.types[x].dtype.is_float}
     for bits in range(EXACT_LIMIT.bit_length() - 1, 0, -1):
         ranges = {x: _clipped(dtype, float(2**bits)) for x, dtype in wanted.items()}
-        if first_excess(graph, {**known, **ranges}) is None:
+        if first_excess(graph, {**known, **ranges}, sums) is None:
             return ranges
         if not ranges:
             return None
@@ -172,3 +203,9 @@ those are."""
 
 DIVIDING = frozenset({OpKind.DIV, OpKind.MOD, OpKind.FMOD})
 """Kinds that are exact between integers up to ``EXACT_LIMIT``: casts may have made larger ones."""
+
+ROUNDED_ONCE = frozenset({OpKind.ADD, OpKind.SUB, OpKind.MUL})
+"""Kinds of one operation an element: float32 gives the exact result of exact numbers, rounded once."""
+
+MOVING = frozenset({OpKind.RESHAPE, OpKind.TRANSPOSE, OpKind.SLICE, OpKind.EXPAND})
+"""Kinds that compute nothing."""

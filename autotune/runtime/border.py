@@ -20,6 +20,7 @@ from autotune.graph.intervals import (
     interval_of,
     licence,
 )
+from autotune.graph.product_sums import ProductSums, product_sums
 from autotune.graph.ranges import check_within
 from autotune.graph.tensor import EXACT_LIMIT, FLOAT_MAX, NUMPY, DType, beyond_float32
 from autotune.runtime.inputs import checked_inputs, of_type
@@ -62,10 +63,15 @@ class Border:
         return constant_intervals(self._graph) if has_integers(self._graph) else {}
 
     @cached_property
+    def _sums(self) -> Mapping[str, ProductSums]:
+        """Bounds on products of integers with constants, found once."""
+        return product_sums(self._graph)
+
+    @cached_property
     def licence(self) -> Mapping[str, Interval] | None:
         """Range of every integer and boolean input in which all integers are exact, whatever the
         other inputs are; None where there is none."""
-        return licence(self._graph, self._constants)
+        return licence(self._graph, self._constants, self._sums)
 
     def enter(self, arrays: Given) -> dict[str, Array]:
         """The arrays as C-contiguous float32, one per input of the network.
@@ -123,7 +129,7 @@ class Border:
         known = self._proved
         if known and all(ranges[x].within(y.low, y.high) for x, y in known.items()):
             return
-        excess = first_excess(self._graph, {**self._constants, **ranges})
+        excess = first_excess(self._graph, {**self._constants, **ranges}, self._sums)
         if excess is not None:
             raise self._inexact(excess, ranges)
         self._proved = ranges

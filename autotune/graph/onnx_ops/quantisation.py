@@ -1,31 +1,37 @@
 """ONNX operators between numbers and their quantised integers: x ≈ (q − zero point) · scale.
 
 Integers and their zero points are whole float32 numbers, and products of them sum exactly up to
-2^24, which interval analysis proves (Jacob et al. 2018, arXiv:1712.05877, for the scheme).
+2^24, which interval analysis proves (Jacob et al. 2018, arXiv:1712.05877, for the scheme). Longer
+sums are taken in pieces (exact_sums.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from autotune.errors import ModelError
+from autotune.graph.onnx_ops.exact_sums import Factors, conv_pieces, exact_sum, matmul_pieces
+from autotune.graph.onnx_ops.rearrangement import Run, part
 from autotune.graph.onnx_ops.reduction import checked_axis
 from autotune.graph.onnx_ops.scope import Node, Scope, Translate
+from autotune.graph.onnx_ops.window import planar_input
 from autotune.graph.onnx_ops.window_axes import window_of
-from autotune.graph.op import OpKind
+from autotune.graph.op import AttrValue, OpKind
 
 BEYOND = 2.0**20
 """More than any zero point and any limit of a type of up to 16 bits: holding a number within it
 first changes no result, and keeps the sum with the zero point exact."""
 
 
-def _quantised(scope: Scope, node: Node, x: str, scale: str, zero: str | None) -> str:
-    """Rounded half to even, shifted, and held within the type of the node's output."""
+def _held(scope: Scope, node: Node, value: str, zero: str | None) -> str:
+    """Round half to even, shift, and hold within the type of the node's output."""
     dtype = scope.result_type(node, 0)
     if not dtype.is_integer or dtype.limits[1] > 2**16:
         raise ModelError(
             f"{node.label}: {node.operator} to {dtype} is not supported; quantise to an integer type"
         )
     low, high = dtype.limits
-    whole = scope.step(node, OpKind.ROUND, scope.number(node, OpKind.DIV, x, scale))
+    whole = scope.step(node, OpKind.ROUND, value)
     whole = scope.step(node, OpKind.CLIP, whole, min=-BEYOND, max=BEYOND)
     shifted = whole if zero is None else scope.step(node, OpKind.ADD, whole, zero)
     return scope.result(node, OpKind.CLIP, shifted, min=float(low), max=float(high))
@@ -67,7 +73,8 @@ def _quantize(scope: Scope, node: Node) -> str:
     x = scope.tensor(node, 0)
     shape = scope.shape(x)
     zero = _parameter(scope, node, 2, shape) if node.has_input(2) else None
-    return _quantised(scope, node, x, _parameter(scope, node, 1, shape), zero)
+    quotient = scope.number(node, OpKind.DIV, x, _parameter(scope, node, 1, shape))
+    return _held(scope, node, quotient, zero)
 
 
 def _dequantize(scope: Scope, node: Node) -> str:
@@ -98,11 +105,26 @@ def _column(scope: Scope, node: Node, index: int) -> str:
 
 def _matmul_integer(scope: Scope, node: Node) -> str:
     a, b = _centred(scope, node, 0, 2, column=True), _centred(scope, node, 1, 3)
-    return scope.result(node, OpKind.MATMUL, a, b)
+    runs = matmul_pieces(scope, node, Factors(0, 2, 1, 3))
+    if len(runs) == 1:
+        return scope.result(node, OpKind.MATMUL, a, b)
+    return exact_sum(scope, node, _matmuls(scope, node, a, b, runs))
+
+
+def _matmuls(scope: Scope, node: Node, a: str, b: str, runs: Sequence[Run]) -> list[str]:
+    """Products of the parts ``runs`` of the axis that a product reduces."""
+    last, inner = len(scope.shape(a)) - 1, max(0, len(scope.shape(b)) - 2)
+    return [
+        scope.step(
+            node, OpKind.MATMUL, part(scope, node, a, last, run), part(scope, node, b, inner, run)
+        )
+        for run in runs
+    ]
 
 
 def _conv_integer(scope: Scope, node: Node) -> str:
-    return _convolved(scope, node, _centred(scope, node, 0, 2), _centred_weight(scope, node, 1, 3))
+    x, w = _centred(scope, node, 0, 2), _centred_weight(scope, node, 1, 3)
+    return _convolved(scope, node, x, w, Factors(0, 2, 1, 3))
 
 
 def _centred_weight(scope: Scope, node: Node, index: int, zero: int) -> str:
@@ -121,37 +143,71 @@ def _per_channel(scope: Scope, node: Node, index: int, rank: int) -> str:
     return scope.step(node, OpKind.RESHAPE, tensor, shape=(*shape, *(1,) * (rank - 1)))
 
 
-def _convolved(scope: Scope, node: Node, x: str, w: str, *rest: str) -> str:
+def _convolved(
+    scope: Scope, node: Node, x: str, w: str, factors: Factors, bias: tuple[str, ...] = ()
+) -> str:
+    """Sums of products of integers, over one or two spatial axes."""
     shape, kernel = scope.shape(x), scope.shape(w)[2:]
-    if len(shape) != 4:
+    if len(shape) not in (3, 4):
         raise ModelError(
-            f"{node.label}: {node.operator} over shape {list(shape)}: only two spatial axes are "
+            f"{node.label}: {node.operator} over shape {list(shape)}: only one or two spatial axes are "
             "supported; use Conv on dequantised tensors"
         )
     attrs = window_of(node, shape, kernel).planar().conv(node.int("group", 1))
-    return scope.step(node, OpKind.CONV, x, w, *rest, **attrs)
+    x, w = planar_input(scope, node, x), planar_input(scope, node, w)
+    total = _summed(scope, node, x, w, bias, attrs, conv_pieces(scope, node, factors))
+    if len(shape) == 4:
+        return total
+    batch, channels, _, length = scope.shape(total)
+    return scope.step(node, OpKind.RESHAPE, total, shape=(batch, channels, length))
+
+
+def _summed(
+    scope: Scope,
+    node: Node,
+    x: str,
+    w: str,
+    bias: tuple[str, ...],
+    attrs: Mapping[str, AttrValue],
+    runs: Sequence[Run],
+) -> str:
+    """A convolution as the exact sum of those over runs of its input channels."""
+    if len(runs) == 1:
+        return scope.step(node, OpKind.CONV, x, w, *bias, **attrs)
+    images, weights = ([part(scope, node, t, 1, run) for run in runs] for t in (x, w))
+    biases = [bias, *[()] * (len(runs) - 1)]
+    sums = [
+        scope.step(node, OpKind.CONV, *pair, *more, **attrs)
+        for *pair, more in zip(images, weights, biases, strict=True)
+    ]
+    return exact_sum(scope, node, sums)
 
 
 def _rescaled(scope: Scope, node: Node, total: str, first: str, second: str, out: int) -> str:
-    """Sums of products of integers, brought to the scale and zero point at ``out`` and behind."""
+    """Bring sums of products of integers to the scale and zero point at ``out`` and behind; scales
+    are combined first, as ONNX Runtime does, so that ties round alike."""
     product = scope.number(node, OpKind.MUL, first, second)
-    value = scope.number(node, OpKind.MUL, total, product)
-    return _quantised(scope, node, value, scope.tensor(node, out), scope.tensor(node, out + 1))
+    scale = scope.number(node, OpKind.DIV, product, scope.tensor(node, out))
+    value = scope.number(node, OpKind.MUL, total, scale)
+    return _held(scope, node, value, scope.tensor(node, out + 1))
 
 
 def _matmul_quantised(scope: Scope, node: Node) -> str:
     a, b = _centred(scope, node, 0, 2, column=True), _centred(scope, node, 3, 5)
-    total = scope.step(node, OpKind.MATMUL, a, b)
+    runs = matmul_pieces(scope, node, Factors(0, 2, 3, 5))
+    sums = _matmuls(scope, node, a, b, runs)
+    total = sums[0] if len(sums) == 1 else exact_sum(scope, node, sums)
     return _rescaled(scope, node, total, _column(scope, node, 1), scope.tensor(node, 4), 6)
 
 
 def _conv_quantised(scope: Scope, node: Node) -> str:
     x, w = _centred(scope, node, 0, 2), _centred_weight(scope, node, 3, 5)
     bias = (scope.tensor(node, 8),) if node.has_input(8) else ()
-    total = _convolved(scope, node, x, w, *bias)
+    total = _convolved(scope, node, x, w, Factors(0, 2, 3, 5), bias)
     scale = scope.tensor(node, 4)
     if scope.shape(scale) not in ((), (1,)):
-        scale = scope.step(node, OpKind.RESHAPE, scale, shape=(*scope.shape(scale), 1, 1))
+        after = (1,) * (len(scope.shape(x)) - 2)
+        scale = scope.step(node, OpKind.RESHAPE, scale, shape=(*scope.shape(scale), *after))
     return _rescaled(scope, node, total, scope.tensor(node, 1), scale, 6)
 
 

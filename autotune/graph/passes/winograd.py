@@ -67,6 +67,8 @@ def is_plain(op: Op, graph: Graph) -> bool:
     """Whether Winograd's algorithm computes this operator."""
     if op.kind is not OpKind.CONV or op.axes != CHANNELS_LAST:
         return False
+    if graph.types[op.output].dtype.is_integer:  # sums of integers are exact
+        return False
     if any(x not in graph.constants for x in op.inputs[1:]) or op.int("group") != 1:
         return False
     kernel = op.axes.taps(graph.shape(op.inputs[1]))
