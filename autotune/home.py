@@ -21,3 +21,8 @@ def cache_folder() -> Path:
     """The folder of what can be made again: ``AUTOTUNE_HOME/cache``, else the platform's."""
     chosen = os.environ.get(VARIABLE, "")
     return home() / "cache" if chosen else platformdirs.user_cache_path("autotune")
+
+
+def store_file(path: Path | str | None = None) -> Path:
+    """The file of a store; None is ``autotune.db`` in ``home()``."""
+    return home() / "autotune.db" if path is None else Path(path)

@@ -139,9 +139,9 @@ def store_info(json: JsonOption = False) -> None:
 @store.command("path")
 def store_path() -> None:
     """Where the store is."""
-    from autotune.home import home
+    from autotune.home import store_file
 
-    typer.echo(str(home() / "autotune.db"))
+    typer.echo(str(store_file()))
 
 
 def doctor(

@@ -39,6 +39,14 @@ if TYPE_CHECKING:
     Costs = tuple[GroupCost, ...] | Mapping[str, HostProfile]
 
 
+_PLANS = {
+    "plan": "as given",
+    "heuristic": "by heuristic; 'autotune search' looks for a faster one",
+    "learning": "found by online learning",
+}
+"""Where a session's plan comes from, in words, by ``PlannedBy``."""
+
+
 def run(
     plan: RunnableArgument,
     target: TargetOption = None,
@@ -165,6 +173,9 @@ def emulated_facts(session: Session) -> dict[str, str]:
     last, spec = session.last_run, session.target.spec
     return {
         "cycles": f"{last.cycles:,}",
+        "predicted": "no prediction: the plan was not searched"
+        if last.predicted_cycles is None
+        else f"{last.predicted_cycles:,.0f} cycles",
         "seconds on the target": f"{last.cycles / spec.clock_hz:.6f}",
         "energy µJ": f"{last.energy_fj / 1e9:,.1f}",
         "DRAM bytes": f"{last.dram_bytes:,}",
@@ -201,7 +212,9 @@ def report(
         emit(
             {
                 "target": session.target.name,
+                "planned_by": session.planned_by.value,
                 "cycles": last.cycles,
+                "predicted_cycles": last.predicted_cycles,
                 **({} if latency is None else {"latency": latency.document()}),
                 "energy_fj": last.energy_fj if counted else None,
                 "dram_bytes": last.dram_bytes if counted else None,
@@ -223,6 +236,7 @@ def report(
     facts(
         {
             "target": session.target.name,
+            "plan": _PLANS[session.planned_by.value],
             **costs_of_run,
             "arena bytes": "none"
             if memory is None

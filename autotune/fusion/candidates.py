@@ -16,6 +16,10 @@ from autotune.graph.op import Family, Op
 Fits = Callable[[Names], bool]
 """Whether some legal schedule exists for the group of these operators."""
 
+LARGEST = 32
+"""Operators of a group that is made by rule or tried by a search: a transformer block is best as one
+group of 29, and looking at a group takes time in proportion to its square."""
+
 EPILOGUES = frozenset((Family.UNARY, Family.BINARY))
 """What a rule-based compiler appends to the operator that produces its operand."""
 LOADED_AS = frozenset((Family.SLICE, Family.PAD, Family.EXPAND))
@@ -81,7 +85,7 @@ def greedy(graph: Graph, fits: Fits) -> Partition:
     operands, the latest first, that nothing outside of its group reads, when the joint group
     ``fits``; a group keeps to one operator that is not element-wise (its anchor). A group that grew
     is looked at again: what two of its operators read may by now be read by them alone. What loads
-    do along the way joins the only operator that reads it."""
+    do along the way joins the only operator that reads it. No group exceeds ``LARGEST`` operators."""
     quotient = Quotient(graph)
     by_name = {op.name: op for op in graph.ops}
     refused: set[Names] = set()
@@ -117,7 +121,7 @@ def _joins(
         if not quotient.may_merge(first, second):
             continue
         names = quotient.together(first, second)
-        if names in refused:
+        if len(names) > LARGEST or names in refused:
             continue
         if sum(by_name[name].family not in _FREE for name in names) <= 1 and fits(names):
             quotient.merge(first, second)
@@ -137,5 +141,8 @@ def _join_readers(graph: Graph, quotient: Quotient, fits: Fits) -> None:
         first, second = quotient.home(op.name), quotient.home(readers[0].name)
         if first == second or readers[0].family is Family.RESHAPE:
             continue
-        if quotient.may_merge(first, second) and fits(quotient.together(first, second)):
+        if not quotient.may_merge(first, second):
+            continue
+        names = quotient.together(first, second)
+        if len(names) <= LARGEST and fits(names):
             quotient.merge(first, second)

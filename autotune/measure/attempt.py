@@ -6,28 +6,15 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from autotune.errors import AutotuneError
+from autotune.fusion.group import Group
 from autotune.isa.program import Program
+from autotune.measure.defects import DEFECTS
 from autotune.schedule.candidate import Candidate
+from autotune.schedule.schedule import Schedule
 from autotune.targets.protocol import Execution, RunsAlone, Target
 
 Lower = Callable[..., Program]
 """``lower(group, schedule, spec) -> Program``."""
-
-_DEFECTS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    BufferError,
-    LookupError,
-    MemoryError,
-    NotImplementedError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-"""What a defect in lowering or in a target raises. One candidate that meets it must not end a
-calibration of thousands; its reason then names the exception."""
-
 
 Visit = Callable[[], "Execution | str | None"]
 """What is left of a prepared attempt: visits of the program until one says what came of it."""
@@ -53,6 +40,17 @@ def prepared(target: RunsAlone, candidate: Candidate, lower: Lower) -> Visit:
     return (lambda: timing) if isinstance(timing, str) else lambda: _told(stage, timing.visit)
 
 
+def unbuildable(target: Target, group: Group, schedule: Schedule) -> str | None:
+    """In one line why no program can be made of a group for a target; None when one can."""
+    from autotune.lowering.lower import lower
+
+    program = _told("lowering", lambda: lower(group, schedule, target.spec))
+    if isinstance(program, str) or not isinstance(target, RunsAlone):
+        return program if isinstance(program, str) else None
+    timing = _told(f"target {target.name}", lambda: target.prepared(program))
+    return timing if isinstance(timing, str) else None
+
+
 def _lowered(target: Target, candidate: Candidate, lower: Lower) -> Program | str:
     return _told("lowering", lambda: lower(candidate.group, candidate.schedule, target.spec))
 
@@ -62,7 +60,7 @@ def _told(stage: str, work: Callable[[], T]) -> T | str:
         return work()
     except AutotuneError as error:
         return _line(str(error)) or type(error).__name__
-    except _DEFECTS as error:
+    except DEFECTS as error:
         return f"defect in {stage}: {_line(f'{type(error).__name__}: {error}')}"
 
 

@@ -29,6 +29,7 @@ from autotune.runtime.defaults import (
 )
 from autotune.runtime.event import Event
 from autotune.runtime.execution import RunTrace
+from autotune.runtime.first_table import PlannedBy
 from autotune.runtime.inputs import of_type
 from autotune.runtime.learning import OnlineOptions
 from autotune.runtime.ownership import owned
@@ -226,6 +227,13 @@ class DynamicSession(Session):
         if last is None:
             raise AutotuneError(f"{self.path.stem}: nothing was run yet; call run() first")
         return last
+
+    @property
+    def planned_by(self) -> PlannedBy:
+        """Where the plans of the parts at hand come from: the least that all of them are."""
+        sources = {part.planned_by for part in self.parts.values()}
+        order = (PlannedBy.HEURISTIC, PlannedBy.PLAN, PlannedBy.LEARNING)
+        return next((one for one in order if one in sources), PlannedBy.HEURISTIC)
 
     @property
     def events(self) -> tuple[Event, ...]:

@@ -1,4 +1,4 @@
-"""What happened while a session learned: the record that reports and the command line show."""
+"""What happened while a session was opened or learned: the record that reports and the command line show."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from enum import StrEnum
 
 
 class EventKind(StrEnum):
-    """The steps of learning from runs, in the order in which they can follow each other."""
+    """A group that could not be built when the session opened; then the steps of learning from runs,
+    in the order in which they can follow each other."""
 
+    SPLIT = "split"
     DRIFT = "drift"
     RETRAINED = "retrained"
     KEPT = "kept"

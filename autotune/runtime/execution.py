@@ -97,6 +97,13 @@ class RunTrace(NamedTuple):
         return sum(run.execution.dram_bytes for run in self.groups)
 
     @property
+    def predicted_cycles(self) -> float | None:
+        """Cycles of all groups as predicted; None when a prediction is missing."""
+        cycles = [run.step.predicted_cycles for run in self.groups]
+        known = [one for one in cycles if one is not None]
+        return sum(known) if len(known) == len(cycles) else None
+
+    @property
     def as_lowered(self) -> tuple[GroupRun, ...]:
         """The groups that ran the program of their candidate: those that say what it costs."""
         return tuple(run for run in self.groups if not run.altered)

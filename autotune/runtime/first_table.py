@@ -1,27 +1,41 @@
-"""The program table that a session begins with: found on disk, or compiled by a plan, by rule, or by what the cost
-model at hand finds."""
+"""The program table that a session begins with: found on disk, or compiled by a plan or by rule.
+
+Opening never searches and never asks a cost model for a plan: search is a command of its own, and
+learning from runs improves the first plan in the background.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autotune.cost_model.version import FEATURE_VERSION
+from autotune.runtime.building import built
 from autotune.runtime.collector import collector_at_rest
 from autotune.runtime.kept_tables import kept_table, table_key
-from autotune.runtime.native_table import WholeNetworks, prepared, runs_by_rule
-from autotune.runtime.opening import Source, choices_of, is_calibrated, open_model
+from autotune.runtime.native_table import Draft, WholeNetworks, drafted
+from autotune.runtime.opening import Source, choices_of, open_model
 from autotune.runtime.program_cache import ProgramCache
-from autotune.runtime.program_table import ProgramTable, compile_table
+from autotune.runtime.program_table import ProgramTable, SplitGroup, compile_table
 from autotune.search.choice import Choice
-from autotune.search.objective import Objective
-from autotune.store.glance import may_hold_model
 from autotune.targets.protocol import Target
 
-if TYPE_CHECKING:  # a session that runs by a plan takes none of their time to import
+if TYPE_CHECKING:  # a session that only runs takes none of their time to import
     from autotune.cost_model.hpm import CostModel
     from autotune.store.store import Store
+
+
+class PlannedBy(StrEnum):
+    """Where the plan comes from that a session runs."""
+
+    PLAN = "plan"
+    """A plan that was given: ``autotune search`` made it."""
+    HEURISTIC = "heuristic"
+    """Fusion and schedules by rule; nothing was searched, and no cost model predicts the groups."""
+    LEARNING = "learning"
+    """Found by this session's online learning and measured to be better than the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +44,7 @@ class FirstTable:
     model and the store where they were needed."""
 
     table: ProgramTable
+    planned_by: PlannedBy
     cache: ProgramCache = field(default_factory=ProgramCache)
     model: CostModel | None = None
     records: Store | None = None
@@ -38,65 +53,68 @@ class FirstTable:
 
 
 def first_table(
-    found: Source, target: Target, store: Store | Path | None, online: bool, seed: int
+    found: Source, target: Target, store: Store | Path | None, online: bool
 ) -> FirstTable:
-    """The table for what a session was opened with; ``online`` asks for a cost model even where there is
-    a plan. Raises ``AutotuneError`` when a model is needed and the target was never calibrated."""
-    if not online and (found.plan is not None or _is_unlearned(target, store)):
-        cache = ProgramCache()
-        return FirstTable(_without_model(found, target, cache), cache)
-    if store is not None and not isinstance(store, Path):
-        return _learned(found, target, store, online, seed, owns=False)
+    """The table for what a session was opened with: by the plan where there is one, else by rule.
+
+    ``online`` opens the store and predicts every group by its cost model. Raises ``AutotuneError``
+    when the target was never calibrated and ``online`` needs a model.
+    """
+    planned_by = PlannedBy.HEURISTIC if found.plan is None else PlannedBy.PLAN
+    cache = ProgramCache()
+    if not online:
+        return FirstTable(_table(found, target, cache), planned_by, cache)
+    owns = store is None or isinstance(store, Path)
     records = _opened(store)
     try:
-        return _learned(found, target, records, online, seed, owns=True)
+        model = open_model(records, target)
+        table = _predicted(_table(found, target, cache), model)
     except BaseException:
-        records.close()
+        if owns:
+            records.close()
         raise
+    return FirstTable(table, planned_by, cache, model, records, owns)
 
 
-def _is_unlearned(target: Target, store: Store | Path | None) -> bool:
-    """Whether there is nothing to plan by, and need not be."""
-    if not runs_by_rule(target) or not (store is None or isinstance(store, Path)):
-        return False
-    return not may_hold_model(store, target.spec.profile_id, FEATURE_VERSION)
+def _opened(store: Store | Path | None) -> Store:
+    from autotune.store.store import Store  # a database, for learning only
+
+    return store if isinstance(store, Store) else Store.open(store)
 
 
-def _opened(path: Path | None) -> Store:
-    from autotune.store.store import Store  # a database, for planning and learning only
-
-    return Store.open(path)
-
-
-def _learned(
-    found: Source, target: Target, records: Store, online: bool, seed: int, owns: bool
-) -> FirstTable:
-    """By the model in the store; by rule where that has none and the target runs without."""
-    cache = ProgramCache()
-    if not (online or is_calibrated(records, target) or not runs_by_rule(target)):
-        return FirstTable(_without_model(found, target, cache), cache, None, records, owns)
+def _predicted(table: ProgramTable, model: CostModel) -> ProgramTable:
     from autotune.runtime.learning import annotated
 
-    model = open_model(records, target)
-    table = _compiled(found, _by_model(found, target, model, records, seed), target, cache)
-    table = annotated(table, model, table.model_version)
-    return FirstTable(table, cache, model, records, owns)
+    return annotated(table, model, table.model_version)
 
 
-def _without_model(found: Source, target: Target, cache: ProgramCache) -> ProgramTable:
-    """By the plan, or by rule; found on disk where it was made before."""
-    if not found.is_kept or not isinstance(target, WholeNetworks):
-        return _compiled(found, _unlearned(found, target), target, cache)
+def _table(found: Source, target: Target, cache: ProgramCache) -> ProgramTable:
+    """Of the plan, or by rule; where the target runs whole networks, found on disk if it was made
+    before."""
+    graph = found.graph
 
-    def make() -> ProgramTable:
-        return compile_table(found.graph, _unlearned(found, target), target.spec, ProgramCache())
+    def compiled(choices: Sequence[Choice], split: tuple[SplitGroup, ...]) -> ProgramTable:
+        return replace(compile_table(graph, choices, target.spec, cache), split=split)
 
     with collector_at_rest():
-        key = table_key(found.graph, found.plan, target.spec)
-        return kept_table(key, found.graph, target, make)
+        if not isinstance(target, WholeNetworks):
+            return built(graph, _choices(found, target), target, compiled)
+
+        def linked(
+            choices: Sequence[Choice], split: tuple[SplitGroup, ...]
+        ) -> tuple[Draft, ProgramTable]:
+            draft = drafted(compiled(choices, split), target)
+            return draft, draft.table(graph, target)
+
+        def make() -> tuple[Draft, ProgramTable]:
+            return built(graph, _choices(found, target), target, linked)
+
+        if not found.is_kept:
+            return make()[1]
+        return kept_table(table_key(graph, found.plan, target.spec), graph, target, make)
 
 
-def _unlearned(found: Source, target: Target) -> tuple[Choice, ...]:
+def _choices(found: Source, target: Target) -> tuple[Choice, ...]:
     if found.plan is not None:
         return choices_of(found.plan, found.graph)
     from autotune.runtime.kept_schedules import kept_schedules  # fuses and tiles
@@ -104,21 +122,3 @@ def _unlearned(found: Source, target: Target) -> tuple[Choice, ...]:
 
     with kept_schedules(target.spec) as known:
         return ruled_choices(found.graph, target.spec, known)
-
-
-def _by_model(
-    found: Source, target: Target, model: CostModel, records: Store, seed: int
-) -> tuple[Choice, ...]:
-    if found.plan is not None:
-        return choices_of(found.plan, found.graph)
-    from autotune.runtime.planning import plan_network  # it searches
-
-    plan = plan_network(found.graph, target, model, records, Objective.LATENCY, seed)
-    return choices_of(plan, found.graph)
-
-
-def _compiled(
-    found: Source, choices: tuple[Choice, ...], target: Target, cache: ProgramCache
-) -> ProgramTable:
-    with collector_at_rest():
-        return prepared(compile_table(found.graph, choices, target.spec, cache), target)

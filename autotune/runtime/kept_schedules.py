@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+import autotune.cost_model
 import autotune.fusion
 import autotune.graph
 import autotune.schedule
@@ -24,7 +25,7 @@ from autotune.targets.native.object_cache import ObjectCache
 from autotune.targets.spec import HardwareSpec
 
 DECIDING: tuple[ModuleType, ...] = (
-    *(autotune.graph, autotune.fusion, autotune.schedule),
+    *(autotune.graph, autotune.fusion, autotune.schedule, autotune.cost_model),
     *(by_rule, legality, spec_module),
 )
 """All that says which schedule a group gets by rule: whole packages, lest a module is missed."""

@@ -28,8 +28,8 @@ from autotune.isa.formats import Format
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import DramTensor, Instruction, Program, Role
 from autotune.kernels import engine, native
-from autotune.runtime.native_table import Draft, WholeNetworks, drafted
-from autotune.runtime.program_table import GroupStep, ProgramTable, ViewStep
+from autotune.runtime.native_table import Draft, WholeNetworks
+from autotune.runtime.program_table import GroupStep, ProgramTable, SplitGroup, ViewStep
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.search.plan import Plan
 from autotune.store.sources import sources_version
@@ -40,9 +40,21 @@ from autotune.targets.native.object_cache import ObjectCache
 from autotune.targets.native.packing import Packed
 from autotune.targets.spec import HardwareSpec
 
-SCHEMA = 1
+SCHEMA = 2
 TYPES: tuple[type, ...] = (
-    *(Draft, GroupStep, ViewStep, Group, Op, OpKind, TensorType, DType, Schedule, NestSchedule),
+    *(
+        Draft,
+        GroupStep,
+        ViewStep,
+        SplitGroup,
+        Group,
+        Op,
+        OpKind,
+        TensorType,
+        DType,
+        Schedule,
+        NestSchedule,
+    ),
     *(Program, Instruction, DramTensor, Role, Format, Opcode, Part, Window),
     *(Linkable, Tables, KeptCode, Packed),
 )
@@ -67,11 +79,11 @@ def kept_table(
     key: str,
     graph: Graph,
     target: WholeNetworks,
-    make: Callable[[], ProgramTable],
+    make: Callable[[], tuple[Draft, ProgramTable]],
     folder: Path | None = None,
 ) -> ProgramTable:
-    """The table kept under ``key``, or that of ``make``, kept for the next time. None in ``folder``
-    means the user's cache."""
+    """The table kept under ``key``, or else the one that ``make`` builds with its draft, which is kept
+    for the next time. None in ``folder`` means the user's cache."""
     cache = ObjectCache(cache_folder() / "tables" if folder is None else folder)
     found = _read(cache.load(key))
     if found is not None:
@@ -79,8 +91,7 @@ def kept_table(
             return found.table(graph, target)
         except CodeGone:
             pass
-    draft = drafted(make(), target)
-    table = draft.table(graph, target)
+    draft, table = make()
     cache.store(key, _written(draft))
     return table
 

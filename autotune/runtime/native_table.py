@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from autotune.graph.graph import Graph
-from autotune.runtime.program_table import GroupStep, ProgramTable, Step, ViewStep
+from autotune.runtime.program_table import GroupStep, ProgramTable, SplitGroup, Step, ViewStep
 from autotune.targets.native.executable import Executable, Network, Part, Window
 from autotune.targets.native.linking import Linkable
 from autotune.targets.protocol import Target
@@ -39,6 +39,7 @@ class Draft:
     windows: Mapping[str, Window]
     altered: frozenset[int]
     programs: tuple[Linkable, ...]
+    split: tuple[SplitGroup, ...] = ()
 
     def network(self, graph: Graph) -> Network:
         """What it computes, as the native engine takes it."""
@@ -47,13 +48,9 @@ class Draft:
     def table(self, graph: Graph, target: WholeNetworks) -> ProgramTable:
         """The table of the network that it was drafted for, ready to run."""
         executable = target.executable(self.network(graph), self.programs)
-        return ProgramTable(graph, self.steps, executable=executable, altered=self.altered)
-
-
-def runs_by_rule(target: Target) -> bool:
-    """Whether a network may run on a target without plan and calibration: where people come to have
-    it computed, and not to learn what it costs."""
-    return isinstance(target, WholeNetworks)
+        return ProgramTable(
+            graph, self.steps, executable=executable, altered=self.altered, split=self.split
+        )
 
 
 def prepared(table: ProgramTable, target: Target) -> ProgramTable:
@@ -70,7 +67,8 @@ def drafted(table: ProgramTable, target: WholeNetworks) -> Draft:
     pairs = zip(table.group_steps, network.parts, strict=True)
     altered = (i for i, (step, part) in enumerate(pairs) if part.program is not step.program)
     places = network.parts, network.views, network.windows
-    return Draft(table.steps, *places, frozenset(altered), target.linkables(network))
+    programs = target.linkables(network)
+    return Draft(table.steps, *places, frozenset(altered), programs, table.split)
 
 
 def network_of(table: ProgramTable) -> Network:

@@ -165,11 +165,6 @@ def choices_of(plan: Plan, graph: Graph) -> tuple[Choice, ...]:
     )
 
 
-def is_calibrated(store: Store, target: Target) -> bool:
-    """Whether there is a cost model of the target's hardware profile that this version reads."""
-    return store.load_model(target.spec.profile_id, FEATURE_VERSION) is not None
-
-
 def open_model(store: Store, target: Target) -> CostModel:
     """The newest cost model of the target's hardware profile, of those that this version reads.
 

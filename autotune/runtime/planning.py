@@ -1,6 +1,6 @@
-"""How a session plans: a small search by the cost model at hand, at the start and after retraining.
+"""How an online session plans in the background: a small search by the retrained cost model.
 
-What fits and searches is imported from here only, and this by sessions that need it only.
+Sessions that do not learn never import this module, nor what fits and searches.
 """
 
 from __future__ import annotations
@@ -26,28 +26,18 @@ from autotune.schedule.table import ScheduleTable
 from autotune.search.fusion import search
 from autotune.search.objective import Objective
 from autotune.search.options import SearchOptions
-from autotune.search.plan import Plan
 from autotune.store.records import Record
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
 
 TRIALS = 30
-"""Fusion plans that a session tries on the model; a fraction of what 'autotune search' does."""
+"""Fusion plans that an online session tries on the model; a fraction of what 'autotune search' does."""
 
 MEASURE = 32
 """Measurements that planning after retraining may take, beyond one for each group it considers."""
 
 TRUSTED_SINCE = "trusted_since_seconds"
 """Metric of a model that was retrained after drift: when the drift began."""
-
-
-def plan_network(
-    graph: Graph, target: Target, model: CostModel, store: Store, objective: Objective, seed: int
-) -> Plan:
-    """The best plan of a small search by the model and the measurements at hand, without
-    measuring anything."""
-    options = SearchOptions(TRIALS, 0, objective, seed, workers=1)
-    return search(graph, target, model, options, store=store).plan
 
 
 @dataclass(frozen=True, slots=True)

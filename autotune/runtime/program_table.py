@@ -57,6 +57,14 @@ class ViewStep:
 Step = GroupStep | ViewStep
 
 
+@dataclass(frozen=True, slots=True)
+class SplitGroup:
+    """A group of the plan that could not be built, in one line why; its operators run one by one."""
+
+    operators: tuple[str, ...]
+    reason: str
+
+
 @dataclass(frozen=True)
 class ProgramTable:
     """A network ready to run on one machine: steps in execution order and constants.
@@ -73,6 +81,8 @@ class ProgramTable:
     altered: frozenset[int] = frozenset()
     """Places among ``group_steps`` where the executable runs another program than the step's: one
     emptied, or with tensors in windows (runtime/windows.py). Their times are no candidate's cost."""
+    split: tuple[SplitGroup, ...] = ()
+    """Groups of the plan that could not be built (runtime/building.py)."""
 
     @cached_property
     def constants(self) -> Mapping[str, Array]:

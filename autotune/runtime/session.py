@@ -18,6 +18,7 @@ from autotune.graph.interval_rules import Interval
 from autotune.graph.outside import Outside
 from autotune.graph.ranges import Ranges
 from autotune.runtime.border import Border
+from autotune.runtime.building import announced
 from autotune.runtime.collector import collector_at_rest
 from autotune.runtime.defaults import (
     choose_accuracy,
@@ -27,7 +28,7 @@ from autotune.runtime.defaults import (
 )
 from autotune.runtime.event import Event
 from autotune.runtime.execution import RunTrace, execute
-from autotune.runtime.first_table import FirstTable, first_table
+from autotune.runtime.first_table import FirstTable, PlannedBy, first_table
 from autotune.runtime.general import General
 from autotune.runtime.kept_networks import is_kept
 from autotune.runtime.opening import may_be_dynamic, open_source
@@ -52,9 +53,9 @@ class Session:
     ``source`` is an ONNX file, a plan file, the name of a shipped network, a ``Plan`` or a ``Graph``.
     ``target`` is a name, a spec file or an open target; None is the machine of the plan, or else
     this CPU (``cpu``), on which ``threads`` sets the number of threads (None: one per core).
-    ``plan`` runs a network by a plan; without one, the CPU runs by heuristics until
-    ``autotune search`` finds better. ``store`` (None: the user's) is opened for planning and for
-    ``online`` learning, which ``options`` tune. ``dims`` binds symbolic dimensions by name; a
+    ``plan`` runs a network by a plan; without one, every target runs by the heuristic plan, with or
+    without calibration, and ``planned_by`` says so. Opening never searches. ``store`` (None: the
+    user's) is opened for ``online`` learning, which ``options`` tune. ``dims`` binds symbolic dimensions by name; a
     network with open dimensions or control flow opens as a ``DynamicSession``, which is specialised
     to the arrays of each run. ``accuracy`` is ``exact``, ``close`` or ``fast`` (None: ``close`` on
     this CPU, ``exact`` elsewhere): ``close`` and ``fast`` allow algorithms that round more.
@@ -127,8 +128,8 @@ class Session:
         self._trainer: OnlineTrainer[CostModel] | None = None
         self._closing = threading.Lock()
         self._closed = False
-        seed = 0 if options is None else options.seed
-        first = first_table(found, self.target, store, online, seed)
+        first = first_table(found, self.target, store, online)
+        self._planned_by, self._announced = first.planned_by, announced(first.table)
         self._own_store = first.records if first.owns_records else None
         self._published = Published(first.table)
         try:
@@ -249,9 +250,15 @@ class Session:
         return self._last_run
 
     @property
+    def planned_by(self) -> PlannedBy:
+        """Where the plan comes from that the next run will use."""
+        return PlannedBy.LEARNING if self.table.plan_version else self._planned_by
+
+    @property
     def events(self) -> tuple[Event, ...]:
-        """What online learning did so far, oldest first."""
-        return () if self._trainer is None else self._trainer.events
+        """Groups that could not be built when the session opened, and what online learning did so
+        far, oldest first."""
+        return (*self._announced, *(() if self._trainer is None else self._trainer.events))
 
     def profile(self) -> tuple[GroupProfile, ...]:
         """Runs, mean cost and prediction of every group, over the newest runs."""

@@ -1,16 +1,21 @@
-"""A plan by rule alone: what a session runs on a machine that nothing was ever measured on, and what a
-search on a machine that works in place has to beat."""
+"""A plan by rule alone: what a session runs without a plan file, and what a search on a machine that
+works in place has to beat. No measurement and no cost model takes part."""
 
 from __future__ import annotations
 
+import numpy as np
+
+from autotune.errors import ScheduleError
 from autotune.fusion.blocks import with_blocks
 from autotune.fusion.candidates import greedy
 from autotune.fusion.concatenation import joins_in_place
 from autotune.fusion.group import Group
+from autotune.fusion.nest import Nest
 from autotune.graph.graph import Graph
 from autotune.graph.op import Family
 from autotune.schedule.rule import default_schedule
-from autotune.schedule.schedule import Schedule
+from autotune.schedule.schedule import NestSchedule, Schedule
+from autotune.schedule.space import enumerate_nest
 from autotune.search.choice import Choice
 from autotune.search.legality import legal_nests
 from autotune.targets.spec import HardwareSpec
@@ -18,13 +23,18 @@ from autotune.targets.spec import HardwareSpec
 Schedules = dict[str, Schedule | None]
 """Schedules by the key of their group on one machine; None where none fits."""
 
+_ENUMERATED, _ESTIMATED = 2048, 128
+"""Schedules of a nest that are drawn, and those of least traffic and work whose cycles are estimated."""
+
 
 def ruled_choices(
     graph: Graph, spec: HardwareSpec, known: Schedules | None = None
 ) -> tuple[Choice, ...]:
     """The greedy partition, on a machine that works in place with blocks (``fusion.blocks``) and with
     concatenations alone that copy nothing there, and default schedules; groups of equal structure
-    get equal ones. Those ``known`` already are taken, and others added to them."""
+    get equal ones. Those ``known`` already are taken, and others added to them.
+
+    Raises ``ScheduleError`` for an operator that has no legal schedule even alone."""
     schedules = {} if known is None else known
 
     def schedule(group: Group) -> Schedule | None:
@@ -41,16 +51,59 @@ def ruled_choices(
     if spec.in_place:
         partition = with_blocks(partition, fits)
     groups = [Group.from_graph(graph, names) for names in partition.groups]
-    return tuple(Choice(group, None if group.is_view else schedule(group)) for group in groups)
+    choices = []
+    for group in groups:
+        found = None if group.is_view else schedule(group)
+        if found is None and not group.is_view:
+            raise no_schedule(graph, group, spec)
+        choices.append(Choice(group, found))
+    return tuple(choices)
+
+
+def no_schedule(graph: Graph, group: Group, spec: HardwareSpec) -> ScheduleError:
+    """The error for a group that does not fit the machine."""
+    names = ", ".join(f"{op.name} ({op.kind.value})" for op in group.ops)
+    return ScheduleError(
+        f"{graph.name}: operator {names} has no legal schedule on {spec.name} "
+        f"({spec.tile_elements} elements of scratchpad); take a larger target"
+    )
 
 
 def rule_schedule(group: Group, spec: HardwareSpec) -> Schedule | None:
-    """None when no schedule of the group fits the machine."""
+    """The heuristic schedule of a group; None when no schedule fits the machine."""
     nests = legal_nests(group, spec)
     if nests is None:
         return None
-    capacity, cores = spec.tile_elements, spec.cores
-    return default_schedule(nests, capacity, cores, spec.grain, spec.buffers)
+    if spec.in_place:
+        return default_schedule(nests, spec.tile_elements, spec.cores, spec.grain, spec.buffers)
+    parts = [_least_cycles(nest, spec) for nest in nests]
+    return Schedule(tuple(part for part in parts if part is not None)) if all(parts) else None
+
+
+def _least_cycles(nest: Nest, spec: HardwareSpec) -> NestSchedule | None:
+    """The schedule of least analytic cycles on a machine that loads ahead; None when none fits.
+
+    The analytic estimate counts what each unit does and how far units overlap; it needs no
+    calibration (docs/decisions/0031-opening.md has the measurements)."""
+    from autotune.cost_model.analysis import Analysis  # not where every schedule is kept
+
+    rng = np.random.default_rng(0)
+    table = enumerate_nest(
+        nest,
+        spec.tile_elements,
+        spec.cores,
+        _ENUMERATED,
+        rng,
+        spec.grain,
+        spec.buffers,
+        im2col=True,
+    )
+    if not len(table):
+        return None
+    if len(table) > _ESTIMATED:
+        bound = Analysis(nest, table, spec).order()
+        table = table.take(np.argpartition(bound, _ESTIMATED)[:_ESTIMATED])
+    return table.row(int(np.argmin(Analysis(nest, table, spec).estimate)))
 
 
 def _free_concatenations(graph: Graph) -> frozenset[str]:

@@ -6,15 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from autotune.fusion.candidates import FusionChoice, choices
+from autotune.fusion.candidates import LARGEST, FusionChoice, choices
 from autotune.fusion.group import Group
 from autotune.fusion.partition import Names, Partition
 from autotune.graph.graph import Graph
 from autotune.search.progress import Progress, silent
-
-LARGEST = 32
-"""Operators of a group that strategies try: a transformer block is best as one group of 29. What is
-larger takes seconds to look at, as cells written out over many steps would be."""
 
 
 class Pricing(Protocol):

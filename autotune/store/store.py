@@ -14,9 +14,9 @@ from sqlalchemy import Connection, Row, delete, func, select, union
 from sqlalchemy.dialects.sqlite import insert
 
 from autotune.errors import StoreError
+from autotune.home import store_file
 from autotune.store.database import BUSY_SECONDS, Database
 from autotune.store.faults import ELSEWHERE
-from autotune.store.glance import store_file
 from autotune.store.info import StoreInfo
 from autotune.store.models import StoredModel
 from autotune.store.profiles import StoredProfile

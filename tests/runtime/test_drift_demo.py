@@ -1,4 +1,4 @@
-"""With the real emulator, cost model and search: a network is planned on the spot, and an online
+"""With the real emulator, cost model and search: a calibrated machine opens at once, and an online
 session answers a cut of DRAM bandwidth."""
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import runtime_case as case
 from autotune.datasets import NETWORKS
 from autotune.graph.graph import Graph
 from autotune.graph.reference import evaluate
+from autotune.runtime import planning
 from autotune.runtime.drift import DriftRule
 from autotune.runtime.drift_demo import demonstrate_drift
 from autotune.runtime.event import EventKind
+from autotune.runtime.first_table import PlannedBy
 from autotune.runtime.learning import OnlineOptions
 from autotune.runtime.opening import open_network
 from autotune.runtime.session import Session
@@ -50,12 +52,14 @@ def store(graph: Graph) -> Iterator[Store]:
         yield made
 
 
-def test_an_onnx_file_is_planned_on_the_spot_with_the_model_at_hand(
-    path: Path, graph: Graph, store: Store
+def test_an_online_session_opens_by_the_heuristic_with_the_predictions_of_the_model(
+    path: Path, graph: Graph, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feeds = case.inputs(graph)
-    with Session(path, "edge", store) as running:
+    monkeypatch.setattr(planning, "search", None)  # calling it would raise
+    with Session(path, "edge", store, online=True) as running:
         got = running.run(feeds)
+        assert running.planned_by is PlannedBy.HEURISTIC
         assert running.table.predicted_cycles is not None
     for name, value in evaluate(graph, feeds).items():
         np.testing.assert_allclose(got[name], value, rtol=1e-3, atol=1e-5)

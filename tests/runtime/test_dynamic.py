@@ -56,23 +56,13 @@ def agrees(session: Session, path: Path, inputs: dict[str, np.ndarray]) -> None:
 @pytest.mark.parametrize("target", [pytest.param("edge", marks=pytest.mark.slow), "cpu:1"])
 def test_open_dimensions_are_bound_by_the_arrays_of_a_run(tmp_path: Path, target: str) -> None:
     path = saved(tmp_path, LAYERS)
-    with Session(path, target, store=uncalibrated(tmp_path, target)) as session:
+    with Session(path, target, store=tmp_path / "store.db") as session:
         assert isinstance(session, DynamicSession)
         for batch, seq in ((1, 3), (2, 5), (1, 3)):
             agrees(session, path, drawn(batch, seq))
         assert len(session.parts) == 2
         assert session.graph.shape("x") == (1, 3, 8)
         assert session.last_run.cycles > 0
-
-
-def uncalibrated(folder: Path, target: str) -> Path:
-    """A store; that of an emulated machine needs a model to plan by."""
-    from autotune.api import calibrate
-
-    path = folder / "store.db"
-    if target == "edge":
-        calibrate("edge", budget=64, models=(), store=path)
-    return path
 
 
 def test_dimensions_may_be_bound_at_opening_some_or_all(tmp_path: Path) -> None:

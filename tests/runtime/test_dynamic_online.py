@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_dynamic import LAYERS, agrees, drawn, saved, uncalibrated
+from test_dynamic import LAYERS, agrees, drawn, saved
 
+from autotune.api import calibrate
 from autotune.runtime.drift import DriftRule
 from autotune.runtime.event import EventKind
 from autotune.runtime.learning import OnlineOptions
@@ -22,7 +23,9 @@ OPTIONS = OnlineOptions(rule=DriftRule(window_runs=3, confirm_runs=1), routine_r
 
 @pytest.fixture(scope="module")
 def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return uncalibrated(tmp_path_factory.mktemp("calibrated"), "edge")
+    path = tmp_path_factory.mktemp("calibrated") / "store.db"
+    calibrate("edge", budget=64, models=(), store=path)
+    return path
 
 
 def stored_runs(path: Path) -> int:

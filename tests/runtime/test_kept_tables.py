@@ -20,7 +20,7 @@ from autotune.graph.graph import Graph
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.runtime import kept_tables
 from autotune.runtime.kept_tables import TYPES, kept_table, table_key
-from autotune.runtime.native_table import drafted
+from autotune.runtime.native_table import Draft, drafted
 from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.program_table import ProgramTable, compile_table
 from autotune.search.by_rule import ruled_choices
@@ -41,7 +41,12 @@ def compiled(graph: Graph, machine: NativeTarget) -> ProgramTable:
     return compile_table(graph, choices, machine.spec, ProgramCache())
 
 
-def never() -> ProgramTable:
+def made(graph: Graph, machine: NativeTarget) -> tuple[Draft, ProgramTable]:
+    draft = drafted(compiled(graph, machine), machine)
+    return draft, draft.table(graph, machine)
+
+
+def never() -> tuple[Draft, ProgramTable]:
     raise AssertionError("a table that is kept is not compiled")
 
 
@@ -73,7 +78,7 @@ def test_a_kept_table_gives_the_same_bits_by_the_same_programs(graph: Graph) -> 
 def test_what_is_kept_is_not_compiled_again(tmp_path: Path) -> None:
     graph, machine = case.network(), host()
     key = table_key(graph, None, machine.spec)
-    first = kept_table(key, graph, machine, lambda: compiled(graph, machine), tmp_path)
+    first = kept_table(key, graph, machine, lambda: made(graph, machine), tmp_path)
     again = kept_table(key, graph, host(), never, tmp_path)
     for name, value in outputs_of(first).items():
         np.testing.assert_array_equal(outputs_of(again)[name], value)
@@ -103,24 +108,24 @@ def test_code_that_is_gone_is_bound_and_made_anew(
 ) -> None:
     graph, machine = case.network(), host()
     key = table_key(graph, None, machine.spec)
-    first = kept_table(key, graph, machine, lambda: compiled(graph, machine), tmp_path)
+    first = kept_table(key, graph, machine, lambda: made(graph, machine), tmp_path)
     draft = kept_tables._read(kept_tables._written(drafted(first, machine)))
     assert draft is not None
 
     def gone(*_: object) -> None:
         raise kept_tables.CodeGone("no code")
 
-    made = []
+    anew = []
 
-    def make() -> ProgramTable:
-        made.append(compiled(graph, machine))
-        return made[0]
+    def make() -> tuple[Draft, ProgramTable]:
+        anew.append(graph)
+        return made(graph, machine)
 
     with monkeypatch.context() as patched:
         patched.setattr(type(draft), "table", gone)
         with pytest.raises(kept_tables.CodeGone):
             kept_table(key, graph, machine, make, tmp_path)
-    assert made
+    assert anew
     again = kept_table(key, graph, machine, never, tmp_path)
     for name, value in outputs_of(first).items():
         np.testing.assert_array_equal(outputs_of(again)[name], value)

@@ -114,9 +114,7 @@ def test_a_network_runs_on_this_machine_without_calibration(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("opened", [False, True])
-def test_a_model_of_other_features_is_none_where_a_network_runs_by_rule(
-    opened: bool, tmp_path: Path
-) -> None:
+def test_a_model_of_other_features_stops_learning_and_no_run(opened: bool, tmp_path: Path) -> None:
     graph, path = case.network(), tmp_path / "store.db"
     machine = target("cpu", 1)
     with Store.open(path) as store:

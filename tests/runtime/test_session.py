@@ -169,13 +169,13 @@ def test_a_plan_without_a_network_file_says_how_to_run_it() -> None:
         Session(plan_for(GRAPH), case.InterpretedTarget())
 
 
-@pytest.mark.parametrize("online", [False, True])
-def test_a_machine_that_was_never_calibrated_says_what_to_do(
-    online: bool, mlp: Path, tmp_path: Path
+@pytest.mark.parametrize("planned", [False, True])
+def test_learning_on_a_machine_that_was_never_calibrated_says_what_to_do(
+    planned: bool, mlp: Path, tmp_path: Path
 ) -> None:
-    source = plan_for(open_network(mlp), network_file=NetworkFile.of(mlp)) if online else mlp
+    source = plan_for(open_network(mlp), network_file=NetworkFile.of(mlp)) if planned else mlp
     with pytest.raises(AutotuneError, match="run 'autotune calibrate --target edge' first"):
-        Session(source, case.InterpretedTarget(), tmp_path / "autotune.db", online=online)
+        Session(source, case.InterpretedTarget(), tmp_path / "autotune.db", online=True)
 
 
 def test_a_file_that_is_no_network_is_named(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_a_file_that_is_no_network_is_named(tmp_path: Path) -> None:
 def test_a_session_closes_only_the_store_that_it_opened(tmp_path: Path) -> None:
     with Store.open(tmp_path / "autotune.db") as store:
         with pytest.raises(AutotuneError):
-            Session(GRAPH, case.InterpretedTarget(), store)
+            Session(GRAPH, case.InterpretedTarget(), store, online=True)
         assert store.records("none") == []
 
 
