@@ -24,12 +24,14 @@ from autotune.graph.passes.padding_bands import PaddingBands
 from autotune.graph.passes.padding_taps import PaddingTaps
 from autotune.graph.passes.range_pruning import RangePruning, finite_tensors
 from autotune.graph.passes.score_scaling import ScoreScaling
+from autotune.graph.passes.view_chains import ViewChains
 from autotune.graph.passes.winograd import WinogradConvolutions
 from autotune.graph.passes.zero_skipping import ZeroSkipping
 
 PASSES: tuple[Pass, ...] = (
     ConstantFolding(),
     Identities(),
+    ViewChains(),
     RangePruning(),
     CommonSubexpressions(),
     ActivationPattern(),
