@@ -22,6 +22,7 @@ import onnx
 from autotune.backend.backend import DEFAULT_TARGET, AutotuneBackend, Prepared
 from autotune.errors import InputError, ModelError
 from autotune.graph.onnx_forms import all_nodes
+from autotune.measure.orphan import end_with_parent
 from autotune.targets.protocol import Target
 
 SUFFIX = "_cpu"
@@ -160,7 +161,7 @@ def _each(suite: Suite, jobs: int) -> Iterator[Case]:
         return
     # a fork has the cases already: generating them takes longer than most of them run
     context = multiprocessing.get_context("fork")
-    with context.Pool(jobs, _Worker.begin, (suite,)) as pool:
+    with context.Pool(jobs, _Worker.begin, (suite, os.getpid())) as pool:
         yield from pool.imap_unordered(_Worker.run, suite.names, chunksize=4)
 
 
@@ -170,7 +171,8 @@ class _Worker:
     suite: ClassVar[Suite]
 
     @classmethod
-    def begin(cls, suite: Suite) -> None:
+    def begin(cls, suite: Suite, parent: int) -> None:
+        end_with_parent(parent)
         cls.suite = suite
 
     @classmethod

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from concurrent.futures import BrokenExecutor
 from functools import lru_cache
-from os import cpu_count
 
 from joblib import Parallel, delayed
 
 from autotune.cost_model.hpm import CostModel
 from autotune.fusion.group import Group
+from autotune.measure.orphan import end_with_parent
 from autotune.search.objective import Objective
 from autotune.search.ranking import Effort, Ranked, Ranking
 from autotune.targets.spec import HardwareSpec
@@ -28,13 +29,15 @@ def rank_all(ranking: Ranking, jobs: Sequence[Job], workers: int | None = None) 
     """``ranking.rank(*job)`` of every job, in order. ``workers`` is the number of processes (None:
     one per core if the jobs are many, else none); 1 keeps to this process. When a worker dies, the
     work is done here."""
-    count = (cpu_count() or 1) if workers is None else workers
+    count = (os.cpu_count() or 1) if workers is None else workers
     if count == 1 or len(jobs) < MANY:
         return [ranking.rank(*job) for job in jobs]
     blob = ranking.model.to_bytes()
     portions = [jobs[at : at + _PORTION] for at in range(0, len(jobs), _PORTION)]
     try:
-        results: list[list[Ranked]] = Parallel(n_jobs=count)(
+        results: list[list[Ranked]] = Parallel(
+            n_jobs=count, backend="loky", initializer=end_with_parent, initargs=(os.getpid(),)
+        )(
             delayed(_rank)(blob, ranking.spec, ranking.objective, ranking.seed, portion)
             for portion in portions
         )

@@ -115,7 +115,7 @@ def test_workers_find_the_same() -> None:
 
 
 def test_a_dead_worker_costs_nothing_but_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    def dead(n_jobs: int) -> None:
+    def dead(n_jobs: int, **options: object) -> None:
         raise BrokenExecutor(f"{n_jobs} processes are gone")
 
     monkeypatch.setattr(bulk, "Parallel", dead)
