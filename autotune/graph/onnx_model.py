@@ -22,8 +22,9 @@ from autotune.graph.onnx_forms import (
     opset_of,
 )
 from autotune.graph.onnx_ops.scope import Node
-from autotune.graph.onnx_weights import SMALL_BYTES, CutModel, CutTensor, cut
+from autotune.graph.onnx_weights import SMALL_BYTES, CutModel, CutTensor, NotProtobufError, cut
 from autotune.graph.ordering import tensor_order
+from autotune.regular_file import open_regular
 
 
 def read_model(path: Path) -> tuple[onnx.ModelProto, CutModel | None]:
@@ -46,7 +47,10 @@ def is_whole(path: Path) -> bool:
     """Whether a file that was read holds all of its model. Tensors kept elsewhere name a location;
     a name that only looks like it costs no more than not being sure."""
     content = _content(path)
-    apart = cut(content)
+    try:
+        apart = cut(content)
+    except NotProtobufError:  # another file came to its place
+        return False
     return b"location" not in (bytes(content) if apart is None else apart.model)
 
 
@@ -58,7 +62,7 @@ def _parsed(path: Path) -> tuple[onnx.ModelProto, CutModel | None]:
     try:
         apart = cut(content)
         model = onnx.load_model_from_string(bytes(content) if apart is None else apart.model)
-    except DecodeError:
+    except (DecodeError, NotProtobufError):
         raise ModelError(
             f"{path}: not an ONNX file, or cut short; export or copy it again"
         ) from None
@@ -78,9 +82,7 @@ def _content(path: Path) -> memoryview:
     """A file's bytes as they lie in the system's memory, not read into another: a file of 100 MB
     takes 80 ms less. Nobody may cut it short meanwhile; so nothing of it stays behind import
     (``file_memory``)."""
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise ModelError(f"{path}: is a device or pipe; give a file")  # which may never end
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         if os.fstat(file.fileno()).st_size < SMALL_BYTES:
             return memoryview(file.read())
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

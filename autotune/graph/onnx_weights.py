@@ -20,6 +20,8 @@ _FIXED_BYTES = {1: 8, 5: 4}
 
 SMALL_BYTES = 4096
 """Data up to this stays where it is."""
+MOST_FIELDS = 1_000_000
+"""Fields that are looked at, at 1 µs each; the parser is left to read a file with more by itself."""
 PLACEHOLDER = bytes(16)
 """What stands for data that was cut: an element of whatever type."""
 
@@ -70,6 +72,10 @@ def restore(model: onnx.ModelProto, apart: CutModel) -> None:
         model.graph.node[node].attribute[attribute].t.raw_data = bytes(data)
 
 
+class NotProtobufError(ValueError):
+    """Bytes that no version of protobuf's wire format allows, such as a file's unwritten zeros."""
+
+
 class _Unusual(Exception):
     """What no exporter writes: left to the parser, which knows it or says what is wrong."""
 
@@ -79,7 +85,8 @@ _Rewrite = Callable[[int, int, int], bytes | None]
 
 
 def cut(content: bytes | memoryview) -> CutModel | None:
-    """A file's bytes cut; None where nothing is large, and for what is no plain ONNX file."""
+    """A file's bytes cut; None where nothing is large, and for what is no plain ONNX file. Raises
+    ``NotProtobufError`` at the first field of number 0."""
     cutter = _Cutter(memoryview(content))
     try:
         model = cutter.model()
@@ -93,6 +100,7 @@ class _Cutter:
 
     def __init__(self, content: memoryview) -> None:
         self._content = content
+        self._fields_left = MOST_FIELDS
         self.initializers: dict[int, memoryview] = {}
         self.attributes: dict[tuple[int, int], memoryview] = {}
 
@@ -157,6 +165,11 @@ class _Cutter:
             begin = at
             key, at = self._number(at, end)
             kind = key & 7
+            if key >> 3 == 0:
+                raise NotProtobufError(f"field of number 0 at byte {begin}")
+            self._fields_left -= 1
+            if self._fields_left < 0:
+                raise _Unusual
             if kind == _BYTES:
                 length, at = self._number(at, end)
                 inside, at = at, at + length

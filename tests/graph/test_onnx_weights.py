@@ -11,8 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
+from autotune.errors import ModelError
 from autotune.graph.onnx_import import load_onnx, read_onnx, translate
-from autotune.graph.onnx_weights import PLACEHOLDER, SMALL_BYTES, CutModel, CutTensor, cut
+from autotune.graph.onnx_weights import (
+    PLACEHOLDER,
+    SMALL_BYTES,
+    CutModel,
+    CutTensor,
+    NotProtobufError,
+    cut,
+)
 from autotune.graph.passes import simplify
 
 ELEMENTS = SMALL_BYTES // 4
@@ -141,3 +149,23 @@ def test_weights_of_other_types_come_as_onnx_reads_them(kind: int, tmp_path: Pat
     )
     (value,) = load_onnx(path).constants.values()
     np.testing.assert_array_equal(value, values.astype(np.float32))
+
+
+def test_a_file_that_begins_as_onnx_and_is_full_of_zeros_is_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "allocated.onnx"
+    path.write_bytes(model_of([(ELEMENTS + 1, 0)]).SerializeToString())
+    with path.open("r+b") as file:
+        file.truncate(1 << 31)
+    with pytest.raises(ModelError, match="not an ONNX file, or cut short"):
+        read_onnx(path)
+    with pytest.raises(NotProtobufError, match="number 0"):
+        cut(bytes(100))
+
+
+def test_a_file_of_countless_small_fields_is_left_to_the_parser(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    content = model_of([(ELEMENTS + 1, 0)]).SerializeToString()
+    assert cut(content) is not None
+    monkeypatch.setattr("autotune.graph.onnx_weights.MOST_FIELDS", 10)
+    assert cut(content) is None
