@@ -7,14 +7,19 @@ from pathlib import Path
 
 import platformdirs
 
+from autotune.errors import InputError
+
 VARIABLE = "AUTOTUNE_HOME"
 """Environment variable that moves both folders to one place."""
 
 
 def home() -> Path:
-    """The folder of what is kept: ``AUTOTUNE_HOME``, else the platform's data folder."""
+    """The folder of what is kept: ``AUTOTUNE_HOME``, else the platform's data folder. Raises ``InputError``
+    for the home of a user who does not exist."""
     chosen = os.environ.get(VARIABLE, "")
-    return Path(chosen).expanduser() if chosen else platformdirs.user_data_path("autotune")
+    if chosen.startswith("~"):
+        return _expanded(chosen)
+    return Path(chosen) if chosen else platformdirs.user_data_path("autotune")
 
 
 def cache_folder() -> Path:
@@ -26,3 +31,12 @@ def cache_folder() -> Path:
 def store_file(path: Path | str | None = None) -> Path:
     """The file of a store; None is ``autotune.db`` in ``home()``."""
     return home() / "autotune.db" if path is None else Path(path)
+
+
+def _expanded(chosen: str) -> Path:
+    try:
+        return Path(chosen).expanduser()
+    except RuntimeError:
+        raise InputError(
+            f"{VARIABLE}={chosen}: there is no such user; set it to a folder"
+        ) from None

@@ -91,7 +91,7 @@ def _opened(
     from autotune.targets import library
 
     plan = Plan.load(Path(file))
-    machine = library.target(target or plan.target)
+    machine = library.target(plan.target if target is None else target)
     found = open_source(file, machine, dims)
     return choices_of(plan, found.graph), machine.spec
 

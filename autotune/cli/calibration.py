@@ -9,6 +9,7 @@ import typer
 
 from autotune.cli.console import emit, facts, progress, say, show
 from autotune.cli.options import (
+    MOST_COUNTED,
     AccuracyOption,
     JsonOption,
     SeedOption,
@@ -26,6 +27,7 @@ def calibrate(
         typer.Option(
             "--budget",
             min=1,
+            max=MOST_COUNTED,
             help="Measurements; default: under 90 s on two cores, minutes for cpu.",
         ),
     ] = None,

@@ -22,9 +22,8 @@ from autotune.cli import (
     searching,
     timing,
 )
-from autotune.errors import AutotuneError, one_line
-
-OK, MISMATCH, USAGE, INTERRUPTED = 0, 1, 2, 130
+from autotune.cli.ending import INTERRUPTED, OK, USAGE, Ending, prepare_streams
+from autotune.errors import AutotuneError
 
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 """Wrong arguments: click's class, or typer's own in the versions that bring click along."""
@@ -69,19 +68,21 @@ def root(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of ``autotune``. Exit code 0, 1 for a failed check, 2 for bad input, 130 for
-    Ctrl-C; anything unexpected is a bug and shows its traceback."""
+    Ctrl-C, 143 for SIGTERM; anything unexpected is a bug and shows its traceback."""
+    prepare_streams()
+    ending = Ending(sys.argv[1:] if arguments is None else arguments)
     try:
-        status = app(args=arguments, standalone_mode=False)
+        with ending.terminable():
+            status = app(args=arguments, standalone_mode=False)
         code = status if isinstance(status, int) else OK
         if code == INTERRUPTED:  # how typer reports Ctrl-C
-            code = _interrupted()
+            code = ending.interrupted()
     except (typer.Abort, KeyboardInterrupt):
-        code = _interrupted()
+        code = ending.interrupted()
     except _UsageError as error:
-        error.show(sys.stderr)
-        code = USAGE
+        code = _misused(error, ending)
     except AutotuneError as error:
-        code = _refused(str(error))
+        code = ending.refused(str(error))
     except BrokenPipeError:
         sys.stderr.close()
         code = OK
@@ -89,17 +90,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if error.filename is None and error.errno != errno.ENOSPC:
             raise
         where = f"{error.filename}: " if error.filename is not None else ""
-        code = _refused(f"{where}{error.strerror}")
+        code = ending.refused(f"{where}{error.strerror}")
     sys.exit(code)
 
 
-def _refused(message: str) -> int:
-    print(f"autotune: error: {one_line(' '.join(message.split()))}", file=sys.stderr)
-    return USAGE
-
-
-def _interrupted() -> int:
-    print(
-        "autotune: interrupted; what was measured is kept, run it again to go on", file=sys.stderr
-    )
-    return INTERRUPTED
+def _misused(error: Any, ending: Ending) -> int:
+    """Tell wrong arguments in one line; without any, show the help."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show(sys.stderr)
+        return USAGE
+    command = "autotune" if error.ctx is None else error.ctx.command_path
+    text = error.format_message()
+    stop = "" if text.endswith((".", "?", "!")) else "."
+    return ending.refused(f"{text}{stop} See '{command} --help'")

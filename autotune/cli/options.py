@@ -55,6 +55,8 @@ AccuracyOption = Annotated[
         "fast: near 1e-5, finite numbers only. Default: close on cpu, exact elsewhere.",
     ),
 ]
+MOST_COUNTED = 10_000_000
+"""Measurements, partitions or runs that a command may be asked for: years of work."""
 JsonOption = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
 DimOption = Annotated[
     list[str] | None, typer.Option("--dim", help="Bind a symbolic dimension: NAME=INT; repeatable.")
@@ -112,7 +114,8 @@ def dimensions(options: list[str] | None) -> dict[str, int]:
             raise InputError(
                 f"--dim {option!r} is not NAME=INT with INT ≥ 1, such as --dim batch=1"
             )
-        found[name] = int(value)
+        if found.setdefault(name, int(value)) != int(value):
+            raise InputError(f"--dim {name}: given as {found[name]} and as {value}; give it once")
     return found
 
 
@@ -129,5 +132,6 @@ def input_ranges(options: list[str] | None) -> dict[str, tuple[float, float]]:
             raise InputError(
                 f"--range {option!r} is not NAME=LOW:HIGH with numbers, such as --range x=0:1"
             )
-        found[name] = (low, high)
+        if found.setdefault(name, (low, high)) != (low, high):
+            raise InputError(f"--range {name}: given twice, with other ends; give it once")
     return found

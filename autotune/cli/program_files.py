@@ -12,6 +12,7 @@ from autotune.isa.assembly import assemble
 from autotune.isa.codec import MAGIC, decode
 from autotune.isa.program import Program
 from autotune.isa.verifier import verify
+from autotune.regular_file import open_regular
 
 STREAM = "-"
 PROGRAM = FileKind("binary program", (MAGIC.lower(),))
@@ -25,7 +26,7 @@ def read_program(
 
     Raises ``ProgramError`` that names the file and, in assembly, line and column.
     """
-    data = sys.stdin.buffer.read() if name == STREAM else Path(name).read_bytes()
+    data = sys.stdin.buffer.read() if name == STREAM else _content(name)
     where = "stdin" if name == STREAM else name
     try:
         text = None if data.startswith(MAGIC) or b"\0" in data else data.decode("utf-8-sig")
@@ -39,6 +40,11 @@ def read_program(
     except ProgramError as error:
         raise ProgramError(f"{where}: {error}") from None
     return program
+
+
+def _content(name: str) -> bytes:
+    with open_regular(Path(name)) as file:
+        return file.read()
 
 
 def _verify(program: Program, text: str | None, scratchpad_elements: int | None) -> None:

@@ -38,10 +38,16 @@ def read_inputs(path: Path) -> dict[str, Array]:
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise ValueError("it holds one array without a name")
             return {name: archive[name] for name in archive.files}
+    except OSError as error:
+        if error.filename is not None:  # else a place beyond the archive
+            raise
+        raise _not_arrays(path, error) from None
     except _UNREADABLE as error:
-        raise InputError(
-            f"{path}: not an NPZ file of arrays ({error}); write it with numpy.savez"
-        ) from None
+        raise _not_arrays(path, error) from None
+
+
+def _not_arrays(path: Path, error: Exception) -> InputError:
+    return InputError(f"{path}: not an NPZ file of arrays ({error}); write it with numpy.savez")
 
 
 def default_inputs(graph: Graph, seed: int) -> dict[str, npt.NDArray[Any]]:

@@ -14,6 +14,7 @@ from autotune.atomic_file import check_place
 from autotune.cli.console import emit, progress, say, show
 from autotune.cli.inspection import is_tree
 from autotune.cli.options import (
+    MOST_COUNTED,
     AccuracyOption,
     DimOption,
     JsonOption,
@@ -51,10 +52,10 @@ def search(
     target: TargetOption = None,
     threads: ThreadsOption = None,
     trials: Annotated[
-        int, typer.Option("--trials", min=1, help="Partitions that Optuna tries.")
+        int, typer.Option("--trials", min=1, max=MOST_COUNTED, help="Partitions that Optuna tries.")
     ] = 200,
     measure: Annotated[
-        int, typer.Option("--measure", min=1, help="Measurements for candidates.")
+        int, typer.Option("--measure", min=1, max=MOST_COUNTED, help="Measurements for candidates.")
     ] = 64,
     objective: Annotated[ObjectiveName, typer.Option("--objective")] = ObjectiveName.LATENCY,
     out: OutOption = None,
@@ -73,8 +74,10 @@ def search(
     from autotune.runtime.defaults import resolve_model
     from autotune.search.plan import KIND as PLAN
 
-    plan_file = out if out is not None else Path(f"{Path(model).stem}.plan")
-    report_file = report if report is not None else plan_file.with_suffix(".html")
+    named = Path(f"{Path(model).stem}.plan")
+    plan_file = named if out is None else out
+    beside = named if plan_file.exists() and not plan_file.is_file() else plan_file
+    report_file = beside.with_suffix(".html") if report is None else report
     check_place(plan_file, PLAN)
     check_place(report_file, PAGE)
     machine = open_machine(machine_name(target, threads))

@@ -105,6 +105,8 @@ def checked_nodes(
     nodes = [_node(proto, index, opset, form, data) for index, proto in enumerate(model.graph.node)]
     if not nodes:
         raise ModelError("the graph is empty: it has no operators")
+    if not model.graph.output:
+        raise ModelError("the graph has no outputs: nothing to compute; export it with outputs")
     if model.graph.sparse_initializer:
         raise ModelError("sparse initializers are not supported; export dense weights")
     for node, proto in zip(nodes, model.graph.node, strict=True):

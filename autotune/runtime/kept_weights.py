@@ -48,7 +48,7 @@ class KeptWeights:
         rows, size = _laid_out(constants)
         if size > self._limit_bytes // 4 or any(x.dtype != np.float32 for x in constants.values()):
             return None
-        stem = hashlib.sha256(key.encode()).hexdigest()[:32]
+        stem = hashlib.sha256(key.encode(errors="surrogateescape")).hexdigest()[:32]
         with contextlib.suppress(OSError, InputError):
             make_private(self._folder)
             name = f"{stem}-{os.urandom(4).hex()}{_SUFFIX}"

@@ -136,6 +136,13 @@ class Plan:
                 f"({graph.fingerprint[:12]}); {_AGAIN}"
             )
         Partition.of(graph, [group.operators for group in self.groups])
+        for group in self.groups:
+            outputs = group.group(graph).outputs
+            if sorted(group.outputs) != sorted(outputs):
+                raise PlanError(
+                    f"plan of {self.network}: the group of {group.operators[0]!r} has the outputs "
+                    f"{list(outputs)}, not {list(group.outputs)}; {_AGAIN}"
+                )
 
     def to_json(self) -> str:
         """The file's text; ``from_json`` reads it back without loss."""
@@ -167,7 +174,7 @@ class Plan:
         """Read what ``to_json`` wrote. Raises ``PlanError`` naming ``where`` for anything else."""
         try:
             plain = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise PlanError(f"{where}: not a plan: {error}; {_AGAIN}") from None
         if not isinstance(plain, dict) or "schema" not in plain:
             raise PlanError(f"{where}: not a plan: it has no schema version; {_AGAIN}")
@@ -179,7 +186,14 @@ class Plan:
             return _read(plain)
         except KeyError as error:
             raise PlanError(f"{where}: not a plan: {error} is missing; {_AGAIN}") from None
-        except (TypeError, ValueError, AttributeError, ScheduleError) as error:
+        except (
+            TypeError,
+            ValueError,
+            OverflowError,
+            RecursionError,
+            AttributeError,
+            ScheduleError,
+        ) as error:
             raise PlanError(f"{where}: not a plan: {error}; {_AGAIN}") from None
 
     @classmethod

@@ -56,7 +56,7 @@ class PlanTree:
             )
         except KeyError as error:
             raise PlanError(f"{where}: not plans: {error} is missing; {_AGAIN}") from None
-        except (TypeError, ValueError, AttributeError) as error:
+        except (TypeError, ValueError, OverflowError, RecursionError, AttributeError) as error:
             raise PlanError(f"{where}: not plans: {error}; {_AGAIN}") from None
 
     @classmethod

@@ -37,7 +37,7 @@ def load_spec(path_or_name: Path | str) -> HardwareSpec:
     if isinstance(path_or_name, str) and shipped.parent == SPECS and shipped.is_file():
         return read_spec(shipped)
     path = Path(path_or_name)
-    if not path.exists() and path.suffix != ".toml":
+    if not str(path_or_name) or (not path.exists() and path.suffix != ".toml"):
         raise SpecError(
             f"no target is named {str(path_or_name)!r}; shipped: {', '.join(spec_names())}; "
             f"{HOST} is this machine; or give the path of a .toml file"

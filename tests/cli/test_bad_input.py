@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 
 from autotune.cli.main import main
 from autotune.datasets import light_path
+from autotune.targets import library
 
 Refused = Callable[..., str]
 
@@ -50,6 +51,15 @@ def model(path: Path, nodes: list[onnx.NodeProto], shape: list[int | str]) -> Pa
     graph = helper.make_graph(nodes, "net", [x], [y])
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     path.write_bytes(proto.SerializeToString())
+    return path
+
+
+def runnable(path: Path) -> Path:
+    """y = Relu(x), of three numbers."""
+    proto = onnx.load(model(path, [helper.make_node("Relu", ["x"], ["y"])], [3]))
+    del proto.graph.output[:]
+    proto.graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, [3]))
+    onnx.save(proto, path)
     return path
 
 
@@ -167,11 +177,121 @@ def test_a_plan_for_another_hardware_profile_is_refused(refused: Refused, tmp_pa
     assert "search again" in line
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"schema": 99}', '{"schema": 1}', "\x00\x01"])
+BROKEN = ["", "{}", "[1]", '{"schema": 99}', '{"schema": 1}', "\x00\x01", "[" * 10**5]
+BROKEN += ['{"schema": 1, "groups": ' + "[" * 10**5, '{"tree": ' + "[" * 10**5]
+
+
+@pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
 def test_a_broken_plan_is_refused(refused: Refused, tmp_path: Path, text: str) -> None:
     path = tmp_path / "broken.plan"
     path.write_text(text)
     assert "broken.plan" in refused("run", path)
+
+
+@pytest.mark.parametrize(
+    ("field", "number"),
+    [
+        ("measured_cycles", "Infinity"),
+        ("measured_cycles", "1e999"),
+        ("predicted_cycles", "1" + "0" * 400),
+        ("predicted_cycles", "NaN"),
+        ("dims", '{"n": Infinity}'),
+    ],
+)
+def test_a_plan_with_an_endless_number_is_refused(
+    refused: Refused, tmp_path: Path, field: str, number: str
+) -> None:
+    plain = json.loads(plan_text("0123456789abcdef"))
+    (plain if field == "dims" else plain["groups"][0])[field] = "HERE"
+    path = tmp_path / "endless.plan"
+    path.write_text(json.dumps(plain).replace('"HERE"', number))
+    assert "endless.plan: not a plan" in refused("run", path)
+    tree = {"tree": 1, "model": {"path": "x", "sha256": ""}, "dims": {}, "plans": ["PLAN"]}
+    text = json.dumps(tree).replace('"PLAN"', path.read_text())
+    path.write_text(text)
+    assert "endless.plan: not a plan" in refused("run", path)
+
+
+def test_pipes_are_refused_at_once(refused: Refused, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.onnx"
+    os.mkfifo(pipe)
+    for arguments in (["run", pipe], ["explain", pipe], ["search", pipe]):
+        assert "is a device or pipe" in refused(*arguments)
+    for suffix in (".plan", ".npz", ".toml", ".s"):
+        os.mkfifo(tmp_path / f"pipe{suffix}")
+    assert "is a device or pipe" in refused("run", tmp_path / "pipe.plan")
+    assert "is a device or pipe" in refused("asm", tmp_path / "pipe.s")
+    assert "is a device or pipe" in refused("targets", "check", tmp_path / "pipe.toml")
+    good = runnable(tmp_path / "good.onnx")
+    inputs = ("--inputs", tmp_path / "pipe.npz", "--target", "cpu:1")
+    assert "is a device or pipe" in refused("run", good, *inputs)
+    plain = json.loads(plan_text("0123456789abcdef"))
+    plain |= {"model": {"path": str(pipe), "sha256": ""}, "target": "edge"}
+    plain["profile_id"] = library.load_spec("edge").profile_id
+    (tmp_path / "a.plan").write_text(json.dumps(plain))
+    assert "is a device or pipe" in refused("run", tmp_path / "a.plan")
+
+
+def test_a_path_that_is_not_utf_8_is_opened(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = runnable(tmp_path / "bad\udcff.onnx")
+    with pytest.raises(SystemExit) as exit_info:
+        main(["run", str(path), "--target", "cpu:1", "--out", str(tmp_path / "\udcff.npz")])
+    assert exit_info.value.code == 0, capsys.readouterr().err
+
+
+def test_a_network_without_outputs_is_refused(refused: Refused, tmp_path: Path) -> None:
+    path = runnable(tmp_path / "none.onnx")
+    proto = onnx.load(path)
+    del proto.graph.output[:]
+    onnx.save(proto, path)
+    assert "no outputs" in refused("run", path)
+
+
+def test_an_operator_of_two_types_is_refused(refused: Refused, tmp_path: Path) -> None:
+    path = runnable(tmp_path / "two.onnx")
+    proto = onnx.load(path)
+    proto.graph.node[0].CopyFrom(helper.make_node("Add", ["x", "n"], ["y"]))
+    proto.graph.input.append(helper.make_tensor_value_info("n", TensorProto.INT64, [3]))
+    onnx.save(proto, path)
+    assert "Add of float32 and int64" in refused("run", path)
+
+
+def test_the_home_of_an_unknown_user_is_refused(
+    refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AUTOTUNE_HOME", "~no-such-user")
+    assert "no such user" in refused("store", "info")
+
+
+def test_an_empty_target_names_no_machine(refused: Refused) -> None:
+    assert "no target is named ''" in refused("calibrate", "--target", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["explain", "light_squeezenet", "--dim", "n=3", "--dim", "n=4"], "as 3 and as 4"),
+        (["explain", "light_squeezenet", "--range", "x=0:1", "--range", "x=0:2"], "--range x"),
+        (["calibrate", "--budget", "1" + "0" * 23], "--budget"),
+        (["search", "x.onnx", "--trials", "1" + "0" * 23], "--trials"),
+    ],
+)
+def test_contradictions_and_absurd_numbers_are_refused(
+    refused: Refused, arguments: list[str], named: str
+) -> None:
+    assert named in refused(*arguments)
+
+
+def test_errors_are_objects_with_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for arguments in (["run", str(tmp_path / "none.onnx")], ["run", "x", "--often"]):
+        with pytest.raises(SystemExit) as exit_info:
+            main([*arguments, "--json"])
+        captured = capsys.readouterr()
+        assert exit_info.value.code == 2
+        (line,) = captured.err.splitlines()
+        assert line == f"autotune: error: {json.loads(captured.out)['error']}"
 
 
 def test_a_corrupt_store_is_named_and_left_as_it_is(refused: Refused, home: Path) -> None:
@@ -201,6 +321,26 @@ def test_inputs_that_are_not_npz_are_refused(refused: Refused, tmp_path: Path) -
         read_inputs(path)
     np.savez(path, x=np.zeros(3, np.float32))
     assert list(read_inputs(path)) == ["x"]
+    np.save(tmp_path / "x.npy", np.zeros(3, np.float32))
+    with pytest.raises(InputError, match="one array without a name"):
+        read_inputs(tmp_path / "x.npy")
+
+
+def test_damage_anywhere_in_an_archive_is_one_line(tmp_path: Path) -> None:
+    from autotune.cli.run_arrays import read_inputs
+    from autotune.errors import InputError
+
+    path = tmp_path / "x.npz"
+    np.savez_compressed(path, x=np.arange(500, dtype=np.float32))
+    whole = path.read_bytes()
+    refusals = 0
+    for at in range(0, len(whole), 5):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x5A]) + whole[at + 1 :])
+        try:
+            read_inputs(path)
+        except InputError:
+            refusals += 1
+    assert refusals > len(whole) // 10
 
 
 @pytest.mark.parametrize(
@@ -218,7 +358,9 @@ def test_wrong_arguments_are_named_and_exit_with_2(
     with pytest.raises(SystemExit) as exit_info:
         main(arguments)
     assert exit_info.value.code == 2
-    assert named in capsys.readouterr().err.splitlines()[-1]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("autotune: error: ")
+    assert named in line
 
 
 def test_interrupting_exits_with_130_and_one_line(

@@ -17,6 +17,14 @@ _BY_ONNX = {onnx.helper.np_dtype_to_tensor_dtype(kind): dtype for dtype, kind in
 FRACTIONAL = frozenset({"ReduceMean", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "Mean"})
 """Operators that are computed with fractions, which ONNX does not have between integers."""
 
+ONE_TYPE = frozenset(
+    (
+        *("Add", "Sub", "Mul", "Div", "Max", "Min", "Sum", "Mean", "Mod", "MatMul", "Concat"),
+        *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
+    )
+)
+"""Operators whose inputs all have one element type."""
+
 
 def dtype_of_elem(elem_type: int) -> DType | None:
     """The graph's type for one of ONNX; None where there is none."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from autotune.errors import ModelError
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.onnx_ops.element_types import dtype_of_array, result_types
+from autotune.graph.onnx_ops.element_types import ONE_TYPE, dtype_of_array, result_types
 from autotune.graph.onnx_ops.limits import check_size, checked_type, not_computed
 from autotune.graph.op import AttrValue, OpKind
 from autotune.graph.tensor import NUMPY, DType
@@ -188,6 +188,8 @@ class Scope:
     def begin(self, node: Node) -> None:
         """The node whose operators are emitted next: its outputs have ONNX's types."""
         given = [self._dtype(x) if x else None for x in node.inputs]
+        if node.operator in ONE_TYPE:
+            self._check_numbers(node)
         found = result_types(node.operator, node.opset, node.attrs, given)
         found += found[-1:] * (len(node.outputs) - len(found))
         self._results = dict(zip(node.outputs, found, strict=False))
@@ -267,6 +269,16 @@ class Scope:
         if result is DType.FLOAT64:
             return result
         return DType.FLOAT32 if result.is_float else DType.INT64
+
+    def _check_numbers(self, node: Node) -> None:
+        """Refuse fractions beside integers, on which ONNX's checker is silent."""
+        known = [self._dtype(x) for x in node.inputs if x and self.foreign_type(x) is None]
+        other = next((x for x in known if x.is_float != known[0].is_float), None)
+        if other is not None:
+            raise ModelError(
+                f"{node.label}: {node.operator} of {known[0]} and {other}, where ONNX takes one "
+                "type; put a Cast before it"
+            )
 
     def _dtype(self, name: str) -> DType:
         if name in self.arrays:

@@ -73,7 +73,10 @@ class ObjectCache:
         return self._trusted
 
     def _path(self, key: str) -> Path:
-        return self._folder / f"{hashlib.sha256(key.encode()).hexdigest()}{_SUFFIX}"
+        return (
+            self._folder
+            / f"{hashlib.sha256(key.encode(errors='surrogateescape')).hexdigest()}{_SUFFIX}"
+        )
 
     def _bound(self, added_bytes: int) -> None:
         with self._lock:
@@ -86,5 +89,5 @@ class ObjectCache:
 
 def _head(key: str, code: bytes) -> bytes:
     """First bytes of an entry: a checksum over key, length and code."""
-    text = f"{key}\n{len(code)}\n".encode()
+    text = f"{key}\n{len(code)}\n".encode(errors="surrogateescape")
     return _MAGIC + hashlib.sha256(text + code).digest()

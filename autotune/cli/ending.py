@@ -1,0 +1,87 @@
+"""How a command ends: one line on stderr, with --json an object on stdout, and an exit code."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+from autotune.errors import one_line
+
+OK, MISMATCH, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
+_KEPT = "what was measured is kept, run it again to go on"
+
+
+class Ending:
+    """The end of one command with its ``arguments``; ``is_terminated`` after SIGTERM."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        self._is_json = "--json" in arguments
+        self.is_terminated = False
+
+    def refused(self, message: str) -> int:
+        """Tell an error of the user's; return the exit code."""
+        line = one_line(" ".join(message.split()))
+        print(f"autotune: error: {line}", file=sys.stderr)
+        self._emit(line)
+        return USAGE
+
+    def interrupted(self) -> int:
+        """Tell that Ctrl-C or SIGTERM ended the command; return the exit code."""
+        word = "terminated" if self.is_terminated else "interrupted"
+        print(f"autotune: {word}; {_KEPT}", file=sys.stderr)
+        self._emit(f"{word}; {_KEPT}")
+        return TERMINATED if self.is_terminated else INTERRUPTED
+
+    @contextmanager
+    def terminable(self) -> Iterator[None]:
+        """Take the first SIGTERM inside as Ctrl-C, so that what was measured is kept; a second one ends the
+        process at once. Without effect outside of the main thread."""
+
+        def interrupt(number: int, frame: FrameType | None) -> None:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            self.is_terminated = True
+            raise KeyboardInterrupt
+
+        try:
+            before = signal.signal(signal.SIGTERM, interrupt)
+        except ValueError:  # not the main thread
+            yield
+            return
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+    def _emit(self, message: str) -> None:
+        if self._is_json:
+            sys.stdout.write(json.dumps({"error": message}, indent=2) + "\n")
+
+
+def prepare_streams() -> None:
+    """Make stdout and stderr usable: closed ones lead nowhere, and signs that the encoding lacks are
+    spelt out."""
+    if sys.stdout is None or sys.stderr is None:
+        _occupy_descriptors()
+        sys.stdout = sys.stdout or _nowhere()
+        sys.stderr = sys.stderr or _nowhere()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _occupy_descriptors() -> None:
+    """Open 0, 1 and 2 where they are closed, before a file of ours takes such a number and the output of
+    a library."""
+    while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(handle)
+
+
+def _nowhere() -> io.TextIOWrapper:
+    return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 -- for the process's life

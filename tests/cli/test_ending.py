@@ -1,0 +1,55 @@
+"""Commands end with one line and an exit code, whatever their streams are and whoever ends them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from autotune.cli.ending import Ending
+
+COMMAND = [sys.executable, "-c", "from autotune.cli.main import main; main()"]
+
+
+def test_the_first_sigterm_is_taken_as_ctrl_c() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    ending = Ending(["calibrate"])
+
+    def end() -> None:
+        with ending.terminable():
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(10)
+
+    with pytest.raises(KeyboardInterrupt):
+        end()
+    assert ending.is_terminated
+    assert ending.interrupted() == 143
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_closed_stdout_is_no_error(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", '"$0" "$@" >&-', *COMMAND, "targets", "list"],
+        env=os.environ | {"AUTOTUNE_HOME": str(tmp_path)},
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_signs_that_the_encoding_lacks_are_spelt_out(tmp_path: Path) -> None:
+    script = "from autotune.cli.main import prepare_streams as p; p(); print('µJ \\udcff')"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | {"AUTOTUNE_HOME": str(tmp_path), "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("\\xb5J \\udcff\n", "")
