@@ -121,9 +121,11 @@ class Plan:
     def check_target(self, spec: HardwareSpec) -> None:
         """Raise ``PlanError`` unless the plan was made for a machine like ``spec``."""
         if self.profile_id != spec.profile_id:
+            same = "another machine or an older version of autotune made it; "
             raise PlanError(
                 f"plan of {self.network} is for {self.target} (hardware profile {self.profile_id}), "
-                f"not {spec.name} ({spec.profile_id}); search again with '--target {spec.name}'"
+                f"not {spec.name} ({spec.profile_id}); {same if self.target == spec.name else ''}"
+                f"search again with '--target {spec.name}'"
             )
 
     def check_network(self, graph: Graph) -> None:

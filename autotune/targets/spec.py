@@ -203,10 +203,16 @@ class EnergySpec:
         return any(getattr(self, row.name) for row in fields(self))
 
 
+FIGURES = frozenset(("clock_hz", "matrix", "dram"))
+"""Fields that probes measure on a machine with an ``identity``, or that follow from the clock."""
+
+
 @dataclass(frozen=True)
 class HardwareSpec:
     """A machine. Equal numbers make an equal ``profile_id``, whatever the name. ``physical`` is all
     off by default: equal programs then cost the same, always. Networks are opened in ``layout``.
+    ``identity`` names a real machine whose figures are measured: the ``profile_id`` then depends on it
+    and not on ``FIGURES``, which drift from one probe to the next.
     Innermost tiles of schedules are multiples of ``grain`` elements, or whole: what the machine
     moves or computes at once. A tile has up to ``buffers`` copies: one where no unit loads ahead.
     """
@@ -226,6 +232,7 @@ class HardwareSpec:
     layout: str = LAYOUTS[0]
     grain: int = 1
     buffers: int = 2
+    identity: str = ""
 
     def __post_init__(self) -> None:
         _require(1 <= self.cores <= 64, "cores", f"{self.cores} is not in 1..64")
@@ -239,8 +246,10 @@ class HardwareSpec:
     @cached_property
     def profile_id(self) -> str:
         """Hardware profile: 16 hex digits over every number, not over name and prose, nor over
-        physics that is off and defaults of what schedules and networks look like."""
+        physics that is off and defaults of what schedules and networks look like. Of a machine with
+        an ``identity`` the measured ``FIGURES`` are left out as well."""
         left_out = {"name", "description", "sources"}
+        left_out |= FIGURES if self.identity else {"identity"}
         if not self.physical.active:
             left_out.add("physical")
         defaults = (("layout", LAYOUTS[0]), ("grain", 1), ("buffers", 2))

@@ -1,7 +1,8 @@
-"""The host CPU as a hardware spec, from what the system tells and what probes measure once.
+"""The host CPU as a hardware spec: its identity is what the machine is, its figures are measured once.
 
-The figures are kept in a file of the user's cache folder, by all that names the machine, so that
-the hardware profile is the same from run to run and another one on another machine.
+The hardware profile depends on the identity alone: figures drift from one probe to the next, and
+plans and cost models must outlive them. The figures are kept in the user's home, not in the cache:
+cycles are seconds by the measured clock, and records of one store should share it.
 """
 
 from __future__ import annotations
@@ -10,18 +11,19 @@ import contextlib
 import functools
 import hashlib
 import json
+import os
 import platform
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from autotune.atomic_file import PRIVATE_MODE, replace_file
 from autotune.errors import InputError, SpecError
-from autotune.home import cache_folder
+from autotune.home import home
 from autotune.private_folder import make_private
 from autotune.regular_file import regular_text
 from autotune.targets.native import topology
 from autotune.targets.native.codegen.vector_isa import VectorIsa, vector_isa
-from autotune.targets.native.host import available, host, host_isa
+from autotune.targets.native.host import available, host_isa, present_features
 from autotune.targets.spec import (
     ControlSpec,
     DramSpec,
@@ -32,8 +34,18 @@ from autotune.targets.spec import (
     VectorSpec,
 )
 
-SCHEMA = 3
+SCHEMA = 4
 """Of the file with the figures, and of what is measured: raise it when either changes."""
+
+DECIDING_FEATURES = frozenset(
+    (
+        *("avx", "avx2", "fma", "f16c", "avxvnni", "avx512f", "avx512vl", "avx512bw", "avx512dq"),
+        *("avx512vnni", "avx512bf16", "avx512fp16", "amx-tile", "amx-int8", "amx-bf16"),
+        *("neon", "dotprod", "i8mm", "bf16", "fullfp16", "sve", "sve2"),
+    )
+)
+"""LLVM's features that decide how fast kernels can be. Others are no part of the identity: a newer
+kernel or LLVM tells of more of them on the same machine."""
 
 THREADS_LIMIT = 64
 """Cores that a spec may have."""
@@ -73,11 +85,11 @@ def detected(threads: int | None = None) -> HardwareSpec:
     count = most if threads is None else threads
     if not 1 <= count <= most:
         raise SpecError(f"cpu: {count} threads; this process may use 1 to {most} cores")
-    return host_spec(count, _figures(count, cache_folder()))
+    return host_spec(count, _figures(count, home()), identity(count))
 
 
-def host_spec(threads: int, figures: HostFigures) -> HardwareSpec:
-    """The spec of a CPU. Scratchpad is what a core keeps in cache, DRAM main memory; a cache line is a
+def host_spec(threads: int, figures: HostFigures, identity: str = "") -> HardwareSpec:
+    """The spec of a CPU; ``identity`` names the machine where the figures are measured. Scratchpad is what a core keeps in cache, DRAM main memory; a cache line is a
     burst, a page a row. Set-up times are those of a call, and latencies typical of servers: both
     coarse, the cost model learns the rest. Images are channels-last, tiles whole pairs of vectors;
     a second buffer would bring nothing, since no unit loads ahead."""
@@ -108,6 +120,7 @@ def host_spec(threads: int, figures: HostFigures) -> HardwareSpec:
         layout="channels_last",
         grain=2 * lanes,
         buffers=1,
+        identity=identity,
     )
 
 
@@ -122,13 +135,12 @@ def near_bytes(l2_bytes: int | None, l3_bytes: int | None) -> int:
 @functools.cache
 def _figures(threads: int, folder: Path) -> HostFigures:
     """From the file, or measured now and kept there."""
-    isa = _isa()
-    key = _key(isa, threads)
-    path = folder / "hosts" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+    key = f"{SCHEMA} {identity(threads)}"
+    path = folder / "hosts" / f"{identity(threads)}.json"
     known = _read(path, key)
     if known is not None:
         return known
-    found = _measured(isa, threads)
+    found = _measured(_isa(), threads)
     _write(path, key, found)
     return found
 
@@ -140,14 +152,22 @@ def _isa() -> VectorIsa:
     return vector_isa(platform.machine().lower(), topology.flags())
 
 
-def _key(isa: VectorIsa, threads: int) -> str:
-    """All that names the machine; the kernel's present clock is no part of it."""
-    features = str(host(isa)) if available() else " ".join(sorted(topology.flags()))
-    caches = [topology.cache_bytes(level) for level in (1, 2, 3)]
-    cores = len(topology.usable_cores())
-    return (
-        f"{SCHEMA}\n{topology.model_name()}\n{features}\n{isa.name}\n{caches}\n{cores}\n{threads}"
+def identity(threads: int) -> str:
+    """What the machine is, for programs of so many threads, as 16 hex digits: CPU, features, caches
+    and cores. No measurement takes part, nor do the cores that this process may use."""
+    compiles = available()
+    features = present_features() if compiles else topology.flags()
+    facts = (
+        topology.model_name(),
+        topology.family(),
+        sorted(features & DECIDING_FEATURES),
+        _isa().name,
+        "compiled" if compiles else "interpreted",
+        [topology.cache_bytes(level) for level in (1, 2, 3)],
+        os.cpu_count(),
+        threads,
     )
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 
 def _measured(isa: VectorIsa, threads: int) -> HostFigures:

@@ -65,11 +65,16 @@ def available() -> bool:
 
 def host_isa() -> VectorIsa:
     """The host's widest instruction set, less what ``AUTOTUNE_CPU_FEATURES`` takes away."""
+    return vector_isa(platform.machine().lower(), present_features())
+
+
+def present_features() -> frozenset[str]:
+    """LLVM's names of the host's features, less what ``AUTOTUNE_CPU_FEATURES`` takes away."""
     present = {name for name, has in _features().items() if has}
     for gone in _unwanted():
         lost = _NEEDED_BY.get(gone, ())
         present = {name for name in present if name != gone and not name.startswith(lost)}
-    return vector_isa(platform.machine().lower(), frozenset(present))
+    return frozenset(present)
 
 
 def host(isa: VectorIsa) -> Machine:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 _CPUINFO = Path("/proc/cpuinfo")
 _CPUS = Path("/sys/devices/system/cpu")
+_FAMILY = ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part")
+"""Lines of ``/proc/cpuinfo`` on x86-64, then on aarch64; stepping and microcode change no plan."""
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -42,6 +44,12 @@ def held(threads: int) -> Iterator[None]:
 def model_name() -> str:
     """As the vendor sells it, or else the architecture."""
     return _cpuinfo().get("model name", "") or platform.processor() or platform.machine()
+
+
+def family() -> str:
+    """Vendor, family and model by the numbers that the CPU tells; empty where it tells none."""
+    lines = _cpuinfo()
+    return " ".join(lines[key] for key in _FAMILY if key in lines)
 
 
 def flags() -> frozenset[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,19 +12,26 @@ import pytest
 from autotune.errors import SpecError
 from autotune.targets.library import host_name, load_spec, target
 from autotune.targets.native import detect, topology
-from autotune.targets.native.detect import HostFigures, default_threads, detected, host_spec
+from autotune.targets.native.detect import (
+    HostFigures,
+    default_threads,
+    detected,
+    host_spec,
+    identity,
+)
 from autotune.targets.native.host import available
 from autotune.targets.plausibility import warnings_of
 
+CORES = topology.usable_cores()
 FIGURES = HostFigures(3.2e9, 2, 8, 1 << 19, 7.1)
 
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache folder, and figures that are counted instead of measured."""
-    monkeypatch.setenv("AUTOTUNE_HOME", str(tmp_path))
+    """The folder of figures in an empty home."""
+    monkeypatch.setenv("AUTOTUNE_HOME", str(tmp_path / "home"))
     detect._figures.cache_clear()
-    return tmp_path / "cache" / "hosts"
+    return tmp_path / "home" / "hosts"
 
 
 @pytest.fixture
@@ -60,6 +68,38 @@ def test_a_profile_stays_until_the_machine_changes(
     assert len(list(cache.iterdir())) == 2
 
 
+@pytest.mark.parametrize("gone", ["cache/hosts", "hosts"])
+def test_a_profile_outlives_its_figures(cache: Path, measured: list[int], gone: str) -> None:
+    first = detected(1)
+    shutil.rmtree(cache.parent / gone, ignore_errors=True)
+    detect._figures.cache_clear()
+    again = detected(1)
+    assert again.profile_id == first.profile_id
+    assert (again.clock_hz != first.clock_hz) == (gone == "hosts")
+
+
+def test_drifting_figures_change_no_profile_and_what_the_machine_is_does() -> None:
+    spec = host_spec(2, FIGURES, "a machine")
+    drifted = replace(FIGURES, clock_hz=1.1e9, pipes=1, bytes_per_cycle=2.5)
+    assert host_spec(2, drifted, "a machine").profile_id == spec.profile_id
+    assert host_spec(2, FIGURES, "another").profile_id != spec.profile_id
+    assert host_spec(2, drifted).profile_id != host_spec(2, FIGURES).profile_id
+    for changed in (
+        replace(spec, cores=1),
+        replace(spec, grain=2 * spec.grain),
+        host_spec(2, replace(FIGURES, near_bytes=1 << 20), "a machine"),
+    ):
+        assert changed.profile_id != spec.profile_id
+
+
+def test_cores_that_this_process_may_use_are_no_part_of_the_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = identity(1)
+    monkeypatch.setattr(topology, "usable_cores", lambda: CORES[:1])
+    assert identity(1) == before != identity(2)
+
+
 @pytest.mark.parametrize("damage", ["", "[]", "{}", '{"key": 1, "figures": {}}', "wrong key"])
 def test_figures_that_cannot_be_read_are_measured_again(
     cache: Path, measured: list[int], damage: str
@@ -77,7 +117,8 @@ def test_figures_that_cannot_be_read_are_measured_again(
 def test_a_folder_that_cannot_be_written_costs_measuring_again(
     cache: Path, measured: list[int]
 ) -> None:
-    cache.parent.write_text("a file where the folder should be")
+    cache.parent.mkdir(parents=True)
+    cache.write_text("a file where the folder should be")
     detected(1)
     detect._figures.cache_clear()
     assert detected(1).clock_hz == 2e9
