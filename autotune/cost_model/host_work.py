@@ -23,6 +23,7 @@ from autotune.cost_model.host_tensors import Views, held_bytes, packed_ahead
 from autotune.cost_model.host_vectors import contiguous, vector_parts
 from autotune.cost_model.kept import kept_tiles
 from autotune.cost_model.product_cycles import product_cycles
+from autotune.cost_model.product_rows import product_rows
 from autotune.cost_model.step import Step
 from autotune.cost_model.tiling import Tiles, Tiling
 from autotune.cost_model.vector_work import Extent, product
@@ -258,7 +259,8 @@ def _sizes(tiling: Tiling, stage: Stage, tiles: Tiles) -> tuple[Ints, Ints, Ints
             down, across = (-(-extent // tile) for extent in op.axes.sizes(out))
             found = (out[-1], out[0] * down * across, weight[1], depth)
         case _:
-            found = (out[-1], out[-2], depth, math.prod(out[:-2]))
+            rows, repeats = product_rows(op, tiling.nest.types, out)
+            found = (out[-1], rows, depth, repeats)
     like = np.ones(tiles.count.shape, dtype=np.int64)
     lanes, height, length, repeats = (like * value for value in found)
     return lanes, height, length, repeats

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from autotune.cost_model.product_rows import product_rows
 from autotune.cost_model.tiling import Floats, Tiles, Tiling
 from autotune.cost_model.vector_work import Extent, pass_cycles, product, vector_work
 from autotune.fusion.footprint import channels_per_group
@@ -82,7 +83,8 @@ def _contraction(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec)
             n = np.where(joined, n * out[axes.batch], n)
             repeats = np.where(joined, 1, repeats)
     else:
-        m, n, k, repeats = out[-2], out[-1], piece, product(out[:-2])
+        m, repeats = product_rows(op, types, out)
+        n, k = out[-1], piece
     cycles = repeats * matrix_cycles(m, n, k, spec.matrix)
     macs = np.asarray(repeats * m * n * k, dtype=np.float64)
     streamed = k * (-(-n // spec.matrix.cols) * m + -(-m // spec.matrix.rows) * n)

@@ -93,6 +93,21 @@ class View(NamedTuple):
             ),
         )
 
+    def joins(self, dim: int) -> bool:
+        """Return True if ``dim`` and the next dimension are evenly spaced as one."""
+        outer, inner = self.sizes[dim : dim + 2]
+        return outer == 1 or inner == 1 or self.strides[dim] == inner * self.strides[dim + 1]
+
+    def join(self, dim: int) -> View:
+        """Join ``dim`` and the next dimension into one. The two must be evenly spaced."""
+        assert self.joins(dim), "joined dimensions are evenly spaced"
+        inner = self.sizes[dim + 1]
+        stride = self.strides[dim if inner == 1 else dim + 1]
+        return self._shaped(
+            (*self.sizes[:dim], self.sizes[dim] * inner, *self.sizes[dim + 2 :]),
+            (*self.strides[:dim], stride, *self.strides[dim + 2 :]),
+        )
+
     def broadcast(self, sizes: tuple[int, ...]) -> View:
         """Stretched to ``sizes`` by numpy's rules: stretched dimensions get stride 0."""
         shift = len(sizes) - self.rank

@@ -35,7 +35,9 @@ def compute_contraction(
         return
     a = _swap_last(left) if op.int("trans_a") else left
     b = _swap_last(right) if op.int("trans_b") else right
-    contraction.matmul(writer, result, a, b, reduction, epilogue)
+    extents = zip(result.sizes, types[op.output].shape, strict=True)
+    whole = tuple(size == extent for size, extent in extents)
+    contraction.matmul(writer, result, a, b, whole, reduction, epilogue)
 
 
 def winograd_back(

@@ -1,0 +1,33 @@
+"""Rows of one MATMUL of a tile: read by the estimates of emulated machines and of the host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from autotune.cost_model.vector_work import Extent, product
+from autotune.graph.op import Op
+from autotune.graph.tensor import TensorType
+from autotune.schedule.extents import MAX_EXTENT
+
+
+def product_rows(
+    op: Op, types: Mapping[str, TensorType], out: Sequence[Extent]
+) -> tuple[Extent, Extent]:
+    """Rows of one instruction and the number of instructions of a MATMUL's tile of extents ``out``.
+
+    Batch axes that share the second factor become rows, as ``kernels/contraction.pyx`` joins them.
+    """
+    shape = types[op.output].shape
+    if any(n > 1 for n in types[op.inputs[1]].shape[:-2]):
+        return out[-2], product(list(out[:-2]))
+    rows, repeats = np.asarray(out[-2]), np.asarray(1)
+    dense, joins = rows == shape[-2], np.asarray(True)
+    for extent, n in zip(reversed(out[:-2]), reversed(shape[:-2]), strict=True):
+        even = dense & (rows * extent <= MAX_EXTENT)
+        joins = joins & ((rows == 1) | (np.asarray(extent) == 1) | even)
+        rows = np.where(joins, rows * extent, rows)
+        repeats = np.where(joins, repeats, repeats * extent)
+        dense = dense & (np.asarray(extent) == n)
+    return rows, repeats
