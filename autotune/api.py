@@ -27,7 +27,7 @@ from autotune.search.objective import Objective
 from autotune.search.options import DEFAULT_MEASURE, DEFAULT_TRIALS, SearchOptions
 from autotune.search.plan import NetworkFile
 from autotune.search.plan_tree import PlanTree
-from autotune.search.progress import Progress
+from autotune.search.progress import GRAPHS, Progress
 from autotune.search.result import SearchResult
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
@@ -87,8 +87,12 @@ def calibrate(
     on this CPU, ``exact`` elsewhere). Earlier measurements count: calling again continues.
     Raises ``AutotuneError`` for bad input.
     """
-    machine = choose_target(target)
-    graphs = tuple(load_network(model, layout=machine.spec.layout) for model in models)
+    machine, named = choose_target(target), tuple(models)
+    graphs = []
+    for number, model in enumerate(named):
+        if progress is not None:
+            progress("networks", number, len(named))
+        graphs.append(load_network(model, layout=machine.spec.layout))
     with opened(store) as records:
         return run_calibration(
             machine,
@@ -174,7 +178,9 @@ def search_tree(
     file, bound = NetworkFile.of(path), tuple((dims or {}).items())
     results = []
     with opened(store) as records:
-        for graph in graphs.values():
+        for number, graph in enumerate(graphs.values()):
+            if progress is not None:
+                progress(GRAPHS, number, len(graphs))
             result = run_search(
                 graph,
                 machine,

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from autotune.cli.console import emit, facts, progress, say, show
+from autotune.cli.console import emit, facts, say, show
 from autotune.cli.options import JsonOption, TargetOption
+from autotune.cli.progress import progress
 
 if TYPE_CHECKING:
     from autotune.runtime.drift_demo import DriftSeries
@@ -46,7 +47,7 @@ def drift(
     loaded.check_target(machine.spec)
     network = loaded.network_file.check() if loaded.network_file is not None else loaded.network
     graph = api.load_network(network, layout=machine.spec.layout, accuracy=loaded.accuracy)
-    with api.opened(None) as store, progress() as heard:
+    with api.opened(None) as store, progress(f"drift of {plan}") as heard:
         series = demonstrate_drift(
             graph,
             machine,

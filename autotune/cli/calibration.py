@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from autotune.cli.console import emit, facts, progress, say, show
+from autotune.cli.console import emit, facts, show
 from autotune.cli.options import (
     MOST_COUNTED,
     AccuracyOption,
@@ -17,6 +17,8 @@ from autotune.cli.options import (
     ThreadsOption,
     machine_name,
 )
+from autotune.cli.progress import progress
+from autotune.search.progress import CALIBRATION_STAGES
 
 
 def calibrate(
@@ -45,12 +47,12 @@ def calibrate(
 
     Ctrl-C keeps what was measured; running again continues.
     """
-    from autotune import api
-    from autotune.cli.drift_memory import open_machine
+    with progress("calibrate", CALIBRATION_STAGES) as heard:
+        from autotune import api  # takes seconds
+        from autotune.cli.drift_memory import open_machine
 
-    machine = open_machine(machine_name(target, threads))
-    say(f"calibrating {machine.name}")
-    with progress() as heard:
+        machine = open_machine(machine_name(target, threads))
+        heard.title = f"calibrate {machine.name}"
         result = api.calibrate(
             machine,
             budget,

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from autotune.cli.console import emit, facts, progress, say, show
+from autotune.cli.console import emit, facts, say, show
 from autotune.cli.options import JsonOption
+from autotune.cli.progress import progress
 from autotune.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def conformance(
         re.compile(pattern)
     except re.error as error:
         raise InputError(f"--filter {pattern!r} is no regular expression: {error}") from None
-    with progress() as heard:
+    with progress("conformance") as heard:
         cases = run_suite(
             pattern,
             jobs or os.cpu_count() or 1,

@@ -27,6 +27,7 @@ from autotune.cli.options import (
     machine_name,
 )
 from autotune.cli.parts import parts_document, tell_parts
+from autotune.cli.progress import working
 from autotune.cli.tracing import TraceLimitOption, TraceOption, record
 from autotune.graph.outside import Outside
 
@@ -83,33 +84,36 @@ def run(
     json: JsonOption = False,
 ) -> int:
     """Run a network by its plan. With --check, exit 1 when a number is off or a program has a race."""
-    from autotune.cli.drift_memory import open_machine
-    from autotune.cli.dynamic_run import compared, random_inputs
-    from autotune.cli.run_arrays import KIND as NPZ
-    from autotune.cli.run_arrays import read_inputs, save
-    from autotune.report.trace_file import KIND as TRACE
-    from autotune.runtime.defaults import resolve_model
-    from autotune.runtime.session import Session
+    with working(f"open {plan}"):
+        from autotune.cli.drift_memory import open_machine
+        from autotune.cli.dynamic_run import compared, random_inputs
+        from autotune.cli.run_arrays import KIND as NPZ
+        from autotune.cli.run_arrays import read_inputs, save
+        from autotune.report.trace_file import KIND as TRACE
+        from autotune.runtime.defaults import resolve_model
+        from autotune.runtime.session import Session
 
-    if trace is not None:
-        check_place(trace, TRACE)
-    if out is not None:
-        check_place(out, NPZ)
-    path = resolve_model(plan)
-    machine = open_machine(machine_name(target, threads, path))
-    with Session(
-        path,
-        machine,
-        online=online,
-        dims=dimensions(dim),
-        accuracy=accuracy,
-        ranges=input_ranges(range_),
-        outside=outside,
-    ) as session:
-        feeds = random_inputs(session, seed) if inputs is None else read_inputs(inputs)
-        outputs, latency = repeated(session, feeds, repeat)
-        if online:
-            session.wait_idle()
+        if trace is not None:
+            check_place(trace, TRACE)
+        if out is not None:
+            check_place(out, NPZ)
+        path = resolve_model(plan)
+        machine = open_machine(machine_name(target, threads, path))
+        opened = Session(
+            path,
+            machine,
+            online=online,
+            dims=dimensions(dim),
+            accuracy=accuracy,
+            ranges=input_ranges(range_),
+            outside=outside,
+        )
+    with opened as session:
+        with working(f"run {plan} on {machine.name}"):
+            feeds = random_inputs(session, seed) if inputs is None else read_inputs(inputs)
+            outputs, latency = repeated(session, feeds, repeat)
+            if online:
+                session.wait_idle()
         ran = session.serving(feeds)
         if ran is not session:
             say(f"{path}: inputs leave their ranges; the network without ranges ran")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_text
+from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autotune.atomic_file import check_place
-from autotune.cli.console import emit, progress, say, show
+from autotune.cli.console import emit, say, show
 from autotune.cli.inspection import is_tree
 from autotune.cli.options import (
     MOST_COUNTED,
@@ -28,13 +29,17 @@ from autotune.cli.options import (
     input_ranges,
     machine_name,
 )
+from autotune.cli.progress import progress
 from autotune.errors import InputError
+from autotune.search.progress import SEARCH_STAGES
 
 if TYPE_CHECKING:
+    from autotune.graph.ranges import Ranges
     from autotune.runtime.host_profile import HostProfile
     from autotune.search.plan import Plan
     from autotune.search.result import PlanResult, SearchResult
     from autotune.targets.protocol import Target
+    from autotune.targets.spec import HardwareSpec
 
 PLANS = {"unfused": "unfused", "greedy": "greedy", "by rule": "ruled", "found": "found"}
 """Plans by what they are called, and the field of a result that holds each; what has none is left out."""
@@ -67,25 +72,19 @@ def search(
     json: JsonOption = False,
 ) -> None:
     """Find what to fuse and how to tile it, measure the best, and write plan and report."""
-    from autotune import api
-    from autotune.cli.drift_memory import open_machine
-    from autotune.report.document import KIND as PAGE
-    from autotune.report.from_search import write_report
-    from autotune.runtime.defaults import resolve_model
-    from autotune.search.plan import KIND as PLAN
+    with progress(f"search {model}", SEARCH_STAGES) as heard:  # imports alone take seconds
+        from autotune.cli.drift_memory import open_machine
+        from autotune.report.from_search import write_report
+        from autotune.runtime.defaults import resolve_model
 
-    named = Path(f"{Path(model).stem}.plan")
-    plan_file = named if out is None else out
-    beside = named if plan_file.exists() and not plan_file.is_file() else plan_file
-    report_file = beside.with_suffix(".html") if report is None else report
-    check_place(plan_file, PLAN)
-    check_place(report_file, PAGE)
-    machine = open_machine(machine_name(target, threads))
-    tree, ranges = is_tree(resolve_model(model)), input_ranges(range_)
-    if tree and ranges:
-        raise InputError(f"{model}: --range is for networks without control flow; leave it out")
-    with progress() as heard:
-        found = (api.search_tree if tree else partial(api.search, ranges=ranges))(
+        plan_file, report_file = _places(model, out, report)
+        machine = open_machine(machine_name(target, threads))
+        tree, ranges = is_tree(resolve_model(model)), input_ranges(range_)
+        if tree and ranges:
+            raise InputError(f"{model}: --range is for networks without control flow; leave it out")
+        heard.title = f"search {model} on {machine.name}"
+        heard.tell = partial(cost_text, machine.spec, objective)
+        found = _search_of(tree, ranges)(
             model,
             machine,
             trials,
@@ -97,20 +96,53 @@ def search(
             progress=heard,
             accuracy=accuracy,
         )
-    results = found if isinstance(found, tuple) else (found,)
-    reports = _report_files(report_file, len(results))
-    for result, file in zip(results, reports, strict=True):
-        seen = None if tree else profiled(model, machine, result.plan, dim)
-        write_report(result, machine.spec, file, seen)
+        results = found if isinstance(found, tuple) else (found,)
+        reports = _report_files(report_file, len(results))
+        for number, (result, file) in enumerate(zip(results, reports, strict=True)):
+            heard("report", number, len(results))
+            seen = None if tree else profiled(model, machine, result.plan, dim)
+            write_report(result, machine.spec, file, seen)
     if json:
         documents = [figures(result) for result in results]
         emit({"parts": documents} if tree else documents[0])
     else:
         for result in results:
-            table(result)
+            table(result, machine.spec)
     say(f"plan: {plan_file}")
     for file in reports:
         say(f"report: {file}")
+
+
+def _places(model: str, out: Path | None, report: Path | None) -> tuple[Path, Path]:
+    """Return the plan file and the report file. Raises ``InputError`` for files of other kinds."""
+    from autotune.report.document import KIND as PAGE
+    from autotune.search.plan import KIND as PLAN
+
+    named = Path(f"{Path(model).stem}.plan")
+    plan_file = named if out is None else out
+    beside = named if plan_file.exists() and not plan_file.is_file() else plan_file
+    report_file = beside.with_suffix(".html") if report is None else report
+    check_place(plan_file, PLAN)
+    check_place(report_file, PAGE)
+    return plan_file, report_file
+
+
+def _search_of(
+    tree: bool, ranges: Ranges
+) -> Callable[..., SearchResult | tuple[SearchResult, ...]]:
+    """Return the library's search of a network with control flow, or of one graph."""
+    from autotune import api
+
+    return api.search_tree if tree else partial(api.search, ranges=ranges)
+
+
+def cost_text(spec: HardwareSpec, objective: ObjectiveName, cost: float) -> str:
+    """Return a cost with its unit: energy from femtojoules, time of this machine, or cycles."""
+    if objective is ObjectiveName.ENERGY:
+        return f"{cost / 1e9:,.1f} µJ"
+    if spec.in_place:
+        return f"{1e3 * cost / spec.clock_hz:,.3f} ms"
+    return f"{cost:,.0f} cycles"
 
 
 def _report_files(first: Path, count: int) -> list[Path]:
@@ -167,34 +199,29 @@ def figures(result: SearchResult) -> dict[str, Any]:
     }
 
 
-def table(result: SearchResult) -> None:
-    """The plans side by side; a dash for what the machine does not tell."""
+def table(result: SearchResult, spec: HardwareSpec) -> None:
+    """Print the plans side by side: cycles, or milliseconds of this machine. Energy and traffic
+    are left out where the machine does not tell them."""
     base = result.unfused.measured_cycles
+    unit, scale, digits = ("ms", 1e3 / spec.clock_hz, 3) if spec.in_place else ("cycles", 1, 0)
+    columns = ["plan", "groups", f"predicted {unit}", f"measured {unit}", "of unfused"]
     rows = []
     for name, plan in plans_of(result).items():
-        measured, energy = plan.measured_cycles, plan.energy_fj
-        ratio = measured / base if measured is not None and base else float("nan")
-        rows.append(
-            (
-                name,
-                str(len(plan.groups)),
-                f"{plan.predicted_cycles:,.0f}",
-                f"{measured:,}",
-                f"{ratio:.3f}",
-                f"{energy / 1e9:,.1f}" if energy is not None else "–",
-                f"{plan.dram_bytes:,}" if plan.dram_bytes is not None else "–",
-            )
-        )
+        measured = plan.measured_cycles
+        row = [
+            name,
+            str(len(plan.groups)),
+            f"{scale * plan.predicted_cycles:,.{digits}f}",
+            "–" if measured is None else f"{scale * measured:,.{digits}f}",
+            "–" if measured is None or not base else f"{measured / base:.3f}",
+        ]
+        if spec.energy.known:
+            energy, moved = plan.energy_fj, plan.dram_bytes
+            row += ["–" if energy is None else f"{energy / 1e9:,.1f}"]
+            row += ["–" if moved is None else f"{moved:,}"]
+        rows.append(row)
     show(
         f"{result.plan.network} on {result.plan.target}, {result.measurements} measurements",
-        (
-            "plan",
-            "groups",
-            "predicted cycles",
-            "measured cycles",
-            "of unfused",
-            "energy µJ",
-            "DRAM bytes",
-        ),
+        [*columns, "energy µJ", "DRAM bytes"] if spec.energy.known else columns,
         rows,
     )

@@ -93,7 +93,7 @@ class ModelLearning:
         """The best plan that a small search finds from the current one; None when ``stopping``.
         What the store holds may be from before the machine drifted, and is left out."""
 
-        def heard(phase: str, done: int, total: int) -> None:
+        def heard(phase: str, done: int, total: int, best: float | None = None) -> None:
             if stopping():
                 raise _Stopped
 

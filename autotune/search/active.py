@@ -46,6 +46,8 @@ class ActiveMeasurement:
         """
         pool = list(dict.fromkeys(plans))
         self.costs.deepen(group for plan in pool for group in self._groups(plan))
+        distinct = {group.key for plan in pool for group in self._groups(plan)}
+        self.laboratory.expected = len(distinct) + budget
         for plan in pool:
             self._cover(plan)
         left = budget

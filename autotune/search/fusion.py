@@ -91,11 +91,15 @@ class _Search:
         """Proposes plans, measures the best of them, and compares."""
         problem, graph, spec = self.problem, self.problem.graph, self.target.spec
         alone = unfused(graph)
+        problem.report("prepare", 0, 3)
         problem.prepare(alone.groups)
         _require_legal(problem, alone, self.target)
+        problem.report("prepare", 1, 3)
         rule = greedy(graph, problem.fits)
+        problem.report("prepare", 2, 3)
         choices = ruled_choices(graph, spec) if spec.in_place else ()
         ruled = [_partition_of(graph, choices)] if choices else []
+        problem.report("prepare", 3, 3)
         plans = self._proposed(alone, (*start, *ruled))
         if self.options.measure:
             _measure_rule(self.laboratory, choices)

@@ -45,6 +45,8 @@ class Laboratory:
         self.progress = progress
         self.workers = workers
         self.records: list[Record] = []
+        self.expected = 0
+        """Measurements that the search is expected to take in all: for its progress."""
         self._samples: dict[tuple[str, str], Sample] = {}
         self._best: dict[str, Sample] = {}
 
@@ -75,6 +77,7 @@ class Laboratory:
         }
         if not fresh:
             return
+        self.expected = max(self.expected, len(self.records) + len(fresh))
         candidates = [
             Candidate(group, scored.schedule, self.network) for group, scored in fresh.values()
         ]
@@ -82,7 +85,8 @@ class Laboratory:
         try:
             for result in measure(self.target, candidates, self.workers):
                 records.append(to_record(result, self.target, "search"))
-                self.progress("measure", len(records), len(candidates))
+                done = len(self.records) + len(records)
+                self.progress("measure", done, max(done, self.expected))
         finally:
             self._keep(fresh, records)
 

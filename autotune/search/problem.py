@@ -94,6 +94,10 @@ class FusionProblem:
             total += cost
         return total
 
+    def report(self, phase: str, done: int, total: int) -> None:
+        """Report progress, with the cost of the best partition that was tried so far."""
+        self.progress(phase, done, total, self.trials[-1].best if self.trials else None)
+
     def tried(self, strategy: str, cost: float) -> None:
         """Enter a trial into the history."""
         best = min(cost, self.trials[-1].best) if self.trials else cost

@@ -47,7 +47,7 @@ def test_a_trace_holds_the_groups_of_the_plan_one_after_the_other(
     found = json.loads(captured.out)
     assert found["cycles"] == without["cycles"]
     assert found["check"]["y"]["ok"]
-    assert captured.err == ""
+    assert all(line.endswith("…") for line in captured.err.splitlines())  # progress, if it was slow
     groups = slices(tmp_path / name, "group")
     assert [group["name"] for group in groups] == ["relu + exp", "tanh"]
     assert sum(group["args"]["cycles"] for group in groups) == found["cycles"]

@@ -24,7 +24,7 @@ def test_the_model_predicts_what_it_was_trained_on() -> None:
 
 
 def test_an_interrupted_calibration_continues() -> None:
-    def interrupt(phase: str, done: int, total: int) -> None:
+    def interrupt(phase: str, done: int, total: int, best: float | None = None) -> None:
         if done == 30:
             raise KeyboardInterrupt
 

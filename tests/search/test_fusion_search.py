@@ -20,6 +20,7 @@ from autotune.search.fusion import search
 from autotune.search.objective import Objective
 from autotune.search.options import SearchOptions
 from autotune.search.plan import Plan
+from autotune.search.progress import SEARCH_STAGES, Whole
 from autotune.search.result import PlanResult, SearchResult
 from autotune.store.store import Store
 from autotune.targets.emulator import EmulatorTarget
@@ -136,7 +137,7 @@ def test_known_measurements_are_used(result: SearchResult) -> None:
 
 
 def test_an_interrupt_leaves_what_was_measured_in_the_store() -> None:
-    def interrupt(phase: str, done: int, total: int) -> None:
+    def interrupt(phase: str, done: int, total: int, best: float | None = None) -> None:
         if phase == "measure" and done == 3:
             raise KeyboardInterrupt
 
@@ -149,8 +150,13 @@ def test_an_interrupt_leaves_what_was_measured_in_the_store() -> None:
 def test_progress_never_goes_beyond_its_total() -> None:
     heard = []
     found(progress=lambda *step: heard.append(step))
-    assert {phase for phase, _, _ in heard} >= {"fuse", "trials", "measure"}
-    assert all(0 <= done <= total for _, done, total in heard)
+    assert {phase for phase, *_ in heard} >= {"fuse", "trials", "measure"}
+    assert all(0 <= done <= total for _, done, total, *_ in heard)
+    bests = [step[3] for step in heard if len(step) == 4 and step[3] is not None]
+    assert bests and bests[-1] <= bests[0]
+    whole = Whole(SEARCH_STAGES)
+    fractions = [whole.reached(*step[:3]) for step in heard]
+    assert fractions == sorted(fractions) and 0.99 < fractions[-1] <= 1
 
 
 def test_energy_is_refused_where_it_is_not_known() -> None:

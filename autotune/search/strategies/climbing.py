@@ -43,12 +43,13 @@ class Climbing:
         known = [(cost, partition) for cost, partition in costs if cost is not None]
         cost, partition = min(known, key=lambda pair: pair[0])
         for number in range(self.rounds):
-            problem.progress("climb", number, self.rounds)
+            problem.report("climb", number, self.rounds)
             better = _climb(problem, partition, cost)
             if better is None:
                 break
             cost, partition = better
             problem.tried(self.name, cost)
+        problem.report("climb", self.rounds, self.rounds)
         return partition
 
 

@@ -31,8 +31,9 @@ class Dynamic:
     ) -> Partition:
         """See ``Strategy``."""
         best, best_cost = seeds[0], problem.cost(seeds[0])
-        for order in _orders(problem.graph):
-            partition = self._cut(problem, order)
+        orders = list(_orders(problem.graph))
+        for number, order in enumerate(orders):
+            partition = self._cut(problem, order, number, len(orders))
             cost = None if partition is None else problem.cost(partition)
             if partition is None or cost is None:
                 continue
@@ -41,12 +42,15 @@ class Dynamic:
                 best, best_cost = partition, cost
         return best
 
-    def _cut(self, problem: FusionProblem, order: Names) -> Partition | None:
-        """The cheapest cut of the whole order into runs."""
+    def _cut(
+        self, problem: FusionProblem, order: Names, number: int, orders: int
+    ) -> Partition | None:
+        """Return the cheapest cut of the whole order into runs; the order is ``number`` of
+        ``orders``."""
         runs = _Runs(problem, order)
         for length in range(1, self.longest + 1):
-            problem.progress("fuse", length, self.longest)
             runs.grow(length)
+            problem.report("fuse", number * self.longest + length, orders * self.longest)
         reach: list[tuple[float, int] | None] = [(0.0, 0)]
         for end in range(1, len(order) + 1):
             options = [

@@ -38,7 +38,7 @@ class Tpe:
                 continue
             study.tell(trial, cost)
             problem.tried(self.name, cost)
-            problem.progress("trials", number + 1, trials)
+            problem.report("trials", number + 1, trials)
             if best_cost is None or cost < best_cost:
                 best, best_cost = partition, cost
         return best

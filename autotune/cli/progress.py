@@ -1,0 +1,200 @@
+"""Progress of long commands on stderr: one bar on a terminal, plain lines otherwise."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.text import Text
+
+from autotune.cli.console import MESSAGES, say
+from autotune.search.progress import Whole
+
+EVERY_SECONDS = 5.0
+"""Least time between two lines."""
+
+HEARTBEAT_SECONDS = 20.0
+"""A line says that the work goes on when nothing else did for so long."""
+
+PATIENCE_SECONDS = 0.5
+"""Time after which short work says what it is doing."""
+
+LEAST_FRACTION, LEAST_SECONDS = 0.03, 3.0
+"""Fraction and time of the work after which the time left is told."""
+
+Tell = Callable[[float], str]
+"""Text of a plan's cost."""
+
+
+def time_left(fraction: float, elapsed_seconds: float) -> str:
+    """Return the time left at the speed so far; nothing while that says little."""
+    if fraction < LEAST_FRACTION or elapsed_seconds < LEAST_SECONDS:
+        return ""
+    return f"about {_clock(elapsed_seconds * (1 - fraction) / fraction)} left"
+
+
+def _clock(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds))).removeprefix("0:")
+
+
+class Report:
+    """State of a command's work; ``tell`` makes text of the best cost so far."""
+
+    def __init__(self, title: str, stages: Mapping[str, float]) -> None:
+        self.title = title
+        self.tell: Tell | None = None
+        self._whole = Whole(stages)
+        self._begin = time.monotonic()
+        self._state = "starting"
+        self._best = ""
+
+    def __call__(self, phase: str, done: int, total: int, best: float | None = None) -> None:
+        """Take a report; see ``autotune.search.progress.Progress``."""
+        self._whole.reached(phase, done, total)
+        self._state = f"{phase} {done:,}/{total:,}"
+        if best is not None and self.tell is not None:
+            self._best = f"best predicted {self.tell(best)}"
+        self.show()
+
+    @property
+    def fraction(self) -> float:
+        """Fraction of the whole that is done."""
+        return self._whole.fraction
+
+    @property
+    def state(self) -> str:
+        """What is done now, and the best cost so far."""
+        return ", ".join(filter(None, (self._state, self._best)))
+
+    @property
+    def elapsed_seconds(self) -> float:
+        """Time since the work began."""
+        return time.monotonic() - self._begin
+
+    def show(self) -> None:
+        """Show the state."""
+        raise NotImplementedError
+
+
+class Lines(Report):
+    """Plain lines: the first within a second, then at most one every few seconds, and a heartbeat
+    between reports. Work that ends at once says nothing."""
+
+    def __init__(self, title: str, stages: Mapping[str, float]) -> None:
+        super().__init__(title, stages)
+        self._last_seconds = time.monotonic()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+
+    def begin(self) -> None:
+        """See to the first line and the heartbeat."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Stop the heartbeat."""
+        self._ended.set()
+        self._thread.join()
+
+    def show(self) -> None:
+        """Print the state, unless a line was printed a moment ago."""
+        if time.monotonic() - self._last_seconds >= EVERY_SECONDS:
+            self._print()
+
+    def _beat(self) -> None:
+        if not self._ended.wait(PATIENCE_SECONDS):
+            self._print()
+        while not self._ended.wait(1.0):
+            if time.monotonic() - self._last_seconds >= HEARTBEAT_SECONDS:
+                self._print()
+
+    def _print(self) -> None:
+        self._last_seconds = time.monotonic()
+        elapsed = self.elapsed_seconds
+        times = [f"{_clock(elapsed)} elapsed", time_left(self.fraction, elapsed)]
+        parts = (f"{self.fraction:.0%}", self.state, *filter(None, times))
+        say(f"{self.title}: {', '.join(parts)}")
+
+
+class _TimeLeft(ProgressColumn):
+    """The time left, by the fraction of the whole."""
+
+    def render(self, task: Task) -> Text:
+        """Text of the column."""
+        return Text(
+            time_left(task.percentage / 100, task.elapsed or 0.0), style="progress.remaining"
+        )
+
+
+class Bar(Report):
+    """One bar on a terminal, with what is done now, elapsed time and time left."""
+
+    def __init__(self, title: str, stages: Mapping[str, float], shown: Progress) -> None:
+        super().__init__(title, stages)
+        self._shown = shown
+        self._task = shown.add_task(title, total=1.0, state=self.state)
+
+    def show(self) -> None:
+        """Move the bar."""
+        self._shown.update(self._task, completed=self.fraction, state=self.state)
+
+
+def _bar_columns() -> tuple[ProgressColumn, ...]:
+    return (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        _TimeLeft(),
+        TextColumn("{task.fields[state]}"),
+    )
+
+
+@contextmanager
+def progress(title: str, stages: Mapping[str, float] | None = None) -> Iterator[Report]:
+    """Show the progress of long work that reports to what this gives.
+
+    ``stages`` are its phases in order with their shares of the time; without them its one phase is
+    the whole. The first line appears within a second: enter this before long imports.
+    """
+    if MESSAGES.is_terminal:
+        with Progress(*_bar_columns(), console=MESSAGES, transient=True) as shown:
+            yield Bar(title, stages or {}, shown)
+        return
+    lines = Lines(title, stages or {})
+    lines.begin()
+    try:
+        yield lines
+    finally:
+        lines.end()
+
+
+@contextmanager
+def working(text: str) -> Iterator[None]:
+    """Say what is being done if it takes longer than a moment; on a terminal with a spinner."""
+    if MESSAGES.is_terminal:
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        with Progress(*columns, console=MESSAGES, transient=True) as shown:
+            shown.add_task(text, total=None)
+            yield
+        return
+    timer = threading.Timer(PATIENCE_SECONDS, say, (f"{text} …",))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
