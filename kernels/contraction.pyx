@@ -14,24 +14,18 @@ SIZE_LIMIT = (1 << 16) - 1
 """Largest extent that an instruction's size field holds."""
 
 
-def matmul(writer, c, a, b, whole, reduction, epilogue):
+def matmul(writer, c, a, b, reduction, epilogue):
     """c[…,M,N] (+)= a[…,M,K] · b[…,K,N]; batch dimensions of a and b are broadcast to c's.
-
-    Batch dimensions that share one b become rows of one product, as far as the operands are evenly
-    spaced. ``whole`` says for each dimension of c whether the tile spans its tensor there: rows of
-    other tiles are evenly spaced in the scratchpad only.
 
     ``reduction`` gives the accumulate fields, ``epilogue`` those of bias and activation, with the
     bias view under ``view`` and that of the tile to add under ``residual`` where there is one.
     """
-    a = a.broadcast((*c.sizes[:-2], *a.sizes[-2:]))
+    batch = c.sizes[:-2]
+    a = a.broadcast((*batch, *a.sizes[-2:]))
+    b = b.broadcast((*batch, *b.sizes[-2:]))
+
     residual = epilogue.get("residual")
     added = () if residual is None else (residual.broadcast(c.sizes),)
-    if all([n == 1 for n in b.sizes[:-2]]):
-        b = type(b)(b.storage, b.offset, b.terms, b.sizes[-2:], b.strides[-2:])
-        c, a, *added = _with_joint_rows((c, a, *added), whole)
-    batch = c.sizes[:-2]
-    b = b.broadcast((*batch, *b.sizes[-2:]))
 
     def body(writer, c, a, b, *added):
         sizes = {"m": c.sizes[0], "n0": c.sizes[1], "k0": a.sizes[1]}
@@ -43,22 +37,6 @@ def matmul(writer, c, a, b, whole, reduction, epilogue):
         multiply(writer, c, a, b, {**sizes, **strides}, reduction, fields_out)
 
     over_batch(writer, len(batch), (c, a, b, *added), body)
-
-
-def _with_joint_rows(views, whole):
-    """Views [batch…, rows, columns] with the innermost batch dimensions joined to the rows."""
-    cdef int d = views[0].rank - 3
-    dense = whole[d + 1]
-    while d >= 0:
-        batch, rows = views[0].sizes[d], views[0].sizes[d + 1]
-        if batch > 1 and rows > 1:
-            even = dense and all([view.joins(d) for view in views])
-            if not even or batch * rows > SIZE_LIMIT:
-                break
-        views = [view.join(d) for view in views]
-        dense = dense and whole[d]
-        d -= 1
-    return views
 
 
 def conv(

@@ -11,6 +11,7 @@ from autotune.graph.tensor import TensorType
 from autotune.isa.tile import TileWriter, View
 from autotune.kernels import contraction, winograd
 from autotune.lowering.functions import UNARY_FNS, scalars
+from autotune.schedule.extents import MAX_EXTENT
 
 
 def activation(op: Op) -> dict[str, int | float]:
@@ -35,9 +36,33 @@ def compute_contraction(
         return
     a = _swap_last(left) if op.int("trans_a") else left
     b = _swap_last(right) if op.int("trans_b") else right
-    extents = zip(result.sizes, types[op.output].shape, strict=True)
-    whole = tuple(size == extent for size, extent in extents)
-    contraction.matmul(writer, result, a, b, whole, reduction, epilogue)
+    if all(n == 1 for n in b.sizes[:-2]):
+        result, a, epilogue = _with_joint_rows(result, a, epilogue, types[op.output].shape)
+        b = View(b.storage, b.offset, b.terms, b.sizes[-2:], b.strides[-2:])
+    contraction.matmul(writer, result, a, b, reduction, epilogue)
+
+
+def _with_joint_rows(
+    result: View, a: View, epilogue: dict[str, object], shape: tuple[int, ...]
+) -> tuple[View, View, dict[str, object]]:
+    """Join the innermost batch axes to the rows, of a product by one matrix for all of them.
+
+    Rows of a tile that cuts the result's ``shape`` are evenly spaced in the scratchpad alone, so
+    they stay apart: a machine that works in place reads them where the tensor lies.
+    """
+    residual = epilogue.get("residual")
+    added = [residual.broadcast(result.sizes)] if isinstance(residual, View) else []
+    views = [result, a.broadcast((*result.sizes[:-2], *a.sizes[-2:])), *added]
+    whole = result.sizes[-2] == shape[-2]
+    for axis in reversed(range(result.rank - 2)):
+        batch, rows = views[0].sizes[axis : axis + 2]
+        if batch > 1 and rows > 1:
+            even = whole and all(view.joins(axis) for view in views)
+            if not even or batch * rows > MAX_EXTENT:
+                break
+        views = [view.join(axis) for view in views]
+        whole = whole and batch == shape[axis]
+    return views[0], views[1], {**epilogue, "residual": views[2]} if added else epilogue
 
 
 def winograd_back(
