@@ -27,7 +27,7 @@ TARGET ?= edge
 BUDGET ?=
 DEMO := demo
 
-.PHONY: docs help env demo test check bench bench-systolic bench-cpu bench-roofline bench-variants bench-compile bench-tuning operators fuzz fuzz-import fuzz-networks lint format types layers tests fast-tests wheel-test clean
+.PHONY: docs help env demo test check bench bench-systolic bench-cpu bench-roofline bench-variants bench-compile bench-tuning operators fuzz fuzz-import fuzz-networks fuzz-schedules lint format types layers tests fast-tests wheel-test clean
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -117,6 +117,10 @@ fuzz-import: $(BUILT) ## try CASES=50000 changed ONNX files of SEED=0 on the imp
 fuzz-networks: $(BUILT) ## try CASES=1000 drawn networks of SEED=0 by drawn plans on every kind of machine
 	$(call say,"trying drawn networks by drawn plans")
 	@PYTHONPATH=tests $(PY) -m fuzz.networks --cases $(or $(CASES),1000) --seed $(or $(SEED),0)
+
+fuzz-schedules: $(BUILT) ## lower, verify and bind CASES=100000 legal schedules of SEED=0 for every target; FIRST=n goes on from a case
+	$(call say,"lowering drawn schedules")
+	@PYTHONPATH=tests $(PY) -m fuzz.schedules --cases $(or $(CASES),100000) --seed $(or $(SEED),0) --first $(or $(FIRST),0)
 
 fast-tests: $(BUILT)
 	$(call say,"running the fast tests")

@@ -4,14 +4,15 @@ channel meets only itself, on the vector unit."""
 
 from itertools import product
 
+from autotune.isa.field_groups import ADDRESS_BITS
 from autotune.isa.table import BinaryFn, Opcode, Unit
 from autotune.isa.tile import MAX_TERMS
 from autotune.kernels.elementwise import binary, fma
 
 UNROLL = 4
 """Batch elements up to which instructions are repeated instead of looped over."""
-SIZE_LIMIT = (1 << 16) - 1
-"""Largest extent that an instruction's size field holds."""
+STRIDE_LIMIT = 1 << ADDRESS_BITS
+"""No stride field holds this one; only a dimension of one element may have it."""
 
 
 def matmul(writer, c, a, b, reduction, epilogue):
@@ -82,8 +83,7 @@ def conv_of_patches(writer, y, x, w, reduction, epilogue):
     added = () if residual is None else (residual.broadcast(y.sizes),)
     out, taps_h, taps_w = w.sizes[0], w.sizes[2], w.sizes[3]
     images, rows, cols = y.sizes[0], y.sizes[2], y.sizes[3]
-    spaced = all(v.strides[2] == cols * v.strides[3] for v in (y, *added) if rows > 1)
-    joined = spaced and rows * cols <= SIZE_LIMIT
+    joined = all(v.strides[2] == cols * v.strides[3] for v in (y, *added) if rows > 1)
     fields = {
         "m": out, "k2": taps_h, "k1": taps_w, "k0": x.sizes[1],
         "a_m": w.strides[0], "a_k0": w.strides[1], "a_k2": w.strides[2], "a_k1": w.strides[3],
@@ -114,8 +114,6 @@ def _columns(view, bint joined):
 def _in_one_run(y, x, residuals, strides):
     """Whether the pixels of all rows are equally spaced, in the result and in what it is made of."""
     cdef long cols = y.sizes[2]
-    if y.sizes[1] * cols > SIZE_LIMIT:
-        return False
     pitches = [(x.strides[1] * strides[0], x.strides[2] * strides[1])]
     pitches += [(view.strides[1], view.strides[2]) for view in (y, *residuals)]
     return all(row == cols * pixel for row, pixel in pitches)
@@ -169,6 +167,10 @@ def _with_views(epilogue, biases, residuals):
 
 
 def multiply(writer, c, a, b, fields, reduction, epilogue):
+    """Emit the product with these sizes and strides, and what ``reduction`` and ``epilogue`` say."""
+    if max(fields.values()) >= STRIDE_LIMIT:
+        fields = {name: value for name, value in fields.items()
+                  if value < STRIDE_LIMIT or fields[name[2:]] > 1}
     cdef dict words = {**c.address("c"), **a.address("a"), **b.address("b"), **fields, **reduction}
     reads = (a, b) if not reduction["accumulate"] else (a, b, c)
     bias = epilogue.get("view")

@@ -3,16 +3,16 @@
 
 from autotune.isa.table import MAX_RANK, Opcode, ReduceFn, UnaryFn, Unit
 from autotune.isa.tile import sizes_of
+from autotune.kernels.contraction import over_batch
 from autotune.kernels.elementwise import binary, fill, unary
 
 
 def pool(writer, fn, y, x, spatial, kernel, strides, dilations):
     """y = reduction of x over sliding windows along its axes ``spatial``, one instruction per
     image: the windows are its last two dimensions."""
-    cdef int image, down = spatial[0] - 1, across = spatial[1] - 1
-    for image in range(y.sizes[0]):
-        source = x.slice(0, image, 1).drop(0)
-        target = y.slice(0, image, 1).drop(0)
+    cdef int down = spatial[0] - 1, across = spatial[1] - 1
+
+    def body(writer, target, source):
         sizes = (*target.sizes, *kernel)
         steps = list(source.strides)
         steps += [steps[down] * dilations[0], steps[across] * dilations[1]]
@@ -26,6 +26,8 @@ def pool(writer, fn, y, x, spatial, kernel, strides, dilations):
             Opcode.REDUCE, Unit.VECTOR, (result,), (windows,), fn=int(fn),
             **result.operand("dst"), **windows.operand("src"), **sizes_of(sizes),
         )
+
+    over_batch(writer, 1, (y, x), body)
 
 
 def slide(writer, fn, y, x, int axis, int window):

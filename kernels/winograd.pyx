@@ -3,7 +3,7 @@
 point, tiles back. The number of points tells them apart."""
 
 from autotune.isa.table import Opcode, Transform, UnaryFn, Unit
-from autotune.kernels.contraction import SIZE_LIMIT, multiply, over_batch
+from autotune.kernels.contraction import multiply, over_batch
 
 PATCHES = {36: 6, 16: 4}
 """Rows of the input that a tile is made of, two more than it has itself, by its points."""
@@ -66,19 +66,15 @@ def _operand(name, view, strides):
 
 
 def products(writer, m, u, v):
-    """m[point] = v[point] · u[point] for all points of u [points, C, M], all tiles in one run where they
-    fit."""
+    """m[point] = v[point] · u[point] for all points of u [points, C, M], all tiles in one run."""
     batch, down, across, points, channels = v.sizes
     inner = writer.inner() if points > 1 else writer
-    rows, cols = 1, batch * down * across
-    if cols > SIZE_LIMIT:
-        rows, cols = batch * down, across
     at = [view.moved(0, ((writer.depth, step),) if points > 1 else ()) for view, step in
           ((m, m.strides[3]), (u, u.strides[0]), (v, v.strides[3]))]
     fields = {
-        "m": u.sizes[2], "n1": rows, "n0": cols, "k0": channels, "a_m": u.strides[2],
-        "a_k0": u.strides[1], "b_k0": v.strides[4], "b_n1": v.strides[1], "b_n0": v.strides[2],
-        "c_m": m.strides[4], "c_n1": m.strides[1], "c_n0": m.strides[2],
+        "m": u.sizes[2], "n0": batch * down * across, "k0": channels, "a_m": u.strides[2],
+        "a_k0": u.strides[1], "b_k0": v.strides[4], "b_n0": v.strides[2],
+        "c_m": m.strides[4], "c_n0": m.strides[2],
     }
     multiply(inner, *at, fields, {"accumulate": 0}, {})
     if points > 1:

@@ -18,7 +18,7 @@ from autotune.isa.program import DramTensor, Instruction, Program, Role, fitted
 from autotune.isa.table import HEADER, INSTRUCTIONS, WORD_BYTES, FieldType, Format, Opcode
 
 MAGIC = b"ATTP"
-VERSION = 2
+VERSION = 3
 _PREFIX = struct.Struct("<4sHH")
 _CRC = struct.Struct("<I")
 _U8, _U16, _U32 = struct.Struct("<B"), struct.Struct("<H"), struct.Struct("<I")

@@ -15,7 +15,7 @@ CONTROL_ROWS = (
         Opcode.LOOP,
         Unit.CONTROL,
         (
-            Field("trips", 24, "how often the body runs, ≥ 1"),
+            Field("trips", 32, "how often the body runs, ≥ 1"),
             Field("level", 4, "nesting level: the number of loops around this one"),
         ),
         "Begin of a hardware loop; its body ends at the matching END.",

@@ -4,9 +4,35 @@ from __future__ import annotations
 
 from autotune.isa.fields import MAX_RANK, NO_LEVEL, Field, FieldType
 
-STRIDE_BITS = 22
-"""Of an operand's strides: a dense rectangle of fewer than 2 · 2^STRIDE_BITS elements needs none that is
-larger, where it has more than one element along a dimension."""
+ADDRESS_BITS = 26
+"""Bits of a scratchpad address: of the largest scratchpad, 256 MiB. Strides need no more, since both ends of
+a stride lie in the scratchpad; dimensions of one element go without."""
+EXTENT_BITS = ADDRESS_BITS + 1
+"""Bits of an extent: a rectangle may fill the largest scratchpad."""
+STEP_BITS = ADDRESS_BITS + 1
+"""Bits of an address step, with its sign."""
+COORDINATE_BITS = 33
+"""Bits of a coordinate, a step or a hop in a DRAM tensor, with their sign: the program's container has 32 bits
+for an extent."""
+
+
+def extent(name: str, doc: str) -> Field:
+    """An extent of a rectangle in the scratchpad, 1 unless told."""
+    return Field(name, EXTENT_BITS, doc, default=1)
+
+
+def stride(name: str, doc: str) -> Field:
+    """A scratchpad stride in elements."""
+    return Field(name, ADDRESS_BITS, doc)
+
+
+def tensor() -> Field:
+    """The DRAM tensor of a transfer; the program's container has 16 bits for their count."""
+    return Field("tensor", 16, "index in the tensor table")
+
+
+def _step(name: str, doc: str) -> Field:
+    return Field(name, STEP_BITS, doc, FieldType.SIGNED)
 
 
 def level(name: str, doc: str) -> Field:
@@ -20,12 +46,12 @@ def operand(name: str, doc: str) -> tuple[Field, ...]:
     current trip and ``count`` the trips it has begun since the program started, so that double
     buffers keep alternating when a loop is entered again."""
     return (
-        Field(f"{name}_base", 26, f"{doc}: first word"),
-        Field(f"{name}_step0", 26, f"{doc}: words per trip of level0", FieldType.SIGNED),
+        Field(f"{name}_base", ADDRESS_BITS, f"{doc}: first word"),
+        _step(f"{name}_step0", f"{doc}: words per trip of level0"),
         level(f"{name}_level0", f"{doc}: loop of step0"),
-        Field(f"{name}_step1", 26, f"{doc}: words per trip of level1", FieldType.SIGNED),
+        _step(f"{name}_step1", f"{doc}: words per trip of level1"),
         level(f"{name}_level1", f"{doc}: loop of step1"),
-        Field(f"{name}_slot", 26, f"{doc}: distance of the second buffer, words"),
+        Field(f"{name}_slot", ADDRESS_BITS, f"{doc}: distance of the second buffer, words"),
         level(f"{name}_turn", f"{doc}: loop whose begun trips choose the buffer"),
     )
 
@@ -33,20 +59,20 @@ def operand(name: str, doc: str) -> tuple[Field, ...]:
 def strides(name: str, rank: int = MAX_RANK) -> tuple[Field, ...]:
     """One stride per dimension of an operand, in elements of its format."""
     return tuple(
-        Field(
-            f"{name}_stride{d}",
-            STRIDE_BITS,
-            f"scratchpad stride of dimension {d} of {name}, elements",
-        )
+        stride(f"{name}_stride{d}", f"scratchpad stride of dimension {d} of {name}, elements")
         for d in range(rank)
     )
 
 
-SIZES = tuple(Field(f"size{d}", 16, f"extent of dimension {d}", default=1) for d in range(MAX_RANK))
+SIZES = tuple(extent(f"size{d}", f"extent of dimension {d}") for d in range(MAX_RANK))
 SCALARS = (
     Field("p0", 32, "first scalar", FieldType.FLOAT),
     Field("p1", 32, "second scalar", FieldType.FLOAT),
 )
+
+
+def _coordinate(name: str, doc: str, default: int = 0) -> Field:
+    return Field(name, COORDINATE_BITS, doc, FieldType.SIGNED, default)
 
 
 def coordinates() -> tuple[Field, ...]:
@@ -55,8 +81,8 @@ def coordinates() -> tuple[Field, ...]:
     fields: list[Field] = []
     for d in range(MAX_RANK):
         fields += [
-            Field(f"coord{d}", 24, f"first coordinate in dimension {d}", FieldType.SIGNED),
-            Field(f"step{d}", 24, f"coordinates per trip in dimension {d}", FieldType.SIGNED),
+            _coordinate(f"coord{d}", f"first coordinate in dimension {d}"),
+            _coordinate(f"step{d}", f"coordinates per trip in dimension {d}"),
             level(f"level{d}", f"loop of step{d}"),
         ]
     return tuple(fields)
@@ -84,6 +110,6 @@ def axes() -> tuple[Field, ...]:
     for d in range(MAX_RANK):
         fields += [
             Field(f"axis{d}", 3, f"tensor dimension that dimension {d} runs along", default=d),
-            Field(f"hop{d}", 16, f"coordinates per element of dimension {d}", FieldType.SIGNED, 1),
+            _coordinate(f"hop{d}", f"coordinates per element of dimension {d}", 1),
         ]
     return tuple(fields)

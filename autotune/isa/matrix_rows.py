@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autotune.isa.field_groups import SCALARS, format_of, level, operand
+from autotune.isa.field_groups import SCALARS, extent, format_of, level, operand, stride
 from autotune.isa.fields import Field, FieldType
 from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.row import InstructionRow
@@ -16,14 +16,14 @@ MATRIX_ROWS = (
             *operand("b", "right operand"),
             *operand("c", "accumulator"),
             *operand("bias", "bias"),
-            Field("m", 16, "rows of c", default=1),
-            Field("n1", 16, "outer columns of c", default=1),
-            Field("n0", 16, "inner columns of c", default=1),
-            Field("k2", 12, "outermost reduction", default=1),
-            Field("k1", 12, "middle reduction", default=1),
-            Field("k0", 16, "innermost reduction", default=1),
+            extent("m", "rows of c"),
+            extent("n1", "outer columns of c"),
+            extent("n0", "inner columns of c"),
+            extent("k2", "outermost reduction"),
+            extent("k1", "middle reduction"),
+            extent("k0", "innermost reduction"),
             *(
-                Field(name, 22, f"stride of {name.split('_')[1]} in {name[0]}, elements")
+                stride(name, f"stride of {name.split('_')[1]} in {name[0]}, elements")
                 for name in (
                     "a_m",
                     "a_k2",
@@ -48,7 +48,7 @@ MATRIX_ROWS = (
             Field("scale", 32, "factor on the sums in the epilogue", FieldType.FLOAT, 1.0),
             Field("adds", 1, "1: the epilogue adds the residual"),
             *operand("r", "residual"),
-            *(Field(f"r_{d}", 22, f"stride of {d} in r, elements") for d in ("m", "n1", "n0")),
+            *(stride(f"r_{d}", f"stride of {d} in r, elements") for d in ("m", "n1", "n0")),
             format_of("a_format", "a"),
             format_of("b_format", "b"),
             Field("a_zero", 9, "zero point of an integer a", FieldType.SIGNED),

@@ -8,7 +8,7 @@ from functools import cache
 from typing import NamedTuple, Self
 
 from autotune.errors import ProgramError
-from autotune.isa.field_groups import STRIDE_BITS
+from autotune.isa.field_groups import ADDRESS_BITS
 from autotune.isa.program import Instruction
 from autotune.isa.table import MAX_RANK, NO_LEVEL, Opcode, Unit
 
@@ -154,7 +154,7 @@ class View(NamedTuple):
         fields = self.address(name)
         names = _address_names(name).strides
         for stride_name, n, stride in zip(names, self.sizes, self.strides, strict=False):
-            if stride and (n > 1 or stride < 1 << STRIDE_BITS):
+            if stride and (n > 1 or stride < 1 << ADDRESS_BITS):
                 fields[stride_name] = stride
         return fields
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autotune.isa.field_groups import SIZES, axes, coordinates, format_of, operand, strides
+from autotune.isa.field_groups import SIZES, axes, coordinates, format_of, operand, strides, tensor
 from autotune.isa.fields import Field, FieldType
 from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.row import InstructionRow
@@ -12,7 +12,7 @@ TRANSFER_ROWS = (
         Opcode.LOAD,
         Unit.LOAD,
         (
-            Field("tensor", 10, "index in the tensor table"),
+            tensor(),
             *operand("dst", "destination"),
             *SIZES,
             *strides("dst"),
@@ -26,7 +26,7 @@ TRANSFER_ROWS = (
         Opcode.STORE,
         Unit.STORE,
         (
-            Field("tensor", 10, "index in the tensor table"),
+            tensor(),
             *operand("src", "source"),
             *SIZES,
             *strides("src"),
@@ -39,7 +39,7 @@ TRANSFER_ROWS = (
         Opcode.GATHER,
         Unit.LOAD,
         (
-            Field("tensor", 10, "index in the tensor table"),
+            tensor(),
             *operand("dst", "destination"),
             *SIZES,
             *strides("dst"),
@@ -57,7 +57,7 @@ TRANSFER_ROWS = (
         Opcode.LOOKUP,
         Unit.LOAD,
         (
-            Field("tensor", 10, "index in the tensor table"),
+            tensor(),
             *operand("dst", "destination"),
             *operand("src", "numbers, one per row"),
             *SIZES,

@@ -6,6 +6,7 @@ from autotune.isa.field_groups import (
     SCALARS,
     SIZES,
     coordinates,
+    extent,
     format_of,
     level,
     operand,
@@ -17,8 +18,7 @@ from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.row import InstructionRow
 
 _TRANSFORM_SIZES = tuple(
-    Field(f"size{d}", 16, doc, default=1)
-    for d, doc in enumerate(("tiles down", "tiles across", "channels"), 2)
+    extent(f"size{d}", doc) for d, doc in enumerate(("tiles down", "tiles across", "channels"), 2)
 )
 
 _FN = Field("fn", 6, "function code")
@@ -96,7 +96,7 @@ VECTOR_ROWS = (
             *strides("dst"),
             *coordinates(),
             *(
-                Field(f"extent{d}", 24, f"extent of the tensor in dimension {d}", default=1)
+                Field(f"extent{d}", 32, f"extent of the tensor in dimension {d}", default=1)
                 for d in range(MAX_RANK)
             ),
             *SCALARS[:1],
@@ -129,8 +129,8 @@ VECTOR_ROWS = (
             *operand("dst", "weights"),
             *operand("src", "scores"),
             *operand("state", "running state"),
-            Field("size0", 16, "rows", default=1),
-            Field("size1", 16, "columns of this tile", default=1),
+            extent("size0", "rows"),
+            extent("size1", "columns of this tile"),
             *strides("dst", 2),
             *strides("src", 2),
             *strides("state", 1),

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 
 from autotune.errors import SpecError
-from autotune.isa.field_groups import STRIDE_BITS
 from autotune.targets.physical import PhysicalSpec
 
 
@@ -275,5 +274,5 @@ class HardwareSpec:
 
     @property
     def tile_elements(self) -> int:
-        """fp32 elements that schedules may use of it: as far as strides reach."""
-        return min(self.scratchpad_elements, (2 << STRIDE_BITS) - 1)
+        """fp32 elements of one core's scratchpad that schedules may use: all, as addresses reach them."""
+        return self.scratchpad_elements

@@ -129,7 +129,7 @@ def test_infinities_read_back() -> None:
         ("jump", (5, 1), "'jump' is no directive and no instruction"),
         ("load foo=3", (5, 6), "LOAD: no field 'foo'"),
         ("load size=(4) size=(4)", (5, 15), "LOAD: size is given twice"),
-        ("load tensor=1024", (5, 13), "tensor = 1024 is not in 0 to 1023"),
+        ("load tensor=65536", (5, 13), "tensor = 65536 is not in 0 to 65535"),
         ("load tensor=x", (5, 13), "expected a whole number for tensor, found 'x'"),
         ("load tensor", (5, 12), "expected '=', found the end of the line"),
         ("load dst=[1 + 2*i0 + 3*i1 + 4*i2]", (5, 27), "dst has more than two loop terms"),

@@ -42,7 +42,7 @@ def test_fields_lie_in_the_word_where_the_table_puts_them() -> None:
     word = int.from_bytes(
         encode_word(Instruction.make(Opcode.LOOP, trips=5, level=3, wait0=7)), "little"
     )
-    assert word == Opcode.LOOP | 7 << 8 | 5 << 56 | 3 << 80
+    assert word == Opcode.LOOP | 7 << 8 | 5 << 56 | 3 << 88
 
 
 @pytest.mark.parametrize("value", [-0.0, 0.1, 1e-45, math.inf, -math.inf, 3.4e38])
