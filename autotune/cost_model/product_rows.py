@@ -9,7 +9,6 @@ import numpy as np
 from autotune.cost_model.vector_work import Extent, product
 from autotune.graph.op import Op
 from autotune.graph.tensor import TensorType
-from autotune.schedule.extents import MAX_EXTENT
 
 
 def product_rows(
@@ -25,8 +24,7 @@ def product_rows(
     rows, repeats = np.asarray(out[-2]), np.asarray(1)
     dense, joins = rows == shape[-2], np.asarray(True)
     for extent, n in zip(reversed(out[:-2]), reversed(shape[:-2]), strict=True):
-        even = dense & (rows * extent <= MAX_EXTENT)
-        joins = joins & ((rows == 1) | (np.asarray(extent) == 1) | even)
+        joins = joins & ((rows == 1) | (np.asarray(extent) == 1) | dense)
         rows = np.where(joins, rows * extent, rows)
         repeats = np.where(joins, repeats, repeats * extent)
         dense = dense & (np.asarray(extent) == n)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from autotune.datasets.networks import NETWORKS, load
-from autotune.errors import PlanError
+from autotune.errors import ScheduleError
 from autotune.fusion.analysis import analyse
 from autotune.fusion.candidates import fusible_edges, greedy
 from autotune.fusion.group import Group
@@ -103,7 +103,7 @@ def _heuristic(source: str, machine: str, accuracy: Accuracy) -> tuple[Group, ..
     graph = graph_of(source, spec.layout, accuracy)
     try:
         return tuple(choice.group for choice in ruled_choices(graph, spec))
-    except PlanError:
+    except ScheduleError:
         return ()
 
 
