@@ -11,7 +11,6 @@ from autotune.graph.tensor import TensorType
 from autotune.isa.tile import TileWriter, View
 from autotune.kernels import contraction, winograd
 from autotune.lowering.functions import UNARY_FNS, scalars
-from autotune.schedule.extents import MAX_EXTENT
 
 
 def activation(op: Op) -> dict[str, int | float]:
@@ -56,10 +55,8 @@ def _with_joint_rows(
     whole = result.sizes[-2] == shape[-2]
     for axis in reversed(range(result.rank - 2)):
         batch, rows = views[0].sizes[axis : axis + 2]
-        if batch > 1 and rows > 1:
-            even = whole and all(view.joins(axis) for view in views)
-            if not even or batch * rows > MAX_EXTENT:
-                break
+        if min(batch, rows) > 1 and not (whole and all(view.joins(axis) for view in views)):
+            break
         views = [view.join(axis) for view in views]
         whole = whole and batch == shape[axis]
     return views[0], views[1], {**epilogue, "residual": views[2]} if added else epilogue

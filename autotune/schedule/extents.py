@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-LONGEST_TILE = (1 << 16) - 1
+MAX_EXTENT = (1 << 16) - 1
 """Longest tile of a dimension that is tried; of longer ones, one instruction more or less is nothing."""
 _MULTIPLES = (8, 16, 32)
 _EVEN_PARTS = 8
@@ -23,7 +23,7 @@ def extents(extent: int, granule: int = 1) -> tuple[int, ...]:
     for step in _MULTIPLES:
         found.update(step * count for count in (1, 2, 3, 4, 6))
     rounded = {-(-x // granule) * granule for x in found} | {extent}
-    legal = sorted(x for x in rounded if x <= min(extent, LONGEST_TILE))
+    legal = sorted(x for x in rounded if x <= min(extent, MAX_EXTENT))
     return tuple(legal)
 
 
