@@ -89,7 +89,7 @@ def _load(path: Path) -> dict[str, Drift]:
                 f"{path}: drift of schema {plain['schema']!r}, this version reads {SCHEMA}; {remedy}"
             )
         return {key: Drift(**numbers) for key, numbers in plain["targets"].items()}
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise StoreError(f"{path}: cannot be read: {error.strerror}") from None

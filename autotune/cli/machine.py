@@ -123,7 +123,7 @@ def store_info(json: JsonOption = False) -> None:
     """What the store holds."""
     from autotune.store.store import Store
 
-    with Store.open(None) as opened:
+    with Store.open(None, reading=True) as opened:
         info = opened.info()
     if json:
         emit(asdict(info))
@@ -163,14 +163,15 @@ def doctor(
     from autotune.kernels import contraction, engine  # noqa: F401 (that they load is the check)
     from autotune.store.store import Store
 
-    with Store.open(None) as opened:
-        path = opened.path
+    with Store.open(None, reading=True) as opened:
+        state = "writable" if opened.is_writable else "cannot be written: nothing is kept"
+        store = f"{opened.path} ({state})"
     found = {
         "autotune": version("autotune"),
         "Python": platform.python_version(),
         **{name: version(name) for name in LIBRARIES},
         "compiled kernels": "present",
-        "store": f"{path} (writable)",
+        "store": store,
     }
     if json:
         emit(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -23,7 +24,7 @@ from autotune.cli import (
     timing,
 )
 from autotune.cli.ending import INTERRUPTED, OK, USAGE, Ending, prepare_streams
-from autotune.errors import AutotuneError
+from autotune.errors import AutotuneError, one_line
 
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 """Wrong arguments: click's class, or typer's own in the versions that bring click along."""
@@ -70,6 +71,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of ``autotune``. Exit code 0, 1 for a failed check, 2 for bad input, 130 for
     Ctrl-C, 143 for SIGTERM; anything unexpected is a bug and shows its traceback."""
     prepare_streams()
+    with warnings.catch_warnings():
+        warnings.showwarning = _warned
+        sys.exit(_status(arguments))
+
+
+def _status(arguments: Sequence[str] | None) -> int:
+    """Run a command; return its exit code."""
     ending = Ending(sys.argv[1:] if arguments is None else arguments)
     try:
         with ending.terminable():
@@ -91,7 +99,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         where = f"{error.filename}: " if error.filename is not None else ""
         code = ending.refused(f"{where}{error.strerror}")
-    sys.exit(code)
+    return code
+
+
+def _warned(message: Warning | str, *_: object, **__: object) -> None:
+    """A warning as one line for people."""
+    sys.stderr.write(f"autotune: warning: {one_line(str(message))}\n")
 
 
 def _misused(error: Any, ending: Ending) -> int:

@@ -63,7 +63,7 @@ class Predictor:
         spec = load_spec(target) if isinstance(target, (str, Path)) else target.spec
         if isinstance(store, Store):
             return cls(_stored(store, spec))
-        with Store.open(store) as own:
+        with Store.open(store, reading=True) as own:
             return cls(_stored(own, spec))
 
     def predict(self, group: Group, schedule: Schedule | None = None) -> Cost:

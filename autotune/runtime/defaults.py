@@ -5,6 +5,11 @@ Every entry point that accepts None for one of them asks here.
 
 from __future__ import annotations
 
+import atexit
+import errno
+import functools
+import os
+import tempfile
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +25,7 @@ from autotune.targets.library import HOST, spec_names
 from autotune.targets.library import target as open_target
 from autotune.targets.protocol import Target
 from autotune.targets.spec import HardwareSpec
+from autotune.unkept import note_unkept
 
 if TYPE_CHECKING:  # a database takes longer to import than a kept network to open
     from autotune.store.store import Store
@@ -41,9 +47,32 @@ def resolve_model(model: Path | str) -> Path:
     from autotune.datasets import NETWORKS, load
 
     if str(model) in NETWORKS:
-        built: Path = load(str(model), home() / "networks")
+        built: Path = load(str(model), _networks_folder(f"{model}.onnx"))
         return built
     raise ModelError(_unknown(str(model), tuple(NETWORKS)))
+
+
+def _networks_folder(file_name: str) -> Path:
+    """The folder of shipped networks that were built; a temporary one where the home cannot be written."""
+    folder = home() / "networks"
+    if (folder / file_name).is_file():
+        return folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        note_unkept(error)
+        return _temporary_folder()
+    return folder
+
+
+@functools.cache
+def _temporary_folder() -> Path:
+    """A folder for shipped networks where the home cannot be written; it goes with the process."""
+    folder = tempfile.TemporaryDirectory(prefix="autotune-")
+    atexit.register(folder.cleanup)
+    return Path(folder.name)
 
 
 def _unknown(name: str, shipped: tuple[str, ...]) -> str:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
-from sqlalchemy.pool import ConnectionPoolEntry, StaticPool
+from sqlalchemy.pool import ConnectionPoolEntry, NullPool, StaticPool
 
-from autotune.store.faults import explained, prepare_folder
+from autotune.store.faults import UnwritableError, explained, prepare_folder
 from autotune.store.schema import check, create_or_check, is_empty
 
 BUSY_SECONDS = 30.0
@@ -28,19 +28,24 @@ class Database:
     lock, between processes by SQLite's, waited for up to ``busy_seconds``.
     """
 
-    def __init__(self, path: Path | None, busy_seconds: float = BUSY_SECONDS) -> None:
+    def __init__(
+        self, path: Path | None, busy_seconds: float = BUSY_SECONDS, reading: bool = False
+    ) -> None:
         """Open the file, or make it with the tables in it; None is a database in memory.
 
-        Raises ``StoreError`` for a file that is no store, or that cannot be read and written.
+        ``reading`` makes do with a file that cannot be written, and with an empty database where
+        there is no file and none can be made. Raises ``StoreError`` for a file that is no store, or
+        that cannot be read and written.
         """
         self.place = MEMORY if path is None else str(path)
+        self.is_writable = _prepared(path, reading)
+        if path is not None and not self.is_writable and not path.exists():
+            path = None
         self._write_lock = threading.RLock()
         self._read_lock: contextlib.AbstractContextManager[Any] = (
             self._write_lock if path is None else contextlib.nullcontext()
         )
-        if path is not None:
-            prepare_folder(path)
-        self._engine = _engine(path, busy_seconds)
+        self._engine = _engine(path, busy_seconds, self.is_writable)
         try:
             self._prepare()
         except BaseException:
@@ -97,11 +102,33 @@ class Database:
 _IMMEDIATE = "autotune_immediate"
 
 
-def _engine(path: Path | None, busy_seconds: float) -> Engine:
+def _prepared(path: Path | None, reading: bool) -> bool:
+    """Prepare a store's folder; return whether the store can be written, as it must where not only
+    ``reading`` is asked for. Raises ``StoreError``."""
+    try:
+        if path is not None:
+            prepare_folder(path)
+    except UnwritableError:
+        if not reading:
+            raise
+        return False
+    return True
+
+
+def _reader(path: Path) -> sqlite3.Connection:
+    """A connection to a file that cannot be written. SQLite reads no WAL database in a read-only
+    folder unless it is told that nothing changes the file."""
+    alone = "" if Path(f"{path}-wal").exists() else "&immutable=1"
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{alone}", uri=True)
+
+
+def _engine(path: Path | None, busy_seconds: float, is_writable: bool) -> Engine:
     if path is None:
         engine = create_engine(
             "sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False}
         )
+    elif not is_writable:
+        engine = create_engine("sqlite://", creator=lambda: _reader(path), poolclass=NullPool)
     else:
         # URL.create and not text: a '?' or '#' in the path would end it there.
         engine = create_engine(

@@ -61,10 +61,14 @@ def _is_full(place: str) -> bool:
     return folder.exists() and shutil.disk_usage(folder).free < FULL_BELOW_BYTES
 
 
+class UnwritableError(StoreError):
+    """A store whose file or folder cannot be written."""
+
+
 def prepare_folder(path: Path) -> None:
     """Make the folder of a store and check that both can be written, before anything is measured.
 
-    Raises ``StoreError`` when they cannot.
+    Raises ``UnwritableError`` when they cannot, ``StoreError`` for a path that is no regular file.
     """
     try:
         make_private(path.parent)
@@ -74,7 +78,7 @@ def prepare_folder(path: Path) -> None:
             raise StoreError(f"{path}: is not a regular file; move it away or {ELSEWHERE}")
         _check_writable(path)
     except OSError as error:
-        raise StoreError(
+        raise UnwritableError(
             f"{path}: cannot make the store's folder ({error.strerror}); {ELSEWHERE}"
         ) from None
 
@@ -82,8 +86,8 @@ def prepare_folder(path: Path) -> None:
 def _check_writable(path: Path) -> None:
     """Test by permission bits: opening would create files, and the kernel decides again anyway."""
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise StoreError(
+        raise UnwritableError(
             f"{path}: the folder {path.parent} is read-only; make it writable or {ELSEWHERE}"
         )
     if path.exists() and not os.access(path, os.R_OK | os.W_OK):
-        raise StoreError(f"{path}: the store is read-only; make it writable or {ELSEWHERE}")
+        raise UnwritableError(f"{path}: the store is read-only; make it writable or {ELSEWHERE}")

@@ -52,13 +52,15 @@ class Store:
         *,
         busy_seconds: float = BUSY_SECONDS,
         clock: Callable[[], float] = time.time,
+        reading: bool = False,
     ) -> Store:
         """Open a store's file or make it; None is ``autotune.db`` in ``home()``.
 
-        ``busy_seconds`` is how long a write waits for another process. Raises ``StoreError`` for a
+        ``busy_seconds`` is how long a write waits for another process. ``reading`` opens a store that
+        cannot be written as well, empty where there is no file. Raises ``StoreError`` for a
         file that is no store, has another schema version, or cannot be read and written.
         """
-        return cls(Database(store_file(path), busy_seconds), clock)
+        return cls(Database(store_file(path), busy_seconds, reading), clock)
 
     @classmethod
     def memory(cls, clock: Callable[[], float] = time.time) -> Store:
@@ -69,6 +71,11 @@ class Store:
     def path(self) -> str:
         """The file, or ``:memory:``."""
         return self._database.place
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the store can be changed; a store opened for ``reading`` may not."""
+        return self._database.is_writable
 
     def close(self) -> None:
         """Close the file; further use opens it again."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import threading
@@ -14,6 +13,7 @@ from autotune.errors import InputError
 from autotune.eviction import bounded
 from autotune.private_folder import is_own, is_trusted, make_private
 from autotune.regular_file import open_regular
+from autotune.unkept import note_unkept
 
 LIMIT_BYTES = 256 << 20
 """Some 100 000 micro-kernels."""
@@ -59,12 +59,14 @@ class ObjectCache:
     def store(self, key: str, code: bytes) -> None:
         """Store object code, in place of what was there."""
         entry = _head(key, code) + code
-        with contextlib.suppress(OSError, InputError):
+        try:
             make_private(self._folder)
             if self._is_trusted():
                 # the checksum finds what a power failure leaves: no entry waits for the disk
                 replace_file(self._path(key), entry, mode=PRIVATE_MODE, synced=False)
                 self._bound(len(entry))
+        except (OSError, InputError) as error:
+            note_unkept(error)
 
     def _is_trusted(self) -> bool:
         """Check the folder once per object, as soon as there is one. Raises ``OSError`` before."""
