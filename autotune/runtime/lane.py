@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -18,7 +21,8 @@ class Lane(Generic[T]):
     """Calls ``work`` with everything that was put since the last call, in order.
 
     A failure of ``work`` ends the lane: ``failed`` is told, further items are refused, and ``wait``
-    and ``close`` raise it. ``limit`` bounds the queue; the oldest item goes first.
+    and ``close`` raise it. ``limit`` bounds the queue; the oldest item goes first. ``in_background`` gives
+    the thread, and processes that it starts, the lowest priority.
     """
 
     def __init__(
@@ -27,6 +31,8 @@ class Lane(Generic[T]):
         work: Callable[[list[T]], None],
         limit: int,
         failed: Callable[[BaseException], None],
+        *,
+        in_background: bool = False,
     ) -> None:
         self._name = name
         self._work = work
@@ -36,7 +42,9 @@ class Lane(Generic[T]):
         self._dropped = 0
         self._task: Future[None] | None = None
         self._closed = False
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"autotune-{name}")
+        self._thread = ThreadPoolExecutor(
+            1, f"autotune-{name}", yield_to_runs if in_background else None
+        )
 
     def put(self, item: T) -> None:
         """Hand over an item; returns at once. Does nothing when the lane is closed or failed."""
@@ -98,3 +106,10 @@ class Lane(Generic[T]):
                     self._task = None
                     return
             self._work(batch)
+
+
+def yield_to_runs() -> None:
+    """Give this thread the lowest priority, where the system has one for single threads."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)

@@ -32,7 +32,7 @@ from autotune.runtime.trial import Trial, compare
 from autotune.search.observations import Observations
 from autotune.store.records import Record
 from autotune.store.store import Store
-from autotune.targets.protocol import Target
+from autotune.targets.protocol import RunsAlone, Target
 
 NEWS_TOLERANCE = 0.01
 """A candidate whose cost moved by less than this fraction is no news."""
@@ -43,6 +43,9 @@ HELD_OUT = 5
 PATIENCE_RUNS = 64
 """Drift that shows again within so many runs of the last answer is noise that no model can learn:
 the error is accepted as it is, instead of retraining for ever."""
+
+_PERIODS = 64
+"""Latest periods of learning that runs are compared with; a backlog of runs spans few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +96,23 @@ class Learner(Generic[M]):
         self._runs = 0
         self._learned_at_run = 0
         self._drifted_at_run = -PATIENCE_RUNS
+        self._runs_here = isinstance(work.target, RunsAlone)
+        self._learned: deque[tuple[float, float]] = deque(maxlen=_PERIODS)
 
     def take(self, batch: Sequence[FinishedRun]) -> None:
         """Take in finished runs in their order, and learn if they give reason to."""
         drift = self._examine(batch)
         if self._work.stopping():
             return
-        if drift is not None:
-            self._learn(drift)
-        elif self._runs - self._learned_at_run >= self._work.options.routine_runs:
+        routine = self._runs - self._learned_at_run >= self._work.options.routine_runs
+        if drift is None and not routine:
+            return
+        begin = self._work.clock()
+        if drift is None:
             self._learned_at_run = self._runs
-            if self._belief.news(NEWS_TOLERANCE):
-                self._learn(None)
+        if drift is not None or self._belief.news(NEWS_TOLERANCE):
+            self._learn(drift)
+        self._learned.append((begin, self._work.clock()))
 
     def tell(self, kind: EventKind, text: str, **figures: float) -> None:
         """Report an event."""
@@ -116,6 +124,8 @@ class Learner(Generic[M]):
         for run in batch:
             self._runs += 1
             self._finished_at.append((self._runs, run.at_seconds))
+            if self._is_disturbed(run):
+                continue
             for record in run.records:
                 self._belief.observe(record)
             error = run.error if run.versions == current.versions else None
@@ -125,6 +135,13 @@ class Learner(Generic[M]):
             if found is not None:
                 self._since_seconds = self._time_of(found.first_run)
         return found
+
+    def _is_disturbed(self, run: FinishedRun) -> bool:
+        """Return True if the run shared this machine with learning: its times are no costs, nor drift."""
+        begun = run.at_seconds - run.seconds
+        return self._runs_here and any(
+            run.at_seconds >= begin and begun <= end for begin, end in self._learned
+        )
 
     def _time_of(self, run: int) -> float:
         return next(at for number, at in self._finished_at if number == run)
@@ -197,6 +214,11 @@ class Learner(Generic[M]):
         if before is not None and after is not None:
             figures |= {"error_before": before, "error_after": after}
             text += f"; held-out error {before:.1%} before, {after:.1%} after"
+        is_worse = before is not None and after is not None and after > before
+        if is_worse:
+            self._error = before
+            self.tell(EventKind.REFUSED, f"a model {text}: the one before stays", **figures)
+            return
         self._model = model
         if after is not None:
             self._error = after
@@ -206,7 +228,10 @@ class Learner(Generic[M]):
         self.tell(EventKind.RETRAINED, text, **figures)
 
     def _drift_waits(self) -> bool:
-        """Whether the runs that came in meanwhile show drift: no time to finish what was begun."""
+        """Return True if the runs that came in meanwhile show drift: no time to finish what was begun.
+        On this machine they only show what the search takes from them."""
+        if self._runs_here:
+            return False
         rule, versions = self._work.options.rule, self._work.published.current.versions
         runs = enumerate(self._work.waiting(rule.window_runs))
         window = [(i, r.error) for i, r in runs if r.error is not None and r.versions == versions]
@@ -244,7 +269,9 @@ class Learner(Generic[M]):
             )
             return False
         self.tell(EventKind.PROPOSED, f"a plan expected to be {gain:.1%} better", **figures)
-        return self._decide(proposed, compare(current, proposed, work.target, work.inputs()))
+        # the caller may write to its arrays between the two runs
+        inputs = {name: value.copy() for name, value in work.inputs().items()}
+        return self._decide(proposed, compare(current, proposed, work.target, inputs))
 
     def _price(self, table: ProgramTable, measured: Observations) -> float:
         """Expected cost of one run, in the unit of the objective: of groups that were measured on

@@ -72,7 +72,9 @@ class OnlineTrainer(Generic[M]):
         self._recording = Lane[tuple[float, RunTrace]](
             "recording", self._record, limit, self._note_failure
         )
-        self._learning = Lane[FinishedRun]("learning", learner.take, limit, self._note_failure)
+        self._learning = Lane[FinishedRun](
+            "learning", learner.take, limit, self._note_failure, in_background=True
+        )
 
     @property
     def events(self) -> tuple[Event, ...]:

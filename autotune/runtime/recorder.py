@@ -19,10 +19,11 @@ SAME_COST = 0.01
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """One run as the learner takes it in: when it finished, by which plan and model, its prediction
-    error, and a record for each group."""
+    """One run as the learner takes it in: when it finished, the seconds that it took, by which plan and
+    model, its prediction error, and a record for each group."""
 
     at_seconds: float
+    seconds: float
     versions: tuple[int, int]
     error: float | None
     records: tuple[Record, ...]
@@ -45,7 +46,8 @@ class Recorder:
     def finished(self, trace: RunTrace, at_seconds: float) -> FinishedRun:
         """The run with its records."""
         records = self.records(trace, at_seconds)
-        return FinishedRun(at_seconds, trace.versions, trace.error, records)
+        seconds = trace.cycles / self._target.spec.clock_hz
+        return FinishedRun(at_seconds, seconds, trace.versions, trace.error, records)
 
     def _record(self, run: GroupRun, at_seconds: float) -> Record:
         key, execution = run.step.key, run.execution

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 
 import pytest
@@ -72,3 +74,17 @@ def test_waiting_for_work_that_takes_longer_is_an_error() -> None:
         lane.wait(0.01)
     gate.set()
     lane.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux")
+def test_work_in_the_background_yields_to_everything_else() -> None:
+    priorities: list[int] = []
+
+    def work(batch: list[int]) -> None:
+        priorities.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+
+    lane = Lane[int]("test", work, 4, lambda error: None, in_background=True)
+    lane.put(1)
+    lane.close()
+    assert priorities == [19]
+    assert os.getpriority(os.PRIO_PROCESS, 0) < 19

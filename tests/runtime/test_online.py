@@ -203,6 +203,70 @@ def test_error_rises_with_drift_and_falls_after_retraining(bench: Callable[..., 
     assert 0 < since_seconds <= time.time()
 
 
+def test_a_model_that_errs_more_on_held_out_candidates_is_refused(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    b = bench()
+    b.run(3)
+
+    class Worse(Remembered):
+        def predict(self, group: Group, schedule: Schedule) -> float:
+            return 50 * super().predict(group, schedule)
+
+    monkeypatch.setattr(b.learning, "fit", lambda training: Worse({}, 8.0))
+    known = b.store.records(case.SPEC.profile_id)
+    monkeypatch.setattr("autotune.runtime.learner.sample", lambda *_: known[:5])
+    b.target.bandwidth = 2.0
+    b.run(3)
+    (refused,) = (e for e in b.trainer.events if e.kind is EventKind.REFUSED)
+    assert refused.figures["error_after"] > refused.figures["error_before"]
+    assert EventKind.RETRAINED not in b.kinds()
+    assert b.published.current.model_version == 0
+    assert not b.learning.saved
+
+
+def test_runs_beside_learning_on_this_machine_are_no_drift(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    b: Bench
+
+    def plan_while_runs_suffer() -> Sequence[Choice]:
+        b.target.bandwidth = 0.5  # what planning takes from the runs beside it
+        b.hand_over(6)
+        b.target.bandwidth = 2.0
+        return case.choices(GRAPH)
+
+    monkeypatch.setattr(case.InterpretedTarget, "runs_alone", True, raising=False)
+    monkeypatch.setattr(case.InterpretedTarget, "prepared", print, raising=False)
+    options = OnlineOptions(rule=OPTIONS.rule, routine_runs=3, remeasure=8)
+    b = bench(plan_while_runs_suffer, options=options)
+    b.target.bandwidth = 2.0
+    b.run(3)
+    b.trainer.wait_idle(20)
+    assert b.kinds().count(EventKind.DRIFT) == 1  # that of the beginning
+
+
+def test_a_trial_runs_on_inputs_that_the_caller_may_change(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    b = bench(lambda: case.choices(GRAPH, *FUSED))
+    b.run(3)
+    honest, seen = case.InterpretedTarget.run, []
+
+    def changing(self: case.InterpretedTarget, program: object, tensors: object) -> object:
+        if threading.current_thread() is not threading.main_thread():
+            for value in b.feeds.values():
+                np.add(value, 1.0, out=value)
+            seen.append(program)
+        return honest(self, program, tensors)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(case.InterpretedTarget, "run", changing)
+    b.target.bandwidth = 2.0
+    b.run(3)
+    assert seen
+    assert b.kinds()[:5][-1] is EventKind.SWAPPED
+
+
 def test_a_better_plan_is_measured_and_swapped_in(bench: Callable[..., Bench]) -> None:
     b = bench(lambda: case.choices(GRAPH, *FUSED))
     b.run(3)
