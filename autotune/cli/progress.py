@@ -18,6 +18,7 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.table import Column
 from rich.text import Text
 
 from autotune.cli.console import MESSAGES, say
@@ -32,7 +33,7 @@ HEARTBEAT_SECONDS = 20.0
 PATIENCE_SECONDS = 0.5
 """Time after which short work says what it is doing."""
 
-LEAST_FRACTION, LEAST_SECONDS = 0.03, 3.0
+LEAST_FRACTION, LEAST_SECONDS = 0.05, 3.0
 """Fraction and time of the work after which the time left is told."""
 
 Tell = Callable[[float], str]
@@ -43,7 +44,7 @@ def time_left(fraction: float, elapsed_seconds: float) -> str:
     """Return the time left at the speed so far; nothing while that says little."""
     if fraction < LEAST_FRACTION or elapsed_seconds < LEAST_SECONDS:
         return ""
-    return f"about {_clock(elapsed_seconds * (1 - fraction) / fraction)} left"
+    return f"{_clock(elapsed_seconds * (1 - fraction) / fraction)} left"
 
 
 def _clock(seconds: float) -> str:
@@ -58,11 +59,14 @@ class Report:
         self.tell: Tell | None = None
         self._whole = Whole(stages)
         self._begin = time.monotonic()
+        self._first_report: float | None = None
         self._state = "starting"
         self._best = ""
 
     def __call__(self, phase: str, done: int, total: int, best: float | None = None) -> None:
         """Take a report; see ``autotune.search.progress.Progress``."""
+        if self._first_report is None:
+            self._first_report = time.monotonic()
         self._whole.reached(phase, done, total)
         self._state = f"{phase} {done:,}/{total:,}"
         if best is not None and self.tell is not None:
@@ -83,6 +87,13 @@ class Report:
     def elapsed_seconds(self) -> float:
         """Time since the work began."""
         return time.monotonic() - self._begin
+
+    @property
+    def time_left(self) -> str:
+        """Time left at the speed since the first report: imports come before it."""
+        if self._first_report is None:
+            return ""
+        return time_left(self.fraction, time.monotonic() - self._first_report)
 
     def show(self) -> None:
         """Show the state."""
@@ -122,20 +133,25 @@ class Lines(Report):
 
     def _print(self) -> None:
         self._last_seconds = time.monotonic()
-        elapsed = self.elapsed_seconds
-        times = [f"{_clock(elapsed)} elapsed", time_left(self.fraction, elapsed)]
+        times = [f"{_clock(self.elapsed_seconds)} elapsed", self.time_left]
         parts = (f"{self.fraction:.0%}", self.state, *filter(None, times))
         say(f"{self.title}: {', '.join(parts)}")
 
 
 class _TimeLeft(ProgressColumn):
-    """The time left, by the fraction of the whole."""
+    """Time left of what reports."""
 
     def render(self, task: Task) -> Text:
-        """Text of the column."""
-        return Text(
-            time_left(task.percentage / 100, task.elapsed or 0.0), style="progress.remaining"
-        )
+        """Return the text of the column, anew whenever the bar is drawn."""
+        return Text(task.fields["report"].time_left, style="progress.remaining")
+
+
+class _State(ProgressColumn):
+    """State of what reports: the one column that gives way on a narrow terminal."""
+
+    def render(self, task: Task) -> Text:
+        """Return the text of the column, in one line."""
+        return Text(task.fields["report"].state, no_wrap=True, overflow="ellipsis")
 
 
 class Bar(Report):
@@ -144,22 +160,22 @@ class Bar(Report):
     def __init__(self, title: str, stages: Mapping[str, float], shown: Progress) -> None:
         super().__init__(title, stages)
         self._shown = shown
-        self._task = shown.add_task(title, total=1.0, state=self.state)
+        self._task = shown.add_task(title, total=1.0, report=self)
 
     def show(self) -> None:
         """Move the bar."""
-        self._shown.update(self._task, completed=self.fraction, state=self.state)
+        self._shown.update(self._task, description=self.title, completed=self.fraction)
 
 
 def _bar_columns() -> tuple[ProgressColumn, ...]:
     return (
         SpinnerColumn(),
         TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
+        BarColumn(bar_width=10),
         TaskProgressColumn(),
-        TimeElapsedColumn(),
-        _TimeLeft(),
-        TextColumn("{task.fields[state]}"),
+        TimeElapsedColumn(table_column=Column(no_wrap=True)),
+        _TimeLeft(table_column=Column(no_wrap=True)),
+        _State(table_column=Column()),
     )
 
 

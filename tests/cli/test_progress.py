@@ -34,8 +34,8 @@ def test_stages_follow_for_every_graph_and_an_unknown_phase_is_the_whole() -> No
 
 
 def test_time_left_is_told_when_it_says_something() -> None:
-    assert time_left(0.25, 60) == "about 03:00 left"
-    assert time_left(0.5, 7200) == "about 2:00:00 left"
+    assert time_left(0.25, 60) == "03:00 left"
+    assert time_left(0.5, 7200) == "2:00:00 left"
     assert time_left(0.001, 60) == time_left(0.5, 1) == ""
 
 
