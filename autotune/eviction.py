@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 ABANDONED_SECONDS = 86_400.0
@@ -34,10 +36,53 @@ def bounded(folder: Path, suffix: str, limit_bytes: int) -> int:
     return kept
 
 
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """Files that a prune removed, and those that stay."""
+
+    removed_files: int
+    removed_bytes: int
+    kept_files: int
+    kept_bytes: int
+
+
+def prune(folders: Iterable[Path], keep_bytes: int, unused_seconds: float | None) -> Pruned:
+    """Remove the files of ``folders`` that were unused for longest, until fewer than ``keep_bytes`` stay, and
+    those unused for ``unused_seconds``. Files that cannot be removed stay."""
+    entries = sorted((entry for folder in folders for entry in _entries(folder, "")), reverse=True)
+    oldest = 0.0 if unused_seconds is None else time.time() - unused_seconds
+    removed_files = removed_bytes = kept_files = kept_bytes = 0
+    for used, size, path in entries:
+        if (kept_bytes + size <= keep_bytes and used >= oldest) or not _removed(path):
+            kept_files, kept_bytes = kept_files + 1, kept_bytes + size
+        else:
+            removed_files, removed_bytes = removed_files + 1, removed_bytes + size
+    return Pruned(removed_files, removed_bytes, kept_files, kept_bytes)
+
+
+def _removed(path: Path) -> bool:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True
+
+
+def folder_bytes(folder: Path) -> int:
+    """Return the bytes of all files in a folder and the folders below it."""
+    found = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):  # another process removed it
+            found += path.lstat().st_size if path.is_file() else 0
+    return found
+
+
 def _entries(folder: Path, suffix: str) -> Iterator[_Entry]:
     abandoned = time.time() - ABANDONED_SECONDS
     for path in folder.glob(f"*{suffix}"):
         with suppress(OSError):  # another process removed it
             status = path.stat()
+            if not stat.S_ISREG(status.st_mode):
+                continue
             if not path.name.startswith(".") or status.st_mtime < abandoned:
                 yield status.st_mtime, status.st_size, path

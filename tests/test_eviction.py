@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autotune.eviction import ABANDONED_SECONDS, bounded
+from autotune.eviction import ABANDONED_SECONDS, Pruned, bounded, folder_bytes, prune
 from autotune.runtime.kept_weights import KeptWeights
 from autotune.targets.native.object_cache import ObjectCache
 
@@ -93,3 +93,20 @@ def test_weights_and_objects_being_written_elsewhere_are_not_removed(tmp_path: P
     KeptWeights(tmp_path, limit_bytes=8000).store("net", {"w": np.ones(100, np.float32)})
     ObjectCache(tmp_path, limit_bytes=8000).store("one", bytes(100))
     assert all(path.exists() for path in others)
+
+
+def test_a_prune_keeps_what_was_used_last_and_no_file_of_another_folder(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    now = time.time()
+    for number in range(6):
+        path = (first, second)[number % 2] / f"{number}.object"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(bytes(100))
+        os.utime(path, (now - number * 1000, now - number * 1000))
+    (first / "folder").mkdir()
+    (tmp_path / "other").write_bytes(bytes(100))
+    assert prune([first, second, tmp_path / "none"], 350, None) == Pruned(3, 300, 3, 300)
+    assert {path.name for path in tmp_path.rglob("*.object")} == {f"{n}.object" for n in range(3)}
+    assert prune([first, second], 10**9, 1500.0) == Pruned(1, 100, 2, 200)
+    assert folder_bytes(tmp_path) == 300
+    assert prune([first, second], 0, None) == Pruned(2, 200, 0, 0)

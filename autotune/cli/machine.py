@@ -1,8 +1,7 @@
-"""``autotune targets``, ``autotune store`` and ``autotune doctor``: what is here to work with."""
+"""``autotune targets`` and ``autotune store``: machines, and what is kept about them."""
 
 from __future__ import annotations
 
-import platform
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,17 +16,6 @@ if TYPE_CHECKING:
 
 targets = typer.Typer(help="Machines that programs can run on.", no_args_is_help=True)
 store = typer.Typer(help="Where measurements and models are kept.", no_args_is_help=True)
-
-LIBRARIES = (
-    "numpy",
-    "scipy",
-    "scikit-learn",
-    "xgboost",
-    "optuna",
-    "onnx",
-    "networkx",
-    "SQLAlchemy",
-)
 
 
 def explained(spec: HardwareSpec) -> dict[str, Any]:
@@ -144,53 +132,44 @@ def store_path() -> None:
     typer.echo(str(store_file()))
 
 
-def doctor(
-    operators: Annotated[
-        bool, typer.Option("--operators", help="List the supported ONNX operators.")
-    ] = False,
+@store.command("prune")
+def store_prune(
+    size: Annotated[
+        int, typer.Option("--mb", min=0, help="Megabytes to keep: those used most recently.")
+    ] = 256,
+    days: Annotated[
+        float | None,
+        typer.Option("--days", min=0, help="Also remove what was not used for so long."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Check the installation; with --operators, list what networks may contain."""
-    from importlib.metadata import version
+    """Remove kept networks, code and tables: they are made again when needed.
 
-    from autotune.graph.onnx_import import constant_operators, supported_operators
+    Measurements, models and plans stay.
+    """
+    from autotune.eviction import prune
 
-    if operators:
-        constants = constant_operators()
-        anywhere = tuple(x for x in supported_operators() if x not in constants)
-        _operators(anywhere, constants, json)
-        return
-    from autotune.kernels import contraction, engine  # noqa: F401 (that they load is the check)
-    from autotune.store.store import Store
-
-    with Store.open(None, reading=True) as opened:
-        state = "writable" if opened.is_writable else "cannot be written: nothing is kept"
-        store = f"{opened.path} ({state})"
-    found = {
-        "autotune": version("autotune"),
-        "Python": platform.python_version(),
-        **{name: version(name) for name in LIBRARIES},
-        "compiled kernels": "present",
-        "store": store,
-    }
+    found = prune(_caches(), size * 1_000_000, None if days is None else days * 86_400.0)
     if json:
-        emit(found)
-    else:
-        facts(found)
-
-
-def _operators(anywhere: tuple[str, ...], constants: tuple[str, ...], json: bool) -> None:
-    from autotune.graph.control_flow import STEPPED
-
-    if json:
-        emit(
-            {
-                "operators": anywhere,
-                "on_constants_only": constants,
-                "control_flow": sorted(STEPPED),
-            }
-        )
+        emit(asdict(found))
         return
-    typer.echo("supported: " + " ".join(anywhere))
-    typer.echo("on constants only: " + " ".join(constants))
-    typer.echo("as steps between graphs: " + " ".join(sorted(STEPPED)))
+    facts(
+        {
+            "removed": f"{found.removed_files:,} files, {found.removed_bytes / 1e6:,.1f} MB",
+            "kept": f"{found.kept_files:,} files, {found.kept_bytes / 1e6:,.1f} MB",
+        }
+    )
+
+
+def _caches() -> list[Path]:
+    """Folders of what can be made again; the figures of this machine are not among them."""
+    from autotune.home import cache_folder, home
+
+    cache = cache_folder()
+    return [
+        cache / "networks",
+        cache / "objects",
+        cache / "tables",
+        cache / "schedules",
+        home() / "networks",
+    ]

@@ -16,6 +16,7 @@ from autotune.cli import (
     benching,
     calibration,
     conforming,
+    doctor,
     drifting,
     inspection,
     machine,
@@ -43,7 +44,7 @@ app.command("predict")(inspection.predict)
 app.command("asm")(assembling.asm)
 app.command("disasm")(assembling.disasm)
 app.command("time")(timing.time)
-app.command("doctor")(machine.doctor)
+app.command("doctor")(doctor.doctor)
 machine.targets.command("drift")(drifting.drift)
 app.add_typer(machine.targets, name="targets")
 app.add_typer(machine.store, name="store")

@@ -25,8 +25,9 @@ from autotune.graph.graph import Array
 from autotune.private_folder import is_own, make_private
 from autotune.regular_file import open_regular
 
-LIMIT_BYTES = 2 << 30
-"""Of all networks' weights together; those of one may be a quarter of it."""
+LIMIT_BYTES = 1 << 30
+"""Of all networks' weights together; those of one may be half of it. The other caches take 256 MiB
+each at most."""
 _ALIGNMENT_BYTES = 64
 _SUFFIX = ".weights"
 _PAGE_BYTES = 4096
@@ -46,7 +47,7 @@ class KeptWeights:
         """Keep the constants of a network in place of those that its ``key`` had; what ``load``
         finds them by, None where they are not kept."""
         rows, size = _laid_out(constants)
-        if size > self._limit_bytes // 4 or any(x.dtype != np.float32 for x in constants.values()):
+        if size > self._limit_bytes // 2 or any(x.dtype != np.float32 for x in constants.values()):
             return None
         stem = hashlib.sha256(key.encode(errors="surrogateescape")).hexdigest()[:32]
         with contextlib.suppress(OSError, InputError):

@@ -93,3 +93,20 @@ def test_a_drift_demonstration_takes_the_plans_machine(
     monkeypatch.setenv("AUTOTUNE_HOME", str(tmp_path / "home"))
     line = said(capsys, "bench", "drift", write_plan(tmp_path), code=2)
     assert "no cost model for edge" in line and "autotune calibrate --target edge" in line
+
+
+def test_doctor_tells_the_machine_and_prune_frees_the_cache(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AUTOTUNE_HOME", str(tmp_path / "home"))
+    write_plan(tmp_path)
+    said(capsys, "run", tmp_path / "net.onnx", "--threads", 1, "--repeat", 1)
+    found = json.loads(said(capsys, "doctor", "--json"))
+    assert found["threads"] >= 1 and found["memory_bytes"] > 1e8 < found["free_disk_bytes"]
+    assert found["llvmlite"] and found["CPU"] and isinstance(found["CPU_features"], list)
+    assert found["cache_size_bytes"] > 0
+    text = said(capsys, "doctor")
+    assert "CPU features" in text and "GB" in text
+    pruned = json.loads(said(capsys, "store", "prune", "--mb", 0, "--json"))
+    assert pruned["removed_files"] > 0 == pruned["kept_files"]
+    said(capsys, "run", tmp_path / "net.onnx", "--threads", 1, "--repeat", 1)
