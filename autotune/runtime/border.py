@@ -23,7 +23,7 @@ from autotune.graph.intervals import (
 from autotune.graph.product_sums import ProductSums, product_sums
 from autotune.graph.ranges import check_within
 from autotune.graph.tensor import EXACT_LIMIT, FLOAT_MAX, NUMPY, DType, beyond_float32
-from autotune.runtime.inputs import checked_inputs, of_type
+from autotune.runtime.inputs import as_array, checked_inputs, of_type
 
 Given = Mapping[str, npt.NDArray[np.generic]]
 
@@ -82,7 +82,7 @@ class Border:
             fed = checked_inputs(self._graph, arrays)
             check_within(self._graph, self.ranges, fed)
             return fed
-        given = {x: np.asarray(value) for x, value in arrays.items()}
+        given = {x: as_array(self._graph.name, x, value) for x, value in arrays.items()}
         for name in self._typed:
             if name in given:
                 given[name] = self._widened(name, of_type(given[name], self._typed[name]))

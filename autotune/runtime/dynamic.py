@@ -30,7 +30,7 @@ from autotune.runtime.defaults import (
 from autotune.runtime.event import Event
 from autotune.runtime.execution import RunTrace
 from autotune.runtime.first_table import PlannedBy
-from autotune.runtime.inputs import of_type
+from autotune.runtime.inputs import as_array, of_type
 from autotune.runtime.learning import OnlineOptions
 from autotune.runtime.ownership import owned
 from autotune.runtime.part import Part, Runs, parts_of
@@ -158,7 +158,7 @@ class DynamicSession(Session):
             raise AutotuneError(f"{self.path.stem}: the session is closed; open another")
         arrays = arrays_by_name(self.path.stem, self.inputs, inputs, named)
         given: dict[str, Any] = {
-            x: y if y is None or isinstance(y, np.ndarray | list) else np.asarray(y)
+            x: y if y is None or isinstance(y, list) else as_array(self.path.stem, x, y)
             for x, y in arrays.items()
         }
         for name, dtype in self._unusual.items():

@@ -31,9 +31,25 @@ def checked_inputs(graph: Graph, arrays: Mapping[str, npt.NDArray[np.generic]]) 
         if type(value) is np.ndarray and value.dtype is FLOAT32 and value.shape == shape:
             array = cast(Array, value)  # as nearly always
         else:
-            array = _fitting(graph, name, np.asarray(value), shape)
+            array = _fitting(graph, name, as_array(graph.name, name, value), shape)
         found[name] = array if array.flags.c_contiguous else np.ascontiguousarray(array)
     return found
+
+
+def as_array(network: str, name: str, value: object) -> npt.NDArray[Any]:
+    """The input ``name`` as an array. Raises ``InputError`` for None, for a masked array, whose mask would be
+    lost, and for what no array can hold."""
+    if value is None:
+        raise InputError(f"{network}: input {name!r} is None; give an array")
+    if isinstance(value, np.ma.MaskedArray):
+        raise InputError(
+            f"{network}: input {name!r} is a masked array, and programs know no masks; "
+            "fill it with .filled(NUMBER)"
+        )
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{network}: input {name!r} is no array: {error}") from None
 
 
 def of_type(value: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:

@@ -74,6 +74,11 @@ def arrays_by_name(
     """
     if len(positional) == 1 and isinstance(positional[0], Mapping):
         given: Mapping[str, Any] = positional[0]
+    elif _is_list_of_arrays(positional, wanted):
+        raise InputError(
+            f"{network}: got a {type(positional[0]).__name__} of arrays; give a mapping by input name, or "
+            "the arrays one by one: run(*arrays)"
+        )
     elif len(positional) > len(wanted):
         raise InputError(
             f"{network}: takes {len(wanted)} inputs ({', '.join(map(str, wanted))}), "
@@ -85,3 +90,13 @@ def arrays_by_name(
         if name in given:
             raise InputError(f"{network}: input {name!r} is given twice; give it once")
     return {**given, **named}
+
+
+def _is_list_of_arrays(positional: Sequence[Any], wanted: Sequence[TensorInfo]) -> bool:
+    """Return True for one list or tuple of arrays where no input is a sequence."""
+    return (
+        len(positional) == 1
+        and isinstance(positional[0], list | tuple)
+        and any(isinstance(item, np.ndarray) for item in positional[0])
+        and all(info.dtype is not None for info in wanted)
+    )

@@ -8,6 +8,7 @@ import runtime_case as case
 
 from autotune.errors import InputError
 from autotune.runtime.inputs import checked_inputs
+from autotune.runtime.signature import TensorInfo, arrays_by_name
 
 GRAPH = case.network()
 GOOD = np.zeros((4, 12), np.float32)
@@ -21,6 +22,9 @@ GOOD = np.zeros((4, 12), np.float32)
         ({"x": GOOD[:2]}, r"input 'x' has shape \[2, 12\], expected \[4, 12\]"),
         ({"x": GOOD.astype(np.float64)}, r"input 'x' is float64, expected float32"),
         ({"x": GOOD.astype(">f4")}, r"input 'x' is >f4, expected float32"),
+        ({"x": None}, r"input 'x' is None; give an array"),
+        ({"x": [[1.0], [2.0, 3.0]]}, r"input 'x' is no array"),
+        ({"x": np.ma.masked_array(GOOD, GOOD == 0)}, r"input 'x' is a masked array.*\.filled"),
     ],
 )
 def test_a_wrong_input_is_named_with_the_way_out(
@@ -28,6 +32,15 @@ def test_a_wrong_input_is_named_with_the_way_out(
 ) -> None:
     with pytest.raises(InputError, match=message):
         checked_inputs(GRAPH, arrays)
+
+
+def test_a_list_of_arrays_is_refused_and_one_by_one_taken() -> None:
+    info = TensorInfo("x", (4, 12), np.dtype(np.float32))
+    with pytest.raises(InputError, match=r"got a list of arrays; .* run\(\*arrays\)"):
+        arrays_by_name("net", [info], [[GOOD]], {})
+    assert arrays_by_name("net", [info], [GOOD], {})["x"] is GOOD
+    sequence = TensorInfo("x", None, None)
+    assert arrays_by_name("net", [sequence], [[GOOD]], {}) == {"x": [GOOD]}
 
 
 def test_any_memory_layout_becomes_contiguous() -> None:
