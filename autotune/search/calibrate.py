@@ -18,6 +18,7 @@ from autotune.search.progress import Progress, silent
 from autotune.search.records import to_record
 from autotune.store.records import Record
 from autotune.store.store import Store
+from autotune.store.turn import turn
 from autotune.targets.protocol import RunsAlone, Target
 
 __all__ = ["CalibrationResult", "Progress", "calibrate", "default_budget"]
@@ -79,34 +80,22 @@ def calibrate(
     half of the groups from each when there are graphs, then train and store the cost model.
 
     Equal graphs and seed draw equal candidates, and what the store knows is not measured again: an
-    interrupted calibration continues, a finished one only trains. Training uses every record of
+    interrupted calibration continues, a finished one only trains, and one beside another of the same
+    machine and store waits for its end. Training uses every record of
     the target's hardware profile. Raises ``StoreError`` when the store cannot be written or holds
     too few measurements to train on.
     """
     heard = silent if progress is None else progress
-    start = clock()
-    profile = target.spec.profile_id
-    drawn = _Drawn(
-        candidates(graphs, target.spec, seed, accuracy), set(store.known(profile)), budget
-    )
-    measured = failed = 0
-    records: list[Record] = []
-    try:
-        for result in measure(target, drawn, workers):
-            records.append(to_record(result, target, "calibrate"))
-            measured += 1
-            failed += records[-1].outcome != "ok"
-            heard("measure", drawn.skipped + measured, budget)
-            if len(records) == BATCH:
-                store.add(records)
-                records = []
-    finally:
-        store.add(records)
-    heard("train", 0, 1)
-    known = store.records(profile)
-    model = CostModel.fit(known, target.spec, seed=seed)
-    store.save_model(profile, model.to_bytes(), model.metrics, FEATURE_VERSION)
-    heard("train", 1, 1)
+    start, profile = clock(), target.spec.profile_id
+    with turn(store.path, profile, lambda: heard("wait for another calibration", 0, 1)):
+        known = set(store.known(profile))
+        drawn = _Drawn(candidates(graphs, target.spec, seed, accuracy), known, budget)
+        measured, failed = _measured(target, drawn, store, workers, heard)
+        heard("train", 0, 1)
+        records = store.records(profile)
+        model = CostModel.fit(records, target.spec, seed=seed)
+        store.save_model(profile, model.to_bytes(), model.metrics, FEATURE_VERSION)
+        heard("train", 1, 1)
     return CalibrationResult(
         model.metrics,
         measured,
@@ -114,8 +103,28 @@ def calibrate(
         drawn.skipped,
         clock() - start,
         model,
-        tuple(_worst(model, known)),
+        tuple(_worst(model, records)),
     )
+
+
+def _measured(
+    target: Target, drawn: _Drawn, store: Store, workers: int | None, heard: Progress
+) -> tuple[int, int]:
+    """Measure and store what is drawn; return how many, and how many of them failed."""
+    measured = failed = 0
+    records: list[Record] = []
+    try:
+        for result in measure(target, drawn, workers):
+            records.append(to_record(result, target, "calibrate"))
+            measured += 1
+            failed += records[-1].outcome != "ok"
+            heard("measure", drawn.skipped + measured, drawn.budget)
+            if len(records) == BATCH:
+                store.add(records)
+                records = []
+    finally:
+        store.add(records)
+    return measured, failed
 
 
 def _worst(model: CostModel, records: Sequence[Record]) -> Iterator[WorstGroup]:
@@ -134,14 +143,14 @@ class _Drawn:
         self._drawn = drawn
         self._known = known
         self._seen: set[tuple[str, str]] = set()
-        self._budget = budget
+        self.budget = budget
         self.skipped = 0
 
     def __iter__(self) -> Iterator[Candidate]:
         return self
 
     def __next__(self) -> Candidate:
-        while len(self._seen) < self._budget:
+        while len(self._seen) < self.budget:
             candidate = next(self._drawn)
             if candidate.key in self._seen:
                 continue
