@@ -47,13 +47,13 @@ class Pruned:
 
 
 def prune(folders: Iterable[Path], keep_bytes: int, unused_seconds: float | None) -> Pruned:
-    """Remove the files of ``folders`` that were unused for longest, until fewer than ``keep_bytes`` stay, and
-    those unused for ``unused_seconds``. Files that cannot be removed stay."""
+    """Remove the files of ``folders`` that were unused for longest, until less than ``keep_bytes``
+    stays, and those unused for ``unused_seconds``. Files that cannot be removed stay."""
     entries = sorted((entry for folder in folders for entry in _entries(folder, "")), reverse=True)
     oldest = 0.0 if unused_seconds is None else time.time() - unused_seconds
     removed_files = removed_bytes = kept_files = kept_bytes = 0
     for used, size, path in entries:
-        if (kept_bytes + size <= keep_bytes and used >= oldest) or not _removed(path):
+        if (kept_bytes + size < keep_bytes and used >= oldest) or not _removed(path):
             kept_files, kept_bytes = kept_files + 1, kept_bytes + size
         else:
             removed_files, removed_bytes = removed_files + 1, removed_bytes + size
