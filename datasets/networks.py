@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autotune.atomic_file import replace_file
 from autotune.errors import ModelError
+from autotune.private_folder import make_private
 
 if TYPE_CHECKING:  # names of networks are asked for where ONNX is not imported
     import onnx
@@ -145,14 +146,10 @@ def write(name: str, path: Path) -> None:
     content = (
         load(name, path.parent).read_bytes() if builder is None else builder().SerializeToString()
     )
-    part = path.with_name(f"{path.name}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(content)
-        part.replace(path)
+        make_private(path.parent)
+        replace_file(path, content)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
         raise ModelError(
             f"{path}: cannot be written: {error.strerror}; choose another folder"
         ) from None

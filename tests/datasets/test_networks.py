@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -97,3 +98,10 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     blocker.write_text("in the way")
     with pytest.raises(ModelError, match="cannot be written"):
         write("mlp", blocker / "mlp.onnx")
+
+
+def test_the_folder_of_shipped_networks_is_private(tmp_path: Path) -> None:
+    folder = tmp_path / "home" / "networks"
+    load("mlp", folder)
+    assert [path.name for path in folder.iterdir()] == ["mlp.onnx"]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (folder, folder.parent)} == {0o700}
