@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from hypothesis import assume
 from hypothesis import strategies as st
 
+from autotune.fusion.moving import ADDRESS_LOOPS
 from autotune.fusion.nest import Nest
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.op import OPERATORS, OpKind
+from autotune.schedule.fit import loops
 from autotune.schedule.schedule import NestSchedule, Schedule
 
 RNG = np.random.default_rng(7)
@@ -312,7 +315,9 @@ def nest_schedules(
     split = [d for d in order if tile[d] < nest.root_shape[d]]
     cores = draw(st.integers(1, most_cores)) if nest.shareable.issuperset(split[:1]) else 1
     im2col = patches and nest.takes_patches and draw(st.booleans())
-    return NestSchedule(tile, order, k_tile, draw(st.integers(1, most_buffers)), cores, im2col)
+    drawn = NestSchedule(tile, order, k_tile, draw(st.integers(1, most_buffers)), cores, im2col)
+    assume(all(loops(nest, drawn, moving) <= ADDRESS_LOOPS for moving in nest.moving))
+    return drawn
 
 
 def schedules(nests: tuple[Nest, ...]) -> st.SearchStrategy[Schedule]:

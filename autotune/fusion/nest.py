@@ -10,8 +10,9 @@ from enum import StrEnum
 from functools import cached_property
 
 from autotune.fusion.axis_map import Footprint
-from autotune.fusion.footprint import channels_per_group, winograd_tile
-from autotune.fusion.online import made_of
+from autotune.fusion.footprint import channels_per_group, input_footprint, winograd_tile
+from autotune.fusion.moving import Moving, moving
+from autotune.fusion.online import along, made_of
 from autotune.fusion.patches import Patches
 from autotune.graph.op import Family, Op, OpKind
 from autotune.graph.tensor import TensorType
@@ -213,11 +214,31 @@ class Nest:
         """Of every buffer the root dimensions that its content depends on."""
         return tuple(buffer.dims for buffer in self.buffers)
 
+    def need(self, stage: Stage, index: int) -> Footprint:
+        """The footprint of input ``index`` of a stage: the same for every schedule."""
+        known = self._needs.get((stage.output, index))
+        if known is None:
+            known = self._needs[stage.output, index] = self._need(stage, index)
+        return known
+
     @cached_property
-    def needs(self) -> dict[tuple[str, int], Footprint]:
-        """Footprints of stages' inputs, by the stage's output and the input's number, as far as they
-        were asked for: lowering asks again for every schedule."""
+    def _needs(self) -> dict[tuple[str, int], Footprint]:
+        """Footprints by the stage's output and the input's number: lowering asks for every schedule."""
         return {}
+
+    def _need(self, stage: Stage, index: int) -> Footprint:
+        buffer = stage.operands[index]
+        if buffer is not None and self.buffers[buffer].sample:
+            return stage.footprint
+        need = input_footprint(stage.op, index, stage.footprint, self.types)
+        if stage.reduced and self.reduced is not None:
+            return along(stage.op, index, need, self.reduced)
+        return need
+
+    @cached_property
+    def moving(self) -> tuple[Moving, ...]:
+        """Operands that a schedule may move with more loops than an address holds."""
+        return moving(self)
 
     @cached_property
     def takes_patches(self) -> bool:

@@ -11,7 +11,7 @@ from autotune.fusion.nest import Nest, Rejection
 from autotune.isa.program import DramTensor, Instruction, Program, Role
 from autotune.isa.tile import Node
 from autotune.lowering.nest_emitter import NestEmitter
-from autotune.lowering.synchronise import Synchroniser
+from autotune.lowering.synchronise import SemaphoreError, Synchroniser
 from autotune.schedule.fit import check
 from autotune.schedule.schedule import Schedule
 from autotune.targets.spec import HardwareSpec
@@ -71,7 +71,17 @@ def _stream(
         emitter = NestEmitter(nest, part, group.type_of, index, core)
         trees.append(emitter.emit())
         elements = max(elements, emitter.elements)
+    return *_synchronised(trees), elements
+
+
+def _synchronised(
+    trees: list[tuple[Node, ...]],
+) -> tuple[tuple[Instruction, ...], tuple[int, ...]]:
+    """The stream and its credits, sparing of semaphores only where they would not suffice."""
     synchroniser = Synchroniser()
-    synchroniser.sequence(trees)
-    stream, credits = synchroniser.finish()
-    return stream, credits, elements
+    try:
+        synchroniser.sequence(trees)
+    except SemaphoreError:
+        synchroniser = Synchroniser(sparing=True)
+        synchroniser.sequence(trees)
+    return synchroniser.finish()

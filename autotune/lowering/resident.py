@@ -7,9 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from autotune.fusion.axis_map import Footprint
-from autotune.fusion.footprint import input_footprint
 from autotune.fusion.nest import Buffer, Nest, Side, Stage
-from autotune.fusion.online import along
 from autotune.fusion.patches import Patches
 from autotune.graph.axes import inverse
 from autotune.graph.tensor import TensorType
@@ -162,26 +160,9 @@ class Resident:
 
     def operand(self, stage: Stage, index: int) -> View:
         """The part of input ``index`` that the stage needs for the current tile."""
-        buffer, need = stage.operands[index], self._need(stage, index)
+        buffer, need = stage.operands[index], self.nest.need(stage, index)
         tile = self.tiles[stage.op.inputs[index]] if buffer is None else self.loaded[buffer]
         return tile.part(self.origin(need), self.sizes(need))
-
-    def _need(self, stage: Stage, index: int) -> Footprint:
-        """The footprint of input ``index`` of a stage: the same for every schedule of the nest."""
-        known = self.nest.needs.get((stage.output, index))
-        if known is None:
-            known = self._worked_out(stage, index)
-            self.nest.needs[stage.output, index] = known
-        return known
-
-    def _worked_out(self, stage: Stage, index: int) -> Footprint:
-        buffer = stage.operands[index]
-        if buffer is not None and self.nest.buffers[buffer].sample:
-            return stage.footprint
-        need = input_footprint(stage.op, index, stage.footprint, self.types)
-        if stage.reduced and self.nest.reduced is not None:
-            return along(stage.op, index, need, self.nest.reduced)
-        return need
 
     def side(self, side: Side) -> View:
         """The tile that an operator merged into a stage reads."""

@@ -45,10 +45,19 @@ Uses = dict[tuple[int, Unit], tuple[bool, int]]
 """(storage, unit) to whether the unit writes it, and the set of levels it turns by, one bit each."""
 
 
-class Synchroniser:
-    """Lays out one core's stream: LOOP, END and semaphore words around the given leaves."""
+class SemaphoreError(ScheduleError):
+    """A program needs more semaphores than a core has."""
 
-    def __init__(self) -> None:
+
+class Synchroniser:
+    """Lays out one core's stream: LOOP, END and semaphore words around the given leaves.
+
+    ``sparing``: edges of a body that can share a semaphore do, and bodies use free ones again before new ones;
+    units then wait longer for each other, but larger programs have enough of them."""
+
+    def __init__(self, sparing: bool = False) -> None:
+        self._apart = 0 if sparing else _APART
+        self._sparing = sparing
         self.credits = [0]
         self.out: list[Instruction] = []
         self._free: dict[Sharing, list[int]] = defaultdict(list)
@@ -70,17 +79,19 @@ class Synchroniser:
             units = {unit for node in nest for unit in _units(node)}
             for giver in sorted(before):
                 for taker in sorted(units - {giver}):
-                    semaphore = self._semaphore(0)
+                    semaphore = self._semaphore(0, (giver, taker, 0, 0))
+                    self._free[giver, taker, 0, 0].append(semaphore)
                     self._control(Opcode.SIGNAL, giver, semaphore)
                     self._control(Opcode.WAIT, taker, semaphore)
             self._body(nest, None)
             before |= units
 
     def _semaphore(self, credits: int, sharing: Sharing | None = None) -> int:
+        scarce = self._sparing or len(self.credits) == SEMAPHORES
+        if scarce and sharing is not None and self._free[sharing]:
+            return self._free[sharing].pop()
         if len(self.credits) == SEMAPHORES:
-            if sharing is not None and self._free[sharing]:
-                return self._free[sharing].pop()
-            raise ScheduleError(
+            raise SemaphoreError(
                 f"semaphores: the group needs more than the {SEMAPHORES - 1} of a core; fuse less"
             )
         self.credits.append(credits)
@@ -113,7 +124,7 @@ class Synchroniser:
         out one for all edges between two units: these cross nowhere, so the first wait takes the first
         signal, the second the second."""
         kinds = [(giver, taker, distance) for _, giver, _, taker, distance in edges]
-        if len(edges) <= _APART:
+        if len(edges) <= self._apart:
             alone = [(*kind, kind[2]) for kind in kinds]
             return [(self._semaphore(sharing[2], sharing), sharing) for sharing in alone]
         seen: Counter[tuple[Unit, Unit, int]] = Counter()

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.fusion.axis_map import AxisMap, Footprint
+from autotune.fusion.moving import ADDRESS_LOOPS
 from autotune.fusion.nest import Buffer, Nest, Stage
 from autotune.fusion.patches import Patches
 from autotune.schedule.needed import needed
@@ -38,6 +39,20 @@ def scratchpad_elements(nest: Nest, table: ScheduleTable) -> Ints:
             size = np.where(table.im2col, _patch_elements(table, buffer, buffer.patches), size)
         total += size * np.where(refilled, table.buffers, 1)
     return total
+
+
+def addressable(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.bool_]:
+    """Rows whose operands no more loops move than addresses hold [n]; ``fit.loops`` in bulk."""
+    found = np.ones(len(table), dtype=bool)
+    for moving in nest.moving:
+        loops = np.zeros(len(table), dtype=np.int64)
+        for d in moving.dims:
+            loops += nest.root_shape[d] // table.tile[:, d] > 1
+        if moving.contraction is not None:
+            k = moving.contraction
+            loops += nest.contractions[k].k_extent // table.k_tile[:, k] > 1
+        found &= loops <= ADDRESS_LOOPS
+    return found
 
 
 def _patch_elements(table: ScheduleTable, buffer: Buffer, patches: Patches) -> Ints:

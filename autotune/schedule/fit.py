@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from autotune.fusion.moving import ADDRESS_LOOPS, Moving
 from autotune.fusion.nest import Buffer, Nest, Rejection, buffer_sizes
 from autotune.schedule.schedule import NestSchedule, Schedule
 
@@ -35,6 +36,15 @@ def scratchpad_elements(nest: Nest, schedule: NestSchedule) -> int:
         slots(nest, schedule, buffer) * math.prod(size)
         for buffer, size in zip(nest.buffers, sizes, strict=True)
     )
+
+
+def loops(nest: Nest, schedule: NestSchedule, moving: Moving) -> int:
+    """Hardware loops that move an operand."""
+    over_tiles = sum(trips(nest, schedule, d) > 1 for d in moving.dims)
+    k = moving.contraction
+    if k is None:
+        return over_tiles
+    return over_tiles + (nest.contractions[k].k_extent // schedule.k_tile[k] > 1)
 
 
 def has_ranks_of(nests: tuple[Nest, ...], schedule: Schedule) -> bool:
@@ -83,6 +93,13 @@ def _check_nest(nest: Nest, part: NestSchedule) -> Rejection | None:
         return Rejection(
             f"cores: tiles along dimension {outermost[0]} of {nest.root!r} store the same elements"
         )
+    for moving in nest.moving:
+        if loops(nest, part, moving) > ADDRESS_LOOPS:
+            return Rejection(
+                f"address: {moving.operand!r}, which {moving.reader} reads, moves with "
+                f"{loops(nest, part, moving)} loops; an address holds {ADDRESS_LOOPS}: split fewer of "
+                f"dimensions {sorted(moving.dims)}"
+            )
     for k, c in zip(part.k_tile, nest.contractions, strict=True):
         if k > c.k_extent or (k < c.k_extent and not c.chunkable):
             return Rejection(f"reduction: {k} of {c.k_extent} is not possible here")

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.fusion.axis_map import AxisMap
+from autotune.fusion.moving import ADDRESS_LOOPS
 from autotune.fusion.nest import Buffer, Nest
 from autotune.fusion.patches import Patches
 from autotune.schedule.extents import extents, grained, thin_product
@@ -83,6 +84,19 @@ class _Grid:
             second += size * refilled
         return single, single + second
 
+    def addressable(self) -> npt.NDArray[np.bool_]:
+        """Combinations whose operands no more loops move than addresses hold; ``fit.loops`` in bulk."""
+        found = np.ones(self.shape, dtype=bool)
+        for moving in self.nest.moving:
+            loops = np.zeros(self.shape, dtype=np.int64)
+            for d in moving.dims:
+                loops += self.nest.root_shape[d] // self.tile(d) > 1
+            if moving.contraction is not None:
+                extent = self.nest.contractions[moving.contraction].k_extent
+                loops += extent // self.k_tile(moving.contraction) > 1
+            found &= loops <= ADDRESS_LOOPS
+        return found
+
     def _patch_elements(self, buffer: Buffer, patches: Patches) -> Ints:
         assert buffer.chunk is not None
         return patches.elements(self.k_tile(buffer.chunk[0]), self._size)
@@ -143,6 +157,8 @@ def _enumerated(
     fits = np.stack(
         [single <= capacity_elements, (double <= capacity_elements) & (double > single)]
     )
+    if nest.moving:
+        fits &= grid.addressable()
     cells = np.flatnonzero(fits[:buffers])
     if not len(cells):
         return ScheduleTable.of(nest, ())

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest, Rejection
 from autotune.schedule.fit import scratchpad_elements
 from autotune.schedule.schedule import NestSchedule
+from autotune.schedule.space import enumerate_nest
 from autotune.targets.spec import HardwareSpec
 
 
@@ -16,7 +19,18 @@ def legal_nests(group: Group, spec: HardwareSpec) -> tuple[Nest, ...] | None:
     if isinstance(nests, Rejection):
         return None
     small = (scratchpad_elements(nest, _smallest(nest)) for nest in nests)
-    return nests if max(small) <= spec.tile_elements else None
+    fits = max(small) <= spec.tile_elements and all(_is_addressable(nest, spec) for nest in nests)
+    return nests if fits else None
+
+
+def _is_addressable(nest: Nest, spec: HardwareSpec) -> bool:
+    """Whether tiles that fit keep the operands of a nest within what addresses hold: the smallest ones
+    are moved by the most loops."""
+    if not nest.moving:
+        return True
+    rng = np.random.default_rng(0)
+    table = enumerate_nest(nest, spec.tile_elements, 1, 1, rng, spec.grain, spec.buffers)
+    return len(table) > 0
 
 
 def _smallest(nest: Nest) -> NestSchedule:

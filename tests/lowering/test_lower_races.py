@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
-from lowering_case import block_program, lowered
+from lowering_case import SPEC, block_program, lowered
 from race_case import SIGNALS, WAITS, found, semaphores, without
 
 from autotune.errors import ProgramError
+from autotune.fusion.group import Group
+from autotune.graph.builder import GraphBuilder
+from autotune.graph.op import OpKind as K
 from autotune.isa.program import Program
+from autotune.isa.verifier import verify
+from autotune.lowering import synchronise
+from autotune.lowering.lower import lower
+from autotune.lowering.synchronise import SemaphoreError
+from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.targets.races import find_races
 from drawn_graphs import graphs
 from races import RaceDetector
@@ -23,6 +32,33 @@ BOTH = (WAITS, SIGNALS)
 @given(st.data())
 def test_semaphores_order_every_conflict(data: st.DataObject) -> None:
     assert find_races(lowered(data.draw(graphs()), data)) == ()
+
+
+@given(st.data())
+def test_few_semaphores_order_every_conflict(data: st.DataObject) -> None:
+    """Programs that need more than there are share them."""
+    with patch.object(synchronise, "SEMAPHORES", 16):
+        try:
+            program = lowered(data.draw(graphs()), data)
+        except SemaphoreError:
+            reject()
+    assert find_races(program) == ()
+
+
+def test_a_group_of_fifty_nests_has_enough_semaphores() -> None:
+    """Each window is an output that the next one reads with a halo, hence made in a nest of its own."""
+    b = GraphBuilder("many")
+    y = b.input("x", (1, 1, 1, 120))
+    outputs = []
+    for _ in range(50):
+        y = b.add(K.MAX_POOL, y, kernel=(1, 2), strides=(1, 1), pads=(0,) * 4)
+        outputs.append(y)
+    graph = b.build(outputs=outputs)
+    group = Group.from_graph(graph, [op.name for op in graph.ops])
+    tile = NestSchedule((1, 1, 1, 8), (3, 0, 1, 2), ())
+    program = lower(group, Schedule((tile,) * 50), SPEC)
+    verify(program)
+    assert not found(program)
 
 
 def outcome(program: Program) -> str:

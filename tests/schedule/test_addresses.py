@@ -1,0 +1,104 @@
+"""Schedules whose operands more loops would move than an address holds are not legal; all others lower."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autotune.fusion.analysis import analyse
+from autotune.fusion.group import Group
+from autotune.fusion.moving import ADDRESS_LOOPS
+from autotune.fusion.nest import Nest, Rejection
+from autotune.graph.builder import GraphBuilder
+from autotune.graph.graph import Graph
+from autotune.graph.op import OpKind as K
+from autotune.graph.reference import evaluate
+from autotune.isa.tile import MAX_TERMS
+from autotune.lowering.lower import lower
+from autotune.schedule.counts import addressable
+from autotune.schedule.fit import check
+from autotune.schedule.schedule import NestSchedule, Schedule
+from autotune.schedule.space import enumerate_nest
+from autotune.schedule.table import ScheduleTable
+from autotune.search.legality import legal_nests
+from autotune.search.neighbours import neighbours
+from autotune.targets.library import load_spec
+from drawn_graphs import array
+from oracle import Interpreter
+
+SPEC = load_spec("server")
+SHAPE = (4, 6, 4, 6)
+
+
+def turned() -> Graph:
+    """A made tensor plus itself with its axes in another order: it is made whole, and read by parts."""
+    b = GraphBuilder("turned")
+    x = b.add(K.TANH, b.input("x", SHAPE))
+    return b.build(outputs=[b.add(K.ADD, x, b.add(K.TRANSPOSE, x, perm=(2, 3, 0, 1)))])
+
+
+def squared() -> Graph:
+    """A made matrix times itself, with the reduction in pieces."""
+    b = GraphBuilder("squared")
+    x = b.add(K.RELU, b.input("x", (3, 8, 8)))
+    y = b.add(K.MATMUL, x, b.input("y", (3, 8, 8)))
+    return b.build(outputs=[b.add(K.ADD, y, b.add(K.TRANSPOSE, x, perm=(0, 2, 1)))])
+
+
+def nest_of(graph: Graph) -> tuple[Group, Nest]:
+    group = Group.from_graph(graph, [op.name for op in graph.ops])
+    nests = analyse(group)
+    assert not isinstance(nests, Rejection)
+    return group, nests[0]
+
+
+def test_an_address_holds_as_many_loops_as_schedules_may_use() -> None:
+    assert ADDRESS_LOOPS == MAX_TERMS
+
+
+def test_a_schedule_that_moves_an_operand_with_four_loops_is_refused_with_the_way_out() -> None:
+    _, nest = nest_of(turned())
+    part = NestSchedule((1, 1, 1, 1), (0, 1, 2, 3), ())
+    rejection = check((nest,), Schedule((part,)), SPEC.scratchpad_elements, 1)
+    assert rejection is not None
+    assert "moves with 4 loops; an address holds 2: split fewer of" in rejection.reason
+
+
+@pytest.mark.parametrize("graph", [turned(), squared()])
+@settings(max_examples=30)
+@given(data=st.data())
+def test_every_schedule_of_the_space_lowers_and_equals_the_reference(
+    graph: Graph, data: st.DataObject
+) -> None:
+    group, nest = nest_of(graph)
+    table = enumerate_nest(nest, SPEC.scratchpad_elements, 1, 4096, np.random.default_rng(0))
+    row = data.draw(st.integers(0, len(table) - 1))
+    near = neighbours(nest, table.take([row]), SPEC.scratchpad_elements, 1)
+    for part in (table.row(row), near.row(data.draw(st.integers(0, len(near) - 1)))):
+        assert check((nest,), Schedule((part,)), SPEC.scratchpad_elements, 1) is None
+        program = lower(group, Schedule((part,)), SPEC)
+        feeds = {x: array(*graph.shape(x)) for x in graph.inputs}
+        got = Interpreter(program, feeds).run()
+        for name, value in evaluate(graph, feeds).items():
+            np.testing.assert_allclose(got[name], value, rtol=1e-4, atol=1e-4)
+
+
+@given(data=st.data())
+def test_tables_and_single_schedules_agree_on_what_addresses_hold(data: st.DataObject) -> None:
+    _, nest = nest_of(turned())
+    tiles = st.tuples(*(st.integers(1, n) for n in SHAPE))
+    parts = [NestSchedule(t, (0, 1, 2, 3), ()) for t in data.draw(st.lists(tiles, min_size=1))]
+    checked = [check((nest,), Schedule((part,)), 1 << 20, 1) is None for part in parts]
+    assert addressable(nest, ScheduleTable.of(nest, parts)).tolist() == checked
+
+
+def test_a_group_is_not_legal_where_tiles_that_fit_need_more_loops() -> None:
+    group, _ = nest_of(turned())
+    small = replace(SPEC, scratchpad=replace(SPEC.scratchpad, size_bytes=1 << 12))
+    assert legal_nests(group, small) is not None
+    tiny = replace(SPEC, scratchpad=replace(SPEC.scratchpad, size_bytes=4 * (576 + 3)))
+    assert legal_nests(group, tiny) is None
