@@ -17,6 +17,7 @@ KERNEL_SOURCES := $(shell find kernels -name '*.pyx' -o -name '*.pxd' -o -name '
 SCALESIM := .bench/scalesim
 CPU_PEERS := .bench/cpu
 TVM := .bench/tvm
+TORCH := .bench/torch
 INSTALLED := $(VENV)/.installed
 BUILT := $(VENV)/.built
 say = @printf '\033[1m==> %s\033[0m\n' $(1)
@@ -48,6 +49,10 @@ demo: $(BUILT) ## calibrate, search a real network, run the plan, check it, writ
 
 test: lint types layers tests ## everything: format, lint, types, layering, all tests, the wheel
 	$(call say,"all passed")
+
+test-torch: $(BUILT) $(TORCH)/.installed ## models of PyTorch's libraries by torch.compile and from_torch
+	$(call say,"running the tests that need PyTorch")
+	@$(TORCH)/bin/python -m pytest -n 2 tests/frontend
 
 check: lint types layers fast-tests ## the same in under a minute: without the slow tests
 	$(call say,"all passed")
@@ -160,6 +165,18 @@ $(TVM)/.installed: benchmarks/tvm.txt | $(INSTALLED)
 	$(call say,"installing TVM in an environment of its own $(TVM)")
 	@$(PY) -m venv --clear $(TVM)
 	@$(TVM)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
+	@touch $@
+
+# Packages of $(VENV) are shared: autotune itself, NumPy and ONNX. torchvision has no build for PyTorch's
+# CPU packages, so it and timm, which requires it, come without what they depend on.
+$(TORCH)/.installed: tests/frontend/torch.txt tests/frontend/torch-models.txt | $(INSTALLED)
+	$(call say,"installing PyTorch and libraries of models in an environment of their own $(TORCH)")
+	@$(PY) -m venv --clear $(TORCH)
+	@shared=$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+	own=$$($(TORCH)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+	echo "import site; site.addsitedir('$$shared')" > "$$own/shared.pth"
+	@$(TORCH)/bin/python -m pip --disable-pip-version-check --quiet install -r tests/frontend/torch.txt
+	@$(TORCH)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps -r tests/frontend/torch-models.txt
 	@touch $@
 
 # The editable install has compiled them already: again only if a source is newer than a module.

@@ -28,6 +28,7 @@ from autotune.errors import (
 if TYPE_CHECKING:
     from autotune.api import calibrate, load_network, search
     from autotune.cost_model.predictor import Predictor
+    from autotune.frontend.extra import compiled_subgraphs, from_torch
     from autotune.frontend.inference_session import InferenceSession
     from autotune.frontend.session_options import (
         ExecutionMode,
@@ -63,6 +64,8 @@ __all__ = [
     "StoreError",
     "__version__",
     "calibrate",
+    "compiled_subgraphs",
+    "from_torch",
     "get_available_providers",
     "get_device",
     "load_network",
@@ -81,6 +84,8 @@ _HOMES = {
     "SessionOptions": "autotune.frontend.session_options",
     "Store": "autotune.store.store",
     "calibrate": "autotune.api",
+    "compiled_subgraphs": "autotune.frontend.extra",
+    "from_torch": "autotune.frontend.extra",
     "get_available_providers": "autotune.frontend.session_options",
     "get_device": "autotune.frontend.session_options",
     "load_network": "autotune.api",

@@ -1,0 +1,77 @@
+"""Models of PyTorch's libraries give what PyTorch gives, by ``torch.compile`` and ``from_torch``."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch_zoo import MODELS, Case  # noqa: E402
+
+import autotune  # noqa: E402
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        importlib.util.find_spec("timm") is None
+        or importlib.util.find_spec("transformers") is None,
+        reason="timm and transformers are in the environment of make test-torch",
+    ),
+]
+
+AGREEMENT = 2e-5
+"""Greatest distance from PyTorch, as a share of the range of the numbers."""
+
+COMPILED = [name for name in MODELS if name != "recurrent"]
+"""Models that ``torch.compile`` hands over; PyTorch keeps recurrent layers to itself."""
+
+EXPORTED = ("convnext", "segmentation", "bert", "recurrent")
+"""Models that ``from_torch`` is tried on too: with tuples, dictionaries and classes as results."""
+
+
+@pytest.fixture(params=COMPILED)
+def case(request: pytest.FixtureRequest) -> Case:
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    return MODELS[request.param]()
+
+
+def check_agrees(got: Any, wanted: Any) -> None:
+    """Check that two results have one structure and the same tensors, up to rounding."""
+    assert type(got) is type(wanted)
+    if isinstance(wanted, torch.Tensor):
+        assert got.shape == wanted.shape and got.dtype == wanted.dtype
+        span = float(wanted.max() - wanted.min()) or 1.0
+        assert float((got - wanted).abs().max()) <= AGREEMENT * span
+    elif isinstance(wanted, dict):
+        assert list(got) == list(wanted)
+        for key in wanted:
+            check_agrees(got[key], wanted[key])
+    elif isinstance(wanted, (tuple, list)):
+        assert len(got) == len(wanted)
+        for one, other in zip(got, wanted, strict=True):
+            check_agrees(one, other)
+    elif type(wanted).__name__.endswith("Cache"):
+        check_agrees([x.keys for x in got.layers], [x.keys for x in wanted.layers])
+
+
+def test_a_compiled_model_gives_what_pytorch_gives(case: Case) -> None:
+    with torch.inference_mode(), warnings.catch_warnings():
+        warnings.filterwarnings("error", message="autotune: PyTorch runs")
+        compiled = torch.compile(case.module, backend="autotune")
+        check_agrees(compiled(*case.args, **case.kwargs), case.module(*case.args, **case.kwargs))
+    reports = autotune.compiled_subgraphs()
+    assert reports and all(x.engine == "autotune" and not x.pytorch_runs for x in reports)
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+def test_an_exported_model_gives_what_pytorch_gives(name: str) -> None:
+    torch.manual_seed(0)
+    case = MODELS[name]()
+    ours = autotune.from_torch(case.module, case.args, case.kwargs)
+    with torch.inference_mode():
+        check_agrees(ours(*case.args, **case.kwargs), case.module(*case.args, **case.kwargs))
