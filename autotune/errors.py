@@ -36,6 +36,10 @@ class InputError(AutotuneError):
     """Arrays or options handed to the program that do not fit the network."""
 
 
+class ExactnessError(InputError):
+    """Integers that float32 programs are not proved to hold exactly."""
+
+
 class RangeError(InputError):
     """An array outside of the ranges that a network was opened for."""
 

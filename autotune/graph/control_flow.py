@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import onnx
 
 from autotune.errors import ModelError
+from autotune.graph.onnx_ops.scope import Node
 from autotune.graph.onnx_ops.sequences import SEQUENCES
 from autotune.graph.ordering import tensor_order
 
@@ -90,7 +91,15 @@ class Move:
     node: onnx.NodeProto
 
 
-Step = Piece | Branch | Loop | Scan | Move
+@dataclass(frozen=True, slots=True)
+class Host:
+    """An operator on integers or booleans that numpy computes, exactly over its type."""
+
+    label: str
+    node: Node
+
+
+Step = Piece | Branch | Loop | Scan | Move | Host
 
 
 @dataclass(frozen=True, slots=True)

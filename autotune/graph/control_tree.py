@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import cached_property
 
 import onnx
@@ -11,6 +11,7 @@ from autotune.errors import ModelError
 from autotune.graph.control_flow import (
     Axis,
     Branch,
+    Host,
     Loop,
     Move,
     Piece,
@@ -25,21 +26,27 @@ from autotune.graph.control_flow import (
     shell,
 )
 from autotune.graph.onnx_forms import OLDEST_OPSET, opset_of
+from autotune.graph.onnx_ops.scope import Node
 from autotune.graph.picks import picking
 
 
-def tree_of(model: onnx.ModelProto) -> Tree:
-    """The steps of a model whose nodes are in execution order.
+def tree_of(model: onnx.ModelProto, hosted: Mapping[int, Node] | None = None) -> Tree:
+    """The steps of a model whose nodes are in execution order; ``hosted`` are those that numpy
+    computes, by their place.
 
     Operators that wait for the same control node are one piece. What depends on constants alone
     belongs to every piece that reads it, so that import still sees a constant there.
     """
-    cut = _Cut(model)
+    hosted = hosted or {}
+    cut = _Cut(model, hosted.keys())
     steps: list[Step] = []
     for stage in range(len(cut.control) + 1):
         if stage > 0:
             at = cut.control[stage - 1]
-            steps.append(_step(model, cut.nodes[at], cut.labels[at]))
+            label = cut.labels[at]
+            steps.append(
+                Host(label, hosted[at]) if at in hosted else _step(model, cut.nodes[at], label)
+            )
         piece = cut.piece(stage)
         if piece is not None:
             steps.append(piece)
@@ -50,10 +57,11 @@ def tree_of(model: onnx.ModelProto) -> Tree:
 class _Cut:
     """A model's nodes by the last control node that they wait for: their stage."""
 
-    def __init__(self, model: onnx.ModelProto) -> None:
+    def __init__(self, model: onnx.ModelProto, hosted: Container[int]) -> None:
         self._model = model
         self.nodes = list(model.graph.node)
-        self.control = [i for i, node in enumerate(self.nodes) if is_control(node)]
+        self.control = [i for i, node in enumerate(self.nodes) if is_control(node) or i in hosted]
+        self._straight = frozenset(range(len(self.nodes))) - frozenset(self.control)
         self._reads = [reads(node) for node in self.nodes]
         self._producer = {x: i for i, node in enumerate(self.nodes) for x in node.output if x}
 
@@ -78,7 +86,7 @@ class _Cut:
         known = {t.name for t in self._model.graph.initializer}
         found = set()
         for i, node in enumerate(self.nodes):
-            if not is_control(node) and known.issuperset(self._reads[i]):
+            if i in self._straight and known.issuperset(self._reads[i]):
                 known |= set(node.output)
                 found.add(i)
         return frozenset(found)
@@ -119,7 +127,7 @@ class _Cut:
         """Whether a node is straight, and no constant that only pieces read."""
         if i in self._free:
             return not self.wanted.isdisjoint(self.nodes[i].output)
-        return not is_control(self.nodes[i])
+        return i in self._straight
 
     def _constant_makers(self, members: Iterable[int]) -> set[int]:
         """The nodes over constants that some nodes read, however indirectly."""

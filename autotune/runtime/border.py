@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from autotune.errors import InputError
+from autotune.errors import ExactnessError, InputError
 from autotune.graph.graph import Array, Graph
 from autotune.graph.interval_rules import Interval
 from autotune.graph.intervals import (
@@ -107,7 +107,7 @@ class Border:
         if dtype.is_integer and value.size:
             extreme = _extreme(value)
             if extreme > EXACT_LIMIT:
-                raise InputError(
+                raise ExactnessError(
                     f"{self._graph.name}: input {name!r} holds {extreme}; integers are computed "
                     f"exactly up to {EXACT_LIMIT}: feed smaller ones"
                 )
@@ -134,7 +134,7 @@ class Border:
             raise self._inexact(excess, ranges)
         self._proved = ranges
 
-    def _inexact(self, excess: Excess, ranges: Mapping[str, Interval]) -> InputError:
+    def _inexact(self, excess: Excess, ranges: Mapping[str, Interval]) -> ExactnessError:
         """Names the widest of the inputs that decide the tensor."""
         low, high = excess.limits
         may = (
@@ -142,13 +142,15 @@ class Border:
         )
         behind = self._decided_by(excess.tensor)
         if not behind:
-            return InputError(f"{self._graph.name}: {may}, whatever is fed; use smaller constants")
+            return ExactnessError(
+                f"{self._graph.name}: {may}, whatever is fed; use smaller constants"
+            )
         name = max(behind, key=lambda x: ranges[x].extreme)
         remedy = "feed smaller numbers, or let the model clip what it casts to integers"
         if self.licence is not None and name in self.licence:
             bound = self.licence[name]
             remedy = f"feed {bound.low:.0f} to {bound.high:.0f}"
-        return InputError(
+        return ExactnessError(
             f"{self._graph.name}: input {name!r} holds {ranges[name].low:.0f} to "
             f"{ranges[name].high:.0f}, from which {may}; {remedy}"
         )

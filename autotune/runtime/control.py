@@ -11,9 +11,11 @@ import onnx
 from numpy.exceptions import AxisError
 from onnx import numpy_helper
 
-from autotune.errors import InputError
-from autotune.graph.control_flow import Axis, Branch, Loop, Move, Piece, Scan, Step
+from autotune.errors import InputError, ModelError
+from autotune.graph.control_flow import Axis, Branch, Host, Loop, Move, Piece, Scan, Step
 from autotune.graph.control_tree import tree_of
+from autotune.graph.host_integers import computed
+from autotune.graph.onnx_ops.scope import Node
 from autotune.graph.onnx_ops.sequences import move
 from autotune.graph.passes.note import Note
 from autotune.graph.tensor import EXACT_LIMIT
@@ -33,11 +35,17 @@ class ControlFlow:
     """
 
     def __init__(
-        self, model: onnx.ModelProto, open_graph: OpenGraph, name: str, notes: tuple[Note, ...]
+        self,
+        model: onnx.ModelProto,
+        open_graph: OpenGraph,
+        name: str,
+        notes: tuple[Note, ...],
+        hosted: Mapping[int, Node] | None = None,
     ) -> None:
+        """``hosted`` are the nodes that numpy computes, by their place."""
         self.name = name
         self.notes = notes
-        self.tree = tree_of(model)
+        self.tree = tree_of(model, hosted)
         self._constants = {t.name: read_only(numpy_helper.to_array(t)) for t in self.tree.constants}
         inner = [(x, part) for step in self.tree.steps for x, part in _inner(step).items()]
         self.models: dict[str, Versions] = {
@@ -90,6 +98,11 @@ class ControlFlow:
                 except InputError as error:
                     raise InputError(f"{self.name}: {step.label}: {error}") from None
                 _give(tuple(step.node.output), [made], known)
+            case Host():
+                try:
+                    known |= computed(step.node, known)
+                except ModelError as error:
+                    raise InputError(f"{self.name}: {error}") from None
             case _:
                 assert_never(step)
 
@@ -185,7 +198,7 @@ def _inner(step: Step) -> dict[str, onnx.ModelProto]:
             return {f"{step.label} then": step.then, f"{step.label} else": step.otherwise}
         case Loop() | Scan():
             return {f"{step.label} body": step.body}
-        case Move():
+        case Move() | Host():
             return {}
         case _:
             assert_never(step)

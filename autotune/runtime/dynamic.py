@@ -14,6 +14,7 @@ from autotune.graph.accuracy import Accuracy
 from autotune.graph.axes import Layout
 from autotune.graph.control_flow import has_control
 from autotune.graph.graph import Graph
+from autotune.graph.host_integers import needs_host
 from autotune.graph.interval_rules import Interval
 from autotune.graph.onnx_model import open_axes, peek_model
 from autotune.graph.outside import Outside
@@ -49,15 +50,15 @@ if TYPE_CHECKING:
 
 
 def is_dynamic(path: Path, dims: Mapping[str, int]) -> bool:
-    """Whether an ONNX file leaves dimensions open that ``dims`` does not bind, or has control flow;
-    or a file holds plans for such a network."""
+    """Return True if an ONNX file leaves dimensions open that ``dims`` does not bind, has control flow
+    or integers that only numpy computes, or if a file holds plans for such a network."""
     if is_plan_tree(path):
         return True
     model = peek_model(path)
     stored = {tensor.name for tensor in model.graph.initializer}
     values = [value for value in model.graph.input if value.name not in stored]
     symbols = {symbol for value in values for symbol in open_axes(value).values()}
-    return has_control(model) or not symbols <= dims.keys()
+    return has_control(model) or not symbols <= dims.keys() or needs_host(model)
 
 
 class DynamicSession(Session):
@@ -166,6 +167,12 @@ class DynamicSession(Session):
                 given[name] = of_type(given[name], dtype)
         with self._runs:
             return owned(self._versions.run(given), given)
+
+    def traced_run(
+        self, inputs: Mapping[str, npt.NDArray[np.generic]]
+    ) -> tuple[dict[str, npt.NDArray[Any]], RunTrace]:
+        """``run``, and the cost of the run that finished last."""
+        return self.run(inputs), self.last_run
 
     @property
     def newest(self) -> Version:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import onnx
 
 from autotune.errors import AutotuneError, InputError, ModelError
-from autotune.graph.control_flow import Branch, Loop, Move, Piece, Scan, Step
+from autotune.graph.control_flow import Branch, Host, Loop, Move, Piece, Scan, Step
 from autotune.graph.graph import Graph
 from autotune.graph.onnx_model import open_axes
 from autotune.graph.onnx_ops.element_types import dtype_of_elem, elem_name
@@ -141,6 +141,8 @@ def _kind(step: Step) -> str:
             return "Scan"
         case Move():
             return str(step.node.op_type)
+        case Host():
+            return step.node.operator
         case _:
             return ""
 

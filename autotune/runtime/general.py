@@ -1,5 +1,5 @@
-"""The network without ranges of inputs, beside a session that was opened for some: what runs on inputs
-outside of them. Opened by the first such run, which therefore takes longer."""
+"""A second session of a network, for inputs that the first is not right for: those outside of its ranges,
+and integers that its programs may not hold. The first such run opens it, and therefore takes longer."""
 
 from __future__ import annotations
 
@@ -30,8 +30,11 @@ class General:
         store: Store | Path | None,
         dims: Dims,
         accuracy: Accuracy,
+        has_host: bool = False,
     ) -> None:
-        """As the session beside it was opened; ``found`` is what its ``source`` meant."""
+        """As the session beside it was opened; ``found`` is what its ``source`` meant. ``has_host``
+        makes it a ``DynamicSession``, which computes integers on the host where it has to."""
+        self._has_host = has_host
         self._network, self._dims = _network_of(source, found.plan, dims)
         self._target, self._store = target, store
         self._accuracy = accuracy if found.plan is None else found.plan.accuracy
@@ -41,21 +44,24 @@ class General:
 
     @property
     def session(self) -> Session:
-        """That of the network without ranges; opened now if it is not yet. Raises ``AutotuneError`` once
-        closed."""
+        """The second session, opened at the first call. Raises ``AutotuneError`` once closed."""
         with self._lock:
             if self._closed:
-                raise AutotuneError(
-                    "the session of the network without ranges is closed; open another"
-                )
+                raise AutotuneError("the session is closed; open another")
             if self._session is None:
                 self._session = self._opened()
             return self._session
 
     def _opened(self) -> Session:
+        from autotune.runtime.dynamic import DynamicSession
         from autotune.runtime.session import Session  # it has this one, in turn
 
-        return Session(
+        if not self._has_host:
+            return Session(
+                self._network, self._target, self._store, dims=self._dims, accuracy=self._accuracy
+            )
+        assert not isinstance(self._network, Graph), "a graph has no ONNX nodes"
+        return DynamicSession(
             self._network, self._target, self._store, dims=self._dims, accuracy=self._accuracy
         )
 

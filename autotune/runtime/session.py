@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 import numpy.typing as npt
 
-from autotune.errors import AutotuneError, RangeError
+from autotune.errors import AutotuneError, ExactnessError, RangeError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Array, Graph
 from autotune.graph.interval_rules import Interval
@@ -69,6 +69,9 @@ class Session:
     """
 
     _general: General | None = None
+    _exact: General | None = None
+    _is_refused = False
+    """Whether no integer inputs are proved exact, and a run was refused for it."""
 
     def __new__(
         cls,
@@ -123,6 +126,8 @@ class Session:
         self._border = Border(self._graph, found.ranges)
         if Outside(outside) is Outside.GENERAL and found.ranges:
             self._general = General(source, found, self.target, store, dims, chosen)
+        if not isinstance(source, Graph):
+            self._exact = General(source, found, self.target, store, dims, chosen, has_host=True)
         self._profiler = Profiler()
         self._last_run: RunTrace | None = None
         self._trainer: OnlineTrainer[CostModel] | None = None
@@ -196,22 +201,31 @@ class Session:
         return self._border.leave(outputs), trace
 
     def serving(self, inputs: Mapping[str, npt.NDArray[np.generic]]) -> Session:
-        """The session that runs these inputs: this one, or where they leave their ranges and
-        ``outside`` is ``general`` that of the network without ranges. Raises ``AutotuneError`` when the
+        """The session that runs these inputs: this one, the one without ranges for inputs outside of
+        them, or the one with integers on the host for inputs that need it. Raises ``AutotuneError`` when the
         session is closed."""
-        served = None if self._general is None else self._served(inputs)
+        if self._general is None and self._exact is None:
+            return self
+        served = self._served(inputs)
         return served if isinstance(served, Session) else self
 
     def _served(self, inputs: Mapping[str, npt.NDArray[np.generic]]) -> dict[str, Array] | Session:
         """What this session feeds its programs for these inputs, or the session that runs them instead."""
         if self._closed:
             raise AutotuneError(f"{self.graph.name}: the session is closed; open another")
+        if self._is_refused and self._exact is not None:
+            return self._exact.session
         try:
             return self._border.enter(inputs)
         except RangeError:
             if self._general is None:
                 raise
-        return self._general.session
+            return self._general.session
+        except ExactnessError:
+            if self._exact is None:
+                raise
+            self._is_refused = self._border.licence is None
+            return self._exact.session
 
     @property
     def graph(self) -> Graph:
@@ -290,8 +304,9 @@ class Session:
                 self._trainer.close()
         finally:
             self._close_store()
-            if self._general is not None:
-                self._general.close()
+            for other in (self._general, self._exact):
+                if other is not None:
+                    other.close()
 
     def _close_store(self) -> None:
         if self._own_store is not None:

@@ -73,18 +73,21 @@ class VersionTable:
             return entry
 
     def keep(self, key: Hashable, version: Version) -> Entry:
-        """Take a version that was just made, with one user; the oldest goes. Closes it and raises
+        """Take a version that was just made, with one user, in place of the one of its key; the oldest
+        goes. Closes it and raises
         ``AutotuneError`` where the table was closed while it was made."""
         oldest = None
         with self._lock:
             closed = self._closed
+            replaced = None if closed else self._entries.pop(key, None)
             if not closed:
                 self._entries[key] = Entry(version)
             if len(self._entries) > VERSIONS_KEPT:
                 _, oldest = self._entries.popitem(last=False)
             entry = self._entries.get(key)
-        if oldest is not None:
-            self._retire(oldest)
+        for gone in (replaced, oldest):
+            if gone is not None:
+                self._retire(gone)
         if entry is None:
             version.close()
             raise self._refusal()

@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import onnx
 
+from autotune.errors import ExactnessError
+from autotune.graph.control_flow import put_in_order
 from autotune.graph.control_folding import store_constants
 from autotune.graph.graph import Graph
+from autotune.graph.host_integers import host_nodes, needs_host
 from autotune.graph.onnx_import import RunTimeControl, split
 from autotune.graph.onnx_model import open_axes
-from autotune.graph.onnx_ops.scope import BOUND_ELEMENTS, AnyArray, RunTimeValue
+from autotune.graph.onnx_ops.limits import WideConstant
+from autotune.graph.onnx_ops.scope import BOUND_ELEMENTS, AnyArray, Node, RunTimeValue
 from autotune.graph.passes.note import Note
 from autotune.runtime.binding import (
     Value,
@@ -103,6 +107,7 @@ class Versions:
         self._open_graph = open_graph
         self._make_tree = make_tree
         self._bound: tuple[str, ...] = ()
+        self._on_host = False
         self._table = VersionTable(name)
         self._making = threading.RLock()
 
@@ -123,8 +128,26 @@ class Versions:
         entry = self._begun(inputs)
         try:
             return entry.version.run(inputs)
+        except ExactnessError:
+            if not isinstance(entry.version, Line) or not self._hosts(inputs):
+                raise
         finally:
             self._table.leave(entry)
+        return self.run(inputs)
+
+    def _hosts(self, inputs: Values) -> bool:
+        """Have numpy compute integers from now on, in this version and in new ones; return False if
+        the model has none that it may compute."""
+        with self._making:
+            current = self._begun(inputs)
+            self._table.leave(current)
+            if not isinstance(current.version, Line):  # another thread was here meanwhile
+                return True
+            if not host_nodes(self._typed(inputs)):
+                return False
+            self._on_host = True
+            self._table.leave(self._keep(inputs, self._specialised(inputs)))
+            return True
 
     def version(self, inputs: Values) -> Version:
         """The version for these inputs; made now if there is none."""
@@ -172,10 +195,20 @@ class Versions:
     def _keep(self, inputs: Values, version: Version) -> Entry:
         return self._table.keep(self._key(inputs), version)
 
-    def _specialised(self, inputs: Values) -> Version:
+    def _typed(self, inputs: Values) -> onnx.ModelProto:
         own = onnx.ModelProto()
         own.CopyFrom(self.model)
         give_types(own, inputs)
+        put_in_order(own)
+        return own
+
+    def _specialised(self, inputs: Values) -> Version:
+        own = self._typed(inputs)
+        if self._on_host or needs_host(own):
+            store_constants(own)
+            hosted = host_nodes(own)
+            if hosted:
+                return self._tree(own, (), hosted)
         if passes_on(own.graph):
             store_constants(own)
             return self._tree(own, ())
@@ -185,15 +218,25 @@ class Versions:
             imported = split(own, self.name, {}, bind)
         except RunTimeControl as control:
             return self._tree(own, control.notes)
+        except WideConstant:
+            if self._on_host or not host_nodes(self._typed(inputs)):
+                raise
+            self._on_host = True
+            return self._specialised(inputs)
         graph = imported.graph
         known = {x: read_only(y) for x, y in imported.known.items()}
         return Line(None if graph is None else self._open_graph(graph), known, imported.notes)
 
-    def _tree(self, model: onnx.ModelProto, notes: tuple[Note, ...]) -> Version:
+    def _tree(
+        self,
+        model: onnx.ModelProto,
+        notes: tuple[Note, ...],
+        hosted: Mapping[int, Node] | None = None,
+    ) -> Version:
         from autotune.runtime.control import ControlFlow  # its pieces have versions in turn
 
         make = ControlFlow if self._make_tree is None else self._make_tree
-        return make(model, self._open_graph, self.name, notes)
+        return make(model, self._open_graph, self.name, notes, hosted)
 
     def _key(self, inputs: Values) -> Key:
         """What decides the version; that of inputs that are misnamed is never in the table."""

@@ -104,7 +104,7 @@ def test_a_session_that_is_closed_while_it_looks_at_inputs_opens_no_other(
         return enter(inputs)
 
     monkeypatch.setattr(session._border, "enter", closing)
-    with pytest.raises(AutotuneError, match="without ranges is closed; open another"):
+    with pytest.raises(AutotuneError, match="session is closed; open another"):
         ask(session, {"x": np.full((4, 8), 2.0, np.float32)})
 
 

@@ -128,8 +128,9 @@ def _divide(a: AnyArray, b: AnyArray) -> AnyArray:
     """ONNX divides integers towards zero."""
     if not np.issubdtype(a.dtype, np.integer):
         return np.asarray(np.divide(a, b))
-    whole = np.floor_divide(np.abs(a), np.abs(b)) * np.sign(a) * np.sign(b)
-    return np.asarray(whole, dtype=a.dtype)
+    below = np.floor_divide(a, b)
+    is_cut = (below * b != a) & ((a < 0) != (b < 0))
+    return np.asarray(below + is_cut, dtype=a.dtype)
 
 
 def _power(a: AnyArray, b: AnyArray) -> AnyArray:
@@ -247,6 +248,9 @@ FOLDED: dict[str, Fold] = {
     "Or": _broadcast(np.logical_or),
     "Xor": _broadcast(np.logical_xor),
     "Not": lambda node, v: np.logical_not(v[0]),
+    "BitwiseAnd": _broadcast(np.bitwise_and),
+    "BitwiseOr": _broadcast(np.bitwise_or),
+    "BitwiseXor": _broadcast(np.bitwise_xor),
     "Where": _broadcast(np.where),
     "Neg": lambda node, v: np.negative(v[0]),
     "Abs": lambda node, v: np.abs(v[0]),

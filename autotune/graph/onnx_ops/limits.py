@@ -23,6 +23,20 @@ MAX_RANK = 64
 """Axes of a tensor: numpy's limit."""
 
 
+class WideConstant(ModelError):
+    """A program would read an integer that float32 does not hold: numpy has to compute with it."""
+
+
+def is_exact(value: npt.NDArray[Any]) -> bool:
+    """Return True if float32 holds every number of an array of integers."""
+    if value.dtype.itemsize <= 2 or not value.size:
+        return True
+    extreme = max(int(value.max()), -int(value.min()))
+    if extreme <= EXACT_LIMIT:
+        return True
+    return all(int(np.float32(x)) == int(x) for x in np.unique(value).tolist())
+
+
 def check_size(label: str, shape: tuple[int, ...], item_bytes: int = 4) -> None:
     """Refuse a tensor of more than ``MAX_TENSOR_BYTES``, or of more than ``MAX_RANK`` axes."""
     if len(shape) > MAX_RANK:
@@ -45,14 +59,12 @@ def checked_type(reader: str, name: str, value: npt.NDArray[Any]) -> DType:
         raise not_computed(reader, name, str(value.dtype))
     if dtype is DType.FLOAT64:
         _check_float64(f"{reader} {name!r}", value)
-    if dtype.is_integer and value.size:
-        wide = value.astype(np.int64) if value.dtype.itemsize == 1 else value
-        extreme = max(int(wide.max()), -int(wide.min()))
-        if extreme > EXACT_LIMIT:
-            raise ModelError(
-                f"{reader} {name!r}, which holds {extreme}; integers are computed exactly up to "
-                f"{EXACT_LIMIT}: use smaller ones"
-            )
+    if dtype.is_integer and not is_exact(value):
+        extreme = max(int(value.max()), -int(value.min()))
+        raise WideConstant(
+            f"{reader} {name!r}, which holds {extreme}; integers are computed exactly up to "
+            f"{EXACT_LIMIT}: use smaller ones"
+        )
     return dtype
 
 
