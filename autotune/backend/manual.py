@@ -24,9 +24,10 @@ programs, verified, and run on the emulator of `{target}`, compared by the suite
 {known} of those that passed compute nothing at run time: their outputs are known at import, because they depend on shapes
 alone or on inputs whose values decide shapes.
 
-Tensors hold float32. Booleans are 0 and 1; integers are exact up to ±2^24, which an interval analysis proves for the inputs
-at hand, floats that become integers among them: beyond, a run is refused and says which input. Integers wrap around where
-they leave the network; where one may leave its type and is read again, the run is refused as well. Narrower floats are
+Programs hold tensors as float32. Booleans are 0 and 1; integers are exact up to ±2^24, which an interval analysis proves for
+the inputs at hand. Where the proof fails, numpy computes the operators on integers and booleans on the host, exactly over their
+types, and programs the rest; a run is refused only where numpy has no such operator. Sums of int8 products of any length are
+exact in programs up to one rounding to float32, which is that of a cast. Narrower floats are
 computed as float32 and rounded where they leave; float64 is computed as float32 too, with its seven digits (comparisons see
 no more of them, and what is then cast to integers lies between ±2^24 or is refused), and numbers beyond its range are
 refused, as are constants other than 0 that it takes for 0. Inputs whose values decide shapes (a Reshape's target, axes, indices of Gather) are bound:
