@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from autotune.cost_model.hpm import CostModel, Estimate
+from autotune.display import Card, Displayed
 from autotune.errors import ScheduleError, StoreError
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
@@ -27,8 +28,8 @@ ENUMERATED = 1024
 """Schedules per nest among which the best one is looked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+@dataclass(frozen=True, slots=True, repr=False)
+class Cost(Displayed):
     """What a group is predicted to cost by a schedule; ``low_cycles`` to ``high_cycles`` holds 90 %
     of measurements."""
 
@@ -39,12 +40,28 @@ class Cost:
     energy_fj: float
     dram_bytes: float
 
+    def _card(self) -> Card:
+        interval = f"{self.low_cycles:,.0f} to {self.high_cycles:,.0f}"
+        facts = [
+            ("cycles", f"{self.cycles:,.0f}"),
+            ("90 % interval", interval),
+            ("energy", f"{self.energy_fj / 1e9:,.3f} µJ"),
+            ("DRAM bytes", f"{self.dram_bytes:,.0f}"),
+        ]
+        return Card("Cost", facts)
 
-class Predictor:
+
+class Predictor(Displayed):
     """Answers from a trained model; immutable, usable from several threads."""
 
     def __init__(self, model: CostModel) -> None:
         self.model = model
+
+    def _card(self) -> Card:
+        metrics = self.model.metrics
+        rows = [(name, f"{float(value):.4g}") for name, value in metrics.items()]
+        facts = [("held-out MAPE", f"{metrics['mape']:.2%}")] if "mape" in metrics else []
+        return Card(f"Predictor {self.spec.name}", facts, ("metric", "value"), rows)
 
     @property
     def spec(self) -> HardwareSpec:

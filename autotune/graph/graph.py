@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from types import MappingProxyType
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from autotune.display import Card, Displayed
 from autotune.errors import ModelError
 from autotune.graph.op import Op
 from autotune.graph.ordering import Circle, running_order
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.float32]
 
 
-class Graph:
+class Graph(Displayed):
     """An immutable network: operators in a topological order, tensor types and constants.
 
     ``inputs`` are fed at run time, ``constants`` hold weights, every other tensor is the output
@@ -45,6 +47,14 @@ class Graph:
         self.constants = MappingProxyType(dict(constants))
         self.ops = self._sorted(tuple(ops))
         self._check()
+
+    def _card(self) -> Card:
+        kinds = Counter(op.kind.value for op in self.ops)
+        ends = (("inputs", self.inputs), ("outputs", self.outputs))
+        facts = [(name, ", ".join(f"{x} {list(self.shape(x))}" for x in xs)) for name, xs in ends]
+        rows = [(kind, str(count)) for kind, count in kinds.most_common()]
+        title = f"Graph {self.name} of {len(self.ops)} operators"
+        return Card(title, facts, ("operator", "times"), rows)
 
     def _sorted(self, ops: tuple[Op, ...]) -> tuple[Op, ...]:
         producer: dict[str, Op] = {}

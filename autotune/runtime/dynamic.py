@@ -138,6 +138,11 @@ class DynamicSession(Session):
         return Part(session, self._runs)
 
     @property
+    def _name(self) -> str:
+        """Name of the network."""
+        return self.path.stem
+
+    @property
     def inputs(self) -> tuple[TensorInfo, ...]:
         """Name, shape and element type of every input; open dimensions by their names."""
         stored = {tensor.name for tensor in self.model.graph.initializer}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 import numpy.typing as npt
 
+from autotune.display import Card, Displayed
 from autotune.errors import AutotuneError, ExactnessError, RangeError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Array, Graph
@@ -47,7 +48,7 @@ if TYPE_CHECKING:  # a session that runs by a plan takes none of their time to i
     from autotune.store.store import Store
 
 
-class Session:
+class Session(Displayed):
     """Runs a network. Safe to use from several threads, and a context manager.
 
     ``source`` is an ONNX file, a plan file, the name of a shipped network, a ``Plan`` or a ``Graph``.
@@ -173,6 +174,19 @@ class Session:
         if len(inputs) == 1 and not named and type(inputs[0]) is dict:  # the usual call
             return self.traced_run(inputs[0])[0]
         return self.traced_run(arrays_by_name(self._graph.name, self.inputs, inputs, named))[0]
+
+    def _card(self) -> Card:
+        ends = (("input", self.inputs), ("output", self.outputs))
+        facts = [(end, ", ".join(map(str, infos))) for end, infos in ends]
+        rows = [(end, *info.cells) for end, infos in ends for info in infos]
+        state = " (closed)" if self._closed else ""
+        title = f"{type(self).__name__} {self._name} on {self.target.name}{state}"
+        return Card(title, facts, ("", "name", "shape", "element type"), rows)
+
+    @property
+    def _name(self) -> str:
+        """Name of the network."""
+        return self._graph.name
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:

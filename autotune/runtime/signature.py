@@ -28,9 +28,15 @@ class TensorInfo:
     shape: tuple[int | str | None, ...] | None
     dtype: np.dtype[Any] | None
 
-    def __str__(self) -> str:
+    @property
+    def cells(self) -> tuple[str, str, str]:
+        """Name, shape and element type as texts."""
         extents = "?" if self.shape is None else ", ".join(map(_extent, self.shape))
-        return f"{self.name!r} [{extents}] {'no tensor' if self.dtype is None else self.dtype}"
+        return self.name, f"[{extents}]", "no tensor" if self.dtype is None else str(self.dtype)
+
+    def __str__(self) -> str:
+        _, shape, dtype = self.cells
+        return f"{self.name!r} {shape} {dtype}"
 
 
 def _extent(extent: int | str | None) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from autotune.cost_model.hpm import CostModel
 from autotune.cost_model.version import FEATURE_VERSION
+from autotune.display import Card, Displayed
 from autotune.fusion.group import Group
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
@@ -50,8 +51,8 @@ class WorstGroup:
     runs: int
 
 
-@dataclass(frozen=True, slots=True)
-class CalibrationResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class CalibrationResult(Displayed):
     """What a calibration did: measurements taken now (``failed`` of them without a cost), those of
     the draw that the store ``knew``, the trained model, its metrics on networks not trained on, and what it is worst at there."""
 
@@ -62,6 +63,17 @@ class CalibrationResult:
     seconds: float
     model: CostModel
     worst: tuple[WorstGroup, ...] = ()
+
+    def _card(self) -> Card:
+        facts = [
+            ("measured", f"{self.measured:,} ({self.failed} failed)"),
+            ("known before", f"{self.knew:,}"),
+            ("seconds", f"{self.seconds:.1f}"),
+            ("held-out MAPE", f"{self.metrics['mape']:.2%}"),
+        ]
+        rows = [(name, f"{float(value):.4g}") for name, value in self.metrics.items()]
+        title = f"CalibrationResult {self.model.spec.name}"
+        return Card(title, facts, ("metric", "value"), rows)
 
 
 def calibrate(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from autotune.atomic_file import FileKind, replace_file
+from autotune.display import Card, Displayed
 from autotune.errors import InputError, PlanError, ScheduleError
 from autotune.fusion.group import Group
 from autotune.graph.accuracy import Accuracy
@@ -80,8 +81,8 @@ class PlannedGroup:
         return Group.from_graph(graph, self.operators)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+@dataclass(frozen=True, slots=True, repr=False)
+class Plan(Displayed):
     """Groups in running order for one network (``fingerprint``) on one machine (``profile_id``)."""
 
     network: str
@@ -97,6 +98,25 @@ class Plan:
     """Symbolic dimensions that were bound, by name."""
     ranges: tuple[tuple[str, tuple[float, float]], ...] = ()
     """Of inputs, that its network was opened for."""
+
+    def _card(self) -> Card:
+        measured = self.measured_cycles
+        facts = [
+            ("groups", str(len(self.groups))),
+            ("predicted cycles", f"{self.predicted_cycles:,.0f}"),
+            ("measured cycles", "none" if measured is None else f"{measured:,}"),
+            ("accuracy", self.accuracy.value),
+        ]
+        rows = [
+            (
+                " + ".join(group.operators),
+                f"{group.predicted_cycles:,.0f}",
+                "" if group.measured_cycles is None else f"{group.measured_cycles:,}",
+            )
+            for group in self.groups
+        ]
+        title = f"Plan {self.network} on {self.target}"
+        return Card(title, facts, ("group", "predicted cycles", "measured cycles"), rows)
 
     @property
     def predicted_cycles(self) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autotune.cost_model.hpm import CostModel
+from autotune.display import Card, Displayed
 from autotune.fusion.group import Group
 from autotune.fusion.partition import Partition
 from autotune.schedule.schedule import Schedule
@@ -49,12 +50,28 @@ class GroupResult:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PlanResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class PlanResult(Displayed):
     """One partition with its groups in running order; costs are of one run of the network."""
 
     partition: Partition
     groups: tuple[GroupResult, ...]
+
+    def _card(self) -> Card:
+        rows = [
+            (
+                " + ".join(op.kind.value for op in item.group.ops),
+                f"{item.predicted_cycles:,.0f}",
+                _count(item.measured_cycles),
+            )
+            for item in self.groups
+        ]
+        facts = [
+            ("groups", str(len(self.groups))),
+            ("predicted cycles", f"{self.predicted_cycles:,.0f}"),
+            ("measured cycles", _count(self.measured_cycles)),
+        ]
+        return Card("PlanResult", facts, ("group", "predicted cycles", "measured cycles"), rows)
 
     @property
     def predicted_cycles(self) -> float:
@@ -87,13 +104,17 @@ class PlanResult:
         return _sum([g.dram_bytes for g in self.groups if g.schedule is not None])
 
 
+def _count(cost: int | None) -> str:
+    return "none" if cost is None else f"{cost:,}"
+
+
 def _sum(costs: list[int | None]) -> int | None:
     known = [cost for cost in costs if cost is not None]
     return sum(known) if len(known) == len(costs) else None
 
 
-@dataclass(frozen=True, slots=True)
-class SearchResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class SearchResult(Displayed):
     """What a search found.
 
     ``records`` are the measurements it took and ``measurements`` their number; ``trials`` the
@@ -112,6 +133,27 @@ class SearchResult:
     gap: float
     model: CostModel
     ruled: PlanResult | None = None
+
+    def _card(self) -> Card:
+        plans = {"unfused": self.unfused, "greedy": self.greedy, "by rule": self.ruled}
+        compared = {**plans, "found": self.found}
+        rows = [
+            (
+                name,
+                str(len(plan.groups)),
+                f"{plan.predicted_cycles:,.0f}",
+                _count(plan.measured_cycles),
+            )
+            for name, plan in compared.items()
+            if plan is not None
+        ]
+        facts = [
+            ("found cycles", _count(self.found.measured_cycles)),
+            ("unfused cycles", _count(self.unfused.measured_cycles)),
+            ("measurements", str(self.measurements)),
+        ]
+        title = f"SearchResult {self.plan.network} on {self.plan.target}"
+        return Card(title, facts, ("plan", "groups", "predicted cycles", "measured cycles"), rows)
 
     @property
     def groups(self) -> tuple[GroupResult, ...]:

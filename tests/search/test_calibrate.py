@@ -34,6 +34,7 @@ def test_an_interrupted_calibration_continues() -> None:
         assert store.count(PROFILE, "calibrate") == 30
         result = calibrate(EDGE, budget=80, store=store, workers=1)
         assert (result.measured, result.knew) == (50, 30)
+        assert repr(result).startswith("<CalibrationResult edge: measured 50 (0 failed), known")
         assert store.count(PROFILE, "calibrate") == 80
         again = calibrate(EDGE, budget=80, store=store, workers=1)
         assert (again.measured, again.knew) == (0, 80)

@@ -129,6 +129,13 @@ def test_measurements_and_a_retrained_model_go_into_the_store() -> None:
         assert store.count(EDGE.spec.profile_id) == before + stored.measurements
 
 
+def test_a_result_shows_its_plans_side_by_side(result: SearchResult) -> None:
+    assert repr(result).startswith(f"<SearchResult {GRAPH.name} on edge: found cycles ")
+    page = result._repr_html_()
+    assert all(f"<td>{name}</td>" in page for name in ("unfused", "greedy", "found"))
+    assert repr(result.found).startswith("<PlanResult: groups ")
+
+
 def test_known_measurements_are_used(result: SearchResult) -> None:
     with Store.memory() as store:
         store.add(result.records)
