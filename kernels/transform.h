@@ -9,18 +9,24 @@
 #define WIDE 16 /* channels side by side */
 typedef float Wide[WIDE];
 
+/* The finite points of F(4x4) besides 0, with both signs (autotune/graph/winograd.py). */
+#define NEAR 0.75f
+#define FAR 1.5f
+
 /* A line of six along `step` becomes B line. */
 ALWAYS_INLINE void f4_input_line(Wide *x, int step) {
     for (int l = 0; l < WIDE; l++) {
         float x0 = x[0][l], x1 = x[step][l], x2 = x[2 * step][l], x3 = x[3 * step][l], x4 = x[4 * step][l],
               x5 = x[5 * step][l];
-        float even = x4 - 4.0f * x2, odd = x3 - 4.0f * x1, wide = x4 - x2, far = 2.0f * (x3 - x1);
-        x[0][l] = 4.0f * x0 + (x4 - 5.0f * x2);
+        float even = x4 - FAR * FAR * x2, odd = NEAR * (x3 - FAR * FAR * x1);
+        float wide = x4 - NEAR * NEAR * x2, steep = FAR * (x3 - NEAR * NEAR * x1);
+        float product = NEAR * NEAR * FAR * FAR, sum = NEAR * NEAR + FAR * FAR;
+        x[0][l] = product * x0 + (x4 - sum * x2);
         x[step][l] = even + odd;
         x[2 * step][l] = even - odd;
-        x[3 * step][l] = wide + far;
-        x[4 * step][l] = wide - far;
-        x[5 * step][l] = 4.0f * x1 + (x5 - 5.0f * x3);
+        x[3 * step][l] = wide + steep;
+        x[4 * step][l] = wide - steep;
+        x[5 * step][l] = product * x1 + (x5 - sum * x3);
     }
 }
 
@@ -30,9 +36,9 @@ ALWAYS_INLINE void f4_output_line(Wide *x, int step) {
         float x1 = x[step][l], x2 = x[2 * step][l], x3 = x[3 * step][l], x4 = x[4 * step][l];
         float near = x1 + x2, tilt = x1 - x2, far = x3 + x4, steep = x3 - x4;
         x[0][l] += near + far;
-        x[step][l] = tilt + 2.0f * steep;
-        x[2 * step][l] = near + 4.0f * far;
-        x[3 * step][l] = tilt + 8.0f * steep + x[5 * step][l];
+        x[step][l] = NEAR * tilt + FAR * steep;
+        x[2 * step][l] = NEAR * NEAR * near + FAR * FAR * far;
+        x[3 * step][l] = NEAR * NEAR * NEAR * tilt + FAR * FAR * FAR * steep + x[5 * step][l];
     }
 }
 

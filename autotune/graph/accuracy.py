@@ -9,6 +9,7 @@ from autotune.errors import InputError
 
 if TYPE_CHECKING:
     from autotune.graph.graph import Graph
+    from autotune.graph.winograd import Form
 
 
 class Accuracy(StrEnum):
@@ -16,11 +17,13 @@ class Accuracy(StrEnum):
     its additions and the folding of constants, and functions that are written out, which become
     one operator where values differ by less than 2e-6, as by constants of six digits. Where a step on the way overflows, the function may be finite: log(1 + exp(x)) that
     becomes softplus, a softmax whose maximum is not taken off. Zeros may differ in sign.
-    CLOSE: also convolutions by Winograd's F(2×2, 3×3), whose error is about 1e-6 of the range of their
-    outputs, near that of the additions' order; infinity or NaN in one pixel spreads over the tiles of
-    results that read it. FAST: also those by F(4×4, 3×3), whose error is about 1e-5 of it, and
-    products that leave out zero blocks of their weights, which is exact for finite numbers: infinity
-    and NaN do not come through them."""
+    CLOSE: also convolutions by Winograd's F(2×2, 3×3), and by F(4×4, 3×3) of up to CLOSE_CHANNELS input
+    channels. A result is within 3e-6 of the range of the convolution's outputs (greatest minus least)
+    of the exact sum, where EXACT is within 1.5e-6; over the shipped networks both are within 2e-5 of
+    the range of a network's outputs (docs/decisions/0023-small-winograd-tiles.md). Infinity or NaN in one pixel spreads
+    over the tiles of results that read it. FAST: also F(4×4, 3×3) of more channels, and products that
+    leave out zero blocks of their weights, which is exact for finite numbers: infinity and NaN do not
+    come through them."""
 
     EXACT = "exact"
     CLOSE = "close"
@@ -35,13 +38,28 @@ class Accuracy(StrEnum):
             raise InputError(f"accuracy {text!r} is not one of: {', '.join(cls)}") from None
 
 
+CLOSE_CHANNELS = 512
+"""Input channels up to which CLOSE allows F(4×4, 3×3): its error grows with the square root of their number,
+and reaches 2e-6 of the range there."""
+
+
+def allows(accuracy: Accuracy, form: Form, channels: int) -> bool:
+    """Return True if ``accuracy`` allows this form of Winograd's convolution of so many input channels."""
+    from autotune.graph.winograd import F2
+
+    if accuracy is Accuracy.CLOSE:
+        return form is F2 or channels <= CLOSE_CHANNELS
+    return accuracy is Accuracy.FAST
+
+
 def accuracy_of(graph: Graph) -> Accuracy:
     """The strictest choice that allows the operators of a graph."""
     from autotune.graph.op import Family
-    from autotune.graph.winograd import F4
+    from autotune.graph.winograd import FORMS
     from autotune.graph.zero_blocks import zero_blocks
 
-    points = {graph.shape(op.inputs[1])[0] for op in graph.ops if op.family is Family.WINOGRAD}
-    if F4.points in points or any(zero_blocks(op) is not None for op in graph.ops):
+    weights = [graph.shape(op.inputs[1]) for op in graph.ops if op.family is Family.WINOGRAD]
+    close = all(allows(Accuracy.CLOSE, FORMS[points], depth) for points, depth, _ in weights)
+    if not close or any(zero_blocks(op) is not None for op in graph.ops):
         return Accuracy.FAST
-    return Accuracy.CLOSE if points else Accuracy.EXACT
+    return Accuracy.CLOSE if weights else Accuracy.EXACT

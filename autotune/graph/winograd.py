@@ -50,30 +50,42 @@ class Form:
         return self.line_additions[1] * (self.patch + self.tile)
 
 
+NEAR, FAR = 0.75, 1.5
+"""The finite points of F(4×4, 3×3) besides 0, with both signs. Points near 1 keep the entries of all three
+matrices alike, so that little cancels: against 1 and 2 (Lavin and Gray) the error is a half to a third
+(docs/decisions/0023-small-winograd-tiles.md). All entries of Bᵀ and Aᵀ are exact in fp32."""
+_NEAR2, _FAR2 = NEAR**2, FAR**2
+_NEAR_WEIGHT, _FAR_WEIGHT = 2 * _NEAR2 * (_NEAR2 - _FAR2), 2 * _FAR2 * (_FAR2 - _NEAR2)
+"""Product of a point's distances to the others."""
 F4 = Form(
     4,
     np.array(
         [
-            [4, 0, -5, 0, 1, 0],
-            [0, -4, -4, 1, 1, 0],
-            [0, 4, -4, -1, 1, 0],
-            [0, -2, -1, 2, 1, 0],
-            [0, 2, -1, -2, 1, 0],
-            [0, 4, 0, -5, 0, 1],
+            [_NEAR2 * _FAR2, 0, -_NEAR2 - _FAR2, 0, 1, 0],
+            [0, -NEAR * _FAR2, -_FAR2, NEAR, 1, 0],
+            [0, NEAR * _FAR2, -_FAR2, -NEAR, 1, 0],
+            [0, -FAR * _NEAR2, -_NEAR2, FAR, 1, 0],
+            [0, FAR * _NEAR2, -_NEAR2, -FAR, 1, 0],
+            [0, _NEAR2 * _FAR2, 0, -_NEAR2 - _FAR2, 0, 1],
         ],
         np.float64,
     ),
     np.array(
-        [[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]],
+        [
+            [1, 1, 1, 1, 1, 0],
+            [0, NEAR, -NEAR, FAR, -FAR, 0],
+            [0, _NEAR2, _NEAR2, _FAR2, _FAR2, 0],
+            [0, NEAR**3, -(NEAR**3), FAR**3, -(FAR**3), 1],
+        ],
         np.float64,
     ),
     np.array(
         [
-            [1 / 4, 0, 0],
-            [-1 / 6, -1 / 6, -1 / 6],
-            [-1 / 6, 1 / 6, -1 / 6],
-            [1 / 24, 1 / 12, 1 / 6],
-            [1 / 24, -1 / 12, 1 / 6],
+            [1 / (_NEAR2 * _FAR2), 0, 0],
+            [1 / _NEAR_WEIGHT, NEAR / _NEAR_WEIGHT, _NEAR2 / _NEAR_WEIGHT],
+            [1 / _NEAR_WEIGHT, -NEAR / _NEAR_WEIGHT, _NEAR2 / _NEAR_WEIGHT],
+            [1 / _FAR_WEIGHT, FAR / _FAR_WEIGHT, _FAR2 / _FAR_WEIGHT],
+            [1 / _FAR_WEIGHT, -FAR / _FAR_WEIGHT, _FAR2 / _FAR_WEIGHT],
             [0, 0, 1],
         ],
         np.float64,

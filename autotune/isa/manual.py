@@ -117,10 +117,10 @@ CODE_DOCS: dict[type[IntEnum], dict[IntEnum, str]] = {
         StageKind.FROM1: "fn(side1, x), a BinaryFn",
     },
     Transform: {
-        Transform.F4_INPUT: "Bᵀ of F(4, 3): rows 4 0 −5 0 1 0, 0 −4 −4 1 1 0, 0 4 −4 −1 1 0, "
-        "0 −2 −1 2 1 0, 0 2 −1 −2 1 0, 0 4 0 −5 0 1",
-        Transform.F4_OUTPUT: "Aᵀ of F(4, 3): rows 1 1 1 1 1 0, 0 1 −1 2 −2 0, 0 1 1 4 4 0, "
-        "0 1 −1 8 −8 1",
+        Transform.F4_INPUT: "Bᵀ of F(4, 3) at 0, ±3/4, ±3/2, ∞; p = 3/4, q = 3/2: rows p²q² 0 −p²−q² 0 1 0, "
+        "0 −pq² −q² p 1 0, 0 pq² −q² −p 1 0, 0 −qp² −p² q 1 0, 0 qp² −p² −q 1 0, 0 p²q² 0 −p²−q² 0 1",
+        Transform.F4_OUTPUT: "Aᵀ of F(4, 3): rows 1 1 1 1 1 0, 0 p −p q −q 0, 0 p² p² q² q² 0, "
+        "0 p³ −p³ q³ −q³ 1",
         Transform.F2_INPUT: "Bᵀ of F(2, 3): rows 1 0 −1 0, 0 1 1 0, 0 −1 1 0, 0 1 0 −1",
         Transform.F2_OUTPUT: "Aᵀ of F(2, 3): rows 1 1 1 0, 0 1 −1 −1",
     },

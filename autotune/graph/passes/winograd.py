@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autotune.graph.accuracy import Accuracy
+from autotune.graph.accuracy import Accuracy, allows
 from autotune.graph.axes import CHANNELS_LAST
 from autotune.graph.graph import Array, Graph
 from autotune.graph.op import Op, OpKind
@@ -24,12 +24,8 @@ the 9 of 10×10 it is 0.9, with the 16 of 14×14 it is 1.7 to 2.4; with the 16 o
 is 1.4 to 1.6, with the 49 of 14×14 1.7 (docs/decisions/0023-small-winograd-tiles.md)."""
 
 
-ALLOWED: dict[Accuracy, tuple[Form, ...]] = {
-    Accuracy.EXACT: (),
-    Accuracy.CLOSE: (F2,),
-    Accuracy.FAST: (F4, F2),
-}
-"""The forms of each choice, the one with the fewest products first."""
+FORMS_BY_PRODUCTS = (F4, F2)
+"""The form with the fewest products first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +78,8 @@ def chosen_form(op: Op, graph: Graph, accuracy: Accuracy) -> Form | None:
     *_, channels, outputs = graph.shape(op.inputs[1])
     if min(channels, outputs) < MIN_CHANNELS:
         return None
-    for form in ALLOWED[accuracy]:
-        if tiles_of(graph.shape(op.output), form) >= MIN_TILES:
+    for form in FORMS_BY_PRODUCTS:
+        many = tiles_of(graph.shape(op.output), form) >= MIN_TILES
+        if many and allows(accuracy, form, channels):
             return form
     return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from autotune.graph.winograd import FAR, NEAR
 from autotune.isa.access import TILE_ROWS
 from autotune.isa.functions import Transform, UnaryFn
 from autotune.targets.native.codegen.ir import FunctionWriter
@@ -144,16 +145,17 @@ class _TileCode:
 def _f4_input_line(v: Lanes, x: Line) -> Line:
     """Bᵀ x."""
     x0, x1, x2, x3, x4, x5 = x
-    four, five, two = v.constant(-4.0), v.constant(-5.0), v.constant(2.0)
-    even, odd = v.fma(four, x2, x4), v.fma(four, x1, x3)
-    wide, far = v.sub(x4, x2), v.sub(x3, x1)
+    near2, far2 = v.constant(-(NEAR**2)), v.constant(-(FAR**2))
+    product, total = v.constant(NEAR**2 * FAR**2), v.constant(-(NEAR**2) - FAR**2)
+    even, odd = v.fma(far2, x2, x4), v.fma(far2, x1, x3)
+    wide, steep = v.fma(near2, x2, x4), v.fma(near2, x1, x3)
     return (
-        v.fma(v.constant(4.0), x0, v.fma(five, x2, x4)),
-        v.add(even, odd),
-        v.sub(even, odd),
-        v.fma(two, far, wide),
-        v.fma(v.constant(-2.0), far, wide),
-        v.fma(v.constant(4.0), x1, v.fma(five, x3, x5)),
+        v.fma(product, x0, v.fma(total, x2, x4)),
+        v.fma(v.constant(NEAR), odd, even),
+        v.fma(v.constant(-NEAR), odd, even),
+        v.fma(v.constant(FAR), steep, wide),
+        v.fma(v.constant(-FAR), steep, wide),
+        v.fma(product, x1, v.fma(total, x3, x5)),
     )
 
 
@@ -163,9 +165,9 @@ def _f4_output_line(v: Lanes, x: Line) -> Line:
     near, tilt, far, steep = v.add(x1, x2), v.sub(x1, x2), v.add(x3, x4), v.sub(x3, x4)
     return (
         v.add(x0, v.add(near, far)),
-        v.fma(v.constant(2.0), steep, tilt),
-        v.fma(v.constant(4.0), far, near),
-        v.add(v.fma(v.constant(8.0), steep, tilt), x5),
+        v.fma(v.constant(FAR), steep, v.mul(v.constant(NEAR), tilt)),
+        v.fma(v.constant(FAR**2), far, v.mul(v.constant(NEAR**2), near)),
+        v.fma(v.constant(FAR**3), steep, v.fma(v.constant(NEAR**3), tilt, x5)),
     )
 
 
