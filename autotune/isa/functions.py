@@ -95,6 +95,11 @@ class Transform(IntEnum):
     F2_OUTPUT = 3  # 2×4
 
 
+NEAR, FAR = 0.75, 1.5
+"""The finite points of F(4×4, 3×3) besides 0, with both signs: graph/winograd.py says why, and has the weights'
+matrix of the same points."""
+
+
 class When(IntEnum):
     """When an optional part of a MATMUL or ONLINE applies."""
 

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from autotune.errors import ModelError
+from autotune.graph import winograd
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.op import OpKind as K
 from autotune.graph.reference import evaluate
 from autotune.graph.winograd import F2, F4, FORMS, Form, transformed_weight
 from autotune.graph.work import multiply_adds
+from autotune.isa import functions
 
 ROUNDING = 1e-6
 """Of the output's range, where all but weights and results is float64."""
@@ -39,6 +41,10 @@ def test_the_matrices_make_a_convolution_exactly(form: Form) -> None:
     d, g = rng.integers(-9, 9, form.patch), rng.integers(-9, 9, 3)
     got = form.output @ ((form.filter @ g) * (form.input @ d))
     np.testing.assert_allclose(got, np.correlate(d, g, "valid"), rtol=0, atol=1e-12)
+
+
+def test_weights_and_instructions_are_of_the_same_points() -> None:
+    assert (winograd.NEAR, winograd.FAR) == (functions.NEAR, functions.FAR)
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=lambda form: f"F{form.tile}")

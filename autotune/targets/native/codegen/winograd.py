@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from autotune.graph.winograd import FAR, NEAR
 from autotune.isa.access import TILE_ROWS
-from autotune.isa.functions import Transform, UnaryFn
+from autotune.isa.functions import FAR, NEAR, Transform, UnaryFn
 from autotune.targets.native.codegen.ir import FunctionWriter
 from autotune.targets.native.codegen.lane_access import load_lanes, store_lanes
 from autotune.targets.native.codegen.lanes import Lanes
