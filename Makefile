@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
 AUTOTUNE := $(BIN)/autotune
-CHECKED := autotune datasets benchmarks tests setup.py
+CHECKED := autotune datasets benchmarks examples tests setup.py
 
 KERNEL_SOURCES := $(shell find kernels -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
 SCALESIM := .bench/scalesim
@@ -52,7 +52,7 @@ test: lint types layers tests ## everything: format, lint, types, layering, all 
 
 test-torch: $(BUILT) $(TORCH)/.installed ## models of PyTorch's libraries by torch.compile and from_torch
 	$(call say,"running the tests that need PyTorch")
-	@$(TORCH)/bin/python -m pytest -n 2 tests/frontend
+	@$(TORCH)/bin/python -m pytest -n 2 tests/frontend 'tests/examples/test_examples.py::test_an_example_runs_on_an_empty_home[compile_pytorch]'
 
 check: lint types layers fast-tests ## the same in under a minute: without the slow tests
 	$(call say,"all passed")
