@@ -89,6 +89,7 @@ def replace_file(
 
 def _destination(path: Path, kind: FileKind | None) -> Path:
     """Follow links from ``path`` and check what is there."""
+    end = path
     try:
         end = _followed(path)
         status = end.stat()
@@ -105,7 +106,7 @@ def _destination(path: Path, kind: FileKind | None) -> Path:
         raise InputError(f"{path}: is a block device or socket; choose a file")
     if kind is not None and stat.S_ISREG(status.st_mode) and not kind.matches(_head(end)):
         raise InputError(
-            f"{path}: holds something else than a {kind.name}; remove it or choose another file"
+            f"{path}: is not empty and holds no {kind.name}; remove it or choose another file"
         )
     return end
 

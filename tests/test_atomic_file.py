@@ -59,9 +59,9 @@ def test_a_full_disk_is_reported_with_the_name_of_the_file(tmp_path: Path) -> No
 def test_a_file_of_another_kind_is_left_alone(tmp_path: Path, before: bytes) -> None:
     path = tmp_path / "a"
     path.write_bytes(before)
-    with pytest.raises(InputError, match="something else than a plan"):
+    with pytest.raises(InputError, match="holds no plan"):
         replace_file(path, '{"schema": 1}', PLAN)
-    with pytest.raises(InputError, match="something else than a plan"):
+    with pytest.raises(InputError, match="holds no plan"):
         check_place(path, PLAN)
     assert path.read_bytes() == before
 

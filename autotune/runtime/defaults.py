@@ -18,6 +18,7 @@ from autotune.errors import InputError, ModelError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.home import home
+from autotune.private_folder import make_private
 from autotune.runtime.opening import is_plan
 from autotune.search.plan import Plan
 from autotune.search.plan_tree import PlanTree, load_plans
@@ -58,7 +59,7 @@ def _networks_folder(file_name: str) -> Path:
     if (folder / file_name).is_file():
         return folder
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:

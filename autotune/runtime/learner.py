@@ -97,6 +97,7 @@ class Learner(Generic[M]):
         self._learned_at_run = 0
         self._drifted_at_run = -PATIENCE_RUNS
         self._runs_here = isinstance(work.target, RunsAlone)
+        self._quiet_since = 0.0
         self._learned: deque[tuple[float, float]] = deque(maxlen=_PERIODS)
 
     def take(self, batch: Sequence[FinishedRun]) -> None:
@@ -113,6 +114,11 @@ class Learner(Generic[M]):
         if drift is not None or self._belief.news(NEWS_TOLERANCE):
             self._learn(drift)
         self._learned.append((begin, self._work.clock()))
+
+    def started(self, at_seconds: float) -> None:
+        """Learn from runs that begin after this time: those before shared this machine with loading the
+        database."""
+        self._quiet_since = at_seconds
 
     def tell(self, kind: EventKind, text: str, **figures: float) -> None:
         """Report an event."""
@@ -139,8 +145,9 @@ class Learner(Generic[M]):
     def _is_disturbed(self, run: FinishedRun) -> bool:
         """Return True if the run shared this machine with learning: its times are no costs, nor drift."""
         begun = run.at_seconds - run.seconds
-        return self._runs_here and any(
-            run.at_seconds >= begin and begun <= end for begin, end in self._learned
+        return self._runs_here and (
+            begun <= self._quiet_since
+            or any(run.at_seconds >= begin and begun <= end for begin, end in self._learned)
         )
 
     def _time_of(self, run: int) -> float:

@@ -52,13 +52,14 @@ class OnlineTrainer(Generic[M]):
         self._store = store
         self._profile_id = target.spec.profile_id
         self._stored = 0
+        self._has_stored = False
         self._recorder = Recorder(target, published.current.graph.name)
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._finished = 0
         self._inputs: Mapping[str, Array] = {}
         self._events: list[Event] = []
-        learner = Learner(
+        self._learner = Learner(
             Workplace(
                 published, target, cache, store, self._recorder, options, lambda: self._inputs,
                 self._waiting, clock, self._stopping.is_set, self._tell,
@@ -73,7 +74,7 @@ class OnlineTrainer(Generic[M]):
             "recording", self._record, limit, self._note_failure
         )
         self._learning = Lane[FinishedRun](
-            "learning", learner.take, limit, self._note_failure, in_background=True
+            "learning", self._learner.take, limit, self._note_failure, in_background=True
         )
 
     @property
@@ -120,6 +121,9 @@ class OnlineTrainer(Generic[M]):
         runs = [self._recorder.finished(trace, at) for at, trace in batch]
         records = [record for run in runs for record in run.records]
         self._store.add(records)
+        if not self._has_stored:
+            self._has_stored = True
+            self._learner.started(self._clock())
         self._stored += len(records)
         if self._stored >= PRUNE_EVERY:
             self._store.prune_runs(self._profile_id, RECORDS_KEPT)
