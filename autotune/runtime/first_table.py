@@ -117,8 +117,6 @@ def _table(found: Source, target: Target, cache: ProgramCache) -> ProgramTable:
 def _choices(found: Source, target: Target) -> tuple[Choice, ...]:
     if found.plan is not None:
         return choices_of(found.plan, found.graph)
-    from autotune.runtime.kept_schedules import kept_schedules  # fuses and tiles
-    from autotune.search.by_rule import ruled_choices
+    from autotune.runtime.kept_schedules import ruled_plan  # fuses and tiles
 
-    with kept_schedules(target.spec) as known:
-        return ruled_choices(found.graph, target.spec, known)
+    return ruled_plan(found.graph, target.spec)

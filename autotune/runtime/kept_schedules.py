@@ -1,5 +1,5 @@
-"""Schedules by rule, on disk between processes: finding them takes longer than anything else that
-loading a network does."""
+"""Plans and schedules by rule, on disk between processes: finding them takes longer than anything else
+that loading a network does."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ import autotune.cost_model
 import autotune.fusion
 import autotune.graph
 import autotune.schedule
-from autotune.errors import ScheduleError
+from autotune.errors import PlanError, ScheduleError
+from autotune.fusion.group import Group
+from autotune.graph.graph import Graph
 from autotune.home import cache_folder
 from autotune.schedule.schedule import Schedule
 from autotune.search import by_rule, legality
-from autotune.search.by_rule import Schedules
+from autotune.search.by_rule import Schedules, ruled_choices
+from autotune.search.choice import Choice
 from autotune.store.sources import sources_version
 from autotune.targets import spec as spec_module
 from autotune.targets.native.object_cache import ObjectCache
@@ -45,6 +48,42 @@ def kept_schedules(spec: HardwareSpec, folder: Path | None = None) -> Iterator[S
     if len(known) > before:
         everything = {**_read(cache.load(key)), **known}  # another process may have added too
         cache.store(key, _written(everything))
+
+
+def ruled_plan(graph: Graph, spec: HardwareSpec, folder: Path | None = None) -> tuple[Choice, ...]:
+    """The heuristic plan of a network on a machine: the kept one, or else a new one, which is kept.
+    None in ``folder`` means the user's cache. Raises ``ScheduleError`` as ``ruled_choices`` does."""
+    cache = ObjectCache(cache_folder() / "schedules" if folder is None else folder)
+    key = f"plan by rule\n{graph.fingerprint}\n{spec.profile_id}\n{_sources_version()}"
+    found = _choices(graph, cache.load(key))
+    if found is None:
+        with kept_schedules(spec, folder) as known:
+            found = ruled_choices(graph, spec, known)
+        rows = [(_names(c), None if c.schedule is None else c.schedule.to_json()) for c in found]
+        cache.store(key, json.dumps(rows).encode())
+    return found
+
+
+def _names(choice: Choice) -> list[str]:
+    return [op.name for op in choice.group.ops]
+
+
+def _choices(graph: Graph, content: bytes | None) -> tuple[Choice, ...] | None:
+    """None where there is nothing, or what nobody here wrote."""
+    try:
+        rows = [] if content is None else json.loads(content)
+        return (
+            tuple(
+                Choice(
+                    Group.from_graph(graph, names),
+                    None if text is None else Schedule.from_json(text),
+                )
+                for names, text in rows
+            )
+            or None
+        )
+    except (ValueError, TypeError, LookupError, ScheduleError, PlanError):
+        return None
 
 
 def _written(schedules: Schedules) -> bytes:

@@ -77,14 +77,16 @@ def default_schedule(
         table = enumerate_nest(nest, capacity_elements, cores, limit, rng, grain, buffers)
         if not len(table):
             return None
-        rule = _least_traffic if buffers > 1 else _fewest_tiles
+        rule = least_traffic if buffers > 1 else _fewest_tiles
         cost = rule(nest, table)
         parts.append(table.row(int(np.argmin(cost))))
     return Schedule(tuple(parts))
 
 
-def _least_traffic(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
-    """Where tiles are loaded ahead of their use: traffic, tiles and what overlaps decide."""
+def least_traffic(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
+    """Cost [n] of schedules where tiles are loaded ahead of their use: traffic, tiles and overlap decide.
+
+    Only its order is meaningful."""
     cost = loaded_elements(nest, table) + tile_count(nest, table) * _TILE_ELEMENTS
     ahead: npt.NDArray[np.float64] = 1.0 + 0.9 * (table.buffers - 1) + 0.8 * (table.cores - 1)
     return cost / ahead

@@ -3,6 +3,8 @@ works in place has to beat. No measurement and no cost model takes part."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from autotune.errors import ScheduleError
@@ -13,7 +15,7 @@ from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
 from autotune.graph.graph import Graph
 from autotune.graph.op import Family
-from autotune.schedule.rule import default_schedule
+from autotune.schedule.rule import default_schedule, least_traffic
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.search.choice import Choice
@@ -24,7 +26,7 @@ Schedules = dict[str, Schedule | None]
 """Schedules by the key of their group on one machine; None where none fits."""
 
 _ENUMERATED, _ESTIMATED = 2048, 128
-"""Schedules of a nest that are drawn, and those of least traffic and work whose cycles are estimated."""
+"""Schedules of a nest that are drawn, and those of least traffic whose cycles are estimated."""
 
 
 def ruled_choices(
@@ -35,29 +37,50 @@ def ruled_choices(
     get equal ones. Those ``known`` already are taken, and others added to them.
 
     Raises ``ScheduleError`` for an operator that has no legal schedule even alone."""
-    schedules = {} if known is None else known
-
-    def schedule(group: Group) -> Schedule | None:
-        if group.key not in schedules:
-            schedules[group.key] = rule_schedule(group, spec)
-        return schedules[group.key]
-
-    free = _free_concatenations(graph) if spec.in_place else frozenset()
-
-    def fits(names: tuple[str, ...]) -> bool:
-        return free.isdisjoint(names) and schedule(Group.from_graph(graph, names)) is not None
-
-    partition = greedy(graph, fits)
+    rule = _Rule(graph, spec, {} if known is None else known)
+    partition = greedy(graph, rule.fits)
     if spec.in_place:
-        partition = with_blocks(partition, fits)
-    groups = [Group.from_graph(graph, names) for names in partition.groups]
-    choices = []
-    for group in groups:
-        found = None if group.is_view else schedule(group)
-        if found is None and not group.is_view:
-            raise no_schedule(graph, group, spec)
-        choices.append(Choice(group, found))
-    return tuple(choices)
+        partition = with_blocks(partition, rule.fits)
+    return tuple(choice for names in partition.groups for choice in rule.choices(names))
+
+
+class _Rule:
+    """Schedules of a graph's groups on one machine, those of equal groups found once."""
+
+    def __init__(self, graph: Graph, spec: HardwareSpec, known: Schedules) -> None:
+        self._graph, self._spec, self._known = graph, spec, known
+        self._free = _free_concatenations(graph) if spec.in_place else frozenset[str]()
+        self._legal: dict[str, bool] = {}
+
+    def fits(self, names: tuple[str, ...]) -> bool:
+        """Return True if the operators may become one group."""
+        if not self._free.isdisjoint(names):
+            return False
+        group = Group.from_graph(self._graph, names)
+        if self._spec.in_place:
+            return self._schedule(group) is not None
+        if group.key not in self._legal:  # a schedule takes longer, and few of these groups last
+            self._legal[group.key] = legal_nests(group, self._spec) is not None
+        return self._legal[group.key]
+
+    def choices(self, names: tuple[str, ...]) -> Iterator[Choice]:
+        """The group of the operators; each by itself where no schedule of the group was found.
+
+        Raises ``ScheduleError`` for an operator without one."""
+        group = Group.from_graph(self._graph, names)
+        schedule = None if group.is_view else self._schedule(group)
+        if schedule is not None or group.is_view:
+            yield Choice(group, schedule)
+        elif len(names) > 1:
+            for name in names:
+                yield from self.choices((name,))
+        else:
+            raise no_schedule(self._graph, group, self._spec)
+
+    def _schedule(self, group: Group) -> Schedule | None:
+        if group.key not in self._known:
+            self._known[group.key] = rule_schedule(group, self._spec)
+        return self._known[group.key]
 
 
 def no_schedule(graph: Graph, group: Group, spec: HardwareSpec) -> ScheduleError:
@@ -101,8 +124,8 @@ def _least_cycles(nest: Nest, spec: HardwareSpec) -> NestSchedule | None:
     if not len(table):
         return None
     if len(table) > _ESTIMATED:
-        bound = Analysis(nest, table, spec).order()
-        table = table.take(np.argpartition(bound, _ESTIMATED)[:_ESTIMATED])
+        traffic = least_traffic(nest, table)
+        table = table.take(np.argpartition(traffic, _ESTIMATED)[:_ESTIMATED])
     return table.row(int(np.argmin(Analysis(nest, table, spec).estimate)))
 
 

@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 import runtime_case as case
 
-from autotune.runtime.kept_schedules import DECIDING, kept_schedules
+from autotune.errors import ScheduleError
+from autotune.runtime.kept_schedules import DECIDING, kept_schedules, ruled_plan
+from autotune.schedule.schedule import Schedule
 from autotune.search import by_rule
 from autotune.search.by_rule import ruled_choices
 from autotune.store.sources import source_files
+from autotune.targets.spec import HardwareSpec
 
 
 def test_known_schedules_give_the_same_choices_and_none_is_sought_again(
@@ -27,6 +30,33 @@ def test_known_schedules_give_the_same_choices_and_none_is_sought_again(
     monkeypatch.setattr(by_rule, "enumerate_nest", None)  # calling it would raise
     with kept_schedules(spec, tmp_path) as known:
         assert ruled_choices(graph, spec, known) == wanted
+
+
+@pytest.mark.parametrize("buffers", [1, 2])
+def test_a_kept_plan_is_the_plan_and_nothing_is_fused_again(
+    buffers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, spec = case.network(), replace(case.SPEC, buffers=buffers)
+    wanted = ruled_choices(graph, spec)
+    assert ruled_plan(graph, spec, tmp_path) == wanted
+    monkeypatch.setattr(by_rule, "greedy", None)  # calling it would raise
+    assert ruled_plan(graph, spec, tmp_path) == wanted
+    with pytest.raises(TypeError):
+        ruled_plan(graph, replace(spec, cores=2), tmp_path)
+
+
+def test_a_group_without_a_schedule_comes_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = by_rule.rule_schedule
+
+    def alone(group: case.Group, spec: HardwareSpec) -> Schedule | None:
+        return find(group, spec) if len(group.ops) == 1 else None
+
+    monkeypatch.setattr(by_rule, "rule_schedule", alone)
+    found = ruled_choices(case.network(), case.SPEC)
+    assert {len(choice.group.ops) for choice in found} == {1}
+    monkeypatch.setattr(by_rule, "rule_schedule", lambda *_: None)
+    with pytest.raises(ScheduleError, match="has no legal schedule on edge"):
+        ruled_choices(case.network(), case.SPEC)
 
 
 def test_another_machine_has_schedules_of_its_own(tmp_path: Path) -> None:
