@@ -3,46 +3,24 @@
 y[s·q + r] = Σₜ x[q − t] · w[s·t + r]: for each of the s places r it is a convolution over x with
 every s-th tap. All of them are one convolution with s as many output channels per axis, and their
 interleaving is a transpose (Shi et al., "Is the deconvolution layer the same as a convolutional
-layer?", arXiv:1609.07009). No zeros are multiplied but those that fill the last taps up.
+layer?", arXiv:1609.07009). Zeros fill up the last taps of places that have fewer; where channels are many,
+places of equally many taps have a convolution of their own instead (places.py).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from autotune.errors import ModelError
+from autotune.graph.onnx_ops.places import Axes, TransposedAxis, convolved_places, splits
 from autotune.graph.onnx_ops.rearrangement import Run, padded, part, seen_as, sliced, turned
 from autotune.graph.onnx_ops.scope import Node, Scope, Translate
 from autotune.graph.op import OpKind
 
 VOLUME = 3
 """Spatial axes of what goes slice by slice."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Axis:
-    """One spatial axis: the result is ``length`` elements from ``first`` on of all that the taps
-    reach."""
-
-    extent: int
-    kernel: int
-    stride: int
-    dilation: int
-    first: int
-    length: int
-
-    @property
-    def reach(self) -> int:
-        """Elements from the first to the last tap."""
-        return (self.kernel - 1) * self.dilation + 1
-
-    @property
-    def taps(self) -> int:
-        """Taps of the convolution."""
-        return -(-self.reach // self.stride)
 
 
 def _conv_transpose(scope: Scope, node: Node) -> str:
@@ -55,16 +33,50 @@ def _conv_transpose(scope: Scope, node: Node) -> str:
             f"{node.label}: ConvTranspose of {list(shape)} by weight {list(weight)} in {group} "
             "groups: the channels do not fit"
         )
+    bias = scope.tensor(node, 2) if node.has_input(2) else None
+    plane = _plane(axes)
+    if plane is not None and group == 1 and splits(plane, *weight[:2]):
+        return _scattered_by_places(scope, node, x, w, bias, axes)
     y = _scattered(scope, node, x, w, axes, group)
-    if not node.has_input(2):
+    if bias is None:
         return y
     channels = scope.shape(y)[1]
-    bias = seen_as(scope, node, scope.tensor(node, 2), (channels, *(1 for _ in axes)))
-    return scope.step(node, OpKind.ADD, y, bias)
+    return scope.step(
+        node, OpKind.ADD, y, seen_as(scope, node, bias, (channels, *(1 for _ in axes)))
+    )
+
+
+def _plane(axes: tuple[TransposedAxis, ...]) -> Axes | None:
+    """Rows and columns, one row where there is a single axis; None of a volume."""
+    if len(axes) == VOLUME:
+        return None
+    return (TransposedAxis(1, 1, 1, 1, 0, 1), axes[0]) if len(axes) == 1 else (axes[0], axes[1])
+
+
+def _scattered_by_places(
+    scope: Scope, node: Node, x: str, w: str, bias: str | None, axes: tuple[TransposedAxis, ...]
+) -> str:
+    """``_scattered`` and the bias by one convolution for the places that have equally many taps."""
+    plane = _plane(axes)
+    assert plane is not None, "a volume"
+    shape, weight, lengths = scope.shape(x), scope.shape(w), tuple(axis.length for axis in axes)
+    image, kernel = (tuple(getattr(axis, of) for axis in plane) for of in ("extent", "kernel"))
+    x = seen_as(scope, node, x, (*shape[:2], *image))
+    w = seen_as(scope, node, w, (*weight[:2], *kernel))
+    for d, axis in enumerate(plane, 2):
+        w = _in_places(scope, node, w, d, axis)
+    y = convolved_places(scope, node, x, w, bias, plane)
+    (n, _, rows, columns), channels, (down, across) = scope.shape(y), weight[1], plane
+    places = (n, down.stride, across.stride, channels, rows, columns)
+    whole = (n, channels, rows * down.stride, columns * across.stride)
+    y = turned(scope, node, y, places, (0, 3, 4, 1, 5, 2), whole)
+    runs = [Run(0, 1, n), Run(0, 1, channels)]
+    y = sliced(scope, node, y, runs + [Run(axis.first, 1, axis.length) for axis in plane])
+    return seen_as(scope, node, y, (n, channels, *lengths))
 
 
 def _scattered(
-    scope: Scope, node: Node, x: str, w: str, axes: tuple[_Axis, ...], group: int
+    scope: Scope, node: Node, x: str, w: str, axes: tuple[TransposedAxis, ...], group: int
 ) -> str:
     """Every element of ``x`` times its taps, added up where they fall."""
     if len(axes) == VOLUME:
@@ -73,14 +85,14 @@ def _scattered(
     if len(axes) == 1:
         x = seen_as(scope, node, x, (*shape[:2], 1, shape[2]))
         w = seen_as(scope, node, w, (*weight[:2], 1, weight[2]))
-        axes = (_Axis(1, 1, 1, 1, 0, 1), *axes)
+        axes = (TransposedAxis(1, 1, 1, 1, 0, 1), *axes)
     channels = weight[1] * group
     y = _interleaved(scope, node, _phases(scope, node, x, w, axes, group), axes, channels)
     return seen_as(scope, node, y, (shape[0], channels, *lengths))
 
 
 def _scattered_volume(
-    scope: Scope, node: Node, x: str, w: str, axes: tuple[_Axis, ...], group: int
+    scope: Scope, node: Node, x: str, w: str, axes: tuple[TransposedAxis, ...], group: int
 ) -> str:
     """Slice by slice: those of each tap of the depth, as far apart as its stride, are added up."""
     n, c, slices, rows, columns = scope.shape(x)
@@ -129,7 +141,9 @@ def _col2im(scope: Scope, node: Node) -> str:
     return _scattered(scope, node, blocks, taps, axes, columns // size)
 
 
-def _block_axes(node: Node, image: tuple[int, ...], block: tuple[int, ...]) -> tuple[_Axis, ...]:
+def _block_axes(
+    node: Node, image: tuple[int, ...], block: tuple[int, ...]
+) -> tuple[TransposedAxis, ...]:
     count = len(image)
     if not 1 <= count <= VOLUME or len(block) != count:
         raise ModelError(
@@ -142,11 +156,13 @@ def _block_axes(node: Node, image: tuple[int, ...], block: tuple[int, ...]) -> t
     for i in range(count):
         reach = (block[i] - 1) * dilations[i] + 1
         extent = (image[i] + pads[i] + pads[i + count] - reach) // strides[i] + 1
-        found.append(_Axis(extent, block[i], strides[i], dilations[i], pads[i], image[i]))
+        found.append(TransposedAxis(extent, block[i], strides[i], dilations[i], pads[i], image[i]))
     return tuple(found)
 
 
-def _axes(node: Node, shape: tuple[int, ...], weight: tuple[int, ...]) -> tuple[_Axis, ...]:
+def _axes(
+    node: Node, shape: tuple[int, ...], weight: tuple[int, ...]
+) -> tuple[TransposedAxis, ...]:
     count = len(shape) - 2
     if not 1 <= count <= VOLUME or len(weight) != len(shape):
         raise ModelError(
@@ -172,7 +188,7 @@ def _axes(node: Node, shape: tuple[int, ...], weight: tuple[int, ...]) -> tuple[
         first, length = _kept(node, i, count, whole, shape[2 + i] * stride)
         if length < 1:
             raise ModelError(f"{node.label}: ConvTranspose pads leave nothing of axis {2 + i}")
-        found.append(_Axis(shape[2 + i], weight[2 + i], stride, dilation, first, length))
+        found.append(TransposedAxis(shape[2 + i], weight[2 + i], stride, dilation, first, length))
     return tuple(found)
 
 
@@ -188,7 +204,9 @@ def _kept(node: Node, i: int, count: int, whole: int, same: int) -> tuple[int, i
     return max(0, cut // 2 if mode == "SAME_UPPER" else cut - cut // 2), length
 
 
-def _phases(scope: Scope, node: Node, x: str, w: str, axes: tuple[_Axis, ...], group: int) -> str:
+def _phases(
+    scope: Scope, node: Node, x: str, w: str, axes: tuple[TransposedAxis, ...], group: int
+) -> str:
     """The convolution: [N, channels · places down · places across, rows, columns]."""
     inner, outer = scope.shape(w)[0] // group, scope.shape(w)[1]
     for d, axis in enumerate(axes, 2):
@@ -211,18 +229,13 @@ def _phases(scope: Scope, node: Node, x: str, w: str, axes: tuple[_Axis, ...], g
         + [Run(axis.taps - 1, -1, axis.taps) for axis in axes],
     )
     before = tuple(axis.taps - 1 for axis in axes)
-    after = tuple(max(0, _positions(axis) - axis.extent) for axis in axes)
+    after = tuple(max(0, axis.positions - axis.extent) for axis in axes)
     pads = (*before, *after)
     attrs = {"strides": (1, 1), "dilations": (1, 1), "pads": pads}
     return scope.step(node, OpKind.CONV, x, w, group=group, **attrs)
 
 
-def _positions(axis: _Axis) -> int:
-    """Positions of the convolution that the result and all taps reach."""
-    return max(axis.extent + axis.taps - 1, -(-(axis.first + axis.length) // axis.stride))
-
-
-def _in_places(scope: Scope, node: Node, w: str, d: int, axis: _Axis) -> str:
+def _in_places(scope: Scope, node: Node, w: str, d: int, axis: TransposedAxis) -> str:
     """Axis ``d`` of a weight with zeros between dilated taps, filled up to whole strides."""
     shape = scope.shape(w)
     if axis.dilation > 1 and axis.kernel > 1:
@@ -236,7 +249,9 @@ def _in_places(scope: Scope, node: Node, w: str, d: int, axis: _Axis) -> str:
     return padded(scope, node, w, (0,) * rank, tuple(fill if i == d else 0 for i in range(rank)))
 
 
-def _interleaved(scope: Scope, node: Node, y: str, axes: tuple[_Axis, ...], channels: int) -> str:
+def _interleaved(
+    scope: Scope, node: Node, y: str, axes: tuple[TransposedAxis, ...], channels: int
+) -> str:
     """Places back into rows and columns, and what is asked for of them."""
     n, _, rows, columns = scope.shape(y)
     down, across = axes
