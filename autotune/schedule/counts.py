@@ -3,7 +3,7 @@ moves and the cost model's features count by it."""
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from autotune.fusion.axis_map import AxisMap, Footprint
 from autotune.fusion.moving import ADDRESS_LOOPS
 from autotune.fusion.nest import Buffer, Nest, Stage
 from autotune.fusion.patches import Patches
+from autotune.graph.op import Family
 from autotune.schedule.needed import needed
 from autotune.schedule.table import Ints, ScheduleTable
 
@@ -128,6 +129,20 @@ def _is_padded(nest: Nest, buffer: Buffer) -> bool:
     )
 
 
+def batch_factors(nest: Nest) -> tuple[int, ...]:
+    """The loaded second factors of batches of products, of which each has its own."""
+    views = {stage.output: stage.op.inputs[0] for stage in nest.stages if stage.view}
+    found = set()
+    for stage in nest.stages:
+        if stage.op.family is not Family.MATMUL or len(nest.types[stage.op.inputs[1]].shape) < 3:
+            continue
+        tensor = stage.op.inputs[1]
+        while tensor in views:
+            tensor = views[tensor]
+        found.add(tensor)
+    return tuple(i for i in nest.loads if nest.buffers[i].tensor in found)
+
+
 def read_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
     """Elements that tiles read and store in all, for every row of the table, where they read tensors
     in place: nothing stays from one tile to the next. Where a tile's part of a tensor is not dense,
@@ -169,12 +184,15 @@ def tile_count(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
     return counts
 
 
-def loaded_elements(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
-    """Elements that DMA loads in all, for every row; padding is counted as if it were loaded."""
+def loaded_elements(
+    nest: Nest, table: ScheduleTable, loads: Iterable[int] | None = None
+) -> npt.NDArray[np.float64]:
+    """Elements that DMA loads in all, for every row; padding is counted as if it were loaded. Only
+    the buffers ``loads`` count, where they are given."""
     total = np.zeros(len(table))
     around = {stage.contraction: stage_dims(stage) for stage in nest.stages}
     products = {s.contraction: s for s in nest.stages if s.contraction is not None}
-    for index in nest.loads:
+    for index in nest.loads if loads is None else loads:
         buffer = nest.buffers[index]
         level = _depth(nest, table, buffer.dims)
         if buffer.chunk is not None:

@@ -13,6 +13,7 @@ from autotune.graph.op import Family
 from autotune.graph.winograd import FORMS
 from autotune.graph.zero_blocks import zero_blocks
 from autotune.schedule.counts import (
+    batch_factors,
     kept_elements,
     loaded_elements,
     made_elements,
@@ -58,6 +59,9 @@ channels took a quarter longer, as each tile waits for its first weights (docs/d
 _SCHEDULES, _SCHEDULES_IN_PLACE = 2048, 8192
 """Schedules of a nest that the rule looks at. Where operands are read in place, tiles have to be many and
 even for cores to share them: among 2048 of VGG-19's largest convolution none was for two cores."""
+_REFILLED_TILES = 0.5
+"""Tiles of which a nest is worth halving what its loops load again of the keys and values of heads:
+what stays over the inner loops is packed once for all of their trips."""
 _TILE_ELEMENTS = 512.0
 """What a tile costs in set-up, as elements of traffic that take as long (edge: near 100 cycles)."""
 
@@ -100,23 +104,29 @@ def _fewest_tiles(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
     for k, contraction in enumerate(nest.contractions):
         pieces *= -(-contraction.k_extent // table.k_tile[:, k])
     time = _time_share(nest, table) * _work_share(nest, table)
-    cost = _CUT_TILES * time + tile_count(nest, table) * pieces * _tile_price(nest, table)
+    kept = kept_elements(nest, table)
+    price = _tile_price(nest, table, bool(kept.any()))
+    cost = _CUT_TILES * time + tile_count(nest, table) * pieces * price
     padded = padded_elements(nest, table) * _keeps_images_near(nest)
     slides = not nest.contractions and bool(padded.any())
     weight = _WINDOW_READ_TILES if slides else _READ_TILES
     cost += weight * loaded / max(1.0, float(loaded.min()))
-    cost += _FAR_TILES * _doublings(kept_elements(nest, table))
+    cost += _FAR_TILES * _doublings(kept)
     cost += _FAR_TILES * _doublings(padded)
-    far: npt.NDArray[np.float64] = _PASSED_TILES * _doublings(passed_elements(nest, table))
-    return cost + far
+    cost += _PASSED_TILES * _doublings(passed_elements(nest, table))
+    refilled = loaded_elements(nest, table, batch_factors(nest))
+    again: npt.NDArray[np.float64] = _REFILLED_TILES * refilled / max(1.0, float(refilled.min()))
+    return cost + again
 
 
-def _tile_price(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
-    """What one tile more counts: less in a large nest whose tiles are cut to leave zero blocks out, or
-    for cores to share: who is done first then waits for the last tile of another one."""
+def _tile_price(nest: Nest, table: ScheduleTable, keeps: bool) -> npt.NDArray[np.float64]:
+    """Cost of one tile more. It is what a tile takes to begin in a large nest whose tiles are cut to
+    leave zero blocks out, whose tiles ``keeps`` near what one product makes for another, or which
+    cores share: who is done first then waits for the last tile of another one."""
     price = min(1.0, _CUT_TILES * _CUTTING_OPERATIONS / operations(nest))
-    alone = 1.0 if all(zero_blocks(stage.op) is None for stage in nest.stages) else price
-    shared = min(alone, max(_LEAST_TILE_PRICE, price))
+    cut = price if any(zero_blocks(stage.op) is not None for stage in nest.stages) else 1.0
+    alone = price if keeps else cut
+    shared = min(cut, max(_LEAST_TILE_PRICE, price))
     prices: npt.NDArray[np.float64] = np.where(table.cores > 1, shared, alone)
     return prices
 

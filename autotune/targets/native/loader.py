@@ -19,6 +19,7 @@ from autotune.targets.native.compiler import Compiler
 from autotune.targets.native.linking import WORD, Linkable, Linked, linked, offsets
 from autotune.targets.native.memory import Floats
 from autotune.targets.native.packing import Packed
+from autotune.targets.native.panels import with_panels
 from autotune.targets.native.parts import Part, parts_of, shared
 from autotune.targets.native.residence import Reads, residence
 from autotune.targets.native.step_clock import StepClock
@@ -29,10 +30,12 @@ from autotune.targets.native.tree import leaves, tree_of
 @dataclass(frozen=True, slots=True)
 class Bound:
     """A program with the micro-kernels chosen: the parts that a thread may take, its streams or what
-    ``parts`` cuts them into."""
+    ``parts`` cuts them into. ``scratchpad_elements`` are what a thread needs: the program's and
+    panels of factors behind it."""
 
     program: Program
     parts: tuple[Part, ...]
+    scratchpad_elements: int
 
     @property
     def befores(self) -> list[Part]:
@@ -64,14 +67,17 @@ class Bound:
 def bind(program: Program, isa: VectorIsa | None) -> Bound:
     """Choose micro-kernels for a verified program; without ``isa`` the compiled ones."""
     parts: list[Part] = []
+    elements = program.scratchpad_elements
     for stream in program.streams:
         nodes = tree_of(stream)
         order = tuple(leaves(nodes))
         found = residence(program, order)
         binder = Binder(program, found, isa, Reads.of(found, order))
-        whole = Part(nodes, binder.calls(nodes))
+        panels = with_panels(program, order, binder.calls(nodes), found)
+        elements = max(elements, panels.scratchpad_elements)
+        whole = Part(nodes, panels.calls)
         parts += parts_of(program, whole, found) if len(program.streams) > 1 else (whole,)
-    return Bound(program, shared(parts))
+    return Bound(program, shared(parts), elements)
 
 
 def linkable(bound: Bound, timed: bool = False) -> Linkable:
@@ -108,7 +114,7 @@ def linkable(bound: Bound, timed: bool = False) -> Linkable:
         tables = StepTables(address, base, count + 2, clocks[i] if timed else None)
         tables.add(part.nodes, part.calls)
         before = None if part.before is None else befores.index(part.before)
-        found.append(tables.finished(bound.program.scratchpad_elements, before))
+        found.append(tables.finished(bound.scratchpad_elements, before))
     return Linkable(
         bound.program,
         tuple(found[: len(befores)]),

@@ -38,11 +38,12 @@ TRANSFERS = frozenset((Opcode.LOAD, Opcode.STORE, Opcode.GATHER))
 
 @dataclass(slots=True)
 class Residence:
-    """The operands of a stream that lie in tensors, by (place of instruction, operand), and the
-    places of the transfers that are left out."""
+    """The operands of a stream that lie in tensors, by (place of instruction, operand), the places
+    of the transfers that are left out, and for those of LOADs the operands that read their tensor."""
 
     operands: dict[tuple[int, str], InPlace] = field(default_factory=dict)
     dropped: set[int] = field(default_factory=set)
+    readers: dict[int, tuple[tuple[int, str], ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,8 @@ def residence(program: Program, stream: tuple[Leaf, ...]) -> Residence:
         if operands is not None:
             found.operands.update(operands)
             found.dropped.add(rectangle.leaf.place)
+            if rectangle.leaf.opcode is Opcode.LOAD:
+                found.readers[rectangle.leaf.place] = tuple(operands)
     return found
 
 

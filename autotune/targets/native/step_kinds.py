@@ -8,6 +8,7 @@ from typing import assert_never
 from autotune.isa.table import Opcode
 from autotune.targets.native.call import Call
 from autotune.targets.native.codegen.gemm_shape import GemmShape
+from autotune.targets.native.codegen.panel_copy import PanelCopy
 from autotune.targets.native.codegen.recipe import Recipe
 from autotune.targets.native.codegen.reduction import Reduction
 from autotune.targets.native.codegen.row_run import RowRun
@@ -47,6 +48,8 @@ def _generated(recipe: Recipe) -> StepKind:
         case VectorRun():
             moves = all(isinstance(node, Load | Constant) for node in constants.body)
             return StepKind.COPY if moves else StepKind.VECTOR
+        case PanelCopy():
+            return StepKind.COPY
         case RowRun() | Reduction():
             return StepKind.ROWS
         case TileTransform():

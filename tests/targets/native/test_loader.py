@@ -39,7 +39,7 @@ def copying(program: Program) -> Bound:
         nodes = tree_of(stream)
         binder = Binder(program, Residence(), None)
         streams.append(Part(nodes, {leaf.place: binder.bind(leaf) for leaf in leaves(nodes)}))
-    return Bound(program, tuple(streams))
+    return Bound(program, tuple(streams), program.scratchpad_elements)
 
 
 def inputs(program: Program, seed: int = 3) -> dict[str, np.ndarray]:

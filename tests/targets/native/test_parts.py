@@ -76,12 +76,14 @@ def inputs(program: Program) -> dict[str, np.ndarray]:
 def check_orders(program: Program, compiler: Compiler, seed: int) -> None:
     """The whole streams, and the parts of them all in a drawn order, bit by bit."""
     streams = whole(program)
-    uncut = Bound(program, tuple(stream for stream, _ in streams))
+    uncut = Bound(program, tuple(stream for stream, _ in streams), program.scratchpad_elements)
     parts = [part for stream, places in streams for part in parts_of(program, stream, places)]
     shuffled = [parts[i] for i in np.random.default_rng(seed).permutation(len(parts))]
     tensors = inputs(program)
     want = executed(program, tensors, compiler, uncut)
-    got = executed(program, tensors, compiler, Bound(program, shared(shuffled)))
+    got = executed(
+        program, tensors, compiler, Bound(program, shared(shuffled), program.scratchpad_elements)
+    )
     for name, value in got.items():
         np.testing.assert_array_equal(value.view(np.int32), want[name].view(np.int32))
 

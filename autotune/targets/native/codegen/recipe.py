@@ -12,6 +12,7 @@ from typing import assert_never
 from autotune.isa import access, functions
 from autotune.targets.native.codegen.gemm_shape import GemmShape
 from autotune.targets.native.codegen.micro_kernel import MicroKernel
+from autotune.targets.native.codegen.panel_copy import PanelCopy, panel_copy
 from autotune.targets.native.codegen.reduction import Reduction, reduction
 from autotune.targets.native.codegen.row_run import RowRun
 from autotune.targets.native.codegen.vector_isa import VectorIsa
@@ -20,7 +21,7 @@ from autotune.targets.native.codegen.winograd import TileTransform, tile_transfo
 
 TABLES = (functions, access)
 """Modules outside of this package that generators take constants from."""
-Constants = GemmShape | VectorRun | RowRun | Reduction | TileTransform
+Constants = GemmShape | PanelCopy | VectorRun | RowRun | Reduction | TileTransform
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class Recipe:
                 from autotune.targets.native.codegen.gemm import gemm
 
                 return gemm(self.constants, self.isa)
+            case PanelCopy():
+                return panel_copy(self.constants, self.isa)
             case VectorRun():
                 from autotune.targets.native.codegen.elementwise import elementwise
 
