@@ -112,13 +112,14 @@ def _destination(path: Path, kind: FileKind | None) -> Path:
 
 
 def _followed(path: Path) -> Path:
-    """Resolve a link that this user or root made. Raises ``InputError`` for any other link: in a shared
-    folder it would lead the user's output elsewhere."""
+    """Resolve a link that this user or root made to a file. Raises ``InputError`` for another user's: in a
+    shared folder it would lead the output elsewhere."""
     if not path.is_symlink():
         return path
     if path.lstat().st_uid not in (0, os.geteuid()):
         raise InputError(f"{path}: is a link of another user; choose another file")
-    return path.resolve()
+    # only the system itself can follow /dev/stdout to a pipe
+    return path if path.exists() and not path.is_file() else path.resolve()
 
 
 def _head(path: Path) -> bytes:

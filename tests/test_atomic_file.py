@@ -134,6 +134,18 @@ def test_a_pipe_is_written_to_and_one_without_a_reader_is_no_wait(tmp_path: Path
     assert path.is_fifo()
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_an_open_pipe_is_reached_by_its_descriptor(tmp_path: Path) -> None:
+    ours, theirs = os.pipe()
+    link = tmp_path / "stdout"
+    link.symlink_to(f"/proc/self/fd/{theirs}")
+    check_place(link, PLAN)
+    replace_file(link, "hello", PLAN)
+    assert os.read(ours, 5) == b"hello"
+    os.close(ours)
+    os.close(theirs)
+
+
 def test_an_own_link_is_followed_and_stays(tmp_path: Path) -> None:
     folder = tmp_path / "there"
     folder.mkdir()
