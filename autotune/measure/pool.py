@@ -11,7 +11,7 @@ from typing import Self
 
 from joblib import cpu_count
 
-from autotune.measure.process import WorkerProcess
+from autotune.measure.process import WorkerProcess, own_niceness
 
 
 class Pool:
@@ -34,12 +34,15 @@ class Pool:
             return bool(self._idle)
 
     def lend(self, count: int) -> list[WorkerProcess]:
-        """Up to ``count`` workers, new ones where none are idle; fewer when the system refuses."""
+        """Up to ``count`` workers of this thread's priority, new ones where none are idle; fewer when the
+        system refuses."""
         lent: list[WorkerProcess] = []
         with self._lock:
             self._disown_after_fork()
-            while self._idle and len(lent) < count:
-                worker = self._idle.pop()
+            for worker in [x for x in self._idle if x.niceness == own_niceness()]:
+                if len(lent) == count:
+                    break
+                self._idle.remove(worker)
                 if worker.alive:
                     lent.append(worker)
                 else:

@@ -31,13 +31,20 @@ SUPPORTED = os.name == "posix" and bool(sys.executable)
 """Whether sockets can be handed to a new interpreter here."""
 
 
+def own_niceness() -> int:
+    """Return the priority of this thread, which processes that it starts inherit."""
+    return os.getpriority(os.PRIO_PROCESS, 0) if os.name == "posix" else 0
+
+
 class WorkerProcess:
-    """A running worker. ``ready`` once it has said so."""
+    """A running worker. ``ready`` once it has said so. ``niceness`` is that of the thread that started it:
+    the learner's workers yield to everything else, a search's do not."""
 
     def __init__(self, process: subprocess.Popen[bytes], line: Connection) -> None:
         self._process = process
         self._line = line
         self.ready = False
+        self.niceness = own_niceness()
 
     @classmethod
     def start(cls) -> Self:
