@@ -24,10 +24,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AUTOTUNE_HOME", str(folder))
         for arguments in (
-            ["calibrate", "--budget", "300", "--models", "mlp", "--json"],
+            ["calibrate", "--target", "edge", "--budget", "300", "--models", "mlp", "--json"],
             [
                 "search",
                 "mlp",
+                "--target",
+                "edge",
                 "--trials",
                 "20",
                 "--measure",
@@ -62,7 +64,9 @@ def command(
 
 def test_search_prints_the_promised_figures(command: Command, home: Path) -> None:
     out = home / "again.plan"
-    found = command("search", "mlp", "--trials", 10, "--measure", 8, "--out", out)
+    found = command(
+        "search", "mlp", "--target", "edge", "--trials", 10, "--measure", 8, "--out", out
+    )
     for name in ("measured", "predicted", "energy", "dram_bytes"):
         assert set(found[name]) == {"unfused", "greedy", "found"}
     measured = found["measured"]
@@ -108,7 +112,7 @@ def test_run_reads_inputs_and_writes_outputs(command: Command, home: Path) -> No
 
 def test_explain_and_predict_cover_every_operator(command: Command, home: Path) -> None:
     plan = command("explain", home / "mlp.plan")
-    predicted = command("predict", "mlp")
+    predicted = command("predict", "mlp", "--target", "edge")
     operators = [name for group in predicted["unfused"]["groups"] for name in group["operators"]]
     assert sorted(name for g in plan["groups"] for name in g["operators"]) == sorted(operators)
     assert predicted["greedy"]["cycles"] <= predicted["unfused"]["cycles"]
