@@ -27,7 +27,8 @@ alone or on inputs whose values decide shapes.
 Programs hold tensors as float32. Booleans are 0 and 1; integers are exact up to ±2^24, which an interval analysis proves for
 the inputs at hand. Where the proof fails, numpy computes the operators on integers and booleans on the host, exactly over their
 types, and programs the rest; a run is refused only where numpy has no such operator. Sums of int8 products of any length are
-exact in programs up to one rounding to float32, which is that of a cast. Narrower floats are
+exact in programs up to one rounding to float32, which is that of a cast. An index outside of its axis is refused where it is
+a constant, an input of the network or computed by numpy; one that a program computes is clamped. Narrower floats are
 computed as float32 and rounded where they leave; float64 is computed as float32 too, with its seven digits (comparisons see
 no more of them, and what is then cast to integers lies between ±2^24 or is refused), and numbers beyond its range are
 refused, as are constants other than 0 that it takes for 0. Inputs whose values decide shapes (a Reshape's target, axes, indices of Gather) are bound:

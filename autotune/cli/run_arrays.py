@@ -17,6 +17,7 @@ import numpy.typing as npt
 from autotune.atomic_file import FileKind, replacing
 from autotune.errors import InputError
 from autotune.graph.graph import Array, Graph
+from autotune.graph.index_limits import index_limits
 from autotune.graph.tensor import NUMPY, DType
 from autotune.regular_file import open_regular
 
@@ -52,14 +53,18 @@ def _not_arrays(path: Path, error: Exception) -> InputError:
 
 def default_inputs(graph: Graph, seed: int) -> dict[str, npt.NDArray[Any]]:
     """The inputs that ship with one of ONNX's light networks (their uniform weights make anything
-    else ill-conditioned); standard normal arrays for every other network."""
+    else ill-conditioned); standard normal arrays, and legal indices, for every other network."""
     shipped = _shipped(graph)
     if shipped is not None:
         return dict(shipped[0])
     from autotune.runtime.exploration import drawn
 
     rng = np.random.default_rng(seed)
-    return {x: drawn(graph.types[x], rng) for x in graph.inputs}
+    given = {x: drawn(graph.types[x], rng) for x in graph.inputs}
+    for limit in index_limits(graph):
+        if limit.extents.min() < 2:  # drawn are 0 and 1
+            given[limit.input] = np.zeros_like(given[limit.input])
+    return given
 
 
 def _shipped(graph: Graph) -> tuple[dict[str, Array], dict[str, Array]] | None:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from autotune.errors import ExactnessError, InputError
 from autotune.graph.graph import Array, Graph
+from autotune.graph.index_limits import IndexLimit, index_limits
 from autotune.graph.interval_rules import Interval
 from autotune.graph.intervals import (
     Excess,
@@ -68,6 +69,11 @@ class Border:
         return product_sums(self._graph)
 
     @cached_property
+    def _index_limits(self) -> tuple[IndexLimit, ...]:
+        """Limits of the inputs that are indices, found once."""
+        return index_limits(self._graph)
+
+    @cached_property
     def licence(self) -> Mapping[str, Interval] | None:
         """Range of every integer and boolean input in which all integers are exact, whatever the
         other inputs are; None where there is none."""
@@ -88,6 +94,8 @@ class Border:
                 given[name] = self._widened(name, of_type(given[name], self._typed[name]))
         fed = checked_inputs(self._graph, cast(Given, given))
         check_within(self._graph, self.ranges, fed)
+        for limit in self._index_limits:
+            limit.check(self._graph.name, fed[limit.input])
         self._check_exact(fed)
         return fed
 
