@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from autotune.arguments import dims_of, integer_of
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.axes import Layout
 from autotune.graph.graph import Graph
@@ -16,6 +17,7 @@ from autotune.runtime.defaults import (
     choose_accuracy,
     choose_store,
     choose_target,
+    ranges_of,
     resolve_model,
 )
 from autotune.runtime.exploration import explored
@@ -51,7 +53,11 @@ def load_network(
     place.
     """
     return open_network(
-        resolve_model(model), dims, Layout(layout), Accuracy.parse(accuracy), ranges
+        resolve_model(model),
+        dims_of(dims),
+        Layout.parse(layout),
+        Accuracy.parse(accuracy),
+        ranges_of(ranges),
     )
 
 
@@ -72,7 +78,7 @@ def opened(store: Store | Path | str | None) -> Iterator[Store]:
 def calibrate(
     target: Target | Path | str | None = None,
     budget: int | None = None,
-    models: Iterable[Path | str] = CALIBRATED_ON,
+    models: Iterable[Path | str] | Path | str = CALIBRATED_ON,
     seed: int = 0,
     store: Store | Path | str | None = None,
     progress: Progress | None = None,
@@ -87,7 +93,9 @@ def calibrate(
     on this CPU, ``exact`` elsewhere). Earlier measurements count: calling again continues.
     Raises ``AutotuneError`` for bad input.
     """
-    machine, named = choose_target(target), tuple(models)
+    machine = choose_target(target)
+    named = (models,) if isinstance(models, (str, Path)) else tuple(models)
+    wanted = default_budget(machine) if budget is None else integer_of(budget, "budget", 1)
     graphs = []
     for number, model in enumerate(named):
         if progress is not None:
@@ -96,10 +104,10 @@ def calibrate(
     with opened(store) as records:
         return run_calibration(
             machine,
-            budget=default_budget(machine) if budget is None else budget,
+            budget=wanted,
             graphs=graphs,
             accuracy=choose_accuracy(accuracy, machine.spec),
-            seed=seed,
+            seed=integer_of(seed, "seed", 0),
             store=records,
             progress=progress,
         )
@@ -143,7 +151,7 @@ def search(
             store=records,
             network_file=NetworkFile.of(path),
         )
-    bound, vouched = tuple((dims or {}).items()), tuple((ranges or {}).items())
+    bound, vouched = tuple(dims_of(dims).items()), tuple(ranges_of(ranges).items())
     kept = chosen if vouched else result.plan.accuracy
     plan = replace(result.plan, dims=bound, ranges=vouched, accuracy=kept)
     result = replace(result, plan=plan)

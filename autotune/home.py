@@ -7,6 +7,7 @@ from pathlib import Path
 
 import platformdirs
 
+from autotune.arguments import path_of
 from autotune.errors import InputError
 
 VARIABLE = "AUTOTUNE_HOME"
@@ -30,7 +31,7 @@ def cache_folder() -> Path:
 
 def store_file(path: Path | str | None = None) -> Path:
     """The file of a store; None is ``autotune.db`` in ``home()``."""
-    return home() / "autotune.db" if path is None else Path(path)
+    return home() / "autotune.db" if path is None else path_of(path, "a store")
 
 
 def _expanded(chosen: str) -> Path:

@@ -199,8 +199,14 @@ def progress(title: str, stages: Mapping[str, float] | None = None) -> Iterator[
 
 
 @contextmanager
-def working(text: str) -> Iterator[None]:
-    """Say what is being done if it takes longer than a moment; on a terminal with a spinner."""
+def working(text: str, quiet: bool = False) -> Iterator[None]:
+    """Say what is being done if it takes longer than a moment; on a terminal with a spinner.
+
+    ``quiet`` is for output that programs read: an error is then the one line on stderr.
+    """
+    if quiet:
+        yield
+        return
     if MESSAGES.is_terminal:
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         with Progress(*columns, console=MESSAGES, transient=True) as shown:

@@ -84,7 +84,7 @@ def run(
     json: JsonOption = False,
 ) -> int:
     """Run a network by its plan. With --check, exit 1 when a number is off or a program has a race."""
-    with working(f"open {plan}"):
+    with working(f"open {plan}", json):
         from autotune.cli.drift_memory import open_machine
         from autotune.cli.dynamic_run import compared, random_inputs
         from autotune.cli.run_arrays import KIND as NPZ
@@ -109,7 +109,7 @@ def run(
             outside=outside,
         )
     with opened as session:
-        with working(f"run {plan} on {machine.name}"):
+        with working(f"run {plan} on {machine.name}", json):
             feeds = random_inputs(session, seed) if inputs is None else read_inputs(inputs)
             outputs, latency = repeated(session, feeds, repeat)
             if online:

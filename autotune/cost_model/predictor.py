@@ -10,7 +10,7 @@ import numpy as np
 
 from autotune.cost_model.hpm import CostModel, Estimate
 from autotune.display import Card, Displayed
-from autotune.errors import ScheduleError, StoreError
+from autotune.errors import InputError, ScheduleError, StoreError
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest, Rejection
@@ -77,6 +77,8 @@ class Predictor(Displayed):
         ``target`` is a name, a spec file or an open target; ``store`` a file or an open store (None:
         the user's). Raises ``StoreError`` if there is no model, or only one of another version.
         """
+        if not isinstance(target, (str, Path)) and not hasattr(target, "spec"):
+            raise InputError(f"a target is a name, a file or open, not {type(target).__name__}")
         spec = load_spec(target) if isinstance(target, (str, Path)) else target.spec
         if isinstance(store, Store):
             return cls(_stored(store, spec))
@@ -152,6 +154,8 @@ def _columns(found: Estimate) -> np.ndarray[tuple[int, ...], np.dtype[np.float64
 
 
 def _nests(group: Group) -> tuple[Nest, ...]:
+    if not isinstance(group, Group):
+        raise InputError(f"costs are those of a Group, not of {type(group).__name__}")
     nests = analyse(group)
     if isinstance(nests, Rejection):
         raise ScheduleError(f"{_names(group)}: {nests.reason}")

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
+from autotune.errors import InputError
+
 T = TypeVar("T")
 
 Perm = tuple[int, ...]
@@ -18,6 +20,14 @@ class Layout(StrEnum):
 
     CHANNELS_FIRST = "channels_first"
     CHANNELS_LAST = "channels_last"
+
+    @classmethod
+    def parse(cls, text: str) -> Layout:
+        """Return the layout of this name. Raises ``InputError`` for any other."""
+        try:
+            return cls(text)
+        except ValueError:
+            raise InputError(f"layout {text!r} is not one of: {', '.join(cls)}") from None
 
 
 @dataclass(frozen=True, slots=True)

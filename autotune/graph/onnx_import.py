@@ -8,6 +8,7 @@ from pathlib import Path
 
 import onnx
 
+from autotune.arguments import dims_of, path_of
 from autotune.errors import ModelError, one_line
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.control_flow import (
@@ -53,7 +54,7 @@ def load_onnx(path: Path | str, dims: Mapping[str, int] | None = None) -> Graph:
     and outputs keep their ONNX names. Raises ``ModelError`` naming the file, the place and the
     way out.
     """
-    return released(read_onnx(path, dims))
+    return released(read_onnx(path_of(path, "a network"), dims_of(dims)))
 
 
 def read_onnx(path: Path | str, dims: Mapping[str, int] | None = None) -> Graph:

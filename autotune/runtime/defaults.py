@@ -14,14 +14,16 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autotune.arguments import mapping_of, path_of
 from autotune.errors import InputError, ModelError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
+from autotune.graph.ranges import Ranges
 from autotune.home import home
 from autotune.private_folder import make_private
 from autotune.runtime.opening import is_plan
 from autotune.search.plan import Plan
-from autotune.search.plan_tree import PlanTree, load_plans
+from autotune.search.plan_tree import PlanTree, is_plan_tree, load_plans
 from autotune.targets.library import HOST, spec_names
 from autotune.targets.library import target as open_target
 from autotune.targets.protocol import Target
@@ -136,6 +138,37 @@ def choose_store(store: Store | Path | str | None) -> Store | Path | None:
     if store is None or isinstance(store, Path) or hasattr(store, "load_model"):
         return store
     raise InputError(f"a store is a file or an open store, not {type(store).__name__}")
+
+
+def choose_plan(plan: Plan | PlanTree | Path | str | None) -> Plan | PlanTree | None:
+    """Return a plan, or the plan or plans in a file; None stays no plan.
+
+    Raises ``PlanError`` for a bad file, ``InputError`` for anything else.
+    """
+    if plan is None or isinstance(plan, (Plan, PlanTree)):
+        return plan
+    path = path_of(plan, "a plan")
+    return PlanTree.load(path) if is_plan_tree(path) else Plan.load(path)
+
+
+def one_plan(plan: Plan | PlanTree | None) -> Plan | None:
+    """Return the plan of one graph. Raises ``InputError`` for those of a tree."""
+    if isinstance(plan, PlanTree):
+        raise InputError(
+            f"the plans of {plan.network_file.path} are for a network with control flow; open that"
+        )
+    return plan
+
+
+def ranges_of(ranges: Ranges | None) -> Ranges:
+    """Return ranges of inputs. Raises ``InputError`` for what is no mapping to two numbers each."""
+    given = mapping_of(ranges, "ranges", "names of inputs to (least, largest)")
+    try:
+        return {name: (float(low), float(high)) for name, (low, high) in given.items()}
+    except (TypeError, ValueError):
+        raise InputError(
+            f"ranges maps names of inputs to (least, largest), got {dict(given)!r:.80}"
+        ) from None
 
 
 def choose_accuracy(accuracy: Accuracy | str | None, spec: HardwareSpec) -> Accuracy:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from autotune.arguments import dims_of
 from autotune.errors import AutotuneError, InputError, ModelError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.axes import Layout
@@ -24,6 +25,7 @@ from autotune.graph.ranges import Ranges
 from autotune.runtime.binding import bound_model, unusual_types
 from autotune.runtime.defaults import (
     choose_accuracy,
+    choose_plan,
     choose_store,
     choose_target,
     resolve_model,
@@ -83,21 +85,22 @@ class DynamicSession(Session):
         online: bool = False,
         dims: Mapping[str, int] | None = None,
         *,
-        plan: Plan | PlanTree | None = None,
+        plan: Plan | PlanTree | Path | str | None = None,
         options: OnlineOptions | None = None,
         threads: int | None = None,
         accuracy: Accuracy | str | None = None,
         ranges: Ranges | None = None,
         outside: Outside | str = Outside.REFUSE,
     ) -> None:
-        Outside(outside)  # for the session's sake: without ranges nothing is outside of them
+        Outside.parse(outside)  # for the session's sake: without ranges nothing is outside of them
         if ranges:
             raise InputError(
                 f"{source}: ranges are for a network whose shapes and operators are known before it "
                 "runs; bind its dimensions (dims), or open it without ranges"
             )
+        plan = choose_plan(plan)
         self.target = choose_target(target, source if plan is None else plan, threads)
-        path, dims, plans = _opened(resolve_model(source), dims or {}, plan)
+        path, dims, plans = _opened(resolve_model(source), dims_of(dims), plan)
         self.path = path
         self._store, self._online, self._options = choose_store(store), online, options
         self._plans, self._accuracy = plans, choose_accuracy(accuracy, self.target.spec)

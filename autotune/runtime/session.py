@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 import numpy.typing as npt
 
+from autotune.arguments import dims_of
 from autotune.display import Card, Displayed
 from autotune.errors import AutotuneError, ExactnessError, RangeError
 from autotune.graph.accuracy import Accuracy
@@ -23,8 +24,11 @@ from autotune.runtime.building import announced
 from autotune.runtime.collector import collector_at_rest
 from autotune.runtime.defaults import (
     choose_accuracy,
+    choose_plan,
     choose_store,
     choose_target,
+    one_plan,
+    ranges_of,
     resolve_model,
 )
 from autotune.runtime.event import Event
@@ -45,6 +49,7 @@ if TYPE_CHECKING:  # a session that runs by a plan takes none of their time to i
     from autotune.cost_model.hpm import CostModel
     from autotune.runtime.learning import OnlineOptions
     from autotune.runtime.online import OnlineTrainer
+    from autotune.search.plan_tree import PlanTree
     from autotune.store.store import Store
 
 
@@ -54,7 +59,7 @@ class Session(Displayed):
     ``source`` is an ONNX file, a plan file, the name of a shipped network, a ``Plan`` or a ``Graph``.
     ``target`` is a name, a spec file or an open target; None is the machine of the plan, or else
     this CPU (``cpu``), on which ``threads`` sets the number of threads (None: one per core).
-    ``plan`` runs a network by a plan; without one, every target runs by the heuristic plan, with or
+    ``plan`` (or its file) runs a network by a plan; without one, every target runs by the heuristic plan, with or
     without calibration, and ``planned_by`` says so. Opening never searches. ``store`` (None: the
     user's) is opened for ``online`` learning, which ``options`` tune. ``dims`` binds symbolic dimensions by name; a
     network with open dimensions or control flow opens as a ``DynamicSession``, which is specialised
@@ -82,7 +87,7 @@ class Session(Displayed):
         online: bool = False,
         dims: Mapping[str, int] | None = None,
         *,
-        plan: Plan | None = None,
+        plan: Plan | PlanTree | Path | str | None = None,
         options: OnlineOptions | None = None,
         threads: int | None = None,
         accuracy: Accuracy | str | None = None,
@@ -95,7 +100,7 @@ class Session(Displayed):
         """
         if cls is not Session or isinstance(source, (Plan, Graph)):
             return super().__new__(cls)
-        path, bound = resolve_model(source), dims or {}
+        path, bound = resolve_model(source), dims_of(dims)
         if not may_be_dynamic(path) or is_kept(path, bound):
             return super().__new__(cls)
         from autotune.runtime.dynamic import DynamicSession, is_dynamic  # a session, in turn
@@ -111,21 +116,23 @@ class Session(Displayed):
         online: bool = False,
         dims: Mapping[str, int] | None = None,
         *,
-        plan: Plan | None = None,
+        plan: Plan | PlanTree | Path | str | None = None,
         options: OnlineOptions | None = None,
         threads: int | None = None,
         accuracy: Accuracy | str | None = None,
         ranges: Ranges | None = None,
         outside: Outside | str = Outside.REFUSE,
     ) -> None:
+        plan, outside = choose_plan(plan), Outside.parse(outside)
+        dims, ranges = dims_of(dims), ranges_of(ranges)
         self.target = choose_target(target, source if plan is None else plan, threads)
         chosen, store = choose_accuracy(accuracy, self.target.spec), choose_store(store)
         source = source if isinstance(source, (Plan, Graph)) else resolve_model(source)
         with collector_at_rest():
-            found = open_source(source, self.target, dims, plan, chosen, ranges)
+            found = open_source(source, self.target, dims, one_plan(plan), chosen, ranges)
         self._graph = found.graph
         self._border = Border(self._graph, found.ranges)
-        if Outside(outside) is Outside.GENERAL and found.ranges:
+        if outside is Outside.GENERAL and found.ranges:
             self._general = General(source, found, self.target, store, dims, chosen)
         if not isinstance(source, Graph):
             self._exact = General(source, found, self.target, store, dims, chosen, has_host=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autotune.arguments import integer_of
 from autotune.errors import InputError
 from autotune.search.objective import Objective
 from autotune.targets.spec import HardwareSpec
@@ -23,6 +24,10 @@ class SearchOptions:
     objective: Objective = Objective.LATENCY
     seed: int = 0
     workers: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("trials", "measure", "seed"):
+            integer_of(getattr(self, name), name, 0)
 
     def check(self, spec: HardwareSpec) -> None:
         """Raises ``InputError`` for an objective that the machine does not tell."""

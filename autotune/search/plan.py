@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from autotune.arguments import path_of
 from autotune.atomic_file import FileKind, replace_file
 from autotune.display import Card, Displayed
 from autotune.errors import InputError, PlanError, ScheduleError
@@ -219,13 +220,14 @@ class Plan(Displayed):
             raise PlanError(f"{where}: not a plan: {error}; {_AGAIN}") from None
 
     @classmethod
-    def load(cls, path: Path) -> Plan:
+    def load(cls, path: Path | str) -> Plan:
         """Read a plan file. Raises ``PlanError`` in one line when that is impossible."""
+        path = path_of(path, "a plan")
         return cls.from_json(read_text(path), str(path))
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path | str) -> None:
         """Write the file whole or not at all. Raises ``PlanError`` when that is impossible."""
-        write_text(path, self.to_json())
+        write_text(path_of(path, "a plan"), self.to_json())
 
 
 def read_text(path: Path) -> str:

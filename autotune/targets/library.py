@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+from autotune.arguments import integer_of, path_of
 from autotune.errors import SpecError
 from autotune.targets.protocol import Target
 from autotune.targets.spec import HardwareSpec
@@ -55,6 +56,7 @@ def host_name(name_or_path: Path | str, threads: int | None) -> Path | str:
     ``SpecError`` for threads of any other machine, and for two different numbers of them."""
     if threads is None:
         return name_or_path
+    integer_of(threads, "threads")  # the machine says how many there may be
     if not is_host(name_or_path):
         raise SpecError(
             f"threads = {threads} for {name_or_path}: only {HOST} has threads, the cores of other "
@@ -80,6 +82,7 @@ def target(name_or_path: Path | str, threads: int | None = None) -> Target:
     """The emulator of a shipped or own spec; for ``cpu`` this machine itself with ``threads``, one
     per core unless told. Raises ``SpecError`` as ``load_spec`` does, and for threads of a machine
     that is emulated."""
+    path_of(name_or_path, "a target")
     name_or_path = host_name(name_or_path, threads)
     if is_host(name_or_path):
         from autotune.targets.native.target import NativeTarget

@@ -114,7 +114,7 @@ def test_other_mistakes_are_refused_whatever_becomes_of_ranges() -> None:
             session.run({"x": np.zeros((4, 9), np.float32)})
         with pytest.raises(InputError, match="x"):
             session.run({})
-    with pytest.raises(ValueError, match="elsewhere"):
+    with pytest.raises(InputError, match="elsewhere"):
         Session(clipped(), "cpu:1", ranges=UNIT, outside="elsewhere")
 
 
