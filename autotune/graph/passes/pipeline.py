@@ -24,6 +24,7 @@ from autotune.graph.passes.padding_bands import PaddingBands
 from autotune.graph.passes.padding_taps import PaddingTaps
 from autotune.graph.passes.range_pruning import RangePruning, finite_tensors
 from autotune.graph.passes.score_scaling import ScoreScaling
+from autotune.graph.passes.separable_pooling import SeparablePooling
 from autotune.graph.passes.view_chains import ViewChains
 from autotune.graph.passes.winograd import WinogradConvolutions
 from autotune.graph.passes.zero_skipping import ZeroSkipping
@@ -99,10 +100,11 @@ def _turned(graph: Graph, layout: Layout) -> PassResult:
     if layout is Layout.CHANNELS_FIRST:
         return PassResult(graph, ())
     turned = ChannelsLast().run(graph)
-    if not turned.notes:
-        return turned
-    settled = _settled(turned.graph)
-    return PassResult(settled.graph, (*turned.notes, *settled.notes))
+    if turned.notes:
+        settled = _settled(turned.graph)
+        turned = PassResult(settled.graph, (*turned.notes, *settled.notes))
+    parted = SeparablePooling().run(turned.graph)
+    return PassResult(parted.graph, (*turned.notes, *parted.notes))
 
 
 def _settled(graph: Graph) -> PassResult:
