@@ -57,7 +57,7 @@ class Ending:
         try:
             yield
         finally:
-            signal.signal(signal.SIGTERM, before)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
 
     def _emit(self, message: str) -> None:
         if self._is_json:
