@@ -20,7 +20,6 @@ from onnxruntime.quantization import (
 )
 from small_networks import SMALL, feeds, widened
 
-from autotune import api
 from autotune.graph.graph import Graph
 from autotune.runtime.border import Border
 from autotune.runtime.execution import execute
@@ -29,9 +28,10 @@ from autotune.runtime.program_cache import ProgramCache
 from autotune.runtime.program_table import compile_table
 from autotune.runtime.session import Session
 from autotune.search.by_rule import ruled_choices
+from autotune.targets.library import target as open_target
 
 Arrays = dict[str, npt.NDArray[np.generic]]
-EDGE = api.as_target("edge")
+EDGE = open_target("edge")
 QUANTIZERS = ("QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul")
 Run = Callable[[Path, Arrays], Arrays]
 TIED = 0.005
@@ -162,6 +162,30 @@ def test_unsigned_weights_of_dynamic_quantisation(tmp_path: Path) -> None:
 def test_quantised_networks_run_on_an_emulated_machine(tmp_path: Path) -> None:
     assert_near(static("unet", tmp_path, True, QuantType.QInt8), on_edge)
     assert_near(dynamic("mlp", tmp_path), on_edge)
+
+
+@pytest.mark.parametrize("per_axis", [False, True])
+def test_tensors_of_six_axes_are_quantised(per_axis: bool, tmp_path: Path) -> None:
+    """As the windows of a Swin transformer are; programs move five."""
+    shape = (1, 4, 2, 4, 2, 6)
+    scale = np.linspace(0.01, 0.02, 4, dtype=np.float32) if per_axis else np.float32(0.015)
+    zero = np.arange(120, 124, dtype=np.uint8) if per_axis else np.uint8(121)
+    kind = TensorProto.FLOAT
+    graph = helper.make_graph(
+        [
+            helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], axis=3),
+            helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], axis=3),
+        ],
+        "windows",
+        [helper.make_tensor_value_info("x", kind, shape)],
+        [helper.make_tensor_value_info("y", kind, shape)],
+        [numpy_helper.from_array(np.asarray(v), x) for x, v in (("s", scale), ("z", zero))],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "windows.onnx")
+    fed = {"x": np.random.default_rng(1).standard_normal(shape).astype(np.float32)}
+    wanted = peer(tmp_path / "windows.onnx", fed)["y"]
+    np.testing.assert_array_equal(on_cpu(tmp_path / "windows.onnx", fed)["y"], wanted)
 
 
 def product(depth: int, weight: npt.NDArray[np.generic]) -> onnx.ModelProto:

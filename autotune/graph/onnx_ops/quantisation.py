@@ -7,24 +7,31 @@ sums are taken in pieces (exact_sums.py).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from autotune.errors import ModelError
 from autotune.graph.onnx_ops.exact_sums import Factors, conv_pieces, exact_sum, matmul_pieces
-from autotune.graph.onnx_ops.rearrangement import Run, part
+from autotune.graph.onnx_ops.rearrangement import Run, part, seen_as
 from autotune.graph.onnx_ops.reduction import checked_axis
 from autotune.graph.onnx_ops.scope import Node, Scope, Translate
 from autotune.graph.onnx_ops.window import planar_input
 from autotune.graph.onnx_ops.window_axes import window_of
 from autotune.graph.op import AttrValue, OpKind
 
+MAX_AXES = 5
+"""Axes of a tensor that programs move: more are merged."""
+
 BEYOND = 2.0**20
 """More than any zero point and any limit of a type of up to 16 bits: holding a number within it
 first changes no result, and keeps the sum with the zero point exact."""
 
 
-def _held(scope: Scope, node: Node, value: str, zero: str | None) -> str:
-    """Round half to even, shift, and hold within the type of the node's output."""
+def _held(
+    scope: Scope, node: Node, value: str, zero: str | None, shape: tuple[int, ...] | None = None
+) -> str:
+    """Round half to even, shift, and hold within the type of the node's output, in ``shape`` where it
+    is given."""
     dtype = scope.result_type(node, 0)
     if not dtype.is_integer or dtype.limits[1] > 2**16:
         raise ModelError(
@@ -34,7 +41,10 @@ def _held(scope: Scope, node: Node, value: str, zero: str | None) -> str:
     whole = scope.step(node, OpKind.ROUND, value)
     whole = scope.step(node, OpKind.CLIP, whole, min=-BEYOND, max=BEYOND)
     shifted = whole if zero is None else scope.step(node, OpKind.ADD, whole, zero)
-    return scope.result(node, OpKind.CLIP, shifted, min=float(low), max=float(high))
+    if shape in (None, scope.shape(shifted)):
+        return scope.result(node, OpKind.CLIP, shifted, min=float(low), max=float(high))
+    held = scope.step(node, OpKind.CLIP, shifted, min=float(low), max=float(high))
+    return scope.result(node, OpKind.RESHAPE, held, shape=shape)
 
 
 def _parameter(scope: Scope, node: Node, index: int, shape: tuple[int, ...]) -> str:
@@ -72,17 +82,43 @@ def _blocks(scope: Scope, node: Node, tensor: str, shape: tuple[int, ...]) -> st
 def _quantize(scope: Scope, node: Node) -> str:
     x = scope.tensor(node, 0)
     shape = scope.shape(x)
-    zero = _parameter(scope, node, 2, shape) if node.has_input(2) else None
-    quotient = scope.number(node, OpKind.DIV, x, _parameter(scope, node, 1, shape))
-    return _held(scope, node, quotient, zero)
+    scale = _merged_parameter(scope, node, 1, shape)
+    zero = _merged_parameter(scope, node, 2, shape) if node.has_input(2) else None
+    merged = seen_as(scope, node, x, _merged(scope, node, shape))
+    return _held(scope, node, scope.number(node, OpKind.DIV, merged, scale), zero, shape)
+
+
+def _merged(scope: Scope, node: Node, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape in which a node's tensor is computed: that of more than ``MAX_AXES`` axes has those
+    before and behind the axis of the parameters merged."""
+    if len(shape) <= MAX_AXES or node.int("block_size", 0):
+        return shape
+    if scope.shape(scope.tensor(node, 1)) in ((), (1,)):
+        return (math.prod(shape),)
+    axis = checked_axis(node, node.int("axis", 1), len(shape))
+    return (math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
+
+
+def _merged_parameter(scope: Scope, node: Node, index: int, shape: tuple[int, ...]) -> str:
+    """A parameter to broadcast over the tensor in its merged shape."""
+    tensor = _parameter(scope, node, index, shape)
+    given = scope.shape(tensor)
+    if not given or _merged(scope, node, shape) == shape:
+        return tensor
+    return scope.step(node, OpKind.RESHAPE, tensor, shape=(given[0], 1))
 
 
 def _dequantize(scope: Scope, node: Node) -> str:
-    x = scope.tensor(node, 0)
-    shape = scope.shape(x)
+    shape = scope.shape(scope.tensor(node, 0))
+    merged = _merged(scope, node, shape)
+    x = seen_as(scope, node, scope.tensor(node, 0), merged)
     if node.has_input(2):
-        x = scope.step(node, OpKind.SUB, x, _parameter(scope, node, 2, shape))
-    return scope.result(node, OpKind.MUL, x, _parameter(scope, node, 1, shape))
+        x = scope.step(node, OpKind.SUB, x, _merged_parameter(scope, node, 2, shape))
+    scale = _merged_parameter(scope, node, 1, shape)
+    if merged == shape:
+        return scope.result(node, OpKind.MUL, x, scale)
+    product = scope.number(node, OpKind.MUL, x, scale)
+    return scope.result(node, OpKind.RESHAPE, product, shape=shape)
 
 
 def _centred(scope: Scope, node: Node, index: int, zero: int, column: bool = False) -> str:
