@@ -25,7 +25,6 @@ TAP_PIXELS = 32
 weights again, from memory."""
 MIN_GAIN = 1.1
 """Estimated time of the whole convolution over that of its bands, at least."""
-
 MAX_BANDS = 5
 """Along an axis, as three taps make at most: each is a convolution by itself."""
 
@@ -90,9 +89,9 @@ def chosen_bands(op: Op, graph: Graph) -> tuple[Bands, Bands] | None:
     if graph.shape(op.inputs[1])[op.axes.in_channel] < MIN_CHANNELS:
         return None
     axes = window_axes(op, graph)
-    rows, columns = ({_whole(axis), bands_of(axis)} for axis in axes)
-    best = min(product(rows, columns), key=lambda pair: (_pixels(*pair), len(pair[0])))
-    whole = _pixels(*((_whole(axis)) for axis in axes))
+    rows, columns = ((_whole(axis), bands_of(axis)) for axis in axes)
+    best = min(product(rows, columns), key=lambda pair: _pixels(*pair))
+    whole = _pixels(*(_whole(axis) for axis in axes))
     if whole < MIN_GAIN * _pixels(*best) or not is_finite(op, graph):
         return None
     return best
