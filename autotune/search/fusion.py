@@ -102,6 +102,7 @@ class _Search:
         problem.report("prepare", 3, 3)
         plans = self._proposed(alone, (*start, *ruled))
         if self.options.measure:
+            self.laboratory.expected = len(alone.groups) + self.options.measure
             _measure_rule(self.laboratory, choices)
         best = min(plans, key=problem.legal_cost)
         if self.options.measure:

@@ -161,6 +161,8 @@ def test_progress_never_goes_beyond_its_total() -> None:
     assert all(0 <= done <= total for _, done, total, *_ in heard)
     bests = [step[3] for step in heard if len(step) == 4 and step[3] is not None]
     assert bests and bests[-1] <= bests[0]
+    first = next(step for step in heard if step[0] == "measure")
+    assert first[2] >= SMALL.measure  # the first batch is not taken for the whole
     whole = Whole(SEARCH_STAGES)
     fractions = [whole.reached(*step[:3]) for step in heard]
     assert fractions == sorted(fractions) and 0.99 < fractions[-1] <= 1
