@@ -13,6 +13,7 @@ from autotune.fusion.moving import ADDRESS_LOOPS
 from autotune.fusion.nest import Buffer, Nest, Stage
 from autotune.fusion.patches import Patches
 from autotune.graph.op import Family
+from autotune.schedule.fit import MAX_RUNS
 from autotune.schedule.needed import needed
 from autotune.schedule.table import Ints, ScheduleTable
 
@@ -42,16 +43,17 @@ def scratchpad_elements(nest: Nest, table: ScheduleTable) -> Ints:
     return total
 
 
-def addressable(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.bool_]:
-    """Rows whose operands no more loops move than addresses hold [n]; ``fit.loops`` in bulk."""
-    found = np.ones(len(table), dtype=bool)
+def expressible(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.bool_]:
+    """Rows that ``fit.check`` would not reject for their loops [n]."""
+    trips = np.array(nest.root_shape, dtype=np.int64) // table.tile
+    extents = np.array([c.k_extent for c in nest.contractions], dtype=np.int64)
+    pieces = extents // table.k_tile
+    runs = np.maximum(1.0, trips).prod(axis=1) * np.maximum(1.0, pieces).prod(axis=1)
+    found: npt.NDArray[np.bool_] = runs <= MAX_RUNS
     for moving in nest.moving:
-        loops = np.zeros(len(table), dtype=np.int64)
-        for d in moving.dims:
-            loops += nest.root_shape[d] // table.tile[:, d] > 1
+        loops = (trips[:, sorted(moving.dims)] > 1).sum(axis=1)
         if moving.contraction is not None:
-            k = moving.contraction
-            loops += nest.contractions[k].k_extent // table.k_tile[:, k] > 1
+            loops += pieces[:, moving.contraction] > 1
         found &= loops <= ADDRESS_LOOPS
     return found
 

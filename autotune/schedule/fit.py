@@ -8,6 +8,9 @@ from autotune.fusion.moving import ADDRESS_LOOPS, Moving
 from autotune.fusion.nest import Buffer, Nest, Rejection, buffer_sizes
 from autotune.schedule.schedule import NestSchedule, Schedule
 
+MAX_RUNS = 1 << 32
+"""Runs of a loop's body in a program: of more, which would take minutes, cycles may overflow counters."""
+
 
 def trips(nest: Nest, schedule: NestSchedule, dim: int) -> int:
     """Full tiles along a root dimension (a remainder is not counted)."""
@@ -36,6 +39,14 @@ def scratchpad_elements(nest: Nest, schedule: NestSchedule) -> int:
         slots(nest, schedule, buffer) * math.prod(size)
         for buffer, size in zip(nest.buffers, sizes, strict=True)
     )
+
+
+def runs(nest: Nest, schedule: NestSchedule) -> int:
+    """Full tiles of a nest times the pieces of all its reductions: an upper bound of how often the body of a
+    loop runs."""
+    tiles = math.prod(max(1, trips(nest, schedule, d)) for d in range(len(nest.root_shape)))
+    pieces = zip(nest.contractions, schedule.k_tile, strict=True)
+    return tiles * math.prod(max(1, c.k_extent // k) for c, k in pieces)
 
 
 def loops(nest: Nest, schedule: NestSchedule, moving: Moving) -> int:
@@ -93,6 +104,8 @@ def _check_nest(nest: Nest, part: NestSchedule) -> Rejection | None:
         return Rejection(
             f"cores: tiles along dimension {outermost[0]} of {nest.root!r} store the same elements"
         )
+    if runs(nest, part) > MAX_RUNS:
+        return Rejection(f"loops: {runs(nest, part)} runs of the innermost one > {MAX_RUNS}")
     for moving in nest.moving:
         if loops(nest, part, moving) > ADDRESS_LOOPS:
             return Rejection(

@@ -13,6 +13,7 @@ from autotune.fusion.moving import ADDRESS_LOOPS
 from autotune.fusion.nest import Buffer, Nest
 from autotune.fusion.patches import Patches
 from autotune.schedule.extents import extents, grained, thin_product
+from autotune.schedule.fit import MAX_RUNS
 from autotune.schedule.orders import distinct_orders
 from autotune.schedule.table import Ints, ScheduleTable
 
@@ -84,17 +85,22 @@ class _Grid:
             second += size * refilled
         return single, single + second
 
-    def addressable(self) -> npt.NDArray[np.bool_]:
-        """Combinations whose operands no more loops move than addresses hold; ``fit.loops`` in bulk."""
-        found = np.ones(self.shape, dtype=bool)
+    def expressible(self) -> npt.NDArray[np.bool_]:
+        """Combinations that ``fit.check`` would not reject for their loops."""
+        shape, contractions = self.nest.root_shape, self.nest.contractions
+        trips = {d: shape[d] // self.tile(d) for d in self.nest.tileable}
+        pieces = [c.k_extent // self.k_tile(k) for k, c in enumerate(contractions)]
+        runs = np.ones(self.shape)
+        for count in (*trips.values(), *pieces):
+            runs = runs * np.maximum(1, count)
+        found: npt.NDArray[np.bool_] = runs <= MAX_RUNS
         for moving in self.nest.moving:
             loops = np.zeros(self.shape, dtype=np.int64)
-            for d in moving.dims:
-                loops += self.nest.root_shape[d] // self.tile(d) > 1
+            for d in moving.dims & trips.keys():
+                loops += trips[d] > 1
             if moving.contraction is not None:
-                extent = self.nest.contractions[moving.contraction].k_extent
-                loops += extent // self.k_tile(moving.contraction) > 1
-            found &= loops <= ADDRESS_LOOPS
+                loops += pieces[moving.contraction] > 1
+            found = found & (loops <= ADDRESS_LOOPS)
         return found
 
     def _patch_elements(self, buffer: Buffer, patches: Patches) -> Ints:
@@ -157,8 +163,7 @@ def _enumerated(
     fits = np.stack(
         [single <= capacity_elements, (double <= capacity_elements) & (double > single)]
     )
-    if nest.moving:
-        fits &= grid.addressable()
+    fits &= grid.expressible()
     cells = np.flatnonzero(fits[:buffers])
     if not len(cells):
         return ScheduleTable.of(nest, ())

@@ -9,7 +9,7 @@ from itertools import permutations
 import numpy as np
 
 from autotune.fusion.nest import Nest
-from autotune.schedule.counts import addressable, scratchpad_elements
+from autotune.schedule.counts import expressible, scratchpad_elements
 from autotune.schedule.orders import distinct_orders
 from autotune.schedule.space import candidate_extents
 from autotune.schedule.table import Ints, ScheduleTable
@@ -46,7 +46,7 @@ def neighbours(
         columns[:, -1],
     )
     fits = scratchpad_elements(nest, near) <= capacity_elements
-    fits &= addressable(nest, near)
+    fits &= expressible(nest, near)
     return near.take(np.flatnonzero(fits & (near.buffers <= buffers)))
 
 

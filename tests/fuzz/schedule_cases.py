@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +13,8 @@ import numpy as np
 from autotune.datasets.networks import NETWORKS, load
 from autotune.errors import ScheduleError
 from autotune.fusion.analysis import analyse
-from autotune.fusion.candidates import fusible_edges, greedy
-from autotune.fusion.group import Group
+from autotune.fusion.candidates import greedy
+from autotune.fusion.group import Group, is_convex
 from autotune.fusion.nest import Nest, Rejection
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.axes import Layout
@@ -38,7 +38,7 @@ TARGETS = (*spec_names(), "cpu:1", "cpu:2")
 TRIES = 12
 """Schedules drawn for a group until one is legal."""
 ENUMERATED = 256
-LARGEST = 12
+LARGEST = 24
 """Operators of a random group at most."""
 
 
@@ -70,9 +70,9 @@ def _folder() -> Path:
 _kept: list[tempfile.TemporaryDirectory[str]] = []
 
 
-@cache
-def imported(source: str) -> Graph:
-    """The graph of a source as its file says, its weights replaced by zeros that take no memory."""
+@lru_cache(maxsize=1)
+def _imported(source: str) -> Graph:
+    """The graph of a source as its file says, weights and all: gigabytes for some."""
     if source in ODD_GRAPHS:
         return odd_graph(source)
     return load_onnx(load(source, _folder()))
@@ -81,7 +81,7 @@ def imported(source: str) -> Graph:
 @cache
 def graph_of(source: str, layout: str, accuracy: Accuracy) -> Graph:
     """A source simplified and laid out for a machine."""
-    return _weightless(simplify(imported(source), Layout(layout), accuracy).graph)
+    return _weightless(simplify(_imported(source), Layout(layout), accuracy).graph)
 
 
 def _weightless(graph: Graph) -> Graph:
@@ -89,11 +89,6 @@ def _weightless(graph: Graph) -> Graph:
     zero = np.float32(0)
     weights = {x: np.broadcast_to(zero, value.shape) for x, value in graph.constants.items()}
     return Graph(graph.name, graph.ops, graph.types, graph.inputs, graph.outputs, weights)
-
-
-@cache
-def _edges(source: str, layout: str, accuracy: Accuracy) -> tuple[tuple[str, str], ...]:
-    return fusible_edges(graph_of(source, layout, accuracy))
 
 
 @cache
@@ -123,17 +118,36 @@ def _greedy(source: str, layout: str, accuracy: Accuracy) -> tuple[tuple[str, ..
 
 
 KINDS = ("single", "pair", "greedy", "heuristic", "random")
+QUICK_KINDS = ("single", "pair", "random")
+"""Kinds of groups that are drawn without making a whole partition."""
+SCHEDULES = 8
+"""Successive cases that are schedules of one group."""
 
 
 def case(seed: int, number: int) -> Case:
-    """Case ``number`` of a seed: sources take turns, all else is drawn."""
-    rng = Rng(seed, number)
-    source = SOURCES[number % len(SOURCES)]
-    machine = pick(rng, TARGETS)
-    accuracy = pick(rng, tuple(Accuracy))
-    kind = pick(rng, KINDS)
-    group = _group(rng, kind, source, machine, accuracy)
-    return Case(source, machine, kind, group, _schedule(rng, group, machine))
+    """Case ``number`` of a seed: ``SCHEDULES`` cases have one group, whose sources take turns."""
+    source, machine, kind, group = _group_of(seed, number // SCHEDULES)
+    schedule = _schedule(Rng(seed, 1, number), group, machine)
+    return Case(source, machine, kind, group, schedule)
+
+
+@lru_cache(maxsize=4)
+def _group_of(seed: int, number: int) -> tuple[str, str, str, Group]:
+    rng = Rng(seed, 0, number)
+    source, machine = SOURCES[number % len(SOURCES)], pick(rng, TARGETS)
+    kind, accuracy = pick(rng, KINDS), pick(rng, tuple(Accuracy))
+    return source, machine, kind, _group(rng, kind, source, machine, accuracy)
+
+
+def quick_cases(source: str, groups: int) -> Iterator[Case]:
+    """Cases of one source that take little to prepare: ``SCHEDULES`` schedules of each of some groups, for
+    every target in turn."""
+    for number in range(groups):
+        rng = Rng(number)
+        machine, kind = TARGETS[number % len(TARGETS)], pick(rng, QUICK_KINDS)
+        group = _group(rng, kind, source, machine, Accuracy.CLOSE)
+        for _ in range(SCHEDULES):
+            yield Case(source, machine, kind, group, _schedule(rng, group, machine))
 
 
 def _group(rng: Rng, kind: str, source: str, machine: str, accuracy: Accuracy) -> Group:
@@ -143,9 +157,9 @@ def _group(rng: Rng, kind: str, source: str, machine: str, accuracy: Accuracy) -
         group: Group = pick(rng, planned)
         return group
     names: tuple[str, ...] = (pick(rng, graph.ops).name,)
-    edges = _edges(source, layout, accuracy)
-    if kind == "pair" and edges:
-        names = pick(rng, edges)
+    if kind == "pair" and (readers := sorted(graph.digraph.successors(names[0]))):
+        names = (names[0], pick(rng, readers))
+        names = names if is_convex(graph, set(names)) else names[:1]
     elif kind == "greedy":
         names = pick(rng, _greedy(source, layout, accuracy))
     elif kind == "random":

@@ -18,20 +18,20 @@ from dataclasses import dataclass, field
 
 from autotune.errors import AutotuneError
 from autotune.fusion.analysis import analyse
-from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.isa.program import Program
 from autotune.isa.verifier import verify
 from autotune.kernels.engine import Loaded
 from autotune.lowering.lower import lower
 from autotune.schedule.fit import check
-from autotune.search.by_rule import rule_schedule
 from autotune.targets.native.codegen.recipe import Recipe
 from autotune.targets.native.host import host_isa
 from autotune.targets.native.loader import bind, linkable
 from autotune.targets.native.target import NativeTarget
 from fuzz.schedule_cases import Case, case, smaller_cases, target_of
 
+PORTION = 4000
+"""Cases that a process is given at a time."""
 CASE_SECONDS = 60
 """CPU time of a case at most."""
 _WRITTEN: set[str] = set()
@@ -166,11 +166,6 @@ def fuzz_by_processes(seed: int, numbers: range, jobs: int) -> Tally:
         for tally in pool.imap_unordered(_share, shares):
             total.add(tally)
     return total
-
-
-def has_legal_schedule(group: Group, machine: str) -> bool:
-    """Whether the rule finds a schedule of a group on a target."""
-    return group.is_view or rule_schedule(group, target_of(machine).spec) is not None
 
 
 def main() -> int:

@@ -19,7 +19,7 @@ from autotune.graph.op import OpKind as K
 from autotune.graph.reference import evaluate
 from autotune.isa.tile import MAX_TERMS
 from autotune.lowering.lower import lower
-from autotune.schedule.counts import addressable
+from autotune.schedule.counts import expressible
 from autotune.schedule.fit import check
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
@@ -68,6 +68,20 @@ def test_a_schedule_that_moves_an_operand_with_four_loops_is_refused_with_the_wa
     assert "moves with 4 loops; an address holds 2: split fewer of" in rejection.reason
 
 
+def test_a_schedule_that_would_run_for_minutes_is_refused() -> None:
+    """Every element of a product makes a reduction of its other factor anew, number by number."""
+    b = GraphBuilder("deep")
+    y = b.add(K.MATMUL, b.input("x", (2, 70_000)), b.constant(array(70_000, 1)))
+    _, nest = nest_of(b.build(outputs=[b.add(K.MATMUL, b.input("z", (70_000, 2)), y)]))
+    part = NestSchedule((1, 1), (0, 1), (1, 2), cores=1)
+    rejection = check((nest,), Schedule((part,)), SPEC.scratchpad_elements, 1)
+    assert rejection is not None and "loops: 4900000000 runs" in rejection.reason
+    assert not expressible(nest, ScheduleTable.of(nest, [part])).any()
+    table = enumerate_nest(nest, SPEC.scratchpad_elements, 1, 4096, np.random.default_rng(0))
+    rows = [Schedule((table.row(i),)) for i in range(len(table))]
+    assert all(check((nest,), row, SPEC.scratchpad_elements, 1) is None for row in rows)
+
+
 @pytest.mark.parametrize("graph", [turned(), squared()])
 @settings(max_examples=30)
 @given(data=st.data())
@@ -93,7 +107,7 @@ def test_tables_and_single_schedules_agree_on_what_addresses_hold(data: st.DataO
     tiles = st.tuples(*(st.integers(1, n) for n in SHAPE))
     parts = [NestSchedule(t, (0, 1, 2, 3), ()) for t in data.draw(st.lists(tiles, min_size=1))]
     checked = [check((nest,), Schedule((part,)), 1 << 20, 1) is None for part in parts]
-    assert addressable(nest, ScheduleTable.of(nest, parts)).tolist() == checked
+    assert expressible(nest, ScheduleTable.of(nest, parts)).tolist() == checked
 
 
 def test_a_group_is_not_legal_where_tiles_that_fit_need_more_loops() -> None:
