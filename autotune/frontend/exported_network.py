@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
-import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import onnx_ir
 import torch
 from torch.export.graph_signature import ConstantArgument, OutputKind, TensorArgument
 
 from autotune.errors import ModelError, one_line
+from autotune.frontend.temporary_model import TemporaryModel
 from autotune.frontend.tensors import array_of, check_tensor, tensor_of
 from autotune.graph.accuracy import Accuracy
 from autotune.runtime.session import Session
@@ -74,7 +75,9 @@ class ExportedNetwork:
         values = {value.name: value for value in model.graph.outputs}
         inputs = [value.name for value in model.graph.inputs]
         _set_outputs(model, [values[name] for name in made])
-        self.session = _opened(model, settings)
+        self._file = TemporaryModel()
+        onnx_ir.save(model, self._file.path)
+        self.session = _opened(self._file.path, settings)
         taken = {info.name for info in self.session.inputs}
         self._inputs = tuple((at, name) for at, name in enumerate(inputs) if name in taken)
 
@@ -170,15 +173,9 @@ def _set_outputs(model: Any, values: Sequence[Any]) -> None:
     model.graph.outputs.extend(values)
 
 
-def _opened(model: Any, settings: Settings) -> Session:
-    """Open a session over a model. The file is gone afterwards: a session holds what it needs."""
-    import onnx_ir
-
+def _opened(path: Path, settings: Settings) -> Session:
     threads = torch.get_num_threads() if settings.threads is None else settings.threads
-    with tempfile.TemporaryDirectory(prefix="autotune-") as folder:
-        path = Path(folder, "module.onnx")
-        onnx_ir.save(model, path)
-        return Session(path, HOST, threads=threads, accuracy=settings.accuracy)
+    return Session(path, HOST, threads=threads, accuracy=settings.accuracy)
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,6 +20,7 @@ from autotune.frontend.session_options import (
     threads_of,
     warn_of_unwritten_files,
 )
+from autotune.frontend.temporary_model import TemporaryModel
 from autotune.runtime.session import Session
 from autotune.runtime.signature import TensorInfo
 from autotune.targets.library import HOST
@@ -77,8 +77,14 @@ class InferenceSession:
         check_providers(providers)
         warn_of_unwritten_files(sess_options)
         self._options = SessionOptions() if sess_options is None else sess_options
-        self._source = path_or_bytes
-        self._session = _opened(path_or_bytes, self._options)
+        if isinstance(path_or_bytes, bytes):
+            self._file = TemporaryModel()
+            self._file.path.write_bytes(path_or_bytes)
+            self._path = self._file.path
+        else:
+            self._path = Path(path_or_bytes)
+        threads, dims = threads_of(self._options), dims_of(self._options)
+        self._session = Session(self._path, HOST, dims=dims, threads=threads)
 
     def run(
         self,
@@ -124,7 +130,11 @@ class InferenceSession:
 
         Raises ``ModelError`` if the session was opened with a plan.
         """
-        model = _read_header(self._source)
+        from autotune.graph.onnx_model import (
+            peek_model,
+        )  # a session over a kept network does without
+
+        model = peek_model(self._path)
         return ModelMetadata(
             producer_name=model.producer_name,
             graph_name=model.graph.name,
@@ -201,24 +211,3 @@ def _type_name(kind: onnx.TypeProto) -> str:
             return f"optional({_type_name(kind.optional_type.elem_type)})"
         case _:
             return _tensor_type(tensor_dtype_to_np_dtype(kind.tensor_type.elem_type))
-
-
-def _opened(source: str | bytes | os.PathLike[str], options: Any) -> Session:
-    threads, dims = threads_of(options), dims_of(options)
-    if not isinstance(source, bytes):
-        return Session(Path(source), HOST, dims=dims, threads=threads)
-    with tempfile.TemporaryDirectory(prefix="autotune-") as folder:
-        path = Path(folder, "model.onnx")
-        path.write_bytes(source)
-        return Session(path, HOST, dims=dims, threads=threads)
-
-
-def _read_header(source: str | bytes | os.PathLike[str]) -> onnx.ModelProto:
-    """Return the model of a file or of bytes, without the data of large tensors in files."""
-    import onnx  # a session over a kept network does without
-
-    from autotune.graph.onnx_model import peek_model
-
-    if isinstance(source, bytes):
-        return onnx.load_model_from_string(source)
-    return peek_model(Path(source))

@@ -188,6 +188,20 @@ def test_every_field_of_our_options_is_one_of_onnx_runtime() -> None:
     }
 
 
+def test_bytes_serve_integers_that_need_the_model_again() -> None:
+    value = helper.make_tensor_value_info("x", TensorProto.INT64, [3])
+    out = helper.make_tensor_value_info("y", TensorProto.INT64, [3])
+    graph = helper.make_graph(
+        [helper.make_node("Mul", ["x", "x"], ["y"])], "squares", [value], [out]
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    content, feed = proto.SerializeToString(), {"x": np.array([3, 5_000, 2**20], np.int64)}
+    got, wanted = (
+        kind(content).run(None, feed)[0] for kind in (InferenceSession, ort.InferenceSession)
+    )
+    np.testing.assert_array_equal(got, wanted)
+
+
 def test_sequences_are_lists_of_arrays(tmp_path: Path) -> None:
     sequence = helper.make_sequence_type_proto(
         helper.make_tensor_type_proto(TensorProto.FLOAT, ["rows", 2])

@@ -55,6 +55,9 @@ def check_agrees(got: Any, wanted: Any) -> None:
         assert len(got) == len(wanted)
         for one, other in zip(got, wanted, strict=True):
             check_agrees(one, other)
+    elif type(wanted).__name__ == "EncoderDecoderCache":
+        for part in ("self_attention_cache", "cross_attention_cache"):
+            check_agrees(getattr(got, part), getattr(wanted, part))
     elif type(wanted).__name__.endswith("Cache"):
         check_agrees([x.keys for x in got.layers], [x.keys for x in wanted.layers])
 

@@ -78,6 +78,7 @@ def from_timm(name: str, size: int = 64, **options: Any) -> Case:
 
 
 def from_transformers(model: str, config: str, options: dict[str, Any], **kwargs: Any) -> Case:
+    torchvision()  # models of transformers import it
     transformers = importlib.import_module("transformers")
     settings = getattr(transformers, config)(**options)
     return Case(getattr(transformers, model)(settings).eval(), (), kwargs)
@@ -138,7 +139,7 @@ MODELS: dict[str, Callable[[], Case]] = {
     "swin": lambda: from_timm(
         "swin_tiny_patch4_window7_224", 56, img_size=56, depths=(1, 2), num_heads=(3, 6)
     ),
-    "mixer": lambda: from_timm("mixer_s32_224", img_size=64, num_blocks=2),
+    "mixer": lambda: from_timm("mixer_s32_224", img_size=64),
     "hybrid": lambda: from_timm("mobilevit_xxs"),
     "shufflenet": lambda: from_torchvision("shufflenet_v2_x0_5"),
     "squeezenet": lambda: from_torchvision("squeezenet1_1"),
