@@ -26,8 +26,9 @@ pytestmark = [
 AGREEMENT = 2e-5
 """Greatest distance from PyTorch, as a share of the range of the numbers."""
 
-COMPILED = [name for name in MODELS if name != "recurrent"]
-"""Models that ``torch.compile`` hands over; PyTorch keeps recurrent layers to itself."""
+COMPILED = [name for name in MODELS if name not in ("recurrent", "t5")]
+"""Models that run in sessions by ``torch.compile``: PyTorch keeps recurrent layers to itself, and T5's
+buckets of relative positions are not proved exact."""
 
 EXPORTED = ("convnext", "segmentation", "bert", "recurrent")
 """Models that ``from_torch`` is tried on too: with tuples, dictionaries and classes as results."""
@@ -69,6 +70,16 @@ def test_a_compiled_model_gives_what_pytorch_gives(case: Case) -> None:
         check_agrees(compiled(*case.args, **case.kwargs), case.module(*case.args, **case.kwargs))
     reports = autotune.compiled_subgraphs()
     assert reports and all(x.engine == "autotune" and not x.pytorch_runs for x in reports)
+
+
+def test_a_model_that_no_session_runs_gives_what_pytorch_gives() -> None:
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    case = MODELS["t5"]()
+    with torch.inference_mode(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="autotune: PyTorch runs")
+        compiled = torch.compile(case.module, backend="autotune")
+        check_agrees(compiled(**case.kwargs), case.module(**case.kwargs))
 
 
 @pytest.mark.parametrize("name", EXPORTED)
