@@ -30,7 +30,7 @@ from autotune.targets.native.loader import bind, linkable
 from autotune.targets.native.target import NativeTarget
 from fuzz.schedule_cases import Case, case, smaller_cases, target_of
 
-PORTION = 4000
+PORTION = 400
 """Cases that a process is given at a time."""
 CASE_SECONDS = 60
 """CPU time of a case at most."""
