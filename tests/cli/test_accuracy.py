@@ -103,7 +103,7 @@ def test_a_plan_keeps_the_accuracy_that_it_was_searched_with(
     effort = ("--trials", 4, "--measure", 4, "--out", plan)
     found = document(capsys, "search", network, *common, *effort)
     assert {kind for group in found["groups"] for kind in group["kinds"]} >= {"winograd_conv"}
-    assert Plan.load(plan).accuracy is Accuracy.FAST
+    assert Plan.load(plan).accuracy is Accuracy.CLOSE  # the strictest that allows its operators
     run = document(capsys, "run", plan, "--target", target, "--check")
     assert all(output["ok"] for output in run["check"].values())
 
