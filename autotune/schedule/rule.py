@@ -121,11 +121,11 @@ def _fewest_tiles(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
 
 def _tile_price(nest: Nest, table: ScheduleTable, keeps: bool) -> npt.NDArray[np.float64]:
     """Cost of one tile more. It is what a tile takes to begin in a large nest whose tiles are cut to
-    leave zero blocks out, whose tiles ``keeps`` near what one product makes for another, or which
-    cores share: who is done first then waits for the last tile of another one."""
+    leave zero blocks out, whose tiles ``keeps`` near what one product makes for another (where no
+    cores could share it: the two prices are compared), or which cores share: who is done first then waits for the last tile of another one."""
     price = min(1.0, _CUT_TILES * _CUTTING_OPERATIONS / operations(nest))
     cut = price if any(zero_blocks(stage.op) is not None for stage in nest.stages) else 1.0
-    alone = price if keeps else cut
+    alone = price if keeps and not bool((table.cores > 1).any()) else cut
     shared = min(cut, max(_LEAST_TILE_PRICE, price))
     prices: npt.NDArray[np.float64] = np.where(table.cores > 1, shared, alone)
     return prices

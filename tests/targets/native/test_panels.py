@@ -92,6 +92,15 @@ def test_the_rule_keeps_a_head_over_its_rows() -> None:
     assert sum(isinstance(x, PanelCopy) for x in kernels(lower(group, schedule, SPEC))) == 2
 
 
+def test_two_cores_still_share_the_heads_of_long_attention() -> None:
+    graph = attention(1500, 1500, 64)
+    nests = analyse(Group.from_graph(graph, [op.name for op in graph.ops]))
+    assert not isinstance(nests, Rejection)
+    schedule = default_schedule(nests, 1 << 23, 2, 16, 1)
+    assert schedule is not None
+    assert schedule.nests[0].cores == 2
+
+
 @pytest.mark.parametrize(("rows", "tile"), [(120, 40), (100, 48), (97, 97), (130, 1)])
 @pytest.mark.parametrize("keys", [1, 16, 150])
 def test_numbers_are_those_of_the_reference(
