@@ -14,6 +14,9 @@ T = TypeVar("T")
 Perm = tuple[int, ...]
 """A permutation of axes as ``numpy.transpose`` takes it."""
 
+MAX_MOVED_AXES = 5
+"""Axes of a tensor that one instruction moves: a transpose of more goes in several steps."""
+
 
 class Layout(StrEnum):
     """Where a network's images keep their channels."""

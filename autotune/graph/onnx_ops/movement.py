@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from autotune.errors import ModelError
-from autotune.graph.onnx_ops.rearrangement import MAX_TURNED_RANK, turned
+from autotune.graph.axes import MAX_MOVED_AXES
+from autotune.graph.onnx_ops.rearrangement import turned
 from autotune.graph.onnx_ops.reduction import axes_of, checked_axis
 from autotune.graph.onnx_ops.scope import Node, Scope, Translate
 from autotune.graph.op import OpKind
@@ -51,7 +52,7 @@ def _transpose(scope: Scope, node: Node) -> str:
     perm = node.ints("perm") or tuple(reversed(range(rank)))
     if perm == tuple(range(rank)):
         return x
-    if rank > MAX_TURNED_RANK:
+    if rank > MAX_MOVED_AXES:
         shape = scope.shape(x)
         return turned(scope, node, x, shape, perm, [shape[axis] for axis in perm])
     return scope.result(node, OpKind.TRANSPOSE, x, perm=perm)

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from autotune.errors import ModelError
+from autotune.graph.axes import MAX_MOVED_AXES
 from autotune.graph.onnx_ops.exact_sums import Factors, conv_pieces, exact_sum, matmul_pieces
 from autotune.graph.onnx_ops.rearrangement import Run, part, seen_as
 from autotune.graph.onnx_ops.reduction import checked_axis
@@ -18,9 +19,6 @@ from autotune.graph.onnx_ops.scope import Node, Scope, Translate
 from autotune.graph.onnx_ops.window import planar_input
 from autotune.graph.onnx_ops.window_axes import window_of
 from autotune.graph.op import AttrValue, OpKind
-
-MAX_AXES = 5
-"""Axes of a tensor that programs move: more are merged."""
 
 BEYOND = 2.0**20
 """More than any zero point and any limit of a type of up to 16 bits: holding a number within it
@@ -89,9 +87,9 @@ def _quantize(scope: Scope, node: Node) -> str:
 
 
 def _merged(scope: Scope, node: Node, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape in which a node's tensor is computed: that of more than ``MAX_AXES`` axes has those
+    """The shape in which a node's tensor is computed: that of more than ``MAX_MOVED_AXES`` axes has those
     before and behind the axis of the parameters merged."""
-    if len(shape) <= MAX_AXES or node.int("block_size", 0):
+    if len(shape) <= MAX_MOVED_AXES or node.int("block_size", 0):
         return shape
     if scope.shape(scope.tensor(node, 1)) in ((), (1,)):
         return (math.prod(shape),)

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from autotune.errors import ModelError
+from autotune.graph.axes import MAX_MOVED_AXES
 from autotune.graph.onnx_ops.scope import Node, Scope
 from autotune.graph.op import OPERATORS, OpKind
 
-MAX_TURNED_RANK = 5
-"""Dimensions that an instruction moves; a transpose of more goes in several steps."""
 MAX_PARTS = OPERATORS[OpKind.CONCAT].arity[1]
 
 
@@ -124,7 +123,7 @@ def turned(
     rank of ``axes``, which may be any: axes that stay together are one, and while there are too
     many left, the second axis of the result is brought behind the first, where both become one."""
     extents, order = _together(axes, perm)
-    while len(extents) > MAX_TURNED_RANK:
+    while len(extents) > MAX_MOVED_AXES:
         moved = [axis for axis in range(len(extents)) if axis != order[1]]
         moved.insert(moved.index(order[0]) + 1, order[1])
         x = _transposed(scope, node, x, extents, moved)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from autotune.graph.axes import MAX_MOVED_AXES
 from autotune.graph.graph import Graph
 from autotune.graph.op import Op, OpKind
 from autotune.graph.passes.note import Note, PassResult, fresh, rebuilt
@@ -63,7 +64,8 @@ Written = list[tuple[Op, tuple[int, ...]]]
 
 def _shortened(op: Op, producer: dict[str, Op], graph: Graph, taken: set[str]) -> Written | None:
     """The views that make what ``op`` makes from the start of its chain, with at most one transpose;
-    None where the chain has no other transpose, or cuts axes across each other."""
+    None where the chain has no other transpose, cuts axes across each other, or would be a transpose
+    of more axes than an instruction moves."""
     chain = _chain(op, producer, graph)
     if sum(_moves(one, graph) for one in chain) < 2:
         return None
@@ -72,8 +74,9 @@ def _shortened(op: Op, producer: dict[str, Op], graph: Graph, taken: set[str]) -
         if sum(_moves(one, graph) for one in part) < 2:
             return None
         atoms = _followed(part, graph)
-        if atoms is not None:
-            return _written(op, part[0].inputs[0], atoms, graph, taken)
+        pieces = None if atoms is None else _joined(atoms)
+        if pieces is not None and len(pieces) <= MAX_MOVED_AXES:
+            return _written(op, part[0].inputs[0], pieces, graph, taken)
     return None
 
 
@@ -132,10 +135,9 @@ def _regrouped(atoms: list[tuple[int, int]], shape: Sequence[int]) -> list[Atoms
     return axes
 
 
-def _written(op: Op, source: str, atoms: Atoms, graph: Graph, taken: set[str]) -> Written:
+def _written(op: Op, source: str, pieces: Atoms, graph: Graph, taken: set[str]) -> Written:
     """A reshape of ``source``, or a transpose between reshapes, that makes the output of ``op``."""
     shape = graph.shape(op.output)
-    pieces = _joined(atoms)
     order = sorted(range(len(pieces)), key=lambda index: -pieces[index][0])
     cut = tuple(pieces[index][1] for index in order)
     turned = tuple(size for _, size in pieces)
@@ -153,7 +155,7 @@ def _written(op: Op, source: str, atoms: Atoms, graph: Graph, taken: set[str]) -
     return [*views, (Op.make(op.name, OpKind.RESHAPE, (y,), op.output, {"shape": shape}), shape)]
 
 
-def _joined(atoms: Atoms) -> list[tuple[int, int]]:
+def _joined(atoms: Atoms) -> Atoms:
     """Pieces that lie side by side in the source, as one."""
     joined: list[tuple[int, int]] = []
     for stride, size in atoms:
@@ -161,7 +163,7 @@ def _joined(atoms: Atoms) -> list[tuple[int, int]]:
             joined[-1] = (stride, joined[-1][1] * size)
         else:
             joined.append((stride, size))
-    return joined
+    return tuple(joined)
 
 
 def _fresh(stem: str, taken: set[str]) -> str:

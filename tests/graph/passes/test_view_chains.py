@@ -76,6 +76,19 @@ def test_a_single_transpose_stays() -> None:
     )
 
 
+def test_transposes_of_more_axes_than_an_instruction_moves_stay_two() -> None:
+    stays(
+        ViewChains(),
+        """
+        x: (3, 9, 3, 3, 3)
+        a = transpose(x) perm=(2, 0, 4, 1, 3)
+        b = reshape(a) shape=(3, 3, 3, 3, 9)
+        y = transpose(b) perm=(0, 2, 4, 3, 1)
+        -> y
+        """,
+    )
+
+
 @pytest.mark.parametrize("seed", range(200))
 def test_drawn_chains_compute_what_they_did_with_one_transpose(seed: int) -> None:
     rng = np.random.default_rng(seed)
