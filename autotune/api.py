@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from autotune.arguments import dims_of, integer_of
+from autotune.arguments import dims_of, integer_of, path_of
+from autotune.atomic_file import check_place
+from autotune.errors import InputError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.axes import Layout
 from autotune.graph.graph import Graph
@@ -27,6 +29,7 @@ from autotune.search.calibrate import calibrate as run_calibration
 from autotune.search.fusion import search as run_search
 from autotune.search.objective import Objective
 from autotune.search.options import DEFAULT_MEASURE, DEFAULT_TRIALS, SearchOptions
+from autotune.search.plan import KIND as PLAN
 from autotune.search.plan import NetworkFile
 from autotune.search.plan_tree import PlanTree
 from autotune.search.progress import GRAPHS, Progress
@@ -94,7 +97,7 @@ def calibrate(
     Raises ``AutotuneError`` for bad input.
     """
     machine = choose_target(target)
-    named = (models,) if isinstance(models, (str, Path)) else tuple(models)
+    named = (models,) if isinstance(models, (str, Path)) else _listed(models)
     wanted = default_budget(machine) if budget is None else integer_of(budget, "budget", 1)
     graphs = []
     for number, model in enumerate(named):
@@ -134,9 +137,10 @@ def search(
     ``measure`` the measurements. ``objective`` is ``latency`` or ``energy``; ``out`` the plan file.
     ``accuracy`` selects the algorithms (None: ``close`` on this CPU, ``exact`` elsewhere), and
     ``ranges`` bound the inputs; both stay with the plan. ``search_tree`` searches a network with
-    control flow. Raises ``AutotuneError`` for a target that was never calibrated, and for a network
-    that cannot be read.
+    control flow. Raises ``AutotuneError`` for a target that was never calibrated, for a network
+    that cannot be read, and, before it searches, for a place where no plan can be written.
     """
+    plan_file = _plan_file(out)
     options = SearchOptions(trials, measure, Objective.parse(objective), seed)
     path, machine = resolve_model(model), choose_target(target)
     chosen = choose_accuracy(accuracy, machine.spec)
@@ -155,8 +159,8 @@ def search(
     kept = chosen if vouched else result.plan.accuracy
     plan = replace(result.plan, dims=bound, ranges=vouched, accuracy=kept)
     result = replace(result, plan=plan)
-    if out is not None:
-        result.plan.save(Path(out))
+    if plan_file is not None:
+        result.plan.save(plan_file)
     return result
 
 
@@ -178,12 +182,13 @@ def search_tree(
 
     Shapes that depend on values are those of seeded inputs; other shapes are planned when they run.
     """
+    plan_file, extents = _plan_file(out), dims_of(dims)
     options = SearchOptions(trials, measure, Objective.parse(objective), seed)
     path, machine = resolve_model(model), choose_target(target)
     chosen, layout = choose_accuracy(accuracy, machine.spec), Layout(machine.spec.layout)
-    found = explored(path, dims or {}, seed)
+    found = explored(path, extents, seed)
     graphs = {g.fingerprint: g for g in (simplify(x, layout, chosen).graph for x in found.graphs)}
-    file, bound = NetworkFile.of(path), tuple((dims or {}).items())
+    file, bound = NetworkFile.of(path), tuple(extents.items())
     results = []
     with opened(store) as records:
         for number, graph in enumerate(graphs.values()):
@@ -200,6 +205,21 @@ def search_tree(
             )
             plan = replace(result.plan, dims=bound, accuracy=chosen)
             results.append(replace(result, plan=plan))
-    if out is not None:
-        PlanTree(file, dict(bound), tuple(result.plan for result in results)).save(Path(out))
+    if plan_file is not None:
+        PlanTree(file, dict(bound), tuple(result.plan for result in results)).save(plan_file)
     return tuple(results)
+
+
+def _listed(models: Iterable[Path | str]) -> tuple[Path | str, ...]:
+    if not isinstance(models, Iterable):
+        raise InputError(f"models are paths or names, not {type(models).__name__}")
+    return tuple(models)
+
+
+def _plan_file(out: Path | str | None) -> Path | None:
+    """Return the file of a plan that is asked for. Raises ``InputError`` if it cannot be written."""
+    if out is None:
+        return None
+    path = path_of(out, "a plan")
+    check_place(path, PLAN)
+    return path

@@ -10,6 +10,7 @@ import runtime_case as case
 from plan_case import write_plan
 
 import autotune
+from autotune.api import search_tree
 from autotune.arguments import dims_of, integer_of, mapping_of, path_of
 from autotune.errors import InputError
 from autotune.graph.axes import Layout
@@ -36,6 +37,9 @@ GRAPH = case.network()
         (lambda: autotune.Session(GRAPH, accuracy=3), "accuracy 3 is not one of: exact"),
         (lambda: autotune.search("mlp", trials="x"), "trials is a whole number, not str"),
         (lambda: autotune.search("mlp", seed=-1), "seed = -1: give 0 or more"),
+        (lambda: autotune.search("mlp", "edge", out=3), "a plan is a path, not int"),
+        (lambda: autotune.search("mlp", "edge", out="nowhere/a.plan"), "no folder nowhere"),
+        (lambda: search_tree("mlp", "edge", out="nowhere/a.plan"), "no folder nowhere"),
         (lambda: autotune.calibrate("edge", budget="x"), "budget is a whole number, not str"),
         (lambda: autotune.calibrate("edge", budget=0), "budget = 0: give 1 or more"),
         (lambda: autotune.Predictor.load(5), "a target is a name, a file or open, not int"),
@@ -44,11 +48,26 @@ GRAPH = case.network()
         (lambda: autotune.target(5), "a target is a path, not int"),
         (lambda: autotune.Store.open(5), "a store is a path, not int"),
         (lambda: Plan.load(5), "a plan is a path, not int"),
+        (lambda: autotune.calibrate("edge", models=5), "models are paths or names, not int"),
+        (lambda: autotune.InferenceSession(5), "a model is a path or bytes, not int"),
+        (lambda: autotune.InferenceSession("x", 5), "sess_options is a SessionOptions, not int"),
+        (lambda: autotune.InferenceSession("x", None, "CPU"), "providers is a list of names"),
+        (lambda: autotune.InferenceSession("x", None, [5]), "a provider is a name, or a name and"),
     ],
 )
 def test_wrong_types_are_named(call: Callable[[], object], named: str) -> None:
     with pytest.raises(InputError, match=named):
         call()
+
+
+def test_feeds_of_an_inference_session_are_mappings_and_names_are_lists(tmp_path: Path) -> None:
+    write_plan(tmp_path)
+    session = autotune.InferenceSession(tmp_path / "net.onnx")
+    name = session.get_outputs()[0].name
+    with pytest.raises(InputError, match=f"list of names, such as \\['{name}'\\]"):
+        session.run(name, {})
+    with pytest.raises(InputError, match="input_feed maps input names to arrays, got list"):
+        session.run(None, [])  # type: ignore[arg-type]
 
 
 def test_right_ones_pass() -> None:

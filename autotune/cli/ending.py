@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import sys
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
@@ -74,17 +73,6 @@ def prepare_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-
-
-@contextmanager
-def plain_warnings() -> Iterator[None]:
-    """Tell warnings inside in one line, without the place in the source that gave them."""
-    before = warnings.formatwarning
-    warnings.formatwarning = lambda message, *_, **__: f"autotune: warning: {message}\n"
-    try:
-        yield
-    finally:
-        warnings.formatwarning = before
 
 
 def _occupy_descriptors() -> None:

@@ -24,7 +24,7 @@ from autotune.cli import (
     searching,
     timing,
 )
-from autotune.cli.ending import INTERRUPTED, OK, USAGE, Ending, plain_warnings, prepare_streams
+from autotune.cli.ending import INTERRUPTED, OK, USAGE, Ending, prepare_streams
 from autotune.errors import AutotuneError, one_line
 
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
@@ -81,7 +81,7 @@ def _status(arguments: Sequence[str] | None) -> int:
     """Run a command; return its exit code."""
     ending = Ending(sys.argv[1:] if arguments is None else arguments)
     try:
-        with ending.terminable(), plain_warnings():
+        with ending.terminable():
             status = app(args=arguments, standalone_mode=False)
         code = status if isinstance(status, int) else OK
         if code == INTERRUPTED:  # how typer reports Ctrl-C

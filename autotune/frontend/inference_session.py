@@ -15,6 +15,7 @@ from autotune.errors import InputError
 from autotune.frontend.session_options import (
     CPU_PROVIDER,
     SessionOptions,
+    check_options,
     check_providers,
     dims_of,
     threads_of,
@@ -64,7 +65,7 @@ class InferenceSession:
     ``path_or_bytes`` is an ONNX file, a plan file, or a serialised model. Of ``sess_options``, the
     number of threads and the overridden dimensions count. Execution providers other than the CPU's
     are passed over with a warning, ``provider_options`` in silence. Raises ``ModelError`` for a bad
-    network.
+    network, ``InputError`` for an argument of a wrong type.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class InferenceSession:
         provider_options: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
         check_providers(providers)
+        check_options(sess_options)
         warn_of_unwritten_files(sess_options)
         self._options = SessionOptions() if sess_options is None else sess_options
         if isinstance(path_or_bytes, bytes):
@@ -82,7 +84,7 @@ class InferenceSession:
             self._file.path.write_bytes(path_or_bytes)
             self._path = self._file.path
         else:
-            self._path = Path(path_or_bytes)
+            self._path = _path_of(path_or_bytes)
         threads, dims = threads_of(self._options), dims_of(self._options)
         self._session = Session(self._path, HOST, dims=dims, threads=threads)
 
@@ -95,7 +97,8 @@ class InferenceSession:
         """Run the model once and return the outputs in the order of ``output_names``.
 
         None or an empty sequence asks for all outputs. An input may be an array, or nested lists
-        of numbers. Raises ``InputError`` for an unknown name, a wrong shape or element type.
+        of numbers. Raises ``InputError`` for an unknown name, a wrong shape or element type, and
+        for an argument of a wrong type.
         """
         wanted = self._checked_names(output_names) if output_names else self._output_names
         outputs = self._session.run(self._arrays(input_feed))
@@ -179,6 +182,8 @@ class InferenceSession:
         return next(_type_name(x.type) for x in (*graph.input, *graph.output) if x.name == name)
 
     def _checked_names(self, names: Sequence[str]) -> Sequence[str]:
+        if isinstance(names, str):
+            raise InputError(f"output_names is a list of names, such as [{names!r}]")
         for name in names:
             if name not in self._output_names:
                 raise InputError(
@@ -188,6 +193,8 @@ class InferenceSession:
 
     def _arrays(self, feed: Mapping[str, Any]) -> dict[str, Any]:
         """Return the feed with nested lists as arrays of the input's element type."""
+        if not isinstance(feed, Mapping):
+            raise InputError(f"input_feed maps input names to arrays, got {type(feed).__name__}")
         types = self._input_types
         return {
             name: np.asarray(value, types.get(name))
@@ -195,6 +202,15 @@ class InferenceSession:
             else value
             for name, value in feed.items()
         }
+
+
+def _path_of(source: object) -> Path:
+    if not isinstance(source, (str, os.PathLike)):
+        raise InputError(
+            f"a model is a path or bytes, not {type(source).__name__}; convert other buffers "
+            "with bytes(...)"
+        )
+    return Path(source)
 
 
 def _tensor_type(dtype: np.dtype[Any]) -> str:

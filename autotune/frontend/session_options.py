@@ -111,12 +111,20 @@ def check_providers(providers: Any) -> None:
     if isinstance(providers, str):
         raise InputError(f"providers is a list of names, such as [{CPU_PROVIDER!r}]")
     for provider in providers or ():
-        name = provider if isinstance(provider, str) else provider[0]
+        name = provider[0] if isinstance(provider, (tuple, list)) and provider else provider
+        if not isinstance(name, str):
+            raise InputError(f"a provider is a name, or a name and its options, not {provider!r}")
         if name != CPU_PROVIDER:
             warnings.warn(
                 f"execution provider {name!r} is not available; the session runs on {CPU_PROVIDER}",
                 stacklevel=3,
             )
+
+
+def check_options(options: Any) -> None:
+    """Raise ``InputError`` for what is neither None nor options of a session."""
+    if options is not None and not hasattr(options, "intra_op_num_threads"):
+        raise InputError(f"sess_options is a SessionOptions, not {type(options).__name__}")
 
 
 def threads_of(options: Any) -> int | None:

@@ -45,7 +45,7 @@ def announced(table: ProgramTable) -> tuple[Event, ...]:
     events = []
     for group in table.split:
         text = f"{', '.join(group.operators)}: run one by one, not fused: {group.reason}"
-        warnings.warn(f"{table.graph.name}: {text}", RuntimeWarning, stacklevel=4)
+        warnings.warn(f"{table.graph.name}: {text}", RuntimeWarning, stacklevel=3)
         operators = float(len(group.operators))
         events.append(Event(EventKind.SPLIT, 0, time.time(), text, {"operators": operators}))
     return tuple(events)

@@ -165,10 +165,13 @@ class DynamicSession(Session):
         """
         if self._closed:
             raise AutotuneError(f"{self.path.stem}: the session is closed; open another")
-        arrays = arrays_by_name(self.path.stem, self.inputs, inputs, named)
+        infos = self.inputs
+        sequences = {info.name for info in infos if info.dtype is None}
         given: dict[str, Any] = {
-            x: y if y is None or isinstance(y, list) else as_array(self.path.stem, x, y)
-            for x, y in arrays.items()
+            x: y
+            if y is None or (isinstance(y, list) and x in sequences)
+            else as_array(self.path.stem, x, y)
+            for x, y in arrays_by_name(self.path.stem, infos, inputs, named).items()
         }
         for name, dtype in self._unusual.items():
             if isinstance(given.get(name), np.ndarray):

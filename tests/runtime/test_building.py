@@ -51,8 +51,9 @@ def test_operators_of_a_group_that_cannot_be_lowered_run_one_by_one(
 ) -> None:
     broken(monkeypatch, error)
     fed = case.inputs(GRAPH)
-    with pytest.warns(RuntimeWarning, match=r"run one by one, not fused: .*" + str(error)):
+    with pytest.warns(RuntimeWarning, match=r"run one by one, not fused: .*" + str(error)) as told:
         session = Session(GRAPH, machine)
+    assert {warning.filename for warning in told} == {__file__}
     with session:
         got = session.run(fed)
         assert all(len(step.operators) == 1 for step in session.table.group_steps)

@@ -146,3 +146,15 @@ def test_a_closed_session_and_one_that_has_not_run_say_so(tmp_path: Path) -> Non
     session.close()
     with pytest.raises(AutotuneError, match="the session is closed"):
         session.run(drawn(1, 1))
+
+
+def test_nested_lists_are_arrays_where_the_input_is_a_tensor(tmp_path: Path) -> None:
+    path = saved(tmp_path, LAYERS)
+    inputs = drawn(2, 3)
+    with Session(path) as session:
+        expected = session.run(inputs)
+        with pytest.raises(InputError, match=r"is float64, expected"):
+            session.run({name: value.tolist() for name, value in inputs.items()})
+        found = session.run({name: list(value) for name, value in inputs.items()})
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value)
