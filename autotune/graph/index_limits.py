@@ -52,15 +52,22 @@ def _limits(graph: Graph) -> Iterator[IndexLimit]:
         source = _source(graph, indices)
         if (op.float("min"), op.float("max")) != (0.0, 1.0) or source is None:
             continue
-        for product in graph.consumers[op.output]:
-            extents = graph.constants.get(next((x for x in product.inputs if x != op.output), ""))
-            if product.kind is not OpKind.MUL or extents is None:
-                continue
+        for product, extents in _products(graph, op.output):
             if any(
                 user.kind is OpKind.ADD and indices in user.inputs
-                for user in graph.consumers[product.output]
+                for user in graph.consumers[product]
             ):
                 yield IndexLimit(source, graph.shape(indices), extents)
+
+
+def _products(graph: Graph, negative: str) -> Iterator[tuple[str, Array]]:
+    """Find the products of ``negative`` by extents, and the extents. Simplified graphs have no product by
+    an extent of 1: that is ``negative`` itself."""
+    yield negative, np.ones((), np.float32)
+    for product in graph.consumers[negative]:
+        extents = graph.constants.get(next((x for x in product.inputs if x != negative), ""))
+        if product.kind is OpKind.MUL and extents is not None:
+            yield product.output, extents
 
 
 def _source(graph: Graph, tensor: str) -> str | None:

@@ -80,6 +80,26 @@ def test_indices_outside_of_an_axis_are_refused_as_by_onnx_runtime(
                 session.run(with_index(case, index))
 
 
+@pytest.mark.parametrize("operator", ["Gather", "GatherElements"])
+def test_indices_of_an_axis_of_one_element_are_checked(operator: str, tmp_path: Path) -> None:
+    graph = helper.make_graph(
+        [helper.make_node(operator, ["d", "i"], ["y"], axis=1)],
+        "one",
+        [helper.make_tensor_value_info("i", TensorProto.INT64, (2, 1))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(TABLE[:, :1, 0], "d")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    onnx.save(onnx.shape_inference.infer_shapes(model), tmp_path / "one.onnx")
+    peer = onnxruntime.InferenceSession(model.SerializeToString())
+    with Session(tmp_path / "one.onnx", target="cpu") as session:
+        legal = {"i": np.array([[0], [-1]])}
+        np.testing.assert_array_equal(session.run(legal)["y"], peer.run(None, legal)[0])
+        for index in (1, -2):
+            with pytest.raises(InputError, match=f"index {index}, .* axis of 1 elements"):
+                session.run({"i": np.array([[0], [index]])})
+
+
 def test_indices_are_checked_at_the_border_of_every_target(tmp_path: Path) -> None:
     border = Border(load_onnx(saved("Gather", tmp_path)))
     border.enter(with_index("Gather", -5))
