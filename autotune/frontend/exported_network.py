@@ -75,9 +75,10 @@ class ExportedNetwork:
         values = {value.name: value for value in model.graph.outputs}
         inputs = [value.name for value in model.graph.inputs]
         _set_outputs(model, [values[name] for name in made])
-        self._file = TemporaryModel()
-        onnx_ir.save(model, self._file.path)
-        self.session = _opened(self._file.path, settings)
+        file = TemporaryModel()
+        onnx_ir.save(model, file.path)
+        self.session = _opened(file.path, settings)
+        file.belong_to(self.session)
         taken = {info.name for info in self.session.inputs}
         self._inputs = tuple((at, name) for at, name in enumerate(inputs) if name in taken)
 

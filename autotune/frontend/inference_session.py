@@ -79,14 +79,17 @@ class InferenceSession:
         check_options(sess_options)
         warn_of_unwritten_files(sess_options)
         self._options = SessionOptions() if sess_options is None else sess_options
+        file = None
         if isinstance(path_or_bytes, bytes):
-            self._file = TemporaryModel()
-            self._file.path.write_bytes(path_or_bytes)
-            self._path = self._file.path
+            file = TemporaryModel()
+            file.path.write_bytes(path_or_bytes)
+            self._path = file.path
         else:
             self._path = _path_of(path_or_bytes)
         threads, dims = threads_of(self._options), dims_of(self._options)
         self._session = Session(self._path, HOST, dims=dims, threads=threads)
+        if file is not None:
+            file.belong_to(self._session)
 
     def run(
         self,

@@ -9,9 +9,20 @@ from pathlib import Path
 
 
 class TemporaryModel:
-    """The path of an ONNX file, whose folder is removed with the object or when the process ends."""
+    """The path of an ONNX file, whose folder is removed with its owner or when the process ends.
+
+    The owner is this object until ``belong_to`` names another.
+    """
 
     def __init__(self) -> None:
         folder = tempfile.mkdtemp(prefix="autotune-")
         self.path = Path(folder, "model.onnx")
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self._removal: weakref.finalize[..., object] = weakref.finalize(
+            self, shutil.rmtree, folder, ignore_errors=True
+        )
+
+    def belong_to(self, owner: object) -> None:
+        """Keep the file while ``owner`` lives."""
+        self._removal.detach()
+        folder = self.path.parent
+        self._removal = weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
