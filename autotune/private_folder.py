@@ -41,16 +41,16 @@ def is_own(status: os.stat_result) -> bool:
 
 def is_trusted(folder: Path) -> bool:
     """Return True if no other user can change what lies in ``folder``, there or by a folder above it; warn
-    otherwise. Raises ``OSError`` where there is no folder."""
+    otherwise, once for each folder at fault. Raises ``OSError`` where there is no folder."""
     place = folder.resolve(strict=True)
     status = place.stat()
     if not is_own(status):
-        _warn(folder, place)
+        _warn(place)
         return False
     for above in place.parents:
         inner, status = status, above.stat()
         if not _keeps(status, inner):
-            _warn(folder, above)
+            _warn(above)
             return False
     return True
 
@@ -76,9 +76,11 @@ def _is_own_group(gid: int) -> bool:
     )
 
 
-def _warn(folder: Path, place: Path) -> None:
+@cache
+def _warn(place: Path) -> None:
+    """Warn once per process: every folder of the cache below ``place`` is concerned."""
     warnings.warn(
-        f"{folder}: not used, as another user owns or can write to {place}; "
+        f"{place}: another user owns it or can write to it, so no cache below it is used; "
         f"'chmod go-w {place}', or set AUTOTUNE_HOME to a folder of your own",
         RuntimeWarning,
         stacklevel=3,

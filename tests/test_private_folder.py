@@ -42,6 +42,16 @@ def test_a_folder_that_others_can_write_to_is_not_trusted(tmp_path: Path, place:
         assert not is_trusted(tmp_path / "home" / "cache")
 
 
+def test_one_warning_stands_for_all_folders_below_one_place(tmp_path: Path) -> None:
+    places = [tmp_path / "home" / name for name in ("objects", "tables", "networks")]
+    for place in places:
+        make_private(place)
+    (tmp_path / "home").chmod(0o777)
+    with pytest.warns(RuntimeWarning) as told:
+        assert not any(map(is_trusted, places))
+    assert len(told) == 1 and str(tmp_path / "home") in str(told[0].message)
+
+
 def test_an_own_folder_in_a_sticky_one_is_trusted(tmp_path: Path) -> None:
     make_private(tmp_path / "shared" / "home")
     (tmp_path / "shared").chmod(0o1777)
