@@ -27,6 +27,8 @@ _NEEDED_BY = {
     "avx": ("avx", "fma", "f16c", "xop", "vaes", "vpclmulqdq"),
     "avx2": ("avx2", "avx512", "avx10", "avxvnni", "avxifma", "avxneconvert"),
     "avx512f": ("avx512", "avx10"),
+    "fma": ("avx512", "avx10"),
+    "f16c": ("avx512", "avx10"),
 }
 """What a CPU loses with a feature: all whose names begin so (LLVM's X86.td; it does likewise)."""
 
