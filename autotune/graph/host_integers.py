@@ -7,7 +7,7 @@ all operators on integers and booleans that hang together run here, with the wra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 import networkx as nx
@@ -28,8 +28,10 @@ UNKNOWN_TO_PROGRAMS = frozenset({"BitwiseAnd", "BitwiseOr", "BitwiseXor"})
 
 BY_REFERENCE = frozenset(
     {
-        "Clip",
+        "ArgMax",
+        "ArgMin",
         "BitwiseNot",
+        "Clip",
         "GatherElements",
         "GatherND",
         "MatMul",
@@ -75,15 +77,25 @@ def computed(node: Node, known: Mapping[str, Any]) -> dict[str, AnyArray]:
 def needs_host(model: onnx.ModelProto) -> bool:
     """Return True if a model has an integer operator that no program computes: one on bits, or one
     that reads a constant that float32 does not hold."""
+    constants = {t.name for t in model.graph.initializer} | {""}
     wide = {t.name for t in model.graph.initializer if _is_wide(t)}
     for node in model.graph.node:
         if node.op_type in UNKNOWN_TO_PROGRAMS:
             return True
-        if node.op_type == "Constant":
-            wide |= {node.output[0] for a in node.attribute if a.HasField("t") and _is_wide(a.t)}
+        if node.op_type in STATIC or constants.issuperset(node.input):  # import evaluates it
+            constants |= set(node.output)
+            wide |= set(node.output) if _may_be_wide(node, wide) else set()
         elif node.op_type in NUMERIC and not wide.isdisjoint(node.input):
             return True
     return False
+
+
+def _may_be_wide(node: onnx.NodeProto, wide: Set[str]) -> bool:
+    """Return True if a node over constants holds a wide integer, or has one among its operands."""
+    if node.op_type in ("Constant", "ConstantOfShape"):
+        return any(a.HasField("t") and _is_wide(a.t) for a in node.attribute)
+    operands = node.input if node.op_type in NUMERIC else node.input[:1]
+    return node.op_type in HOSTED and not wide.isdisjoint(operands)
 
 
 def _is_wide(tensor: onnx.TensorProto) -> bool:

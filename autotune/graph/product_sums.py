@@ -37,15 +37,20 @@ class ProductSums:
     def partial(self, x: Interval) -> Interval:
         """Bound all partial sums of the products with a factor within ``x``; padding adds zeros."""
         up, down = max(0.0, x.high), max(0.0, -x.low)
-        most = max(up, down) * self.both
-        high = min(most, up * self.positive + down * self.negative)
-        low = min(most, up * self.negative + down * self.positive)
+        most = _times(max(up, down), self.both)
+        high = min(most, _times(up, self.positive) + _times(down, self.negative))
+        low = min(most, _times(up, self.negative) + _times(down, self.positive))
         return Interval(-low, high)
 
     def made(self, given: Sequence[Interval]) -> Interval:
         """Bound the result from the intervals of the operator's inputs, a bias among them."""
         total = self.partial(given[self.factor])
         return total + given[2] if len(given) == 3 else total
+
+
+def _times(extreme: float, total: float) -> float:
+    """Multiply a bound, which may be infinite, by a sum of weights: no weights make zero."""
+    return extreme * total if total else 0.0
 
 
 def _sums(part: npt.NDArray[np.float64], axes: tuple[int, ...]) -> npt.NDArray[np.float64]:

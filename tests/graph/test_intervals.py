@@ -55,6 +55,15 @@ def test_the_licence_of_a_product_is_the_largest_power_of_two_whose_sums_stay_ex
     assert depth * allowed**2 <= EXACT_LIMIT < depth * (2 * allowed) ** 2
 
 
+def test_products_with_weights_of_zeros_alone_are_zero_whatever_the_input() -> None:
+    """As a quantised weight that equals its zero point everywhere."""
+    builder = GraphBuilder("nothing")
+    x = builder.input("x", (2, 3), DType.INT32)
+    y = builder.add(OpKind.MATMUL, x, builder.constant(np.zeros((3, 4), np.float32)), output="y")
+    builder.mean(y, DType.INT32)
+    assert intervals_of(builder.build([y]), {})["y"] == Interval(0.0, 0.0)
+
+
 def test_sums_beyond_what_float32_holds_are_found() -> None:
     graph = whole_product(3)
     large = Interval(0.0, 4096.0)

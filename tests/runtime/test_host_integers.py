@@ -73,6 +73,20 @@ CASES: dict[str, Case] = {
         {"y": F},
         {"zero": np.int64(0), "least": np.int64(-(2**63))},
     ),
+    "mask filled with the least integer": (
+        [N("ConstantOfShape", ["size"], ["filled"], value=numpy_helper.from_array(np.array([-(2**63)]))),
+         N("Unsqueeze", ["filled", "size"], ["least"]), N("Where", ["mask", "zero", "least"], ["a"]),
+         N("Cast", ["a"], ["f"], to=F), N("Add", ["x", "f"], ["s"]), N("Softmax", ["s"], ["y"])],
+        {"mask": np.tri(3, 4) > 0, "x": SCORES},
+        {"y": F},
+        {"zero": np.int64(0), "size": [1]},
+    ),
+    "place of the greatest": (
+        [N("ArgMax", ["a"], ["y"], axis=1), N("ArgMin", ["a"], ["z"], axis=0, keepdims=0)],
+        {"a": np.array([[2**53, 2**53 + 1, 5], [-(2**60), -(2**60) - 1, 2**53 + 3]])},
+        {"y": I64, "z": I64},
+        {},
+    ),
     "mask by a product": (
         [N("Sub", ["one", "mask"], ["a"]), N("Mul", ["a", "least"], ["b"]),
          N("Cast", ["b"], ["f"], to=F), N("Add", ["x", "f"], ["s"]), N("Softmax", ["s"], ["y"])],
@@ -130,6 +144,15 @@ def test_integers_that_are_proved_stay_in_programs(tmp_path: Path) -> None:
         small = {"ids": np.arange(10).reshape(2, 5)}
         assert session.serving(small) is session
         assert isinstance(session.serving(fed), DynamicSession)
+
+
+def test_limits_of_slices_are_no_integers_to_compute_with() -> None:
+    nodes = [
+        N("Shape", ["x"], ["s"]), N("Slice", ["s", "first", "second"], ["rows"]),
+        N("Concat", ["rows", "most"], ["ends"], axis=0), N("Slice", ["x", "starts", "ends"], ["y"]),
+    ]  # fmt: skip
+    constants = {"first": [0], "second": [1], "most": [2**63 - 1], "starts": [1, 0]}
+    assert not needs_host(model_of(nodes, {"x": SCORES}, {"y": F}, constants))
 
 
 def test_what_depends_on_quantised_products_stays_in_programs() -> None:
