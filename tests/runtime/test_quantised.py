@@ -204,6 +204,36 @@ def product(depth: int, weight: npt.NDArray[np.generic]) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+@pytest.mark.parametrize("value", [0.0, -0.5, 2.0, None])
+def test_tensors_of_one_value_are_quantised_as_onnx_runtime_does(
+    value: float | None, tmp_path: Path
+) -> None:
+    """Zeros among them, as behind a ReLU or of padding tokens: their scale is 1, not 0."""
+    graph = helper.make_graph(
+        [
+            helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "scale", "zero"]),
+            helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["y"]),
+        ],
+        "value",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
+        [
+            helper.make_tensor_value_info("q", TensorProto.UINT8, [2, 3]),
+            helper.make_tensor_value_info("scale", TensorProto.FLOAT, []),
+            helper.make_tensor_value_info("zero", TensorProto.UINT8, []),
+            helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3]),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "value.onnx")
+    drawn = np.random.default_rng(3).standard_normal((2, 3)).astype(np.float32)
+    fed = {"x": drawn if value is None else np.full((2, 3), value, np.float32)}
+    wanted = peer(tmp_path / "value.onnx", fed)
+    for run in (on_cpu, on_edge):
+        for name, found in run(tmp_path / "value.onnx", fed).items():
+            assert found.dtype == wanted[name].dtype, name
+            np.testing.assert_allclose(found, wanted[name], rtol=1e-7, err_msg=name)
+
+
 @pytest.mark.parametrize("depth", [500, 900, 3000, 20000])
 def test_sums_of_any_length_are_rounded_once(depth: int, tmp_path: Path) -> None:
     """Sums far beyond 2^24, odd ones among them, of which float32 holds the nearest number."""

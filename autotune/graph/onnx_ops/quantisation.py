@@ -86,6 +86,30 @@ def _quantize(scope: Scope, node: Node) -> str:
     return _held(scope, node, scope.number(node, OpKind.DIV, merged, scale), zero, shape)
 
 
+def _quantize_dynamically(scope: Scope, node: Node) -> str:
+    """Quantise by the least and the greatest element. The scale of a tensor of zeros is 1, as ONNX
+    Runtime has it: ONNX's own definition divides by zero there."""
+    x, none = scope.tensor(node, 0), scope.constant(node, 0.0, "none")
+    low = _extreme(scope, node, OpKind.REDUCE_MIN, OpKind.MINIMUM, none)
+    high = _extreme(scope, node, OpKind.REDUCE_MAX, OpKind.MAXIMUM, none)
+    steps = scope.constant(node, float(scope.result_type(node, 0).limits[1]), "steps")
+    scale = scope.number(node, OpKind.DIV, scope.number(node, OpKind.SUB, high, low), steps)
+    scale = scope.number(node, OpKind.ADD, scale, scope.number(node, OpKind.EQUAL, scale, none))
+    point = scope.number(node, OpKind.NEG, scope.number(node, OpKind.DIV, low, scale))
+    zero = scope.step(node, OpKind.CLIP, scope.step(node, OpKind.ROUND, point), min=0.0, max=255.0)
+    scope.give(node, 1, scale)
+    scope.give(node, 2, zero)
+    return _held(scope, node, scope.number(node, OpKind.DIV, x, scale), zero)
+
+
+def _extreme(scope: Scope, node: Node, over: OpKind, between: OpKind, none: str) -> str:
+    """The least or greatest of zero and all elements of a node's tensor, as a scalar."""
+    x = scope.tensor(node, 0)
+    if scope.shape(x):
+        x = scope.number(node, over, x, axes=tuple(range(len(scope.shape(x)))))
+    return scope.number(node, between, seen_as(scope, node, x, ()), none)
+
+
 def _merged(scope: Scope, node: Node, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape in which a node's tensor is computed: that of more than ``MAX_MOVED_AXES`` axes has those
     before and behind the axis of the parameters merged."""
@@ -248,6 +272,7 @@ def _conv_quantised(scope: Scope, node: Node) -> str:
 QUANTISATION: dict[str, Translate] = {
     "QuantizeLinear": _quantize,
     "DequantizeLinear": _dequantize,
+    "DynamicQuantizeLinear": _quantize_dynamically,
     "MatMulInteger": _matmul_integer,
     "ConvInteger": _conv_integer,
     "QLinearMatMul": _matmul_quantised,
