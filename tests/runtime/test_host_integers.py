@@ -73,8 +73,8 @@ CASES: dict[str, Case] = {
         {"y": F},
         {"zero": np.int64(0), "least": np.int64(-(2**63))},
     ),
-    "mask filled with the least integer": (
-        [N("ConstantOfShape", ["size"], ["filled"], value=numpy_helper.from_array(np.array([-(2**63)]))),
+    "mask filled with the least integer but one": (
+        [N("ConstantOfShape", ["size"], ["filled"], value=numpy_helper.from_array(np.array([1 - 2**63]))),
          N("Unsqueeze", ["filled", "size"], ["least"]), N("Where", ["mask", "zero", "least"], ["a"]),
          N("Cast", ["a"], ["f"], to=F), N("Add", ["x", "f"], ["s"]), N("Softmax", ["s"], ["y"])],
         {"mask": np.tri(3, 4) > 0, "x": SCORES},
