@@ -17,6 +17,8 @@ from autotune.graph.passes.constant_folding import ConstantFolding
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.graph.passes.identities import Identities
 from autotune.graph.passes.input_folding import InputFolding
+from autotune.graph.passes.long_reductions import LongReductions
+from autotune.graph.passes.long_rows import LongRows
 from autotune.graph.passes.normal_pattern import NormalPattern
 from autotune.graph.passes.note import Note, Pass, PassResult
 from autotune.graph.passes.pad_folding import PadFolding
@@ -98,13 +100,24 @@ def laid_out(graph: Graph, layout: Layout, accuracy: Accuracy = Accuracy.EXACT) 
 
 def _turned(graph: Graph, layout: Layout) -> PassResult:
     if layout is Layout.CHANNELS_FIRST:
-        return PassResult(graph, ())
+        rows = LongRows().run(graph)
+        steps = _repeated(LongReductions(), rows.graph)
+        return PassResult(steps.graph, (*rows.notes, *steps.notes))
     turned = ChannelsLast().run(graph)
     if turned.notes:
         settled = _settled(turned.graph)
         turned = PassResult(settled.graph, (*turned.notes, *settled.notes))
     parted = SeparablePooling().run(turned.graph)
     return PassResult(parted.graph, (*turned.notes, *parted.notes))
+
+
+def _repeated(one: Pass, graph: Graph) -> PassResult:
+    """A pass until it changes nothing."""
+    notes: list[Note] = []
+    while (result := one.run(graph)).notes:
+        graph = result.graph
+        notes += result.notes
+    return PassResult(graph, tuple(notes))
 
 
 def _settled(graph: Graph) -> PassResult:
