@@ -58,6 +58,9 @@ QUANTISED = frozenset(
 )
 """Operators whose integers stay in programs: their sums are exact there (onnx_ops/exact_sums.py)."""
 
+VALUED = frozenset({"Constant", "ConstantOfShape"})
+"""Operators that make a constant from a stored tensor."""
+
 MAX_SCANNED = 4096
 """Elements of a constant that is searched for integers beyond float32."""
 
@@ -92,7 +95,7 @@ def needs_host(model: onnx.ModelProto) -> bool:
 
 def _may_be_wide(node: onnx.NodeProto, wide: Set[str]) -> bool:
     """Return True if a node over constants holds a wide integer, or has one among its operands."""
-    if node.op_type in ("Constant", "ConstantOfShape"):
+    if node.op_type in VALUED:
         return any(a.HasField("t") and _is_wide(a.t) for a in node.attribute)
     operands = node.input if node.op_type in NUMERIC else node.input[:1]
     return node.op_type in HOSTED and not wide.isdisjoint(operands)
@@ -144,11 +147,11 @@ def _types(
     types = {v.name: dtype_of_elem(v.type.tensor_type.elem_type) for v in model.graph.input}
     types |= {t.name: dtype_of_elem(t.data_type) for t in model.graph.initializer}
     for node, is_standard in zip(nodes, standard, strict=True):
-        if node.operator == "Constant":
-            stored = node.attrs.get("value")
-            if isinstance(stored, onnx.TensorProto):
-                types[node.outputs[0]] = dtype_of_elem(stored.data_type)
-            elif node.attrs.keys() & {"value_int", "value_ints"}:
+        stored = node.attrs.get("value") if node.operator in VALUED else None
+        if isinstance(stored, onnx.TensorProto):
+            types[node.outputs[0]] = dtype_of_elem(stored.data_type)
+        elif node.operator == "Constant":
+            if node.attrs.keys() & {"value_int", "value_ints"}:
                 types[node.outputs[0]] = DType.INT64
         elif is_standard:
             given = [types.get(x) if x else None for x in node.inputs]
