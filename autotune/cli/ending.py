@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -60,7 +61,9 @@ class Ending:
 
     def _emit(self, message: str) -> None:
         if self._is_json:
-            sys.stdout.write(json.dumps({"error": message}, indent=2) + "\n")
+            with contextlib.suppress(OSError):  # stderr has the message
+                sys.stdout.write(json.dumps({"error": message}, indent=2) + "\n")
+        settle_output()
 
 
 def prepare_streams() -> None:
@@ -73,6 +76,14 @@ def prepare_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def settle_output() -> None:
+    """Flush stdout, and lead it nowhere if that fails: Python flushes it once more at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        sys.stdout = _nowhere()
 
 
 def _occupy_descriptors() -> None:

@@ -24,7 +24,7 @@ from autotune.cli import (
     searching,
     timing,
 )
-from autotune.cli.ending import INTERRUPTED, OK, USAGE, Ending, prepare_streams
+from autotune.cli.ending import INTERRUPTED, OK, USAGE, Ending, prepare_streams, settle_output
 from autotune.errors import AutotuneError, one_line
 
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
@@ -83,6 +83,7 @@ def _status(arguments: Sequence[str] | None) -> int:
     try:
         with ending.terminable():
             status = app(args=arguments, standalone_mode=False)
+            sys.stdout.flush()
         code = status if isinstance(status, int) else OK
         if code == INTERRUPTED:  # how typer reports Ctrl-C
             code = ending.interrupted()
@@ -93,13 +94,15 @@ def _status(arguments: Sequence[str] | None) -> int:
     except AutotuneError as error:
         code = ending.refused(str(error))
     except BrokenPipeError:
-        sys.stderr.close()
+        settle_output()
         code = OK
     except OSError as error:
         if error.filename is None and error.errno != errno.ENOSPC:
             raise
-        where = f"{error.filename}: " if error.filename is not None else ""
-        code = ending.refused(f"{where}{error.strerror}")
+        if error.filename is not None:
+            code = ending.refused(f"{error.filename}: {error.strerror}")
+        else:
+            code = ending.refused(f"{error.strerror}; free some for output and temporary files")
     return code
 
 

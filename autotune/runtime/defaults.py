@@ -82,7 +82,7 @@ def _unknown(name: str, shipped: tuple[str, ...]) -> str:
     near = [other for other in shipped if name.lower() in other.lower()] or get_close_matches(
         name, shipped, n=2
     )
-    hint = f"; did you mean {' or '.join(near[:2])}?" if near else ""
+    hint = f"; did you mean {' or '.join(near[:2])}?" if near else "."
     return (
         f"{name}: no such file, and no shipped network has this name{hint} "
         f"Shipped: {', '.join(shipped)}"

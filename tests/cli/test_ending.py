@@ -14,6 +14,7 @@ import pytest
 from autotune.cli.ending import Ending
 
 COMMAND = [sys.executable, "-c", "from autotune.cli.main import main; main()"]
+FULL = "No space left on device; free some for output and temporary files"
 
 
 def test_the_first_sigterm_is_taken_as_ctrl_c() -> None:
@@ -41,6 +42,29 @@ def test_closed_stdout_is_no_error(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["store", "path"], FULL),
+        (["store", "prune"], FULL),
+        (["targets", "list", "--json"], FULL),
+        (["run", "no.onnx", "--json"], "no.onnx: cannot be read: No such file or directory"),
+    ],
+)
+def test_a_full_disk_behind_stdout_is_one_line(
+    command: list[str], told: str, unbuffered: str, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", '"$0" "$@" >/dev/full', *COMMAND, *command],
+        env=os.environ | {"AUTOTUNE_HOME": str(tmp_path), "PYTHONUNBUFFERED": unbuffered},
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (2, f"autotune: error: {told}\n")
 
 
 def test_signs_that_the_encoding_lacks_are_spelt_out(tmp_path: Path) -> None:
