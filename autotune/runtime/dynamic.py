@@ -160,8 +160,9 @@ class DynamicSession(Session):
         """Run the network once, at the shapes of these arrays; a sequence is a list of arrays.
 
         ``inputs`` is one mapping of arrays by input name, or the arrays in the order of
-        ``session.inputs``; ``named`` gives arrays by keyword. Raises ``InputError`` for a wrong name, rank or element type and for extents that contradict
-        the network or each other, ``ModelError`` for a network that cannot be had at these shapes.
+        ``session.inputs``; ``named`` gives arrays by keyword. Raises ``InputError`` for a wrong name,
+        rank or element type and for extents that contradict the network or each other,
+        ``ModelError`` for a network that cannot be had at these shapes.
         """
         if self._closed:
             raise AutotuneError(f"{self.path.stem}: the session is closed; open another")

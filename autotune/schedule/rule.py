@@ -120,9 +120,11 @@ def _fewest_tiles(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
 
 
 def _tile_price(nest: Nest, table: ScheduleTable, keeps: bool) -> npt.NDArray[np.float64]:
-    """Cost of one tile more. It is what a tile takes to begin in a large nest whose tiles are cut to
-    leave zero blocks out, whose tiles ``keeps`` near what one product makes for another (where no
-    cores could share it: the two prices are compared), or which cores share: who is done first then waits for the last tile of another one."""
+    """Return the cost of one tile more for every row [n]; 1 in general.
+
+    A large nest counts only the time that a tile takes to begin, in three cases: its tiles leave zero
+    blocks out; the result of one product is kept for another (``keeps``) and no row of the table is
+    shared by cores; cores share the row, where the first core to finish waits for the last tile."""
     price = min(1.0, _CUT_TILES * _CUTTING_OPERATIONS / operations(nest))
     cut = price if any(zero_blocks(stage.op) is not None for stage in nest.stages) else 1.0
     alone = price if keeps and not bool((table.cores > 1).any()) else cut

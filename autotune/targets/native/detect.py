@@ -89,10 +89,12 @@ def detected(threads: int | None = None) -> HardwareSpec:
 
 
 def host_spec(threads: int, figures: HostFigures, identity: str = "") -> HardwareSpec:
-    """The spec of a CPU; ``identity`` names the machine where the figures are measured. Scratchpad is what a core keeps in cache, DRAM main memory; a cache line is a
-    burst, a page a row. Set-up times are those of a call, and latencies typical of servers: both
-    coarse, the cost model learns the rest. Images are channels-last, tiles whole pairs of vectors;
-    a second buffer would bring nothing, since no unit loads ahead."""
+    """Make the spec of a CPU from its figures; ``identity`` names the machine that was measured.
+
+    Scratchpad is what a core keeps in cache, DRAM main memory; a cache line is a burst, a page a row.
+    Set-up times are those of a call, and latencies typical of servers: both are coarse, and the cost
+    model learns the rest. Images are channels-last, tiles whole pairs of vectors. A second buffer
+    would bring nothing, since no unit loads ahead."""
     clock, lanes = figures.clock_hz, figures.lanes
     nanoseconds = clock / 1e9
     return HardwareSpec(
