@@ -81,7 +81,7 @@ class PaddingBands:
 
 def chosen_bands(op: Op, graph: Graph) -> tuple[Bands, Bands] | None:
     """Bands of rows and of columns, of those that the estimate finds fastest; None where the whole
-    convolution is about as fast."""
+    convolution is about as fast, or reads nothing but padding."""
     if op.kind is not OpKind.CONV or op.inputs[1] not in graph.constants:
         return None
     if max(op.ints("dilations")) == 1:
@@ -89,6 +89,8 @@ def chosen_bands(op: Op, graph: Graph) -> tuple[Bands, Bands] | None:
     if graph.shape(op.inputs[1])[op.axes.in_channel] < MIN_CHANNELS:
         return None
     axes = window_axes(op, graph)
+    if not all(any(axis.reads(tap) for tap in range(axis.kernel)) for axis in axes):
+        return None
     rows, columns = ((_whole(axis), bands_of(axis)) for axis in axes)
     best = min(product(rows, columns), key=lambda pair: _pixels(*pair))
     whole = _pixels(*(_whole(axis) for axis in axes))

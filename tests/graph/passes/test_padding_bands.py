@@ -56,6 +56,7 @@ def test_a_segmentation_head_multiplies_no_padding() -> None:
         (dilated((16, 16), (12, 12), channels=16), "few channels"),
         (dilated((64, 64), (2, 2)), "little padding"),
         (dilated((4, 4), (2, 2)), "weights take as long"),
+        (dilated((1, 100), (1, 90), strides=(9, 1), pads=(4, 90, 4, 90)), "padding alone"),
     ],
 )
 def test_others_stay_whole(graph: Graph, why: str) -> None:
