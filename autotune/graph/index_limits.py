@@ -12,25 +12,31 @@ import numpy as np
 
 from autotune.errors import InputError
 from autotune.graph.graph import Array, Graph
-from autotune.graph.op import OpKind
+from autotune.graph.op import Op, OpKind
 
 
 @dataclass(frozen=True, slots=True)
 class IndexLimit:
-    """An input of indices, seen in ``shape``; ``extents`` of the axes broadcast over it."""
+    """An input of indices, as ``views`` (RESHAPE, TRANSPOSE) show it; ``extents`` of the axes broadcast
+    over what they make."""
 
     input: str
-    shape: tuple[int, ...]
+    views: tuple[Op, ...]
     extents: Array
 
     def check(self, network: str, value: Array) -> None:
         """Raise ``InputError`` for an index outside of its axis."""
-        numbers = value.reshape(self.shape)
+        numbers = value
+        for view in self.views:
+            if view.kind is OpKind.RESHAPE:
+                numbers = numbers.reshape(view.ints("shape"))
+            else:
+                numbers = numbers.transpose(view.ints("perm"))
         outside = (numbers < -self.extents) | (numbers >= self.extents)
         if not outside.any():
             return
         place = tuple(np.argwhere(outside)[0])
-        extent = int(np.broadcast_to(self.extents, self.shape)[place])
+        extent = int(np.broadcast_to(self.extents, numbers.shape)[place])
         raise InputError(
             f"{network}: input {self.input!r} holds the index {int(numbers[place])}, outside of an axis "
             f"of {extent} elements; feed {-extent} to {extent - 1}"
@@ -38,7 +44,7 @@ class IndexLimit:
 
 
 def index_limits(graph: Graph) -> tuple[IndexLimit, ...]:
-    """The limits of all inputs that are read as indices, as they are or reshaped."""
+    """The limits of all inputs that are read as indices, as they are, reshaped or transposed."""
     return tuple(_limits(graph))
 
 
@@ -57,7 +63,7 @@ def _limits(graph: Graph) -> Iterator[IndexLimit]:
                 user.kind is OpKind.ADD and indices in user.inputs
                 for user in graph.consumers[product]
             ):
-                yield IndexLimit(source, graph.shape(indices), extents)
+                yield IndexLimit(*source, extents)
 
 
 def _products(graph: Graph, negative: str) -> Iterator[tuple[str, Array]]:
@@ -70,11 +76,14 @@ def _products(graph: Graph, negative: str) -> Iterator[tuple[str, Array]]:
             yield product.output, extents
 
 
-def _source(graph: Graph, tensor: str) -> str | None:
-    """The integer input that a tensor is, in another shape perhaps; None where it is computed."""
+def _source(graph: Graph, tensor: str) -> tuple[str, tuple[Op, ...]] | None:
+    """The integer input that a tensor shows, and the views between, first to last; None where it is
+    computed."""
+    views: list[Op] = []
     while (op := graph.producer.get(tensor)) is not None:
-        if op.kind is not OpKind.RESHAPE:
+        if op.kind not in (OpKind.RESHAPE, OpKind.TRANSPOSE):
             return None
+        views.insert(0, op)
         tensor = op.inputs[0]
     is_index = tensor in graph.inputs and graph.types[tensor].dtype.is_integer
-    return tensor if is_index else None
+    return (tensor, tuple(views)) if is_index else None

@@ -80,6 +80,27 @@ def test_indices_outside_of_an_axis_are_refused_as_by_onnx_runtime(
                 session.run(with_index(case, index))
 
 
+def test_transposed_indices_are_checked(tmp_path: Path) -> None:
+    """As token numbers that a network wants sequence first."""
+    graph = helper.make_graph(
+        [
+            helper.make_node("Transpose", ["i"], ["t"], perm=[1, 0]),
+            helper.make_node("Gather", ["d", "t"], ["y"], axis=1),
+        ],
+        "transposed",
+        [helper.make_tensor_value_info("i", TensorProto.INT64, (2, 3))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(TABLE, "d")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    onnx.save(onnx.shape_inference.infer_shapes(model), tmp_path / "transposed.onnx")
+    legal = np.array([[0, 4, -5], [1, -1, 2]])
+    with Session(tmp_path / "transposed.onnx", target="cpu") as session:
+        np.testing.assert_array_equal(session.run(legal)["y"], np.take(TABLE, legal.T, 1))
+        with pytest.raises(InputError, match=r"index 5, .* axis of 5 .* feed -5 to 4"):
+            session.run(np.array([[0, 4, -5], [1, -1, 5]]))
+
+
 @pytest.mark.parametrize("operator", ["Gather", "GatherElements"])
 def test_indices_of_an_axis_of_one_element_are_checked(operator: str, tmp_path: Path) -> None:
     graph = helper.make_graph(
