@@ -20,8 +20,8 @@ class Accuracy(StrEnum):
     CLOSE: also convolutions by Winograd's F(2×2, 3×3), and by F(4×4, 3×3) of up to CLOSE_CHANNELS input
     channels. A result is within 3e-6 of the range of the convolution's outputs (greatest minus least)
     of the exact sum, where EXACT is within 1.5e-6; over the shipped networks both are within 2e-5 of
-    the range of a network's outputs (docs/decisions/0023-small-winograd-tiles.md). Infinity or NaN in one pixel spreads
-    over the tiles of results that read it. FAST: also F(4×4, 3×3) of more channels, and products that
+    the range of a network's outputs (docs/decisions/0023-small-winograd-tiles.md). Infinity or NaN in
+    one pixel spreads over the tiles of results that read it. FAST: also F(4×4, 3×3) of more channels, and products that
     leave out zero blocks of their weights, which is exact for finite numbers: infinity and NaN do not
     come through them."""
 

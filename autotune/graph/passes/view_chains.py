@@ -19,8 +19,8 @@ from autotune.graph.tensor import TensorType
 VIEWS = (OpKind.RESHAPE, OpKind.TRANSPOSE)
 
 Atoms = tuple[tuple[int, int], ...]
-"""Pieces of the source's axes, in the order of the view: outermost to innermost. Each is its first
-element's offset in the source, in elements, and its extent; pieces of extent 1 are left out."""
+"""Pieces of the source's axes in the order of the view, outermost to innermost. Each is a pair: the
+piece's stride in the source, in elements, and its extent. Pieces of extent 1 are left out."""
 
 
 @dataclass(frozen=True, slots=True)
