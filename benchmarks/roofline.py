@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from autotune.cli.host_costs import counted, shares
+from autotune.cli.host_costs import shares
+from autotune.report.view import titled
 from child import busy, run_child
 from cpu_networks import NAMES
 from table import Table
@@ -82,7 +83,7 @@ def group_table(found: Mapping[str, Profile], threads: int) -> Table:
             rows.append(
                 (
                     name,
-                    f"{counted(group['kinds'])} ({group['operators'][-1]})",
+                    f"{titled(group['kinds'])} ({group['operators'][-1]})",
                     f"{1e3 * group['seconds']:.3f}",
                     f"{_lost(group) / total:.0%}",
                     f"{group['fraction']:.0%}",

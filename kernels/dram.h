@@ -192,11 +192,13 @@ static Request ask_gather(const DramNumbers *n, Channel *channel, const Region *
     Request out = {0};
     int last = RANK - 1, bytes = FORMAT_BYTES[r->format];
     while (last > 0 && r->size[last] == 1) last--;
-    int64_t trip[RANK] = {0}, coordinate[RANK], burst = -1, pitch = r->hop[last] * r->stride[r->axis[last]];
+    int64_t trip[RANK] = {0}, coordinate[RANK], burst = -1;
     for (;;) {
         row_coordinates(r, at, trip, coordinate);
         Inside in = row_inside(r, coordinate, r->axis[last], r->hop[last], r->size[last]);
         int64_t count = in.high - in.low, element = count ? first_inside(r, coordinate, last, in.low) : 0;
+        /* Of two elements inside, whose distance cannot overflow. */
+        int64_t pitch = count > 1 ? r->hop[last] * r->stride[r->axis[last]] : 0;
         out.elements += count;
         if (count && (pitch == 1 || pitch == 0))
             ask_run(n, channel, r->first_byte + element * bytes, (pitch ? count : 1) * bytes, &burst, &out);

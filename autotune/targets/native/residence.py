@@ -53,6 +53,8 @@ class Reads:
 
     touches: tuple[Touch, ...] = ()
     reading: tuple[Touch, ...] = ()
+    _near: dict[tuple[int, int], list[Touch]] = field(default_factory=dict, compare=False)
+    """Touches of a range of addresses: unrolled taps ask for the same few thousands of times."""
 
     @classmethod
     def of(cls, found: Residence, stream: tuple[Leaf, ...]) -> Reads:
@@ -72,8 +74,13 @@ class Reads:
         unless it lies elsewhere, or gets what another instruction wrote in between."""
         if not read.meets(result.low, result.high):
             return False
-        near = [t for t in self.touches if t.meets(read.low, read.high)]
-        return not _fresh(read, near, writers)
+        return not _fresh(read, self._meeting(read.low, read.high), writers)
+
+    def _meeting(self, low: int, high: int) -> list[Touch]:
+        """The touches whose addresses may lie in [low, high]."""
+        if (low, high) not in self._near:
+            self._near[low, high] = [t for t in self.touches if t.meets(low, high)]
+        return self._near[low, high]
 
 
 NO_READS = Reads()
