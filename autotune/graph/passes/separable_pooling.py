@@ -22,8 +22,7 @@ one pixel apart, 1.5 of 3×3."""
 
 @dataclass(frozen=True, slots=True)
 class SeparablePooling:
-    """MAX_POOL of many taps becomes two of one axis each. Every window reads the image along each axis,
-    so that none holds padding alone."""
+    """MAX_POOL of many taps becomes two, each along one axis."""
 
     name: str = "separable-pooling"
 
