@@ -332,6 +332,7 @@ APART = {
     "GRU",
     "LSTM",
     "Einsum",
+    "DynamicQuantizeLinear",
     "ScatterND",
     "ScatterElements",
     "Scatter",
