@@ -188,7 +188,7 @@ $(TORCH)/.installed: tests/frontend/torch.txt tests/frontend/torch-models.txt | 
 
 # The editable install has compiled them already: again only if a source is newer than a module.
 $(BUILT): $(INSTALLED) $(KERNEL_SOURCES)
-	@oldest=$$(ls -t kernels/*.so 2>/dev/null | tail -n 1 || true); \
+	@oldest=$$(find kernels -name '*.so' -printf '%T@ %p\n' | sort -n | head -n 1 | cut -d' ' -f2-); \
 	if [[ -z $$oldest || -n $$(find $(KERNEL_SOURCES) -newer "$$oldest" -print -quit) ]]; then \
 		printf '\033[1m==> compiling the kernels (Cython)\033[0m\n'; \
 		$(PY) setup.py --quiet build_ext --inplace; \

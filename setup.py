@@ -31,7 +31,9 @@ def included(source: Path) -> set[Path]:
     found: set[Path] = set()
     unread = [source]
     while unread:
-        named = {KERNELS / name for name in INCLUDE.findall(unread.pop().read_text("utf-8"))}
+        reader = unread.pop()
+        names = INCLUDE.findall(reader.read_text("utf-8"))
+        named = {folder / name for name in names for folder in (KERNELS, reader.parent)}
         new = {path for path in named if path.exists()} - found
         found |= new
         unread += new
@@ -60,12 +62,13 @@ setup(
             if path.parent != Path("autotune")
         ),
         "autotune.kernels",
+        *(f"autotune.kernels.{path.parent.name}" for path in sorted(KERNELS.glob("*/__init__.py"))),
         "autotune.datasets",
     ],
     package_data={
         "autotune.targets": ["specs/*.toml"],
         "autotune.report": ["templates/*"],
-        "autotune.kernels": ["*.pyx", "*.pxd", "*.pxi", "*.h"],
+        "autotune.kernels": ["*/*.pyx", "*/*.pxi", "*/*.h"],
         "autotune": ["py.typed"],
     },
     ext_modules=[extension(source) for source in SOURCES],

@@ -8,34 +8,34 @@ from dataclasses import replace
 from pathlib import Path
 
 from autotune.arguments import dims_of, integer_of, path_of
-from autotune.atomic_file import check_place
+from autotune.disk.atomic_file import check_place
 from autotune.errors import InputError
 from autotune.graph.accuracy import Accuracy
-from autotune.graph.axes import Layout
 from autotune.graph.graph import Graph
 from autotune.graph.passes import simplify
 from autotune.graph.ranges import Ranges
-from autotune.runtime.defaults import (
+from autotune.operators.axes import Layout
+from autotune.runtime.session.defaults import (
     choose_accuracy,
     choose_store,
     choose_target,
     ranges_of,
     resolve_model,
 )
-from autotune.runtime.exploration import explored
-from autotune.runtime.opening import open_model, open_network
-from autotune.search.calibrate import CalibrationResult, default_budget
-from autotune.search.calibrate import calibrate as run_calibration
-from autotune.search.fusion import search as run_search
-from autotune.search.objective import Objective
-from autotune.search.options import DEFAULT_MEASURE, DEFAULT_TRIALS, SearchOptions
-from autotune.search.plan import KIND as PLAN
-from autotune.search.plan import NetworkFile
-from autotune.search.plan_tree import PlanTree
-from autotune.search.progress import GRAPHS, Progress
-from autotune.search.result import SearchResult
+from autotune.runtime.session.exploration import explored
+from autotune.runtime.session.opening import open_model, open_network
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
+from autotune.tuner.calibrate import CalibrationResult, default_budget
+from autotune.tuner.calibrate import calibrate as run_calibration
+from autotune.tuner.fusion import search as run_search
+from autotune.tuner.objective import Objective
+from autotune.tuner.options import DEFAULT_MEASURE, DEFAULT_TRIALS, SearchOptions
+from autotune.tuner.plan import KIND as PLAN
+from autotune.tuner.plan import NetworkFile
+from autotune.tuner.plan_tree import PlanTree
+from autotune.tuner.progress import GRAPHS, Progress
+from autotune.tuner.result import SearchResult
 
 CALIBRATED_ON = ("light_squeezenet", "light_resnet50", "mlp", "transformer_block")
 """Shipped networks that calibration draws groups from, besides generated ones, unless told."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from autotune import api
 from autotune.runtime.drift_demo import demonstrate_drift
 from autotune.store.store import Store
-from autotune.targets.library import target
+from autotune.targets.opening import target
 from emulator import emulator_figures
 
 NETWORKS = ("light_squeezenet", "light_resnet50", "mlp", "transformer_block")

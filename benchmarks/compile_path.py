@@ -21,7 +21,7 @@ import onnx
 
 from autotune.datasets.onnx_light import light_seeded
 from autotune.datasets.transformers import bert_small
-from autotune.store.file_marks import SETTLED_SECONDS
+from autotune.disk.file_stamp import SETTLED_SECONDS
 from child import busy, run_child
 from table import Table
 

@@ -49,7 +49,7 @@ def session(path: str) -> Figures:
     clock = _Clock()
     import numpy as np
 
-    from autotune.runtime.session import Session
+    from autotune.runtime.session.session import Session
 
     found = {"import": clock.lap()}
     opened = Session(path, target="cpu", threads=1)
@@ -65,14 +65,14 @@ def session(path: str) -> Figures:
 
 def stages(path: str, spec: str) -> Figures:
     """An ONNX file to programs by rule."""
-    from autotune.graph.onnx_import import read_onnx
+    from autotune.frontend.importing import read_onnx
 
     return _lowered(lambda: read_onnx(path), spec)
 
 
 def chain(nodes: str, spec: str) -> Figures:
     """A chain of as many ONNX nodes to programs by rule."""
-    from autotune.graph.onnx_import import translate
+    from autotune.frontend.importing import translate
 
     model = _chain(int(nodes))
     return _lowered(lambda: translate(model, "chain", {}), spec)
@@ -80,10 +80,10 @@ def chain(nodes: str, spec: str) -> Figures:
 
 def _lowered(imported: Callable[[], object], spec: str) -> Figures:
     from autotune.graph.passes import simplify
-    from autotune.runtime.program_cache import ProgramCache
-    from autotune.runtime.program_table import compile_table
-    from autotune.search.by_rule import ruled_choices
-    from autotune.targets.library import target
+    from autotune.runtime.execution.program_cache import ProgramCache
+    from autotune.runtime.execution.program_table import compile_table
+    from autotune.targets.opening import target
+    from autotune.tuner.heuristic_plan import ruled_choices
 
     machine = target(spec).spec
     clock = _Clock()
@@ -123,8 +123,8 @@ def candidates(spec: str) -> Figures:
     from autotune import api
     from autotune.errors import ScheduleError
     from autotune.lowering.lower import lower
-    from autotune.search.drawing import candidates as drawn
-    from autotune.targets.library import target
+    from autotune.targets.opening import target
+    from autotune.tuner.sampling import candidates as drawn
 
     machine = target(spec).spec
     graphs = [api.load_network(name) for name in ("light_squeezenet", "mlp")]
@@ -146,8 +146,8 @@ def runs() -> Figures:
     import numpy as np
 
     from autotune.graph.builder import GraphBuilder
-    from autotune.graph.op import OpKind
-    from autotune.runtime.session import Session
+    from autotune.operators.op import OpKind
+    from autotune.runtime.session.session import Session
 
     builder = GraphBuilder("relu")
     graph = builder.build([builder.add(OpKind.RELU, builder.input("x", (8,)))])

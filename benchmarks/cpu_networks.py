@@ -10,9 +10,9 @@ import numpy.typing as npt
 import onnx
 
 from autotune.datasets import NETWORKS, light_seeded
-from autotune.graph.onnx_import import translate
-from autotune.graph.tensor import NUMPY, TensorType
+from autotune.frontend.importing import translate
 from autotune.graph.work import multiply_adds
+from autotune.operators.tensor import NUMPY, TensorType
 
 SYNTHETIC = ("attention", "norm_gelu", "elementwise")
 """Single operators and chains: timed, but in no mean."""

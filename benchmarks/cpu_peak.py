@@ -11,10 +11,10 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from autotune.targets.native.codegen.ir import FunctionWriter, vector
-from autotune.targets.native.codegen.micro_kernel import MicroKernel
-from autotune.targets.native.codegen.vector_isa import VectorIsa
-from autotune.targets.native.compiler import Compiler
+from autotune.targets.native.codegen.writing.ir import FunctionWriter, vector
+from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
+from autotune.targets.native.compiling.compiler import Compiler
+from autotune.targets.native.cpu.vector_isa import VectorIsa
 from child import raise_priority, spent
 
 TRIPS = 1 << 20

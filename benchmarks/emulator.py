@@ -15,9 +15,9 @@ from autotune.isa.assembly import assemble
 from autotune.isa.program import Program
 from autotune.measure.runner import measure
 from autotune.schedule.candidate import Candidate
-from autotune.search.drawing import candidates
-from autotune.targets.library import target
+from autotune.targets.opening import target
 from autotune.targets.protocol import Target
+from autotune.tuner.sampling import candidates
 from child import best_cpu_seconds
 
 SPEC = "edge"

@@ -13,7 +13,7 @@ import time
 
 from autotune.isa.program import Program
 from autotune.targets import systolic
-from autotune.targets.emulator import EmulatorTarget
+from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.spec import HardwareSpec
 from child import best_cpu_seconds, spent
 from topology import CASES, Layer

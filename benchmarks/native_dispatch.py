@@ -9,7 +9,15 @@ from time import perf_counter_ns
 
 import numpy as np
 
-from autotune.kernels.native import END, LOOP, RUN, SAMPLE_KERNELS, Plan, Stream, ThreadPool
+from autotune.kernels.native.executor import (
+    END,
+    LOOP,
+    RUN,
+    SAMPLE_KERNELS,
+    Plan,
+    Stream,
+    ThreadPool,
+)
 
 REPEATS = 300
 TRIPS = (4, 8, 32)

@@ -18,14 +18,14 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from autotune.isa.functions import UnaryFn, When
-from autotune.targets.native.codegen.gemm import gemm
-from autotune.targets.native.codegen.gemm_panels import panel_width
-from autotune.targets.native.codegen.gemm_shape import BiasAxis, GemmShape
-from autotune.targets.native.codegen.ir import FunctionWriter, vector
-from autotune.targets.native.codegen.micro_kernel import SYMBOL, MicroKernel
-from autotune.targets.native.codegen.vector_isa import VectorIsa
-from autotune.targets.native.host import host, host_isa
-from autotune.targets.native.object_code import target_machine
+from autotune.targets.native.codegen.gemm.gemm import gemm
+from autotune.targets.native.codegen.gemm.panels import panel_width
+from autotune.targets.native.codegen.gemm.shape import BiasAxis, GemmShape
+from autotune.targets.native.codegen.writing.ir import FunctionWriter, vector
+from autotune.targets.native.codegen.writing.micro_kernel import SYMBOL, MicroKernel
+from autotune.targets.native.compiling.object_code import target_machine
+from autotune.targets.native.cpu.host import host, host_isa
+from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 TURN_SECONDS = 5e-4
 DRIVER = """

@@ -23,7 +23,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from autotune import Session
-from autotune.targets.native.host import host_isa
+from autotune.targets.native.cpu.host import host_isa
 from child import raise_priority
 from native_gemm import peak_kernel, running_peak
 

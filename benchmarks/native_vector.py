@@ -18,10 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from autotune.isa.functions import BinaryFn, ReduceFn, UnaryFn
-from autotune.targets.native.codegen.elementwise import elementwise
-from autotune.targets.native.codegen.micro_kernel import MicroKernel
-from autotune.targets.native.codegen.reduction import Reduction, reduction
-from autotune.targets.native.codegen.vector_run import (
+from autotune.targets.native.codegen.rows.reduction import Reduction, reduction
+from autotune.targets.native.codegen.vector.elementwise import elementwise
+from autotune.targets.native.codegen.vector.vector_run import (
     COMPILED_BINARY,
     COMPILED_UNARY,
     Binary,
@@ -32,9 +31,10 @@ from autotune.targets.native.codegen.vector_run import (
     Unary,
     VectorRun,
 )
-from autotune.targets.native.compiler import Compiler
-from autotune.targets.native.host import host_isa
-from autotune.targets.native.memory import aligned_floats
+from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
+from autotune.targets.native.compiling.compiler import Compiler
+from autotune.targets.native.compiling.memory import aligned_floats
+from autotune.targets.native.cpu.host import host_isa
 from cpu_peak import TRIPS, chains, fma_loop
 
 ROUNDS = 60

@@ -20,8 +20,8 @@ from autotune.isa.program import Program
 from autotune.lowering.lower import lower
 from autotune.schedule.rule import default_schedule
 from autotune.schedule.schedule import Schedule
-from autotune.targets.emulator import EmulatorTarget
-from autotune.targets.library import load_spec
+from autotune.targets.emulator.target import EmulatorTarget
+from autotune.targets.opening import load_spec
 from autotune.targets.spec import HardwareSpec
 from child import best_cpu_seconds, spent
 from emulator import loop_program

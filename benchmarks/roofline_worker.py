@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from autotune.cli.host_costs import documents, summary
-from autotune.runtime.host_profile import host_profile
-from autotune.runtime.session import Session
+from autotune.runtime.session.host_profile import host_profile
+from autotune.runtime.session.session import Session
 from child import raise_priority
 from cpu_networks import make_case
 

@@ -19,9 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from autotune import Session, api
+from autotune.disk.home import VARIABLE, cache_folder, store_file
 from autotune.errors import AutotuneError
-from autotune.home import VARIABLE, cache_folder
-from autotune.store.glance import store_file
 
 TARGET = "cpu:1"
 PLAN = "task.plan"

@@ -12,15 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.fusion.nest import Nest
-from autotune.graph.axes import Layout
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind
-from autotune.graph.passes.zero_skipping import ZeroSkipping
-from autotune.graph.winograd import F2, F4, transformed_weight
-from autotune.graph.winograd import Form as Tiles
+from autotune.graph.passes.block_sparsity import ZeroSkipping
+from autotune.operators.axes import Layout
+from autotune.operators.op import OpKind
+from autotune.operators.winograd import F2, F4, transformed_weight
+from autotune.operators.winograd import Form as Tiles
 from autotune.schedule.table import ScheduleTable
-from autotune.targets.library import load_spec
+from autotune.targets.opening import load_spec
 from autotune.targets.spec import HardwareSpec
 from variant_forms import Form, Keep
 

@@ -17,7 +17,7 @@ from autotune.lowering.lower import lower, nests_of
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable
-from autotune.targets.emulator import EmulatorTarget
+from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.spec import HardwareSpec
 
 ENUMERATED = 1500

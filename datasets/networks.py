@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autotune.atomic_file import replace_file
+from autotune.disk.atomic_file import replace_file
+from autotune.disk.private_folder import make_private
 from autotune.errors import ModelError
-from autotune.private_folder import make_private
 
 if TYPE_CHECKING:  # names of networks are asked for where ONNX is not imported
     import onnx

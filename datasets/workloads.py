@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind
+from autotune.operators.op import OpKind
 
 Draw = np.random.Generator
 

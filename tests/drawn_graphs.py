@@ -12,7 +12,7 @@ from autotune.fusion.moving import ADDRESS_LOOPS
 from autotune.fusion.nest import Nest
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.graph.op import OPERATORS, OpKind
+from autotune.operators.op import OPERATORS, OpKind
 from autotune.schedule.fit import loops
 from autotune.schedule.schedule import NestSchedule, Schedule
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autotune.targets.emulator import EmulatorTarget
-from autotune.targets.library import load_spec, target
+from autotune.targets.emulator.target import EmulatorTarget
+from autotune.targets.opening import load_spec, target
 from autotune.targets.protocol import Target
 
 

@@ -11,26 +11,26 @@ from growing_models import DrawnModel
 from hypothesis import assume
 from hypothesis import strategies as st
 
+from autotune.frontend.importing import translate
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
 from autotune.fusion.partition import Partition
 from autotune.graph.accuracy import Accuracy
-from autotune.graph.axes import Layout
 from autotune.graph.graph import Graph
-from autotune.graph.onnx_import import translate
 from autotune.graph.passes import simplify, winograd
-from autotune.runtime.execution import execute
-from autotune.runtime.native_table import prepared
-from autotune.runtime.program_cache import ProgramCache
-from autotune.runtime.program_table import ProgramTable, compile_table
+from autotune.operators.axes import Layout
+from autotune.runtime.execution.execution import execute
+from autotune.runtime.execution.native_table import prepared
+from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.execution.program_table import ProgramTable, compile_table
 from autotune.schedule.fit import check
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
-from autotune.search.by_rule import rule_schedule
-from autotune.search.choice import Choice
-from autotune.search.legality import legal_nests
 from autotune.targets.protocol import Target
 from autotune.targets.spec import HardwareSpec
+from autotune.tuner.choice import Choice
+from autotune.tuner.heuristic_plan import rule_schedule
+from autotune.tuner.legality import legal_nests
 from drawn_graphs import nest_schedules
 
 RTOL = {Accuracy.EXACT: 1e-3, Accuracy.CLOSE: 1e-3, Accuracy.FAST: 2e-3}

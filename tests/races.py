@@ -24,7 +24,7 @@ from autotune.isa.table import (
     StageKind,
     Unit,
 )
-from autotune.targets.races import SCRATCHPAD
+from autotune.targets.emulator.races import SCRATCHPAD
 from oracle import Interpreter
 
 UNITS = len(Unit)

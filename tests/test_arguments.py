@@ -13,10 +13,10 @@ import autotune
 from autotune.api import search_tree
 from autotune.arguments import dims_of, integer_of, mapping_of, path_of
 from autotune.errors import InputError
-from autotune.graph.axes import Layout
-from autotune.graph.outside import Outside
-from autotune.search.options import SearchOptions
-from autotune.search.plan import Plan
+from autotune.graph.out_of_range import Outside
+from autotune.operators.axes import Layout
+from autotune.tuner.options import SearchOptions
+from autotune.tuner.plan import Plan
 
 GRAPH = case.network()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from autotune.atomic_file import FileKind, check_place, replace_file, replacing
+from autotune.disk.atomic_file import FileKind, check_place, replace_file, replacing
 from autotune.errors import InputError
 
 PLAN = FileKind("plan", (b'{"schema":',))

@@ -13,8 +13,8 @@ from test_dynamic import LAYERS, saved
 from autotune.cost_model.predictor import Predictor
 from autotune.display import ROWS_SHOWN, Card
 from autotune.fusion.group import Group
-from autotune.runtime.session import Session
-from autotune.search.plan import Plan
+from autotune.runtime.session.session import Session
+from autotune.tuner.plan import Plan
 
 
 def test_a_card_is_one_line_and_escaped_html() -> None:

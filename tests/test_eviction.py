@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autotune.eviction import ABANDONED_SECONDS, Pruned, bounded, folder_bytes, prune
-from autotune.runtime.kept_weights import KeptWeights
-from autotune.targets.native.object_cache import ObjectCache
+from autotune.disk.blob_cache import ObjectCache
+from autotune.disk.eviction import ABANDONED_SECONDS, Pruned, bounded, folder_bytes, prune
+from autotune.runtime.caches.weight_cache import KeptWeights
 
 
 def filled(folder: Path, name: str, size: int, age_seconds: float) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autotune.private_folder import is_own, is_trusted, make_private
+from autotune.disk.private_folder import is_own, is_trusted, make_private
 
 
 def mode(path: Path) -> int:

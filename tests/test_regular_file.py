@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autotune.regular_file import open_regular, regular_text
+from autotune.disk.regular_file import open_regular, regular_text
 
 
 def test_a_file_is_read(tmp_path: Path) -> None:

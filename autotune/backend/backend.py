@@ -12,10 +12,10 @@ from onnx.backend.base import Backend, BackendRep
 
 from autotune.backend.network import Programs
 from autotune.errors import InputError, ModelError
-from autotune.graph.onnx_model import check_operators
-from autotune.runtime.defaults import choose_target
-from autotune.runtime.ownership import owned
-from autotune.runtime.versions import Line, Versions
+from autotune.frontend.model_file import check_operators
+from autotune.runtime.execution.ownership import owned
+from autotune.runtime.session.defaults import choose_target
+from autotune.runtime.session.versions import Line, Versions
 from autotune.targets.protocol import Target
 
 AnyArray = npt.NDArray[Any]

@@ -8,18 +8,19 @@ from typing import Any
 import numpy.typing as npt
 
 from autotune.errors import ModelError, ScheduleError
-from autotune.graph.axes import Layout
-from autotune.graph.graph import Array, Graph
+from autotune.graph.graph import Graph
 from autotune.graph.passes import simplify
-from autotune.runtime.border import Border
-from autotune.runtime.execution import execute
-from autotune.runtime.native_table import prepared
-from autotune.runtime.program_cache import ProgramCache
-from autotune.runtime.program_table import ProgramTable, compile_table
-from autotune.search.by_rule import ruled_choices
-from autotune.search.choice import Choice
-from autotune.search.legality import legal_nests
+from autotune.operators.axes import Layout
+from autotune.operators.tensor import Array
+from autotune.runtime.execution.execution import execute
+from autotune.runtime.execution.io_adapter import Border
+from autotune.runtime.execution.native_table import prepared
+from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.execution.program_table import ProgramTable, compile_table
 from autotune.targets.protocol import Target
+from autotune.tuner.choice import Choice
+from autotune.tuner.heuristic_plan import ruled_choices
+from autotune.tuner.legality import legal_nests
 
 AnyArray = npt.NDArray[Any]
 

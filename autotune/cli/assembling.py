@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from autotune.isa.program import Program
-    from autotune.search.choice import Choice
     from autotune.targets.spec import HardwareSpec
+    from autotune.tuner.choice import Choice
 
 NoVerifyOption = Annotated[
     bool, typer.Option("--no-verify", help="Do not prove that the program is safe to run.")
@@ -86,12 +86,12 @@ def _opened(
     file: str, target: str | None, dims: dict[str, int]
 ) -> tuple[tuple[Choice, ...], HardwareSpec]:
     """The groups of a plan and the machine that they were planned for."""
-    from autotune.runtime.opening import choices_of, open_source
-    from autotune.search.plan import Plan
-    from autotune.targets import library
+    from autotune.runtime.session.opening import open_source
+    from autotune.targets import opening
+    from autotune.tuner.plan import Plan, choices_of
 
     plan = Plan.load(Path(file))
-    machine = library.target(plan.target if target is None else target)
+    machine = opening.target(plan.target if target is None else target)
     found = open_source(file, machine, dims)
     return choices_of(plan, found.graph), machine.spec
 

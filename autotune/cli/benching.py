@@ -38,9 +38,9 @@ def drift(
 ) -> None:
     """Run online while the emulator's DRAM bandwidth is cut, and show model and plan follow."""
     from autotune import api
-    from autotune.runtime.defaults import choose_target
     from autotune.runtime.drift_demo import demonstrate_drift
-    from autotune.search.plan import Plan
+    from autotune.runtime.session.defaults import choose_target
+    from autotune.tuner.plan import Plan
 
     loaded = Plan.load(plan)
     machine = choose_target(target, plan)
@@ -114,7 +114,7 @@ def systolic(
     json: JsonOption = False,
 ) -> None:
     """Execute the layers of a SCALE-Sim table on the emulated array, and compare the cycles."""
-    from autotune.targets.emulator import EmulatorTarget
+    from autotune.targets.emulator.target import EmulatorTarget
     from autotune.targets.systolic import execute, read_layers, systolic_machine
 
     target = EmulatorTarget(systolic_machine(rows, cols, dataflow))

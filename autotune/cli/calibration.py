@@ -18,7 +18,7 @@ from autotune.cli.options import (
     machine_name,
 )
 from autotune.cli.progress import progress
-from autotune.search.progress import CALIBRATION_STAGES
+from autotune.tuner.progress import CALIBRATION_STAGES
 
 
 def calibrate(

@@ -57,7 +57,8 @@ def installation() -> dict[str, Any]:
     """Return the versions of this program and of the libraries that it needs."""
     from importlib.metadata import PackageNotFoundError, version
 
-    from autotune.kernels import contraction, engine  # noqa: F401 (that they load is the check)
+    from autotune.kernels.emit import contraction  # noqa: F401 (that they load is the check)
+    from autotune.kernels.emulator import engine  # noqa: F401 (that they load is the check)
 
     def installed(name: str) -> str:
         try:
@@ -75,9 +76,9 @@ def installation() -> dict[str, Any]:
 
 def host() -> dict[str, Any]:
     """Return this machine's CPU, cores and memory."""
-    from autotune.targets.native import topology
-    from autotune.targets.native.detect import default_threads
-    from autotune.targets.native.host import available, host_isa, present_features
+    from autotune.targets.native.cpu import topology
+    from autotune.targets.native.cpu.host import available, host_isa, present_features
+    from autotune.targets.native.detection.detect import default_threads
 
     present = present_features() if available() else topology.flags()
     page_bytes = os.sysconf("SC_PAGE_SIZE")
@@ -93,8 +94,8 @@ def host() -> dict[str, Any]:
 
 def folders() -> dict[str, Any]:
     """Return the user's folders with their sizes, the free disk, and if the store can be written."""
-    from autotune.eviction import folder_bytes
-    from autotune.home import cache_folder, home
+    from autotune.disk.eviction import folder_bytes
+    from autotune.disk.home import cache_folder, home
     from autotune.store.store import Store
 
     with Store.open(None, reading=True) as opened:
@@ -127,8 +128,8 @@ def _spelled(name: str, value: Any) -> str:
 
 
 def _operators(json: bool) -> None:
-    from autotune.graph.control_flow import STEPPED
-    from autotune.graph.onnx_import import constant_operators, supported_operators
+    from autotune.frontend.control.flow import STEPPED
+    from autotune.frontend.importing import constant_operators, supported_operators
 
     constants = constant_operators()
     anywhere = tuple(x for x in supported_operators() if x not in constants)

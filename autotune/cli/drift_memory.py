@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from autotune.atomic_file import PRIVATE_MODE, replace_file
 from autotune.cli.console import say
+from autotune.disk.atomic_file import PRIVATE_MODE, replace_file
+from autotune.disk.home import home
+from autotune.disk.private_folder import make_private
+from autotune.disk.regular_file import regular_text
 from autotune.errors import InputError, SpecError, StoreError
-from autotune.home import home
-from autotune.private_folder import make_private
-from autotune.regular_file import regular_text
-from autotune.targets import library
-from autotune.targets.emulator import EmulatorTarget
+from autotune.targets import opening
+from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.physical import Drift
 from autotune.targets.protocol import Target
 
@@ -32,7 +32,7 @@ def open_machine(target: str) -> Target:
     """
     drift = recall(target)
     if drift == Drift():
-        return library.target(target)
+        return opening.target(target)
     say(
         f"{target} runs drifted: {described(drift)}; "
         f"'autotune targets drift {shlex.quote(target)} --reset' takes it back"
@@ -42,7 +42,7 @@ def open_machine(target: str) -> Target:
 
 def drifted(target: str, drift: Drift) -> Target:
     """The target with a drift. Raises ``InputError`` for one that is not emulated."""
-    machine = library.target(target)
+    machine = opening.target(target)
     if not isinstance(machine, EmulatorTarget):
         raise InputError(f"{target} is not emulated; only an emulated machine can be drifted")
     machine.drift(drift)
@@ -77,7 +77,7 @@ def remember(target: str, drift: Drift) -> None:
 
 def _key(target: str) -> str:
     """A shipped name, or the one path that all spellings of a spec file's lead to."""
-    return target if target in library.spec_names() else str(Path(target).resolve())
+    return target if target in opening.spec_names() else str(Path(target).resolve())
 
 
 def _load(path: Path) -> dict[str, Drift]:

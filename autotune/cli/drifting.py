@@ -28,7 +28,7 @@ def drift(
 ) -> None:
     """Let later commands on a target meet a slower, hotter or noisier machine; show its drift."""
     from autotune.cli.drift_memory import described, drifted, recall, remember
-    from autotune.targets.library import load_spec
+    from autotune.targets.opening import load_spec
     from autotune.targets.physical import Drift
 
     load_spec(name)  # a bad name is refused before anything is remembered under it

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cli.run_arrays import compare, default_inputs, difference
-from autotune.runtime.dynamic import DynamicSession
-from autotune.runtime.evaluated import Evaluated
-from autotune.runtime.exploration import drawn, drawn_inputs
-from autotune.runtime.session import Session
-from autotune.runtime.versions import Versions
+from autotune.runtime.execution.reference_session import Evaluated
+from autotune.runtime.session.dynamic import DynamicSession
+from autotune.runtime.session.exploration import drawn, drawn_inputs
+from autotune.runtime.session.session import Session
+from autotune.runtime.session.versions import Versions
 
 AnyArray = npt.NDArray[Any]
 

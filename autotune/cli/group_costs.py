@@ -11,8 +11,8 @@ from autotune.cli.group_labels import group_label
 from autotune.errors import InputError
 
 if TYPE_CHECKING:
-    from autotune.runtime.execution import GroupRun, RunTrace
-    from autotune.runtime.session import Session
+    from autotune.runtime.execution.execution import GroupRun, RunTrace
+    from autotune.runtime.session.session import Session
 
 STALLS_SHOWN = 3
 
@@ -50,7 +50,7 @@ def group_costs(session: Session) -> tuple[GroupCost, ...]:
 
     Raises ``InputError`` for a target that is not emulated.
     """
-    from autotune.targets.emulator import EmulatorTarget
+    from autotune.targets.emulator.target import EmulatorTarget
 
     if not isinstance(session.target, EmulatorTarget):
         raise InputError(
@@ -62,8 +62,8 @@ def group_costs(session: Session) -> tuple[GroupCost, ...]:
 
 
 def _group_cost(run: GroupRun, all_cycles: int) -> GroupCost:
-    from autotune.targets.energy import ENERGY
-    from autotune.targets.reading import UNITS
+    from autotune.targets.emulator.energy import ENERGY
+    from autotune.targets.emulator.reading import UNITS
 
     counters = run.execution.counters
     core_cycles = counters["core_cycles"]
@@ -83,8 +83,8 @@ def _group_cost(run: GroupRun, all_cycles: int) -> GroupCost:
 
 def _stalls(counters: Mapping[str, int]) -> tuple[Stall, ...]:
     """The largest of all units."""
-    from autotune.targets.counter_rows import causes_of
-    from autotune.targets.reading import UNITS
+    from autotune.targets.emulator.counter_rows import causes_of
+    from autotune.targets.emulator.reading import UNITS
 
     core_cycles = counters["core_cycles"]
     found = []

@@ -9,7 +9,7 @@ from autotune.cli.console import facts, show
 from autotune.report.view import titled
 
 if TYPE_CHECKING:
-    from autotune.runtime.host_profile import HostGroup, HostProfile
+    from autotune.runtime.session.host_profile import HostGroup, HostProfile
 
 WORST = 3
 """Groups that are named with what they lose."""

@@ -25,9 +25,9 @@ from autotune.errors import AutotuneError, InputError
 if TYPE_CHECKING:
     from autotune.fusion.group import Group
     from autotune.graph.accuracy import Accuracy
-    from autotune.graph.axes import Layout
     from autotune.graph.ranges import Ranges
-    from autotune.search.plan import Plan
+    from autotune.operators.axes import Layout
+    from autotune.tuner.plan import Plan
 
 
 def explain(
@@ -40,9 +40,9 @@ def explain(
 ) -> None:
     """Show a plan's groups with prediction and measurement; of a network, what the passes
     removed and why."""
-    from autotune.graph.axes import Layout
-    from autotune.runtime.defaults import choose_accuracy, resolve_model
-    from autotune.targets.library import load_spec
+    from autotune.operators.axes import Layout
+    from autotune.runtime.session.defaults import choose_accuracy, resolve_model
+    from autotune.targets.opening import load_spec
 
     path, ranges = resolve_model(model), input_ranges(range_)
     is_plan = path.suffix == ".plan"
@@ -69,14 +69,14 @@ def explain(
 
 def is_tree(path: Path) -> bool:
     """Whether an ONNX file has control flow."""
-    from autotune.graph.control_flow import has_control
-    from autotune.graph.onnx_model import peek_model
+    from autotune.frontend.control.flow import has_control
+    from autotune.frontend.model_file import peek_model
 
     return has_control(peek_model(path))
 
 
 def _explain_plan(path: Path, json: bool) -> None:
-    from autotune.search.plan_tree import load_plans
+    from autotune.tuner.plan_tree import load_plans
 
     plans = load_plans(path)
     kinds = [_kinds_of(plan, path) for plan in plans]
@@ -90,8 +90,8 @@ def _explain_plan(path: Path, json: bool) -> None:
 
 def _kinds_of(plan: Plan, path: Path) -> dict[str, str]:
     """Return the kinds of the plan's operators by name; nothing if its network cannot be opened."""
-    from autotune.runtime.defaults import choose_target
-    from autotune.runtime.opening import open_source
+    from autotune.runtime.session.defaults import choose_target
+    from autotune.runtime.session.opening import open_source
 
     try:
         graph = open_source(plan, choose_target(None, path)).graph
@@ -145,7 +145,7 @@ def _explain_network(
     accuracy: Accuracy,
     json: bool,
 ) -> None:
-    from autotune.graph.onnx_import import load_onnx
+    from autotune.frontend.importing import load_onnx
     from autotune.graph.passes import simplify
     from autotune.graph.ranges import intervals_by_input
 
@@ -182,7 +182,7 @@ def predict(
     from autotune.cost_model.predictor import Predictor
     from autotune.fusion.candidates import greedy, unfused
     from autotune.fusion.group import Group
-    from autotune.runtime.defaults import choose_accuracy
+    from autotune.runtime.session.defaults import choose_accuracy
 
     predictor = Predictor.load(machine_name(target, threads))
     spec = predictor.spec

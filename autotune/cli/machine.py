@@ -59,7 +59,7 @@ def explain(heading: dict[str, str], spec: HardwareSpec) -> None:
 def list_targets(json: JsonOption = False) -> None:
     """The shipped specs, and this machine."""
     from autotune.targets.derived import derived, spelled
-    from autotune.targets.library import HOST, load_spec, spec_names
+    from autotune.targets.opening import HOST, load_spec, spec_names
 
     specs = [load_spec(name) for name in (*spec_names(), HOST)]
     if json:
@@ -80,7 +80,7 @@ def show_target(
     json: JsonOption = False,
 ) -> None:
     """A spec's numbers, what follows from them, what is odd about them, and their sources."""
-    from autotune.targets.library import load_spec
+    from autotune.targets.opening import load_spec
 
     spec = load_spec(name)
     if json:
@@ -96,7 +96,7 @@ def check_target(
     file: Annotated[Path, typer.Argument(help="TOML file, or cpu.")], json: JsonOption = False
 ) -> None:
     """Whether a spec file is complete and its numbers are possible; warns of implausible ones."""
-    from autotune.targets.library import is_host, load_spec
+    from autotune.targets.opening import is_host, load_spec
     from autotune.targets.toml_spec import read_spec
 
     spec = load_spec(str(file)) if is_host(str(file)) else read_spec(file)
@@ -127,7 +127,7 @@ def store_info(json: JsonOption = False) -> None:
 @store.command("path")
 def store_path() -> None:
     """Where the store is."""
-    from autotune.home import store_file
+    from autotune.disk.home import store_file
 
     typer.echo(str(store_file()))
 
@@ -147,7 +147,7 @@ def store_prune(
 
     Measurements, models and plans stay.
     """
-    from autotune.eviction import prune
+    from autotune.disk.eviction import prune
 
     found = prune(_caches(), size * 1_000_000, None if days is None else days * 86_400.0)
     if json:
@@ -163,7 +163,7 @@ def store_prune(
 
 def _caches() -> list[Path]:
     """Folders of what can be made again; the figures of this machine are not among them."""
-    from autotune.home import cache_folder, home
+    from autotune.disk.home import cache_folder, home
 
     cache = cache_folder()
     return [

@@ -10,12 +10,12 @@ import typer
 from autotune.datasets import NETWORKS
 from autotune.errors import InputError
 from autotune.graph.accuracy import Accuracy
-from autotune.graph.outside import Outside
+from autotune.graph.out_of_range import Outside
 
 
 def complete_target(typed: str) -> list[str]:
     """Return the names of machines that begin as ``typed``."""
-    from autotune.targets.library import HOST, spec_names
+    from autotune.targets.opening import HOST, spec_names
 
     return [name for name in (HOST, *spec_names()) if name.startswith(typed)]
 
@@ -99,8 +99,8 @@ def machine_name(target: str | None, threads: int | None, model: Path | str | No
     Without a ``target`` it is the machine of the plan in ``model``, or else this CPU. Raises
     ``SpecError`` for threads of an emulated machine.
     """
-    from autotune.runtime.defaults import target_name
-    from autotune.targets.library import host_name
+    from autotune.runtime.session.defaults import target_name
+    from autotune.targets.opening import host_name
 
     return str(host_name(target_name(model) if target is None else target, threads))
 

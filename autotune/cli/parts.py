@@ -9,7 +9,7 @@ from autotune.cli.console import emit, show
 
 if TYPE_CHECKING:
     from autotune.graph.passes.note import Note
-    from autotune.runtime.session import Session
+    from autotune.runtime.session.session import Session
 
 
 def parts_document(session: Session) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def _rows(session: Session) -> list[dict[str, Any]]:
 def explain_tree(path: Path, dims: dict[str, int], json: bool) -> None:
     """Show the pieces and control nodes of a network, and what folding and the passes removed."""
     from autotune.graph.passes import simplify
-    from autotune.runtime.exploration import explored
+    from autotune.runtime.session.exploration import explored
 
     found = explored(path, dims)
     notes: list[Note] = list(found.notes)

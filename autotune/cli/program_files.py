@@ -6,13 +6,13 @@ import re
 import sys
 from pathlib import Path
 
-from autotune.atomic_file import FileKind, replace_file
+from autotune.disk.atomic_file import FileKind, replace_file
+from autotune.disk.regular_file import open_regular
 from autotune.errors import ProgramError
 from autotune.isa.assembly import assemble
 from autotune.isa.codec import MAGIC, decode
 from autotune.isa.program import Program
 from autotune.isa.verifier import verify
-from autotune.regular_file import open_regular
 
 STREAM = "-"
 PROGRAM = FileKind("binary program", (MAGIC.lower(),))

@@ -22,7 +22,7 @@ from rich.table import Column
 from rich.text import Text
 
 from autotune.cli.console import MESSAGES, say
-from autotune.search.progress import Whole
+from autotune.tuner.progress import Whole
 
 EVERY_SECONDS = 5.0
 """Least time between two lines."""
@@ -64,7 +64,7 @@ class Report:
         self._best = ""
 
     def __call__(self, phase: str, done: int, total: int, best: float | None = None) -> None:
-        """Take a report; see ``autotune.search.progress.Progress``."""
+        """Take a report; see ``autotune.tuner.progress.Progress``."""
         if self._first_report is None:
             self._first_report = time.monotonic()
         self._whole.reached(phase, done, total)

@@ -14,12 +14,12 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from autotune.atomic_file import FileKind, replacing
+from autotune.disk.atomic_file import FileKind, replacing
+from autotune.disk.regular_file import open_regular
 from autotune.errors import InputError
-from autotune.graph.graph import Array, Graph
+from autotune.graph.graph import Graph
 from autotune.graph.index_limits import index_limits
-from autotune.graph.tensor import NUMPY, DType
-from autotune.regular_file import open_regular
+from autotune.operators.tensor import NUMPY, Array, DType
 
 RTOL, ATOL = 1e-3, 1e-5
 _UNREADABLE = (
@@ -57,7 +57,7 @@ def default_inputs(graph: Graph, seed: int) -> dict[str, npt.NDArray[Any]]:
     shipped = _shipped(graph)
     if shipped is not None:
         return dict(shipped[0])
-    from autotune.runtime.exploration import drawn
+    from autotune.runtime.session.exploration import drawn
 
     rng = np.random.default_rng(seed)
     given = {x: drawn(graph.types[x], rng) for x in graph.inputs}
@@ -121,8 +121,8 @@ def compare(
     """Per output: largest difference from the reference, which enters and leaves as the run does, and
     whether it is within tolerance; for a light network on its shipped inputs, the same against the
     shipped outputs."""
-    from autotune.graph.reference import evaluate
-    from autotune.runtime.border import Border
+    from autotune.graph.evaluation import evaluate
+    from autotune.runtime.execution.io_adapter import Border
 
     border = Border(graph)
     wanted = border.leave(evaluate(graph, border.enter(feeds)))

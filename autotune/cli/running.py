@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autotune.atomic_file import check_place
 from autotune.cli.console import emit, facts, say, show
 from autotune.cli.group_costs import GroupCost
 from autotune.cli.options import (
@@ -29,13 +28,14 @@ from autotune.cli.options import (
 from autotune.cli.parts import parts_document, tell_parts
 from autotune.cli.progress import working
 from autotune.cli.tracing import TraceLimitOption, TraceOption, record
-from autotune.graph.outside import Outside
+from autotune.disk.atomic_file import check_place
+from autotune.graph.out_of_range import Outside
 
 if TYPE_CHECKING:
     from autotune.cli.latency import Latency
-    from autotune.runtime.event import Event
-    from autotune.runtime.host_profile import HostProfile
-    from autotune.runtime.session import Session
+    from autotune.runtime.execution.event import Event
+    from autotune.runtime.session.host_profile import HostProfile
+    from autotune.runtime.session.session import Session
 
     Costs = tuple[GroupCost, ...] | Mapping[str, HostProfile]
 
@@ -90,8 +90,8 @@ def run(
         from autotune.cli.run_arrays import KIND as NPZ
         from autotune.cli.run_arrays import read_inputs, save
         from autotune.report.trace_file import KIND as TRACE
-        from autotune.runtime.defaults import resolve_model
-        from autotune.runtime.session import Session
+        from autotune.runtime.session.defaults import resolve_model
+        from autotune.runtime.session.session import Session
 
         if trace is not None:
             check_place(trace, TRACE)
@@ -139,7 +139,7 @@ def repeated(
     """Run the network ``repeat`` times; return the outputs of the first run, and on this machine the
     latency of the runs."""
     from autotune.cli.latency import measure_latency
-    from autotune.targets.library import is_host
+    from autotune.targets.opening import is_host
 
     if is_host(session.target.name):
         return measure_latency(session.run, feeds, repeat)
@@ -152,8 +152,8 @@ def repeated(
 def costs_of(session: Session, feeds: dict[str, Any]) -> Costs:
     """What each group cost: by the emulator's counters, or by this machine's clock."""
     from autotune.cli.group_costs import group_costs
-    from autotune.runtime.host_profile import host_profiles
-    from autotune.targets.library import is_host
+    from autotune.runtime.session.host_profile import host_profiles
+    from autotune.targets.opening import is_host
 
     here = is_host(session.target.name)
     return host_profiles(session, feeds) if here else group_costs(session)
@@ -193,7 +193,7 @@ def emulated_facts(session: Session) -> dict[str, str]:
 
 def races_of(session: Session) -> tuple[str, ...]:
     """Races of the programs that the session runs now, each program once, as lines."""
-    from autotune.targets.races import find_races
+    from autotune.targets.emulator.races import find_races
 
     parts = session.parts.values()
     programs = {id(x.program): x.program for part in parts for x in part.table.group_steps}
@@ -211,7 +211,7 @@ def report(
 ) -> None:
     """Print what the runs cost, by group where that was asked for, whether the numbers are right,
     races, and what online learning did."""
-    from autotune.runtime.memory_plan import memory_plan
+    from autotune.runtime.execution.memory_plan import memory_plan
 
     last = session.last_run
     plans = [memory_plan(part.table) for part in session.parts.values()]

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autotune.atomic_file import check_place
 from autotune.cli.console import emit, say, show
 from autotune.cli.inspection import is_tree
 from autotune.cli.options import (
@@ -30,16 +29,17 @@ from autotune.cli.options import (
     machine_name,
 )
 from autotune.cli.progress import progress
+from autotune.disk.atomic_file import check_place
 from autotune.errors import InputError
-from autotune.search.progress import SEARCH_STAGES
+from autotune.tuner.progress import SEARCH_STAGES
 
 if TYPE_CHECKING:
     from autotune.graph.ranges import Ranges
-    from autotune.runtime.host_profile import HostProfile
-    from autotune.search.plan import Plan
-    from autotune.search.result import PlanResult, SearchResult
+    from autotune.runtime.session.host_profile import HostProfile
     from autotune.targets.protocol import Target
     from autotune.targets.spec import HardwareSpec
+    from autotune.tuner.plan import Plan
+    from autotune.tuner.result import PlanResult, SearchResult
 
 PLANS = {"unfused": "unfused", "greedy": "greedy", "by rule": "ruled", "found": "found"}
 """Plans by what they are called, and the field of a result that holds each; what has none is left out."""
@@ -75,7 +75,7 @@ def search(
     with progress(f"search {model}", SEARCH_STAGES) as heard:  # imports alone take seconds
         from autotune.cli.drift_memory import open_machine
         from autotune.report.from_search import write_report
-        from autotune.runtime.defaults import resolve_model
+        from autotune.runtime.session.defaults import resolve_model
 
         plan_file, report_file = _places(model, out, report)
         machine = open_machine(machine_name(target, threads))
@@ -116,7 +116,7 @@ def search(
 def _places(model: str, out: Path | None, report: Path | None) -> tuple[Path, Path]:
     """Return the plan file and the report file. Raises ``InputError`` for files of other kinds."""
     from autotune.report.document import KIND as PAGE
-    from autotune.search.plan import KIND as PLAN
+    from autotune.tuner.plan import KIND as PLAN
 
     named = Path(f"{Path(model).stem}.plan")
     plan_file = named if out is None else out
@@ -155,10 +155,10 @@ def _report_files(first: Path, count: int) -> list[Path]:
 def profiled(model: str, machine: Target, plan: Plan, dim: list[str] | None) -> HostProfile | None:
     """What the groups of the found plan take, where it runs on this machine."""
     from autotune.cli.dynamic_run import random_inputs
-    from autotune.runtime.defaults import resolve_model
-    from autotune.runtime.host_profile import host_profile
-    from autotune.runtime.session import Session
-    from autotune.targets.library import is_host
+    from autotune.runtime.session.defaults import resolve_model
+    from autotune.runtime.session.host_profile import host_profile
+    from autotune.runtime.session.session import Session
+    from autotune.targets.opening import is_host
 
     if not is_host(machine.name):
         return None

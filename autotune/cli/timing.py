@@ -14,7 +14,7 @@ from autotune.cli.tracing import TraceLimitOption, TraceOption, emulated, trace_
 from autotune.errors import InputError
 
 if TYPE_CHECKING:
-    from autotune.targets.emulator import EmulatorTarget
+    from autotune.targets.emulator.target import EmulatorTarget
     from autotune.targets.protocol import Execution, Target
 
 MARK_COLUMNS = (
@@ -45,11 +45,11 @@ def time(
     json: JsonOption = False,
 ) -> None:
     """Time one program on a machine, without numbers."""
-    from autotune.atomic_file import check_place
     from autotune.cli.drift_memory import open_machine
     from autotune.cli.program_files import read_program
+    from autotune.disk.atomic_file import check_place
     from autotune.report.trace_file import KIND
-    from autotune.targets.library import is_host
+    from autotune.targets.opening import is_host
 
     if trace is not None:
         check_place(trace, KIND)
@@ -133,7 +133,7 @@ def _document(name: str, machine: Target, execution: Execution) -> dict[str, Any
 
 def _units(counters: Mapping[str, int]) -> dict[str, dict[str, int]]:
     """Cycles of each unit by what it did, in the order of the counter table."""
-    from autotune.targets.reading import CAUSES, UNITS
+    from autotune.targets.emulator.reading import CAUSES, UNITS
 
     return {
         unit: {
@@ -146,7 +146,7 @@ def _units(counters: Mapping[str, int]) -> dict[str, dict[str, int]]:
 
 
 def _tell(name: str, machine: EmulatorTarget, execution: Execution) -> None:
-    from autotune.targets.reading import CAUSES
+    from autotune.targets.emulator.reading import CAUSES
 
     counters = execution.counters
     facts(
@@ -185,7 +185,7 @@ def _tell_marks(marks: Mapping[int | None, Mapping[str, int]]) -> None:
 
 
 def _tell_counters(execution: Execution) -> None:
-    from autotune.targets.counters import COUNTERS
+    from autotune.targets.emulator.counters import COUNTERS
 
     rows = [
         (name, f"{value:,}", COUNTERS[name].unit, COUNTERS[name].doc)

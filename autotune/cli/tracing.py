@@ -14,8 +14,8 @@ from autotune.errors import InputError
 
 if TYPE_CHECKING:
     from autotune.report.trace_file import TraceFile
-    from autotune.runtime.session import Session
-    from autotune.targets.emulator import EmulatorTarget
+    from autotune.runtime.session.session import Session
+    from autotune.targets.emulator.target import EmulatorTarget
     from autotune.targets.protocol import Target
 
 TraceOption = Annotated[
@@ -33,7 +33,7 @@ TraceLimitOption = Annotated[
 
 def emulated(target: Target) -> EmulatorTarget:
     """The target as one that records traces. Raises ``InputError`` for one that is not emulated."""
-    from autotune.targets.emulator import EmulatorTarget
+    from autotune.targets.emulator.target import EmulatorTarget
 
     if not isinstance(target, EmulatorTarget):
         raise InputError(f"{target.name} is not emulated; only an emulated machine can be traced")
@@ -44,7 +44,7 @@ def emulated(target: Target) -> EmulatorTarget:
 def trace_file(path: Path, title: str, target: Target, limit: int | None) -> Iterator[TraceFile]:
     """The file at ``path``, to be filled by the block; says when events did not fit."""
     from autotune.report.trace_file import writing
-    from autotune.targets.trace import EVENT_LIMIT
+    from autotune.targets.emulator.trace import EVENT_LIMIT
 
     with writing(path, title, target.spec, EVENT_LIMIT if limit is None else limit) as file:
         yield file

@@ -14,7 +14,7 @@ def pass_conflict(sizes: list[Extent], strides: list[Extent], lanes: int, banks:
     """Cycles per pass for an operand of ``sizes`` and ``strides`` in elements, outer to inner.
 
     The first ``lanes`` elements fall into ``banks`` word-interleaved banks of which each serves
-    ⌈lanes / banks⌉ words a cycle; mirrors ``pass_conflict`` in ``kernels/cost.h``. Schedules of
+    ⌈lanes / banks⌉ words a cycle; mirrors ``pass_conflict`` in ``kernels/emulator/cost.h``. Schedules of
     equal rectangles are worked out once.
     """
     arrays = np.broadcast_arrays(*(np.asarray(c, dtype=np.int64) for c in (*sizes, *strides)))

@@ -9,9 +9,9 @@ import numpy as np
 
 from autotune.cost_model.analysis import Analysis
 from autotune.cost_model.tiling import Floats
-from autotune.graph.op import Family
 from autotune.isa.table import Unit
-from autotune.schedule.needed import needed
+from autotune.operators.op import Family
+from autotune.schedule.block_sparsity import needed
 from autotune.targets.spec import HardwareSpec
 
 Term = Callable[[Analysis], Floats]

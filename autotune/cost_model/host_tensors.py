@@ -6,8 +6,8 @@ from __future__ import annotations
 import math
 
 from autotune.fusion.nest import Nest, Stage
-from autotune.graph.op import Family
 from autotune.isa.table import ELEMENT_BYTES
+from autotune.operators.op import Family
 
 
 def moved_bytes(nest: Nest) -> float:

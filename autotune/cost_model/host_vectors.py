@@ -15,7 +15,7 @@ from autotune.cost_model.tiling import Tiles, Tiling
 from autotune.cost_model.vector_work import PASSES, Extent, Pass, product
 from autotune.fusion.footprint import input_footprint
 from autotune.fusion.nest import Stage
-from autotune.graph.op import Family, OpKind
+from autotune.operators.op import Family, OpKind
 
 Parts = dict[str, Quantity]
 

@@ -11,6 +11,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from autotune.cost_model.block_sparsity import kept_tiles
 from autotune.cost_model.host_parts import (
     L1_BYTES,
     L2_BYTES,
@@ -21,17 +22,16 @@ from autotune.cost_model.host_parts import (
 )
 from autotune.cost_model.host_tensors import Views, held_bytes, packed_ahead
 from autotune.cost_model.host_vectors import contiguous, vector_parts
-from autotune.cost_model.kept import kept_tiles
 from autotune.cost_model.product_cycles import product_cycles
 from autotune.cost_model.product_rows import product_rows
 from autotune.cost_model.step import Step
 from autotune.cost_model.tiling import Tiles, Tiling
 from autotune.cost_model.vector_work import Extent, product
 from autotune.fusion.nest import Buffer, Stage
-from autotune.graph.op import Family
-from autotune.graph.winograd import FORMS
 from autotune.isa.table import ELEMENT_BYTES, Unit
-from autotune.schedule.needed import needed
+from autotune.operators.op import Family
+from autotune.operators.winograd import FORMS
+from autotune.schedule.block_sparsity import needed
 from autotune.schedule.table import Ints
 from autotune.targets.spec import HardwareSpec
 

@@ -8,7 +8,7 @@ from autotune.cost_model.conflict import Extent, pass_conflict
 from autotune.cost_model.tiling import Tiles, Tiling
 from autotune.fusion.footprint import input_footprint
 from autotune.fusion.nest import Stage
-from autotune.graph.op import Family, Op
+from autotune.operators.op import Family, Op
 from autotune.targets.spec import HardwareSpec
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from autotune.cost_model.hpm import CostModel, Estimate
+from autotune.cost_model.model import CostModel, Estimate
 from autotune.display import Card, Displayed
 from autotune.errors import InputError, ScheduleError, StoreError
 from autotune.fusion.analysis import analyse
@@ -20,7 +20,7 @@ from autotune.schedule.schedule import Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable
 from autotune.store.store import Store
-from autotune.targets.library import HOST, load_spec
+from autotune.targets.opening import HOST, load_spec
 from autotune.targets.protocol import Target
 from autotune.targets.spec import HardwareSpec
 

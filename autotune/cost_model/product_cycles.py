@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.schedule.table import Ints
-from autotune.targets.native.codegen.gemm_blocking import (
+from autotune.targets.native.codegen.gemm.blocking import (
     LATENCY,
     LOAD,
     PIPES,
@@ -20,7 +20,7 @@ from autotune.targets.native.codegen.gemm_blocking import (
     TILE_CYCLES,
     most_rows,
 )
-from autotune.targets.native.codegen.vector_isa import VectorIsa
+from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 Floats = npt.NDArray[np.float64]
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from autotune.cost_model.vector_work import Extent, product
-from autotune.graph.op import Op
-from autotune.graph.tensor import TensorType
+from autotune.operators.op import Op
+from autotune.operators.tensor import TensorType
 
 
 def product_rows(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from autotune.cost_model.kept import kept_loads, kept_tiles, left_moves
+from autotune.cost_model.block_sparsity import kept_loads, kept_tiles, left_moves
 from autotune.cost_model.patches import with_patches
 from autotune.cost_model.step import Effort, Step
 from autotune.cost_model.tiling import Floats, Tiles, Tiling
@@ -15,9 +15,9 @@ from autotune.cost_model.winograd import back_cost, products_cost, there_cost
 from autotune.cost_model.work import Cost, mask_cost, stage_cost
 from autotune.fusion.axis_map import Footprint
 from autotune.fusion.nest import Stage
-from autotune.graph.op import Family
 from autotune.isa.table import Unit
-from autotune.schedule.needed import Needed, needed
+from autotune.operators.op import Family
+from autotune.schedule.block_sparsity import Needed, needed
 from autotune.schedule.table import Ints
 from autotune.targets.spec import HardwareSpec
 

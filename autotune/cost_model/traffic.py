@@ -1,6 +1,6 @@
 """What one DMA transfer costs: contiguous runs, bursts and rows of a tile in DRAM.
 
-Mirrors ``kernels/dram.h``, in expectation over where tiles begin within bursts and rows.
+Mirrors ``kernels/emulator/dram.h``, in expectation over where tiles begin within bursts and rows.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from autotune.cost_model.tiling import Tiles, Tiling
 from autotune.fusion.axis_map import Footprint
 from autotune.fusion.footprint import input_footprint, is_depthwise
 from autotune.fusion.nest import Stage
-from autotune.graph.op import Family, OpKind
+from autotune.operators.op import Family, OpKind
 from autotune.schedule.table import Ints
 from autotune.targets.spec import HardwareSpec, VectorSpec
 

@@ -1,5 +1,5 @@
 """What Winograd's convolution costs its units: tiles there, a product for each point, tiles back; mirrors
-``kernels/winograd.pyx``."""
+``kernels/emit/winograd.pyx``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autotune.cost_model.tiling import Tiles, Tiling
 from autotune.cost_model.vector_work import Extent
 from autotune.cost_model.work import Cost, matrix_cycles
 from autotune.fusion.nest import Stage
-from autotune.graph.winograd import FORMS, Form
+from autotune.operators.winograd import FORMS, Form
 from autotune.targets.spec import HardwareSpec
 
 

@@ -12,7 +12,7 @@ from autotune.cost_model.tiling import Floats, Tiles, Tiling
 from autotune.cost_model.vector_work import Extent, pass_cycles, product, vector_work
 from autotune.fusion.footprint import channels_per_group
 from autotune.fusion.nest import Stage
-from autotune.graph.op import Family
+from autotune.operators.op import Family
 from autotune.targets.spec import HardwareSpec, MatrixSpec
 
 

@@ -1,1 +1,1 @@
-"""Entry points for users of other frameworks: ONNX Runtime's session, PyTorch's compiler backend."""
+"""The ONNX front end: an ONNX file in stages to graphs and trees of graphs."""

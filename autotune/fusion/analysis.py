@@ -25,10 +25,10 @@ from autotune.fusion.nest import (
     Stage,
     k_axis,
 )
-from autotune.fusion.online import STATE_WORDS
+from autotune.fusion.online_softmax import STATE_WORDS
 from autotune.fusion.patches import patches_of
-from autotune.fusion.spread import Spread, padding_value, spread
-from autotune.graph.op import Family, Op, OpKind
+from autotune.fusion.region_inference import Spread, padding_value, spread
+from autotune.operators.op import Family, Op, OpKind
 
 STRIDED = frozenset((Family.TRANSPOSE, Family.SLICE, Family.PAD, Family.EXPAND))
 """What strides over any operand can express, and no copy is needed for."""

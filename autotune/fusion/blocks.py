@@ -1,5 +1,5 @@
 """Blocks: groups of several anchors that a rule joins, beyond what greedy fusion does; for machines
-whose intermediates stay in cache (search/by_rule.py).
+whose intermediates stay in cache (tuner/heuristic_plan.py).
 
 A softmax joins the product that makes its rows, and the product of its result: scores of a few rows
 of a head at a time never leave the cache. Transposes of these products' operands and result join as
@@ -25,7 +25,7 @@ from autotune.fusion.nest import EPILOGUE_FNS
 from autotune.fusion.partition import Partition
 from autotune.fusion.quotient import Quotient
 from autotune.graph.graph import Graph
-from autotune.graph.op import Family, Op
+from autotune.operators.op import Family, Op
 
 _PRODUCTS = (Family.CONV, Family.MATMUL)
 FAR_ELEMENTS = 256 * 1024

@@ -11,7 +11,7 @@ from autotune.fusion.nest import Rejection
 from autotune.fusion.partition import Edge, Names, Partition
 from autotune.fusion.quotient import Quotient
 from autotune.graph.graph import Graph
-from autotune.graph.op import Family, Op
+from autotune.operators.op import Family, Op
 
 Fits = Callable[[Names], bool]
 """Whether some legal schedule exists for the group of these operators."""

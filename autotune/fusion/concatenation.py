@@ -1,12 +1,12 @@
 """Concatenations whose operands can lie in the result, so that on their own they copy nothing: grouping
-by rule (search/by_rule.py) leaves them alone, and windows (runtime/windows.py) then place the operands."""
+by rule (tuner/heuristic_plan.py) leaves them alone, and windows (runtime/execution/concat_aliasing.py) then place the operands."""
 
 from __future__ import annotations
 
 from collections.abc import Set
 
 from autotune.graph.graph import Graph
-from autotune.graph.op import Family, Op
+from autotune.operators.op import Family, Op
 
 
 def joins_in_place(graph: Graph, op: Op, viewed: Set[str]) -> bool:

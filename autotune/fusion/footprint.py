@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import assert_never
 
 from autotune.fusion.axis_map import AxisMap, Footprint, full
-from autotune.graph.op import Family, Op
-from autotune.graph.tensor import TensorType
-from autotune.graph.winograd import FORMS, KERNEL
+from autotune.operators.op import Family, Op
+from autotune.operators.tensor import TensorType
+from autotune.operators.winograd import FORMS, KERNEL
 
 POINT = 3
 """Axis of the points in the scratch buffers of Winograd's convolution (``tile_footprints``)."""

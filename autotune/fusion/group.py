@@ -11,9 +11,9 @@ from typing import Any
 
 from autotune.errors import ScheduleError
 from autotune.graph.graph import Graph
-from autotune.graph.op import Family, Op
-from autotune.graph.plain import op_of, plain_op
-from autotune.graph.tensor import TensorType
+from autotune.graph.serialization import op_of, plain_op
+from autotune.operators.op import Family, Op
+from autotune.operators.tensor import TensorType
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from autotune.fusion.axis_map import Footprint
 from autotune.fusion.buffers import Buffers
 from autotune.fusion.footprint import ragged, winograd_tile
 from autotune.fusion.nest import EPILOGUE_FNS, MAX_SIDES, MAX_STAGES, Epilogue, Link, Side
-from autotune.fusion.spread import Spread
-from autotune.graph.op import Family, Op, OpKind
+from autotune.fusion.region_inference import Spread
+from autotune.operators.op import Family, Op, OpKind
 
 
 @dataclass(frozen=True, slots=True)

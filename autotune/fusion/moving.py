@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from autotune.fusion.axis_map import Footprint
-from autotune.graph.op import Family
+from autotune.operators.op import Family
 
 if TYPE_CHECKING:
     from autotune.fusion.nest import Nest, Stage

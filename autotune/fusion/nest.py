@@ -12,10 +12,10 @@ from functools import cached_property
 from autotune.fusion.axis_map import Footprint
 from autotune.fusion.footprint import channels_per_group, input_footprint, winograd_tile
 from autotune.fusion.moving import Moving, moving
-from autotune.fusion.online import along, made_of
+from autotune.fusion.online_softmax import along, made_of
 from autotune.fusion.patches import Patches
-from autotune.graph.op import Family, Op, OpKind
-from autotune.graph.tensor import TensorType
+from autotune.operators.op import Family, Op, OpKind
+from autotune.operators.tensor import TensorType
 
 MAX_RANK = 5
 MAX_STAGES, MAX_SIDES = 4, 2

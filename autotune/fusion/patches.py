@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from autotune.fusion.axis_map import AxisMap, Footprint
 from autotune.fusion.footprint import is_depthwise
-from autotune.graph.axes import Axes
-from autotune.graph.op import Family, Op
-from autotune.graph.tensor import TensorType
-from autotune.graph.zero_blocks import zero_blocks
+from autotune.operators.axes import Axes
+from autotune.operators.block_sparsity import zero_blocks
+from autotune.operators.op import Family, Op
+from autotune.operators.tensor import TensorType
 
 if TYPE_CHECKING:
     from autotune.fusion.axis_map import Ints

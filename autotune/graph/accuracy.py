@@ -9,7 +9,7 @@ from autotune.errors import InputError
 
 if TYPE_CHECKING:
     from autotune.graph.graph import Graph
-    from autotune.graph.winograd import Form
+    from autotune.operators.winograd import Form
 
 
 class Accuracy(StrEnum):
@@ -45,7 +45,7 @@ and reaches 2e-6 of the range there."""
 
 def allows(accuracy: Accuracy, form: Form, channels: int) -> bool:
     """Return True if ``accuracy`` allows this form of Winograd's convolution of so many input channels."""
-    from autotune.graph.winograd import F2
+    from autotune.operators.winograd import F2
 
     if accuracy is Accuracy.CLOSE:
         return form is F2 or channels <= CLOSE_CHANNELS
@@ -54,9 +54,9 @@ def allows(accuracy: Accuracy, form: Form, channels: int) -> bool:
 
 def accuracy_of(graph: Graph) -> Accuracy:
     """The strictest choice that allows the operators of a graph."""
-    from autotune.graph.op import Family
-    from autotune.graph.winograd import FORMS
-    from autotune.graph.zero_blocks import zero_blocks
+    from autotune.operators.block_sparsity import zero_blocks
+    from autotune.operators.op import Family
+    from autotune.operators.winograd import FORMS
 
     weights = [graph.shape(op.inputs[1]) for op in graph.ops if op.family is Family.WINOGRAD]
     close = all(allows(Accuracy.CLOSE, FORMS[points], depth) for points, depth, _ in weights)

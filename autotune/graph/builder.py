@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.errors import ModelError
-from autotune.graph.graph import Array, Graph
-from autotune.graph.op import OPERATORS, AttrValue, Op, OpKind
-from autotune.graph.shapes import infer_shape
-from autotune.graph.tensor import DType, TensorType
+from autotune.graph.graph import Graph
+from autotune.operators.op import OPERATORS, AttrValue, Op, OpKind
+from autotune.operators.shapes import infer_shape
+from autotune.operators.tensor import Array, DType, TensorType
 
 DEFAULTS: dict[str, AttrValue] = {
     "strides": (1, 1),

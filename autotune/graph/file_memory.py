@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from autotune.graph.graph import Array, Graph
+from autotune.graph.graph import Graph
+from autotune.operators.tensor import Array
 
 
 def released(graph: Graph) -> Graph:

@@ -9,19 +9,14 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
 from autotune.display import Card, Displayed
 from autotune.errors import ModelError
-from autotune.graph.op import Op
 from autotune.graph.ordering import Circle, running_order
-from autotune.graph.tensor import TensorType
+from autotune.operators.op import Op
+from autotune.operators.tensor import Array, TensorType
 
 if TYPE_CHECKING:
     import networkx as nx
-
-Array = npt.NDArray[np.float32]
 
 
 class Graph(Displayed):

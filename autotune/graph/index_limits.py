@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from autotune.errors import InputError
-from autotune.graph.graph import Array, Graph
-from autotune.graph.op import Op, OpKind
+from autotune.graph.graph import Graph
+from autotune.operators.op import Op, OpKind
+from autotune.operators.tensor import Array
 
 
 @dataclass(frozen=True, slots=True)

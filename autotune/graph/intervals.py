@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autotune.graph.graph import Array, Graph
-from autotune.graph.interval_rules import ANYTHING, RULES, Interval, whole_quotient
-from autotune.graph.op import Op, OpKind
+from autotune.graph.graph import Graph
 from autotune.graph.product_sums import ProductSums, product_sums
-from autotune.graph.tensor import EXACT_LIMIT, DType
+from autotune.operators.interval_rules import ANYTHING, RULES, Interval, whole_quotient
+from autotune.operators.op import Op, OpKind
+from autotune.operators.tensor import EXACT_LIMIT, Array, DType
 
 Limits = tuple[float, float]
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autotune.graph.graph import Array, Graph
-from autotune.graph.interval_rules import Interval
-from autotune.graph.op import Op, OpKind
+from autotune.graph.graph import Graph
+from autotune.operators.interval_rules import Interval
+from autotune.operators.op import Op, OpKind
+from autotune.operators.tensor import Array
 
 PRODUCTS = frozenset({OpKind.MATMUL, OpKind.CONV})
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from autotune.errors import InputError, RangeError
-from autotune.graph.graph import Array, Graph
-from autotune.graph.interval_rules import Interval
+from autotune.graph.graph import Graph
+from autotune.operators.interval_rules import Interval
+from autotune.operators.tensor import Array
 
 Ranges = Mapping[str, tuple[float, float]]
 """Least and largest number by name of an input."""

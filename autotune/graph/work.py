@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from autotune.graph.graph import Graph
-from autotune.graph.op import OPERATORS, Family, Op
-from autotune.graph.winograd import FORMS, Form
+from autotune.operators.op import OPERATORS, Family, Op
+from autotune.operators.winograd import FORMS, Form
 
 
 def multiply_adds(op: Op, graph: Graph) -> int:

@@ -96,7 +96,7 @@ class Transform(IntEnum):
 
 
 NEAR, FAR = 0.75, 1.5
-"""The finite points of F(4×4, 3×3) besides 0, with both signs: graph/winograd.py says why, and has the weights'
+"""The finite points of F(4×4, 3×3) besides 0, with both signs: operators/winograd.py says why, and has the weights'
 matrix of the same points."""
 
 

@@ -29,7 +29,7 @@ may still read a gap between the words written. Such a read meets old numbers, n
 of the scratchpad.
 
 Not checked: races between units that no semaphore orders, and between cores in DRAM; that is done by
-``autotune.targets.races``.
+``autotune.targets.emulator.races``.
 """
 
 from __future__ import annotations

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from autotune.fusion.footprint import POINT
 from autotune.fusion.nest import Epilogue, Stage, k_axis
-from autotune.graph.op import Family
 from autotune.isa.table import When
 from autotune.isa.tile import TileWriter, View
-from autotune.kernels import winograd
+from autotune.kernels.emit import winograd
 from autotune.lowering.products import activation, compute_contraction, winograd_back
 from autotune.lowering.resident import Piece, Resident
 from autotune.lowering.tiles import Origin
+from autotune.operators.op import Family
 
 
 def contract(writer: TileWriter, resident: Resident, stage: Stage, result: View) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from autotune.graph.op import Op, OpKind
 from autotune.isa.table import BinaryFn, ReduceFn, UnaryFn
+from autotune.operators.op import Op, OpKind
 
 UNARY_FNS: dict[OpKind, UnaryFn] = {
     OpKind.RELU: UnaryFn.RELU,

@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 from autotune.fusion.axis_map import Footprint
 from autotune.fusion.nest import Nest, Stage
-from autotune.graph.op import Family
-from autotune.graph.tensor import TensorType
 from autotune.isa.tile import Node, TileWriter, View, row_major
-from autotune.kernels import movement
-from autotune.lowering import online
+from autotune.kernels.emit import movement
+from autotune.lowering import online_softmax
 from autotune.lowering.contractions import contract, prepare
 from autotune.lowering.operators import compute, compute_chain, rearranged
 from autotune.lowering.resident import Resident, coordinates
 from autotune.lowering.tiles import Segment, Tile, dense
+from autotune.operators.op import Family
+from autotune.operators.tensor import TensorType
 from autotune.schedule.fit import split_dims
 from autotune.schedule.schedule import NestSchedule
 
@@ -111,7 +111,7 @@ class NestEmitter:
         segments = self._segments_of(dim, outermost=position == -1)
         for stage in here.behind:
             if stage.reduced and segments[0].trips > 1:
-                online.begin(writer, self.resident.result(stage))
+                online_softmax.begin(writer, self.resident.result(stage))
         for segment in segments:
             self._segment(writer, position + 1, dim, segment)
         for stage in here.behind:
@@ -159,7 +159,7 @@ class NestEmitter:
         """The product of an online softmax when its sums are complete."""
         tile = Tile(self.resident.result(stage), self.resident.origin(stage.footprint))
         self.resident.tiles[stage.output] = tile
-        online.finish(writer, tile.view, self._state(stage.op.inputs[0]))
+        online_softmax.finish(writer, tile.view, self._state(stage.op.inputs[0]))
         self._left(writer, stage, tile)
 
     def _state(self, weights: str) -> View:
@@ -200,13 +200,13 @@ class NestEmitter:
     def _computed(self, writer: TileWriter, stage: Stage, result: View) -> None:
         here = self.resident
         if self.reduces and self.nest.reduced is not None:
-            turn = online.Turn.of(here.segments[self.nest.reduced])
+            turn = online_softmax.Turn.of(here.segments[self.nest.reduced])
             if stage.reduced:
                 state = self._state(stage.op.inputs[0])
-                online.add(writer, here, stage, result, state, turn)
+                online_softmax.add(writer, here, stage, result, state, turn)
                 return
             if any(x.reduced and x.op.inputs[0] == stage.output for x in self.nest.stages):
-                online.weigh(
+                online_softmax.weigh(
                     writer, result, here.operand(stage, 0), self._state(stage.output), turn
                 )
                 return

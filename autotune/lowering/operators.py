@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from autotune.fusion.nest import MAX_SIDES
-from autotune.graph.op import Family, Op, OpKind
-from autotune.graph.tensor import TensorType
 from autotune.isa.table import BinaryFn, StageKind, UnaryFn
 from autotune.isa.tile import TileWriter, View, row_major
-from autotune.kernels import contraction, elementwise, movement
+from autotune.kernels.emit import contraction, elementwise, movement
 from autotune.lowering.functions import BINARY_FNS, REDUCE_FNS, UNARY_FNS, scalars
 from autotune.lowering.tiles import Tile
+from autotune.operators.op import Family, Op, OpKind
+from autotune.operators.tensor import TensorType
 
 Link = tuple[Op, tuple[str, View] | None]
 """An operator behind another one, with the name and tile of what else it reads."""

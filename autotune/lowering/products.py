@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autotune.fusion.footprint import channels_per_group
-from autotune.graph.axes import CHANNELS_LAST
-from autotune.graph.op import Family, Op
-from autotune.graph.tensor import TensorType
 from autotune.isa.tile import TileWriter, View
-from autotune.kernels import contraction, winograd
+from autotune.kernels.emit import contraction, winograd
 from autotune.lowering.functions import UNARY_FNS, scalars
+from autotune.operators.axes import CHANNELS_LAST
+from autotune.operators.op import Family, Op
+from autotune.operators.tensor import TensorType
 
 
 def activation(op: Op) -> dict[str, int | float]:

@@ -9,11 +9,9 @@ from collections.abc import Mapping, Sequence
 from autotune.fusion.axis_map import Footprint
 from autotune.fusion.nest import Buffer, Nest, Side, Stage
 from autotune.fusion.patches import Patches
-from autotune.graph.axes import inverse
-from autotune.graph.tensor import TensorType
 from autotune.isa.tile import TileWriter, View
-from autotune.kernels import movement
-from autotune.lowering.kept import Kept
+from autotune.kernels.emit import movement
+from autotune.lowering.block_sparsity import Kept
 from autotune.lowering.tiles import (
     Origin,
     Segment,
@@ -25,6 +23,8 @@ from autotune.lowering.tiles import (
     sizes_of,
     storage,
 )
+from autotune.operators.axes import inverse
+from autotune.operators.tensor import TensorType
 from autotune.schedule.fit import split_dims
 from autotune.schedule.schedule import NestSchedule
 

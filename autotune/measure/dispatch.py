@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from autotune.measure.attempt import Lower, attempt
+from autotune.measure.batching import BATCH, BATCH_ALONE, PORTIONS, portion, portion_alone
 from autotune.measure.measurement import Failed, Measured, Measurement
 from autotune.measure.packing import packed
 from autotune.measure.pool import Pool
-from autotune.measure.portion import BATCH, BATCH_ALONE, PORTIONS, portion, portion_alone
 from autotune.measure.process import WorkerProcess
 from autotune.measure.worker import At, Batch, Begun, Go, Prepared, Ready, Refused, Timed
 from autotune.schedule.candidate import Candidate

@@ -6,7 +6,7 @@ import io
 import pickle
 from typing import Any
 
-from autotune.targets.emulator import EmulatorTarget
+from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.protocol import Target
 
 

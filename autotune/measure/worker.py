@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 
 from autotune.measure.attempt import Lower, Visit, attempt, prepared
 from autotune.schedule.candidate import Candidate
-from autotune.targets.counters import Counters
+from autotune.targets.emulator.counters import Counters
 from autotune.targets.protocol import Execution, RunsAlone, Target
 
 _UNLOADABLE = (AttributeError, ImportError, TypeError, ValueError, pickle.UnpicklingError)

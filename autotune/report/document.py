@@ -11,7 +11,7 @@ from typing import Any
 
 import jinja2
 
-from autotune.atomic_file import FileKind, replace_file
+from autotune.disk.atomic_file import FileKind, replace_file
 from autotune.report.axis import short
 from autotune.report.convergence import convergence
 from autotune.report.fusion_graph import fusion_graph

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 from autotune.cost_model.features import bound
 from autotune.fusion.analysis import analyse
 from autotune.fusion.nest import Rejection
-from autotune.graph.op import Family, Op
+from autotune.operators.op import Family, Op
 from autotune.report.document import write_view
 from autotune.report.shortfall_rows import roofline_note, roofline_rows
 from autotune.report.view import GroupRow, PlanCosts, SearchView, TrialPoint
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
-from autotune.search.result import GroupResult, PlanResult, SearchResult
 from autotune.targets.spec import HardwareSpec
+from autotune.tuner.result import GroupResult, PlanResult, SearchResult
 
 if TYPE_CHECKING:
-    from autotune.runtime.host_profile import HostProfile
+    from autotune.runtime.session.host_profile import HostProfile
 
 
 def write_report(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autotune.graph.op import OPERATORS, Family, OpKind
+from autotune.operators.op import OPERATORS, Family, OpKind
 from autotune.report.svg import CHARACTER_PIXELS, Picture, fitted
 from autotune.report.view import GroupRow
 

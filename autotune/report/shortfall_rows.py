@@ -8,7 +8,7 @@ from autotune.report.axis import short
 from autotune.report.view import RooflineRow
 
 if TYPE_CHECKING:
-    from autotune.runtime.host_profile import HostGroup, HostProfile
+    from autotune.runtime.session.host_profile import HostGroup, HostProfile
 
 
 def roofline_rows(profile: HostProfile) -> tuple[RooflineRow, ...]:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from autotune.isa.assembly import instruction_text
 from autotune.isa.program import Program
 from autotune.isa.table import Opcode
-from autotune.targets.reading import CAUSES, UNITS
-from autotune.targets.trace import CHANNEL, Trace
+from autotune.targets.emulator.reading import CAUSES, UNITS
+from autotune.targets.emulator.trace import CHANNEL, Trace
 
 _PLAN = 1
 """Process of the groups; the cores' follow, then that of DRAM."""

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from autotune.atomic_file import FileKind, replacing
+from autotune.disk.atomic_file import FileKind, replacing
 from autotune.report.trace_events import Part, metadata
+from autotune.targets.emulator.trace import EVENT_LIMIT, Trace
 from autotune.targets.spec import HardwareSpec
-from autotune.targets.trace import EVENT_LIMIT, Trace
 
 KIND = FileKind("trace", (b'{"displaytimeunit":', b"\x1f\x8b"))
 _COMPRESSION = 3

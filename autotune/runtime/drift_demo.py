@@ -9,14 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from autotune.errors import AutotuneError
-from autotune.graph.graph import Array, Graph
-from autotune.runtime.event import Event
-from autotune.runtime.learning import OnlineOptions
-from autotune.runtime.session import Session
-from autotune.search.plan import Plan
+from autotune.graph.graph import Graph
+from autotune.operators.tensor import Array
+from autotune.runtime.execution.event import Event
+from autotune.runtime.online.learning import OnlineOptions
+from autotune.runtime.session.session import Session
 from autotune.store.store import Store
-from autotune.targets.emulator import EmulatorTarget
+from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.protocol import Target
+from autotune.tuner.plan import Plan
 
 DRAM_BANDWIDTH = 0.6
 """The factor on DRAM bandwidth from the middle of the series on: a cut of 40 %."""

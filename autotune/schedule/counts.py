@@ -12,9 +12,9 @@ from autotune.fusion.axis_map import AxisMap, Footprint
 from autotune.fusion.moving import ADDRESS_LOOPS
 from autotune.fusion.nest import Buffer, Nest, Stage
 from autotune.fusion.patches import Patches
-from autotune.graph.op import Family
+from autotune.operators.op import Family
+from autotune.schedule.block_sparsity import needed
 from autotune.schedule.fit import MAX_RUNS
-from autotune.schedule.needed import needed
 from autotune.schedule.table import Ints, ScheduleTable
 
 _PIECE_ELEMENTS = 16.0

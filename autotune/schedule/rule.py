@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.fusion.nest import Nest, Stage
-from autotune.graph.op import Family
-from autotune.graph.winograd import FORMS
-from autotune.graph.zero_blocks import zero_blocks
+from autotune.operators.block_sparsity import zero_blocks
+from autotune.operators.op import Family
+from autotune.operators.winograd import FORMS
+from autotune.schedule.block_sparsity import needed
 from autotune.schedule.counts import (
     batch_factors,
     kept_elements,
@@ -23,7 +24,6 @@ from autotune.schedule.counts import (
     read_elements,
     tile_count,
 )
-from autotune.schedule.needed import needed
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError
 
+from autotune.disk.private_folder import make_private
 from autotune.errors import StoreError
-from autotune.private_folder import make_private
 
 ELSEWHERE = "set AUTOTUNE_HOME to another folder"
 FULL_BELOW_BYTES = 1 << 20

@@ -13,8 +13,8 @@ from typing import Any, Self
 from sqlalchemy import Connection, Row, delete, func, select, union
 from sqlalchemy.dialects.sqlite import insert
 
+from autotune.disk.home import store_file
 from autotune.errors import StoreError
-from autotune.home import store_file
 from autotune.store.database import BUSY_SECONDS, Database
 from autotune.store.faults import ELSEWHERE
 from autotune.store.info import StoreInfo

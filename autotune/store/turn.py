@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from autotune.atomic_file import PRIVATE_MODE
+from autotune.disk.atomic_file import PRIVATE_MODE
 from autotune.store.database import MEMORY
 
 

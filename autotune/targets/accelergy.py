@@ -14,9 +14,9 @@ from typing import Any
 
 import yaml
 
+from autotune.disk.regular_file import regular_text
 from autotune.errors import SpecError
-from autotune.regular_file import regular_text
-from autotune.targets.ledger import Action, EnergyTable, Ledger
+from autotune.targets.emulator.ledger import Action, EnergyTable, Ledger
 from autotune.targets.timeloop_stats import read_action_counts
 
 _FJ_PER_PJ = 1000

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 
 from autotune.targets.derived import FIGURES, derived, spelled
-from autotune.targets.library import load_spec, spec_names
+from autotune.targets.opening import load_spec, spec_names
 from autotune.targets.plausibility import CHECKS, warnings_of
 
 _INTRODUCTION = """# Machines

@@ -19,12 +19,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from autotune.disk.regular_file import regular_text
 from autotune.errors import AutotuneError, InputError, SpecError
 from autotune.isa.program import DramTensor, Instruction, Program, Role
 from autotune.isa.table import Opcode, Unit, When
-from autotune.regular_file import regular_text
-from autotune.targets.emulator import EmulatorTarget
-from autotune.targets.library import load_spec
+from autotune.targets.emulator.target import EmulatorTarget
+from autotune.targets.opening import load_spec
 from autotune.targets.spec import HardwareSpec, MatrixSpec
 
 EXTENT_LIMIT = (1 << 16) - 1

@@ -29,9 +29,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from autotune.disk.regular_file import regular_text
 from autotune.errors import SpecError
-from autotune.regular_file import regular_text
-from autotune.targets.ledger import Action
+from autotune.targets.emulator.ledger import Action
 
 _SIZE_LIMIT_BYTES = 1 << 24
 """More than any statistics; protects against being handed something else."""

@@ -8,8 +8,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
+from autotune.disk.regular_file import regular_text
 from autotune.errors import SpecError
-from autotune.regular_file import regular_text
 from autotune.targets.physical import PhysicalSpec
 from autotune.targets.spec import (
     ControlSpec,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from autotune.targets.emulator import EmulatorTarget
+from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.systolic import systolic_machine
 from emulator_worker import program_of
 from systolic_figures import DecadeRow, Figures, LayerRow, PeerRow, PlanRow, WholeRow

@@ -14,9 +14,9 @@ from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.schedule.rule import default_schedule
 from autotune.schedule.schedule import Schedule
-from autotune.search.objective import Objective
-from autotune.search.plan import NetworkFile, Plan, PlannedGroup
-from autotune.targets.library import load_spec
+from autotune.targets.opening import load_spec
+from autotune.tuner.objective import Objective
+from autotune.tuner.plan import NetworkFile, Plan, PlannedGroup
 
 GROUPS = (("relu", "exp"), ("reshape",), ("tanh",))
 """Operators of the plan's groups; the second one renames memory and has no program."""

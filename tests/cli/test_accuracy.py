@@ -13,8 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from autotune.cli.main import main
 from autotune.graph.accuracy import Accuracy
-from autotune.search.plan import Plan
-from autotune.targets import library
+from autotune.targets import opening
+from autotune.tuner.plan import Plan
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def test_a_plan_keeps_the_accuracy_that_it_was_searched_with(
 
 def channels_last(folder: Path) -> Path:
     """The spec `edge` with its images as [N, H, W, C], the layout that Winograd's convolutions want."""
-    shipped = Path(library.__file__).parent / "specs" / "edge.toml"
+    shipped = Path(opening.__file__).parent / "specs" / "edge.toml"
     path = folder / "last.toml"
     path.write_text(
         'layout = "channels_last"\n' + shipped.read_text("utf-8").replace('"edge"', '"last"', 1)

@@ -16,9 +16,9 @@ from autotune.fusion.group import Group
 from autotune.isa.assembly import assemble, disassemble
 from autotune.isa.codec import decode, encode
 from autotune.lowering.lower import lower
-from autotune.runtime.opening import open_source
-from autotune.search.plan import Plan
-from autotune.targets.library import load_spec, target
+from autotune.runtime.session.opening import open_source
+from autotune.targets.opening import load_spec, target
+from autotune.tuner.plan import Plan
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "programs" / "matmul.s"
 HEAD = '.program "p"\n.scratchpad 64\n.tensor 0 "x" input (4, 4)\n'

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 
 from autotune.cli.main import main
 from autotune.datasets import light_path
-from autotune.targets import library
+from autotune.targets import opening
 
 Refused = Callable[..., str]
 
@@ -227,7 +227,7 @@ def test_pipes_are_refused_at_once(refused: Refused, tmp_path: Path) -> None:
     assert "is a device or pipe" in refused("run", good, *inputs)
     plain = json.loads(plan_text("0123456789abcdef"))
     plain |= {"model": {"path": str(pipe), "sha256": ""}, "target": "edge"}
-    plain["profile_id"] = library.load_spec("edge").profile_id
+    plain["profile_id"] = opening.load_spec("edge").profile_id
     (tmp_path / "a.plan").write_text(json.dumps(plain))
     assert "is a device or pipe" in refused("run", tmp_path / "a.plan")
 

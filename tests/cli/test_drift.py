@@ -18,13 +18,13 @@ from autotune.errors import StoreError
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
-from autotune.runtime.session import Session
+from autotune.runtime.session.session import Session
 from autotune.schedule.rule import default_schedule
-from autotune.search.objective import Objective
-from autotune.search.plan import NetworkFile, Plan, PlannedGroup
-from autotune.targets.emulator import EmulatorTarget
-from autotune.targets.library import SPECS, load_spec
+from autotune.targets.emulator.target import EmulatorTarget
+from autotune.targets.opening import SPECS, load_spec
 from autotune.targets.physical import Drift
+from autotune.tuner.objective import Objective
+from autotune.tuner.plan import NetworkFile, Plan, PlannedGroup
 
 Command = Callable[..., tuple[Any, str]]
 HEATING = """

@@ -13,7 +13,7 @@ from control_case import BRANCH, COUNTED, NESTED, model_of
 
 from autotune.cli.dynamic_run import compared
 from autotune.cli.main import main
-from autotune.runtime.session import Session
+from autotune.runtime.session.session import Session
 
 
 @pytest.fixture(autouse=True)

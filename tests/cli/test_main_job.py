@@ -86,7 +86,7 @@ def test_run_checks_the_plan_against_the_reference(command: Command, home: Path)
 def test_run_fails_the_check_when_numbers_are_off(
     command: Command, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from autotune.graph import reference
+    from autotune.operators import reference
 
     exact = reference.evaluate
     monkeypatch.setattr(
@@ -98,7 +98,7 @@ def test_run_fails_the_check_when_numbers_are_off(
 
 def test_run_reads_inputs_and_writes_outputs(command: Command, home: Path) -> None:
     from autotune import api
-    from autotune.graph.reference import evaluate
+    from autotune.graph.evaluation import evaluate
 
     graph = api.load_network("mlp")
     rng = np.random.default_rng(3)

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 from autotune.cli.main import main
 from autotune.cli.run_arrays import member_names, save
-from autotune.search.plan import write_text
+from autotune.tuner.plan import write_text
 
 
 @pytest.fixture(autouse=True)

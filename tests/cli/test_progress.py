@@ -12,8 +12,8 @@ from rich.console import Console
 from autotune.cli import progress as module
 from autotune.cli.progress import Lines, progress, time_left, working
 from autotune.cli.searching import ObjectiveName, cost_text
-from autotune.search.progress import CALIBRATION_STAGES, GRAPHS, SEARCH_STAGES, Whole
-from autotune.targets.library import load_spec
+from autotune.targets.opening import load_spec
+from autotune.tuner.progress import CALIBRATION_STAGES, GRAPHS, SEARCH_STAGES, Whole
 
 
 @pytest.mark.parametrize("stages", [SEARCH_STAGES, CALIBRATION_STAGES])

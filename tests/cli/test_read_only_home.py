@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from autotune import unkept
 from autotune.cli.main import main
+from autotune.disk import unwritable_home
 from autotune.errors import StoreError
-from autotune.search.calibrate import calibrate
 from autotune.store import database, faults
 from autotune.store.faults import UnwritableError
 from autotune.store.store import Store
-from autotune.targets.library import target
+from autotune.targets.opening import target
+from autotune.tuner.calibrate import calibrate
 
 Command = Callable[..., Any]
 
@@ -40,9 +40,9 @@ def home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
             make(self, *mode, **options)
 
         monkeypatch.setattr(Path, "mkdir", mkdir)
-        monkeypatch.setattr("autotune.targets.native.object_cache.make_private", refused)
+        monkeypatch.setattr("autotune.disk.blob_cache.make_private", refused)
     monkeypatch.setenv("AUTOTUNE_HOME", str(folder))
-    unkept._note.cache_clear()
+    unwritable_home._note.cache_clear()
     return folder
 
 

@@ -13,12 +13,12 @@ from autotune.cli.main import main
 from autotune.cli.run_arrays import compare, read_inputs, save
 from autotune.errors import InputError
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind
-from autotune.graph.reference import evaluate
-from autotune.graph.tensor import NUMPY, DType
 from autotune.lowering import synchronise
-from autotune.runtime.border import Border
+from autotune.operators.op import OpKind
+from autotune.operators.tensor import NUMPY, DType
+from autotune.runtime.execution.io_adapter import Border
 
 
 def ran(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[object, str, str]:

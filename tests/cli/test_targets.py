@@ -10,7 +10,7 @@ import pytest
 
 from autotune.cli.main import main
 from autotune.targets.derived import FIGURES, derived
-from autotune.targets.library import HOST, SPECS, load_spec, spec_names
+from autotune.targets.opening import HOST, SPECS, load_spec, spec_names
 
 Printed = Callable[..., str]
 

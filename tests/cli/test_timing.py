@@ -11,8 +11,8 @@ import pytest
 
 from autotune.cli.main import main
 from autotune.isa.assembly import assemble
-from autotune.targets.counters import COUNTERS
-from autotune.targets.library import target
+from autotune.targets.emulator.counters import COUNTERS
+from autotune.targets.opening import target
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "programs" / "matmul.s"
 DISPATCHING = """

@@ -14,8 +14,8 @@ from autotune.datasets import random_graphs
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest, Rejection
-from autotune.graph.axes import Layout
 from autotune.graph.passes import laid_out
+from autotune.operators.axes import Layout
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import (

@@ -15,14 +15,14 @@ from autotune.cost_model.analysis import Analysis
 from autotune.cost_model.features import FEATURES, Feature, bound, features
 from autotune.errors import ScheduleError
 from autotune.fusion.group import Group
-from autotune.graph.axes import Layout
 from autotune.isa.program import Program
 from autotune.isa.table import Unit
 from autotune.lowering.lower import lower
+from autotune.operators.axes import Layout
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable
-from autotune.targets.emulator import EmulatorTarget
+from autotune.targets.emulator.target import EmulatorTarget
 
 WALKABLE = 20_000
 """Instructions that a test walks at most."""

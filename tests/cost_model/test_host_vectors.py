@@ -7,9 +7,9 @@ import pytest
 
 from autotune.cost_model.host_vectors import LIBRARY_CYCLES, POLYNOMIAL_CYCLES, contiguous
 from autotune.cost_model.vector_work import PASSES, Pass
-from autotune.graph.op import OpKind
 from autotune.lowering.functions import BINARY_FNS, UNARY_FNS
-from autotune.targets.native.codegen.vector_run import COMPILED_BINARY, COMPILED_UNARY
+from autotune.operators.op import OpKind
+from autotune.targets.native.codegen.vector.vector_run import COMPILED_BINARY, COMPILED_UNARY
 
 
 def test_every_transcendental_kind_has_cycles_in_one_table() -> None:

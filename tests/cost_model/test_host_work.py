@@ -16,29 +16,29 @@ from walked import walk
 from autotune.cost_model.analysis import Analysis
 from autotune.cost_model.features import features, names_of
 from autotune.cost_model.host_parts import HOST_FEATURES, INDEX, PARTS, PRICES, Part
-from autotune.cost_model.hpm import CostModel
+from autotune.cost_model.model import CostModel
 from autotune.cost_model.pricing import fitted
 from autotune.cost_model.product_cycles import WIDTHS, product_cycles
 from autotune.errors import ScheduleError
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
-from autotune.graph.axes import Layout
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind
 from autotune.graph.passes import laid_out
 from autotune.isa.program import Program
 from autotune.isa.table import Opcode
 from autotune.lowering.lower import lower
+from autotune.operators.axes import Layout
+from autotune.operators.op import OpKind
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable
-from autotune.targets.native.codegen import gemm_blocking
-from autotune.targets.native.codegen.gemm_loops import Axis, Loops, Reduction
-from autotune.targets.native.codegen.gemm_shape import VectorAxis
-from autotune.targets.native.codegen.vector_isa import AVX2, AVX512, VectorIsa
-from autotune.targets.native.residence import residence
-from autotune.targets.native.tree import leaves, tree_of
+from autotune.targets.native.analysis.copy_elision import residence
+from autotune.targets.native.analysis.tree import leaves, tree_of
+from autotune.targets.native.codegen.gemm import blocking
+from autotune.targets.native.codegen.gemm.loops import Axis, Loops, Reduction
+from autotune.targets.native.codegen.gemm.shape import VectorAxis
+from autotune.targets.native.cpu.vector_isa import AVX2, AVX512, VectorIsa
 
 ROUNDED_ROWS = 0.02
 """A product's tiles have the mean of their rows here, there whole ones."""
@@ -169,10 +169,10 @@ def blocked_cycles(vector: int, rows: int, depth: int, isa: VectorIsa) -> float:
     )  # fmt: skip
     found = []
     for width in WIDTHS:
-        blocking = gemm_blocking.best_blocking(loops, isa, width * isa.lanes, outside=False)
-        assert not blocking.far
-        cycles = gemm_blocking._cycles(loops, blocking)
-        found.append(cycles - gemm_blocking._traffic_cycles(loops, blocking, 0))
+        chosen = blocking.best_blocking(loops, isa, width * isa.lanes, outside=False)
+        assert not chosen.far
+        cycles = blocking._cycles(loops, chosen)
+        found.append(cycles - blocking._traffic_cycles(loops, chosen, 0))
     return min(found)
 
 

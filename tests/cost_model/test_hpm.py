@@ -12,11 +12,11 @@ from measured import SPEC, Observation, drawn, observations
 from autotune.cost_model import model_file
 from autotune.cost_model.dataset import dataset
 from autotune.cost_model.held_out import HeldOut
-from autotune.cost_model.hpm import MIN_RECORDS, CostModel
+from autotune.cost_model.model import MIN_RECORDS, CostModel
 from autotune.errors import StoreError
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind
+from autotune.operators.op import OpKind
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
 

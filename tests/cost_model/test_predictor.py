@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from measured import SPEC, drawn, observations
 
-from autotune.cost_model.hpm import CostModel
+from autotune.cost_model.model import CostModel
 from autotune.cost_model.predictor import Predictor
 from autotune.errors import ScheduleError, StoreError
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.fit import check
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.store.store import Store
-from autotune.targets.emulator import EmulatorTarget
+from autotune.targets.emulator.target import EmulatorTarget
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind as K
 from autotune.lowering.lower import lower
+from autotune.operators.op import OpKind as K
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.table import ScheduleTable
 from drawn_graphs import array

@@ -30,7 +30,7 @@ from autotune.datasets.translation import marian_decoder
 from autotune.datasets.unet import unet, unet_resize
 from autotune.datasets.vision_transformer import vit_b32
 from autotune.graph.graph import Graph
-from autotune.graph.tensor import NUMPY
+from autotune.operators.tensor import NUMPY
 
 SMALL: dict[str, Callable[[], onnx.ModelProto]] = {
     "bert_layer": lambda: bert_layer(tokens=7, width=24, heads=3),

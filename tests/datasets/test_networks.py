@@ -19,9 +19,9 @@ from autotune.datasets.perceptrons import mlp
 from autotune.datasets.recurrent import lstm
 from autotune.datasets.transformers import bert_small, transformer_block
 from autotune.errors import ModelError
-from autotune.graph.onnx_import import load_onnx, translate
+from autotune.frontend.importing import load_onnx, translate
+from autotune.graph.evaluation import evaluate
 from autotune.graph.passes import simplify
-from autotune.graph.reference import evaluate
 
 
 @pytest.mark.parametrize("name", ["mlp", "transformer_block"])

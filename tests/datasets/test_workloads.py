@@ -15,10 +15,10 @@ from autotune.datasets.workloads import (
     random_graphs,
 )
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.op import Family
-from autotune.graph.reference import evaluate
 from autotune.graph.work import multiply_adds
+from autotune.operators.op import Family
 
 
 def drawn(seed: int, count: int) -> list[Graph]:

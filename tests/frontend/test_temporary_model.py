@@ -10,8 +10,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from autotune import InferenceSession
+from autotune.adapters.temporary_model import TemporaryModel
 from autotune.errors import ModelError
-from autotune.frontend.temporary_model import TemporaryModel
 
 
 def squares() -> bytes:

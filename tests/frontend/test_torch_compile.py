@@ -12,9 +12,9 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("onnxscript")
 
 import autotune  # noqa: E402
-from autotune.frontend.extra import SubgraphReport  # noqa: E402
-from autotune.frontend.subgraph import live_subgraphs  # noqa: E402
-from autotune.frontend.tensors import array_of, tensor_of  # noqa: E402
+from autotune.adapters.extra import SubgraphReport  # noqa: E402
+from autotune.adapters.subgraph import live_subgraphs  # noqa: E402
+from autotune.adapters.tensors import array_of, tensor_of  # noqa: E402
 
 nn = torch.nn
 pytestmark = [

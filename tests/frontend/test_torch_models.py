@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from torch_zoo import MODELS, Case  # noqa: E402
 
 import autotune  # noqa: E402
-from autotune.frontend.subgraph import live_subgraphs  # noqa: E402
+from autotune.adapters.subgraph import live_subgraphs  # noqa: E402
 
 pytestmark = [
     pytest.mark.slow,

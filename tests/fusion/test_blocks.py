@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from autotune.datasets import NETWORKS
+from autotune.frontend.importing import translate
 from autotune.fusion.analysis import analyse
 from autotune.fusion.blocks import with_blocks
 from autotune.fusion.candidates import greedy
@@ -15,9 +16,8 @@ from autotune.fusion.nest import Rejection
 from autotune.fusion.partition import Partition
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.graph.onnx_import import translate
-from autotune.graph.op import OpKind
 from autotune.graph.passes.pipeline import simplify
+from autotune.operators.op import OpKind
 from drawn_graphs import array, graphs
 
 

@@ -11,9 +11,9 @@ from autotune.fusion.axis_map import AxisMap, Footprint, full, hull
 from autotune.fusion.footprint import reshape_pairs
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Buffer, BufferRole, Nest, Rejection
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind
-from autotune.graph.reference import evaluate
+from autotune.operators.op import OpKind
 from drawn_graphs import graphs
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from autotune.fusion.group import Group, is_connected, is_convex
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind
+from autotune.operators.op import OpKind
 from drawn_graphs import graphs
 
 

@@ -15,8 +15,8 @@ from autotune.fusion.partition import Partition
 from autotune.fusion.quotient import Quotient
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.graph.op import Family, OpKind
 from autotune.graph.passes import simplify
+from autotune.operators.op import Family, OpKind
 from drawn_graphs import array, graphs
 
 

@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from autotune.cost_model.features import features
 from autotune.fusion.analysis import analyse
+from autotune.fusion.equivalence import Twins, twin
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
-from autotune.fusion.twin import Twins, twin
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind
+from autotune.operators.op import OpKind
 from autotune.schedule.space import enumerate_nest
-from autotune.targets.library import target
+from autotune.targets.opening import target
 
 BURST = 64
 

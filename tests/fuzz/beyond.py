@@ -31,8 +31,8 @@ def main(modules: str, opcode: str, elements: str) -> None:
     from fuzz import sanitized
 
     sanitized.use(Path(modules))
-    from autotune.kernels.engine import Loaded  # not before, nor what imports it
-    from autotune.targets.library import load_spec
+    from autotune.kernels.emulator.engine import Loaded  # not before, nor what imports it
+    from autotune.targets.opening import load_spec
 
     tensors = (DramTensor("x", (8,), Role.INPUT), DramTensor("y", (8,), Role.OUTPUT))
     word = Instruction.make(Opcode[opcode.upper()], **WORDS[opcode])

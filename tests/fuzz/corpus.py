@@ -26,7 +26,7 @@ from autotune.isa.table import (
 )
 from autotune.isa.verifier import verify
 from autotune.lowering.lower import lower
-from autotune.targets.library import load_spec
+from autotune.targets.opening import load_spec
 from drawn_graphs import graphs, schedules
 
 make = Instruction.make

@@ -21,11 +21,11 @@ from autotune.isa.assembly import assemble, disassemble
 from autotune.isa.codec import decode, encode
 from autotune.isa.program import DramTensor, Program, Role
 from autotune.isa.verifier import verify
-from autotune.kernels.engine import By, Loaded
+from autotune.kernels.emulator.engine import By, Loaded
 from autotune.targets.arrays import ARRAY_TYPES, array_for
-from autotune.targets.library import load_spec
+from autotune.targets.emulator.races import find_races
+from autotune.targets.opening import load_spec
 from autotune.targets.protocol import Array
-from autotune.targets.races import find_races
 from fuzz.draws import Rng, below, contents, pick
 from fuzz.workload import tensor_bytes, work
 

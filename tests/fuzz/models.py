@@ -30,10 +30,10 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from autotune.errors import AutotuneError
-from autotune.graph.onnx_forms import OLDEST_OPSET, opset_of
-from autotune.graph.onnx_import import load_onnx
-from autotune.graph.reference import evaluate
-from autotune.graph.tensor import DType
+from autotune.frontend.importing import load_onnx
+from autotune.frontend.modernise import OLDEST_OPSET, opset_of
+from autotune.graph.evaluation import evaluate
+from autotune.operators.tensor import DType
 from fuzz.draws import Rng, below, chance, pick
 
 CASE_SECONDS = 20

@@ -23,8 +23,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from autotune.graph.accuracy import Accuracy
-from autotune.graph.op import Family
-from autotune.runtime.program_table import ProgramTable
+from autotune.operators.op import Family
+from autotune.runtime.execution.program_table import ProgramTable
 from autotune.schedule.schedule import Schedule
 
 BATCH = 250

@@ -9,7 +9,7 @@ import numpy as np
 
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind as K
+from autotune.operators.op import OpKind as K
 
 Build = Callable[[GraphBuilder], str]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import importlib
 import os
 import shutil
 import subprocess
@@ -25,11 +26,11 @@ def _fingerprint() -> str:
     digest = hashlib.sha256(f"{sys.version}{os.environ.get('CC', '')}".encode())
     sources = [
         path
-        for path in (ROOT / "kernels").iterdir()
+        for path in (ROOT / "kernels").rglob("*")
         if path.suffix in (".pyx", ".pxd", ".pxi", ".h")
     ]
     for path in sorted([*sources, ROOT / "setup.py"]):
-        digest.update(path.name.encode() + path.read_bytes())
+        digest.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -88,8 +89,8 @@ def environment() -> dict[str, str]:
 
 def use(modules: Path) -> None:
     """Import the kernels of this process from ``modules``; before anything imports one."""
-    import autotune.kernels
-
     loaded = [name for name in sys.modules if name.startswith("autotune.kernels.")]
     assert not loaded, f"{loaded} are imported already"
-    autotune.kernels.__path__.insert(0, str(modules))
+    for folder in sorted(path for path in modules.iterdir() if path.is_dir()):
+        package = importlib.import_module(f"autotune.kernels.{folder.name}")
+        package.__path__.insert(0, str(folder))

@@ -21,13 +21,13 @@ from autotune.fusion.analysis import analyse
 from autotune.fusion.nest import Rejection
 from autotune.isa.program import Program
 from autotune.isa.verifier import verify
-from autotune.kernels.engine import Loaded
+from autotune.kernels.emulator.engine import Loaded
 from autotune.lowering.lower import lower
 from autotune.schedule.fit import check
-from autotune.targets.native.codegen.recipe import Recipe
-from autotune.targets.native.host import host_isa
-from autotune.targets.native.loader import bind, linkable
-from autotune.targets.native.target import NativeTarget
+from autotune.targets.native.codegen.kernel_spec import Recipe
+from autotune.targets.native.cpu.host import host_isa
+from autotune.targets.native.linking.loader import bind, linkable
+from autotune.targets.native.running.target import NativeTarget
 from fuzz.schedule_cases import Case, case, smaller_cases, target_of
 
 PORTION = 400

@@ -6,7 +6,7 @@ import pytest
 
 from autotune.fusion.group import Group
 from autotune.graph.accuracy import Accuracy
-from autotune.search.legality import legal_nests
+from autotune.tuner.legality import legal_nests
 from fuzz.odd_graphs import ODD_GRAPHS
 from fuzz.schedule_cases import SCHEDULES, Case, case, graph_of, quick_cases, target_of
 from fuzz.schedules import bounded, described, shrunk

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind
 from autotune.graph.passes import Pass
-from autotune.graph.reference import evaluate
+from autotune.operators.op import OpKind
 
 
 def normal(seed: int, *shape: int) -> np.ndarray:

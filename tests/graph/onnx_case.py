@@ -9,9 +9,9 @@ import onnx
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from autotune.frontend.importing import translate
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.onnx_import import translate
-from autotune.graph.reference import evaluate
 
 
 def model_of(

@@ -15,7 +15,7 @@ from adversarial_models import MODELS, node, of, write
 from onnx_case import imported, single
 
 from autotune.cli.main import main
-from autotune.graph.reference import evaluate
+from autotune.graph.evaluation import evaluate
 
 CPU_SECONDS = 20
 """That refusing a file may take; most take a hundredth of one."""

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.errors import ModelError
-from autotune.graph.control_flow import node_count
-from autotune.graph.control_folding import UNROLLED_NODES, UNROLLED_TRIPS, fold_control
-from autotune.graph.onnx_import import split, translate
-from autotune.graph.onnx_model import bind_dims
-from autotune.graph.op import OpKind
-from autotune.runtime.versions import Line
+from autotune.frontend.control.flow import node_count
+from autotune.frontend.control.folding import UNROLLED_NODES, UNROLLED_TRIPS, fold_control
+from autotune.frontend.importing import split, translate
+from autotune.frontend.model_file import bind_dims
+from autotune.operators.op import OpKind
+from autotune.runtime.session.versions import Line
 
 BY_RANK = """
 ranked (float[N, 3] x) => (float[N, 3] y) {

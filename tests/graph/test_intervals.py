@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.interval_rules import RULES, Interval
 from autotune.graph.intervals import first_excess, intervals_of, licence
-from autotune.graph.op import OPERATORS, Family, OpKind
-from autotune.graph.reference import evaluate
-from autotune.graph.tensor import EXACT_LIMIT, DType
+from autotune.operators.interval_rules import RULES, Interval
+from autotune.operators.op import OPERATORS, Family, OpKind
+from autotune.operators.tensor import EXACT_LIMIT, DType
 
 ELEMENTWISE = [
     kind

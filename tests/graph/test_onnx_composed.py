@@ -12,11 +12,11 @@ from onnx.reference import ReferenceEvaluator
 from onnx_case import assert_same, imported, single
 
 from autotune.errors import ModelError
-from autotune.graph.interval_rules import Interval
+from autotune.graph.evaluation import evaluate
 from autotune.graph.intervals import licence
-from autotune.graph.op import OpKind
-from autotune.graph.reference import evaluate
-from autotune.graph.tensor import EXACT_LIMIT
+from autotune.operators.interval_rules import Interval
+from autotune.operators.op import OpKind
+from autotune.operators.tensor import EXACT_LIMIT
 
 QUICK = settings(max_examples=30, deadline=None)
 A = {"a": 2, "b": 3, "c": 4, "d": 5, "e": 1}

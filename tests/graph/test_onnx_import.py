@@ -13,10 +13,10 @@ from onnx_case import assert_same, imported, model_of, single
 from autotune.datasets import light_expected, light_path, light_seeded
 from autotune.datasets.transformers import transformer_block
 from autotune.errors import ModelError
-from autotune.graph.onnx_import import load_onnx, translate
-from autotune.graph.op import OpKind
+from autotune.frontend.importing import load_onnx, translate
+from autotune.graph.evaluation import evaluate
 from autotune.graph.passes import simplify
-from autotune.graph.reference import evaluate
+from autotune.operators.op import OpKind
 
 LIGHT = [
     "light_squeezenet",

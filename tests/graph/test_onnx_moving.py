@@ -11,10 +11,10 @@ from onnx import helper
 from onnx_case import assert_same, imported, model_of, single
 
 from autotune.errors import ModelError
-from autotune.graph.onnx_ops.rearrangement import runs_of
-from autotune.graph.op import OpKind
+from autotune.frontend.translate.rearrangement import runs_of
+from autotune.graph.evaluation import evaluate
 from autotune.graph.passes import simplify
-from autotune.graph.reference import evaluate
+from autotune.operators.op import OpKind
 
 QUICK = settings(max_examples=40, deadline=None)
 

@@ -10,8 +10,8 @@ from family_cases import FAMILY_CASES
 from moving_cases import MOVING
 from onnx_case import assert_same, imported, single
 
-from autotune.graph.onnx_import import constant_operators, supported_operators
-from autotune.graph.reference import evaluate
+from autotune.frontend.importing import constant_operators, supported_operators
+from autotune.graph.evaluation import evaluate
 
 
 def normal(*shape: int) -> np.ndarray:

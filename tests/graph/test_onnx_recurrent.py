@@ -13,7 +13,7 @@ from onnx import helper
 from onnx_case import assert_same, imported, single
 
 from autotune.errors import ModelError
-from autotune.graph.reference import evaluate
+from autotune.graph.evaluation import evaluate
 
 STEPS, BATCH, INPUTS, WIDTH = 5, 3, 4, 2
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}

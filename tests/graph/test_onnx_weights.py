@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from autotune.errors import ModelError
-from autotune.graph.onnx_import import load_onnx, read_onnx, translate
-from autotune.graph.onnx_weights import (
+from autotune.frontend.importing import load_onnx, read_onnx, translate
+from autotune.frontend.weights import (
     PLACEHOLDER,
     SMALL_BYTES,
     CutModel,
@@ -171,5 +171,5 @@ def test_a_file_of_countless_small_fields_is_left_to_the_parser(
 ) -> None:
     content = model_of([(ELEMENTS + 1, 0)]).SerializeToString()
     assert cut(content) is not None
-    monkeypatch.setattr("autotune.graph.onnx_weights.MOST_FIELDS", 10)
+    monkeypatch.setattr("autotune.frontend.weights.MOST_FIELDS", 10)
     assert cut(content) is None

@@ -14,9 +14,9 @@ from onnx.reference import ReferenceEvaluator
 from onnx_case import imported
 
 from autotune.errors import InputError, ModelError
+from autotune.graph.evaluation import evaluate
 from autotune.graph.passes import simplify
-from autotune.graph.reference import evaluate
-from autotune.runtime.border import Border
+from autotune.runtime.execution.io_adapter import Border
 
 FLOAT, INT8, UINT8 = TensorProto.FLOAT, TensorProto.INT8, TensorProto.UINT8
 INT32, INT64 = TensorProto.INT32, TensorProto.INT64

@@ -11,17 +11,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx_case import imported, single
 
-from autotune.graph.axes import Layout
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind
 from autotune.graph.passes import simplify
-from autotune.graph.reference import evaluate
-from autotune.runtime.execution import execute
-from autotune.runtime.native_table import prepared
-from autotune.runtime.program_cache import ProgramCache
-from autotune.runtime.program_table import compile_table
-from autotune.search.by_rule import ruled_choices
-from autotune.targets.library import target
+from autotune.operators.axes import Layout
+from autotune.operators.op import OpKind
+from autotune.runtime.execution.execution import execute
+from autotune.runtime.execution.native_table import prepared
+from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.execution.program_table import compile_table
+from autotune.targets.opening import target
+from autotune.tuner.heuristic_plan import ruled_choices
 
 CHANNELS = 32
 AXIS = st.tuples(st.integers(1, 4), st.integers(1, 5), st.integers(1, 3), st.integers(1, 2), st.integers(0, 2))  # fmt: skip

@@ -10,8 +10,9 @@ from onnx_case import assert_same, imported, single
 
 from autotune.errors import InputError
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind
-from autotune.graph.reference import REFERENCE, evaluate
+from autotune.graph.evaluation import evaluate
+from autotune.operators.op import OpKind
+from autotune.operators.reference import REFERENCE
 
 QUICK = settings(max_examples=40, deadline=None)
 seeds = st.integers(0, 2**16)

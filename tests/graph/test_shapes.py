@@ -9,12 +9,12 @@ from onnx import shape_inference
 
 from autotune.datasets import light_path, random_graphs
 from autotune.errors import ModelError
+from autotune.frontend.importing import load_onnx
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.graph.onnx_import import load_onnx
-from autotune.graph.op import Family, OpKind
-from autotune.graph.reference import evaluate_op
-from autotune.graph.shapes import SHAPE_RULES
+from autotune.operators.op import Family, OpKind
+from autotune.operators.reference import evaluate_op
+from autotune.operators.shapes import SHAPE_RULES
 
 
 def test_every_family_has_a_shape_rule() -> None:

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from autotune.errors import ModelError
-from autotune.graph import winograd
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind as K
-from autotune.graph.reference import evaluate
-from autotune.graph.winograd import F2, F4, FORMS, Form, transformed_weight
 from autotune.graph.work import multiply_adds
 from autotune.isa import functions
+from autotune.operators import winograd
+from autotune.operators.op import OpKind as K
+from autotune.operators.winograd import F2, F4, FORMS, Form, transformed_weight
 
 ROUNDING = 1e-6
 """Of the output's range, where all but weights and results is float64."""

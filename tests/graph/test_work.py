@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from autotune.datasets import light_path
+from autotune.frontend.importing import load_onnx
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.graph.onnx_import import load_onnx
-from autotune.graph.op import OpKind
 from autotune.graph.work import flops, multiply_adds
+from autotune.operators.op import OpKind
 
 
 def one(kind: OpKind, *shapes: tuple[int, ...], **attrs) -> Graph:

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.graph.accuracy import Accuracy, accuracy_of
-from autotune.graph.axes import Layout
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.graph.interval_rules import Interval
-from autotune.graph.op import OpKind as K
 from autotune.graph.passes import simplify
-from autotune.graph.zero_blocks import ZeroBlocks, zero_blocks
+from autotune.operators.axes import Layout
+from autotune.operators.block_sparsity import ZeroBlocks, zero_blocks
+from autotune.operators.interval_rules import Interval
+from autotune.operators.op import OpKind as K
 
 MASKS = st.builds(
     lambda k, n, share, seed: np.random.default_rng(seed).random((k, n)) < share,

@@ -12,11 +12,11 @@ from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind as K
 from autotune.isa.program import Program
 from autotune.lowering.lower import lower
+from autotune.operators.op import OpKind as K
 from autotune.schedule.schedule import NestSchedule, Schedule
-from autotune.targets.library import load_spec
+from autotune.targets.opening import load_spec
 from drawn_graphs import array, schedules
 
 SPEC = replace(load_spec("server"), cores=2)

@@ -6,9 +6,9 @@ import numpy as np
 
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind as K
-from autotune.graph.passes import zero_skipping
-from autotune.graph.passes.zero_skipping import ZeroSkipping
+from autotune.graph.passes import block_sparsity
+from autotune.graph.passes.block_sparsity import ZeroSkipping
+from autotune.operators.op import OpKind as K
 
 WINDOW = {"strides": (1, 1), "dilations": (1, 1), "group": 1}
 POOL = {"strides": (2, 2), "dilations": (1, 1)}
@@ -84,9 +84,9 @@ def pooled_conv(weight: np.ndarray) -> Graph:
 
 def marked(graph: Graph) -> Graph:
     """Every product marked that has a zero block, however few."""
-    least = zero_skipping.MIN_ZERO_SHARE
-    zero_skipping.MIN_ZERO_SHARE = 0.0
+    least = block_sparsity.MIN_ZERO_SHARE
+    block_sparsity.MIN_ZERO_SHARE = 0.0
     try:
         return ZeroSkipping().run(graph).graph
     finally:
-        zero_skipping.MIN_ZERO_SHARE = least
+        block_sparsity.MIN_ZERO_SHARE = least

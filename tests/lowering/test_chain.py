@@ -11,14 +11,14 @@ from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind as K
-from autotune.graph.reference import evaluate
 from autotune.isa.program import Program
 from autotune.isa.table import Opcode, Unit
 from autotune.lowering.lower import lower
+from autotune.operators.op import OpKind as K
 from autotune.schedule.schedule import NestSchedule, Schedule
-from autotune.targets.library import load_spec
+from autotune.targets.opening import load_spec
 from drawn_graphs import array, schedules
 from oracle import Interpreter
 from races import RaceDetector

@@ -10,15 +10,15 @@ from lowering_case import SPEC, lowered
 
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind as K
 from autotune.graph.passes.channels_last import ChannelsLast
-from autotune.graph.reference import evaluate
 from autotune.isa.program import Instruction, Program
 from autotune.isa.table import Opcode
 from autotune.lowering.lower import lower
+from autotune.operators.op import OpKind as K
 from autotune.schedule.schedule import NestSchedule, Schedule
-from autotune.targets.emulator import EmulatorTarget
+from autotune.targets.emulator.target import EmulatorTarget
 from drawn_graphs import array, graphs
 from oracle import Interpreter
 

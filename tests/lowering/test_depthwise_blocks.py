@@ -13,18 +13,19 @@ from native_case import executed
 from autotune.fusion.candidates import unfused
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.graph import Array, Graph
-from autotune.graph.op import OpKind as K
+from autotune.graph.evaluation import evaluate
+from autotune.graph.graph import Graph
 from autotune.graph.passes.channels_last import ChannelsLast
-from autotune.graph.reference import evaluate
 from autotune.isa.verifier import verify
 from autotune.lowering.lower import lower, nests_of
+from autotune.operators.op import OpKind as K
+from autotune.operators.tensor import Array
 from autotune.schedule.schedule import Schedule
-from autotune.search.by_rule import rule_schedule
-from autotune.targets.library import load_spec
-from autotune.targets.native.compiler import Compiler
-from autotune.targets.native.host import available
-from autotune.targets.races import find_races
+from autotune.targets.emulator.races import find_races
+from autotune.targets.native.compiling.compiler import Compiler
+from autotune.targets.native.cpu.host import available
+from autotune.targets.opening import load_spec
+from autotune.tuner.heuristic_plan import rule_schedule
 from drawn_graphs import array, schedules
 
 HOST = replace(load_spec("server"), cores=2, grain=16, buffers=1)

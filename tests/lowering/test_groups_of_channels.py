@@ -16,15 +16,15 @@ from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind as K
 from autotune.isa.table import Opcode
 from autotune.lowering.lower import lower
+from autotune.operators.op import OpKind as K
 from autotune.schedule.counts import read_elements
 from autotune.schedule.rule import default_schedule
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.table import ScheduleTable
-from autotune.search.legality import legal_nests
-from autotune.targets.library import target as open_target
+from autotune.targets.opening import target as open_target
+from autotune.tuner.legality import legal_nests
 from drawn_graphs import schedules
 
 

@@ -18,23 +18,23 @@ from autotune.cost_model.analysis import Analysis
 from autotune.errors import ScheduleError
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
-from autotune.graph.axes import Layout
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind as K
 from autotune.graph.passes import laid_out
-from autotune.graph.reference import evaluate
 from autotune.isa.table import Opcode, Unit
 from autotune.isa.verifier import verify
 from autotune.lowering.lower import lower, nests_of
+from autotune.operators.axes import Layout
+from autotune.operators.op import OpKind as K
 from autotune.schedule.fit import check
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable
-from autotune.targets.emulator import EmulatorTarget
-from autotune.targets.native.compiler import Compiler
-from autotune.targets.native.host import available
-from autotune.targets.races import find_races
+from autotune.targets.emulator.races import find_races
+from autotune.targets.emulator.target import EmulatorTarget
+from autotune.targets.native.compiling.compiler import Compiler
+from autotune.targets.native.cpu.host import available
 from drawn_graphs import array, nest_schedules
 
 CASES = st.tuples(

@@ -11,12 +11,12 @@ from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind as K
 from autotune.isa.program import Program
 from autotune.isa.table import Opcode
 from autotune.lowering.lower import lower
+from autotune.operators.op import OpKind as K
 from autotune.schedule.schedule import NestSchedule, Schedule
-from autotune.targets.emulator import EmulatorTarget
+from autotune.targets.emulator.target import EmulatorTarget
 
 ROWS, WIDTH, TOKENS = 50, 24, 10
 TABLE = np.random.default_rng(0).standard_normal((ROWS, WIDTH)).astype(np.float32)

@@ -13,11 +13,11 @@ from lowering_case import SPEC, block_program, lowered, residual_block
 from autotune.errors import ScheduleError
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind as K
-from autotune.graph.reference import evaluate
 from autotune.isa.program import Program
 from autotune.lowering.lower import lower
+from autotune.operators.op import OpKind as K
 from autotune.schedule.schedule import NestSchedule, Schedule
 from drawn_graphs import graphs
 from oracle import Interpreter

@@ -14,14 +14,14 @@ from race_case import SIGNALS, WAITS, found, semaphores, without
 from autotune.errors import ProgramError
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind as K
 from autotune.isa.program import Program
 from autotune.isa.verifier import verify
 from autotune.lowering import synchronise
 from autotune.lowering.lower import lower
 from autotune.lowering.synchronise import SemaphoreError
+from autotune.operators.op import OpKind as K
 from autotune.schedule.schedule import NestSchedule, Schedule
-from autotune.targets.races import find_races
+from autotune.targets.emulator.races import find_races
 from drawn_graphs import graphs
 from races import RaceDetector
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lowering_case import SPEC
 from test_lower import run
 
-from autotune.fusion import online
+from autotune.fusion import online_softmax
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
 from autotune.graph.graph import Graph
@@ -17,7 +17,7 @@ from autotune.isa import access
 from autotune.isa.table import Opcode
 from autotune.lowering.lower import lower, nests_of
 from autotune.schedule.schedule import NestSchedule, Schedule
-from autotune.targets.races import find_races
+from autotune.targets.emulator.races import find_races
 from drawn_graphs import schedules
 
 
@@ -63,4 +63,4 @@ def test_rows_are_found_tile_by_tile_where_a_schedule_cuts_them(
 
 
 def test_a_nest_reserves_the_words_of_state_that_the_instruction_has() -> None:
-    assert online.STATE_WORDS == access.STATE_WORDS
+    assert online_softmax.STATE_WORDS == access.STATE_WORDS

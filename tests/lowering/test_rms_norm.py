@@ -7,12 +7,12 @@ import pytest
 
 from autotune import Session
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind
-from autotune.graph.reference import evaluate
 from autotune.lowering.lower import lower
-from autotune.search.by_rule import ruled_choices
-from autotune.targets.library import target
+from autotune.operators.op import OpKind
+from autotune.targets.opening import target
+from autotune.tuner.heuristic_plan import ruled_choices
 
 SHAPES = [((5, 24), 1), ((2, 3, 40), 2), ((2, 3, 5), 1), ((4, 7, 1), 1)]
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from autotune.fusion.group import Group
-from autotune.graph.axes import Layout
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind as K
+from autotune.graph.evaluation import evaluate
 from autotune.graph.passes import laid_out
-from autotune.graph.reference import evaluate
 from autotune.lowering.lower import lower
-from autotune.search.by_rule import rule_schedule
-from autotune.targets.library import target
+from autotune.operators.axes import Layout
+from autotune.operators.op import OpKind as K
+from autotune.targets.opening import target
+from autotune.tuner.heuristic_plan import rule_schedule
 from drawn_graphs import array
 
 Build = Callable[[GraphBuilder], str]

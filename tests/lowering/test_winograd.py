@@ -17,21 +17,21 @@ from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind as K
-from autotune.graph.reference import evaluate
-from autotune.graph.winograd import F2, F4, FORMS, Form, transformed_weight
 from autotune.isa.access import TILE_ROWS
 from autotune.isa.verifier import verify
-from autotune.kernels.winograd import BACK, PATCHES, THERE
+from autotune.kernels.emit.winograd import BACK, PATCHES, THERE
 from autotune.lowering.lower import lower, nests_of
+from autotune.operators.op import OpKind as K
+from autotune.operators.winograd import F2, F4, FORMS, Form, transformed_weight
 from autotune.schedule.fit import check
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.table import ScheduleTable
-from autotune.targets.emulator import EmulatorTarget
-from autotune.targets.native.compiler import Compiler
-from autotune.targets.native.host import available
-from autotune.targets.races import find_races
+from autotune.targets.emulator.races import find_races
+from autotune.targets.emulator.target import EmulatorTarget
+from autotune.targets.native.compiling.compiler import Compiler
+from autotune.targets.native.cpu.host import available
 from drawn_graphs import array
 
 BOUND = {F4: 3e-6, F2: 1e-6}

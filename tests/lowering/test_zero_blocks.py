@@ -16,15 +16,15 @@ from test_lower import run
 from autotune.cost_model.analysis import Analysis
 from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind as K
 from autotune.isa.program import Program
 from autotune.isa.table import Opcode, Unit
 from autotune.lowering.lower import lower, nests_of
+from autotune.operators.op import OpKind as K
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
-from autotune.targets.library import target
+from autotune.targets.emulator.races import find_races
+from autotune.targets.opening import target
 from autotune.targets.protocol import Target
-from autotune.targets.races import find_races
 
 WEIGHTS = st.builds(
     blocky,

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from measure_case import SPEC
 
-from autotune.kernels.native import NOWHERE, RUN, Plan, Stream, ThreadPool
-from autotune.targets.native.codegen.ir import FunctionWriter
-from autotune.targets.native.compiler import Compiler
-from autotune.targets.native.target import NativeTarget
+from autotune.kernels.native.executor import NOWHERE, RUN, Plan, Stream, ThreadPool
+from autotune.targets.native.codegen.writing.ir import FunctionWriter
+from autotune.targets.native.compiling.compiler import Compiler
+from autotune.targets.native.running.target import NativeTarget
 from autotune.targets.protocol import Execution
 
 UNMAPPED = 64

@@ -15,10 +15,10 @@ import numpy as np
 from autotune.errors import ScheduleError
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind
+from autotune.operators.op import OpKind
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import NestSchedule, Schedule
-from autotune.targets.library import load_spec
+from autotune.targets.opening import load_spec
 from autotune.targets.protocol import Execution
 
 SPEC = load_spec("edge")

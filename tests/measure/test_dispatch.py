@@ -8,9 +8,9 @@ import measure_case as case
 import pytest
 from scripted_worker import Alone, Fate, ScriptedPool
 
+from autotune.measure.batching import tensor_bytes
 from autotune.measure.dispatch import Dispatch
 from autotune.measure.measurement import Failed, Measured, Measurement
-from autotune.measure.portion import tensor_bytes
 
 GUARD_SECONDS = 30
 """Against a hang; a busy machine may take its time."""
@@ -66,7 +66,7 @@ def test_a_worker_that_cannot_start_in_place_of_one_that_died_is_not_waited_for(
 
 
 def test_a_round_prepares_no_more_than_memory_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autotune.measure.portion.BATCH_ALONE_BYTES", 3 * tensor_bytes(case.GROUP))
+    monkeypatch.setattr("autotune.measure.batching.BATCH_ALONE_BYTES", 3 * tensor_bytes(case.GROUP))
     pool = ScriptedPool([Fate.WORKS] * 2)
     assert cycles(measured(pool, 20, 2)) == list(range(20))
     sizes = [int(what.split()[-1]) for what, _ in pool.log if what.startswith("batch")]

@@ -20,8 +20,8 @@ from autotune.measure.pool import Pool
 from autotune.measure.runner import MANY_ALONE, Runner
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.rule import default_schedule
-from autotune.targets.native.host import available
-from autotune.targets.native.target import NativeTarget
+from autotune.targets.native.cpu.host import available
+from autotune.targets.native.running.target import NativeTarget
 
 pytestmark = [
     pytest.mark.slow,  # starts worker processes

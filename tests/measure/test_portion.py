@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autotune.fusion.group import Group
-from autotune.graph.op import Op, OpKind
-from autotune.graph.tensor import TensorType
-from autotune.measure.portion import (
+from autotune.measure.batching import (
     BATCH,
     BATCH_ALONE,
     BATCH_ALONE_BYTES,
@@ -16,6 +14,8 @@ from autotune.measure.portion import (
     portion_alone,
     tensor_bytes,
 )
+from autotune.operators.op import Op, OpKind
+from autotune.operators.tensor import TensorType
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import NestSchedule, Schedule
 

@@ -26,7 +26,7 @@ from autotune.measure.runner import MANY, Runner, measure
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.rule import default_schedule
 from autotune.schedule.schedule import NestSchedule, Schedule
-from autotune.targets.emulator import EmulatorTarget
+from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.protocol import Target
 
 pytestmark = pytest.mark.slow  # starts worker processes

@@ -8,7 +8,7 @@ from typing import Any
 
 from measure_case import SPEC
 
-from autotune.targets.native.target import NativeTarget
+from autotune.targets.native.running.target import NativeTarget
 from autotune.targets.protocol import Execution
 
 

@@ -6,9 +6,9 @@ import autotune
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind
-from autotune.graph.reference import evaluate
+from autotune.graph.evaluation import evaluate
 from autotune.lowering.lower import lower
+from autotune.operators.op import OpKind
 from autotune.schedule.rule import default_schedule
 
 b = GraphBuilder("smoke")

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-KERNELS = sorted(path.stem for path in (ROOT / "kernels").glob("*.pyx"))
+KERNELS = sorted(
+    path.relative_to(ROOT).with_suffix("").as_posix() for path in (ROOT / "kernels").rglob("*.pyx")
+)
 
 SMOKE = Path(__file__).with_name("smoke.py")
 
@@ -54,8 +56,7 @@ def test_the_wheel_contains_every_compiled_kernel(wheel: Path) -> None:
     assert KERNELS
     for kernel in KERNELS:
         assert any(
-            n.startswith(f"autotune/kernels/{kernel}.") and n.endswith((".so", ".pyd"))
-            for n in names
+            n.startswith(f"autotune/{kernel}.") and n.endswith((".so", ".pyd")) for n in names
         ), kernel
     assert any(n.startswith("autotune/targets/specs/") for n in names)
     assert not any(n.startswith(("kernels/", "datasets/", "tests/")) for n in names)

@@ -18,12 +18,12 @@ from autotune.errors import InputError
 from autotune.isa.assembly import instruction_text
 from autotune.isa.program import Program, Role
 from autotune.report.trace_file import writing
-from autotune.targets.emulator import EmulatorTarget
-from autotune.targets.library import load_spec
+from autotune.targets.emulator.reading import CAUSES, UNITS
+from autotune.targets.emulator.target import EmulatorTarget
+from autotune.targets.emulator.trace import EVENT_LIMIT
+from autotune.targets.opening import load_spec
 from autotune.targets.physical import Drift
-from autotune.targets.reading import CAUSES, UNITS
 from autotune.targets.spec import HardwareSpec
-from autotune.targets.trace import EVENT_LIMIT
 
 Row = dict[str, Any]
 

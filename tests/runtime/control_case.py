@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from autotune.runtime.evaluated import Evaluated
-from autotune.runtime.versions import Versions
+from autotune.runtime.execution.reference_session import Evaluated
+from autotune.runtime.session.versions import Versions
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>'
 

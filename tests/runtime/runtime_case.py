@@ -13,15 +13,16 @@ from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.fusion.partition import Partition
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.graph import Array, Graph
-from autotune.graph.op import OpKind
+from autotune.graph.graph import Graph
 from autotune.isa.program import Program
+from autotune.operators.op import OpKind
+from autotune.operators.tensor import Array
 from autotune.schedule.rule import default_schedule
 from autotune.schedule.schedule import Schedule
-from autotune.search.choice import Choice
-from autotune.targets.library import load_spec
+from autotune.targets.opening import load_spec
 from autotune.targets.protocol import Execution
 from autotune.targets.spec import HardwareSpec
+from autotune.tuner.choice import Choice
 from oracle import Interpreter
 
 SPEC = load_spec("edge")

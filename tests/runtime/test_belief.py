@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autotune.runtime.belief import CORRECTED_WEIGHT, Belief
+from autotune.runtime.online.online_dataset import CORRECTED_WEIGHT, Belief
 from autotune.store.records import Record
 
 

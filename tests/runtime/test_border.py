@@ -9,10 +9,10 @@ from autotune.errors import InputError
 from autotune.graph import intervals
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind
-from autotune.graph.tensor import DType
-from autotune.runtime import border as border_module
-from autotune.runtime.border import Border
+from autotune.operators.op import OpKind
+from autotune.operators.tensor import DType
+from autotune.runtime.execution import io_adapter as border_module
+from autotune.runtime.execution.io_adapter import Border
 
 DEPTH = 16
 LICENSED, EXACT = 2**17, 149_796

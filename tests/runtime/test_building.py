@@ -10,18 +10,18 @@ import runtime_case as case
 
 from autotune.errors import ProgramError
 from autotune.fusion.group import Group
-from autotune.graph.reference import evaluate
+from autotune.graph.evaluation import evaluate
 from autotune.isa.program import Program
 from autotune.lowering import lower as lowering
 from autotune.measure.attempt import attempt
-from autotune.runtime.event import EventKind
-from autotune.runtime.session import Session
+from autotune.runtime.execution.event import EventKind
+from autotune.runtime.session.session import Session
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import Schedule
-from autotune.search.by_rule import ruled_choices
-from autotune.targets.library import target
-from autotune.targets.native.target import NativeTarget
+from autotune.targets.native.running.target import NativeTarget
+from autotune.targets.opening import target
 from autotune.targets.spec import HardwareSpec
+from autotune.tuner.heuristic_plan import ruled_choices
 
 GRAPH = case.network()
 LOWER = lowering.lower

@@ -15,14 +15,15 @@ from autotune.datasets import NETWORKS, load
 from autotune.datasets.pyramid import retina_fpn
 from autotune.datasets.segmentation import aspp_head
 from autotune.datasets.unet import unet
+from autotune.frontend.importing import read_onnx, translate
 from autotune.graph.accuracy import CLOSE_CHANNELS, Accuracy, accuracy_of
-from autotune.graph.axes import Layout
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.graph import Array, Graph
-from autotune.graph.onnx_import import read_onnx, translate
-from autotune.graph.op import Family, OpKind
+from autotune.graph.graph import Graph
 from autotune.graph.passes import simplify
-from autotune.graph.reference import REFERENCE
+from autotune.operators.axes import Layout
+from autotune.operators.op import Family, OpKind
+from autotune.operators.reference import REFERENCE
+from autotune.operators.tensor import Array
 
 EXACT_BOUND, CLOSE_BOUND = 1.5e-6, 3e-6
 """Of a convolution's range: the greatest distance from the sum in float64."""

@@ -10,8 +10,8 @@ import pytest
 import runtime_case as case
 
 from autotune.errors import PlanError
-from autotune.runtime.collector import collector_at_rest
-from autotune.runtime.session import Session
+from autotune.runtime.execution.collector import collector_at_rest
+from autotune.runtime.session.session import Session
 
 
 @pytest.fixture(autouse=True)

@@ -21,10 +21,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.errors import AutotuneError, InputError
-from autotune.graph.control_flow import bodies
-from autotune.graph.onnx_ops.sequences import SEQUENCES
-from autotune.runtime.version_table import VERSIONS_KEPT
-from autotune.runtime.versions import Versions
+from autotune.frontend.control.flow import bodies
+from autotune.frontend.translate.sequences import SEQUENCES
+from autotune.runtime.session.version_table import VERSIONS_KEPT
+from autotune.runtime.session.versions import Versions
 
 MODELS = {
     name: model_of(text)

@@ -12,16 +12,16 @@ from plan_case import write_plan
 import autotune
 from autotune.errors import InputError, ModelError, SpecError
 from autotune.graph.accuracy import Accuracy
-from autotune.runtime.defaults import (
+from autotune.runtime.session.defaults import (
     choose_accuracy,
     choose_store,
     choose_target,
     resolve_model,
     target_name,
 )
-from autotune.runtime.session import Session
-from autotune.search.plan import Plan
-from autotune.targets.library import load_spec
+from autotune.runtime.session.session import Session
+from autotune.targets.opening import load_spec
+from autotune.tuner.plan import Plan
 
 GRAPH = case.network()
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.errors import InputError
-from autotune.runtime.drift import Drift, DriftDetector, DriftRule
+from autotune.runtime.online.drift import Drift, DriftDetector, DriftRule
 
 RULE = DriftRule(window_runs=4, confirm_runs=2, factor=2.0, floor=0.05)
 

@@ -12,19 +12,19 @@ import pytest
 import runtime_case as case
 
 from autotune.datasets import NETWORKS
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.reference import evaluate
-from autotune.runtime import planning
-from autotune.runtime.drift import DriftRule
 from autotune.runtime.drift_demo import demonstrate_drift
-from autotune.runtime.event import EventKind
-from autotune.runtime.first_table import PlannedBy
-from autotune.runtime.learning import OnlineOptions
-from autotune.runtime.opening import open_network
-from autotune.runtime.session import Session
-from autotune.search.calibrate import calibrate
+from autotune.runtime.execution.event import EventKind
+from autotune.runtime.online import planning
+from autotune.runtime.online.drift import DriftRule
+from autotune.runtime.online.learning import OnlineOptions
+from autotune.runtime.session.initial_table import PlannedBy
+from autotune.runtime.session.opening import open_network
+from autotune.runtime.session.session import Session
 from autotune.store.store import Store
-from autotune.targets.library import target
+from autotune.targets.opening import target
+from autotune.tuner.calibrate import calibrate
 
 pytestmark = pytest.mark.slow
 

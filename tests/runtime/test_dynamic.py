@@ -12,10 +12,10 @@ from control_case import COUNTED, NESTED, model_of
 from onnx.reference import ReferenceEvaluator
 
 from autotune.errors import AutotuneError, InputError, ModelError
-from autotune.runtime.dynamic import DynamicSession
-from autotune.runtime.session import Session
-from autotune.runtime.version_table import VERSIONS_KEPT
-from autotune.runtime.versions import Line
+from autotune.runtime.session.dynamic import DynamicSession
+from autotune.runtime.session.session import Session
+from autotune.runtime.session.version_table import VERSIONS_KEPT
+from autotune.runtime.session.versions import Line
 
 LAYERS = """
 layers (float[batch, seq, 8] x, float[batch, 1, 8] shift) => (float[batch, seq, 4] y)

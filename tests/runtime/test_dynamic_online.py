@@ -8,13 +8,13 @@ import pytest
 from test_dynamic import LAYERS, agrees, drawn, saved
 
 from autotune.api import calibrate
-from autotune.runtime.drift import DriftRule
-from autotune.runtime.event import EventKind
-from autotune.runtime.learning import OnlineOptions
-from autotune.runtime.session import Session
-from autotune.runtime.version_table import VERSIONS_KEPT
+from autotune.runtime.execution.event import EventKind
+from autotune.runtime.online.drift import DriftRule
+from autotune.runtime.online.learning import OnlineOptions
+from autotune.runtime.session.session import Session
+from autotune.runtime.session.version_table import VERSIONS_KEPT
 from autotune.store.store import Store
-from autotune.targets.library import target
+from autotune.targets.opening import target
 
 pytestmark = pytest.mark.slow
 

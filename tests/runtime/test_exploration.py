@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from control_case import model_of
 
-from autotune.runtime import exploration
-from autotune.runtime.evaluated import Evaluated
+from autotune.runtime.execution.reference_session import Evaluated
+from autotune.runtime.session import exploration
 
 
 def branches(depth: int) -> str:

@@ -26,9 +26,9 @@ def test_importing_autotune_imports_nothing_heavy() -> None:
     "code",
     [
         "import autotune",
-        "import autotune.search.plan, autotune",
-        "from autotune import search; import autotune; from autotune.search.plan import Plan",
-        "import autotune; autotune.search; import autotune.search.plan",
+        "import autotune.tuner.plan, autotune",
+        "from autotune import search; import autotune; from autotune.tuner.plan import Plan",
+        "import autotune; autotune.search; import autotune.tuner.plan",
     ],
 )
 def test_search_is_a_plain_function_whatever_was_imported(code: str) -> None:
@@ -36,7 +36,7 @@ def test_search_is_a_plain_function_whatever_was_imported(code: str) -> None:
 
 
 def test_editors_see_the_arguments_of_search_and_session() -> None:
-    from autotune.runtime.dynamic import DynamicSession
+    from autotune.runtime.session.dynamic import DynamicSession
 
     search = inspect.signature(autotune.search)
     assert list(search.parameters)[:3] == ["model", "target", "trials"]

@@ -13,24 +13,25 @@ from onnx import TensorProto, helper, numpy_helper
 
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind
-from autotune.graph.reference import evaluate
-from autotune.runtime import first_table, kept_networks
-from autotune.runtime.first_table import PlannedBy
-from autotune.runtime.session import Session
-from autotune.search.by_rule import ruled_choices
-from autotune.search.calibrate import calibrate
+from autotune.operators.op import OpKind
+from autotune.runtime.caches import network_cache
+from autotune.runtime.session import initial_table
+from autotune.runtime.session.initial_table import PlannedBy
+from autotune.runtime.session.session import Session
 from autotune.store.store import Store
-from autotune.targets.library import load_spec, spec_names, target
-from autotune.targets.native.target import NativeTarget
+from autotune.targets.native.running.target import NativeTarget
+from autotune.targets.opening import load_spec, spec_names, target
+from autotune.tuner.calibrate import calibrate
+from autotune.tuner.heuristic_plan import ruled_choices
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("AUTOTUNE_HOME", str(tmp_path / "home"))
-    now = kept_networks.now_ns
-    monkeypatch.setattr(kept_networks, "now_ns", lambda: now() + 3600 * 10**9)  # files are not new
+    now = network_cache.now_ns
+    monkeypatch.setattr(network_cache, "now_ns", lambda: now() + 3600 * 10**9)  # files are not new
     return tmp_path / "home"
 
 
@@ -76,10 +77,10 @@ def no_work(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
 
 
 SEARCHING = (
-    "autotune.search.fusion:search",
-    "autotune.search.ranking:Ranking.rank",
-    "autotune.cost_model.hpm:CostModel.from_bytes",
-    "autotune.cost_model.hpm:CostModel.fit",
+    "autotune.tuner.fusion:search",
+    "autotune.tuner.ranking:Ranking.rank",
+    "autotune.cost_model.model:CostModel.from_bytes",
+    "autotune.cost_model.model:CostModel.fit",
 )
 
 
@@ -104,11 +105,15 @@ def test_the_second_open_seeks_no_schedule(
 ) -> None:
     calibrated(machine)
     Session(file, machine).close()
-    no_work(monkeypatch, "autotune.search.by_rule:enumerate_nest", *SEARCHING)
-    no_work(monkeypatch, "autotune.search.by_rule:greedy", "autotune.search.by_rule:legal_nests")
+    no_work(monkeypatch, "autotune.tuner.heuristic_plan:enumerate_nest", *SEARCHING)
+    no_work(
+        monkeypatch,
+        "autotune.tuner.heuristic_plan:greedy",
+        "autotune.tuner.heuristic_plan:legal_nests",
+    )
     if machine != "edge":
         no_work(monkeypatch, "autotune.lowering.lower:lower", "autotune.isa.verifier:verify")
-        monkeypatch.setattr(first_table, "compile_table", None)  # calling it would raise
+        monkeypatch.setattr(initial_table, "compile_table", None)  # calling it would raise
     Session(file, machine).close()
 
 
@@ -139,15 +144,15 @@ def test_work_of_opening_a_chain_grows_with_its_length(
     machine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_at: list[int] = []
-    from autotune.search import by_rule
+    from autotune.tuner import heuristic_plan
 
-    legal = by_rule.legal_nests
+    legal = heuristic_plan.legal_nests
 
     def counted(group: case.Group, spec: object) -> object:
         looked_at.append(len(group.ops))
         return legal(group, spec)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(by_rule, "legal_nests", counted)
+    monkeypatch.setattr(heuristic_plan, "legal_nests", counted)
     work = []
     for length in (200, 400):
         looked_at.clear()
@@ -160,8 +165,8 @@ def test_the_heuristic_schedule_of_an_emulated_machine_takes_the_fewest_analytic
     from autotune.cost_model.analysis import Analysis
     from autotune.schedule.rule import default_schedule
     from autotune.schedule.table import ScheduleTable
-    from autotune.search.by_rule import rule_schedule
-    from autotune.search.legality import legal_nests
+    from autotune.tuner.heuristic_plan import rule_schedule
+    from autotune.tuner.legality import legal_nests
 
     machine = target("edge")
     spec = machine.spec

@@ -12,18 +12,19 @@ from small_networks import feeds, widened
 
 from autotune.datasets import NETWORKS, load
 from autotune.fusion.group import Group
-from autotune.graph.axes import Layout
-from autotune.graph.graph import Array, Graph
-from autotune.runtime.execution import execute
-from autotune.runtime.native_table import prepared
-from autotune.runtime.opening import open_network
-from autotune.runtime.program_cache import ProgramCache
-from autotune.runtime.program_table import compile_table
+from autotune.graph.graph import Graph
+from autotune.operators.axes import Layout
+from autotune.operators.tensor import Array
+from autotune.runtime.execution.execution import execute
+from autotune.runtime.execution.native_table import prepared
+from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.execution.program_table import compile_table
+from autotune.runtime.session.opening import open_network
 from autotune.schedule.schedule import Schedule
-from autotune.search.by_rule import rule_schedule, ruled_choices
-from autotune.search.choice import Choice
-from autotune.targets.library import target
+from autotune.targets.opening import target
 from autotune.targets.protocol import Target
+from autotune.tuner.choice import Choice
+from autotune.tuner.heuristic_plan import rule_schedule, ruled_choices
 
 MACHINES = {"cpu": target("cpu", 2), "emulated": target("server")}
 

@@ -16,10 +16,10 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from autotune.errors import InputError
-from autotune.graph.host_integers import UNKNOWN_TO_PROGRAMS, computed, host_nodes, needs_host
-from autotune.graph.onnx_model import nodes_of
-from autotune.runtime.dynamic import DynamicSession
-from autotune.runtime.session import Session
+from autotune.frontend.host_integers import UNKNOWN_TO_PROGRAMS, computed, host_nodes, needs_host
+from autotune.frontend.model_file import nodes_of
+from autotune.runtime.session.dynamic import DynamicSession
+from autotune.runtime.session.session import Session
 
 Arrays = dict[str, npt.NDArray[np.generic]]
 RNG = np.random.default_rng(3)

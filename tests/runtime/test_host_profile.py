@@ -9,10 +9,10 @@ import runtime_case as case
 from autotune.errors import InputError
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind as K
 from autotune.graph.work import flops
-from autotune.runtime.host_profile import host_profile
-from autotune.runtime.session import Session
+from autotune.operators.op import OpKind as K
+from autotune.runtime.session.host_profile import host_profile
+from autotune.runtime.session.session import Session
 
 
 def network() -> Graph:

@@ -15,33 +15,33 @@ HEAVY = ("xgboost", "sklearn", "scipy", "optuna", "sqlalchemy", "networkx", "plo
 
 
 def test_a_session_imports_nothing_that_only_learning_and_search_need() -> None:
-    code = f"import sys, autotune.runtime.session; print([m for m in {HEAVY} if m in sys.modules])"
+    code = f"import sys, autotune.runtime.session.session; print([m for m in {HEAVY} if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
 
 
 def test_writers_of_code_are_imported_where_there_is_none_yet() -> None:
     names = [f"autotune.targets.native.codegen.{x}" for x in ("gemm", "gemm_tile", "rows")]
-    code = f"import sys, autotune.runtime.session; print([m for m in {names} if m in sys.modules])"
+    code = f"import sys, autotune.runtime.session.session; print([m for m in {names} if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
 
 
 COMPILERS = (
     *("onnx", "concurrent.futures", "tomllib", "autotune.graph.passes", "autotune.fusion.nest"),
-    *("autotune.lowering.lower", "autotune.isa.verifier", "autotune.search.by_rule"),
-    *("autotune.targets.native.binding", "autotune.targets.native.codegen.recipe"),
+    *("autotune.lowering.lower", "autotune.isa.verifier", "autotune.tuner.heuristic_plan"),
+    *("autotune.targets.native.binding.binding", "autotune.targets.native.codegen.kernel_spec"),
 )
 WARM = """if True:
     import sys
     from pathlib import Path
     import numpy as np
-    from autotune.runtime import kept_networks, kept_tables
-    from autotune.runtime.session import Session
+    from autotune.runtime.caches import network_cache, table_cache
+    from autotune.runtime.session.session import Session
 
-    kept_networks.cache_folder = kept_tables.cache_folder = lambda: Path(sys.argv[2])
-    now = kept_networks.now_ns
-    kept_networks.now_ns = lambda: now() + 3600 * 10**9  # as if the file were not new
+    network_cache.cache_folder = table_cache.cache_folder = lambda: Path(sys.argv[2])
+    now = network_cache.now_ns
+    network_cache.now_ns = lambda: now() + 3600 * 10**9  # as if the file were not new
     with Session(sys.argv[1], target="cpu", threads=1) as session:
         session.run({"x": np.ones((4, 8), np.float32)})
     print([m for m in sys.argv[3:] if m in sys.modules])

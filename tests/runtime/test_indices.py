@@ -13,9 +13,9 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
 
 from autotune.errors import InputError
-from autotune.graph.onnx_import import load_onnx
-from autotune.runtime.border import Border
-from autotune.runtime.session import Session
+from autotune.frontend.importing import load_onnx
+from autotune.runtime.execution.io_adapter import Border
+from autotune.runtime.session.session import Session
 
 TABLE = np.arange(30, dtype=np.float32).reshape(2, 5, 3)
 UPDATES = np.ones((1, 3), np.float32)

@@ -7,8 +7,8 @@ import pytest
 import runtime_case as case
 
 from autotune.errors import InputError
-from autotune.runtime.inputs import checked_inputs
-from autotune.runtime.signature import TensorInfo, arrays_by_name
+from autotune.runtime.execution.inputs import checked_inputs
+from autotune.runtime.execution.signature import TensorInfo, arrays_by_name
 
 GRAPH = case.network()
 GOOD = np.zeros((4, 12), np.float32)

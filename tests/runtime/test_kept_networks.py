@@ -12,16 +12,15 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-import autotune.graph
+from autotune.disk.source_version import source_files
 from autotune.graph.accuracy import Accuracy
-from autotune.graph.axes import Layout
 from autotune.graph.graph import Graph
-from autotune.runtime import kept_networks
-from autotune.runtime.kept_networks import Request, is_kept, kept_network
-from autotune.runtime.kept_weights import KeptWeights
-from autotune.runtime.opening import open_network
-from autotune.runtime.session import Session
-from autotune.store.sources import source_files
+from autotune.operators.axes import Layout
+from autotune.runtime.caches import network_cache
+from autotune.runtime.caches.network_cache import Request, is_kept, kept_network
+from autotune.runtime.caches.weight_cache import KeptWeights
+from autotune.runtime.session.opening import open_network
+from autotune.runtime.session.session import Session
 
 HOUR_NS = 3600 * 10**9
 
@@ -56,8 +55,8 @@ def written(path: Path, content: onnx.ModelProto, age_ns: int = 0) -> Path:
 @pytest.fixture(autouse=True)
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody can set a file's time of change back: reading begins an hour later instead."""
-    now = kept_networks.now_ns
-    monkeypatch.setattr(kept_networks, "now_ns", lambda: now() + HOUR_NS)
+    now = network_cache.now_ns
+    monkeypatch.setattr(network_cache, "now_ns", lambda: now() + HOUR_NS)
 
 
 def opened(path: Path, folder: Path, layout: Layout = Layout.CHANNELS_LAST) -> tuple[Graph, bool]:
@@ -134,7 +133,7 @@ def test_a_file_that_has_just_changed_is_not_kept(
 ) -> None:
     path = written(tmp_path / "net.onnx", model())
     changed = path.stat().st_ctime_ns
-    monkeypatch.setattr("autotune.runtime.kept_networks.now_ns", lambda: changed + 10**9)
+    monkeypatch.setattr("autotune.runtime.caches.network_cache.now_ns", lambda: changed + 10**9)
     opened(path, tmp_path / "kept")
     assert opened(path, tmp_path / "kept")[1]
 
@@ -212,7 +211,9 @@ def test_networks_with_open_dimensions_are_not_taken_for_those_without(tmp_path:
 def test_sessions_over_a_kept_network_give_the_same_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("autotune.runtime.kept_networks.cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(
+        "autotune.runtime.caches.network_cache.cache_folder", lambda: tmp_path / "cache"
+    )
     path = written(tmp_path / "net.onnx", model())
     x = np.random.default_rng(1).standard_normal((1, 16, 12, 12)).astype(np.float32)
     results = []
@@ -224,15 +225,15 @@ def test_sessions_over_a_kept_network_give_the_same_numbers(
 
 
 def test_networks_are_kept_under_the_sources_of_every_module_that_decides_them() -> None:
-    names = {Path(path).name for path in source_files([autotune.graph])}
-    assert {"onnx_import.py", "pipeline.py", "affine_folding.py", "folding.py", "op.py"} <= names
+    names = {Path(path).name for path in source_files(network_cache.DECIDING)}
+    assert {"importing.py", "pipeline.py", "affine_folding.py", "folding.py", "op.py"} <= names
 
 
 @pytest.mark.parametrize("package", ["onnx", "scipy"])
 def test_another_build_of_a_package_that_decides_them_is_another_version(
     package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    version, find = kept_networks._sources_version.__wrapped__, importlib.util.find_spec
+    version, find = network_cache._sources_version.__wrapped__, importlib.util.find_spec
     before, other = version(), tmp_path / "__init__.py"
     other.touch()
     built = spec_from_file_location(package, other)

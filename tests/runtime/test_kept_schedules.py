@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 import runtime_case as case
 
+from autotune.disk.source_version import source_files
 from autotune.errors import ScheduleError
-from autotune.runtime.kept_schedules import DECIDING, kept_schedules, ruled_plan
+from autotune.runtime.caches.schedule_cache import DECIDING, kept_schedules, ruled_plan
 from autotune.schedule.schedule import Schedule
-from autotune.search import by_rule
-from autotune.search.by_rule import ruled_choices
-from autotune.store.sources import source_files
 from autotune.targets.spec import HardwareSpec
+from autotune.tuner import heuristic_plan
+from autotune.tuner.heuristic_plan import ruled_choices
 
 
 def test_known_schedules_give_the_same_choices_and_none_is_sought_again(
@@ -27,7 +27,7 @@ def test_known_schedules_give_the_same_choices_and_none_is_sought_again(
     with kept_schedules(spec, tmp_path) as known:
         assert not known
         assert ruled_choices(graph, spec, known) == wanted
-    monkeypatch.setattr(by_rule, "enumerate_nest", None)  # calling it would raise
+    monkeypatch.setattr(heuristic_plan, "enumerate_nest", None)  # calling it would raise
     with kept_schedules(spec, tmp_path) as known:
         assert ruled_choices(graph, spec, known) == wanted
 
@@ -39,22 +39,22 @@ def test_a_kept_plan_is_the_plan_and_nothing_is_fused_again(
     graph, spec = case.network(), replace(case.SPEC, buffers=buffers)
     wanted = ruled_choices(graph, spec)
     assert ruled_plan(graph, spec, tmp_path) == wanted
-    monkeypatch.setattr(by_rule, "greedy", None)  # calling it would raise
+    monkeypatch.setattr(heuristic_plan, "greedy", None)  # calling it would raise
     assert ruled_plan(graph, spec, tmp_path) == wanted
     with pytest.raises(TypeError):
         ruled_plan(graph, replace(spec, cores=2), tmp_path)
 
 
 def test_a_group_without_a_schedule_comes_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    find = by_rule.rule_schedule
+    find = heuristic_plan.rule_schedule
 
     def alone(group: case.Group, spec: HardwareSpec) -> Schedule | None:
         return find(group, spec) if len(group.ops) == 1 else None
 
-    monkeypatch.setattr(by_rule, "rule_schedule", alone)
+    monkeypatch.setattr(heuristic_plan, "rule_schedule", alone)
     found = ruled_choices(case.network(), case.SPEC)
     assert {len(choice.group.ops) for choice in found} == {1}
-    monkeypatch.setattr(by_rule, "rule_schedule", lambda *_: None)
+    monkeypatch.setattr(heuristic_plan, "rule_schedule", lambda *_: None)
     with pytest.raises(ScheduleError, match="has no legal schedule on edge"):
         ruled_choices(case.network(), case.SPEC)
 
@@ -87,10 +87,10 @@ def test_damaged_files_are_as_good_as_none(tmp_path: Path) -> None:
 def test_schedules_are_kept_under_the_sources_of_every_module_that_decides_them() -> None:
     code = """if True:
         import sys
-        import autotune.search.by_rule, autotune.graph.passes, autotune.cost_model.analysis
+        import autotune.tuner.heuristic_plan, autotune.graph.passes, autotune.cost_model.analysis
         packages = ("graph", "fusion", "schedule", "cost_model")
         packages = tuple(f"autotune.{name}." for name in packages)
-        more = ("autotune.search.by_rule", "autotune.search.legality", "autotune.targets.spec")
+        more = ("autotune.tuner.heuristic_plan", "autotune.tuner.legality", "autotune.targets.spec")
         for name, module in sys.modules.items():
             if name.startswith(packages) or name in more:
                 print(module.__file__)

@@ -16,17 +16,17 @@ from hypothesis import given
 
 import autotune
 import autotune.kernels
+from autotune.disk.source_version import source_files
 from autotune.graph.graph import Graph
 from autotune.graph.passes.dead_nodes import DeadNodes
-from autotune.runtime import kept_tables
-from autotune.runtime.kept_tables import TYPES, kept_table, table_key
-from autotune.runtime.native_table import Draft, drafted
-from autotune.runtime.program_cache import ProgramCache
-from autotune.runtime.program_table import ProgramTable, compile_table
-from autotune.search.by_rule import ruled_choices
-from autotune.store.sources import source_files
-from autotune.targets.library import target
-from autotune.targets.native.target import NativeTarget
+from autotune.runtime.caches import table_cache
+from autotune.runtime.caches.table_cache import TYPES, kept_table, table_key
+from autotune.runtime.execution.native_table import Draft, drafted
+from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.execution.program_table import ProgramTable, compile_table
+from autotune.targets.native.running.target import NativeTarget
+from autotune.targets.opening import target
+from autotune.tuner.heuristic_plan import ruled_choices
 from drawn_graphs import graphs
 
 
@@ -64,8 +64,8 @@ def outputs_of(table: ProgramTable) -> dict[str, np.ndarray]:
 def test_a_kept_table_gives_the_same_bits_by_the_same_programs(graph: Graph) -> None:
     graph, machine = DeadNodes().run(graph).graph, host()
     made = drafted(compiled(graph, machine), machine)
-    content, first = kept_tables._written(made), made.table(graph, machine)
-    draft = kept_tables._read(content)
+    content, first = table_cache._written(made), made.table(graph, machine)
+    draft = table_cache._read(content)
     assert draft is not None
     again = draft.table(graph, host())
     assert again.choices == first.choices
@@ -110,11 +110,11 @@ def test_code_that_is_gone_is_bound_and_made_anew(
     graph, machine = case.network(), host()
     key = table_key(graph, None, machine.spec)
     first = kept_table(key, graph, machine, lambda: made(graph, machine), tmp_path)
-    draft = kept_tables._read(kept_tables._written(drafted(first, machine)))
+    draft = table_cache._read(table_cache._written(drafted(first, machine)))
     assert draft is not None
 
     def gone(*_: object) -> None:
-        raise kept_tables.CodeGone("no code")
+        raise table_cache.CodeGone("no code")
 
     anew = []
 
@@ -124,7 +124,7 @@ def test_code_that_is_gone_is_bound_and_made_anew(
 
     with monkeypatch.context() as patched:
         patched.setattr(type(draft), "table", gone)
-        with pytest.raises(kept_tables.CodeGone):
+        with pytest.raises(table_cache.CodeGone):
             kept_table(key, graph, machine, make, tmp_path)
     assert anew
     again = kept_table(key, graph, machine, never, tmp_path)
@@ -133,8 +133,8 @@ def test_code_that_is_gone_is_bound_and_made_anew(
 
 
 def test_names_of_kept_code_say_nothing_that_could_be_compiled() -> None:
-    with pytest.raises(kept_tables.CodeGone, match="bind its program again"):
-        kept_tables.KeptCode("0" * 32).written()
+    with pytest.raises(table_cache.CodeGone, match="bind its program again"):
+        table_cache.KeptCode("0" * 32).written()
 
 
 class Foreign:
@@ -145,8 +145,8 @@ class Foreign:
 
 
 def test_nothing_but_parts_of_tables_is_made_of_a_file() -> None:
-    assert kept_tables._read(pickle.dumps(Foreign())) is None
-    assert kept_tables._read(pickle.dumps(case.network().ops)) is None  # parts, and no table
+    assert table_cache._read(pickle.dumps(Foreign())) is None
+    assert table_cache._read(pickle.dumps(case.network().ops)) is None  # parts, and no table
     assert all(isinstance(one, type) for one in TYPES)
 
 

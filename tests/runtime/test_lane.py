@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from autotune.errors import AutotuneError
-from autotune.runtime.lane import Lane
+from autotune.runtime.online.background_worker import Lane
 
 
 def test_everything_is_worked_off_in_order_in_batches() -> None:

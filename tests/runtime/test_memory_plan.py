@@ -8,17 +8,17 @@ import pytest
 from autotune import api
 from autotune.datasets import NETWORKS
 from autotune.datasets.decoder import gpt2_step
+from autotune.frontend.importing import translate
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.onnx_import import translate
-from autotune.graph.op import OpKind as K
+from autotune.graph.evaluation import evaluate
 from autotune.graph.passes import simplify
-from autotune.graph.reference import evaluate
-from autotune.runtime.memory_plan import MemoryPlan, memory_plan
-from autotune.runtime.native_table import prepared
-from autotune.runtime.program_cache import ProgramCache
-from autotune.runtime.program_table import ProgramTable, compile_table
-from autotune.search.by_rule import ruled_choices
-from autotune.targets.library import target as open_target
+from autotune.operators.op import OpKind as K
+from autotune.runtime.execution.memory_plan import MemoryPlan, memory_plan
+from autotune.runtime.execution.native_table import prepared
+from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.execution.program_table import ProgramTable, compile_table
+from autotune.targets.opening import target as open_target
+from autotune.tuner.heuristic_plan import ruled_choices
 
 SPEC = open_target("server").spec
 QUICK = (

@@ -14,21 +14,21 @@ from hypothesis import strategies as st
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.errors import StoreError
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind as K
 from autotune.graph.passes.dead_nodes import DeadNodes
-from autotune.graph.reference import evaluate
-from autotune.kernels.native import ThreadPool
-from autotune.runtime.execution import RunTrace, TimedGroups
-from autotune.runtime.native_table import network_of
-from autotune.runtime.profiler import Profiler
-from autotune.runtime.program_cache import ProgramCache
-from autotune.runtime.program_table import compile_table
-from autotune.runtime.session import Session
+from autotune.kernels.native.executor import ThreadPool
+from autotune.operators.op import OpKind as K
+from autotune.runtime.execution.execution import RunTrace, TimedGroups
+from autotune.runtime.execution.native_table import network_of
+from autotune.runtime.execution.profiler import Profiler
+from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.execution.program_table import compile_table
+from autotune.runtime.session.session import Session
 from autotune.store.store import Store
-from autotune.targets.library import target
-from autotune.targets.native.executable import Executable
-from autotune.targets.native.loader import bind, linkable
+from autotune.targets.native.linking.loader import bind, linkable
+from autotune.targets.native.running.executable import Executable
+from autotune.targets.opening import target
 from drawn_graphs import graphs
 
 

@@ -14,17 +14,18 @@ from autotune.fusion.analysis import analyse
 from autotune.fusion.candidates import greedy
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
-from autotune.graph.axes import Layout
-from autotune.graph.graph import Array, Graph
-from autotune.graph.reference import evaluate
-from autotune.runtime.execution import execute
-from autotune.runtime.opening import open_network
-from autotune.runtime.program_cache import ProgramCache
-from autotune.runtime.program_table import compile_table
+from autotune.graph.evaluation import evaluate
+from autotune.graph.graph import Graph
+from autotune.operators.axes import Layout
+from autotune.operators.tensor import Array
+from autotune.runtime.execution.execution import execute
+from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.execution.program_table import compile_table
+from autotune.runtime.session.opening import open_network
 from autotune.schedule.rule import default_schedule
-from autotune.search.by_rule import ruled_choices as by_rule
-from autotune.search.choice import Choice
-from autotune.targets.library import target
+from autotune.targets.opening import target
+from autotune.tuner.choice import Choice
+from autotune.tuner.heuristic_plan import ruled_choices as by_rule
 
 
 def ruled_choices(graph: Graph) -> list[Choice]:

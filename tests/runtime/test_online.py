@@ -14,26 +14,26 @@ import pytest
 import runtime_case as case
 
 from autotune.errors import AutotuneError
+from autotune.fusion.equivalence import twin
 from autotune.fusion.group import Group
-from autotune.fusion.twin import twin
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind
-from autotune.graph.reference import evaluate
 from autotune.lowering.lower import lower
-from autotune.runtime.belief import Training
-from autotune.runtime.drift import DriftRule
-from autotune.runtime.event import EventKind
-from autotune.runtime.execution import execute
-from autotune.runtime.learning import Cost, Model, OnlineOptions, Proposal, annotated
-from autotune.runtime.online import OnlineTrainer
-from autotune.runtime.program_cache import ProgramCache
-from autotune.runtime.program_table import ProgramTable, compile_table
-from autotune.runtime.published import Published
+from autotune.operators.op import OpKind
+from autotune.runtime.execution.current_table import Published
+from autotune.runtime.execution.event import EventKind
+from autotune.runtime.execution.execution import execute
+from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.execution.program_table import ProgramTable, compile_table
+from autotune.runtime.online.drift import DriftRule
+from autotune.runtime.online.learning import Cost, Model, OnlineOptions, Proposal, annotated
+from autotune.runtime.online.online_dataset import Training
+from autotune.runtime.online.trainer import OnlineTrainer
 from autotune.schedule.schedule import Schedule
-from autotune.search.choice import Choice
 from autotune.store.records import Record
 from autotune.store.store import Store
+from autotune.tuner.choice import Choice
 
 GRAPH = case.network()
 FUSED = (("product", "squash"), ("squash", "residual"), ("weigh", "flip"))
@@ -215,7 +215,7 @@ def test_a_model_that_errs_more_on_held_out_candidates_is_refused(
 
     monkeypatch.setattr(b.learning, "fit", lambda training: Worse({}, 8.0))
     known = b.store.records(case.SPEC.profile_id)
-    monkeypatch.setattr("autotune.runtime.learner.sample", lambda *_: known[:5])
+    monkeypatch.setattr("autotune.runtime.online.learner.sample", lambda *_: known[:5])
     b.target.bandwidth = 2.0
     b.run(3)
     (refused,) = (e for e in b.trainer.events if e.kind is EventKind.REFUSED)

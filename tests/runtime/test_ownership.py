@@ -13,7 +13,7 @@ import pytest
 from control_case import HEAD
 
 from autotune.backend import prepare
-from autotune.runtime.session import Session
+from autotune.runtime.session.session import Session
 
 KNOWN = "known (float[N] x) => (int64[1] y, float[N] z) { y = Shape (x) z = Relu (x) }"
 BOUND = """

@@ -8,9 +8,9 @@ import pytest
 from test_dynamic import LAYERS, saved
 
 from autotune.errors import AutotuneError
-from autotune.runtime.dynamic import DynamicSession
-from autotune.runtime.event import Event, EventKind
-from autotune.runtime.part import EVENTS_KEPT, Part, Runs
+from autotune.runtime.execution.event import Event, EventKind
+from autotune.runtime.session.dynamic import DynamicSession
+from autotune.runtime.session.part import EVENTS_KEPT, Part, Runs
 
 
 def event(number: int) -> Event:

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
 from autotune.errors import InputError, ModelError
-from autotune.graph.onnx_ops.folding import Values, fold
-from autotune.graph.onnx_ops.scope import AnyArray, Node
-from autotune.graph.picks import picking
-from autotune.runtime.control import ControlFlow
-from autotune.runtime.picker import Picker
-from autotune.runtime.versions import Versions
+from autotune.frontend.control.loop_slices import picking
+from autotune.frontend.translate.folding import Values, fold
+from autotune.frontend.translate.scope import AnyArray, Node
+from autotune.runtime.session.control.slice_evaluator import Picker
+from autotune.runtime.session.control.tree_runner import ControlFlow
+from autotune.runtime.session.versions import Versions
 
 LOOP = """
 sliced (int64 trips, int64 first, float[T, N] x, float[1, N] h) => (float[1, N] last, int64 count, float[M, N] rows) {{
@@ -224,7 +224,7 @@ def test_what_constants_decide_is_made_once(monkeypatch: pytest.MonkeyPatch) -> 
         computed.append(node.operator)
         return fold(node, values)
 
-    monkeypatch.setattr("autotune.runtime.picker.fold", counted)
+    monkeypatch.setattr("autotune.runtime.session.control.slice_evaluator.fold", counted)
     three = helper.make_node("Constant", [], ["three"], value_ints=[3])
     more = helper.make_node("Neg", ["three"], ["more"])
     picker = picker_of(three, more, helper.make_node("Sub", ["s", "more"], ["e"]))

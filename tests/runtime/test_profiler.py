@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import runtime_case as case
 
-from autotune.runtime.execution import RunTrace, execute
-from autotune.runtime.profiler import Profiler
-from autotune.runtime.program_cache import ProgramCache
-from autotune.runtime.program_table import compile_table
+from autotune.runtime.execution.execution import RunTrace, execute
+from autotune.runtime.execution.profiler import Profiler
+from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.execution.program_table import compile_table
 
 GRAPH = case.network()
 TABLE = compile_table(GRAPH, case.choices(GRAPH), case.SPEC, ProgramCache())

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from autotune.errors import PlanError, ScheduleError
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind
 from autotune.graph.passes.dead_nodes import DeadNodes
-from autotune.graph.reference import evaluate
-from autotune.runtime.execution import execute
-from autotune.runtime.program_cache import ProgramCache
-from autotune.runtime.program_table import GroupStep, ViewStep, compile_table
+from autotune.operators.op import OpKind
+from autotune.runtime.execution.execution import execute
+from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.execution.program_table import GroupStep, ViewStep, compile_table
 from autotune.schedule.schedule import NestSchedule, Schedule
-from autotune.search.choice import Choice
+from autotune.tuner.choice import Choice
 from drawn_graphs import graphs
 
 

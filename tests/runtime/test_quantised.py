@@ -21,14 +21,14 @@ from onnxruntime.quantization import (
 from small_networks import SMALL, feeds, widened
 
 from autotune.graph.graph import Graph
-from autotune.runtime.border import Border
-from autotune.runtime.execution import execute
-from autotune.runtime.opening import open_network
-from autotune.runtime.program_cache import ProgramCache
-from autotune.runtime.program_table import compile_table
-from autotune.runtime.session import Session
-from autotune.search.by_rule import ruled_choices
-from autotune.targets.library import target as open_target
+from autotune.runtime.execution.execution import execute
+from autotune.runtime.execution.io_adapter import Border
+from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.execution.program_table import compile_table
+from autotune.runtime.session.opening import open_network
+from autotune.runtime.session.session import Session
+from autotune.targets.opening import target as open_target
+from autotune.tuner.heuristic_plan import ruled_choices
 
 Arrays = dict[str, npt.NDArray[np.generic]]
 EDGE = open_target("edge")

@@ -13,14 +13,14 @@ from control_case import model_of
 from autotune import Session
 from autotune.errors import AutotuneError, InputError
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.interval_rules import Interval
-from autotune.graph.op import OpKind as K
-from autotune.graph.reference import evaluate
-from autotune.runtime.execution import RunTrace
-from autotune.search.by_rule import ruled_choices
-from autotune.search.objective import Objective
-from autotune.search.plan import Plan, PlannedGroup
+from autotune.operators.interval_rules import Interval
+from autotune.operators.op import OpKind as K
+from autotune.runtime.execution.execution import RunTrace
+from autotune.tuner.heuristic_plan import ruled_choices
+from autotune.tuner.objective import Objective
+from autotune.tuner.plan import Plan, PlannedGroup
 
 UNIT = {"x": (0.0, 1.0)}
 

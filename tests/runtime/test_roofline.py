@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind as K
-from autotune.runtime.native_table import network_of
-from autotune.runtime.program_cache import ProgramCache
-from autotune.runtime.program_table import compile_table
-from autotune.runtime.roofline import Limit, Roofs, Touched, Work, far_bytes, works
-from autotune.targets.native.detect import HostFigures, host_spec
+from autotune.operators.op import OpKind as K
+from autotune.runtime.execution.native_table import network_of
+from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.execution.program_table import compile_table
+from autotune.runtime.session.roofline import Limit, Roofs, Touched, Work, far_bytes, works
+from autotune.targets.native.detection.detect import HostFigures, host_spec
 
 ROOFS = Roofs(flops=1e9, memory_bytes=1e8, cache_bytes=1e10, capacity_bytes=1 << 20)
 

@@ -16,17 +16,17 @@ from onnx import helper, numpy_helper
 from autotune.datasets import NETWORKS
 from autotune.errors import AutotuneError, InputError, ModelError, PlanError
 from autotune.graph.accuracy import Accuracy
-from autotune.graph.axes import Layout
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.op import Family
-from autotune.graph.reference import evaluate
-from autotune.runtime.opening import open_network
-from autotune.runtime.program_cache import ProgramCache
-from autotune.runtime.program_table import compile_table
-from autotune.runtime.session import Session
-from autotune.search.objective import Objective
-from autotune.search.plan import NetworkFile, Plan, PlannedGroup
+from autotune.operators.axes import Layout
+from autotune.operators.op import Family
+from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.execution.program_table import compile_table
+from autotune.runtime.session.opening import open_network
+from autotune.runtime.session.session import Session
 from autotune.store.store import Store
+from autotune.tuner.objective import Objective
+from autotune.tuner.plan import NetworkFile, Plan, PlannedGroup
 
 GRAPH = case.network()
 FUSED = (("product", "squash"), ("squash", "residual"), ("weigh", "flip"))

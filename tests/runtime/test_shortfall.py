@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from autotune.runtime.roofline import Limit
-from autotune.runtime.shortfall import GUESSES, Evidence, reason
-from autotune.targets.native.step_kinds import StepKind as S
-from autotune.targets.native.step_profile import ProgramProfile
+from autotune.runtime.session.roofline import Limit
+from autotune.runtime.session.shortfall import GUESSES, Evidence, reason
+from autotune.targets.native.linking.step_kinds import StepKind as S
+from autotune.targets.native.linking.step_profile import ProgramProfile
 
 PRODUCT = ProgramProfile(8, {S.PRODUCT: 1.0}, 1.0, 512)
 VECTOR = ProgramProfile(8, {S.VECTOR: 1.0}, None, None)

@@ -11,9 +11,9 @@ from test_dynamic import LAYERS, drawn, saved
 
 from autotune.errors import InputError
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind
-from autotune.runtime.session import Session
-from autotune.runtime.signature import TensorInfo
+from autotune.operators.op import OpKind
+from autotune.runtime.execution.signature import TensorInfo
+from autotune.runtime.session.session import Session
 
 FLOAT = np.dtype(np.float32)
 

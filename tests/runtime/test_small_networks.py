@@ -14,14 +14,14 @@ from small_networks import SMALL, feeds, widened
 
 from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
-from autotune.runtime.execution import execute
-from autotune.runtime.opening import open_network
-from autotune.runtime.program_cache import ProgramCache
-from autotune.runtime.program_table import compile_table
-from autotune.runtime.session import Session
-from autotune.search.by_rule import rule_schedule, ruled_choices
-from autotune.search.choice import Choice
-from autotune.targets.library import target as open_target
+from autotune.runtime.execution.execution import execute
+from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.execution.program_table import compile_table
+from autotune.runtime.session.opening import open_network
+from autotune.runtime.session.session import Session
+from autotune.targets.opening import target as open_target
+from autotune.tuner.choice import Choice
+from autotune.tuner.heuristic_plan import rule_schedule, ruled_choices
 
 EDGE = open_target("edge")
 Arrays = dict[str, npt.NDArray[np.generic]]

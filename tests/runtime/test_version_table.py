@@ -10,10 +10,10 @@ from control_case import model_of
 
 from autotune.errors import AutotuneError
 from autotune.graph.graph import Graph
-from autotune.runtime.control import ControlFlow
-from autotune.runtime.evaluated import Evaluated
-from autotune.runtime.version_table import VERSIONS_KEPT, VersionTable
-from autotune.runtime.versions import Versions
+from autotune.runtime.execution.reference_session import Evaluated
+from autotune.runtime.session.control.tree_runner import ControlFlow
+from autotune.runtime.session.version_table import VERSIONS_KEPT, VersionTable
+from autotune.runtime.session.versions import Versions
 
 RELU = "relu (float[N] x) => (float[N] y) { y = Relu (x) }"
 BRANCHED = """

@@ -11,18 +11,18 @@ import runtime_case as case
 from test_native_table import executable, feeds_of
 
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind as K
 from autotune.graph.passes.dead_nodes import DeadNodes
-from autotune.graph.reference import evaluate
-from autotune.runtime.execution import RunTrace, TimedGroups
-from autotune.runtime.native_table import network_of
-from autotune.runtime.program_cache import ProgramCache
-from autotune.runtime.program_table import compile_table
-from autotune.runtime.recorder import Recorder
-from autotune.runtime.session import Session
-from autotune.search.by_rule import ruled_choices
-from autotune.targets.native.executable import Network
+from autotune.operators.op import OpKind as K
+from autotune.runtime.execution.execution import RunTrace, TimedGroups
+from autotune.runtime.execution.native_table import network_of
+from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.execution.program_table import compile_table
+from autotune.runtime.online.recorder import Recorder
+from autotune.runtime.session.session import Session
+from autotune.targets.native.running.executable import Network
+from autotune.tuner.heuristic_plan import ruled_choices
 
 SHAPE = (2, 3, 8)
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind as K
 from autotune.graph.passes import simplify
-from autotune.graph.reference import evaluate
-from autotune.graph.zero_blocks import zero_blocks
-from autotune.runtime.session import Session
+from autotune.operators.block_sparsity import zero_blocks
+from autotune.operators.op import OpKind as K
+from autotune.runtime.session.session import Session
 
 LAYERS = ((128, 160), (160, 96))
 

@@ -14,19 +14,19 @@ from autotune.fusion.group import Group
 from autotune.fusion.moving import ADDRESS_LOOPS
 from autotune.fusion.nest import Nest, Rejection
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind as K
-from autotune.graph.reference import evaluate
 from autotune.isa.tile import MAX_TERMS
 from autotune.lowering.lower import lower
+from autotune.operators.op import OpKind as K
 from autotune.schedule.counts import expressible
 from autotune.schedule.fit import check
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable
-from autotune.search.legality import legal_nests
-from autotune.search.neighbours import neighbours
-from autotune.targets.library import load_spec
+from autotune.targets.opening import load_spec
+from autotune.tuner.legality import legal_nests
+from autotune.tuner.neighbours import neighbours
 from drawn_graphs import array
 from oracle import Interpreter
 

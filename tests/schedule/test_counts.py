@@ -9,7 +9,7 @@ from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest, Rejection
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind
+from autotune.operators.op import OpKind
 from autotune.schedule.counts import padded_elements
 from autotune.schedule.rule import default_schedule
 from autotune.schedule.schedule import NestSchedule

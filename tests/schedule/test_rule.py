@@ -6,9 +6,9 @@ import numpy as np
 
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind
-from autotune.graph.winograd import transformed_weight
 from autotune.lowering.lower import nests_of
+from autotune.operators.op import OpKind
+from autotune.operators.winograd import transformed_weight
 from autotune.schedule.rule import operations
 
 

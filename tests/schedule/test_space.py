@@ -15,7 +15,7 @@ from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest, Rejection
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind
+from autotune.operators.op import OpKind
 from autotune.schedule.counts import scratchpad_elements as scratchpad_column
 from autotune.schedule.extents import extents
 from autotune.schedule.fit import check, scratchpad_elements

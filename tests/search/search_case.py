@@ -4,14 +4,14 @@ from functools import cache
 
 import numpy as np
 
-from autotune.cost_model.hpm import CostModel
+from autotune.cost_model.model import CostModel
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind
-from autotune.search.calibrate import calibrate
+from autotune.operators.op import OpKind
 from autotune.store.records import Record
 from autotune.store.store import Store
-from autotune.targets.library import target
+from autotune.targets.opening import target
+from autotune.tuner.calibrate import calibrate
 
 EDGE = target("edge")
 RNG = np.random.default_rng(5)

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from autotune.cost_model.analysis import Analysis
-from autotune.cost_model.hpm import CostModel, Estimate, Forecast
+from autotune.cost_model.model import CostModel, Estimate, Forecast
 from autotune.cost_model.tiling import Floats
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind
+from autotune.operators.op import OpKind
 from autotune.report.from_search import describe
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
-from autotune.search.objective import Objective
-from autotune.search.ranking import DEEP, QUICK, Effort, Ranking
-from autotune.targets.library import load_spec
+from autotune.targets.opening import load_spec
 from autotune.targets.spec import HardwareSpec
+from autotune.tuner.objective import Objective
+from autotune.tuner.ranking import DEEP, QUICK, Effort, Ranking
 
 
 class Untrained:

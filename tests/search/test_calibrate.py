@@ -7,10 +7,10 @@ from search_case import EDGE, calibrated, chain, residual
 
 from autotune.measure.measurement import Failed, Measured
 from autotune.measure.runner import measure
-from autotune.search.calibrate import calibrate
-from autotune.search.drawing import candidates
-from autotune.search.records import to_record
 from autotune.store.store import Store
+from autotune.tuner.calibrate import calibrate
+from autotune.tuner.records import to_record
+from autotune.tuner.sampling import candidates
 
 pytestmark = pytest.mark.slow  # trains models
 

@@ -12,15 +12,15 @@ from search_case import EDGE, residual
 from autotune.cost_model.analysis import Analysis
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import is_connected, is_convex
-from autotune.graph.axes import CHANNELS_LAST, Layout
 from autotune.graph.passes.channels_last import WINDOWS
 from autotune.lowering.lower import lower, nests_of
+from autotune.operators.axes import CHANNELS_LAST, Layout
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.fit import check
 from autotune.schedule.table import ScheduleTable
-from autotune.search.drawing import INSTRUCTIONS, candidates, grown
-from autotune.targets.library import target
+from autotune.targets.opening import target
 from autotune.targets.spec import HardwareSpec
+from autotune.tuner.sampling import INSTRUCTIONS, candidates, grown
 from drawn_graphs import graphs
 
 CONTROL = 2

@@ -6,25 +6,25 @@ import numpy as np
 import pytest
 from search_case import EDGE, calibrated, halves, residual, store_with_records
 
-from autotune.cost_model.hpm import CostModel
+from autotune.cost_model.model import CostModel
 from autotune.errors import InputError, ScheduleError
 from autotune.fusion.candidates import unfused
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind
 from autotune.measure.runner import measure
-from autotune.runtime.session import Session
+from autotune.operators.op import OpKind
+from autotune.runtime.session.session import Session
 from autotune.schedule.candidate import Candidate
-from autotune.search.by_rule import rule_schedule, ruled_choices
-from autotune.search.fusion import search
-from autotune.search.objective import Objective
-from autotune.search.options import SearchOptions
-from autotune.search.plan import Plan
-from autotune.search.progress import SEARCH_STAGES, Whole
-from autotune.search.result import PlanResult, SearchResult
 from autotune.store.store import Store
-from autotune.targets.emulator import EmulatorTarget
+from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.spec import EnergySpec
+from autotune.tuner.fusion import search
+from autotune.tuner.heuristic_plan import rule_schedule, ruled_choices
+from autotune.tuner.objective import Objective
+from autotune.tuner.options import SearchOptions
+from autotune.tuner.plan import Plan
+from autotune.tuner.progress import SEARCH_STAGES, Whole
+from autotune.tuner.result import PlanResult, SearchResult
 
 pytestmark = pytest.mark.slow  # trains models
 

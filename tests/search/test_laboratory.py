@@ -9,10 +9,10 @@ from autotune.fusion.group import Group
 from autotune.measure.measurement import Failed, Measured
 from autotune.measure.runner import measure
 from autotune.schedule.candidate import Candidate
-from autotune.search import laboratory
-from autotune.search.laboratory import Laboratory
-from autotune.search.schedules import GroupCosts
 from autotune.targets.protocol import Target
+from autotune.tuner import candidate_evaluator
+from autotune.tuner.candidate_evaluator import Laboratory
+from autotune.tuner.schedules import GroupCosts
 
 
 def second_half() -> Group:
@@ -62,7 +62,7 @@ def test_another_schedule_follows_where_one_fails_on_the_group_itself(
             asked.append(candidate)
             yield Failed(candidate, "no") if len(asked) <= failures else result
 
-    monkeypatch.setattr(laboratory, "measure", failing)
+    monkeypatch.setattr(candidate_evaluator, "measure", failing)
     found.settle([group])
     assert len({candidate.schedule for candidate in asked}) == len(asked) == min(failures + 1, 3)
     best = found.best(group)

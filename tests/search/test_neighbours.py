@@ -9,12 +9,12 @@ from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind
 from autotune.graph.passes import simplify
+from autotune.operators.op import OpKind
 from autotune.schedule.fit import check
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
-from autotune.search.neighbours import neighbours
+from autotune.tuner.neighbours import neighbours
 from drawn_graphs import graphs, nest_schedules
 
 

@@ -9,9 +9,9 @@ from search_case import EDGE, chain, residual
 
 from autotune.errors import PlanError
 from autotune.schedule.schedule import NestSchedule, Schedule
-from autotune.search.objective import Objective
-from autotune.search.plan import NetworkFile, Plan, PlannedGroup
-from autotune.targets.library import load_spec
+from autotune.targets.opening import load_spec
+from autotune.tuner.objective import Objective
+from autotune.tuner.plan import NetworkFile, Plan, PlannedGroup
 
 GRAPH = chain(3)
 

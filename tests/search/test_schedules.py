@@ -7,25 +7,25 @@ from dataclasses import replace
 import pytest
 from search_case import EDGE, calibrated, residual, weights
 
-from autotune.cost_model.hpm import CostModel
+from autotune.cost_model.model import CostModel
 from autotune.fusion.analysis import analyse
 from autotune.fusion.candidates import greedy, unfused
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind
 from autotune.lowering.lower import lower
 from autotune.measure.runner import measure
+from autotune.operators.op import OpKind
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.fit import check
 from autotune.schedule.schedule import Schedule
-from autotune.search import bulk, schedules
-from autotune.search.bulk import MANY, Job, rank_all
-from autotune.search.objective import Objective
-from autotune.search.ranking import DEEP, QUICK, Ranked, Ranking
-from autotune.search.records import to_record
-from autotune.search.schedules import GroupCosts
 from autotune.store.records import Record
 from autotune.targets.spec import HardwareSpec
+from autotune.tuner import bulk, schedules
+from autotune.tuner.bulk import MANY, Job, rank_all
+from autotune.tuner.objective import Objective
+from autotune.tuner.ranking import DEEP, QUICK, Ranked, Ranking
+from autotune.tuner.records import to_record
+from autotune.tuner.schedules import GroupCosts
 
 GRAPH = residual(1)
 

@@ -10,11 +10,11 @@ from autotune.fusion.candidates import edges, unfused
 from autotune.fusion.group import Group
 from autotune.fusion.partition import Partition
 from autotune.graph.graph import Graph
-from autotune.search.problem import FusionProblem
-from autotune.search.strategies.climbing import Climbing
-from autotune.search.strategies.dynamic import Dynamic
-from autotune.search.strategies.strategy import Strategy
-from autotune.search.strategies.table import STRATEGIES
+from autotune.tuner.problem import FusionProblem
+from autotune.tuner.strategies.climbing import Climbing
+from autotune.tuner.strategies.dynamic import Dynamic
+from autotune.tuner.strategies.strategy import Strategy
+from autotune.tuner.strategies.table import STRATEGIES
 
 
 class Rule:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from types import ModuleType
 
-from autotune.store.sources import source_files, sources_version
+from autotune.disk.source_version import source_files, sources_version
 
 
 def package(folder: Path, files: dict[str, str]) -> ModuleType:

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from store_case import APPEND, record, records
 
+from autotune.disk.home import home
 from autotune.errors import StoreError
-from autotune.home import home
 from autotune.store.records import Record
 from autotune.store.store import MODELS_KEPT, Store
 

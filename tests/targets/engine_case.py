@@ -8,8 +8,8 @@ from machine_case import load, make, program, store, tensor
 
 from autotune.isa.program import DramTensor, Instruction, Program, Role
 from autotune.isa.table import Format, Opcode
-from autotune.targets.emulator import EmulatorTarget
-from autotune.targets.library import load_spec
+from autotune.targets.emulator.target import EmulatorTarget
+from autotune.targets.opening import load_spec
 from oracle import Interpreter
 
 WORDS = 6000

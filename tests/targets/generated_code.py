@@ -9,8 +9,8 @@ from functools import cache
 import llvmlite.binding as llvm
 import numpy as np
 
-from autotune.targets.native.codegen.micro_kernel import SYMBOL, MicroKernel
-from autotune.targets.native.codegen.vector_isa import AVX2, AVX512, SSE2, VectorIsa, vector_isa
+from autotune.targets.native.codegen.writing.micro_kernel import SYMBOL, MicroKernel
+from autotune.targets.native.cpu.vector_isa import AVX2, AVX512, SSE2, VectorIsa, vector_isa
 
 Run = Callable[..., None]
 PLAIN_CPUS = {"avx512": "x86-64-v4", "avx2": "x86-64-v3", "sse2": "x86-64", "neon": "generic"}

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from autotune.isa.program import DramTensor, Instruction, Program, Role
 from autotune.isa.table import Format, Opcode
-from autotune.targets.emulator import EmulatorTarget
-from autotune.targets.library import load_spec
+from autotune.targets.emulator.target import EmulatorTarget
+from autotune.targets.opening import load_spec
 from autotune.targets.spec import HardwareSpec
 
 make = Instruction.make

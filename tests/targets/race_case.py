@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from autotune.isa.program import Instruction, Program
 from autotune.isa.table import SEMAPHORES, Opcode
-from autotune.targets.races import find_races
+from autotune.targets.emulator.races import find_races
 from races import Found, RaceDetector
 
 LIMIT = 1000

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from autotune.kernels.native import CASE, END, LOOP, NULL_BASE, RUN, SAMPLE_KERNELS, Stream
+from autotune.kernels.native.executor import CASE, END, LOOP, NULL_BASE, RUN, SAMPLE_KERNELS, Stream
 
 Row = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]

@@ -7,15 +7,15 @@ from pathlib import Path
 
 from machine_case import PLAIN, fill, program
 
-from autotune.targets.counters import COUNTERS, FAMILIES, PART_COUNTERS
-from autotune.targets.counters_manual import manual
-from autotune.targets.emulator import EmulatorTarget
+from autotune.targets.emulator.counters import COUNTERS, FAMILIES, PART_COUNTERS
+from autotune.targets.emulator.counters_manual import manual
+from autotune.targets.emulator.target import EmulatorTarget
 
 PAGE = Path(__file__).parents[2] / "docs" / "counters.md"
 
 
 def test_the_page_in_docs_is_the_generated_one() -> None:
-    hint = "renew it: python -m autotune.targets.counters_manual > docs/counters.md"
+    hint = "renew it: python -m autotune.targets.emulator.counters_manual > docs/counters.md"
     assert PAGE.read_text(encoding="utf-8") == manual(), hint
 
 

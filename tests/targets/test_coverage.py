@@ -11,7 +11,7 @@ from machine_case import load, make, program, tensor
 
 from autotune.isa.program import Instruction, Program
 from autotune.isa.table import Opcode
-from autotune.targets.coverage import stored_in_full
+from autotune.targets.emulator.coverage import stored_in_full
 
 WORDS = 512
 X = np.ones(WORDS, np.float32)

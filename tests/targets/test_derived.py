@@ -20,7 +20,7 @@ from autotune.targets.derived import (
     half_peak_length,
     spelled,
 )
-from autotune.targets.library import load_spec, spec_names
+from autotune.targets.opening import load_spec, spec_names
 from autotune.targets.spec import DATAFLOWS, HardwareSpec
 
 # Cycles of a nanosecond each, powers of two, and one price each, so that figures can be read off.

@@ -12,10 +12,10 @@ from machine_case import PLAIN, fill, load, loop, make, program, store, tensor
 from autotune.errors import InputError, ProgramError, SpecError
 from autotune.isa.program import Program, Role
 from autotune.isa.table import Opcode
-from autotune.targets import emulator
-from autotune.targets.counters import COUNTERS
-from autotune.targets.emulator import EmulatorTarget
-from autotune.targets.library import target
+from autotune.targets.emulator import target as emulator
+from autotune.targets.emulator.counters import COUNTERS
+from autotune.targets.emulator.target import EmulatorTarget
+from autotune.targets.opening import target
 from autotune.targets.protocol import Target
 
 X, Y = tensor("x", 64), tensor("y", 64, role=Role.OUTPUT)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.errors import SpecError
-from autotune.targets.ledger import Action, EnergyTable, Instruction, Ledger, Posting
+from autotune.targets.emulator.ledger import Action, EnergyTable, Instruction, Ledger, Posting
 
 ACTIONS = tuple(
     Action(component, name) for component in ("dram", "mac", "spad") for name in ("read", "leak")

@@ -8,10 +8,10 @@ import pytest
 from machine_case import FILLED, PLAIN, alone, counted, fill, loop, make
 
 from autotune.cost_model.vector_work import PASSES, Pass
-from autotune.graph.op import OpKind
 from autotune.isa.program import Instruction
 from autotune.isa.table import BinaryFn, Format, Opcode, ReduceFn, StageKind, UnaryFn, When
 from autotune.lowering.functions import BINARY_FNS, UNARY_FNS
+from autotune.operators.op import OpKind
 
 DISPATCH, LANES, VECTOR_SETUP, DIVIDE, TRANSCENDENTAL = 1, 8, 3, 4, 6
 ROWS, COLS, MATRIX_SETUP = 4, 8, 5

@@ -9,12 +9,12 @@ from drawn_program import PARAMETER, TENSORS, VALUES, drawn_programs, machines, 
 from hypothesis import given
 
 from autotune.isa.program import Program, Role
-from autotune.kernels.engine import By, Loaded, Outcome
+from autotune.kernels.emulator.engine import By, Loaded, Outcome
 from autotune.targets.arrays import ARRAY_TYPES
-from autotune.targets.counter_rows import causes_of
-from autotune.targets.counters import COUNTERS, PART_COUNTERS
-from autotune.targets.emulator import EmulatorTarget
-from autotune.targets.reading import UNITS
+from autotune.targets.emulator.counter_rows import causes_of
+from autotune.targets.emulator.counters import COUNTERS, PART_COUNTERS
+from autotune.targets.emulator.reading import UNITS
+from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.spec import HardwareSpec
 
 EVERY_EVENT = 1 << 20

@@ -11,11 +11,11 @@ from machine_case import PLAIN, fill, load, loop, make, program, store, tensor
 
 from autotune.isa.program import Instruction, Program, Role
 from autotune.isa.table import INSTRUCTIONS, Opcode
-from autotune.targets.counter_rows import causes_of
-from autotune.targets.counters import COUNTERS
-from autotune.targets.emulator import EmulatorTarget
-from autotune.targets.energy import ENERGY
-from autotune.targets.reading import UNITS
+from autotune.targets.emulator.counter_rows import causes_of
+from autotune.targets.emulator.counters import COUNTERS
+from autotune.targets.emulator.energy import ENERGY
+from autotune.targets.emulator.reading import UNITS
+from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.spec import HardwareSpec
 
 TENSORS = (tensor("x", 30, 70), tensor("y", 30, 70, role=Role.OUTPUT))

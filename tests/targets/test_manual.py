@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from autotune.targets.derived import FIGURES
-from autotune.targets.library import spec_names
 from autotune.targets.manual import manual
+from autotune.targets.opening import spec_names
 from autotune.targets.plausibility import CHECKS
 
 PAGE = Path(__file__).parents[2] / "docs" / "targets.md"

@@ -15,7 +15,7 @@ from machine_case import PLAIN, fill, load, loop, program, store, tensor
 from autotune.errors import SpecError
 from autotune.isa.program import Role
 from autotune.measure.packing import packed
-from autotune.targets.emulator import EmulatorTarget
+from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.physical import Drift, PhysicalSpec, PhysicalState, noise_factor
 from autotune.targets.spec import HardwareSpec
 

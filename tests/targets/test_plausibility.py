@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autotune.targets.library import load_spec, spec_names
+from autotune.targets.opening import load_spec, spec_names
 from autotune.targets.plausibility import CHECKS, warnings_of
 from autotune.targets.spec import HardwareSpec
 

@@ -9,7 +9,7 @@ from machine_case import PLAIN, counted, fill, load, loop, make, program, store,
 
 from autotune.isa.program import Instruction, Role
 from autotune.isa.table import Opcode, UnaryFn, Unit
-from autotune.targets.emulator import EmulatorTarget
+from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.spec import HardwareSpec
 
 DISPATCH, SETUP, BURST, MISS = 1, 20, 8, 30

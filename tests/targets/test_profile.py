@@ -11,10 +11,10 @@ from machine_case import PLAIN, fill, load, loop, make, program, store, tensor
 from autotune.errors import ProgramError
 from autotune.isa.program import Instruction, Program, Role
 from autotune.isa.table import Opcode, Unit
-from autotune.targets.counters import PART_COUNTERS
-from autotune.targets.emulator import EmulatorTarget
+from autotune.targets.emulator.counters import PART_COUNTERS
+from autotune.targets.emulator.profile import Profile
+from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.physical import PhysicalSpec
-from autotune.targets.profile import Profile
 
 X, Y = tensor("x", 4096), tensor("y", 4096, role=Role.OUTPUT)
 MACHINE = EmulatorTarget(replace(PLAIN, cores=2))

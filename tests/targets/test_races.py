@@ -10,8 +10,8 @@ from autotune.errors import ProgramError
 from autotune.isa.assembly import instruction_text
 from autotune.isa.program import Instruction, Program, Role
 from autotune.isa.table import Format, Opcode, StageKind, Unit, When
-from autotune.targets import races
-from autotune.targets.races import Place, Race, find_races
+from autotune.targets.emulator import races
+from autotune.targets.emulator.races import Place, Race, find_races
 
 X = tensor("x", 64)
 Y = tensor("y", 64, role=Role.OUTPUT)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from race_case import assert_as_the_oracle, found
 
-from autotune.targets.races import SCRATCHPAD
+from autotune.targets.emulator.races import SCRATCHPAD
 
 
 @settings(max_examples=5 * settings().max_examples)

@@ -9,12 +9,12 @@ import pytest
 
 from autotune.api import load_network
 from autotune.fusion.group import Group
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.reference import evaluate
 from autotune.graph.work import multiply_adds
 from autotune.lowering.lower import lower, nests_of
 from autotune.schedule.rule import default_schedule
-from autotune.targets.library import SPECS, spec_names, target
+from autotune.targets.opening import SPECS, spec_names, target
 
 LAYER = 3
 """Operators of a layer: product, bias, ReLU or softmax."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from autotune.cli.main import main
 from autotune.errors import InputError, SpecError
-from autotune.targets.emulator import EmulatorTarget
+from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.spec import DATAFLOWS
 from autotune.targets.systolic import (
     COLUMNS,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from systolic_array import Matrix, Simulated, simulate
 
-from autotune.targets.emulator import EmulatorTarget
+from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.spec import DATAFLOWS
 from autotune.targets.systolic import Layer, LayerRun, execute, read_layers, systolic_machine
 

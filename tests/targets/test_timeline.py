@@ -10,8 +10,8 @@ from machine_case import PLAIN, counted, fill, load, loop, make, program, store,
 from autotune.errors import ProgramError
 from autotune.isa.program import Instruction, Role
 from autotune.isa.table import BinaryFn, Opcode, ReduceFn, UnaryFn, Unit
-from autotune.kernels.engine import Loaded
-from autotune.targets.emulator import EmulatorTarget
+from autotune.kernels.emulator.engine import Loaded
+from autotune.targets.emulator.target import EmulatorTarget
 
 DISPATCH, SETUP, BURST, MISS = 1, 20, 8, 30
 X = tensor("x", 4096)

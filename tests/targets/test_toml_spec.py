@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from autotune.errors import SpecError
-from autotune.graph.axes import Layout
-from autotune.targets.library import SPECS, load_spec, spec_names, target
+from autotune.operators.axes import Layout
+from autotune.targets.opening import SPECS, load_spec, spec_names, target
 from autotune.targets.physical import PhysicalSpec
 from autotune.targets.spec import LAYOUTS
 

@@ -14,17 +14,17 @@ from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind
 from autotune.isa.program import Program, Role
 from autotune.isa.table import Opcode
 from autotune.lowering.lower import lower
+from autotune.operators.op import OpKind
 from autotune.schedule.rule import default_schedule
-from autotune.targets.emulator import EmulatorTarget
-from autotune.targets.library import load_spec
+from autotune.targets.emulator.reading import UNITS
+from autotune.targets.emulator.target import EmulatorTarget
+from autotune.targets.emulator.trace import CHANNEL
+from autotune.targets.opening import load_spec
 from autotune.targets.physical import Drift
-from autotune.targets.reading import UNITS
 from autotune.targets.spec import HardwareSpec
-from autotune.targets.trace import CHANNEL
 
 X, Y = tensor("x", 4096), tensor("y", 4096, role=Role.OUTPUT)
 DMA = ("channel", "turnaround", "row", "column")

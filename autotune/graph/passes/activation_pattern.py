@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from autotune.graph.graph import Graph
-from autotune.graph.op import Op, OpKind
-from autotune.graph.passes.cone import MOST_LINKS, Cone, Values, cones, is_pointwise
 from autotune.graph.passes.note import Note, PassResult, rebuilt
-from autotune.graph.tensor import FLOAT_MAX
+from autotune.graph.passes.subgraph_function import MOST_LINKS, Cone, Values, cones, is_pointwise
+from autotune.operators.op import Op, OpKind
+from autotune.operators.tensor import FLOAT_MAX
 
 TOLERANCE = 2e-6
 """Of the value, or of x where that is larger but at most 1: constants are written with 6 digits."""

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from autotune.graph.graph import Array, Graph
-from autotune.graph.op import Family, Op, OpKind
+from autotune.graph.graph import Graph
 from autotune.graph.passes.channel_labels import Labels, seen_through
 from autotune.graph.passes.note import Note, PassResult, fresh
 from autotune.graph.passes.sweep import Sweep
+from autotune.operators.op import Family, Op, OpKind
+from autotune.operators.tensor import Array
 
 LINEAR = (OpKind.MUL, OpKind.ADD, OpKind.SUB, OpKind.DIV)
 

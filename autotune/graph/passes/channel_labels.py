@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.graph.graph import Graph
-from autotune.graph.op import Family, Op
+from autotune.operators.op import Family, Op
 
 Labels = npt.NDArray[np.int32]
 """Channel numbers in the tensor's rank; an axis that they do not change along has extent 1."""

@@ -11,10 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from autotune.graph.axes import CHANNELS_FIRST, CHANNELS_LAST, Perm, inverse
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.graph import Array, Graph
-from autotune.graph.op import Family, Op, OpKind
+from autotune.graph.graph import Graph
 from autotune.graph.passes.note import Note, PassResult, fresh
 from autotune.graph.passes.transpose_motion import (
     keeps_order,
@@ -22,6 +20,9 @@ from autotune.graph.passes.transpose_motion import (
     passes,
     to_channels_last,
 )
+from autotune.operators.axes import CHANNELS_FIRST, CHANNELS_LAST, Perm, inverse
+from autotune.operators.op import Family, Op, OpKind
+from autotune.operators.tensor import Array
 
 WINDOWS = (Family.CONV, Family.POOL)
 IMAGE_ORDER = inverse(CHANNELS_LAST.image_order)

@@ -6,9 +6,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from autotune.graph.graph import Graph
-from autotune.graph.op import Op
 from autotune.graph.passes.note import Note, PassResult
 from autotune.graph.passes.sweep import Sweep
+from autotune.operators.op import Op
 
 SMALL = 1024
 """Elements of constants that are compared by value: exporters write one for each use. Weights are

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autotune.graph.graph import Array, Graph
-from autotune.graph.op import Op
+from autotune.graph.graph import Graph
 from autotune.graph.passes.note import Note, PassResult, rebuilt
-from autotune.graph.tensor import EXACT_LIMIT, DType
+from autotune.operators.op import Op
+from autotune.operators.tensor import EXACT_LIMIT, Array, DType
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,6 @@ def _holds(dtype: DType, value: Array) -> bool:
 
 
 def _evaluated(op: Op, inputs: list[Array]) -> Array:
-    from autotune.graph.reference import evaluate_op  # imports SciPy, which few networks need
+    from autotune.operators.reference import evaluate_op  # imports SciPy, which few networks need
 
     return evaluate_op(op, inputs)

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from autotune.graph.graph import Array, Graph
-from autotune.graph.op import Op, OpKind
+from autotune.graph.graph import Graph
 from autotune.graph.passes.note import Note, PassResult
 from autotune.graph.passes.sweep import Sweep
+from autotune.operators.op import Op, OpKind
+from autotune.operators.tensor import Array
 
 NEUTRAL: dict[OpKind, tuple[float, tuple[int, ...]]] = {
     OpKind.ADD: (0.0, (0, 1)),

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from autotune.graph.axes import inverse
-from autotune.graph.graph import Array, Graph
-from autotune.graph.op import Op, OpKind
+from autotune.graph.graph import Graph
 from autotune.graph.passes.note import Note, PassResult, fresh, rebuilt
+from autotune.operators.axes import inverse
+from autotune.operators.op import Op, OpKind
+from autotune.operators.tensor import Array
 
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 SCALING = (OpKind.MUL, OpKind.DIV)

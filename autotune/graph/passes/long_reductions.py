@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autotune.graph.graph import Graph
-from autotune.graph.op import AttrValue, Family, Op, OpKind
 from autotune.graph.passes.note import Note, PassResult, fresh, rebuilt
-from autotune.graph.tensor import TensorType
+from autotune.operators.op import AttrValue, Family, Op, OpKind
+from autotune.operators.tensor import TensorType
 
 MOST_ELEMENTS = 16384
 """Elements that one step reduces at most; the smallest shipped scratchpad holds 27 648."""

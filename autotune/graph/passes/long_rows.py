@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autotune.graph.graph import Array, Graph
-from autotune.graph.op import AttrValue, Op, OpKind
+from autotune.graph.graph import Graph
 from autotune.graph.passes.long_reductions import MOST_ELEMENTS
 from autotune.graph.passes.note import Note, PassResult, fresh, rebuilt
-from autotune.graph.tensor import DType, TensorType
+from autotune.operators.op import AttrValue, Op, OpKind
+from autotune.operators.tensor import Array, DType, TensorType
 
 ROWS = (OpKind.SOFTMAX, OpKind.LAYER_NORM, OpKind.RMS_NORM)
 

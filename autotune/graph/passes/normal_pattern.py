@@ -13,10 +13,18 @@ from itertools import product
 
 import numpy as np
 
-from autotune.graph.graph import Array, Graph
-from autotune.graph.op import AttrValue, Family, Op, OpKind
-from autotune.graph.passes.cone import MOST_OPS, REDUCTIONS, Cone, Values, cones, is_pointwise
+from autotune.graph.graph import Graph
 from autotune.graph.passes.note import Note, PassResult, fresh, rebuilt
+from autotune.graph.passes.subgraph_function import (
+    MOST_OPS,
+    REDUCTIONS,
+    Cone,
+    Values,
+    cones,
+    is_pointwise,
+)
+from autotune.operators.op import AttrValue, Family, Op, OpKind
+from autotune.operators.tensor import Array
 
 TOLERANCE = 1e-6
 """Of the largest value of a row."""

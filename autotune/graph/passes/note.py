@@ -6,9 +6,9 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from autotune.graph.graph import Array, Graph
-from autotune.graph.op import Op
-from autotune.graph.tensor import TensorType
+from autotune.graph.graph import Graph
+from autotune.operators.op import Op
+from autotune.operators.tensor import Array, TensorType
 
 
 @dataclass(frozen=True, slots=True)

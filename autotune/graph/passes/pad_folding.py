@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from autotune.graph.axes import Axes
 from autotune.graph.graph import Graph
-from autotune.graph.op import AttrValue, Op, OpKind
 from autotune.graph.passes.note import Note, PassResult, rebuilt
+from autotune.operators.axes import Axes
+from autotune.operators.op import AttrValue, Op, OpKind
 
 VALUES = {OpKind.CONV: 0.0, OpKind.MAX_POOL: -math.inf, OpKind.AVERAGE_POOL: 0.0}
 """What the padding of a window operator holds."""

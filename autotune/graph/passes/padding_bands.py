@@ -11,12 +11,12 @@ import math
 from dataclasses import dataclass
 from itertools import pairwise, product
 
-from autotune.graph.graph import Array, Graph
-from autotune.graph.op import Op, OpKind
+from autotune.graph.graph import Graph
 from autotune.graph.passes.note import Note, PassResult, fresh, rebuilt
 from autotune.graph.passes.padding_taps import is_finite, weight_of_taps
-from autotune.graph.tensor import TensorType
 from autotune.graph.window import Run, WindowAxis, window_axes
+from autotune.operators.op import Op, OpKind
+from autotune.operators.tensor import Array, TensorType
 
 MIN_CHANNELS = 32
 """Input channels of a group: with fewer, moving pixels takes as long as multiplying them."""

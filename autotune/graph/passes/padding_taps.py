@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autotune.graph.graph import Array, Graph
-from autotune.graph.op import AttrValue, Op, OpKind
+from autotune.graph.graph import Graph
 from autotune.graph.passes.note import Note, PassResult, fresh, rebuilt
-from autotune.graph.tensor import TensorType
 from autotune.graph.window import Run, WindowAxis, window_axes
+from autotune.operators.op import AttrValue, Op, OpKind
+from autotune.operators.tensor import Array, TensorType
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autotune.graph.accuracy import Accuracy
-from autotune.graph.axes import Layout
 from autotune.graph.file_memory import released
 from autotune.graph.graph import Graph
-from autotune.graph.interval_rules import Interval
 from autotune.graph.passes.activation_pattern import ActivationPattern
 from autotune.graph.passes.affine_folding import AffineFolding
+from autotune.graph.passes.block_sparsity import ZeroSkipping
 from autotune.graph.passes.channels_last import ChannelsLast
 from autotune.graph.passes.common_subexpressions import CommonSubexpressions
 from autotune.graph.passes.constant_folding import ConstantFolding
@@ -29,7 +28,8 @@ from autotune.graph.passes.score_scaling import ScoreScaling
 from autotune.graph.passes.separable_pooling import SeparablePooling
 from autotune.graph.passes.view_chains import ViewChains
 from autotune.graph.passes.winograd import WinogradConvolutions
-from autotune.graph.passes.zero_skipping import ZeroSkipping
+from autotune.operators.axes import Layout
+from autotune.operators.interval_rules import Interval
 
 PASSES: tuple[Pass, ...] = (
     ConstantFolding(),

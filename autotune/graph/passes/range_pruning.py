@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from autotune.graph.graph import Array, Graph
-from autotune.graph.interval_rules import ANYTHING, Interval
+from autotune.graph.graph import Graph
 from autotune.graph.intervals import interval_of, intervals_of
-from autotune.graph.op import Op, OpKind
 from autotune.graph.passes.note import Note, PassResult
 from autotune.graph.passes.sweep import Sweep
+from autotune.operators.interval_rules import ANYTHING, Interval
+from autotune.operators.op import Op, OpKind
+from autotune.operators.tensor import Array
 
 WEIGHED = frozenset({OpKind.CONV, OpKind.MATMUL})
 """Kinds whose constants are not looked at where no range is given: that would take as long as all

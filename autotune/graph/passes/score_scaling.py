@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from autotune.graph.graph import Array, Graph
-from autotune.graph.op import Family, Op, OpKind
+from autotune.graph.graph import Graph
 from autotune.graph.passes.note import Note, PassResult, fresh, rebuilt
-from autotune.graph.tensor import TensorType
+from autotune.operators.op import Family, Op, OpKind
+from autotune.operators.tensor import Array, TensorType
 
 SCALING = (OpKind.MUL, OpKind.DIV)
 VIEWS = (Family.RESHAPE, Family.TRANSPOSE, Family.SLICE)

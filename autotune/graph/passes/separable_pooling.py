@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autotune.graph.axes import CHANNELS_LAST
 from autotune.graph.graph import Graph
-from autotune.graph.op import Op, OpKind
 from autotune.graph.passes.note import Note, PassResult, fresh, rebuilt
-from autotune.graph.tensor import TensorType
 from autotune.graph.window import window_axes
+from autotune.operators.axes import CHANNELS_LAST
+from autotune.operators.op import Op, OpKind
+from autotune.operators.tensor import TensorType
 
 MIN_GAIN = 2.0
 """Taps read by one pooling over those read by two, from which a further pass over the image pays: 2 of 4×4 windows

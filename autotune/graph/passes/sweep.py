@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from autotune.graph.graph import Array, Graph
-from autotune.graph.op import Op
+from autotune.graph.graph import Graph
 from autotune.graph.passes.note import rebuilt
+from autotune.operators.op import Op
+from autotune.operators.tensor import Array
 
 
 class Sweep:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from autotune.graph.axes import Perm
 from autotune.graph.graph import Graph
-from autotune.graph.op import AttrValue, Family, Op
+from autotune.operators.axes import Perm
+from autotune.operators.op import AttrValue, Family, Op
 
 MIN_RANK = 4
 """Tensors of this rank and up are images [N, …, H, W]."""

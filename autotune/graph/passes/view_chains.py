@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from autotune.graph.axes import MAX_MOVED_AXES
 from autotune.graph.graph import Graph
-from autotune.graph.op import Op, OpKind
 from autotune.graph.passes.note import Note, PassResult, fresh, rebuilt
 from autotune.graph.passes.transpose_motion import keeps_order
-from autotune.graph.tensor import TensorType
+from autotune.operators.axes import MAX_MOVED_AXES
+from autotune.operators.op import Op, OpKind
+from autotune.operators.tensor import TensorType
 
 VIEWS = (OpKind.RESHAPE, OpKind.TRANSPOSE)
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autotune.graph.accuracy import Accuracy, allows
-from autotune.graph.axes import CHANNELS_LAST
-from autotune.graph.graph import Array, Graph
-from autotune.graph.op import Op, OpKind
+from autotune.graph.graph import Graph
 from autotune.graph.passes.note import Note, PassResult, rebuilt
-from autotune.graph.winograd import F2, F4, KERNEL, Form, transformed_weight
 from autotune.graph.work import tiles_of
+from autotune.operators.axes import CHANNELS_LAST
+from autotune.operators.op import Op, OpKind
+from autotune.operators.tensor import Array
+from autotune.operators.winograd import F2, F4, KERNEL, Form, transformed_weight
 
 MIN_CHANNELS = 16
 """In and out: fewer leave the matrix unit idle (measured on Zen 3: by F(4×4) 1.6 times as fast as the

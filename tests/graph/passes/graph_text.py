@@ -19,8 +19,8 @@ from graph_cases import assert_equivalent
 
 from autotune.graph.builder import DEFAULTS, GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind
 from autotune.graph.passes import Pass
+from autotune.operators.op import OpKind
 
 CALL = re.compile(r"(\S+) = (\w+)\(([^)]*)\)(.*)")
 ATTRIBUTE = re.compile(r"(\w+)=(\([^)]*\)|\S+)")

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind as K
 from autotune.graph.passes import simplify
 from autotune.graph.passes.activation_pattern import OVERFLOWS, ActivationPattern
 from autotune.graph.passes.dead_nodes import DeadNodes
-from autotune.graph.reference import evaluate
+from autotune.operators.op import OpKind as K
 
 ROOT, PI = 2**0.5, (2 / math.pi) ** 0.5
 FORMS = {

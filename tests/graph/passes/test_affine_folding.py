@@ -11,9 +11,9 @@ from onnx_case import imported, model_of
 
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind
 from autotune.graph.passes import simplify
 from autotune.graph.passes.affine_folding import AffineFolding
+from autotune.operators.op import OpKind
 
 
 def conv_chain(links: list[tuple[OpKind, np.ndarray]], bias: bool = True) -> Graph:

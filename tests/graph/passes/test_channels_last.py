@@ -11,18 +11,18 @@ from hypothesis import given
 
 from autotune.datasets.onnx_light import light_path
 from autotune.errors import ModelError
-from autotune.graph.axes import Layout
+from autotune.frontend.importing import load_onnx
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.graph.onnx_import import load_onnx
-from autotune.graph.op import Op
-from autotune.graph.op import OpKind as K
 from autotune.graph.passes import simplify
 from autotune.graph.passes.channels_last import ChannelsLast
 from autotune.graph.passes.transpose_motion import keeps_order
-from autotune.graph.reference import evaluate_op
-from autotune.graph.tensor import DType
 from autotune.graph.work import flops, multiply_adds
+from autotune.operators.axes import Layout
+from autotune.operators.op import Op
+from autotune.operators.op import OpKind as K
+from autotune.operators.reference import evaluate_op
+from autotune.operators.tensor import DType
 from drawn_graphs import array, graphs
 
 LAST = Layout.CHANNELS_LAST

@@ -7,9 +7,9 @@ from graph_cases import kinds_after, normal
 from graph_text import becomes
 
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind as K
 from autotune.graph.passes import simplify
 from autotune.graph.passes.common_subexpressions import CommonSubexpressions
+from autotune.operators.op import OpKind as K
 
 
 def test_equal_operators_over_equal_operators_become_one_chain() -> None:

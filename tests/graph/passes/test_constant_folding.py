@@ -6,8 +6,8 @@ from graph_cases import kinds_after, normal
 from graph_text import becomes
 
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind
 from autotune.graph.passes.constant_folding import ConstantFolding
+from autotune.operators.op import OpKind
 
 
 def test_constant_expressions_become_constants() -> None:

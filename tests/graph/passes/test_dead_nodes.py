@@ -6,9 +6,9 @@ from graph_cases import kinds_after, normal
 from graph_text import becomes
 
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind
 from autotune.graph.passes import simplify
 from autotune.graph.passes.dead_nodes import DeadNodes
+from autotune.operators.op import OpKind
 
 
 def test_what_no_output_needs_is_removed() -> None:

@@ -8,10 +8,10 @@ from graph_cases import assert_equivalent, kinds_after
 from graph_text import becomes
 
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind
 from autotune.graph.passes import simplify
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.graph.passes.identities import Identities
+from autotune.operators.op import OpKind
 
 IDENTITIES = [
     (OpKind.RESHAPE, None, {"shape": (2, 3)}),

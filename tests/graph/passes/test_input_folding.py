@@ -11,10 +11,10 @@ from graph_text import becomes, parsed, stays
 from onnx import helper
 from onnx_case import imported, model_of
 
-from autotune.graph.axes import Layout
-from autotune.graph.op import OpKind as K
 from autotune.graph.passes import simplify
 from autotune.graph.passes.input_folding import InputFolding
+from autotune.operators.axes import Layout
+from autotune.operators.op import OpKind as K
 
 
 def convolved(link: str, conv: str, constant: str = "k = positive(4, 1, 1)") -> str:

@@ -8,9 +8,9 @@ from graph_cases import assert_equivalent
 from graph_text import becomes, parsed, stays
 
 from autotune import Session
-from autotune.graph.op import OpKind
 from autotune.graph.passes import simplify
 from autotune.graph.passes.long_reductions import MOST_ELEMENTS, LongReductions
+from autotune.operators.op import OpKind
 
 KINDS = [OpKind.REDUCE_MEAN, OpKind.REDUCE_SUM, OpKind.REDUCE_MAX, OpKind.REDUCE_MIN]
 

@@ -8,9 +8,9 @@ from graph_cases import assert_equivalent
 from graph_text import becomes, parsed, stays
 
 from autotune import Session
+from autotune.graph.evaluation import evaluate
 from autotune.graph.passes import simplify
 from autotune.graph.passes.long_rows import ROWS, LongRows
-from autotune.graph.reference import evaluate
 
 OPERATORS = {
     "softmax": "y = softmax(x) axis=1",

@@ -14,11 +14,11 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 from onnx_case import imported, model_of
 
-from autotune.graph.op import OpKind as K
+from autotune.graph.evaluation import evaluate
 from autotune.graph.passes import simplify
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.graph.passes.normal_pattern import NormalPattern
-from autotune.graph.reference import evaluate
+from autotune.operators.op import OpKind as K
 
 HEAD = "x: (2, 3, 8)\ng = normal(8)\nb = normal(8)\ne = 0.001\ntwo = 2.0\n"
 PYTORCH = """

@@ -9,9 +9,9 @@ from graph_cases import assert_equivalent, normal
 from graph_text import becomes
 
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.graph.passes.pad_folding import PadFolding
+from autotune.operators.op import OpKind
 
 
 @pytest.mark.parametrize(

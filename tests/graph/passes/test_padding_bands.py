@@ -8,21 +8,21 @@ from graph_cases import assert_equivalent, normal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autotune.graph.axes import Layout
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind
 from autotune.graph.passes import simplify
 from autotune.graph.passes.padding_bands import PaddingBands
-from autotune.graph.reference import evaluate
 from autotune.graph.window import window_axes
 from autotune.graph.work import multiply_adds
-from autotune.runtime.execution import execute
-from autotune.runtime.native_table import prepared
-from autotune.runtime.program_cache import ProgramCache
-from autotune.runtime.program_table import compile_table
-from autotune.search.by_rule import ruled_choices
-from autotune.targets.library import target
+from autotune.operators.axes import Layout
+from autotune.operators.op import OpKind
+from autotune.runtime.execution.execution import execute
+from autotune.runtime.execution.native_table import prepared
+from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.execution.program_table import compile_table
+from autotune.targets.opening import target
+from autotune.tuner.heuristic_plan import ruled_choices
 
 
 def dilated(size: tuple[int, int], rate: tuple[int, int], channels: int = 32, **attrs) -> Graph:

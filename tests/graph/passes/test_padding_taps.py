@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from autotune.errors import ModelError
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind
 from autotune.graph.passes.padding_taps import PaddingTaps
+from autotune.operators.op import OpKind
 
 AXIS = st.fixed_dictionaries(
     {

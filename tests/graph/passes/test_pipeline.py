@@ -10,9 +10,9 @@ from onnx_case import imported, single
 
 from autotune.datasets import random_graphs
 from autotune.datasets.transformers import transformer_block
-from autotune.graph.onnx_import import translate
-from autotune.graph.op import OpKind
+from autotune.frontend.importing import translate
 from autotune.graph.passes import PASSES, simplify
+from autotune.operators.op import OpKind
 
 
 def test_simplify_reaches_a_fixed_point_and_every_note_speaks() -> None:

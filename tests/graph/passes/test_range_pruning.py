@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.graph.interval_rules import Interval
-from autotune.graph.op import OpKind as K
 from autotune.graph.passes import simplify
 from autotune.graph.passes.range_pruning import RangePruning
+from autotune.operators.interval_rules import Interval
+from autotune.operators.op import OpKind as K
 
 UNIT = {"x": Interval(0.0, 1.0)}
 

@@ -11,12 +11,12 @@ from onnx.reference import ReferenceEvaluator
 from onnx_case import imported, model_of
 
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind as K
+from autotune.graph.evaluation import evaluate
 from autotune.graph.passes import simplify
 from autotune.graph.passes.affine_folding import AffineFolding
 from autotune.graph.passes.score_scaling import ScoreScaling
-from autotune.graph.reference import evaluate
-from autotune.graph.tensor import DType
+from autotune.operators.op import OpKind as K
+from autotune.operators.tensor import DType
 
 HEADS = """
     x: (6, 8)

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotune.errors import ModelError
-from autotune.graph.axes import Layout
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind
 from autotune.graph.passes import simplify
 from autotune.graph.passes.separable_pooling import SeparablePooling
+from autotune.operators.axes import Layout
+from autotune.operators.op import OpKind
 
 
 def test_a_window_of_five_by_five_reads_ten_taps() -> None:

@@ -8,9 +8,9 @@ from graph_cases import assert_equivalent
 from graph_text import becomes, stays
 
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.op import OpKind
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.graph.passes.view_chains import ViewChains
+from autotune.operators.op import OpKind
 
 
 def test_tokens_turned_into_a_channels_last_image_are_a_reshape() -> None:

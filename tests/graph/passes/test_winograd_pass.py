@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from autotune.graph.accuracy import Accuracy, accuracy_of
-from autotune.graph.axes import Layout
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind as K
 from autotune.graph.passes import simplify
-from autotune.graph.reference import evaluate
+from autotune.operators.axes import Layout
+from autotune.operators.op import OpKind as K
 
 LAST, FAST, CLOSE = Layout.CHANNELS_LAST, Accuracy.FAST, Accuracy.CLOSE
 BOUND = 2e-6

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from autotune.isa.functions import UnaryFn, When
-from autotune.targets.native.codegen.gemm_shape import (
+from autotune.targets.native.codegen.gemm.shape import (
     FUNCTIONS,
     BiasAxis,
     GemmShape,

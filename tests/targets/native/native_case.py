@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from autotune.isa.program import Program, Role
-from autotune.kernels.native import Plan, ThreadPool
+from autotune.kernels.native.executor import Plan, ThreadPool
 from autotune.targets.arrays import array_for
-from autotune.targets.native.codegen.vector_isa import VectorIsa
-from autotune.targets.native.compiler import Compiler
-from autotune.targets.native.host import host_isa
-from autotune.targets.native.loader import Bound, bind, link
+from autotune.targets.native.compiling.compiler import Compiler
+from autotune.targets.native.cpu.host import host_isa
+from autotune.targets.native.cpu.vector_isa import VectorIsa
+from autotune.targets.native.linking.loader import Bound, bind, link
 
 
 def executed(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotune.targets.native.arena import Lifetime, placed
+from autotune.targets.native.running.arena import Lifetime, placed
 
 lifetimes = st.builds(
     lambda size, first, length: Lifetime(size, first, first + length),

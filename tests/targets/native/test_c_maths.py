@@ -12,12 +12,12 @@ from machine_case import load, make, program, store, tensor
 
 from autotune.isa.functions import UnaryFn
 from autotune.isa.table import Opcode
-from autotune.targets.native.codegen.c_maths import FUNCTIONS, code
-from autotune.targets.native.codegen.elementwise import elementwise
-from autotune.targets.native.codegen.vector_isa import AVX2, VectorIsa
-from autotune.targets.native.codegen.vector_run import Load, Output, Unary, VectorRun
+from autotune.targets.native.codegen.maths.c_maths import FUNCTIONS, code
+from autotune.targets.native.codegen.vector.elementwise import elementwise
+from autotune.targets.native.codegen.vector.vector_run import Load, Output, Unary, VectorRun
+from autotune.targets.native.cpu.vector_isa import AVX2, VectorIsa
 
-HEADER = Path(__file__).parents[3] / "kernels" / "maths_code.h"
+HEADER = Path(__file__).parents[3] / "kernels" / "maths" / "maths_code.h"
 ISA = [isa for isa in host_isas() if isa is AVX2]
 P0, P1 = 0.25, 6.0
 COUNT = 1 << 15
@@ -50,7 +50,7 @@ def generated(fn: UnaryFn, x: np.ndarray, isa: VectorIsa) -> np.ndarray:
 
 
 def test_the_header_is_the_generated_one() -> None:
-    hint = "renew it: python -m autotune.targets.native.codegen.c_maths > kernels/maths_code.h"
+    hint = "renew it: python -m autotune.targets.native.codegen.maths.c_maths > kernels/maths/maths_code.h"
     assert HEADER.read_text(encoding="utf-8") == code(), hint
 
 

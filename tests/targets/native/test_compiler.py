@@ -17,18 +17,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from autotune.disk.blob_cache import ObjectCache
 from autotune.errors import InputError, ProgramError
 from autotune.isa.functions import UnaryFn
-from autotune.targets.native.codegen import recipe
-from autotune.targets.native.codegen.ir import FunctionWriter, vector
-from autotune.targets.native.codegen.micro_kernel import MicroKernel
-from autotune.targets.native.codegen.recipe import Recipe
-from autotune.targets.native.codegen.vector_isa import AVX2, NEON, SSE2, VECTOR_ISAS, VectorIsa
-from autotune.targets.native.codegen.vector_run import Load, Output, Unary, VectorRun
-from autotune.targets.native.compiler import Compiler
-from autotune.targets.native.host import GENERIC, available, host_isa
-from autotune.targets.native.object_cache import ObjectCache
-from autotune.targets.native.object_code import CodeGenerator, undefined
+from autotune.targets.native.codegen import kernel_spec
+from autotune.targets.native.codegen.kernel_spec import Recipe
+from autotune.targets.native.codegen.vector.vector_run import Load, Output, Unary, VectorRun
+from autotune.targets.native.codegen.writing.ir import FunctionWriter, vector
+from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
+from autotune.targets.native.compiling.compiler import Compiler
+from autotune.targets.native.compiling.object_code import CodeGenerator, undefined
+from autotune.targets.native.cpu.host import GENERIC, available, host_isa
+from autotune.targets.native.cpu.vector_isa import AVX2, NEON, SSE2, VECTOR_ISAS, VectorIsa
 
 pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
 
@@ -374,7 +374,7 @@ def test_an_instruction_set_that_the_host_lacks_is_refused(
 
 def test_importing_the_compiler_imports_no_llvmlite() -> None:
     program = (
-        "import sys, autotune, autotune.targets.native.compiler; "
+        "import sys, autotune, autotune.targets.native.compiling.compiler; "
         "sys.exit(any(name.startswith('llvmlite') for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
@@ -383,7 +383,7 @@ def test_importing_the_compiler_imports_no_llvmlite() -> None:
 def test_without_llvmlite_the_engine_says_that_it_is_not_available() -> None:
     program = (
         "import sys; sys.modules['llvmlite'] = None; "
-        "from autotune.targets.native.host import available; sys.exit(available())"
+        "from autotune.targets.native.cpu.host import available; sys.exit(available())"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
@@ -411,14 +411,16 @@ def test_recipes_that_differ_in_a_constant_a_set_or_a_generator_have_code_of_the
     recipes = [Recipe(run, isa) for run in runs for isa in (AVX2, SSE2)]
     digests = {recipe.digest for recipe in recipes}
     assert len(digests) == len(recipes)
-    monkeypatch.setattr("autotune.targets.native.codegen.recipe.generators_version", lambda: "next")
+    monkeypatch.setattr(
+        "autotune.targets.native.codegen.kernel_spec.generators_version", lambda: "next"
+    )
     assert Recipe(runs[0], AVX2).digest not in digests
 
 
 def test_generators_take_constants_only_from_what_the_digest_is_over() -> None:
-    folder = Path(recipe.__file__).parent
-    known = {"autotune.errors", *(module.__name__ for module in recipe.TABLES)}
-    for path in folder.glob("*.py"):
+    folder = Path(kernel_spec.__file__).parent
+    known = {"autotune.errors", *(module.__name__ for module in kernel_spec.TABLES)}
+    for path in folder.rglob("*.py"):
         taken = set(re.findall(r"^ *from (autotune[\w.]*) import", path.read_text(), re.MULTILINE))
         taken = {x for x in taken if not x.startswith("autotune.targets.native.codegen")}
-        assert taken <= known | {"autotune.isa"}, path.name
+        assert taken <= known | {"autotune.isa", "autotune.targets.native.cpu"}, path.name

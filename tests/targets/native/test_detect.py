@@ -10,16 +10,17 @@ from pathlib import Path
 import pytest
 
 from autotune.errors import SpecError
-from autotune.targets.library import host_name, load_spec, target
-from autotune.targets.native import detect, topology
-from autotune.targets.native.detect import (
+from autotune.targets.native.cpu import topology
+from autotune.targets.native.cpu.host import available
+from autotune.targets.native.detection import detect
+from autotune.targets.native.detection.detect import (
     HostFigures,
     default_threads,
     detected,
     host_spec,
     identity,
 )
-from autotune.targets.native.host import available
+from autotune.targets.opening import host_name, load_spec, target
 from autotune.targets.plausibility import warnings_of
 
 CORES = topology.usable_cores()

@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from autotune.isa.functions import BinaryFn, UnaryFn
-from autotune.targets.native.codegen.elementwise import elementwise
-from autotune.targets.native.codegen.ir import vector
-from autotune.targets.native.codegen.vector_isa import AVX2, NEON, VECTOR_ISAS, VectorIsa
-from autotune.targets.native.codegen.vector_run import (
+from autotune.targets.native.codegen.vector.elementwise import elementwise
+from autotune.targets.native.codegen.vector.vector_run import (
     COMPILED_BINARY,
     COMPILED_UNARY,
     Binary,
@@ -27,8 +25,10 @@ from autotune.targets.native.codegen.vector_run import (
     Unary,
     VectorRun,
 )
-from autotune.targets.native.host import GENERIC
-from autotune.targets.native.object_code import CodeGenerator
+from autotune.targets.native.codegen.writing.ir import vector
+from autotune.targets.native.compiling.object_code import CodeGenerator
+from autotune.targets.native.cpu.host import GENERIC
+from autotune.targets.native.cpu.vector_isa import AVX2, NEON, VECTOR_ISAS, VectorIsa
 
 GUARD = np.float32(777.0)
 MARGIN = 32

@@ -8,15 +8,15 @@ from native_case import executed
 
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.op import OPERATORS, Family, OpKind
-from autotune.graph.reference import evaluate
 from autotune.lowering.lower import lower
-from autotune.search.by_rule import rule_schedule
-from autotune.targets.emulator import EmulatorTarget
-from autotune.targets.library import load_spec
-from autotune.targets.native.compiler import Compiler
-from autotune.targets.native.host import available
+from autotune.operators.op import OPERATORS, Family, OpKind
+from autotune.targets.emulator.target import EmulatorTarget
+from autotune.targets.native.compiling.compiler import Compiler
+from autotune.targets.native.cpu.host import available
+from autotune.targets.opening import load_spec
+from autotune.tuner.heuristic_plan import rule_schedule
 
 SPEC = load_spec("edge")
 KINDS = [

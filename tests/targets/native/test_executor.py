@@ -17,8 +17,8 @@ from step_tables import NULL, Number, Operand, Tables
 
 from autotune.errors import InputError, ProgramError
 from autotune.isa.table import PARAMETERS
-from autotune.kernels import native
-from autotune.kernels.native import (
+from autotune.kernels.native import executor
+from autotune.kernels.native.executor import (
     CASE,
     END,
     LEVELS,
@@ -495,7 +495,7 @@ def test_a_forked_child_goes_on_with_threads_of_its_own() -> None:
 
 def test_a_process_ends_with_a_pool_that_sleeps() -> None:
     script = (
-        "import numpy as np; from autotune.kernels.native import *;"
+        "import numpy as np; from autotune.kernels.native.executor import *;"
         "s = Stream([], [], [], [], []); pool = ThreadPool(3, pinned=True);"
         "plan = Plan([([s, s, s], [])], pool); plan.run(np.zeros(0, np.int64)); print('ran')"
     )
@@ -522,7 +522,7 @@ def test_pools_end_with_their_last_plan() -> None:
 
 def test_addresses_are_those_that_numpy_tells() -> None:
     arrays = [np.zeros((3, 5), np.float32), np.zeros(7, np.int64)[2:], np.zeros(0, np.float32)]
-    assert native.addresses(arrays).tolist() == [array.ctypes.data for array in arrays]
-    assert native.addresses([]).dtype == np.int64
+    assert executor.addresses(arrays).tolist() == [array.ctypes.data for array in arrays]
+    assert executor.addresses([]).dtype == np.int64
     with pytest.raises(InputError, match="array 1 is a list"):
-        native.addresses([arrays[0], [1.0]])
+        executor.addresses([arrays[0], [1.0]])

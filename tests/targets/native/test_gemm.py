@@ -13,20 +13,20 @@ from hypothesis import strategies as st
 
 from autotune.errors import ProgramError
 from autotune.isa.functions import UnaryFn, When
-from autotune.targets.native.codegen import gemm_panels
-from autotune.targets.native.codegen.gemm import gemm
-from autotune.targets.native.codegen.gemm_blocking import best_blocking, row_tiles
-from autotune.targets.native.codegen.gemm_loops import loops_of
-from autotune.targets.native.codegen.gemm_panels import panel_width
-from autotune.targets.native.codegen.gemm_shape import (
+from autotune.targets.native.codegen.gemm import panels
+from autotune.targets.native.codegen.gemm.blocking import best_blocking, row_tiles
+from autotune.targets.native.codegen.gemm.gemm import gemm
+from autotune.targets.native.codegen.gemm.loops import loops_of
+from autotune.targets.native.codegen.gemm.panels import panel_width
+from autotune.targets.native.codegen.gemm.shape import (
     BiasAxis,
     GemmShape,
     VectorAxis,
     vector_axis,
 )
-from autotune.targets.native.codegen.vector_isa import AVX512, VECTOR_ISAS, VectorIsa
-from autotune.targets.native.host import GENERIC
-from autotune.targets.native.object_code import LIBRARY, CodeGenerator, undefined
+from autotune.targets.native.compiling.object_code import LIBRARY, CodeGenerator, undefined
+from autotune.targets.native.cpu.host import GENERIC
+from autotune.targets.native.cpu.vector_isa import AVX512, VECTOR_ISAS, VectorIsa
 
 # rows of pixels follow each other in memory, so that the generator may take them as one
 POINTWISE = GemmShape(
@@ -136,8 +136,8 @@ def test_blocks_round_as_the_whole_does(
     shape = with_panels(dense(101, 500, depth), 2 * isa.lanes)
     case = Case.of(shape, 5)
     results, texts = [], []
-    for fewest in (gemm_panels.FEW_ROWS, 1 << 30):
-        monkeypatch.setattr(gemm_panels, "FEW_ROWS", fewest)
+    for fewest in (panels.FEW_ROWS, 1 << 30):
+        monkeypatch.setattr(panels, "FEW_ROWS", fewest)
         kernel, c = gemm(shape, isa), case.c.copy()
         compiled(kernel, isa)(*case.operands(c), numbers=())
         results.append(c)

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.isa.functions import UnaryFn
-from autotune.targets.native.codegen.elementwise import elementwise
-from autotune.targets.native.codegen.interleaving import COUNTS, interleaving
-from autotune.targets.native.codegen.vector_isa import AVX2, VECTOR_ISAS, VectorIsa
-from autotune.targets.native.codegen.vector_run import Load, Node, Output, Unary, VectorRun
-from autotune.targets.native.host import GENERIC
-from autotune.targets.native.object_code import CodeGenerator
+from autotune.targets.native.codegen.vector.elementwise import elementwise
+from autotune.targets.native.codegen.vector.interleaving import COUNTS, interleaving
+from autotune.targets.native.codegen.vector.vector_run import Load, Node, Output, Unary, VectorRun
+from autotune.targets.native.compiling.object_code import CodeGenerator
+from autotune.targets.native.cpu.host import GENERIC
+from autotune.targets.native.cpu.vector_isa import AVX2, VECTOR_ISAS, VectorIsa
 
 ISAS = host_isas()
 MARGIN = 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from autotune.targets.native.codegen.ir import FunctionWriter
+from autotune.targets.native.codegen.writing.ir import FunctionWriter
 
 
 def test_parts_in_turns_are_written_a_line_of_each_until_the_longest_ends() -> None:

@@ -11,17 +11,17 @@ from machine_case import fill, load, loop, make, store, tensor
 from machine_case import program as one_core
 from native_case import executed
 
-from autotune.graph.reference import evaluate
+from autotune.graph.evaluation import evaluate
 from autotune.isa.functions import BinaryFn, UnaryFn
 from autotune.isa.program import Instruction, Program, Role
 from autotune.isa.table import Opcode
-from autotune.targets.native.binding import Binder
-from autotune.targets.native.compiler import Compiler
-from autotune.targets.native.host import available
-from autotune.targets.native.loader import Bound, bind
-from autotune.targets.native.parts import Part
-from autotune.targets.native.residence import Residence, residence
-from autotune.targets.native.tree import leaves, tree_of
+from autotune.targets.native.analysis.copy_elision import Residence, residence
+from autotune.targets.native.analysis.tree import leaves, tree_of
+from autotune.targets.native.binding.binding import Binder
+from autotune.targets.native.binding.tasks import Part
+from autotune.targets.native.compiling.compiler import Compiler
+from autotune.targets.native.cpu.host import available
+from autotune.targets.native.linking.loader import Bound, bind
 from drawn_graphs import graphs
 
 needs_llvm = pytest.mark.skipif(not available(), reason="llvmlite is not installed")

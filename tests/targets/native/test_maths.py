@@ -10,10 +10,9 @@ from generated_code import compiled, host_isas
 from scipy.special import erf, ndtr
 
 from autotune.isa.functions import BinaryFn, UnaryFn
-from autotune.targets.native.codegen import maths
-from autotune.targets.native.codegen.elementwise import elementwise
-from autotune.targets.native.codegen.vector_isa import VectorIsa
-from autotune.targets.native.codegen.vector_run import (
+from autotune.targets.native.codegen.maths import maths
+from autotune.targets.native.codegen.vector.elementwise import elementwise
+from autotune.targets.native.codegen.vector.vector_run import (
     COMPILED_BINARY,
     COMPILED_UNARY,
     Binary,
@@ -24,6 +23,7 @@ from autotune.targets.native.codegen.vector_run import (
     Unary,
     VectorRun,
 )
+from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 ISAS = host_isas()
 each_isa = pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from autotune.targets.native import memory
-from autotune.targets.native.memory import (
+from autotune.targets.native.compiling import memory
+from autotune.targets.native.compiling.memory import (
     ALIGNMENT_BYTES,
     PAGE_BYTES,
     POPULATED_BYTES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autotune.targets.native.outputs import LARGE_BYTES, SPARE, OutputMemory
+from autotune.targets.native.running.outputs import LARGE_BYTES, SPARE, OutputMemory
 
 SHAPE = (4, LARGE_BYTES // 16)
 

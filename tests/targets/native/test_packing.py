@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.isa.tile import row_major
-from autotune.targets.native.packing import Packed
+from autotune.targets.native.binding.packing import Packed
 
 GUARD = np.float32(-7)
 

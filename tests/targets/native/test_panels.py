@@ -13,20 +13,20 @@ from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.graph.builder import GraphBuilder
+from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind as K
-from autotune.graph.reference import evaluate
 from autotune.isa.program import Program
 from autotune.lowering.lower import lower
+from autotune.operators.op import OpKind as K
 from autotune.schedule.rule import default_schedule
 from autotune.schedule.schedule import NestSchedule, Schedule
-from autotune.targets.library import load_spec
-from autotune.targets.native.codegen.gemm_shape import GemmShape
-from autotune.targets.native.codegen.panel_copy import PanelCopy
-from autotune.targets.native.codegen.recipe import Recipe
-from autotune.targets.native.codegen.vector_isa import AVX2, AVX512, VectorIsa
-from autotune.targets.native.compiler import Compiler
-from autotune.targets.native.loader import bind
+from autotune.targets.native.codegen.gemm.panel_copy import PanelCopy
+from autotune.targets.native.codegen.gemm.shape import GemmShape
+from autotune.targets.native.codegen.kernel_spec import Recipe
+from autotune.targets.native.compiling.compiler import Compiler
+from autotune.targets.native.cpu.vector_isa import AVX2, AVX512, VectorIsa
+from autotune.targets.native.linking.loader import bind
+from autotune.targets.opening import load_spec
 from drawn_graphs import array
 
 SPEC = replace(load_spec("server"), cores=1)

@@ -14,19 +14,19 @@ from native_case import executed
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind
-from autotune.graph.winograd import transformed_weight
 from autotune.isa.program import Instruction, Program, Role
 from autotune.isa.table import Opcode, UnaryFn
 from autotune.lowering.lower import lower
+from autotune.operators.op import OpKind
+from autotune.operators.winograd import transformed_weight
 from autotune.schedule.schedule import NestSchedule, Schedule
-from autotune.targets.native.binding import Binder
-from autotune.targets.native.compiler import Compiler
-from autotune.targets.native.host import available, host_isa
-from autotune.targets.native.loader import Bound, bind
-from autotune.targets.native.parts import PARTS, Part, parts_of, shared
-from autotune.targets.native.residence import Reads, Residence, residence
-from autotune.targets.native.tree import leaves, tree_of
+from autotune.targets.native.analysis.copy_elision import Reads, Residence, residence
+from autotune.targets.native.analysis.tree import leaves, tree_of
+from autotune.targets.native.binding.binding import Binder
+from autotune.targets.native.binding.tasks import PARTS, Part, parts_of, shared
+from autotune.targets.native.compiling.compiler import Compiler
+from autotune.targets.native.cpu.host import available, host_isa
+from autotune.targets.native.linking.loader import Bound, bind
 from drawn_graphs import array, graphs
 
 pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from autotune.isa.functions import ReduceFn
-from autotune.targets.native.codegen.reduction import Reduction, reduction
-from autotune.targets.native.codegen.vector_isa import VECTOR_ISAS, VectorIsa
-from autotune.targets.native.host import GENERIC
-from autotune.targets.native.object_code import CodeGenerator
+from autotune.targets.native.codegen.rows.reduction import Reduction, reduction
+from autotune.targets.native.compiling.object_code import CodeGenerator
+from autotune.targets.native.cpu.host import GENERIC
+from autotune.targets.native.cpu.vector_isa import VECTOR_ISAS, VectorIsa
 
 GUARD = np.float32(777.0)
 MARGIN = 32

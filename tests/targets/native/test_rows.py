@@ -10,12 +10,18 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from autotune.isa.functions import BinaryFn, ReduceFn, UnaryFn
-from autotune.targets.native.codegen.row_run import LONGEST_ROW, Reduce, RowNode, RowRun, sources
-from autotune.targets.native.codegen.rows import rows
-from autotune.targets.native.codegen.vector_isa import VECTOR_ISAS, VectorIsa
-from autotune.targets.native.codegen.vector_run import Binary, Fma, Load, Output, Unary
-from autotune.targets.native.host import GENERIC
-from autotune.targets.native.object_code import CodeGenerator
+from autotune.targets.native.codegen.rows.row_run import (
+    LONGEST_ROW,
+    Reduce,
+    RowNode,
+    RowRun,
+    sources,
+)
+from autotune.targets.native.codegen.rows.rows import rows
+from autotune.targets.native.codegen.vector.vector_run import Binary, Fma, Load, Output, Unary
+from autotune.targets.native.compiling.object_code import CodeGenerator
+from autotune.targets.native.cpu.host import GENERIC
+from autotune.targets.native.cpu.vector_isa import VECTOR_ISAS, VectorIsa
 
 ISAS = host_isas()
 LENGTHS = (8, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 256, 259)

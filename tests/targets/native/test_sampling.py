@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autotune.targets.native.sampling import (
+from autotune.targets.native.running.sampling import (
     BATCH_LIMIT,
     MOST_NANOSECONDS,
     MOST_VISITS,

@@ -7,15 +7,15 @@ import pytest
 
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.graph.op import OpKind as K
-from autotune.kernels.native import ThreadPool
-from autotune.runtime.native_table import network_of
-from autotune.runtime.session import Session
-from autotune.targets.native.executable import Executable
-from autotune.targets.native.host import available
-from autotune.targets.native.loader import bind, linkable
-from autotune.targets.native.step_kinds import StepKind
-from autotune.targets.native.target import NativeTarget
+from autotune.kernels.native.executor import ThreadPool
+from autotune.operators.op import OpKind as K
+from autotune.runtime.execution.native_table import network_of
+from autotune.runtime.session.session import Session
+from autotune.targets.native.cpu.host import available
+from autotune.targets.native.linking.loader import bind, linkable
+from autotune.targets.native.linking.step_kinds import StepKind
+from autotune.targets.native.running.executable import Executable
+from autotune.targets.native.running.target import NativeTarget
 
 generated = pytest.mark.skipif(not available(), reason="needs llvmlite")
 

@@ -14,9 +14,9 @@ from machine_case import PLAIN, fill, load, loop, make, program, store, tensor
 from autotune.errors import InputError, ProgramError
 from autotune.isa.program import Role
 from autotune.isa.table import Opcode
-from autotune.targets.emulator import EmulatorTarget
-from autotune.targets.native import target as module
-from autotune.targets.native.target import NativeTarget
+from autotune.targets.emulator.target import EmulatorTarget
+from autotune.targets.native.running import target as module
+from autotune.targets.native.running.target import NativeTarget
 from autotune.targets.protocol import Target
 
 X, Y = tensor("x", 64), tensor("y", 64, role=Role.OUTPUT)

@@ -13,13 +13,13 @@ from test_loader import copying
 from autotune.isa.functions import BinaryFn, ReduceFn, StageKind, UnaryFn
 from autotune.isa.program import Instruction, Program, Role
 from autotune.isa.table import Opcode
-from autotune.targets.native.binding import FAR_BYTES
-from autotune.targets.native.call import Call, Space
-from autotune.targets.native.codegen.recipe import Recipe
-from autotune.targets.native.codegen.vector_isa import AVX2
-from autotune.targets.native.compiler import Compiler
-from autotune.targets.native.host import available
-from autotune.targets.native.loader import bind
+from autotune.targets.native.binding.binding import FAR_BYTES
+from autotune.targets.native.binding.call import Call, Space
+from autotune.targets.native.codegen.kernel_spec import Recipe
+from autotune.targets.native.compiling.compiler import Compiler
+from autotune.targets.native.cpu.host import available
+from autotune.targets.native.cpu.vector_isa import AVX2
+from autotune.targets.native.linking.loader import bind
 
 needs_llvm = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
 WORDS = 800

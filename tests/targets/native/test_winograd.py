@@ -12,11 +12,11 @@ from transform_case import ERROR, image, points, transforms
 
 from autotune.isa.functions import Transform, UnaryFn
 from autotune.isa.program import Instruction
-from autotune.targets.native.binding import tile_transform_of
-from autotune.targets.native.codegen.vector_isa import VECTOR_ISAS, VectorIsa
+from autotune.targets.native.binding.binding import tile_transform_of
 from autotune.targets.native.codegen.winograd import TileTransform, tile_transform
-from autotune.targets.native.host import GENERIC
-from autotune.targets.native.object_code import CodeGenerator
+from autotune.targets.native.compiling.object_code import CodeGenerator
+from autotune.targets.native.cpu.host import GENERIC
+from autotune.targets.native.cpu.vector_isa import VECTOR_ISAS, VectorIsa
 from oracle import Interpreter
 
 X = np.random.default_rng(7).standard_normal(WORDS).astype(np.float32)

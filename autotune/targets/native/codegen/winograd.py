@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from autotune.isa.access import TILE_ROWS
 from autotune.isa.functions import FAR, NEAR, Transform, UnaryFn
-from autotune.targets.native.codegen.ir import FunctionWriter
-from autotune.targets.native.codegen.lane_access import load_lanes, store_lanes
-from autotune.targets.native.codegen.lanes import Lanes
-from autotune.targets.native.codegen.maths import unary
-from autotune.targets.native.codegen.micro_kernel import MicroKernel
-from autotune.targets.native.codegen.vector_isa import VectorIsa
+from autotune.targets.native.codegen.maths.maths import unary
+from autotune.targets.native.codegen.writing.ir import FunctionWriter
+from autotune.targets.native.codegen.writing.lane_access import load_lanes, store_lanes
+from autotune.targets.native.codegen.writing.lanes import Lanes
+from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
+from autotune.targets.native.cpu.vector_isa import VectorIsa
 
 Line = tuple[str, ...]
 Strides = tuple[int, ...]

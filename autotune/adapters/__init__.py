@@ -1,0 +1,1 @@
+"""Entry points for users of other frameworks: ONNX Runtime's session, PyTorch's compiler backend."""

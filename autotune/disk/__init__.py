@@ -1,0 +1,1 @@
+"""Files and folders of this program: written whole or not at all, private, bounded."""

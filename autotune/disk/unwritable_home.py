@@ -1,0 +1,23 @@
+"""The note that nothing is kept: given once per process, when the home folder cannot be written."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+
+from autotune.disk.home import home
+
+
+def note_unkept(error: Exception) -> None:
+    """Warn, the first time, that what this process makes is not kept, and why."""
+    _note(str(home()), getattr(error, "strerror", None) or str(error))
+
+
+@functools.cache
+def _note(place: str, reason: str) -> None:
+    warnings.warn(
+        f"{place}: cannot be written ({reason}); networks run, but nothing is kept and each start "
+        "takes longer: make it writable or set AUTOTUNE_HOME to another folder",
+        RuntimeWarning,
+        stacklevel=2,
+    )

@@ -1,0 +1,217 @@
+"""Integer operators that numpy computes on the host, exactly over their type: which of a model's, and what
+each makes. A tree of steps has them between its pieces (tree.py).
+
+Programs compute integers as float32, exactly up to 2^24. Where a model's integers may leave that range,
+all operators on integers and booleans that hang together run here, with the wraparound of their types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from autotune.frontend.model_file import nodes_of
+from autotune.frontend.modernise import OLDEST_OPSET, opset_of
+from autotune.frontend.translate.element_types import dtype_of_elem, result_types
+from autotune.frontend.translate.folding import FOLDED, STATIC, Values, evaluated, fold
+from autotune.frontend.translate.limits import is_exact
+from autotune.frontend.translate.scope import AnyArray, Node
+from autotune.operators.tensor import DType
+
+UNKNOWN_TO_PROGRAMS = frozenset({"BitwiseAnd", "BitwiseOr", "BitwiseXor"})
+"""Operators that run-time integers only have here."""
+
+BY_REFERENCE = frozenset(
+    {
+        "ArgMax",
+        "ArgMin",
+        "BitwiseNot",
+        "Clip",
+        "GatherElements",
+        "GatherND",
+        "MatMul",
+        "ReduceL1",
+        "ReduceSumSquare",
+        "ScatterElements",
+        "ScatterND",
+        "Sum",
+        "Trilu",
+    }
+)
+"""Operators that ONNX's reference evaluator computes here."""
+
+QUANTISED = frozenset(
+    {
+        "ConvInteger",
+        "DequantizeLinear",
+        "DynamicQuantizeLinear",
+        "MatMulInteger",
+        "QLinearConv",
+        "QLinearMatMul",
+        "QuantizeLinear",
+    }
+)
+"""Operators whose integers stay in programs: their sums are exact there (frontend/translate/exact_sums.py)."""
+
+VALUED = frozenset({"Constant", "ConstantOfShape"})
+"""Operators that make a constant from a stored tensor."""
+
+MAX_SCANNED = 4096
+"""Elements of a constant that is searched for integers beyond float32."""
+
+
+def computed(node: Node, known: Mapping[str, Any]) -> dict[str, AnyArray]:
+    """The outputs of a node from the arrays that it reads. Raises ``ModelError`` where they do not
+    fit, an index outside of its axis among them."""
+    values = [known[x] for x in node.inputs if x]
+    if node.operator in WRAPPING:
+        with np.errstate(all="ignore"):
+            return {node.outputs[0]: np.asarray(WRAPPING[node.operator](node, values))}
+    if node.operator in FOLDED:
+        return {node.outputs[0]: fold(node, values)}
+    return evaluated(node, {x: known[x] for x in node.inputs if x})
+
+
+def needs_host(model: onnx.ModelProto) -> bool:
+    """Return True if a model has an integer operator that no program computes: one on bits, or one
+    that reads a constant that float32 does not hold."""
+    constants = {t.name for t in model.graph.initializer} | {""}
+    wide = {t.name for t in model.graph.initializer if _is_wide(t)}
+    for node in model.graph.node:
+        if node.op_type in UNKNOWN_TO_PROGRAMS:
+            return True
+        if node.op_type in STATIC or constants.issuperset(node.input):  # import evaluates it
+            constants |= set(node.output)
+            wide |= set(node.output) if _may_be_wide(node, wide) else set()
+        elif node.op_type in NUMERIC and not wide.isdisjoint(node.input):
+            return True
+    return False
+
+
+def _may_be_wide(node: onnx.NodeProto, wide: Set[str]) -> bool:
+    """Return True if a node over constants holds a wide integer, or has one among its operands."""
+    if node.op_type in VALUED:
+        return any(a.HasField("t") and _is_wide(a.t) for a in node.attribute)
+    operands = node.input if node.op_type in NUMERIC else node.input[:1]
+    return node.op_type in HOSTED and not wide.isdisjoint(operands)
+
+
+def _is_wide(tensor: onnx.TensorProto) -> bool:
+    """Return True if a small stored tensor holds an integer that float32 does not."""
+    dtype = dtype_of_elem(tensor.data_type)
+    if dtype is None or not dtype.is_integer or tensor.data_location == tensor.EXTERNAL:
+        return False
+    if int(np.prod(tensor.dims)) > MAX_SCANNED:
+        return False
+    try:
+        return not is_exact(numpy_helper.to_array(tensor))
+    except (ValueError, TypeError):  # a damaged tensor is refused where it is imported
+        return False
+
+
+def host_nodes(model: onnx.ModelProto) -> dict[int, Node]:
+    """The nodes that numpy computes, by their place: those on integers and booleans alone, and the
+    casts from and to them. Left out are shapes, and what hangs together with quantised products."""
+    if opset_of(model) < OLDEST_OPSET:
+        return {}
+    nodes = nodes_of(model)
+    standard = [proto.domain in ("", "ai.onnx") for proto in model.graph.node]
+    types = _types(model, nodes, standard)
+    shapes = _known(model, nodes)
+    whole = {
+        i: node
+        for i, node in enumerate(nodes)
+        if standard[i] and i not in shapes and _is_whole(node, types)
+    }
+    joined = nx.Graph()
+    for i, node in whole.items():
+        joined.add_edges_from((i, x) for x in (*node.inputs, *node.outputs) if _is_count(types, x))
+    for node in nodes:
+        if node.operator in QUANTISED:
+            joined.add_edges_from(("quantised", x) for x in (*node.inputs, *node.outputs) if x)
+    if "quantised" in joined:
+        for i in nx.node_connected_component(joined, "quantised"):
+            whole.pop(i, None)
+    return whole
+
+
+def _types(
+    model: onnx.ModelProto, nodes: Sequence[Node], standard: Sequence[bool]
+) -> dict[str, DType | None]:
+    """The element type of every tensor, as far as ONNX's schemas tell."""
+    types = {v.name: dtype_of_elem(v.type.tensor_type.elem_type) for v in model.graph.input}
+    types |= {t.name: dtype_of_elem(t.data_type) for t in model.graph.initializer}
+    for node, is_standard in zip(nodes, standard, strict=True):
+        stored = node.attrs.get("value") if node.operator in VALUED else None
+        if isinstance(stored, onnx.TensorProto):
+            types[node.outputs[0]] = dtype_of_elem(stored.data_type)
+        elif node.operator == "Constant":
+            if node.attrs.keys() & {"value_int", "value_ints"}:
+                types[node.outputs[0]] = DType.INT64
+        elif is_standard:
+            given = [types.get(x) if x else None for x in node.inputs]
+            made = result_types(node.operator, node.opset, node.attrs, given)
+            types.update(zip(node.outputs, made, strict=False))
+    return types
+
+
+def _known(model: onnx.ModelProto, nodes: Sequence[Node]) -> frozenset[int]:
+    """Places of the nodes that import evaluates: those on constants and shapes."""
+    names = {t.name for t in model.graph.initializer} | {""}
+    found = set()
+    for i, node in enumerate(nodes):
+        if node.operator in STATIC or names.issuperset(node.inputs):
+            names |= set(node.outputs)
+            found.add(i)
+    return frozenset(found)
+
+
+def _is_count(types: Mapping[str, DType | None], name: str) -> bool:
+    dtype = types.get(name)
+    return dtype is not None and not dtype.is_float
+
+
+def _is_whole(node: Node, types: Mapping[str, DType | None]) -> bool:
+    """Return True if numpy has the operator, and it reads and makes integers and booleans alone."""
+    if node.operator == "Cast":
+        return any(_is_count(types, x) for x in (node.inputs[0], node.outputs[0]))
+    if node.operator not in HOSTED:
+        return False
+    return all(_is_count(types, x) for x in (*node.inputs, *node.outputs) if x)
+
+
+def _bit_shift(node: Node, values: Values) -> AnyArray:
+    left = node.text("direction", "LEFT") == "LEFT"
+    x, places = np.broadcast_arrays(*values)
+    moved = np.left_shift(x, places) if left else np.right_shift(x, places)
+    return np.asarray(np.where(places < 8 * x.dtype.itemsize, moved, 0), x.dtype)
+
+
+def _cumulative_sum(node: Node, values: Values) -> AnyArray:
+    """Running sums, without the own element, or from the end, where the node says so."""
+    axis, backwards = int(values[1].reshape(())), bool(node.int("reverse", 0))
+    x = np.flip(values[0], axis) if backwards else values[0]
+    total = np.cumsum(x, axis=axis, dtype=x.dtype)
+    if node.int("exclusive", 0):
+        total = total - x
+    return np.flip(total, axis) if backwards else total
+
+
+WRAPPING: dict[str, Callable[[Node, Values], AnyArray]] = {
+    "BitShift": _bit_shift,
+    "CumSum": _cumulative_sum,
+}
+
+HOSTED = (frozenset(FOLDED) | WRAPPING.keys() | BY_REFERENCE) - {
+    "Constant",
+    "ConstantOfShape",
+    "Range",
+}
+
+NUMERIC = HOSTED - {"Expand", "Reshape", "Slice", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
+"""Operators whose constants are numbers, not shapes."""

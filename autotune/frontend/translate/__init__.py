@@ -1,0 +1,57 @@
+"""How each ONNX operator is read: one table row per operator, by family."""
+
+from __future__ import annotations
+
+from autotune.frontend.translate.activation import ACTIVATION
+from autotune.frontend.translate.casting import CASTING
+from autotune.frontend.translate.contraction import CONTRACTION
+from autotune.frontend.translate.einsum import EINSUM
+from autotune.frontend.translate.elementwise import ELEMENTWISE
+from autotune.frontend.translate.folding import FOLDED, STATIC
+from autotune.frontend.translate.fourier import FOURIER
+from autotune.frontend.translate.grid_sample import GRID_SAMPLE
+from autotune.frontend.translate.indexing import INDEXING
+from autotune.frontend.translate.integers import INTEGERS
+from autotune.frontend.translate.logic import LOGIC
+from autotune.frontend.translate.masks import MASKS
+from autotune.frontend.translate.movement import MOVEMENT
+from autotune.frontend.translate.normalisation import NORMALISATION
+from autotune.frontend.translate.quantisation import QUANTISATION
+from autotune.frontend.translate.recurrent_cells import RECURRENT
+from autotune.frontend.translate.reduction import REDUCTION
+from autotune.frontend.translate.resize import RESIZE
+from autotune.frontend.translate.scatter import SCATTER
+from autotune.frontend.translate.scope import Translate
+from autotune.frontend.translate.slicing import SLICING
+from autotune.frontend.translate.topk import TOP
+from autotune.frontend.translate.transposed_conv import TRANSPOSED_CONV
+from autotune.frontend.translate.window import WINDOW
+
+TRANSLATIONS: dict[str, Translate] = {
+    **CONTRACTION,
+    **EINSUM,
+    **WINDOW,
+    **RECURRENT,
+    **ELEMENTWISE,
+    **ACTIVATION,
+    **LOGIC,
+    **INTEGERS,
+    **REDUCTION,
+    **MOVEMENT,
+    **SLICING,
+    **INDEXING,
+    **SCATTER,
+    **TOP,
+    **FOURIER,
+    **GRID_SAMPLE,
+    **RESIZE,
+    **TRANSPOSED_CONV,
+    **CASTING,
+    **NORMALISATION,
+    **MASKS,
+    **QUANTISATION,
+}
+"""ONNX operators that may read run-time tensors."""
+
+CONSTANT_ONLY: frozenset[str] = (frozenset(FOLDED) | STATIC) - frozenset(TRANSLATIONS)
+"""ONNX operators that are accepted only where their value is known at import."""

@@ -1,0 +1,69 @@
+"""ONNX operators that change what numbers mean: Cast and CastLike."""
+
+from __future__ import annotations
+
+import ml_dtypes
+
+from autotune.errors import ModelError
+from autotune.frontend.translate.element_types import dtype_of_elem, elem_name
+from autotune.frontend.translate.limits import COMPUTED
+from autotune.frontend.translate.logic import truth
+from autotune.frontend.translate.scope import AnyArray, Node, Scope, Translate
+from autotune.operators.op import OpKind
+from autotune.operators.tensor import NUMPY, DType
+
+
+def _cast(scope: Scope, node: Node) -> str:
+    to = node.int("to", 0)
+    wanted = dtype_of_elem(to)
+    if wanted is None:
+        raise ModelError(f"{node.label}: Cast to {elem_name(to)}; {COMPUTED}")
+    return _converted(scope, node, wanted)
+
+
+def _cast_like(scope: Scope, node: Node) -> str:
+    return _converted(scope, node, _liked(scope, node))
+
+
+def _liked(scope: Scope, node: Node) -> DType:
+    """The type that a CastLike asks for."""
+    name = node.inputs[1]
+    foreign = scope.foreign_type(name)
+    if foreign is not None:
+        raise ModelError(f"{node.label}: CastLike to {foreign}; {COMPUTED}")
+    return scope.dtype(node, 1)
+
+
+def cast_like(scope: Scope, node: Node) -> AnyArray:
+    """The value of a CastLike of which the first input is known, whatever the second holds."""
+    return scope.arrays[node.inputs[0]].astype(NUMPY[_liked(scope, node)])
+
+
+def _converted(scope: Scope, node: Node, wanted: DType) -> str:
+    x = scope.tensor(node, 0)
+    given = scope.dtype(node, 0)
+    if wanted is DType.BOOL and given is not DType.BOOL:
+        return truth(scope, node, x)
+    if wanted.is_tiny and given is not wanted:
+        return _squeezed(scope, node, x, wanted)
+    if wanted.is_integer and given.is_float:
+        return scope.result(node, OpKind.TRUNC, x)
+    if wanted.is_integer and not wanted.holds(given):  # a tensor of its own, which is proved to fit
+        return scope.result(node, OpKind.RESHAPE, x, shape=scope.shape(x))
+    return x
+
+
+def _squeezed(scope: Scope, node: Node, x: str, wanted: DType) -> str:
+    """Held within what a type of few bits reaches, unless the model wants infinity or NaN there; the
+    rounding is done where the number leaves the network."""
+    extreme = float(ml_dtypes.finfo(NUMPY[wanted]).max)
+    saturated = node.int("saturate", 1) or wanted is DType.FLOAT4_E2M1FN
+    if not saturated:
+        return scope.result(node, OpKind.RESHAPE, x, shape=scope.shape(x))
+    held = scope.step(node, OpKind.CLIP, x, min=-extreme, max=extreme)
+    number = scope.step(node, OpKind.EQUAL, x, x)  # NaN stays NaN
+    zero = scope.step(node, OpKind.KEEP_UNLESS, x, number)
+    return scope.result(node, OpKind.ADD, scope.step(node, OpKind.KEEP_IF, held, number), zero)
+
+
+CASTING: dict[str, Translate] = {"Cast": _cast, "CastLike": _cast_like}

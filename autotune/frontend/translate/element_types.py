@@ -1,0 +1,93 @@
+"""What ONNX's element types are in the graph, and what type each output of a node has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnx
+
+from autotune.operators.tensor import NUMPY, DType
+
+_BY_NUMPY = {kind: dtype for dtype, kind in NUMPY.items()}
+_BY_ONNX = {onnx.helper.np_dtype_to_tensor_dtype(kind): dtype for dtype, kind in NUMPY.items()}
+
+FRACTIONAL = frozenset({"ReduceMean", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "Mean"})
+"""Operators that are computed with fractions, which ONNX does not have between integers."""
+
+ONE_TYPE = frozenset(
+    (
+        *("Add", "Sub", "Mul", "Div", "Max", "Min", "Sum", "Mean", "Mod", "MatMul", "Concat"),
+        *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
+    )
+)
+"""Operators whose inputs all have one element type."""
+
+
+def dtype_of_elem(elem_type: int) -> DType | None:
+    """The graph's type for one of ONNX; None where there is none."""
+    return _BY_ONNX.get(elem_type)
+
+
+def dtype_of_array(value: np.ndarray[Any, Any]) -> DType | None:
+    """The graph's type for a numpy array's; None where there is none."""
+    return _BY_NUMPY.get(value.dtype)
+
+
+def elem_name(elem_type: int) -> str:
+    """An ONNX element type as messages call it."""
+    known = elem_type in onnx.TensorProto.DataType.values()
+    return onnx.TensorProto.DataType.Name(elem_type).lower() if known else f"#{elem_type}"
+
+
+def result_types(
+    operator: str, opset: int, attrs: Mapping[str, object], inputs: Sequence[DType | None]
+) -> tuple[DType, ...]:
+    """The element type of each output, by ONNX's own schema of the operator; ``inputs`` are those
+    given, None where an input is absent. What the schema leaves open is float32."""
+    fallback = FALLBACKS.get(operator, DType.FLOAT32)
+    if isinstance(fallback, int):
+        fallback = _given(fallback, inputs) or DType.FLOAT32
+    return tuple(
+        _resolved(source, attrs, inputs) or fallback for source in _output_sources(operator, opset)
+    )
+
+
+Source = DType | int | None
+"""Where an output's type comes from: always this one, that of an input, or an attribute."""
+
+
+FALLBACKS: Mapping[str, DType | int] = {"QuantizeLinear": DType.UINT8, "DequantizeLinear": 1}
+"""The type, or the input that has it, where neither schema nor attribute says."""
+
+
+def _resolved(
+    source: Source, attrs: Mapping[str, object], inputs: Sequence[DType | None]
+) -> DType | None:
+    if isinstance(source, DType):
+        return source
+    given = None if source is None else _given(source, inputs)
+    named = attrs.get("to", attrs.get("dtype", attrs.get("output_dtype")))
+    return given or (_BY_ONNX.get(named) if isinstance(named, int) and named else None)
+
+
+def _given(place: int, inputs: Sequence[DType | None]) -> DType | None:
+    return inputs[place] if place < len(inputs) else None
+
+
+@cache
+def _output_sources(operator: str, opset: int) -> tuple[Source, ...]:
+    schema = onnx.defs.get_schema(operator, opset, "")
+    typed = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
+    readers = [x.type_str for x in schema.inputs]
+    return tuple(_source(output.type_str, readers, typed) for output in schema.outputs)
+
+
+def _source(type_str: str, readers: Sequence[str], typed: Mapping[str, Sequence[str]]) -> Source:
+    allowed = typed.get(type_str, (type_str,))
+    if len(allowed) == 1:
+        name = allowed[0].removeprefix("tensor(").removesuffix(")")
+        return DType(name) if name in set(DType) else DType.FLOAT32
+    return readers.index(type_str) if type_str in readers else None

@@ -1,0 +1,139 @@
+"""ONNX's DFT and STFT: multiplications by matrices of cosines and sines, known at import.
+
+Complex numbers are pairs along the last axis, real part first. A transform of n points is one product
+with a matrix of n² entries: for frames of audio and the like.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.errors import ModelError
+from autotune.frontend.translate.limits import check_size
+from autotune.frontend.translate.rearrangement import Run, joined, padded, part, seen_as, turned
+from autotune.frontend.translate.reduction import checked_axis
+from autotune.frontend.translate.scope import Node, Scope, Translate
+from autotune.operators.op import OpKind
+
+Matrix = npt.NDArray[np.float64]
+
+
+def _matrix(points: int, complex_in: bool, kept: int) -> Matrix:
+    """[points · parts in, kept · 2]: what every input number adds to every output number."""
+    angle = 2 * np.pi / points * (np.outer(np.arange(points), np.arange(kept)) % points)
+    cosine, sine = np.cos(angle), -np.sin(angle)
+    from_real = np.stack([cosine, sine], axis=-1)  # [points, kept, parts out]
+    from_imaginary = np.stack([-sine, cosine], axis=-1)
+    pairs = np.stack([from_real, from_imaginary] if complex_in else [from_real], axis=1)
+    # [points, parts in, kept, parts out]
+    return np.asarray(pairs.reshape(points * pairs.shape[1], kept * 2))
+
+
+def _one_sided(points: int) -> Matrix:
+    """[2 · (points // 2 + 1), points]: the real signal of which this is one half of the spectrum; the
+    other half is its conjugate."""
+    half = points // 2 + 1
+    weights = np.full((half, 1), 2.0)
+    weights[0] = 1.0
+    if points % 2 == 0:
+        weights[-1] = 1.0
+    angle = 2 * np.pi / points * (np.outer(np.arange(half), np.arange(points)) % points)
+    pairs = np.stack([weights * np.cos(angle), -weights * np.sin(angle)], axis=1) / points
+    return np.asarray(pairs.reshape(2 * half, points))
+
+
+def _transformed(scope: Scope, node: Node, x: str, axis: int, matrix: Matrix, parts: int) -> str:
+    """A product along one axis and the pairs, of which ``parts`` are made."""
+    check_size(node.label, matrix.shape)
+    shape = scope.shape(x)
+    outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 : -1])
+    points, given = shape[axis], shape[-1]
+    rows = turned(
+        scope, node, x, (outer, points, inner, given), (0, 2, 1, 3), (outer * inner, points * given)
+    )
+    y = scope.step(node, OpKind.MATMUL, rows, scope.constant(node, matrix, "waves"))
+    kept = matrix.shape[1] // parts
+    result = (*shape[:axis], kept, *shape[axis + 1 : -1], parts)
+    return turned(scope, node, y, (outer, inner, kept, parts), (0, 2, 1, 3), result)
+
+
+def _points(scope: Scope, node: Node, shape: tuple[int, ...], axis: int, back: bool) -> int:
+    """Of the signal: as many as the node asks for, or as there are (``back``: as one side stands for)."""
+    points = 2 * (shape[axis] - 1) if back else shape[axis]
+    if node.has_input(1):
+        points = int(np.ravel(scope.array(node, 1))[0])
+    if points < 1:
+        raise ModelError(
+            f"{node.label}: DFT of shape {list(shape)} along axis {axis} makes {points} points; state "
+            "a dft_length of 1 at least"
+        )
+    return points
+
+
+def _dft(scope: Scope, node: Node) -> str:
+    x = scope.tensor(node, 0)
+    shape = scope.shape(x)
+    given = node.int("axis", 1)
+    if node.opset >= 20:
+        given = int(np.ravel(scope.array(node, 2))[0]) if node.has_input(2) else -2
+    axis = checked_axis(node, given, len(shape))
+    inverse, half = bool(node.int("inverse", 0)), bool(node.int("onesided", 0))
+    back = half and inverse
+    if axis == len(shape) - 1 or shape[-1] not in (1, 2) or (half and shape[-1] != 1 + back):
+        raise ModelError(
+            f"{node.label}: DFT of shape {list(shape)} along axis {axis}; numbers are real or pairs "
+            "along the last axis, one side is enough of real ones only, and pairs are what goes back"
+        )
+    if inverse and not half:
+        raise ModelError(
+            f"{node.label}: DFT back from both sides of a spectrum is not supported; what it gives for "
+            "real signals comes from one side (onesided=1)"
+        )
+    points = _points(scope, node, shape, axis, back)
+    after = [0] * len(shape)
+    after[axis] = (points // 2 + 1 if back else points) - shape[axis]
+    x = padded(scope, node, x, [0] * len(shape), after)
+    if back:
+        y = _transformed(scope, node, x, axis, _one_sided(points), 1)
+    else:
+        kept = points // 2 + 1 if half else points
+        y = _transformed(scope, node, x, axis, _matrix(points, shape[-1] == 2, kept), 2)
+    return scope.reshaped(node, y, scope.shape(y))
+
+
+def _stft(scope: Scope, node: Node) -> str:
+    """Frames side by side, windowed, and the transform of each (of real signals one side)."""
+    x = scope.tensor(node, 0)
+    shape, step = scope.shape(x), int(np.ravel(scope.array(node, 1))[0])
+    window = node.has_input(2)
+    points = scope.shape(scope.tensor(node, 2))[0] if window else 0
+    if node.has_input(3):
+        points = int(np.ravel(scope.array(node, 3))[0])
+    given = shape[-1] if len(shape) == 3 else 1
+    batch, length = shape[:2]
+    if (
+        step < 1
+        or not 1 <= points <= length
+        or (window and scope.shape(scope.tensor(node, 2)) != (points,))
+    ):
+        raise ModelError(
+            f"{node.label}: STFT of {length} samples by frames of {points}, {step} apart; frames lie "
+            "in the signal and have the window's length"
+        )
+    signal = seen_as(scope, node, x, (batch, length, given))
+    count = (length - points) // step + 1
+    taken = [part(scope, node, signal, 1, Run(frame * step, 1, points)) for frame in range(count)]
+    frames = seen_as(scope, node, joined(scope, node, taken, 1), (batch, count, points, given))
+    if window:
+        column = seen_as(scope, node, scope.tensor(node, 2), (points, 1))
+        frames = scope.step(node, OpKind.MUL, frames, column)
+    half = given == 1 and bool(node.int("onesided", 1))
+    kept = points // 2 + 1 if half else points
+    y = _transformed(scope, node, frames, 2, _matrix(points, given == 2, kept), 2)
+    return scope.reshaped(node, y, scope.shape(y))
+
+
+FOURIER: dict[str, Translate] = {"DFT": _dft, "STFT": _stft}

@@ -1,0 +1,87 @@
+"""What import refuses of tensors: too many bytes or axes, types that are not computed, numbers that float32 has
+not; scope.py and the translations ask here."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.errors import ModelError
+from autotune.frontend.translate.element_types import dtype_of_array
+from autotune.operators.tensor import EXACT_LIMIT, FLOAT_MAX, DType, below_float32, beyond_float32
+
+COMPUTED = "floats, integers and booleans are computed: convert the model"
+"""What to do about element types that the graph has not."""
+
+MAX_TENSOR_BYTES = 2 << 30
+"""A tensor larger than this is refused before memory for it is asked for."""
+
+MAX_RANK = 64
+"""Axes of a tensor: numpy's limit."""
+
+
+class WideConstant(ModelError):
+    """A program would read an integer that float32 does not hold: numpy has to compute with it."""
+
+
+def is_exact(value: npt.NDArray[Any]) -> bool:
+    """Return True if float32 holds every number of an array of integers."""
+    if value.dtype.itemsize <= 2 or not value.size:
+        return True
+    extreme = max(int(value.max()), -int(value.min()))
+    if extreme <= EXACT_LIMIT:
+        return True
+    return all(int(np.float32(x)) == int(x) for x in np.unique(value).tolist())
+
+
+def check_size(label: str, shape: tuple[int, ...], item_bytes: int = 4) -> None:
+    """Refuse a tensor of more than ``MAX_TENSOR_BYTES``, or of more than ``MAX_RANK`` axes."""
+    if len(shape) > MAX_RANK:
+        raise ModelError(
+            f"{label}: a tensor of {len(shape)} axes, more than the limit of {MAX_RANK}; use fewer"
+        )
+    size_bytes = math.prod(shape) * item_bytes
+    if size_bytes > MAX_TENSOR_BYTES:
+        raise ModelError(
+            f"{label}: a tensor of shape {list(shape)} takes {size_bytes / 2**30:.1f} GiB, more than "
+            f"the limit of {MAX_TENSOR_BYTES >> 30} GiB; use smaller dimensions"
+        )
+
+
+def checked_type(reader: str, name: str, value: npt.NDArray[Any]) -> DType:
+    """The element type of a value that ``reader`` is about to compute with. Raises ``ModelError`` for
+    types that the graph has not, and for numbers that float32 has not."""
+    dtype = dtype_of_array(value)
+    if dtype is None:
+        raise not_computed(reader, name, str(value.dtype))
+    if dtype is DType.FLOAT64:
+        _check_float64(f"{reader} {name!r}", value)
+    if dtype.is_integer and not is_exact(value):
+        extreme = max(int(value.max()), -int(value.min()))
+        raise WideConstant(
+            f"{reader} {name!r}, which holds {extreme}; integers are computed exactly up to "
+            f"{EXACT_LIMIT}: use smaller ones"
+        )
+    return dtype
+
+
+def not_computed(reader: str, name: str, dtype: str) -> ModelError:
+    """What to raise of a tensor whose type the graph has not."""
+    return ModelError(f"{reader} {name!r} of type {dtype}; {COMPUTED}")
+
+
+def _check_float64(reads: str, value: npt.NDArray[Any]) -> None:
+    """Refuse numbers that float32 would make infinite or 0."""
+    if beyond_float32(value):
+        raise ModelError(
+            f"{reads}, which holds {np.abs(value).max():g}; float64 is computed as float32, which "
+            f"ends at {FLOAT_MAX:g}: use smaller numbers"
+        )
+    if below_float32(value):
+        raise ModelError(
+            f"{reads}, which holds {np.abs(value[value != 0]).min():g}; float64 is computed as "
+            "float32, which takes that for 0: use larger numbers, or 0"
+        )

@@ -1,0 +1,121 @@
+"""ONNX operators that only rearrange or pass on values."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from autotune.errors import ModelError
+from autotune.frontend.translate.rearrangement import turned
+from autotune.frontend.translate.reduction import axes_of, checked_axis
+from autotune.frontend.translate.scope import Node, Scope, Translate
+from autotune.operators.axes import MAX_MOVED_AXES
+from autotune.operators.op import OpKind
+
+
+def target_shape(node: Node, shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
+    """Resolve 0 (copy, unless ``allowzero``) and one −1 (infer) of ONNX's Reshape."""
+    copied = list(wanted)
+    if not node.int("allowzero", 0):
+        for i, extent in enumerate(wanted):
+            if extent == 0 and i >= len(shape):
+                raise ModelError(f"{node.label}: Reshape to {list(wanted)} copies an absent axis")
+            copied[i] = shape[i] if extent == 0 else extent
+    known = math.prod(extent for extent in copied if extent != -1)
+    if copied.count(-1) == 1 and known > 0 and math.prod(shape) % known == 0:
+        copied[copied.index(-1)] = math.prod(shape) // known
+    if math.prod(copied) != math.prod(shape) or any(extent < 1 for extent in copied):
+        raise ModelError(f"{node.label}: cannot reshape {list(shape)} to {list(wanted)}")
+    return tuple(copied)
+
+
+def _reshape(scope: Scope, node: Node) -> str:
+    x = scope.tensor(node, 0)
+    wanted = tuple(int(v) for v in np.ravel(np.asarray(scope.array(node, 1), np.int64)))
+    return scope.reshaped(node, x, target_shape(node, scope.shape(x), wanted))
+
+
+def _flatten(scope: Scope, node: Node) -> str:
+    x = scope.tensor(node, 0)
+    shape = scope.shape(x)
+    axis = node.int("axis", 1)
+    if not -len(shape) <= axis <= len(shape):
+        raise ModelError(f"{node.label}: Flatten axis {axis} is outside rank {len(shape)}")
+    axis = axis + len(shape) if axis < 0 else axis
+    return scope.reshaped(node, x, (math.prod(shape[:axis]), math.prod(shape[axis:])))
+
+
+def _transpose(scope: Scope, node: Node) -> str:
+    x = scope.tensor(node, 0)
+    rank = len(scope.shape(x))
+    perm = node.ints("perm") or tuple(reversed(range(rank)))
+    if perm == tuple(range(rank)):
+        return x
+    if rank > MAX_MOVED_AXES:
+        shape = scope.shape(x)
+        return turned(scope, node, x, shape, perm, [shape[axis] for axis in perm])
+    return scope.result(node, OpKind.TRANSPOSE, x, perm=perm)
+
+
+def _squeeze(scope: Scope, node: Node) -> str:
+    x = scope.tensor(node, 0)
+    shape = scope.shape(x)
+    axes = axes_of(scope, node, len(shape))
+    if axes is None:
+        axes = tuple(i for i, extent in enumerate(shape) if extent == 1)
+    if any(shape[axis] != 1 for axis in axes):
+        raise ModelError(f"{node.label}: Squeeze of axes {list(axes)} of shape {list(shape)}")
+    return scope.reshaped(node, x, tuple(e for i, e in enumerate(shape) if i not in axes))
+
+
+def _unsqueeze(scope: Scope, node: Node) -> str:
+    x = scope.tensor(node, 0)
+    shape = scope.shape(x)
+    given = node.ints("axes")
+    if given is None:
+        given = tuple(int(v) for v in np.ravel(np.asarray(scope.array(node, 1), np.int64)))
+    rank = len(shape) + len(given)
+    axes = {checked_axis(node, axis, rank) for axis in given}
+    if len(axes) != len(given):
+        raise ModelError(f"{node.label}: Unsqueeze axes {list(given)} repeat one axis")
+    rest = iter(shape)
+    return scope.reshaped(node, x, tuple(1 if i in axes else next(rest) for i in range(rank)))
+
+
+def _concat(scope: Scope, node: Node) -> str:
+    full = [i for i, x in enumerate(node.inputs) if x not in scope.arrays or scope.arrays[x].size]
+    tensors = [scope.tensor(node, i) for i in full]
+    axis = checked_axis(node, node.int("axis", 1), len(scope.shape(tensors[0])))
+    if len(tensors) == 1:
+        return tensors[0]
+    return scope.result(node, OpKind.CONCAT, *tensors, axis=axis)
+
+
+def _identity(scope: Scope, node: Node) -> str:
+    return scope.tensor(node, 0)
+
+
+def _dropout(scope: Scope, node: Node) -> str:
+    if node.has_input(2) and bool(np.any(scope.array(node, 2))):
+        ratio = float(np.ravel(scope.array(node, 1))[0]) if node.has_input(1) else 0.5
+        if ratio != 0:
+            raise ModelError(
+                f"{node.label}: Dropout in training mode; export the model for inference"
+            )
+    if len(node.outputs) > 1 and node.outputs[1]:
+        everything = np.ones(scope.shape(scope.tensor(node, 0)), np.bool_)
+        scope.give_known(node, 1, everything)
+    return scope.tensor(node, 0)
+
+
+MOVEMENT: dict[str, Translate] = {
+    "Reshape": _reshape,
+    "Flatten": _flatten,
+    "Transpose": _transpose,
+    "Squeeze": _squeeze,
+    "Unsqueeze": _unsqueeze,
+    "Concat": _concat,
+    "Identity": _identity,
+    "Dropout": _dropout,
+}

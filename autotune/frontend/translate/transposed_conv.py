@@ -1,0 +1,265 @@
+"""ONNX's ConvTranspose and Col2Im, as one convolution whose channels are the places within a stride.
+
+y[s·q + r] = Σₜ x[q − t] · w[s·t + r]: for each of the s places r it is a convolution over x with
+every s-th tap. All of them are one convolution with s as many output channels per axis, and their
+interleaving is a transpose (Shi et al., "Is the deconvolution layer the same as a convolutional
+layer?", arXiv:1609.07009). Zeros fill up the last taps of places that have fewer; where channels are many,
+places of equally many taps have a convolution of their own instead (places.py).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from autotune.errors import ModelError
+from autotune.frontend.translate.places import Axes, TransposedAxis, convolved_places, splits
+from autotune.frontend.translate.rearrangement import Run, padded, part, seen_as, sliced, turned
+from autotune.frontend.translate.scope import Node, Scope, Translate
+from autotune.operators.op import OpKind
+
+VOLUME = 3
+"""Spatial axes of what goes slice by slice."""
+
+
+def _conv_transpose(scope: Scope, node: Node) -> str:
+    x, w = scope.tensor(node, 0), scope.tensor(node, 1)
+    shape, weight = scope.shape(x), scope.shape(w)
+    group = node.int("group", 1)
+    axes = _axes(node, shape, weight)
+    if shape[1] != weight[0] or group < 1 or shape[1] % group:
+        raise ModelError(
+            f"{node.label}: ConvTranspose of {list(shape)} by weight {list(weight)} in {group} "
+            "groups: the channels do not fit"
+        )
+    bias = scope.tensor(node, 2) if node.has_input(2) else None
+    plane = _plane(axes)
+    if plane is not None and group == 1 and splits(plane, *weight[:2]):
+        return _scattered_by_places(scope, node, x, w, bias, axes)
+    y = _scattered(scope, node, x, w, axes, group)
+    if bias is None:
+        return y
+    channels = scope.shape(y)[1]
+    return scope.step(
+        node, OpKind.ADD, y, seen_as(scope, node, bias, (channels, *(1 for _ in axes)))
+    )
+
+
+def _plane(axes: tuple[TransposedAxis, ...]) -> Axes | None:
+    """Rows and columns, one row where there is a single axis; None of a volume."""
+    if len(axes) == VOLUME:
+        return None
+    return (TransposedAxis(1, 1, 1, 1, 0, 1), axes[0]) if len(axes) == 1 else (axes[0], axes[1])
+
+
+def _scattered_by_places(
+    scope: Scope, node: Node, x: str, w: str, bias: str | None, axes: tuple[TransposedAxis, ...]
+) -> str:
+    """``_scattered`` and the bias by one convolution for the places that have equally many taps."""
+    plane = _plane(axes)
+    assert plane is not None, "a volume"
+    shape, weight, lengths = scope.shape(x), scope.shape(w), tuple(axis.length for axis in axes)
+    image, kernel = (tuple(getattr(axis, of) for axis in plane) for of in ("extent", "kernel"))
+    x = seen_as(scope, node, x, (*shape[:2], *image))
+    w = seen_as(scope, node, w, (*weight[:2], *kernel))
+    for d, axis in enumerate(plane, 2):
+        w = _in_places(scope, node, w, d, axis)
+    y = convolved_places(scope, node, x, w, bias, plane)
+    (n, _, rows, columns), channels, (down, across) = scope.shape(y), weight[1], plane
+    places = (n, down.stride, across.stride, channels, rows, columns)
+    whole = (n, channels, rows * down.stride, columns * across.stride)
+    y = turned(scope, node, y, places, (0, 3, 4, 1, 5, 2), whole)
+    runs = [Run(0, 1, n), Run(0, 1, channels)]
+    y = sliced(scope, node, y, runs + [Run(axis.first, 1, axis.length) for axis in plane])
+    return seen_as(scope, node, y, (n, channels, *lengths))
+
+
+def _scattered(
+    scope: Scope, node: Node, x: str, w: str, axes: tuple[TransposedAxis, ...], group: int
+) -> str:
+    """Every element of ``x`` times its taps, added up where they fall."""
+    if len(axes) == VOLUME:
+        return _scattered_volume(scope, node, x, w, axes, group)
+    shape, weight, lengths = scope.shape(x), scope.shape(w), tuple(axis.length for axis in axes)
+    if len(axes) == 1:
+        x = seen_as(scope, node, x, (*shape[:2], 1, shape[2]))
+        w = seen_as(scope, node, w, (*weight[:2], 1, weight[2]))
+        axes = (TransposedAxis(1, 1, 1, 1, 0, 1), *axes)
+    channels = weight[1] * group
+    y = _interleaved(scope, node, _phases(scope, node, x, w, axes, group), axes, channels)
+    return seen_as(scope, node, y, (shape[0], channels, *lengths))
+
+
+def _scattered_volume(
+    scope: Scope, node: Node, x: str, w: str, axes: tuple[TransposedAxis, ...], group: int
+) -> str:
+    """Slice by slice: those of each tap of the depth, as far apart as its stride, are added up."""
+    n, c, slices, rows, columns = scope.shape(x)
+    deep, plane = axes[0], axes[1:]
+    upright = turned(
+        scope, node, x, scope.shape(x), (0, 2, 1, 3, 4), (n * slices, c, rows, columns)
+    )
+    reach = max((slices - 1) * deep.stride + deep.reach, deep.first + deep.length)
+    total, made = "", scope.shape(x)
+    for tap in range(deep.kernel):
+        weight = part(scope, node, w, 2, Run(tap, 1, 1))
+        taps = seen_as(scope, node, weight, (*scope.shape(w)[:2], *scope.shape(w)[3:]))
+        y = _scattered(scope, node, upright, taps, plane, group)
+        made = scope.shape(y)[1:]
+        apart = seen_as(scope, node, y, (n, slices, 1, math.prod(made)))
+        apart = padded(scope, node, apart, (0,) * 4, (0, 0, deep.stride - 1, 0))
+        spread = seen_as(scope, node, apart, (n, slices * deep.stride, math.prod(made)))
+        before = tap * deep.dilation
+        after = reach - before - slices * deep.stride
+        placed = padded(scope, node, spread, (0, before, 0), (0, after, 0))
+        total = scope.step(node, OpKind.ADD, total, placed) if total else placed
+    kept = part(scope, node, total, 1, Run(deep.first, 1, deep.length))
+    images = (n, deep.length, *made)
+    result = (n, made[0], deep.length, *made[1:])
+    return turned(scope, node, kept, images, (0, 2, 1, 3, 4), result)
+
+
+def _col2im(scope: Scope, node: Node) -> str:
+    """Blocks [N, C · block, positions] added up into images: a transposed convolution by taps of 1,
+    one for every place of the block."""
+    x = scope.tensor(node, 0)
+    image, block = (
+        tuple(int(v) for v in np.ravel(np.asarray(scope.array(node, i), np.int64))) for i in (1, 2)
+    )
+    batch, columns, positions = scope.shape(x)
+    size = math.prod(block)
+    axes = _block_axes(node, image, block)
+    if columns % size or math.prod(axis.extent for axis in axes) != positions:
+        raise ModelError(
+            f"{node.label}: Col2Im of {[batch, columns, positions]} into {list(image)} by blocks of "
+            f"{list(block)}: they do not fit"
+        )
+    blocks = seen_as(scope, node, x, (batch, columns, *(axis.extent for axis in axes)))
+    places = np.tile(np.eye(size), (columns // size, 1)).reshape(columns, 1, *block)
+    taps = scope.constant(node, places, "places")
+    return _scattered(scope, node, blocks, taps, axes, columns // size)
+
+
+def _block_axes(
+    node: Node, image: tuple[int, ...], block: tuple[int, ...]
+) -> tuple[TransposedAxis, ...]:
+    count = len(image)
+    if not 1 <= count <= VOLUME or len(block) != count:
+        raise ModelError(
+            f"{node.label}: Col2Im into {list(image)} by blocks of {list(block)}: only one to {VOLUME} "
+            "spatial axes are supported"
+        )
+    strides, dilations = (node.ints(name) or (1,) * count for name in ("strides", "dilations"))
+    pads = node.ints("pads") or (0,) * (2 * count)
+    found = []
+    for i in range(count):
+        reach = (block[i] - 1) * dilations[i] + 1
+        extent = (image[i] + pads[i] + pads[i + count] - reach) // strides[i] + 1
+        found.append(TransposedAxis(extent, block[i], strides[i], dilations[i], pads[i], image[i]))
+    return tuple(found)
+
+
+def _axes(
+    node: Node, shape: tuple[int, ...], weight: tuple[int, ...]
+) -> tuple[TransposedAxis, ...]:
+    count = len(shape) - 2
+    if not 1 <= count <= VOLUME or len(weight) != len(shape):
+        raise ModelError(
+            f"{node.label}: ConvTranspose over shape {list(shape)}: only one to {VOLUME} spatial axes "
+            "(rank 3 to 5) are supported"
+        )
+    given = {
+        name: node.ints(name) or (default,) * count
+        for name, default in (("strides", 1), ("dilations", 1), ("output_padding", 0))
+    }
+    if (
+        any(len(v) != count for v in given.values())
+        or min(*given["strides"], *given["dilations"]) < 1
+    ):
+        raise ModelError(
+            f"{node.label}: strides, dilations and output_padding must be {count} each"
+        )
+    found = []
+    for i in range(count):
+        stride, dilation, extra = (given[n][i] for n in ("strides", "dilations", "output_padding"))
+        reach = (weight[2 + i] - 1) * dilation + 1
+        whole = (shape[2 + i] - 1) * stride + reach + extra
+        first, length = _kept(node, i, count, whole, shape[2 + i] * stride)
+        if length < 1:
+            raise ModelError(f"{node.label}: ConvTranspose pads leave nothing of axis {2 + i}")
+        found.append(TransposedAxis(shape[2 + i], weight[2 + i], stride, dilation, first, length))
+    return tuple(found)
+
+
+def _kept(node: Node, i: int, count: int, whole: int, same: int) -> tuple[int, int]:
+    """First element and length of what is left of ``whole`` elements of spatial axis ``i``."""
+    pads, mode = node.ints("pads"), node.text("auto_pad", "NOTSET")
+    wanted = node.ints("output_shape")
+    if wanted is None and mode in ("NOTSET", "VALID"):
+        before, after = (pads[i], pads[i + count]) if pads else (0, 0)
+        return before, whole - before - after
+    length = same if wanted is None else wanted[len(wanted) - count + i]
+    cut = whole - length
+    return max(0, cut // 2 if mode == "SAME_UPPER" else cut - cut // 2), length
+
+
+def _phases(
+    scope: Scope, node: Node, x: str, w: str, axes: tuple[TransposedAxis, ...], group: int
+) -> str:
+    """The convolution: [N, channels · places down · places across, rows, columns]."""
+    inner, outer = scope.shape(w)[0] // group, scope.shape(w)[1]
+    for d, axis in enumerate(axes, 2):
+        w = _in_places(scope, node, w, d, axis)
+    down, across = axes
+    # [group, inner, outer, taps down, places down, taps across, places across], taps turned round
+    w = turned(
+        scope,
+        node,
+        w,
+        (group, inner, outer, down.taps, down.stride, across.taps, across.stride),
+        (0, 2, 4, 6, 1, 3, 5),
+        (group * outer * down.stride * across.stride, inner, down.taps, across.taps),
+    )
+    w = sliced(
+        scope,
+        node,
+        w,
+        [Run(0, 1, n) for n in scope.shape(w)[:2]]
+        + [Run(axis.taps - 1, -1, axis.taps) for axis in axes],
+    )
+    before = tuple(axis.taps - 1 for axis in axes)
+    after = tuple(max(0, axis.positions - axis.extent) for axis in axes)
+    pads = (*before, *after)
+    attrs = {"strides": (1, 1), "dilations": (1, 1), "pads": pads}
+    return scope.step(node, OpKind.CONV, x, w, group=group, **attrs)
+
+
+def _in_places(scope: Scope, node: Node, w: str, d: int, axis: TransposedAxis) -> str:
+    """Axis ``d`` of a weight with zeros between dilated taps, filled up to whole strides."""
+    shape = scope.shape(w)
+    if axis.dilation > 1 and axis.kernel > 1:
+        rows = (*shape[:d], axis.kernel, 1, *shape[d + 1 :])
+        behind = tuple(axis.dilation - 1 if i == d + 1 else 0 for i in range(len(rows)))
+        apart = padded(scope, node, seen_as(scope, node, w, rows), (0,) * len(rows), behind)
+        w = seen_as(scope, node, apart, (*shape[:d], axis.kernel * axis.dilation, *shape[d + 1 :]))
+        w = part(scope, node, w, d, Run(0, 1, axis.reach))
+    fill = axis.taps * axis.stride - axis.reach
+    rank = len(shape)
+    return padded(scope, node, w, (0,) * rank, tuple(fill if i == d else 0 for i in range(rank)))
+
+
+def _interleaved(
+    scope: Scope, node: Node, y: str, axes: tuple[TransposedAxis, ...], channels: int
+) -> str:
+    """Places back into rows and columns, and what is asked for of them."""
+    n, _, rows, columns = scope.shape(y)
+    down, across = axes
+    image = (n, channels, rows * down.stride, columns * across.stride)
+    places = (n, channels, down.stride, across.stride, rows, columns)
+    y = turned(scope, node, y, places, (0, 1, 4, 2, 5, 3), image)
+    whole = [Run(0, 1, n), Run(0, 1, channels)]
+    return sliced(scope, node, y, whole + [Run(axis.first, 1, axis.length) for axis in axes])
+
+
+TRANSPOSED_CONV: dict[str, Translate] = {"ConvTranspose": _conv_transpose, "Col2Im": _col2im}

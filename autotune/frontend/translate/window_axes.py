@@ -1,0 +1,144 @@
+"""The window attributes that Conv and the poolings of ONNX share, axis by axis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autotune.errors import ModelError
+from autotune.frontend.translate.scope import Node
+from autotune.operators.op import AttrValue
+
+MAX_AXES = 3
+PLANE = 2
+"""Axes that a window operator of the graph slides over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window over some spatial axes with every default and ``auto_pad`` resolved."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    dilations: tuple[int, ...]
+    widened: tuple[int, ...]
+    """What ``ceil_mode`` added behind what the model declares, part of ``after``."""
+
+    @property
+    def pads(self) -> tuple[int, ...]:
+        """Before every axis, then behind every one."""
+        return (*self.before, *self.after)
+
+    def planar(self) -> Window:
+        """With a leading extent of 1 where there is one axis alone."""
+        if len(self.kernel) == PLANE:
+            return self
+        return Window(
+            (1, *self.kernel),
+            (1, *self.strides),
+            (0, *self.before),
+            (0, *self.after),
+            (1, *self.dilations),
+            (0, *self.widened),
+        )
+
+    def part(self, axes: slice) -> Window:
+        """The window over some of its axes."""
+        return Window(
+            self.kernel[axes],
+            self.strides[axes],
+            self.before[axes],
+            self.after[axes],
+            self.dilations[axes],
+            self.widened[axes],
+        )
+
+    def within_padding(self) -> Window:
+        """The window over an input that holds the declared padding already."""
+        none = (0,) * len(self.kernel)
+        return Window(self.kernel, self.strides, none, self.widened, self.dilations, self.widened)
+
+    def conv(self, group: int) -> dict[str, AttrValue]:
+        """The attributes of a CONV operator."""
+        return {
+            "strides": self.strides,
+            "pads": self.pads,
+            "dilations": self.dilations,
+            "group": group,
+        }
+
+    def pool(self) -> dict[str, AttrValue]:
+        """The attributes of a MAX_POOL operator."""
+        return {
+            "kernel": self.kernel,
+            "strides": self.strides,
+            "pads": self.pads,
+            "dilations": self.dilations,
+        }
+
+
+def window_of(node: Node, x_shape: tuple[int, ...], kernel: tuple[int, ...]) -> Window:
+    """Read strides, pads, dilations, ``auto_pad`` and ``ceil_mode`` of a node over ``x_shape``."""
+    axes = len(x_shape) - 2
+    if not 1 <= axes <= MAX_AXES:
+        raise ModelError(
+            f"{node.label}: {node.operator} over shape {list(x_shape)}: only one to {MAX_AXES} spatial "
+            "axes (rank 3 to 5) are supported"
+        )
+    strides = _per_axis(node, "strides", axes)
+    dilations = _per_axis(node, "dilations", axes)
+    if len(kernel) != axes or min(*kernel, *strides, *dilations) < 1:
+        raise ModelError(f"{node.label}: kernel, strides and dilations must be {axes} integers ≥ 1")
+    spans = tuple(d * (k - 1) + 1 for d, k in zip(dilations, kernel, strict=True))
+    before, after = _pads(node, x_shape[2:], spans, strides)
+    extra = (0,) * axes
+    if node.int("ceil_mode", 0):
+        extra = tuple(
+            _ceil_extra(size, span, s, b, a)
+            for size, span, s, b, a in zip(x_shape[2:], spans, strides, before, after, strict=True)
+        )
+    after = tuple(a + e for a, e in zip(after, extra, strict=True))
+    return Window(kernel, strides, before, after, dilations, extra)
+
+
+def _per_axis(node: Node, name: str, axes: int) -> tuple[int, ...]:
+    values = node.ints(name) or (1,) * axes
+    if len(values) != axes:
+        raise ModelError(f"{node.label}: {name} must hold {axes} integers, got {list(values)}")
+    return values
+
+
+def _pads(
+    node: Node, sizes: tuple[int, ...], spans: tuple[int, ...], strides: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    axes = len(sizes)
+    mode = node.text("auto_pad", "NOTSET")
+    if mode == "VALID":
+        return (0,) * axes, (0,) * axes
+    if mode in ("SAME_UPPER", "SAME_LOWER"):
+        total = tuple(
+            max(0, (-(-size // s) - 1) * s + span - size)
+            for size, span, s in zip(sizes, spans, strides, strict=True)
+        )
+        small = tuple(t // 2 for t in total)
+        large = tuple(t - h for t, h in zip(total, small, strict=True))
+        return (small, large) if mode == "SAME_UPPER" else (large, small)
+    pads = node.ints("pads") or (0,) * (2 * axes)
+    if mode != "NOTSET" or len(pads) != 2 * axes or min(pads) < 0:
+        raise ModelError(
+            f"{node.label}: auto_pad={mode}, pads={list(pads)}: expected {2 * axes} pads ≥ 0"
+        )
+    return pads[:axes], pads[axes:]
+
+
+def _ceil_extra(size: int, span: int, stride: int, before: int, after: int) -> int:
+    """Padding behind the input that lets floor mode give the output extent of ceil mode.
+
+    A last window that would start in the padding behind the input is dropped, as ONNX says.
+    """
+    room = size + before + after - span
+    positions = -(-room // stride) + 1
+    if (positions - 1) * stride >= size + before:
+        positions -= 1
+    return max(0, (positions - 1) * stride - room)

@@ -1,0 +1,232 @@
+"""What one nest needs of every tensor: footprints from its root backwards. The first half of the
+analysis; stages are laid out over it forwards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+
+from autotune.fusion.axis_map import Footprint, axis_range, full, hull, root_footprint
+from autotune.fusion.footprint import channels_per_group, forced_dims, input_footprint
+from autotune.fusion.group import Group
+from autotune.fusion.nest import Rejection
+from autotune.fusion.online_softmax import Online, keeps_up, online_of
+from autotune.operators.op import Family, Op, OpKind
+
+PADDING = frozenset((Family.CONV, Family.WINOGRAD, Family.POOL, Family.SLIDE, Family.PAD))
+"""What reads past its operand's borders."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The operators of ``group`` that the nest of ``root`` runs, in order; the footprint of every
+    tensor they make and how often each tensor is read; the padding's value where a made tensor is
+    read beyond its borders; and the group outputs that the nest stores."""
+
+    group: Group
+    root: str
+    ops: tuple[Op, ...]
+    footprints: Mapping[str, Footprint]
+    uses: Mapping[str, int]
+    masks: Mapping[str, float]
+    stores: tuple[str, ...]
+    root_shape: tuple[int, ...]
+    """Extents of the root, then of the reduction of an online softmax."""
+    online: Online | None = None
+
+    def makes(self, tensor: str) -> bool:
+        """Whether an operator of the group makes a tensor."""
+        return tensor in self.group.producer
+
+    def shape(self, tensor: str) -> tuple[int, ...]:
+        """The extents of a whole tensor."""
+        return self.group.type_of[tensor].shape
+
+    def need(self, op: Op, index: int) -> Footprint:
+        """The part of input ``index`` that the part of ``op``'s output here takes."""
+        need = input_footprint(op, index, self.footprints[op.output], self.group.type_of)
+        return need if self.online is None else self.online.along(op, index, need)
+
+
+def spread(group: Group, root: str, covered: Set[str]) -> Spread | Rejection:
+    """The spread of the nest of ``root``; outputs ``covered`` by earlier nests are not stored again."""
+    ops = _needed(group, root)
+    footprints, online = _footprints(group, root, ops, None), online_of(group, root, ops)
+    if isinstance(footprints, Rejection):
+        return footprints
+    if online is not None:
+        tiled = _footprints(group, root, ops, online)
+        split = frozenset(axis.dim for axis in footprints[root] if axis.dim is not None)
+        if isinstance(tiled, Rejection) or not keeps_up(online, ops, tiled, split):
+            online = None
+        else:
+            footprints = tiled
+    root_shape = _root_shape(group, root, online)
+    rejection = _winograd_neighbours(group, ops)
+    if rejection is not None:
+        return rejection
+    masks = _masks(group, root_shape, ops, footprints)
+    if isinstance(masks, Rejection):
+        return masks
+    uses: dict[str, int] = {}
+    for op in ops:
+        for x in op.inputs:
+            uses[x] = uses.get(x, 0) + 1
+    stores = _stores(group, root, root_shape, ops, footprints, covered)
+    return Spread(group, root, ops, footprints, uses, masks, stores, root_shape, online)
+
+
+def _needed(group: Group, root: str) -> tuple[Op, ...]:
+    wanted = {root}
+    for op in reversed(group.ops):
+        if op.output in wanted:
+            wanted.update(op.inputs)
+    return tuple(op for op in group.ops if op.output in wanted)
+
+
+def _root_shape(group: Group, root: str, online: Online | None) -> tuple[int, ...]:
+    shape = group.type_of[root].shape
+    return shape if online is None else (*shape, group.type_of[online.softmax].shape[-1])
+
+
+def _footprints(
+    group: Group, root: str, ops: tuple[Op, ...], online: Online | None
+) -> dict[str, Footprint] | Rejection:
+    """Footprints of all tensors made in the nest, from the root backwards."""
+    types = group.type_of
+    root_shape = _root_shape(group, root, online)
+    forced = forced_dims(group.producer[root], types)
+    found = {root: root_footprint(types[root].shape, forced)}
+    for op in reversed(ops):
+        if _is_left_to_dma(op) and op.inputs[0] in group.producer:
+            return Rejection(
+                f"{op.name}: {op.kind} takes {op.inputs[0]!r} by single rows or backwards; only DMA "
+                "does that, from DRAM"
+            )
+        made: Footprint | Rejection = found[op.output]
+        if online is None or op.output != online.softmax:
+            made = _completed(group, op, found[op.output], root_shape)
+        if isinstance(made, Rejection):
+            return made
+        found[op.output] = made
+        for index, x in enumerate(op.inputs):
+            if x not in group.producer:
+                continue
+            need = input_footprint(op, index, made, types)
+            need = need if online is None else online.along(op, index, need)
+            found[x] = hull(found[x], need, root_shape) if x in found else need
+    return found
+
+
+def _completed(
+    group: Group, op: Op, footprint: Footprint, root_shape: tuple[int, ...]
+) -> Footprint | Rejection:
+    """What is computed of an operator's output where ``footprint`` of it is needed: dimensions that
+    it can only compute whole are."""
+    made = list(footprint)
+    for d in _whole(group, op, footprint):
+        extent = group.type_of[op.output].shape[d]
+        low, high = axis_range(made[d], root_shape)
+        if low < 0 or high > extent:
+            return Rejection(
+                f"{op.name}: {op.kind} needs dimension {d} whole, but its consumer pads it"
+            )
+        made[d] = full(extent)
+    return tuple(made)
+
+
+def _whole(group: Group, op: Op, footprint: Footprint) -> frozenset[int]:
+    """Output dimensions that are computed whole: the operator's own, and channels in groups
+    that the root's tiles do not lie on."""
+    channel, types = op.axes.channel, group.type_of
+    if channels_per_group(op, types) is None or footprint[channel].is_identity():
+        return forced_dims(op, types)
+    return frozenset((channel,))
+
+
+def _winograd_neighbours(group: Group, ops: tuple[Op, ...]) -> Rejection | None:
+    """Its tiles begin at multiples of their size of the result: what follows must keep every element
+    in its place. Its weight and bias come from DRAM."""
+    reached: dict[str, str] = {}
+    for op in ops:
+        behind = next((reached[x] for x in op.inputs if x in reached), None)
+        if behind is not None and op.family not in (Family.UNARY, Family.BINARY):
+            return Rejection(
+                f"{op.name}: {op.kind} behind {behind}; only element-wise operators may follow "
+                "Winograd's convolution in its group"
+            )
+        if op.family is Family.WINOGRAD:
+            behind = op.name
+            made = [x for x in op.inputs[1:] if x in group.producer]
+            if made:
+                return Rejection(f"{op.name}: {made[0]!r} is made in its group")
+        if behind is not None:
+            reached[op.output] = behind
+    return None
+
+
+def _masks(
+    group: Group,
+    root_shape: tuple[int, ...],
+    ops: tuple[Op, ...],
+    footprints: Mapping[str, Footprint],
+) -> dict[str, float] | Rejection:
+    """Made tensors whose padding is read by a window operator, with the padding's value."""
+    masks: dict[str, float] = {}
+    for op in ops:
+        x = op.inputs[0]
+        if op.family not in PADDING or x not in group.producer:
+            continue
+        if not _outside(footprints[x], group.type_of[x].shape, root_shape):
+            continue
+        value = padding_value(op)
+        if masks.setdefault(x, value) != value:
+            return Rejection(f"{op.name}: consumers of {x!r} need different padding values")
+    return masks
+
+
+def _outside(footprint: Footprint, shape: tuple[int, ...], root_shape: tuple[int, ...]) -> bool:
+    ranges = (axis_range(axis, root_shape) for axis in footprint)
+    return any(low < 0 or high > n for (low, high), n in zip(ranges, shape, strict=True))
+
+
+def _stores(
+    group: Group,
+    root: str,
+    root_shape: tuple[int, ...],
+    ops: tuple[Op, ...],
+    footprints: Mapping[str, Footprint],
+    covered: Set[str],
+) -> tuple[str, ...]:
+    """Group outputs whose tiles this nest makes exactly: the root, and those that it covers."""
+
+    def exact(tensor: str) -> bool:
+        shape = group.type_of[tensor].shape
+        return all(
+            (a.is_identity() or a.dim is None) and axis_range(a, root_shape) == (0, n)
+            for a, n in zip(footprints[tensor], shape, strict=True)
+        )
+
+    return tuple(
+        op.output
+        for op in ops
+        if op.output in group.outputs
+        and op.output not in covered
+        and (op.output == root or exact(op.output))
+    )
+
+
+def padding_value(op: Op) -> float:
+    """What an operator reads outside of its operand."""
+    if op.family is Family.PAD:
+        return op.float("value")
+    return -math.inf if op.kind is OpKind.MAX_POOL else 0.0
+
+
+def _is_left_to_dma(op: Op) -> bool:
+    """Whether an operator takes its first operand by rows that numbers choose, or backwards along
+    some axis."""
+    if op.family is Family.GATHER:
+        return True
+    return op.family is Family.SLICE and min(op.ints("steps"), default=1) < 0

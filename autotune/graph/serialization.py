@@ -1,0 +1,48 @@
+"""Operators and networks as values that JSON holds, and back: what of them is kept on disk.
+
+The numbers of a network's constants go another way: they may be gigabytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from autotune.graph.graph import Graph
+from autotune.operators.op import Op, OpKind
+from autotune.operators.tensor import Array, DType, TensorType
+
+
+def plain_op(op: Op) -> list[Any]:
+    """An operator; ``op_of`` reads it back, also after JSON made lists of tuples."""
+    return [op.name, op.kind.value, op.inputs, op.output, op.attrs]
+
+
+def op_of(plain: list[Any]) -> Op:
+    """Reads what ``plain_op`` made. Raises ``ModelError`` for no legal operator."""
+    name, kind, inputs, output, attrs = plain
+    held = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in attrs)
+    return Op(name, OpKind(kind), tuple(inputs), output, held)
+
+
+def plain_graph(graph: Graph) -> dict[str, Any]:
+    """A network without the numbers of its constants."""
+    return {
+        "name": graph.name,
+        "ops": [plain_op(op) for op in graph.ops],
+        "types": [[x, held.shape, held.dtype.value] for x, held in graph.types.items()],
+        "inputs": graph.inputs,
+        "outputs": graph.outputs,
+    }
+
+
+def graph_of(plain: Mapping[str, Any], constants: Mapping[str, Array]) -> Graph:
+    """Reads what ``plain_graph`` made. Raises ``ModelError`` for no legal network."""
+    return Graph(
+        plain["name"],
+        [op_of(row) for row in plain["ops"]],
+        {x: TensorType(tuple(shape), DType(dtype)) for x, shape, dtype in plain["types"]},
+        tuple(plain["inputs"]),
+        tuple(plain["outputs"]),
+        constants,
+    )

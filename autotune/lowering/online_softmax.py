@@ -1,0 +1,85 @@
+"""Emits an online softmax and its product, tile by tile of the scores' rows: weights relative to the
+maximum so far, and sums that are brought down to each new maximum."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from autotune.fusion.nest import Stage
+from autotune.isa.table import BinaryFn, Opcode, UnaryFn, Unit, When
+from autotune.isa.tile import TileWriter, View, sizes_of
+from autotune.kernels.emit import elementwise
+from autotune.lowering.products import compute_contraction
+from autotune.lowering.resident import Resident
+from autotune.lowering.tiles import Segment
+
+_SUM, _FACTOR = 1, 2
+"""Words of a row's state behind its maximum."""
+
+
+class Turn(NamedTuple):
+    """Whether a tile of the rows continues what earlier ones began."""
+
+    when: When
+    level: int | None
+
+    @classmethod
+    def of(cls, segment: Segment) -> Turn:
+        """Of the tiles of the reduction that code is being emitted for."""
+        if segment.start:
+            return cls(When.ALWAYS, None)
+        return cls(When.NEVER if segment.level is None else When.BY_LEVEL, segment.level)
+
+    @property
+    def fields(self) -> dict[str, int]:
+        """Fields of an instruction that accumulates."""
+        level = {} if self.level is None else {"k_level": self.level}
+        return {"accumulate": int(self.when), **level}
+
+
+def weigh(writer: TileWriter, weights: View, scores: View, state: View, turn: Turn) -> None:
+    """Emit the weights of one tile of all rows; ``state`` [..., 3] is theirs."""
+    if not scores.contiguous:
+        elementwise.unary(writer, UnaryFn.COPY, weights, scores)
+        scores = weights
+    y, x = _rows(weights), _rows(scores)
+    kept = View(state.storage, state.offset, state.terms, y.sizes[:1], state.strides[-2:-1])
+    fields = {**y.operand("dst"), **x.operand("src"), **kept.operand("state"), **sizes_of(y.sizes)}
+    writer.emit(Opcode.ONLINE, Unit.VECTOR, (y, kept), (x, kept), **fields, **turn.fields)
+
+
+def add(
+    writer: TileWriter, resident: Resident, stage: Stage, sums: View, state: View, turn: Turn
+) -> None:
+    """Emit the product of one tile of weights, added to ``sums`` at the new maximum."""
+    if turn.when is not When.NEVER:
+        _scale(writer, sums, state, _FACTOR)
+    factors = [resident.operand(stage, index) for index in range(2)]
+    added = {"accumulate": int(When.NEVER if turn.when is When.NEVER else When.ALWAYS)}
+    compute_contraction(writer, stage.op, resident.types, sums, factors, added, {})
+
+
+def begin(writer: TileWriter, sums: View) -> None:
+    """Emit the zeros that a loop over tiles adds to: its first trip is like all others."""
+    elementwise.fill(writer, sums, 0.0)
+
+
+def finish(writer: TileWriter, sums: View, state: View) -> None:
+    """Emit the division by the sums of all weights."""
+    total = state.slice(state.rank - 1, _SUM, 1)
+    elementwise.unary(writer, UnaryFn.RECIPROCAL, total, total)
+    _scale(writer, sums, state, _SUM)
+
+
+def _scale(writer: TileWriter, sums: View, state: View, word: int) -> None:
+    by = state.slice(state.rank - 1, word, 1)
+    elementwise.binary(writer, BinaryFn.MUL, sums, sums, by)
+
+
+def _rows(view: View) -> View:
+    """A dense rectangle as its rows."""
+    assert view.contiguous, "an online softmax takes dense rows"
+    columns = view.sizes[-1]
+    rows = math.prod(view.sizes[:-1])
+    return View(view.storage, view.offset, view.terms, (rows, columns), (columns, 1))

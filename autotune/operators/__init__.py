@@ -1,0 +1,1 @@
+"""Operators: kinds, shapes, reference semantics, intervals and operation counts."""

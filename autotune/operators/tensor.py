@@ -1,0 +1,133 @@
+"""The type of a tensor: what shape inference, lowering and caching key on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from autotune.errors import ModelError
+
+Array = npt.NDArray[np.float32]
+"""Values of a tensor as engines compute them."""
+
+EXACT_LIMIT = 2**24
+"""Up to here float32 holds every whole number; beyond it some are missing."""
+
+
+FLOAT_MAX = float(np.finfo(np.float32).max)
+"""The largest finite number of float32."""
+
+
+class DType(StrEnum):
+    """What the numbers of a tensor mean. All are stored and computed as float32: booleans as 0 and
+    1, integers exactly up to ``EXACT_LIMIT``, narrower floats with more digits than they have, float64
+    with fewer."""
+
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
+    FLOAT16 = "float16"
+    BFLOAT16 = "bfloat16"
+    FLOAT8_E4M3FN = "float8_e4m3fn"
+    FLOAT8_E4M3FNUZ = "float8_e4m3fnuz"
+    FLOAT8_E5M2 = "float8_e5m2"
+    FLOAT8_E5M2FNUZ = "float8_e5m2fnuz"
+    FLOAT4_E2M1FN = "float4_e2m1fn"
+    BOOL = "bool"
+    INT2 = "int2"
+    UINT2 = "uint2"
+    INT4 = "int4"
+    UINT4 = "uint4"
+    INT8 = "int8"
+    INT16 = "int16"
+    INT32 = "int32"
+    INT64 = "int64"
+    UINT8 = "uint8"
+    UINT16 = "uint16"
+    UINT32 = "uint32"
+    UINT64 = "uint64"
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of one element as it is stored."""
+        return 4
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the numbers may have fractions."""
+        return "float" in self.value
+
+    @property
+    def is_tiny(self) -> bool:
+        """Whether it is a float of 4 or 8 bits, which no computation may do without rounding to."""
+        return self.value.startswith(("float4", "float8"))
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether it is one of the integer types; a boolean is not."""
+        return not self.is_float and self is not DType.BOOL
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Smallest and largest value of an integer or boolean type."""
+        if self is DType.BOOL:
+            return 0, 1
+        assert self.is_integer
+        unsigned = self.value.startswith("u")
+        bits = int(self.value.lstrip("uint"))
+        return (0, 2**bits - 1) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+    def holds(self, other: DType) -> bool:
+        """Whether every value of another integer or boolean type is one of this one's."""
+        return self.limits[0] <= other.limits[0] and other.limits[1] <= self.limits[1]
+
+
+NUMPY: dict[DType, np.dtype[Any]] = {
+    dtype: np.dtype(getattr(ml_dtypes, dtype.value, dtype.value)) for dtype in DType
+}
+"""The numpy type that arrays of each element type come in and go out as."""
+
+
+def beyond_float32(value: np.ndarray[Any, Any]) -> bool:
+    """Whether a finite number of an array of floats would be infinite as float32."""
+    with np.errstate(over="ignore"):
+        return bool((np.isinf(value.astype(np.float32)) & np.isfinite(value)).any())
+
+
+def below_float32(value: np.ndarray[Any, Any]) -> bool:
+    """Whether a number of an array of floats, 0 itself left out, would be 0 as float32."""
+    with np.errstate(over="ignore", under="ignore"):
+        return bool(((value.astype(np.float32) == 0) & (value != 0)).any())
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """Shape and element type; every extent is a positive integer, a scalar has shape ``()``."""
+
+    shape: tuple[int, ...]
+    dtype: DType = DType.FLOAT32
+
+    def __post_init__(self) -> None:
+        for extent in self.shape:
+            if extent < 1:
+                raise ModelError(f"shape {list(self.shape)}: extents must be ≥ 1, got {extent}")
+
+    @property
+    def stored(self) -> TensorType:
+        """The same tensor as engines see it: float32, whatever the numbers mean."""
+        return self if self.dtype is DType.FLOAT32 else TensorType(self.shape)
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes when stored densely."""
+        return self.elements * self.dtype.size_bytes

@@ -1,0 +1,1 @@
+"""What sessions keep on disk between processes: networks, weights, schedules, program tables."""

@@ -1,0 +1,166 @@
+"""Networks as passes left them, on disk between processes: a session that opens a file again reads
+neither ONNX nor runs a pass.
+
+What is kept of a file is taken while the file is what it was (``FileMark``), under all options and
+sources that decide what becomes of it. Weights lie in a file of their own, which sessions map.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import autotune.frontend
+import autotune.graph
+import autotune.operators
+from autotune.disk.blob_cache import ObjectCache
+from autotune.disk.file_stamp import FileMark, now_ns
+from autotune.disk.home import cache_folder
+from autotune.disk.source_version import sources_version
+from autotune.errors import ModelError
+from autotune.graph.accuracy import Accuracy
+from autotune.graph.graph import Graph
+from autotune.graph.ranges import Ranges
+from autotune.graph.serialization import graph_of, plain_graph
+from autotune.operators.axes import Layout
+from autotune.runtime.caches.weight_cache import KeptWeights
+
+SCHEMA = 2
+DECIDING = (autotune.operators, autotune.graph, autotune.frontend)
+"""Packages whose sources decide what becomes of a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A file and all that decides which network it is opened as, besides its content."""
+
+    path: Path
+    dims: tuple[tuple[str, int], ...]
+    layout: Layout
+    accuracy: Accuracy
+    ranges: tuple[tuple[str, float, float], ...]
+
+    @classmethod
+    def of(
+        cls,
+        path: Path | str,
+        dims: Mapping[str, int] | None,
+        layout: Layout,
+        accuracy: Accuracy,
+        ranges: Ranges | None,
+    ) -> Request:
+        """Of what ``opening.open_network`` takes."""
+        held = tuple(
+            sorted((x, float(low), float(high)) for x, (low, high) in (ranges or {}).items())
+        )
+        return cls(Path(path).absolute(), _sorted(dims), layout, accuracy, held)
+
+    @property
+    def key(self) -> str:
+        """What the network is kept under."""
+        chosen = f"{self.layout.value}\n{self.accuracy.value}\n{self.ranges}"
+        return f"{_file_key(self.path, self.dims)}\n{chosen}"
+
+
+def kept_network(
+    request: Request, make: Callable[[], Graph], folder: Path | None = None
+) -> tuple[Graph, bool]:
+    """The network that a file is opened as: the kept one, or that of ``make``, kept for the next
+    time if that is possible; and whether it is. None in ``folder`` means the user's cache."""
+    shelf = _Shelf(cache_folder() / "networks" if folder is None else folder)
+    found = shelf.load(request)
+    if found is not None:
+        return found, True
+    began, mark = now_ns(), FileMark.of(request.path)
+    graph = make()
+    keeps = mark is not None and mark.settled(began) and shelf.store(request, mark, graph)
+    return graph, keeps
+
+
+def is_kept(path: Path, dims: Mapping[str, int] | None, folder: Path | None = None) -> bool:
+    """Whether a file was opened before, as it is, as one network with these dimensions: neither
+    its shapes nor its operators are left to a run."""
+    shelf = _Shelf(cache_folder() / "networks" if folder is None else folder)
+    return shelf.is_static(path.absolute(), _sorted(dims))
+
+
+class _Shelf:
+    """The folder of kept networks."""
+
+    def __init__(self, folder: Path) -> None:
+        self._heads, self._weights = ObjectCache(folder), KeptWeights(folder)
+
+    def is_static(self, path: Path, dims: tuple[tuple[str, int], ...]) -> bool:
+        return self._read(_file_key(path, dims)) is not None
+
+    def load(self, request: Request) -> Graph | None:
+        plain = self._read(request.key)
+        if plain is None:
+            return None
+        constants = self._weights.load(plain["weights"])
+        try:
+            return None if constants is None else graph_of(plain["graph"], constants)
+        except ModelError:  # weights that are not these
+            return None
+
+    def store(self, request: Request, mark: FileMark, graph: Graph) -> bool:
+        """Whether it could be."""
+        if not _is_whole(request.path):
+            return False
+        weights = self._weights.store(request.key, graph.constants)
+        if weights is None or not mark.is_fresh:
+            return False
+        head: dict[str, Any] = {"mark": asdict(mark)}
+        self._write(request.key, head | {"graph": plain_graph(graph), "weights": weights})
+        self._write(_file_key(request.path, request.dims), head)
+        return True
+
+    def _read(self, key: str) -> dict[str, Any] | None:
+        """What is kept, while it is right."""
+        content = self._heads.load(key)
+        if content is None:
+            return None
+        plain: dict[str, Any] = json.loads(content)
+        return plain if FileMark(**plain["mark"]).is_fresh else None
+
+    def _write(self, key: str, plain: Mapping[str, Any]) -> None:
+        self._heads.store(key, json.dumps(plain).encode())
+
+
+def _is_whole(path: Path) -> bool:
+    from autotune.frontend.model_file import is_whole  # is loaded: the network was just read
+
+    try:
+        return is_whole(path)
+    except (OSError, ModelError):  # it went, or something else came to its place, meanwhile
+        return False
+
+
+def _sorted(dims: Mapping[str, int] | None) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted((dims or {}).items()))
+
+
+def _file_key(path: Path, dims: tuple[tuple[str, int], ...]) -> str:
+    return f"network {SCHEMA}\n{path}\n{dims}\n{_sources_version()}"
+
+
+@functools.cache
+def _sources_version() -> str:
+    """Of all that decides what becomes of a file: our sources, and the packages that read and fold it."""
+    installed = f"{np.__version__} {ml_dtypes.__version__} {_mark('onnx')} {_mark('scipy')}"
+    return f"{sources_version(DECIDING)} {installed}"
+
+
+def _mark(package: str) -> str:
+    """Which ``package`` is installed, without importing it, which takes longer than all that is here."""
+    found = importlib.util.find_spec(package)
+    assert found is not None and found.origin is not None, "it is required"
+    return f"{found.origin} {Path(found.origin).stat().st_mtime_ns}"

@@ -1,0 +1,107 @@
+"""Plans and schedules by rule, on disk between processes: finding them takes longer than anything else
+that loading a network does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import autotune.cost_model
+import autotune.fusion
+import autotune.graph
+import autotune.operators
+import autotune.schedule
+from autotune.disk.blob_cache import ObjectCache
+from autotune.disk.home import cache_folder
+from autotune.disk.source_version import sources_version
+from autotune.errors import PlanError, ScheduleError
+from autotune.fusion.group import Group
+from autotune.graph.graph import Graph
+from autotune.schedule.schedule import Schedule
+from autotune.targets import spec as spec_module
+from autotune.targets.spec import HardwareSpec
+from autotune.tuner import heuristic_plan, legality
+from autotune.tuner.choice import Choice
+from autotune.tuner.heuristic_plan import Schedules, ruled_choices
+
+DECIDING: tuple[ModuleType, ...] = (
+    *(autotune.operators, autotune.graph, autotune.fusion, autotune.schedule, autotune.cost_model),
+    *(heuristic_plan, legality, spec_module),
+)
+"""All that says which schedule a group gets by rule: whole packages, lest a module is missed."""
+MOST_GROUPS = 4096
+"""Kept for a machine; those that came first go first."""
+
+
+@contextmanager
+def kept_schedules(spec: HardwareSpec, folder: Path | None = None) -> Iterator[Schedules]:
+    """What is known of a machine, for ``ruled_choices`` to add to; what it adds is kept. None in
+    ``folder`` means the user's cache."""
+    cache = ObjectCache(cache_folder() / "schedules" if folder is None else folder)
+    key = f"schedules by rule\n{spec.profile_id}\n{_sources_version()}"
+    known = _read(cache.load(key))
+    before = len(known)
+    yield known
+    if len(known) > before:
+        everything = {**_read(cache.load(key)), **known}  # another process may have added too
+        cache.store(key, _written(everything))
+
+
+def ruled_plan(graph: Graph, spec: HardwareSpec, folder: Path | None = None) -> tuple[Choice, ...]:
+    """The heuristic plan of a network on a machine: the kept one, or else a new one, which is kept.
+    None in ``folder`` means the user's cache. Raises ``ScheduleError`` as ``ruled_choices`` does."""
+    cache = ObjectCache(cache_folder() / "schedules" if folder is None else folder)
+    key = f"plan by rule\n{graph.fingerprint}\n{spec.profile_id}\n{_sources_version()}"
+    found = _choices(graph, cache.load(key))
+    if found is None:
+        with kept_schedules(spec, folder) as known:
+            found = ruled_choices(graph, spec, known)
+        rows = [(_names(c), None if c.schedule is None else c.schedule.to_json()) for c in found]
+        cache.store(key, json.dumps(rows).encode())
+    return found
+
+
+def _names(choice: Choice) -> list[str]:
+    return [op.name for op in choice.group.ops]
+
+
+def _choices(graph: Graph, content: bytes | None) -> tuple[Choice, ...] | None:
+    """None where there is nothing, or what nobody here wrote."""
+    try:
+        rows = [] if content is None else json.loads(content)
+        return (
+            tuple(
+                Choice(
+                    Group.from_graph(graph, names),
+                    None if text is None else Schedule.from_json(text),
+                )
+                for names, text in rows
+            )
+            or None
+        )
+    except (ValueError, TypeError, LookupError, ScheduleError, PlanError):
+        return None
+
+
+def _written(schedules: Schedules) -> bytes:
+    newest = list(schedules.items())[-MOST_GROUPS:]
+    rows = {key: None if found is None else found.to_json() for key, found in newest}
+    return json.dumps(rows).encode()
+
+
+def _read(content: bytes | None) -> Schedules:
+    """Nothing where there is nothing, or what nobody here wrote."""
+    try:
+        rows = {} if content is None else json.loads(content)
+        return {k: None if text is None else Schedule.from_json(text) for k, text in rows.items()}
+    except (ValueError, AttributeError, ScheduleError):
+        return {}
+
+
+@cache
+def _sources_version() -> str:
+    return sources_version(DECIDING)

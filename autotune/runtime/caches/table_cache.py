@@ -1,0 +1,134 @@
+"""Program tables of kept networks, on disk between processes: a session that opens one again fuses,
+lowers, verifies and binds nothing.
+
+A table is kept under all that decides it: the network, how it is run, the machine and every source of
+this program. What lies there is read with the few types that it is made of, as it was written: the
+programs in it were verified before.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import pickle
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import autotune
+import autotune.kernels
+from autotune.disk.blob_cache import ObjectCache
+from autotune.disk.home import cache_folder
+from autotune.disk.source_version import sources_version
+from autotune.fusion.group import Group
+from autotune.graph.graph import Graph
+from autotune.isa.formats import Format
+from autotune.isa.opcodes import Opcode
+from autotune.isa.program import DramTensor, Instruction, Program, Role
+from autotune.kernels.emulator import engine
+from autotune.kernels.native import executor
+from autotune.operators.op import Op, OpKind
+from autotune.operators.tensor import DType, TensorType
+from autotune.runtime.execution.native_table import Draft, WholeNetworks
+from autotune.runtime.execution.program_table import GroupStep, ProgramTable, SplitGroup, ViewStep
+from autotune.schedule.schedule import NestSchedule, Schedule
+from autotune.targets.native.binding.packing import Packed
+from autotune.targets.native.cpu.host import available, host_isa
+from autotune.targets.native.linking.linking import CodeGone, KeptCode, Linkable, Tables
+from autotune.targets.native.running.executable import Part, Window
+from autotune.targets.spec import HardwareSpec
+from autotune.tuner.plan import Plan
+
+SCHEMA = 2
+TYPES: tuple[type, ...] = (
+    *(
+        Draft,
+        GroupStep,
+        ViewStep,
+        SplitGroup,
+        Group,
+        Op,
+        OpKind,
+        TensorType,
+        DType,
+        Schedule,
+        NestSchedule,
+    ),
+    *(Program, Instruction, DramTensor, Role, Format, Opcode, Part, Window),
+    *(Linkable, Tables, KeptCode, Packed),
+)
+"""All that a draft is made of, besides numbers, texts and containers."""
+
+
+def table_key(graph: Graph, plan: Plan | None, spec: HardwareSpec) -> str:
+    """All that decides the table of a network on this machine, by a plan or by rule."""
+    rows = "by rule" if plan is None else repr(plan.groups)
+    isa = host_isa() if available() else None
+    parts = (
+        f"table {SCHEMA} {sys.version}",
+        f"{graph.fingerprint} {sorted(graph.constants)}",
+        rows,
+        f"{spec.profile_id} {spec.cores} {isa}",
+        _sources_version(),
+    )
+    return "\n".join(parts)
+
+
+def kept_table(
+    key: str,
+    graph: Graph,
+    target: WholeNetworks,
+    make: Callable[[], tuple[Draft, ProgramTable]],
+    folder: Path | None = None,
+) -> ProgramTable:
+    """The table kept under ``key``, or else the one that ``make`` builds with its draft, which is kept
+    for the next time. None in ``folder`` means the user's cache."""
+    cache = ObjectCache(cache_folder() / "tables" if folder is None else folder)
+    found = _read(cache.load(key))
+    if found is not None:
+        try:
+            return found.table(graph, target)
+        except CodeGone:
+            pass
+    draft, table = make()
+    cache.store(key, _written(draft))
+    return table
+
+
+def _written(draft: Draft) -> bytes:
+    programs = tuple(program.by_name for program in draft.programs)
+    return pickle.dumps(replace(draft, programs=programs), protocol=5)
+
+
+def _read(content: bytes | None) -> Draft | None:
+    if content is None:
+        return None
+    try:
+        found = _Reader(io.BytesIO(content)).load()
+    except pickle.UnpicklingError:
+        return None
+    return found if isinstance(found, Draft) else None
+
+
+class _Reader(pickle.Unpickler):
+    """Makes objects of ``TYPES`` and no others, whatever the file says."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """One of the types. Raises ``UnpicklingError`` for every other name."""
+        try:
+            return _BY_NAME[module, name]
+        except KeyError:
+            raise pickle.UnpicklingError(f"{module}.{name} is no part of a table") from None
+
+
+_BY_NAME = {(one.__module__, one.__qualname__): one for one in TYPES}
+
+
+@functools.cache
+def _sources_version() -> str:
+    """Of everything, as nearly all of it decides a table: all sources, and which compiled kernels."""
+    compiled = [Path(str(module.__file__)).stat() for module in (engine, executor)]
+    marks = [(status.st_size, status.st_mtime_ns) for status in compiled]
+    return f"{sources_version((autotune, autotune.kernels))} {marks}"

@@ -1,0 +1,1 @@
+"""Program tables and how one runs: inputs and outputs, profile, events."""

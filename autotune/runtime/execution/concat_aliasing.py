@@ -1,0 +1,113 @@
+"""Windows: tensors that lie in the concatenation they become part of, so that it copies nothing.
+
+What a network computes for a concatenation alone along the last axis is written into its place there
+at once; other readers find it there too. A window has the strides of the whole, which is all that a
+program needs to know: its tensor gets the whole's last extent, and begins further on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from autotune.fusion.concatenation import joins_in_place
+from autotune.graph.graph import Graph
+from autotune.isa.program import Program
+from autotune.isa.table import Opcode
+from autotune.runtime.execution.program_table import GroupStep
+from autotune.targets.native.analysis.copy_elision import TRANSFERS
+from autotune.targets.native.analysis.memory_access import touches_of
+from autotune.targets.native.analysis.rectangle import Rectangle
+from autotune.targets.native.analysis.tree import leaves, tree_of
+from autotune.targets.native.running.executable import Part, Window
+
+
+@dataclass(frozen=True, slots=True)
+class Windowed:
+    """Parts of a plan whose tensors are ``windows`` where they can be."""
+
+    parts: tuple[Part, ...]
+    windows: Mapping[str, Window]
+
+
+def windowed(graph: Graph, steps: Sequence[GroupStep], views: Mapping[str, str]) -> Windowed:
+    """The parts of a plan, with concatenations left out that windows make superfluous."""
+    viewed = {*views, *views.values()}
+    inside: dict[str, tuple[str, int]] = {}
+    empty: set[int] = set()
+    for index, step in enumerate(steps):
+        op = step.group.ops[0]
+        if len(step.group.ops) > 1 or not joins_in_place(graph, op, viewed):
+            continue
+        if any(x in inside or not _fits(graph, x, steps) for x in op.inputs):
+            continue
+        empty.add(index)
+        first = 0
+        for x in op.inputs:
+            inside[x] = op.output, first
+            first += graph.shape(x)[-1]
+    windows = {x: _window(graph, x, inside) for x in inside}
+    made: dict[tuple[int, tuple[tuple[int, ...], ...]], Program] = {}
+    parts = []
+    for index, step in enumerate(steps):
+        program = _without_work(step.program) if index in empty else step.program
+        shapes = tuple(
+            windows[x].shape if (x := step.bindings[t.name]) in windows else t.shape
+            for t in program.tensors
+        )
+        if index not in empty:
+            program = made.setdefault((id(program), shapes), _shaped(program, shapes))
+        parts.append(Part(program, step.bindings))
+    return Windowed(tuple(parts), windows)
+
+
+def _fits(graph: Graph, name: str, steps: Sequence[GroupStep]) -> bool:
+    """Whether all programs take a tensor as it is, and none moves what is beside its last axis: it
+    would find the neighbour there, and not the padding."""
+    return all(
+        _keeps_to(step.program, number, graph.shape(name))
+        for step in steps
+        for number, tensor in enumerate(step.program.tensors)
+        if step.bindings[tensor.name] == name
+    )
+
+
+def _keeps_to(program: Program, number: int, shape: tuple[int, ...]) -> bool:
+    if program.tensors[number].shape != shape:
+        return False
+    axis = len(shape) - 1
+    for stream in program.streams:
+        for leaf in leaves(tree_of(stream)):
+            if leaf.opcode not in TRANSFERS or leaf.instruction.get("tensor") != number:
+                continue
+            if leaf.opcode is Opcode.GATHER:
+                return False
+            low, high = Rectangle.of(leaf, touches_of(leaf)[0], program.tensors).hull[axis]
+            if low < 0 or high > shape[axis]:
+                return False
+    return True
+
+
+def _window(graph: Graph, name: str, inside: Mapping[str, tuple[str, int]]) -> Window:
+    """The outermost tensor that a tensor lies in, and where."""
+    first, owner = 0, name
+    while owner in inside:
+        owner, further = inside[owner]
+        first += further
+    return Window(owner, first, graph.shape(owner))
+
+
+def _shaped(program: Program, shapes: tuple[tuple[int, ...], ...]) -> Program:
+    """The program itself where its tensors have these shapes already."""
+    if shapes == tuple(tensor.shape for tensor in program.tensors):
+        return program
+    rows = zip(program.tensors, shapes, strict=True)
+    return replace(program, tensors=tuple(replace(t, shape=shape) for t, shape in rows))
+
+
+def _without_work(program: Program) -> Program:
+    """A program that ends at once."""
+    streams = tuple(
+        tuple(i for i in stream if i.opcode is Opcode.HALT) for stream in program.streams
+    )
+    return replace(program, streams=streams)

@@ -1,0 +1,181 @@
+"""Runs a program table step by step and says what each group cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.fusion.group import Group
+from autotune.isa.program import Role
+from autotune.operators.tensor import Array
+from autotune.runtime.execution.ownership import shared
+from autotune.runtime.execution.program_table import GroupStep, ProgramTable
+from autotune.targets.native.running.executable import Executable
+from autotune.targets.protocol import Execution, Target
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRun:
+    """One execution of one step. ``altered`` says that another program ran in its place
+    (``ProgramTable.altered``): what it took is not what its candidate costs."""
+
+    step: GroupStep
+    execution: Execution
+    altered: bool = False
+
+
+class TimedGroups(Sequence[GroupRun]):
+    """What the steps of a table took in one native call. It keeps the nanoseconds and makes the
+    rest when it is asked for: a small network runs in less time than that takes."""
+
+    def __init__(
+        self, table: ProgramTable, clock_hz: float, nanoseconds: npt.NDArray[np.int64]
+    ) -> None:
+        self._table, self._clock_hz, self._nanoseconds = table, clock_hz, nanoseconds
+
+    @cached_property
+    def _runs(self) -> tuple[GroupRun, ...]:
+        cycles, altered = self._clock_hz * 1e-9, self._table.altered
+        pairs = zip(self._table.group_steps, self._nanoseconds.tolist(), strict=True)
+        return tuple(
+            GroupRun(
+                step,
+                Execution(max(1, round(ns * cycles)), 0, 0, {"nanoseconds": ns}),
+                index in altered,
+            )
+            for index, (step, ns) in enumerate(pairs)
+        )
+
+    def __len__(self) -> int:
+        return len(self._nanoseconds)
+
+    def __iter__(self) -> Iterator[GroupRun]:
+        return iter(self._runs)
+
+    @overload
+    def __getitem__(self, at: int) -> GroupRun: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> tuple[GroupRun, ...]: ...
+
+    def __getitem__(self, at: int | slice) -> GroupRun | tuple[GroupRun, ...]:
+        return self._runs[at]
+
+
+class RunTrace(NamedTuple):
+    """What one run of a table cost, step by step. ``plan_version`` counts the published plans of a
+    session, ``model_version`` the cost models that its predictions came from. A tuple, as one is
+    made for every run: a frozen dataclass takes half a microsecond more."""
+
+    groups: Sequence[GroupRun]
+    plan_version: int
+    model_version: int
+
+    @property
+    def versions(self) -> tuple[int, int]:
+        """Plan and model version."""
+        return self.plan_version, self.model_version
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of all groups; they run one after the other."""
+        return sum(run.execution.cycles for run in self.groups)
+
+    @property
+    def energy_fj(self) -> int:
+        """Energy of all groups in femtojoules."""
+        return sum(run.execution.energy_fj for run in self.groups)
+
+    @property
+    def dram_bytes(self) -> int:
+        """Bytes moved between DRAM and scratchpad."""
+        return sum(run.execution.dram_bytes for run in self.groups)
+
+    @property
+    def predicted_cycles(self) -> float | None:
+        """Cycles of all groups as predicted; None when a prediction is missing."""
+        cycles = [run.step.predicted_cycles for run in self.groups]
+        known = [one for one in cycles if one is not None]
+        return sum(known) if len(known) == len(cycles) else None
+
+    @property
+    def as_lowered(self) -> tuple[GroupRun, ...]:
+        """The groups that ran the program of their candidate: those that say what it costs."""
+        return tuple(run for run in self.groups if not run.altered)
+
+    @property
+    def error(self) -> float | None:
+        """Sum over groups of |predicted − measured| cycles, over measured cycles: a MAPE that
+        weighs each group by its share of the run. Of groups that ran as they were lowered; None
+        when there are none, or a prediction is missing."""
+        miss = cycles = 0.0
+        for run in self.as_lowered:
+            if run.step.predicted_cycles is None:
+                return None
+            miss += abs(run.step.predicted_cycles - run.execution.cycles)
+            cycles += run.execution.cycles
+        return miss / cycles if cycles else None
+
+
+def execute(
+    table: ProgramTable, target: Target, inputs: Mapping[str, Array]
+) -> tuple[dict[str, Array], RunTrace]:
+    """Run every step in order. ``inputs`` are checked arrays, C-contiguous float32 by name.
+
+    Returns the network's outputs by name, none of which shares memory with an input or a constant,
+    and what each group cost.
+    """
+    if table.executable is not None:
+        return _execute_at_once(table, table.executable, target, inputs)
+    values: dict[str, Array] = {**table.constants, **inputs}
+    runs: list[GroupRun] = []
+    for step in table.steps:
+        if isinstance(step, GroupStep):
+            runs.append(GroupRun(step, _run_group(step, target, values)))
+        else:
+            values.update(_renamed(step.group, values))
+        for x in step.releases:
+            del values[x]
+    given = (*table.constants.values(), *inputs.values())
+    made = {x: values[x].reshape(table.graph.shape(x)) for x in table.graph.outputs}
+    outputs = {x: y.copy() if shared(y, given) else y for x, y in made.items()}
+    return outputs, RunTrace(tuple(runs), table.plan_version, table.model_version)
+
+
+def _execute_at_once(
+    table: ProgramTable, executable: Executable, target: Target, inputs: Mapping[str, Array]
+) -> tuple[dict[str, Array], RunTrace]:
+    """Run all steps by one call, with the time of each."""
+    nanoseconds = np.empty(executable.part_count, np.int64)
+    outputs = executable.run(inputs, nanoseconds)
+    runs = TimedGroups(table, target.spec.clock_hz, nanoseconds)
+    return outputs, RunTrace(runs, table.plan_version, table.model_version)
+
+
+def _run_group(step: GroupStep, target: Target, values: dict[str, Array]) -> Execution:
+    fed = {
+        row.name: values[step.bindings[row.name]].reshape(row.shape)
+        for row in step.program.tensors
+        if row.role is not Role.OUTPUT
+    }
+    execution, made = target.run(step.program, fed)
+    for name, array in made.items():
+        ours = step.bindings[name]
+        values[ours] = array.reshape(step.group.type_of[ours].shape)
+    return execution
+
+
+def _renamed(group: Group, values: Mapping[str, Array]) -> dict[str, Array]:
+    """The outputs of a group of reshapes, as views."""
+    made: dict[str, Array] = {}
+    for op in group.ops:
+        x = op.inputs[0]
+        made[op.output] = (made[x] if x in made else values[x]).reshape(
+            group.type_of[op.output].shape
+        )
+    return {name: made[name] for name in group.outputs}

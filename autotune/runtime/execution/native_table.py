@@ -1,0 +1,104 @@
+"""A program table as one native executable, for targets that run whole networks in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+from autotune.graph.graph import Graph
+from autotune.runtime.execution.program_table import (
+    GroupStep,
+    ProgramTable,
+    SplitGroup,
+    Step,
+    ViewStep,
+)
+from autotune.targets.native.linking.linking import Linkable
+from autotune.targets.native.running.executable import Executable, Network, Part, Window
+from autotune.targets.protocol import Target
+
+
+@runtime_checkable
+class WholeNetworks(Protocol):
+    """A target that runs a whole plan in one call."""
+
+    def linkables(self, network: Network) -> tuple[Linkable, ...]:
+        """The programs of a network's parts, verified and bound."""
+        ...
+
+    def executable(
+        self, network: Network, programs: Sequence[Linkable] | None = None
+    ) -> Executable:
+        """Compile and place a network, whose ``linkables`` may be known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A program table with its programs bound: all of it but the network and memory, so that it can
+    be kept. ``altered`` is that of ``ProgramTable``."""
+
+    steps: tuple[Step, ...]
+    parts: tuple[Part, ...]
+    views: Mapping[str, str]
+    windows: Mapping[str, Window]
+    altered: frozenset[int]
+    programs: tuple[Linkable, ...]
+    split: tuple[SplitGroup, ...] = ()
+
+    def network(self, graph: Graph) -> Network:
+        """What it computes, as the native engine takes it."""
+        return _network(graph, self.parts, self.views, self.windows)
+
+    def table(self, graph: Graph, target: WholeNetworks) -> ProgramTable:
+        """The table of the network that it was drafted for, ready to run."""
+        executable = target.executable(self.network(graph), self.programs)
+        return ProgramTable(
+            graph, self.steps, executable=executable, altered=self.altered, split=self.split
+        )
+
+
+def prepared(table: ProgramTable, target: Target) -> ProgramTable:
+    """The table with its executable, where the target runs whole networks."""
+    if not isinstance(target, WholeNetworks):
+        return table
+    ready = drafted(table, target).table(table.graph, target)
+    return replace(table, executable=ready.executable, altered=ready.altered)
+
+
+def drafted(table: ProgramTable, target: WholeNetworks) -> Draft:
+    """The table's programs verified and bound, its tensors in each other where they can be."""
+    network = network_of(table)
+    pairs = zip(table.group_steps, network.parts, strict=True)
+    altered = (i for i, (step, part) in enumerate(pairs) if part.program is not step.program)
+    places = network.parts, network.views, network.windows
+    programs = target.linkables(network)
+    return Draft(table.steps, *places, frozenset(altered), programs, table.split)
+
+
+def network_of(table: ProgramTable) -> Network:
+    """What a table computes, as the native engine takes it."""
+    from autotune.runtime.execution.concat_aliasing import windowed  # not for a table that is kept
+
+    views: dict[str, str] = {}
+    for step in table.steps:
+        if isinstance(step, ViewStep):
+            views |= {op.output: op.inputs[0] for op in step.group.ops}
+    steps = [step for step in table.steps if isinstance(step, GroupStep)]
+    found = windowed(table.graph, steps, views)
+    return _network(table.graph, found.parts, views, found.windows)
+
+
+def _network(
+    graph: Graph, parts: tuple[Part, ...], views: Mapping[str, str], windows: Mapping[str, Window]
+) -> Network:
+    return Network(
+        parts,
+        views,
+        graph.constants,
+        tuple(graph.inputs),
+        tuple(graph.outputs),
+        {x: graph.shape(x) for x in (*graph.inputs, *graph.outputs)},
+        windows,
+    )

@@ -1,0 +1,52 @@
+"""Whose memory an array is: what a run hands out is the caller's, what a version keeps is its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:  # sessions that run by programs alone take no time to import ONNX
+    from autotune.frontend.translate.scope import AnyArray
+    from autotune.runtime.execution.values import Value, Values
+
+
+def read_only(array: AnyArray) -> AnyArray:
+    """A view that cannot be written to, nor can views of it: of what outlives a run."""
+    view = np.asarray(array).view()  # evaluation may have made a scalar
+    view.flags.writeable = False
+    return view
+
+
+def owned(outputs: Values, inputs: Values) -> dict[str, Value]:
+    """Outputs that the caller may write to: copies of those that are kept (``read_only``), or that
+    share memory with an input or with another output. A sequence is a new list."""
+    taken = list(_arrays(inputs.values()))
+    found: dict[str, Value] = {}
+    for name, value in outputs.items():
+        found[name] = _own(value, taken)
+        if isinstance(found[name], np.ndarray):
+            taken.append(found[name])
+    return found
+
+
+def shared(array: AnyArray, others: Iterable[AnyArray]) -> bool:
+    """Whether an array may share memory with one of the others."""
+    return any(np.may_share_memory(array, other) for other in others)
+
+
+def _own(value: Value, taken: list[AnyArray]) -> Value:
+    if isinstance(value, list):
+        return [_own(item, taken) for item in value]
+    if not isinstance(value, np.ndarray):
+        return value
+    return value.copy() if not value.flags.writeable or shared(value, taken) else value
+
+
+def _arrays(values: Iterable[Value]) -> Iterator[AnyArray]:
+    for value in values:
+        if isinstance(value, list):
+            yield from _arrays(value)
+        elif isinstance(value, np.ndarray):
+            yield value

@@ -1,0 +1,213 @@
+"""Program tables: a plan compiled to an ordered list of steps, which a session publishes and runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from autotune.errors import PlanError
+from autotune.fusion.group import Group
+from autotune.graph.graph import Graph
+from autotune.graph.ordering import Circle, running_order
+from autotune.isa.program import Program
+from autotune.operators.tensor import Array
+from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.schedule.schedule import Schedule
+from autotune.targets.native.running.executable import Executable
+from autotune.targets.spec import HardwareSpec
+from autotune.tuner.choice import Choice
+
+CostKey = tuple[str, str]
+"""Identity of a group's cost on a given machine: group key and schedule text."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStep:
+    """A compiled group. ``bindings`` maps the program's tensor names to the graph's; a program may
+    be shared by groups of equal structure. ``releases`` are tensors nothing reads afterwards."""
+
+    group: Group
+    schedule: Schedule
+    program: Program
+    bindings: Mapping[str, str]
+    releases: tuple[str, ...]
+    predicted_cycles: float | None
+
+    @property
+    def key(self) -> CostKey:
+        """What its cost depends on, besides the machine."""
+        return self.group.key, self.schedule.to_json()
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """Names of the operators, the identity of the step within its network."""
+        return tuple(op.name for op in self.group.ops)
+
+
+@dataclass(frozen=True, slots=True)
+class ViewStep:
+    """Reshapes: tensors that share the memory of another and cost nothing."""
+
+    group: Group
+    releases: tuple[str, ...]
+
+
+Step = GroupStep | ViewStep
+
+
+@dataclass(frozen=True, slots=True)
+class SplitGroup:
+    """A group of the plan that could not be built, in one line why; its operators run one by one."""
+
+    operators: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class ProgramTable:
+    """A network ready to run on one machine: steps in execution order and constants.
+
+    Immutable, so a run that holds one is never disturbed by the next being published.
+    """
+
+    graph: Graph
+    steps: tuple[Step, ...]
+    plan_version: int = 0
+    model_version: int = 0
+    executable: Executable | None = None
+    """All steps as one native call, on targets that have that."""
+    altered: frozenset[int] = frozenset()
+    """Places among ``group_steps`` where the executable runs another program than the step's: one
+    emptied, or with tensors in windows (runtime/execution/concat_aliasing.py). Their times are no candidate's cost."""
+    split: tuple[SplitGroup, ...] = ()
+    """Groups of the plan that could not be built (runtime/session/building.py)."""
+
+    @cached_property
+    def constants(self) -> Mapping[str, Array]:
+        """Constants as programs take them one by one: dense and read-only."""
+        return {name: _frozen(value) for name, value in self.graph.constants.items()}
+
+    @property
+    def versions(self) -> tuple[int, int]:
+        """Plan and model version."""
+        return self.plan_version, self.model_version
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """The partition and schedules that it was compiled from, in execution order."""
+        return tuple(
+            Choice(step.group, step.schedule, step.predicted_cycles)
+            if isinstance(step, GroupStep)
+            else Choice(step.group, None)
+            for step in self.steps
+        )
+
+    @property
+    def group_steps(self) -> tuple[GroupStep, ...]:
+        """The steps that execute a program."""
+        return tuple(step for step in self.steps if isinstance(step, GroupStep))
+
+    @property
+    def predicted_cycles(self) -> float | None:
+        """Sum of the groups' predictions; None when one is missing."""
+        total = 0.0
+        for step in self.group_steps:
+            if step.predicted_cycles is None:
+                return None
+            total += step.predicted_cycles
+        return total
+
+    def with_predictions(self, cycles: Mapping[CostKey, float], version: int) -> ProgramTable:
+        """The same programs with another cost model's predictions."""
+        steps = tuple(
+            replace(step, predicted_cycles=cycles[step.key])
+            if isinstance(step, GroupStep)
+            else step
+            for step in self.steps
+        )
+        return replace(self, steps=steps, model_version=version)
+
+
+def compile_table(
+    graph: Graph,
+    choices: Iterable[Choice],
+    spec: HardwareSpec,
+    cache: ProgramCache,
+    plan_version: int = 0,
+    model_version: int = 0,
+) -> ProgramTable:
+    """Lower each group once, order the groups, and find when each tensor can be dropped.
+
+    Raises ``PlanError`` when the groups do not cover the graph's operators exactly once or depend
+    on each other in a circle, ``ScheduleError`` when a schedule is not legal on the machine.
+    """
+    ordered = _ordered(graph, tuple(choices))
+    releases = _releases(graph, ordered)
+    steps = tuple(
+        _step(choice, released, spec, cache)
+        for choice, released in zip(ordered, releases, strict=True)
+    )
+    return ProgramTable(graph, steps, plan_version, model_version)
+
+
+def _ordered(graph: Graph, choices: tuple[Choice, ...]) -> tuple[Choice, ...]:
+    home: dict[str, int] = {}
+    for index, choice in enumerate(choices):
+        for op in choice.group.ops:
+            if home.setdefault(op.output, index) != index:
+                raise PlanError(
+                    f"{graph.name}: operator {op.name} stands in two groups of the plan"
+                )
+    missing = [op.name for op in graph.ops if op.output not in home]
+    if missing or len(home) != len(graph.ops):
+        raise PlanError(
+            f"{graph.name}: the plan covers {len(home)} operators, the network has {len(graph.ops)}"
+            f"{' (missing: ' + ', '.join(missing[:3]) + ')' if missing else ''}; search it again"
+        )
+    position = {op.output: i for i, op in enumerate(graph.ops)}
+    first = [min(position[op.output] for op in choice.group.ops) for choice in choices]
+    early = sorted(range(len(choices)), key=first.__getitem__)
+    rank = {index: place for place, index in enumerate(early)}
+    try:
+        order = running_order(
+            [{rank[home[x]] for x in choices[i].group.inputs if x in home} for i in early]
+        )
+    except Circle:
+        raise PlanError(
+            f"{graph.name}: the plan's groups depend on each other in a circle"
+        ) from None
+    return tuple(choices[early[place]] for place in order)
+
+
+def _releases(graph: Graph, ordered: tuple[Choice, ...]) -> list[tuple[str, ...]]:
+    """For each step the tensors that no later step reads and the caller does not get."""
+    last: dict[str, int] = {}
+    for index, choice in enumerate(ordered):
+        for x in (*choice.group.inputs, *choice.group.outputs):
+            last[x] = index
+    kept = {*graph.outputs, *graph.constants}
+    out: list[tuple[str, ...]] = [() for _ in ordered]
+    for x, index in last.items():
+        if x not in kept:
+            out[index] = (*out[index], x)
+    return out
+
+
+def _step(
+    choice: Choice, releases: tuple[str, ...], spec: HardwareSpec, cache: ProgramCache
+) -> Step:
+    if choice.schedule is None:
+        return ViewStep(choice.group, releases)
+    program, bindings = cache.lowered(choice, spec)
+    return GroupStep(
+        choice.group, choice.schedule, program, bindings, releases, choice.predicted_cycles
+    )
+
+
+def _frozen(value: Array) -> Array:
+    view = np.require(value, np.float32, ["C", "A"]).view()
+    view.setflags(write=False)
+    return view

@@ -1,0 +1,27 @@
+"""A graph run by the numpy reference: what checks compare with, and what needs no compiling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy.typing as npt
+
+from autotune.graph.evaluation import evaluate
+from autotune.graph.graph import Graph
+from autotune.runtime.execution.io_adapter import Border
+
+
+class Evaluated:
+    """Takes and gives arrays of the network's own element types."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._border = Border(graph)
+
+    def run(self, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+        """Outputs by name. Raises ``InputError`` for arrays that do not fit."""
+        return self._border.leave(evaluate(self.graph, self._border.enter(inputs)))
+
+    def close(self) -> None:
+        """Nothing is held but memory."""

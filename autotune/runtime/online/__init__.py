@@ -1,0 +1,1 @@
+"""Learning from runs: recording, drift, retraining, trials and swaps."""

@@ -1,0 +1,321 @@
+"""The learner: what an online trainer's worker does with finished runs, one batch after another."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic
+
+import numpy as np
+
+from autotune.fusion.equivalence import Twins
+from autotune.operators.tensor import Array
+from autotune.runtime.execution.current_table import Published
+from autotune.runtime.execution.event import Event, EventKind
+from autotune.runtime.execution.native_table import prepared
+from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.execution.program_table import ProgramTable, compile_table
+from autotune.runtime.online.drift import Drift, DriftDetector
+from autotune.runtime.online.learning import (
+    Learning,
+    M,
+    OnlineOptions,
+    annotated,
+    model_error,
+    predicted_cycles,
+)
+from autotune.runtime.online.online_dataset import Belief
+from autotune.runtime.online.recorder import FinishedRun, Recorder
+from autotune.runtime.online.remeasure import remeasure, sample
+from autotune.runtime.online.trial import Trial, compare
+from autotune.store.records import Record
+from autotune.store.store import Store
+from autotune.targets.protocol import RunsAlone, Target
+from autotune.tuner.observations import Observations
+
+NEWS_TOLERANCE = 0.01
+"""A candidate whose cost moved by less than this fraction is no news."""
+
+HELD_OUT = 5
+"""Every fifth re-measured candidate is kept from training, to say what retraining achieved."""
+
+PATIENCE_RUNS = 64
+"""Drift that shows again within so many runs of the last answer is noise that no model can learn:
+the error is accepted as it is, instead of retraining for ever."""
+
+_PERIODS = 64
+"""Latest periods of learning that runs are compared with; a backlog of runs spans few."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """What a learner works on and with. ``inputs`` are those of the newest run, ``waiting`` the
+    newest runs that are not yet taken in, ``stopping`` says that the session wants to close, and
+    ``tell`` takes an event."""
+
+    published: Published
+    target: Target
+    cache: ProgramCache
+    store: Store
+    recorder: Recorder
+    options: OnlineOptions
+    inputs: Callable[[], Mapping[str, Array]]
+    waiting: Callable[[int], Sequence[FinishedRun]]
+    clock: Callable[[], float]
+    stopping: Callable[[], bool]
+    tell: Callable[[Event], None]
+
+
+class Learner(Generic[M]):
+    """Follows the prediction error of runs, and when it grows retrains the model, searches again,
+    and publishes the new plan once it is proven. Used by one thread."""
+
+    def __init__(
+        self,
+        work: Workplace,
+        model: M,
+        learning: Learning[M],
+        *,
+        calibrated_error: float | None,
+        trusted_since_seconds: float,
+    ) -> None:
+        self._work = work
+        self._model = model
+        self._learning = learning
+        self._error = calibrated_error
+        self._twins = Twins(work.target.spec.dram.burst_bytes)
+        self._rng = np.random.default_rng(work.options.seed)
+        self._belief = Belief(
+            work.store.records(work.target.spec.profile_id), trusted_since_seconds
+        )
+        self._assumed = trusted_since_seconds == 0.0
+        self._since_seconds = trusted_since_seconds
+        self._detector = DriftDetector(work.options.rule, expected=calibrated_error)
+        self._finished_at: deque[tuple[int, float]] = deque(maxlen=work.options.rule.window_runs)
+        self._runs = 0
+        self._learned_at_run = 0
+        self._drifted_at_run = -PATIENCE_RUNS
+        self._runs_here = isinstance(work.target, RunsAlone)
+        self._quiet_since = 0.0
+        self._learned: deque[tuple[float, float]] = deque(maxlen=_PERIODS)
+
+    def take(self, batch: Sequence[FinishedRun]) -> None:
+        """Take in finished runs in their order, and learn if they give reason to."""
+        drift = self._examine(batch)
+        if self._work.stopping():
+            return
+        routine = self._runs - self._learned_at_run >= self._work.options.routine_runs
+        if drift is None and not routine:
+            return
+        begin = self._work.clock()
+        if drift is None:
+            self._learned_at_run = self._runs
+        if drift is not None or self._belief.news(NEWS_TOLERANCE):
+            self._learn(drift)
+        self._learned.append((begin, self._work.clock()))
+
+    def started(self, at_seconds: float) -> None:
+        """Learn from runs that begin after this time: those before shared this machine with loading the
+        database."""
+        self._quiet_since = at_seconds
+
+    def tell(self, kind: EventKind, text: str, **figures: float) -> None:
+        """Report an event."""
+        self._work.tell(Event(kind, self._runs, self._work.clock(), text, figures))
+
+    def _examine(self, batch: Sequence[FinishedRun]) -> Drift | None:
+        """The first drift that a batch of runs shows."""
+        current, found = self._work.published.current, None
+        for run in batch:
+            self._runs += 1
+            self._finished_at.append((self._runs, run.at_seconds))
+            if self._is_disturbed(run):
+                continue
+            for record in run.records:
+                self._belief.observe(record)
+            error = run.error if run.versions == current.versions else None
+            if found is not None or error is None:
+                continue
+            found = self._detector.observe(self._runs, error)
+            if found is not None:
+                self._since_seconds = self._time_of(found.first_run)
+        return found
+
+    def _is_disturbed(self, run: FinishedRun) -> bool:
+        """Return True if the run shared this machine with learning: its times are no costs, nor drift."""
+        begun = run.at_seconds - run.seconds
+        return self._runs_here and (
+            begun <= self._quiet_since
+            or any(run.at_seconds >= begin and begun <= end for begin, end in self._learned)
+        )
+
+    def _time_of(self, run: int) -> float:
+        return next(at for number, at in self._finished_at if number == run)
+
+    def _take_in(self, records: Sequence[Record]) -> None:
+        self._work.store.add(records)
+        for record in records:
+            self._belief.observe(record)
+
+    def _learn(self, drift: Drift | None) -> None:
+        """Measure again after drift, retrain, search again."""
+        if not self._assumed:
+            self._belief.assume(lambda record: predicted_cycles(self._model, record))
+            self._assumed = True
+        held_out = [] if drift is None else self._answer(drift)
+        if self._work.stopping():
+            return
+        self._retrain(None if drift is None else self._since_seconds, held_out)
+        if not self._work.stopping() and self._replan(interruptible=drift is None):
+            self._retrain(None, ())
+        in_vain = drift is not None and self._runs - self._drifted_at_run < PATIENCE_RUNS
+        self._detector.restart(None if in_vain else self._expected_error())
+        self._learned_at_run = self._runs
+        if drift is not None:
+            self._drifted_at_run = self._runs
+
+    def _expected_error(self) -> float:
+        """Error of the current predictions on what the current plan's groups are believed to cost;
+        what the next runs should show."""
+        miss = total = 0.0
+        for step in self._work.published.current.group_steps:
+            cycles = self._belief.cycles(step.key)
+            if cycles is not None and step.predicted_cycles is not None:
+                miss += abs(step.predicted_cycles - cycles)
+                total += cycles
+        return miss / total if total else 0.0
+
+    def _answer(self, drift: Drift) -> list[Record]:
+        """Measure a sample of known candidates on the machine as it is now. Returns the records
+        that are held out from training."""
+        self.tell(
+            EventKind.DRIFT,
+            f"prediction error {drift.error:.1%} against {drift.baseline:.1%} before",
+            error=drift.error,
+            baseline=drift.baseline,
+        )
+        work = self._work
+        stale = self._belief.stale(self._since_seconds)
+        network = work.published.current.graph.name
+        chosen = sample(stale, network, work.options.remeasure, self._rng)
+        fresh = remeasure(chosen, work.target, work.clock, work.stopping)
+        held_out = fresh[::HELD_OUT]
+        work.store.add(held_out)
+        self._take_in([record for i, record in enumerate(fresh) if i % HELD_OUT])
+        return held_out
+
+    def _retrain(self, since_seconds: float | None, held_out: Sequence[Record]) -> None:
+        """Fit a model on what is believed now, publish its predictions of the current plan, and
+        keep it. ``held_out`` then says what that achieved."""
+        pairs = self._belief.relabel(since_seconds, self._work.options.seed)
+        model = self._learning.fit(self._belief.training())
+        before, after = model_error(self._model, held_out), model_error(model, held_out)
+        for record in held_out:
+            self._belief.observe(record)
+        figures = {"candidates": float(len(self._belief))}
+        text = f"on {len(self._belief)} candidates"
+        if since_seconds is not None:
+            figures["pairs"] = float(pairs)
+            text += f", {pairs} of them measured before and after"
+        if before is not None and after is not None:
+            figures |= {"error_before": before, "error_after": after}
+            text += f"; held-out error {before:.1%} before, {after:.1%} after"
+        is_worse = before is not None and after is not None and after > before
+        if is_worse:
+            self._error = before
+            self.tell(EventKind.REFUSED, f"a model {text}: the one before stays", **figures)
+            return
+        self._model = model
+        if after is not None:
+            self._error = after
+        self._learning.save(model, self._error, self._since_seconds)
+        version = self._work.published.current.model_version + 1
+        self._work.published.update(lambda table: annotated(table, model, version))
+        self.tell(EventKind.RETRAINED, text, **figures)
+
+    def _drift_waits(self) -> bool:
+        """Return True if the runs that came in meanwhile show drift: no time to finish what was begun.
+        On this machine they only show what the search takes from them."""
+        if self._runs_here:
+            return False
+        rule, versions = self._work.options.rule, self._work.published.current.versions
+        runs = enumerate(self._work.waiting(rule.window_runs))
+        window = [(i, r.error) for i, r in runs if r.error is not None and r.versions == versions]
+        return rule.beyond(window, self._expected_error()) is not None
+
+    def _replan(self, interruptible: bool) -> bool:
+        """Search by the new model; try the plan when it promises enough. Says whether it was
+        swapped in."""
+        work, current = self._work, self._work.published.current
+        proposal = self._learning.plan(
+            self._model,
+            current,
+            self._belief.fresh(),
+            lambda: work.stopping() or (interruptible and self._drift_waits()),
+        )
+        if proposal is None:
+            return False
+        self._take_in(proposal.records)
+        table = compile_table(current.graph, proposal.choices, work.target.spec, work.cache)
+        proposed = annotated(
+            prepared(table, work.target),
+            self._model,
+            current.model_version,
+        )
+        measured = Observations(self._twins, self._belief.fresh())
+        old, new = self._price(current, measured), self._price(proposed, measured)
+        gain = 1 - new / old
+        figures = {"current": old, "proposed": new, "gain": gain}
+        if gain < work.options.margin:
+            self.tell(
+                EventKind.KEPT,
+                f"best plan found is expected {gain:+.1%} better, below the margin of "
+                f"{work.options.margin:.0%}",
+                **figures,
+            )
+            return False
+        self.tell(EventKind.PROPOSED, f"a plan expected to be {gain:.1%} better", **figures)
+        # the caller may write to its arrays between the two runs
+        inputs = {name: value.copy() for name, value in work.inputs().items()}
+        return self._decide(proposed, compare(current, proposed, work.target, inputs))
+
+    def _price(self, table: ProgramTable, measured: Observations) -> float:
+        """Expected cost of one run, in the unit of the objective: of groups that were measured on
+        the machine as it is now, or else whose twins were, what that was, of the others what the model predicts."""
+        total = 0.0
+        for step in table.group_steps:
+            record = measured.find(step.group, step.schedule.to_json())
+            total += (
+                self._learning.price(self._model, step.group, step.schedule)
+                if record is None
+                else self._learning.paid(record)
+            )
+        return total
+
+    def _decide(self, proposed: ProgramTable, trial: Trial) -> bool:
+        """Publish the proposed table if it computes the same and was measured to cost less."""
+        at, recorder = self._work.clock(), self._work.recorder
+        for trace in (trial.current, trial.proposed):
+            self._take_in(recorder.records(trace, at))
+        old = self._learning.paid(trial.current)
+        new = self._learning.paid(trial.proposed)
+        figures = {
+            "current": float(old),
+            "proposed": float(new),
+            "gain": 1 - new / old,
+            "largest_difference": trial.largest_difference,
+        }
+        unit = self._learning.unit
+        self.tell(EventKind.MEASURED, f"{new} {unit} against {old} of the current plan", **figures)
+        if not trial.agrees:
+            text = f"its outputs differ by {trial.largest_difference:.2g} from the current plan's"
+            self.tell(EventKind.REFUSED, text, **figures)
+            return False
+        if new >= old:
+            self.tell(EventKind.REFUSED, "measured no better than the current plan", **figures)
+            return False
+        version = self._work.published.swap(proposed).plan_version
+        text = f"plan {version} runs from now on, for {1 - new / old:.1%} fewer {unit}"
+        self.tell(EventKind.SWAPPED, text, plan_version=float(version), **figures)
+        return True

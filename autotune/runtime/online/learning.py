@@ -1,0 +1,140 @@
+"""What online learning needs of a cost model and of those who fit, keep and plan by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import numpy as np
+
+from autotune.errors import InputError
+from autotune.fusion.analysis import analyse
+from autotune.fusion.group import Group
+from autotune.fusion.nest import Rejection
+from autotune.runtime.execution.program_table import CostKey, ProgramTable
+from autotune.runtime.online.drift import DriftRule
+from autotune.schedule.fit import has_ranks_of
+from autotune.schedule.schedule import Schedule
+from autotune.tuner.choice import Choice
+
+if TYPE_CHECKING:
+    from autotune.runtime.online.online_dataset import Training
+    from autotune.store.records import Record
+
+
+class Model(Protocol):
+    """What online learning needs of a cost model."""
+
+    def predict(self, group: Group, schedule: Schedule) -> float:
+        """Cycles of a group run by a schedule."""
+        ...
+
+
+M = TypeVar("M", bound=Model)
+
+
+class Cost(Protocol):
+    """What one execution took: a record or a whole run's trace."""
+
+    @property
+    def cycles(self) -> int:
+        """Cycles."""
+        ...
+
+    @property
+    def energy_fj(self) -> int:
+        """Energy in femtojoules."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A plan to try, and the measurements that its search took on the way."""
+
+    choices: tuple[Choice, ...]
+    records: tuple[Record, ...] = ()
+
+
+class Learning(Protocol[M]):
+    """What a trainer does with a model: fit one, keep it, and plan by it."""
+
+    def fit(self, training: Training) -> M:
+        """A model of these costs."""
+        ...
+
+    def save(self, model: M, error: float | None, since_seconds: float) -> None:
+        """Keep the model for later sessions, with its held-out error (a fraction, None when it
+        was not measured) and the time from which on measurements can be trusted."""
+        ...
+
+    @property
+    def unit(self) -> str:
+        """Unit of the objective's costs."""
+        ...
+
+    def price(self, model: M, group: Group, schedule: Schedule) -> float:
+        """What the model expects a group to cost, in the unit of the objective."""
+        ...
+
+    def paid(self, cost: Cost) -> int:
+        """What an execution did cost, in the unit of the objective."""
+        ...
+
+    def plan(
+        self,
+        model: M,
+        current: ProgramTable,
+        fresh: Sequence[Record],
+        stopping: Callable[[], bool],
+    ) -> Proposal | None:
+        """The best plan that a small search finds, starting from the current one, by the model, by
+        ``fresh`` measurements of the machine as it is now, and by measuring itself. None when it
+        was left off because of ``stopping``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OnlineOptions:
+    """How a session learns. ``margin`` is the predicted gain (a fraction) from which on a plan is
+    measured; ``routine_runs`` the runs after which news is learned without drift; ``remeasure``
+    the known candidates that are measured again after drift."""
+
+    rule: DriftRule = field(default_factory=DriftRule)
+    margin: float = 0.02
+    routine_runs: int = 64
+    remeasure: int = 160
+    backlog_runs: int = 4096
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.margin < 1:
+            raise InputError(f"margin {self.margin} is not in 0..1; 0.02 asks for 2 %")
+        for name in ("routine_runs", "remeasure", "backlog_runs"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} = {getattr(self, name)} must be ≥ 1")
+
+
+def annotated(table: ProgramTable, model: Model, version: int) -> ProgramTable:
+    """The table with a model's predictions in place of those that it carries."""
+    steps: dict[CostKey, float] = {
+        step.key: model.predict(step.group, step.schedule) for step in table.group_steps
+    }
+    return table.with_predictions(steps, version)
+
+
+def model_error(model: Model, records: Sequence[Record]) -> float | None:
+    """Mean absolute relative error of a model on records; None where it predicts none."""
+    predictions = [(predicted_cycles(model, record), record.cycles) for record in records]
+    errors = [abs(cycles / took - 1) for cycles, took in predictions if cycles is not None]
+    return float(np.mean(errors)) if errors else None
+
+
+def predicted_cycles(model: Model, record: Record) -> float | None:
+    """What a model says of a stored candidate; None when that can no longer be lowered."""
+    group = Group.from_json(record.group_json)
+    schedule = Schedule.from_json(record.schedule_json)
+    nests = analyse(group)
+    if isinstance(nests, Rejection) or not has_ranks_of(nests, schedule):
+        return None
+    return model.predict(group, schedule)

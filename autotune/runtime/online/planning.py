@@ -1,0 +1,141 @@
+"""How an online session plans in the background: a small search by the retrained cost model.
+
+Sessions that do not learn never import this module, nor what fits and searches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from autotune.cost_model.model import CostModel
+from autotune.cost_model.version import FEATURE_VERSION
+from autotune.fusion.group import Group
+from autotune.fusion.partition import Partition
+from autotune.graph.graph import Graph
+from autotune.lowering.lower import nests_of
+from autotune.runtime.execution.current_table import Published
+from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.execution.program_table import ProgramTable
+from autotune.runtime.online.learning import Cost, OnlineOptions, Proposal
+from autotune.runtime.online.online_dataset import Training
+from autotune.runtime.online.trainer import OnlineTrainer
+from autotune.schedule.schedule import Schedule
+from autotune.schedule.table import ScheduleTable
+from autotune.store.records import Record
+from autotune.store.store import Store
+from autotune.targets.protocol import Target
+from autotune.tuner.fusion import search
+from autotune.tuner.objective import Objective
+from autotune.tuner.options import SearchOptions
+from autotune.tuner.plan import choices_of
+
+TRIALS = 30
+"""Fusion plans that an online session tries on the model; a fraction of what 'autotune search' does."""
+
+MEASURE = 32
+"""Measurements that planning after retraining may take, beyond one for each group it considers."""
+
+TRUSTED_SINCE = "trusted_since_seconds"
+"""Metric of a model that was retrained after drift: when the drift began."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLearning:
+    """Fits, keeps and plans by XGBoost cost models: what an online trainer does with a model."""
+
+    graph: Graph
+    target: Target
+    store: Store
+    objective: Objective
+    seed: int
+
+    def fit(self, training: Training) -> CostModel:
+        """A model of these costs."""
+        return CostModel.fit(
+            training.records, self.target.spec, seed=self.seed, weights=training.weights
+        )
+
+    def save(self, model: CostModel, error: float | None, since_seconds: float) -> None:
+        """Keep the model in the store for later sessions and searches."""
+        metrics = {**model.metrics, TRUSTED_SINCE: since_seconds}
+        if error is not None:
+            metrics["mape"] = error
+        self.store.save_model(
+            self.target.spec.profile_id, model.to_bytes(), metrics, FEATURE_VERSION
+        )
+
+    @property
+    def unit(self) -> str:
+        """Unit of the objective's costs."""
+        return "cycles" if self.objective is Objective.LATENCY else "femtojoules"
+
+    def price(self, model: CostModel, group: Group, schedule: Schedule) -> float:
+        """Predicted cycles or femtojoules of a group."""
+        if self.objective is Objective.LATENCY:
+            return model.predict(group, schedule)
+        return sum(
+            float(model.predict_energy(nest, ScheduleTable.of(nest, [part]))[0])
+            for nest, part in zip(nests_of(group), schedule.nests, strict=True)
+        )
+
+    def paid(self, cost: Cost) -> int:
+        """Measured cycles or femtojoules."""
+        return cost.cycles if self.objective is Objective.LATENCY else cost.energy_fj
+
+    def plan(
+        self,
+        model: CostModel,
+        current: ProgramTable,
+        fresh: Sequence[Record],
+        stopping: Callable[[], bool],
+    ) -> Proposal | None:
+        """The best plan that a small search finds from the current one; None when ``stopping``.
+        What the store holds may be from before the machine drifted, and is left out."""
+
+        def heard(phase: str, done: int, total: int, best: float | None = None) -> None:
+            if stopping():
+                raise _Stopped
+
+        groups = [[op.name for op in step.group.ops] for step in current.steps]
+        try:
+            found = search(
+                self.graph,
+                self.target,
+                model,
+                SearchOptions(TRIALS, MEASURE, self.objective, self.seed, workers=1),
+                progress=heard,
+                start=[Partition.of(self.graph, groups)],
+                known=fresh,
+            )
+        except _Stopped:
+            return None
+        return Proposal(choices_of(found.plan, self.graph), found.records)
+
+
+class _Stopped(Exception):
+    """Raised through a search, from its progress, to leave it."""
+
+
+def online_trainer(
+    published: Published,
+    target: Target,
+    cache: ProgramCache,
+    store: Store,
+    model: CostModel,
+    objective: Objective,
+    options: OnlineOptions,
+) -> OnlineTrainer[CostModel]:
+    """Starts learning from the runs of what is published."""
+    graph = published.current.graph
+    return OnlineTrainer(
+        published,
+        target,
+        cache,
+        store,
+        model,
+        ModelLearning(graph, target, store, objective, options.seed),
+        options,
+        calibrated_error=model.metrics.get("mape"),
+        trusted_since_seconds=model.metrics.get(TRUSTED_SINCE, 0.0),
+    )

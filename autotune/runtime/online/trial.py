@@ -1,0 +1,45 @@
+"""Trials: a proposed program table beside the current one, on the same inputs, off the runs' path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from autotune.operators.tensor import Array
+from autotune.runtime.execution.execution import RunTrace, execute
+from autotune.runtime.execution.program_table import ProgramTable
+from autotune.targets.protocol import Target
+
+RELATIVE_TOLERANCE = 1e-3
+ABSOLUTE_TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What one run of each table cost, and how far their outputs lie apart: the largest absolute
+    difference, and whether all are within 1e-3 relative plus 1e-5 absolute of each other."""
+
+    current: RunTrace
+    proposed: RunTrace
+    largest_difference: float
+    agrees: bool
+
+
+def compare(
+    current: ProgramTable, proposed: ProgramTable, target: Target, inputs: Mapping[str, Array]
+) -> Trial:
+    """Run both tables once. ``inputs`` are checked arrays."""
+    old, old_trace = execute(current, target, inputs)
+    new, new_trace = execute(proposed, target, inputs)
+    agrees = all(
+        np.allclose(new[x], old[x], RELATIVE_TOLERANCE, ABSOLUTE_TOLERANCE, equal_nan=True)
+        for x in old
+    )
+    return Trial(old_trace, new_trace, max(_difference(new[x], old[x]) for x in old), agrees)
+
+
+def _difference(one: Array, two: Array) -> float:
+    with np.errstate(invalid="ignore"):
+        return float(np.max(np.nan_to_num(np.abs(one.astype(np.float64) - two))))

@@ -1,0 +1,1 @@
+"""Sessions: opening by name, static and dynamic networks, fallbacks, profiles."""

@@ -1,0 +1,112 @@
+"""Builds a session's first table: where a group cannot be built, its operators run one by one.
+
+A schedule that passes the checks and cannot be built is a defect of lowering. Search and calibration
+report it as a failed candidate; a session runs the network all the same, and says so.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from autotune.errors import AutotuneError
+from autotune.fusion.group import Group
+from autotune.graph.graph import Graph
+from autotune.measure.defects import DEFECTS
+from autotune.runtime.execution.event import Event, EventKind
+from autotune.runtime.execution.program_table import ProgramTable, SplitGroup
+from autotune.targets.protocol import Target
+from autotune.tuner.choice import Choice
+
+T = TypeVar("T")
+Make = Callable[[Sequence[Choice], tuple[SplitGroup, ...]], T]
+"""Builds a table of choices; the second argument names the groups that were split for it."""
+
+
+def built(graph: Graph, choices: Sequence[Choice], target: Target, make: Make[T]) -> T:
+    """What ``make`` builds of the choices, or of those that remain when every group that cannot be
+    built is split into its operators.
+
+    Raises what ``make`` raised when no group is at fault, or when an operator cannot be built alone.
+    """
+    try:
+        return make(choices, ())
+    except (AutotuneError, *DEFECTS):
+        kept, split = _split(graph, choices, target)
+        if not split:
+            raise
+    return make(kept, split)
+
+
+def announced(table: ProgramTable) -> tuple[Event, ...]:
+    """One event for each group of a table that was split; each is a ``RuntimeWarning`` as well."""
+    events = []
+    for group in table.split:
+        text = f"{', '.join(group.operators)}: run one by one, not fused: {group.reason}"
+        warnings.warn(f"{table.graph.name}: {text}", RuntimeWarning, stacklevel=3)
+        operators = float(len(group.operators))
+        events.append(Event(EventKind.SPLIT, 0, time.time(), text, {"operators": operators}))
+    return tuple(events)
+
+
+def _split(
+    graph: Graph, choices: Sequence[Choice], target: Target
+) -> tuple[tuple[Choice, ...], tuple[SplitGroup, ...]]:
+    """The choices with every group that cannot be built split into its operators."""
+    from autotune.measure.attempt import unbuildable
+
+    kept: list[Choice] = []
+    split: list[SplitGroup] = []
+    for choice in choices:
+        reason = None
+        if choice.schedule is not None:
+            reason = unbuildable(target, choice.group, choice.schedule)
+        if reason is None:
+            kept.append(choice)
+            continue
+        operators = tuple(op.name for op in choice.group.ops)
+        kept += (_alone(graph, name, target) for name in operators)
+        split.append(SplitGroup(operators, reason))
+    return tuple(kept), tuple(split)
+
+
+def _alone(graph: Graph, name: str, target: Target) -> Choice:
+    """One operator as a group, by the first schedule that can be built.
+
+    Raises ``ScheduleError`` for an operator that has no legal schedule alone."""
+    from autotune.measure.attempt import unbuildable
+    from autotune.tuner.heuristic_plan import no_schedule
+
+    group = Group.from_graph(graph, (name,))
+    if group.is_view:
+        return Choice(group, None)
+    first = None
+    for choice in _choices(group, target):
+        first = choice if first is None else first
+        assert choice.schedule is not None, "only views have none"
+        if unbuildable(target, group, choice.schedule) is None:
+            return choice
+    if first is None:
+        raise no_schedule(graph, group, target.spec)
+    return first  # building it again raises the defect itself
+
+
+def _choices(group: Group, target: Target) -> Iterator[Choice]:
+    """Schedules of one operator: the heuristic one, then the other rule's."""
+    from autotune.schedule.rule import default_schedule
+    from autotune.tuner.heuristic_plan import rule_schedule
+    from autotune.tuner.legality import legal_nests
+
+    spec = target.spec
+    schedule = rule_schedule(group, spec)
+    if schedule is not None:
+        yield Choice(group, schedule)
+    nests = legal_nests(group, spec)
+    buffers = 1 if spec.in_place else 2
+    other = (
+        None if nests is None else default_schedule(nests, spec.tile_elements, 1, buffers=buffers)
+    )
+    if other is not None and other != schedule:
+        yield Choice(group, other)

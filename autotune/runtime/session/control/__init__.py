@@ -1,0 +1,1 @@
+"""Runs trees of control flow: binds shapes, picks slices, walks branches and loops."""

@@ -1,0 +1,167 @@
+"""Finds the graphs of a network with control flow before it runs: all pieces, taken or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from autotune.errors import AutotuneError, InputError, ModelError
+from autotune.frontend.control.flow import Branch, Host, Loop, Move, Piece, Scan, Step
+from autotune.frontend.model_file import open_axes
+from autotune.frontend.translate.element_types import dtype_of_elem, elem_name
+from autotune.graph.graph import Graph
+from autotune.graph.passes.note import Note
+from autotune.operators.tensor import NUMPY, TensorType
+from autotune.runtime.execution.reference_session import Evaluated
+from autotune.runtime.execution.values import Value
+from autotune.runtime.session.control.binding import bound_model
+from autotune.runtime.session.control.tree_runner import ControlFlow, Environment, truth
+from autotune.runtime.session.version_table import Version
+from autotune.runtime.session.versions import Line, Versions
+
+Draw = Callable[[TensorType], Any]
+"""An array of a type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A node of the tree: ``depth`` counts the bodies around it, ``kind`` is the ONNX operator of a
+    control node, or nothing for a piece; ``graph`` is what a piece computes (None where it is known
+    at import)."""
+
+    label: str
+    depth: int
+    kind: str
+    graph: Graph | None
+
+
+@dataclass(frozen=True, slots=True)
+class Exploration:
+    """The parts of a network in running order, and what control flow was folded."""
+
+    parts: tuple[Part, ...]
+    notes: tuple[Note, ...]
+
+    @property
+    def graphs(self) -> tuple[Graph, ...]:
+        """The distinct graphs that runs need, each once."""
+        found = {part.graph.fingerprint: part.graph for part in self.parts if part.graph}
+        return tuple(found.values())
+
+
+def explore(model: onnx.ModelProto, name: str, inputs: Mapping[str, Value]) -> Exploration:
+    """Run a model by the numpy reference, with both branches of every If and at least one trip of
+    every loop. Shapes that depend on values are those of these ``inputs``.
+
+    Raises ``InputError`` or ``ModelError`` as a run does.
+    """
+    versions = Versions(model, Evaluated, name, _Explorer)
+    versions.run(inputs)
+    notes: list[Note] = []
+    parts = tuple(_parts(name, versions.held[-1], 0, notes))
+    return Exploration(parts, tuple(notes))
+
+
+def explored(path: Path, dims: Mapping[str, int], seed: int = 0) -> Exploration:
+    """The parts of an ONNX file's network at seeded inputs. Raises ``ModelError`` or ``InputError``
+    naming the file."""
+    rng = np.random.default_rng(seed)
+    model = bound_model(path, dims)
+    try:
+        return explore(model, path.stem, drawn_inputs(model, lambda kind: drawn(kind, rng)))
+    except (ModelError, InputError) as error:
+        raise type(error)(f"{path}: {error}") from None
+
+
+def drawn(kind: TensorType, rng: np.random.Generator) -> npt.NDArray[Any]:
+    """Standard normal numbers; integers and booleans are 0 or 1, which every look-up has."""
+    if kind.dtype.is_float:
+        normal = rng.standard_normal(kind.shape, dtype=np.float32)
+        return np.asarray(normal.astype(NUMPY[kind.dtype], copy=False))
+    return np.asarray(rng.integers(0, 2, kind.shape).astype(NUMPY[kind.dtype]))
+
+
+def drawn_inputs(model: onnx.ModelProto, draw: Draw) -> dict[str, Any]:
+    """Arrays for the run-time inputs as they are declared.
+
+    Raises ``InputError`` for an input with an open dimension, or one that is no tensor.
+    """
+    stored = {tensor.name for tensor in model.graph.initializer}
+    return {v.name: draw(_type_of(v)) for v in model.graph.input if v.name not in stored}
+
+
+class _Explorer(ControlFlow):
+    """Takes the other branch too, and one trip of a loop that has none."""
+
+    def _branch(self, step: Branch, known: Environment) -> list[Value]:
+        other = "else" if truth(step.label, known[step.condition]) else "then"
+        with suppress(AutotuneError):  # what is not taken may not fit these values
+            self._outputs(f"{step.label} {other}", (), known)
+        return super()._branch(step, known)
+
+    def _loop(self, step: Loop, known: Environment) -> list[Value]:
+        made = super()._loop(step, known)
+        if not self.models[f"{step.label} body"].held:  # it had no trip
+            with suppress(AutotuneError):
+                self._trip(step, 0, True, [known[x] for x in step.carried], known)
+        return made
+
+
+def _parts(label: str, version: Version, depth: int, notes: list[Note]) -> Iterator[Part]:
+    notes += version.notes
+    if isinstance(version, Line):
+        yield Part(label, depth, "", None if version.programs is None else version.programs.graph)
+    if not isinstance(version, ControlFlow):
+        return
+    for step in version.tree.steps:
+        if not isinstance(step, Piece):
+            yield Part(step.label, depth, _kind(step), None)
+        inside = depth if isinstance(step, Piece) else depth + 1
+        for inner in version.labels(step):
+            held = version.models[inner].held
+            if not held:
+                yield Part(inner, inside, "not reached", None)
+            for one in held[-1:]:
+                yield from _parts(inner, one, inside, notes)
+
+
+def _kind(step: Step) -> str:
+    match step:
+        case Branch():
+            return "If"
+        case Loop():
+            return "Loop"
+        case Scan():
+            return "Scan"
+        case Move():
+            return str(step.node.op_type)
+        case Host():
+            return step.node.operator
+        case _:
+            return ""
+
+
+def _type_of(value: onnx.ValueInfoProto) -> TensorType:
+    if not value.type.HasField("tensor_type"):
+        raise InputError(
+            f"input {value.name!r} is no tensor; give the values of all inputs with --inputs"
+        )
+    for axis, symbol in open_axes(value).items():
+        raise InputError(
+            f"input {value.name!r} has the dynamic dimension {symbol!r} (axis {axis}); bind it with "
+            f"--dim {symbol}=1, or give arrays with --inputs"
+        )
+    kind = value.type.tensor_type
+    dtype = dtype_of_elem(kind.elem_type)
+    if dtype is None:
+        raise InputError(
+            f"input {value.name!r} is of type {elem_name(kind.elem_type)}; give arrays with --inputs"
+        )
+    return TensorType(tuple(dim.dim_value for dim in kind.shape.dim), dtype)

@@ -1,0 +1,123 @@
+"""The program table that a session begins with: found on disk, or compiled by a plan or by rule.
+
+Opening never searches and never asks a cost model for a plan: search is a command of its own, and
+learning from runs improves the first plan in the background.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autotune.runtime.caches.table_cache import kept_table, table_key
+from autotune.runtime.execution.collector import collector_at_rest
+from autotune.runtime.execution.native_table import Draft, WholeNetworks, drafted
+from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.execution.program_table import ProgramTable, SplitGroup, compile_table
+from autotune.runtime.session.building import built
+from autotune.runtime.session.opening import Source, open_model
+from autotune.targets.protocol import Target
+from autotune.tuner.choice import Choice
+from autotune.tuner.plan import choices_of
+
+if TYPE_CHECKING:  # a session that only runs takes none of their time to import
+    from autotune.cost_model.model import CostModel
+    from autotune.store.store import Store
+
+
+class PlannedBy(StrEnum):
+    """Where the plan comes from that a session runs."""
+
+    PLAN = "plan"
+    """A plan that was given: ``autotune search`` made it."""
+    HEURISTIC = "heuristic"
+    """Fusion and schedules by rule; nothing was searched, and no cost model predicts the groups."""
+    LEARNING = "learning"
+    """Found by this session's online learning and measured to be better than the one before."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstTable:
+    """A session's first table, and what learning goes on from: the programs compiled so far, the cost
+    model and the store where they were needed."""
+
+    table: ProgramTable
+    planned_by: PlannedBy
+    cache: ProgramCache = field(default_factory=ProgramCache)
+    model: CostModel | None = None
+    records: Store | None = None
+    owns_records: bool = False
+    """Whether the store was opened for this, so that the session has to close it."""
+
+
+def first_table(
+    found: Source, target: Target, store: Store | Path | None, online: bool
+) -> FirstTable:
+    """The table for what a session was opened with: by the plan where there is one, else by rule.
+
+    ``online`` opens the store and predicts every group by its cost model. Raises ``AutotuneError``
+    when the target was never calibrated and ``online`` needs a model.
+    """
+    planned_by = PlannedBy.HEURISTIC if found.plan is None else PlannedBy.PLAN
+    cache = ProgramCache()
+    if not online:
+        return FirstTable(_table(found, target, cache), planned_by, cache)
+    owns = store is None or isinstance(store, Path)
+    records = _opened(store)
+    try:
+        model = open_model(records, target)
+        table = _predicted(_table(found, target, cache), model)
+    except BaseException:
+        if owns:
+            records.close()
+        raise
+    return FirstTable(table, planned_by, cache, model, records, owns)
+
+
+def _opened(store: Store | Path | None) -> Store:
+    from autotune.store.store import Store  # a database, for learning only
+
+    return store if isinstance(store, Store) else Store.open(store)
+
+
+def _predicted(table: ProgramTable, model: CostModel) -> ProgramTable:
+    from autotune.runtime.online.learning import annotated
+
+    return annotated(table, model, table.model_version)
+
+
+def _table(found: Source, target: Target, cache: ProgramCache) -> ProgramTable:
+    """Of the plan, or by rule; where the target runs whole networks, found on disk if it was made
+    before."""
+    graph = found.graph
+
+    def compiled(choices: Sequence[Choice], split: tuple[SplitGroup, ...]) -> ProgramTable:
+        return replace(compile_table(graph, choices, target.spec, cache), split=split)
+
+    with collector_at_rest():
+        if not isinstance(target, WholeNetworks):
+            return built(graph, _choices(found, target), target, compiled)
+
+        def linked(
+            choices: Sequence[Choice], split: tuple[SplitGroup, ...]
+        ) -> tuple[Draft, ProgramTable]:
+            draft = drafted(compiled(choices, split), target)
+            return draft, draft.table(graph, target)
+
+        def make() -> tuple[Draft, ProgramTable]:
+            return built(graph, _choices(found, target), target, linked)
+
+        if not found.is_kept:
+            return make()[1]
+        return kept_table(table_key(graph, found.plan, target.spec), graph, target, make)
+
+
+def _choices(found: Source, target: Target) -> tuple[Choice, ...]:
+    if found.plan is not None:
+        return choices_of(found.plan, found.graph)
+    from autotune.runtime.caches.schedule_cache import ruled_plan  # fuses and tiles
+
+    return ruled_plan(found.graph, target.spec)

@@ -1,0 +1,123 @@
+"""The parts of a dynamic session: sessions of one graph each, what a run feeds them and what they cost."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from autotune.graph.graph import Graph
+from autotune.runtime.execution.event import Event
+from autotune.runtime.execution.execution import GroupRun, RunTrace
+from autotune.runtime.session.control.tree_runner import ControlFlow
+from autotune.runtime.session.session import Session
+from autotune.runtime.session.version_table import Version
+from autotune.runtime.session.versions import Line
+
+Given = Mapping[str, npt.NDArray[Any]]
+"""Arrays of one graph's inputs."""
+EVENTS_KEPT = 4096
+"""Of the parts that have gone: a session over ever new shapes makes parts without end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One graph's session, whose runs are noted."""
+
+    session: Session
+    runs: Runs
+
+    @property
+    def graph(self) -> Graph:
+        """The graph as it is run."""
+        return self.session.graph
+
+    def run(self, inputs: Given) -> dict[str, npt.NDArray[Any]]:
+        """Outputs by name."""
+        made, trace = self.session.traced_run(inputs)
+        self.runs.note(self.session, inputs, trace)
+        return made
+
+    def close(self) -> None:
+        """Close the session; what its learning told is kept."""
+        try:
+            self.session.close()
+        finally:
+            self.runs.tell(self.session.events)
+
+
+class Runs:
+    """What the parts that a run in hand calls have cost so far, thread by thread; and the events of
+    parts that have gone."""
+
+    def __init__(self) -> None:
+        self._told: deque[Event] = deque(maxlen=EVENTS_KEPT)
+        self._telling = threading.Lock()
+        self._local = threading.local()
+        self._last: list[RunTrace] | None = None
+
+    def __enter__(self) -> None:
+        self._local.traces = []
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is None:
+            self._last = self._local.traces
+
+    @contextmanager
+    def watched(self) -> Iterator[dict[int, Given]]:
+        """What the runs of this thread feed to each session at first, by its identity."""
+        self._local.fed = {}
+        try:
+            yield self._local.fed
+        finally:
+            self._local.fed = None
+
+    def note(self, session: Session, inputs: Given, trace: RunTrace) -> None:
+        """Add one part's run."""
+        self._local.traces.append(trace)
+        fed = getattr(self._local, "fed", None)
+        if fed is not None:
+            fed.setdefault(id(session), inputs)
+
+    def tell(self, events: Iterable[Event]) -> None:
+        """Add the events of a part that goes."""
+        with self._telling:
+            self._told.extend(events)
+
+    @property
+    def told(self) -> tuple[Event, ...]:
+        """The newest ``EVENTS_KEPT`` events of parts that have gone, as they went."""
+        with self._telling:
+            return tuple(self._told)
+
+    @property
+    def last(self) -> RunTrace | None:
+        """The run that finished last, its parts one after the other; None before the first."""
+        return None if self._last is None else joined(self._last)
+
+
+def joined(traces: list[RunTrace]) -> RunTrace:
+    """Runs one after the other as one."""
+    if len(traces) == 1:
+        return traces[0]
+    groups: list[GroupRun] = [run for trace in traces for run in trace.groups]
+    return RunTrace(
+        tuple(groups),
+        max((trace.plan_version for trace in traces), default=0),
+        max((trace.model_version for trace in traces), default=0),
+    )
+
+
+def parts_of(version: Version) -> Iterator[Part]:
+    """The graphs of a version that are at hand, those of its pieces and bodies in turn."""
+    if isinstance(version, Line) and isinstance(version.programs, Part):
+        yield version.programs
+    if isinstance(version, ControlFlow):
+        for model in version.models.values():
+            for inner in model.held:
+                yield from parts_of(inner)

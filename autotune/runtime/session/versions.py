@@ -1,0 +1,259 @@
+"""Versions: a model specialised for the shapes, and the deciding values, that it is run with.
+
+A version is programs for one graph, or a tree of control flow whose pieces have versions in turn.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import onnx
+
+from autotune.errors import ExactnessError
+from autotune.frontend.control.flow import put_in_order
+from autotune.frontend.control.folding import store_constants
+from autotune.frontend.host_integers import host_nodes, needs_host
+from autotune.frontend.importing import RunTimeControl, split
+from autotune.frontend.model_file import open_axes
+from autotune.frontend.translate.limits import WideConstant
+from autotune.frontend.translate.scope import BOUND_ELEMENTS, AnyArray, Node, RunTimeValue
+from autotune.graph.graph import Graph
+from autotune.graph.passes.note import Note
+from autotune.runtime.execution.ownership import read_only
+from autotune.runtime.execution.values import Value, Values
+from autotune.runtime.session.control.binding import (
+    check_values,
+    give_types,
+    is_empty,
+    passes_on,
+    placeholder,
+    signature,
+)
+from autotune.runtime.session.version_table import Entry, Version, VersionTable
+
+if TYPE_CHECKING:
+    from autotune.runtime.session.control.tree_runner import ControlFlow
+
+Key = tuple[Any, ...]
+
+
+class Runnable(Protocol):
+    """What a version runs: programs of one graph."""
+
+    @property
+    def graph(self) -> Graph:
+        """The network as it is run."""
+        ...
+
+    def run(self, inputs: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
+        """Outputs by name."""
+        ...
+
+    def close(self) -> None:
+        """Give back what it holds; it is not run again."""
+        ...
+
+
+OpenGraph = Callable[[Graph], Runnable]
+"""Makes programs of an imported graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A version that is one graph (None where nothing depends on run-time data), and the outputs
+    that are known at import, read-only."""
+
+    programs: Runnable | None
+    known: Mapping[str, AnyArray]
+    notes: tuple[Note, ...] = ()
+
+    def run(self, inputs: Values) -> dict[str, Value]:
+        """Outputs by name; inputs that are bound are not looked at."""
+        if self.programs is None:
+            return dict(self.known)
+        made = self.programs.run({x: inputs[x] for x in self.programs.graph.inputs})
+        return {**self.known, **made} if self.known else made
+
+    def close(self) -> None:
+        """Close its programs."""
+        if self.programs is not None:
+            self.programs.close()
+
+
+class Versions:
+    """Runs a model whose shapes come with its inputs.
+
+    A shape that was not seen yet is checked against the model's declared inputs, imported and
+    compiled; inputs whose values decide shapes are bound to the values that they have. ``make_tree``
+    makes what runs control flow, here and inside.
+    """
+
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        open_graph: OpenGraph,
+        name: str,
+        make_tree: type[ControlFlow] | None = None,
+    ) -> None:
+        stored = {tensor.name for tensor in model.graph.initializer}
+        self.name = name
+        self.model = model
+        self._declared = {v.name: v for v in model.graph.input if v.name not in stored}
+        self._open_graph = open_graph
+        self._make_tree = make_tree
+        self._bound: tuple[str, ...] = ()
+        self._on_host = False
+        self._table = VersionTable(name)
+        self._making = threading.RLock()
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the run-time inputs."""
+        return tuple(self._declared)
+
+    @property
+    def held(self) -> tuple[Version, ...]:
+        """The versions at hand, the one that was used last at the end."""
+        return self._table.held
+
+    def run(self, inputs: Values) -> dict[str, Value]:
+        """Outputs by name. Safe from several threads: runs of versions at hand do not wait for one
+        that is being made. Raises ``InputError`` for arrays that contradict the model or each other,
+        ``ModelError`` for a model that cannot be imported at their shapes."""
+        entry = self._begun(inputs)
+        try:
+            return entry.version.run(inputs)
+        except ExactnessError:
+            if not isinstance(entry.version, Line) or not self._hosts(inputs):
+                raise
+        finally:
+            self._table.leave(entry)
+        return self.run(inputs)
+
+    def _hosts(self, inputs: Values) -> bool:
+        """Have numpy compute integers from now on, in this version and in new ones; return False if
+        the model has none that it may compute."""
+        with self._making:
+            current = self._begun(inputs)
+            self._table.leave(current)
+            if not isinstance(current.version, Line):  # another thread was here meanwhile
+                return True
+            if not host_nodes(self._typed(inputs)):
+                return False
+            self._on_host = True
+            self._table.leave(self._keep(inputs, self._specialised(inputs)))
+            return True
+
+    def version(self, inputs: Values) -> Version:
+        """The version for these inputs; made now if there is none."""
+        entry = self._begun(inputs)
+        self._table.leave(entry)
+        return entry.version
+
+    def close(self) -> None:
+        """Close all versions; those that are running, when they have run. Closing again does nothing.
+
+        Raises what closing one of them raised, now or when it was evicted, after all are closed.
+        """
+        self._table.close()
+
+    def _begun(self, inputs: Values) -> Entry:
+        """The entry for these inputs, with one more user. Raises ``AutotuneError`` once closed."""
+        entry = self._table.find(self._key(inputs))
+        if entry is not None:
+            return entry
+        with self._making:
+            entry = self._table.find(self._key(inputs))  # another thread may have made it meanwhile
+            return self._made(inputs) if entry is None else entry
+
+    def _made(self, inputs: Values) -> Entry:
+        """A new entry for these inputs, with one user."""
+        check_values(self.name, self._declared, inputs)
+        while True:
+            try:
+                return self._keep(inputs, self._specialised(inputs))
+            except RunTimeValue as need:
+                self._bound = self._bindable(need, inputs)
+
+    def prepare(self) -> None:
+        """Import for the declared inputs, where no extent is open, so that whatever can be refused
+        is refused now; what needs values waits for a run. Raises ``ModelError``."""
+        declared = self._declared.values()
+        if not all(v.type.HasField("tensor_type") and not open_axes(v) for v in declared):
+            return
+        inputs = {value.name: placeholder(value) for value in declared}
+        try:
+            self._table.leave(self._keep(inputs, self._specialised(inputs)))
+        except RunTimeValue as need:
+            self._bound = self._bindable(need, inputs)
+
+    def _keep(self, inputs: Values, version: Version) -> Entry:
+        return self._table.keep(self._key(inputs), version)
+
+    def _typed(self, inputs: Values) -> onnx.ModelProto:
+        own = onnx.ModelProto()
+        own.CopyFrom(self.model)
+        give_types(own, inputs)
+        put_in_order(own)
+        return own
+
+    def _specialised(self, inputs: Values) -> Version:
+        own = self._typed(inputs)
+        if self._on_host or needs_host(own):
+            store_constants(own)
+            hosted = host_nodes(own)
+            if hosted:
+                return self._tree(own, (), hosted)
+        if passes_on(own.graph):
+            store_constants(own)
+            return self._tree(own, ())
+        bound = {x: y for x, y in inputs.items() if x in self._bound or is_empty(y)}
+        bind = {x: y.copy() for x, y in bound.items()}  # the caller may write to its own
+        try:
+            imported = split(own, self.name, {}, bind)
+        except RunTimeControl as control:
+            return self._tree(own, control.notes)
+        except WideConstant:
+            if self._on_host or not host_nodes(self._typed(inputs)):
+                raise
+            self._on_host = True
+            return self._specialised(inputs)
+        graph = imported.graph
+        known = {x: read_only(y) for x, y in imported.known.items()}
+        return Line(None if graph is None else self._open_graph(graph), known, imported.notes)
+
+    def _tree(
+        self,
+        model: onnx.ModelProto,
+        notes: tuple[Note, ...],
+        hosted: Mapping[int, Node] | None = None,
+    ) -> Version:
+        from autotune.runtime.session.control.tree_runner import (
+            ControlFlow,  # its pieces have versions in turn
+        )
+
+        make = ControlFlow if self._make_tree is None else self._make_tree
+        return make(model, self._open_graph, self.name, notes, hosted)
+
+    def _key(self, inputs: Values) -> Key:
+        """What decides the version; that of inputs that are misnamed is never in the table."""
+        if inputs.keys() != self._declared.keys():
+            return (None,)
+        shapes = tuple([signature(inputs[x]) for x in self._declared])
+        if not self._bound:
+            return shapes
+        return (*shapes, *[inputs[x].tobytes() for x in self._bound])
+
+    def _bindable(self, need: RunTimeValue, inputs: Values) -> tuple[str, ...]:
+        """The inputs bound so far and those that the import asks for.
+
+        Raises the request itself where one of them is data.
+        """
+        more = tuple(x for x in need.inputs if x not in self._bound)
+        if not more or any(np.size(inputs[x]) > BOUND_ELEMENTS for x in more):
+            raise need
+        return (*self._bound, *more)

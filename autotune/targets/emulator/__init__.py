@@ -1,0 +1,1 @@
+"""The emulated accelerator: target, counters, energy, profile, trace and race check."""

@@ -1,0 +1,145 @@
+"""Races of a program: accesses to the same word that no chain of semaphores orders; beside the
+emulator, which runs such a program in one of its orders and does not notice.
+
+Every unit works in order and all of them side by side, hence two accesses of different units to a
+word, one of them a write, need semaphores between them; of different cores nothing orders any. The
+replay (``kernels/emulator/race.h``) keeps vector clocks (Lamport 1978, Mattern 1988) and, per word, the last
+write and each unit's last read (after Flanagan and Freund, FastTrack, PLDI 2009).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.errors import ProgramError
+from autotune.isa.assembly import instruction_text
+from autotune.isa.program import Program, Role, field_index
+from autotune.isa.table import ELEMENT_BYTES, PARAMETERS, Opcode
+from autotune.isa.verifier import verify
+from autotune.kernels.emulator.races import Replayed
+
+Kind = Literal["RAW", "WAR", "WAW"]
+KINDS: tuple[Kind, ...] = ("RAW", "WAR", "WAW")
+"""Read after write, write after read, write after write; codes of the replay are the positions."""
+SCRATCHPAD = "scratchpad"
+EXECUTED_LIMIT = 1 << 26
+"""Instructions of one core that are replayed; stamps and 4 bytes for each must fit."""
+SHADOW_LIMIT_BYTES = 1 << 30
+"""Shadow memory of one check."""
+_VERBS: dict[Kind, tuple[str, str]] = {
+    "RAW": ("reads", "is written"),
+    "WAR": ("writes", "is read"),
+    "WAW": ("writes", "is written"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An instruction of a program: its core, its index in the core's stream, its text."""
+
+    core: int
+    index: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"core {self.core}, instruction {self.index} ({self.text})"
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """Two accesses that no chain of semaphores orders; ``first`` comes first in program order, or is
+    of the lower core. ``core`` is that of ``second``; ``element`` is one of those they share: a
+    word of the scratchpad, or an element of the DRAM tensor ``memory`` in row-major order (where a
+    word holds several of them, the word's first)."""
+
+    kind: Kind
+    memory: str
+    core: int
+    first: Place
+    second: Place
+    element: int
+
+    def __str__(self) -> str:
+        now, before = _VERBS[self.kind]
+        where = "word" if self.memory == SCRATCHPAD else "element"
+        return (
+            f"{self.kind} race on {self.memory}, {where} {self.element}: {self.second} {now} "
+            f"what {before} by {self.first}; no semaphore orders them"
+        )
+
+
+def find_races(
+    program: Program, parameters: Mapping[int, int] | None = None, limit: int = 16
+) -> tuple[Race, ...]:
+    """Races of a program in the order in which they are met, each pair of instructions once per
+    kind and memory, and no more than ``limit``; none means that every schedule of the units
+    computes the same.
+
+    ``parameters`` maps runtime parameters to values, for CASE. Raises ``ProgramError`` for a
+    program that the verifier refuses (deadlocks among others), that dispatches on a parameter
+    without a value, or that exceeds ``EXECUTED_LIMIT`` or ``SHADOW_LIMIT_BYTES``.
+    """
+    if limit < 1:
+        raise ProgramError(f"limit {limit}: the number of races to report is at least 1")
+    verify(program)
+    values = _parameter_values(program, parameters or {})
+    shadowed = _shadowed(program)
+    found = Replayed(program, values, shadowed, limit, EXECUTED_LIMIT).run()
+    return tuple(_race(program, *map(int, row)) for row in found.tolist())
+
+
+def _parameter_values(program: Program, given: Mapping[int, int]) -> npt.NDArray[np.int64]:
+    place = field_index(Opcode.CASE)["parameter"]
+    values = np.zeros(PARAMETERS, np.int64)
+    for stream in program.streams:
+        for instruction in stream:
+            if instruction.values[0] != Opcode.CASE:
+                continue
+            number = int(instruction.values[place])
+            if number not in given:
+                raise ProgramError(
+                    f"{program.name}: dispatches on parameter {number}, which has no value; pass "
+                    f"parameters={{{number}: …}}"
+                )
+            values[number] = given[number]
+    return values
+
+
+def _shadowed(program: Program) -> dict[int, int]:
+    """Words of every tensor that is written, by number: where nothing is, nothing can race."""
+    words = {
+        number: -(-int(np.prod(tensor.shape, dtype=object)) * tensor.format.bytes // ELEMENT_BYTES)
+        for number, tensor in enumerate(program.tensors)
+        if tensor.role is Role.OUTPUT
+    }
+    per_word = 2 if len(program.streams) == 1 else 4
+    needed = ELEMENT_BYTES * (4 * program.scratchpad_elements + per_word * sum(words.values()))
+    if needed > SHADOW_LIMIT_BYTES:
+        raise ProgramError(
+            f"{program.name}: the race check would shadow its scratchpad and outputs with {needed} "
+            f"bytes, more than {SHADOW_LIMIT_BYTES}; choose smaller tiles or split the group"
+        )
+    return words
+
+
+def _race(program: Program, kind: int, memory: int, first: int, second: int, word: int) -> Race:
+    earlier, later = _place(program, first), _place(program, second)
+    name, element = SCRATCHPAD, word
+    if memory >= 0:
+        tensor = program.tensors[memory]
+        name, element = tensor.name, word * ELEMENT_BYTES // tensor.format.bytes
+    return Race(KINDS[kind], name, later.core, earlier, later, element)
+
+
+def _place(program: Program, number: int) -> Place:
+    """The instruction of this number among those of all cores."""
+    core = 0
+    while number >= len(program.streams[core]):
+        number -= len(program.streams[core])
+        core += 1
+    return Place(core, number, instruction_text(program.streams[core][number]))

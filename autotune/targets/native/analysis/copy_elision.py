@@ -1,0 +1,283 @@
+"""Where operands live: which buffers need no copy because the tensor itself can be read or written.
+
+On the CPU a scratchpad is memory like any other. A LOAD whose buffer is only read can be left out if
+its readers may read the tensor; a STORE, if what computes its buffer may write the tensor. Both hold
+for any program that the verifier accepts, or are not done: what is not proven is copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from autotune.isa.program import Program, Role
+from autotune.isa.table import Format, Opcode
+from autotune.targets.native.analysis.coverage import begins_anew, common, covers
+from autotune.targets.native.analysis.memory_access import Touch, touches_of
+from autotune.targets.native.analysis.rectangle import InPlace, Rectangle
+from autotune.targets.native.analysis.tree import Block, Leaf
+
+STRIDED = frozenset(
+    (
+        Opcode.MATMUL,
+        Opcode.UNARY,
+        Opcode.BINARY,
+        Opcode.FMA,
+        Opcode.CHAIN,
+        Opcode.FILL,
+        Opcode.REDUCE,
+        Opcode.TRANSFORM,
+        Opcode.LOOKUP,
+    )
+)
+"""Opcodes whose micro-kernels take operands anywhere in memory."""
+
+
+TRANSFERS = frozenset((Opcode.LOAD, Opcode.STORE, Opcode.GATHER))
+
+
+@dataclass(slots=True)
+class Residence:
+    """The operands of a stream that lie in tensors, by (place of instruction, operand), the places
+    of the transfers that are left out, and for those of LOADs the operands that read their tensor."""
+
+    operands: dict[tuple[int, str], InPlace] = field(default_factory=dict)
+    dropped: set[int] = field(default_factory=set)
+    readers: dict[int, tuple[tuple[int, str], ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """All ``touches`` of a stream, and those that still read the scratchpad with the operands where
+    they live."""
+
+    touches: tuple[Touch, ...] = ()
+    reading: tuple[Touch, ...] = ()
+    _near: dict[tuple[int, int], list[Touch]] = field(default_factory=dict, compare=False)
+    """Touches of a range of addresses: unrolled taps ask for the same few thousands of times."""
+
+    @classmethod
+    def of(cls, found: Residence, stream: tuple[Leaf, ...]) -> Reads:
+        """What reads the scratchpad in a stream."""
+        touches = tuple(t for leaf in stream for t in touches_of(leaf))
+        reading = tuple(
+            t
+            for t in touches
+            if (t.reads or t.begins is not None)
+            and t.leaf.place not in found.dropped
+            and (t.leaf.place, t.operand) not in found.operands
+        )
+        return cls(touches, reading)
+
+    def gets(self, read: Touch, result: Touch, writers: Sequence[Leaf]) -> bool:
+        """Whether a reader may get what the ``writers``, which run together, left in ``result``:
+        unless it lies elsewhere, or gets what another instruction wrote in between."""
+        if not read.meets(result.low, result.high):
+            return False
+        return not _fresh(read, self._meeting(read.low, read.high), writers)
+
+    def _meeting(self, low: int, high: int) -> list[Touch]:
+        """The touches whose addresses may lie in [low, high]."""
+        if (low, high) not in self._near:
+            self._near[low, high] = [t for t in self.touches if t.meets(low, high)]
+        return self._near[low, high]
+
+
+NO_READS = Reads()
+
+
+def residence(program: Program, stream: tuple[Leaf, ...]) -> Residence:
+    """Decide for every operand of a stream."""
+    touches = [touch for leaf in stream for touch in touches_of(leaf)]
+    transfers = [
+        Rectangle.of(touch.leaf, touch, program.tensors)
+        for touch in touches
+        if touch.leaf.opcode in TRANSFERS
+    ]
+    movable = frozenset(r.leaf.place for r in transfers if _movable(program, r))
+    filled = {r.leaf.place: _fillings(r, touches) for r in transfers}
+    buffers = _Buffers(touches, filled, movable)
+    found = Residence()
+    for rectangle in transfers:
+        if rectangle.leaf.place not in movable:
+            continue
+        if rectangle.leaf.opcode is Opcode.LOAD:
+            operands = buffers.read_in_place(rectangle)
+        elif _alone(rectangle, transfers):
+            operands = buffers.written_in_place(rectangle)
+        else:
+            operands = None
+        if operands is not None:
+            found.operands.update(operands)
+            found.dropped.add(rectangle.leaf.place)
+            if rectangle.leaf.opcode is Opcode.LOAD:
+                found.readers[rectangle.leaf.place] = tuple(operands)
+    return found
+
+
+def _movable(program: Program, rectangle: Rectangle) -> bool:
+    """Whether a transfer neither pads, clips nor converts, and reads what no one writes."""
+    leaf, tensor = rectangle.leaf, program.tensors[rectangle.tensor]
+    if leaf.opcode is Opcode.GATHER or not rectangle.inside:
+        return False
+    if tensor.format is not Format.FP32 or leaf.instruction.get("format") != Format.FP32:
+        return False
+    return (leaf.opcode is Opcode.STORE) == (tensor.role is Role.OUTPUT)
+
+
+def _alone(store: Rectangle, transfers: list[Rectangle]) -> bool:
+    """Whether no other transfer moves what a STORE writes, so that it may write earlier."""
+    return all(
+        other is store
+        or other.tensor != store.tensor
+        or (other.leaf.opcode is Opcode.STORE and store.apart_from(other))
+        for other in transfers
+    )
+
+
+Operands = dict[tuple[int, str], InPlace]
+
+
+@dataclass(frozen=True, slots=True)
+class _Filling:
+    """Places of the first and the last of the instructions that together fill a buffer anew."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Buffers:
+    """All touches of a stream; for the place of each STORE what fills its buffer anew, the latest
+    first; the places of transfers that neither pad, clip nor convert: such a STORE may read anywhere in
+    memory."""
+
+    touches: list[Touch]
+    filled: dict[int, tuple[_Filling, ...]]
+    movable: frozenset[int]
+
+    def read_in_place(self, rectangle: Rectangle) -> Operands | None:
+        """The readers of a LOAD's buffer in its tensor; None if one of them cannot."""
+        load = rectangle.leaf
+        near = self._near(rectangle)
+        behind = [t for t in near if _in_body_behind(t, load)]
+        ends = min((t.leaf for t in behind if t.written), key=lambda leaf: leaf.place, default=None)
+        own = [t for t in behind if ends is None or t.leaf.place < ends.place]
+        if ends is not None:
+            # what ends the buffer's life may read it first, element by element
+            own += [t for t in behind if t.leaf is ends and not t.written]
+            # in a loop with it they read the LOAD's elements in the first trip only
+            if any(len(common(t.leaf.path, ends.path)) > len(load.path) for t in own):
+                return None
+        others = [t for t in near if t not in own and t.reads]
+        if not all(_fresh(t, near, [load], self._latest(t)) for t in others):
+            return None
+        return self._located(rectangle, own)
+
+    def _latest(self, touch: Touch) -> int | None:
+        """From which place on what a STORE reads is filled anew, where that is known."""
+        fillings = self.filled.get(touch.leaf.place, ())
+        return fillings[0].first if fillings else None
+
+    def written_in_place(self, rectangle: Rectangle) -> Operands | None:
+        """What fills a STORE's buffer and what reads it then, in its tensor; None if one cannot. What
+        passes over the buffer last, such as a sum behind products, may be read no earlier than they are."""
+        for filling in self.filled[rectangle.leaf.place]:
+            found = self._written_from(rectangle, filling)
+            if found is not None:
+                return found
+        return None
+
+    def _written_from(self, rectangle: Rectangle, filling: _Filling) -> Operands | None:
+        store, begins = rectangle.leaf, filling.first
+        near = self._near(rectangle)
+        own = [t for t in near if begins < t.leaf.place < store.place and _under(t, store.path)]
+        own += [t for t in near if t.leaf.place == begins and t.written]
+        if any(t.reads and not t.written and t.leaf.place <= filling.last for t in own):
+            return None
+        behind = [t for t in near if _in_body_behind(t, store)]
+        ends = min((t.leaf.place for t in behind if t.written), default=-1)
+        own += [t for t in behind if ends < 0 or t.leaf.place < ends]
+        moved = [store, *(t.leaf for t in own)]
+        others = [t for t in near if t not in own and t.reads]
+        if not all(_fresh(t, near, moved, self._latest(t)) for t in others):
+            return None
+        return self._located(rectangle, own)
+
+    def _located(self, rectangle: Rectangle, own: list[Touch]) -> Operands | None:
+        found: Operands = {}
+        for touch in own:
+            leaf, loads = touch.leaf, rectangle.leaf.opcode is Opcode.LOAD
+            anywhere = leaf.opcode in STRIDED or (
+                loads and leaf.opcode is Opcode.STORE and leaf.place in self.movable
+            )
+            place = rectangle.locate(touch) if anywhere else None
+            if place is None:
+                return None
+            found[leaf.place, touch.operand] = place
+        return found
+
+    def _near(self, rectangle: Rectangle) -> list[Touch]:
+        low, high = rectangle.buffer.low, rectangle.buffer.high
+        return [t for t in self.touches if t.leaf is not rectangle.leaf and t.meets(low, high)]
+
+
+def _fresh(
+    read: Touch, near: Sequence[Touch], moved: Sequence[Leaf], begins: int | None = None
+) -> bool:
+    """Whether a reader gets what instructions other than the ``moved`` ones wrote last, in the
+    same trip of all their common loops, with none of the moved ones in between. ``begins`` is the
+    place from which on what it reads is filled anew, where that is known."""
+    for writer in near:
+        if not writer.written or writer.leaf.place >= read.leaf.place:
+            continue
+        shared = common(writer.leaf.path, read.leaf.path)
+        fills = writer.leaf.place == begins or covers(writer, shared, read)
+        if fills and not _between(writer.leaf, read.leaf, moved, len(shared)):
+            return True
+    return False
+
+
+def _between(writer: Leaf, read: Leaf, moved: Sequence[Leaf], depth: int) -> bool:
+    """Whether a moved instruction may run behind a writer and before a reader, in one trip of the
+    loops that both are in, ``depth`` of them: between them in the stream, or in an inner loop with
+    one of them, whose trips bring it there."""
+    return any(
+        writer.place <= leaf.place < read.place
+        or len(common(leaf.path, read.path)) > depth
+        or len(common(leaf.path, writer.path)) > depth
+        for leaf in moved
+    )
+
+
+def _fillings(store: Rectangle, touches: list[Touch]) -> tuple[_Filling, ...]:
+    """What fills a STORE's buffer anew, as late as possible first; none where nothing is known to fill
+    it, and for other transfers."""
+    if store.leaf.opcode is not Opcode.STORE:
+        return ()
+    depth, writers, found = len(store.leaf.path), list[Touch](), list[_Filling]()
+    low, high = store.buffer.low, store.buffer.high
+    for touch in reversed(touches):
+        if touch.leaf.place >= store.leaf.place or not touch.written:
+            continue
+        if not (_under(touch, store.leaf.path) and touch.meets(low, high)):
+            continue
+        if not begins_anew(touch, depth):
+            continue
+        if covers(touch, store.leaf.path, store.buffer):
+            found.append(_Filling(touch.leaf.place, touch.leaf.place))
+            continue
+        writers.append(touch)
+        if store.filled_by(writers, depth):
+            found.append(_Filling(touch.leaf.place, writers[0].leaf.place))
+            writers = []
+    return tuple(found)
+
+
+def _under(touch: Touch, path: tuple[Block, ...]) -> bool:
+    """Whether it runs inside of the blocks of ``path``."""
+    return touch.leaf.path[: len(path)] == path
+
+
+def _in_body_behind(touch: Touch, leaf: Leaf) -> bool:
+    return touch.leaf.place > leaf.place and _under(touch, leaf.path)

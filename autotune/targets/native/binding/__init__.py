@@ -1,0 +1,1 @@
+"""Binds analysed instructions to micro-kernels and to tasks that any thread may take."""

@@ -1,0 +1,238 @@
+"""Binds instructions to micro-kernels: generated for their constants, or the compiled ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from math import prod
+
+from autotune.isa.access import MATMUL_DIMENSIONS
+from autotune.isa.program import Instruction, Program, Role
+from autotune.isa.table import (
+    MAX_RANK,
+    NO_LEVEL,
+    Format,
+    Opcode,
+    ReduceFn,
+    Transform,
+    UnaryFn,
+    When,
+)
+from autotune.isa.tile import row_major
+from autotune.targets.native.analysis.affine import Affine
+from autotune.targets.native.analysis.copy_elision import NO_READS, Reads, Residence
+from autotune.targets.native.analysis.memory_access import Touch, touches_of
+from autotune.targets.native.analysis.rectangle import Rectangle
+from autotune.targets.native.analysis.tree import Body, Leaf, Node
+from autotune.targets.native.binding.call import Call, Operand, Space
+from autotune.targets.native.binding.packing import Packed, packed
+from autotune.targets.native.binding.vector_runs import Piece, RunWriter, generable
+from autotune.targets.native.binding.words import word_call
+from autotune.targets.native.codegen.gemm.panels import panel_width
+from autotune.targets.native.codegen.gemm.shape import (
+    BiasAxis,
+    GemmShape,
+    VectorAxis,
+    vector_axis,
+)
+from autotune.targets.native.codegen.kernel_spec import Recipe
+from autotune.targets.native.codegen.rows.reduction import Reduction
+from autotune.targets.native.codegen.vector.vector_run import Load, Output, VectorRun
+from autotune.targets.native.codegen.winograd import TileTransform
+from autotune.targets.native.cpu.vector_isa import VectorIsa
+
+FAR_BYTES = 32 << 20
+"""As much as most CPUs' last caches hold: a core's part of it is less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binder:
+    """Binds the instructions of one stream, whose scratchpad only ``reads`` read. Without ``isa``
+    nothing is generated."""
+
+    program: Program
+    residence: Residence
+    isa: VectorIsa | None
+    reads: Reads = NO_READS
+
+    def calls(self, nodes: tuple[Node, ...]) -> dict[int, Call]:
+        """The calls of all instructions that are not left out, by place."""
+        found: dict[int, Call] = {}
+        run, last = None, -1
+        for node in nodes:
+            leaf = node if isinstance(node, Leaf) else None
+            if leaf is not None and leaf.place in self.residence.dropped:
+                continue
+            piece = self._piece(leaf) if leaf is not None else None
+            if run is not None and (piece is None or not run.add(piece)):
+                found[last] = self._called(run)
+                run = None
+            if run is None and piece is not None:
+                run = RunWriter(piece.sizes, self._isa)
+                run = run if run.add(piece) else None
+            if run is not None:
+                last = piece.leaf.place if piece is not None else last
+            elif isinstance(node, Body):
+                found |= self.calls(node.nodes)
+            else:
+                found[node.place] = self.bind(node)
+        if run is not None:
+            found[last] = self._called(run)
+        return found
+
+    def _called(self, run: RunWriter) -> Call:
+        """The call of a run; of a reduction alone, that of its own code."""
+        lone = run.lone
+        return run.call(self.reads, self._far) if lone is None else self.bind(lone)
+
+    @property
+    def _isa(self) -> VectorIsa:
+        assert self.isa is not None, "nothing is generated"
+        return self.isa
+
+    @property
+    def _far(self) -> frozenset[int]:
+        """Tensors larger than caches: who reads what is written there finds it in memory."""
+        sizes = [4 * prod(tensor.shape) for tensor in self.program.tensors]
+        return frozenset(i for i, size in enumerate(sizes) if size >= FAR_BYTES)
+
+    def _piece(self, leaf: Leaf) -> Piece | None:
+        """An instruction that may join a run."""
+        if self.isa is None or not generable(leaf.instruction):
+            return None
+        touches = {touch.operand: touch for touch in touches_of(leaf)}
+        return Piece(leaf, self._operands(touches.values()), touches)
+
+    def _operands(self, touches: Iterable[Touch]) -> dict[str, Operand]:
+        places = self.residence.operands
+        return {t.operand: Operand.of(t, places.get((t.leaf.place, t.operand))) for t in touches}
+
+    def bind(self, leaf: Leaf) -> Call:
+        """The call of one instruction."""
+        touches = touches_of(leaf)
+        operands = self._operands(touches)
+        if self.isa is not None:
+            if leaf.opcode is Opcode.MATMUL and _is_fp32(leaf):
+                return self._product(leaf, operands, self.isa)
+            if leaf.opcode is Opcode.REDUCE and _apart(touches, operands):
+                return _reduction(leaf, operands, self.isa)
+            if leaf.opcode is Opcode.TRANSFORM:
+                return _transform(leaf, operands, self.isa)
+            if leaf.opcode is Opcode.STORE and operands["src"].space is Space.TENSOR:
+                return self._copy(touches[0], operands["src"], self.isa)
+        return word_call(leaf, operands)
+
+    def _copy(self, touch: Touch, source: Operand, isa: VectorIsa) -> Call:
+        """A STORE that takes from a tensor: one copy, in whatever order of dimensions."""
+        rectangle = Rectangle.of(touch.leaf, touch, self.program.tensors)
+        strides = row_major(rectangle.shape)
+        run = VectorRun(
+            tuple(n for n, _ in touch.dims), (source.strides,), (Output(strides, 0),), (Load(0),)
+        )
+        target = Operand(Space.TENSOR, rectangle.tensor, rectangle.first, None, strides)
+        return Call(Recipe(run, isa), (source, target))
+
+    def _product(self, leaf: Leaf, operands: dict[str, Operand], isa: VectorIsa) -> Call:
+        shape = gemm_shape(leaf, operands)
+        factor = "a" if vector_axis(shape) is VectorAxis.M else "b"
+        constant = self._packed(leaf, shape, operands[factor], factor, isa)
+        if constant is not None:
+            shape = replace(shape, panel=constant.width)
+            operands = {**operands, factor: Operand(Space.POOL, 0, constant.at)}
+        numbers = (Affine.of(0, (leaf.instruction.get("k_level"), 1)),) if shape.numbers else ()
+        return Call(
+            Recipe(shape, isa),
+            tuple(operands[name] for name in shape.operands),
+            numbers,
+            packed=constant,
+        )
+
+    def _packed(
+        self, leaf: Leaf, shape: GemmShape, operand: Operand, factor: str, isa: VectorIsa
+    ) -> Packed | None:
+        """A constant factor in panels; None where it is none, or packing it is not possible."""
+        if operand.space is not Space.TENSOR or (factor == "b" and shape.n1 > 1):
+            return None
+        tensor = self.program.tensors[operand.number]
+        if tensor.role is not Role.CONSTANT:
+            return None
+        names = ("m", "k2", "k1", "k0") if factor == "a" else ("n0", "k2", "k1", "k0")
+        axes = tuple((getattr(shape, d), getattr(shape, f"{factor}_{d}")) for d in names)
+        width = panel_width(shape, isa)
+        return packed(leaf, operand.number, operand.at, axes, width, prod(tensor.shape))
+
+
+def gemm_shape(leaf: Leaf, operands: dict[str, Operand]) -> GemmShape:
+    """The constants of a MATMUL with its operands where they live."""
+    instruction = leaf.instruction
+    epilogue = When(instruction.get("epilogue"))
+    level = instruction.get("k_level")
+    strides = {
+        f"{name}_{d}": stride
+        for name, dims in MATMUL_DIMENSIONS.items()
+        if name in operands
+        for d, stride in zip(dims, operands[name].strides, strict=True)
+    }
+    sizes = {d: instruction.get(d) for d in ("m", "n1", "n0", "k2", "k1", "k0")}
+    return GemmShape(
+        **sizes,
+        **strides,
+        accumulate=When(instruction.get("accumulate")),
+        epilogue=epilogue,
+        last=0 if level == NO_LEVEL else leaf.trips(level) - 1,
+        bias=BiasAxis(instruction.get("bias_axis")),
+        fn=UnaryFn(instruction.get("fn")),
+        p0=instruction.scalar("p0"),
+        p1=instruction.scalar("p1"),
+        scale=instruction.scalar("scale"),
+        adds=bool(instruction.get("adds")),
+    )
+
+
+def _apart(touches: tuple[Touch, ...], operands: dict[str, Operand]) -> bool:
+    """Whether the two operands of an instruction share no memory."""
+    a, b = touches
+    first, second = operands[a.operand], operands[b.operand]
+    if (first.space, first.number) != (second.space, second.number):
+        return True
+    return first.space is Space.SCRATCHPAD and not a.meets(b.low, b.high)
+
+
+def _reduction(leaf: Leaf, operands: dict[str, Operand], isa: VectorIsa) -> Call:
+    get = leaf.instruction.get
+    dst, src = operands["dst"], operands["src"]
+    sizes = tuple(get(f"size{d}") for d in range(MAX_RANK))
+    fn, accumulate = ReduceFn(get("fn")), bool(get("accumulate"))
+    spec = Reduction(fn, sizes, dst.strides, src.strides, accumulate)
+    return Call(Recipe(spec, isa), (dst, src))
+
+
+def tile_transform_of(
+    instruction: Instruction, strides: Mapping[str, tuple[int, ...]]
+) -> TileTransform:
+    """The constants of a TRANSFORM whose operands, those that it has, lie at these strides."""
+    get = instruction.get
+    return TileTransform(
+        Transform(get("transform")),
+        (get("size2"), get("size3")),
+        get("size4"),
+        strides["src"],
+        strides["dst"],
+        strides.get("r", (0, 0, 0, 0, 0)),
+        bool(get("biased")),
+        bool(get("adds")),
+        UnaryFn(get("fn")),
+        instruction.scalar("p0"),
+        instruction.scalar("p1"),
+    )
+
+
+def _transform(leaf: Leaf, operands: dict[str, Operand], isa: VectorIsa) -> Call:
+    strides = {name: operand.strides for name, operand in operands.items()}
+    spec = tile_transform_of(leaf.instruction, strides)
+    return Call(Recipe(spec, isa), tuple(operands[name] for name in spec.operands))
+
+
+def _is_fp32(leaf: Leaf) -> bool:
+    get = leaf.instruction.get
+    return get("a_format") == Format.FP32 and get("b_format") == Format.FP32

@@ -1,0 +1,57 @@
+"""Calls of micro-kernels: what an instruction, or several of them, becomes; steps are made of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from autotune.isa.table import Opcode
+from autotune.targets.native.analysis.affine import NOTHING, Affine
+from autotune.targets.native.analysis.memory_access import Alternation, Touch
+from autotune.targets.native.analysis.rectangle import InPlace
+from autotune.targets.native.binding.packing import Packed
+from autotune.targets.native.codegen.kernel_spec import Recipe
+
+
+class Space(IntEnum):
+    """What an operand's address counts from."""
+
+    SCRATCHPAD = 0
+    TENSOR = 1
+    POOL = 2
+    WORD = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """Where an operand begins: ``at`` counts elements of 4 bytes in its space; ``number`` says which
+    tensor, which packed constant or which decoded instruction it is. ``strides`` are those of the
+    instruction's dimensions; a decoded instruction has none."""
+
+    space: Space
+    number: int = 0
+    at: Affine = NOTHING
+    alternation: Alternation | None = None
+    strides: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, touch: Touch, place: InPlace | None) -> Operand:
+        """An instruction's operand: in its tensor if there is a place for it, else where it says."""
+        if place is not None:
+            return cls(Space.TENSOR, place.tensor, place.at, None, place.strides)
+        strides = tuple(stride for _, stride in touch.dims)
+        return cls(Space.SCRATCHPAD, 0, touch.at, touch.alternation, strides)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call: generated code, or the compiled kernel of an opcode with the row that it decodes.
+
+    ``packed`` is the constant that operands in the pool mean.
+    """
+
+    kernel: Recipe | Opcode
+    operands: tuple[Operand, ...]
+    numbers: tuple[Affine, ...] = ()
+    row: tuple[int | float, ...] = ()
+    packed: Packed | None = None

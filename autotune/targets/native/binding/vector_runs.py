@@ -1,0 +1,259 @@
+"""Fuses neighbouring element-wise instructions into vector runs; the loader binds them so.
+
+What an instruction stores and the next one reads again, element for element, stays in a register:
+the taps of a depthwise convolution become one pass, and so do chains of any length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field, replace
+
+from autotune.isa.functions import BinaryFn, ReduceFn, StageKind, UnaryFn
+from autotune.isa.program import Instruction
+from autotune.isa.table import CHAIN_STAGES, MAX_RANK, Opcode
+from autotune.targets.native.analysis.copy_elision import Reads
+from autotune.targets.native.analysis.memory_access import Touch
+from autotune.targets.native.analysis.tree import Leaf
+from autotune.targets.native.binding.call import Call, Operand, Space
+from autotune.targets.native.codegen.kernel_spec import Recipe
+from autotune.targets.native.codegen.rows.row_run import LONGEST_ROW, Reduce, RowNode, RowRun
+from autotune.targets.native.codegen.vector.vector_run import (
+    COMPILED_BINARY,
+    COMPILED_UNARY,
+    Binary,
+    Constant,
+    Fma,
+    Load,
+    Output,
+    Unary,
+    VectorRun,
+)
+from autotune.targets.native.cpu.vector_isa import VectorIsa
+
+ELEMENTWISE = frozenset((Opcode.UNARY, Opcode.BINARY, Opcode.FMA, Opcode.CHAIN, Opcode.FILL))
+JOINING = ELEMENTWISE | {Opcode.REDUCE}
+LONGEST = 96
+"""Nodes of a run at most: beyond, compiling takes longer than a pass over memory saves."""
+_BESIDE = {StageKind.WITH0: "side0", StageKind.WITH1: "side1"}
+_BEFORE = {StageKind.FROM0: "side0", StageKind.FROM1: "side1"}
+
+
+def generable(instruction: Instruction) -> bool:
+    """Whether an instruction's functions all have generated code that runs are made of."""
+    get = instruction.get
+    match instruction.opcode:
+        case Opcode.UNARY:
+            return get("fn") not in COMPILED_UNARY
+        case Opcode.BINARY:
+            return get("fn") not in COMPILED_BINARY
+        case Opcode.CHAIN:
+            stages = ((get(f"stage{i}_kind"), get(f"stage{i}_fn")) for i in range(CHAIN_STAGES))
+            used = ((kind, fn) for kind, fn in stages if kind != StageKind.NONE)
+            return not any(
+                fn in (COMPILED_UNARY if kind == StageKind.UNARY else COMPILED_BINARY)
+                for kind, fn in used
+            )
+        case _:
+            return instruction.opcode in JOINING
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """An element-wise instruction and its operands by name, with the touches they are of."""
+
+    leaf: Leaf
+    operands: Mapping[str, Operand]
+    touches: Mapping[str, Touch]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Of the rectangle."""
+        return tuple(self.leaf.instruction.get(f"size{d}") for d in range(MAX_RANK))
+
+    def operand(self, name: str) -> Operand:
+        """An operand; dimensions of one element have no stride, so that equal places are equal."""
+        found = self.operands[name]
+        moves = zip(self.sizes, found.strides, strict=True)
+        return replace(found, strides=tuple(stride if n > 1 else 0 for n, stride in moves))
+
+    @property
+    def stores_once(self) -> bool:
+        """Whether every element of the result is stored once, and nothing before."""
+        get = self.leaf.instruction.get
+        adds = self.leaf.opcode is Opcode.REDUCE and get("accumulate")
+        return not self.repeated and not adds
+
+    @property
+    def repeated(self) -> tuple[int, ...]:
+        """Dimensions along which the result stays where it is: what a reduction reduces."""
+        strides = self.operands["dst"].strides
+        moves = enumerate(zip(self.sizes, strides, strict=True))
+        return tuple(d for d, (n, stride) in moves if n > 1 and not stride)
+
+    def row_axis(self, isa: VectorIsa) -> int | None:
+        """The dimension of neighbours that a reduction reduces, if it is the only one and neither
+        long nor short; None for others."""
+        if self.leaf.opcode is not Opcode.REDUCE or self.leaf.instruction.get("accumulate"):
+            return None
+        if len(self.repeated) != 1:
+            return None
+        (axis,) = self.repeated
+        fits = 2 * isa.lanes <= self.sizes[axis] <= LONGEST_ROW
+        return axis if fits and self.operands["src"].strides[axis] == 1 else None
+
+
+@dataclass(slots=True)
+class RunWriter:
+    """A run while instructions join it; ``add`` says whether one could."""
+
+    sizes: tuple[int, ...]
+    isa: VectorIsa
+    _axis: int | None = None
+    _nodes: list[RowNode] = field(default_factory=list)
+    _inputs: dict[Operand, Touch] = field(default_factory=dict)
+    _windows: list[Operand] = field(default_factory=list)
+    _outputs: dict[Operand, Touch] = field(default_factory=dict)
+    _values: dict[Operand, int] = field(default_factory=dict)
+    _leaves: list[Leaf] = field(default_factory=list)
+
+    def add(self, piece: Piece) -> bool:
+        """Take an instruction in, unless it does not fit those before it."""
+        axis = self._axis_with(piece)
+        if len(self._nodes) > LONGEST or not (piece.stores_once or axis is not None):
+            return False
+        if piece.sizes != self.sizes and piece.sizes != self._one_a_row:
+            return False
+        target, touch = piece.operand("dst"), piece.touches["dst"]
+        reads = [(piece.operand(x), piece.touches[x]) for x in _reads(piece)]
+        if any(_interfere(read, t, self._outputs) for read, t in reads):
+            return False
+        loaded = dict(self._inputs) | {read: t for read, t in reads if read not in self._values}
+        if _interfere(target, touch, loaded) or _interfere(target, touch, self._outputs):
+            return False
+        for read, t in reads:
+            self._load(read, t)
+        self._values[target] = self._compute(piece)
+        self._outputs[target] = touch
+        self._leaves.append(piece.leaf)
+        self._axis = axis if self._axis is None else self._axis
+        return True
+
+    def _axis_with(self, piece: Piece) -> int | None:
+        """The dimension that a reduction reduces, if it is the run's own or the first."""
+        axis = piece.row_axis(self.isa)
+        return axis if self._axis is None or axis == self._axis else None
+
+    @property
+    def _one_a_row(self) -> tuple[int, ...] | None:
+        """The sizes of what has one element for every row."""
+        if self._axis is None:
+            return None
+        return tuple(1 if d == self._axis else n for d, n in enumerate(self.sizes))
+
+    @property
+    def lone(self) -> Leaf | None:
+        """The instruction that is the whole run, if it is a reduction."""
+        alone = len(self._leaves) == 1 and self._axis is not None
+        return self._leaves[0] if alone else None
+
+    def call(self, reads: Reads, far: Container[int] = ()) -> Call:
+        """The kernel of all that was added; ``reads`` are all that read the scratchpad, ``far`` the
+        numbers of tensors that no cache holds."""
+        kept = [o for o, t in self._outputs.items() if self._is_read(o, t, reads)]
+        outputs = kept or list(self._outputs)
+        streamed = [o for o in outputs if o.space is Space.TENSOR and o.number in far]
+        operands = (*self._windows, *outputs)
+        inputs = tuple(operand.strides for operand in self._windows)
+        results = tuple(
+            Output(o.strides, self._values[o], o in streamed and o not in self._windows)
+            for o in outputs
+        )
+        if self._axis is None:
+            body = tuple(node for node in self._nodes if not isinstance(node, Reduce))
+            run = VectorRun(self.sizes, inputs, results, body)
+            return Call(Recipe(run, self.isa), operands)
+        row_run = RowRun(self.sizes, self._axis, inputs, results, tuple(self._nodes))
+        return Call(Recipe(row_run, self.isa), operands)
+
+    def _is_read(self, output: Operand, touch: Touch, reads: Reads) -> bool:
+        """Whether anyone may read a result behind the run: what is not in the scratchpad is."""
+        if output.space is not Space.SCRATCHPAD:
+            return True
+        mine = {leaf.place for leaf in self._leaves}
+        readers = [t for t in reads.reading if t.leaf.place not in mine]
+        readers += [t for o, t in self._inputs.items() if o.space is Space.SCRATCHPAD]
+        return any(reads.gets(reader, touch, self._leaves) for reader in readers)
+
+    def _load(self, operand: Operand, touch: Touch) -> None:
+        if operand in self._values:
+            return
+        window, offset = self._window(operand)
+        self._values[operand] = self._node(Load(self._windows.index(window), offset))
+        self._inputs[operand] = touch
+
+    def _window(self, operand: Operand) -> tuple[Operand, int]:
+        """The input of the kernel that an operand is a constant distance from, and the distance."""
+        for window in self._windows:
+            if replace(window, at=operand.at) == operand and window.at.terms == operand.at.terms:
+                return window, operand.at.first - window.at.first
+        self._windows.append(operand)
+        return operand, 0
+
+    def _node(self, node: RowNode) -> int:
+        self._nodes.append(node)
+        return len(self._nodes) - 1
+
+    def _compute(self, piece: Piece) -> int:
+        """Append an instruction's nodes; the one of its result."""
+        get, scalar = piece.leaf.instruction.get, piece.leaf.instruction.scalar
+        value = {name: self._values[piece.operand(name)] for name in _reads(piece)}
+        match piece.leaf.opcode:
+            case Opcode.UNARY:
+                return self._unary(UnaryFn(get("fn")), value["src"], scalar("p0"), scalar("p1"))
+            case Opcode.BINARY:
+                return self._node(Binary(BinaryFn(get("fn")), value["lhs"], value["rhs"]))
+            case Opcode.FMA:
+                return self._node(Fma(value["lhs"], value["rhs"], value["dst"]))
+            case Opcode.FILL:
+                return self._node(Constant(scalar("p0")))
+            case Opcode.REDUCE if not piece.repeated:  # of one element each: a copy
+                return value["src"]
+            case Opcode.REDUCE:
+                return self._node(Reduce(ReduceFn(get("fn")), value["src"]))
+            case _:
+                return self._chain(piece, value)
+
+    def _chain(self, piece: Piece, value: dict[str, int]) -> int:
+        x, instruction = value["src"], piece.leaf.instruction
+        for i in range(CHAIN_STAGES):
+            kind, fn = StageKind(instruction.get(f"stage{i}_kind")), instruction.get(f"stage{i}_fn")
+            if kind is StageKind.UNARY:
+                p0, p1 = (instruction.scalar(f"stage{i}_p{j}") for j in range(2))
+                x = self._unary(UnaryFn(fn), x, p0, p1)
+            elif kind in _BESIDE:
+                x = self._node(Binary(BinaryFn(fn), x, value[_BESIDE[kind]]))
+            elif kind in _BEFORE:
+                x = self._node(Binary(BinaryFn(fn), value[_BEFORE[kind]], x))
+        return x
+
+    def _unary(self, fn: UnaryFn, x: int, p0: float, p1: float) -> int:
+        return x if fn is UnaryFn.COPY else self._node(Unary(fn, x, p0, p1))
+
+
+def _reads(piece: Piece) -> list[str]:
+    names = [name for name in piece.operands if name != "dst"]
+    return [*names, "dst"] if piece.leaf.opcode is Opcode.FMA else names
+
+
+def _interfere(operand: Operand, touch: Touch, others: Mapping[Operand, Touch]) -> bool:
+    """Whether an operand may share memory with another one that is not it, element for element."""
+    for other, its in others.items():
+        if other == operand or other.space is not operand.space:
+            continue
+        if operand.space is Space.SCRATCHPAD:
+            if touch.meets(its.low, its.high):
+                return True
+        elif other.number == operand.number:
+            return True
+    return False

@@ -1,0 +1,1 @@
+"""Generators of fp32 matrix products and of the panels they read."""

@@ -1,0 +1,267 @@
+"""Generator of fp32 MATMUL kernels: GemmShape → MicroKernel. It walks panels and tiles of rows;
+register_tile.py writes a tile's sums and epilogue.py what becomes of them.
+
+Register tiles of outer products, a panel of one factor held near while rows of the other pass, are
+Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34(3), 2008).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from autotune.errors import ProgramError
+from autotune.targets.native.codegen.gemm.blocking import Blocking, Panels, RowTiles, best_blocking
+from autotune.targets.native.codegen.gemm.blocks import BlockWriter
+from autotune.targets.native.codegen.gemm.epilogue import (
+    Conditions,
+    EndRows,
+    Ends,
+    TileEnd,
+    conditions,
+)
+from autotune.targets.native.codegen.gemm.loops import Axis, Loops, loops_of, packed
+from autotune.targets.native.codegen.gemm.packing import PanelPack, packed_width
+from autotune.targets.native.codegen.gemm.panels import goes_in_blocks
+from autotune.targets.native.codegen.gemm.register_tile import Columns, Rows, TileSums
+from autotune.targets.native.codegen.gemm.shape import GemmShape, VectorAxis
+from autotune.targets.native.codegen.writing.ir import FunctionWriter
+from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
+from autotune.targets.native.cpu.vector_isa import VectorIsa
+
+SHORT_STEPS = 256
+"""Up to so many a tile is over before its lines of c come from memory. Where all panels pass by a
+tile of rows, those of the next one are asked for: 79 % of the peak for 63 on 56x56x64 to 256 with a
+residual (Zen 3)."""
+
+
+def gemm(shape: GemmShape, isa: VectorIsa) -> MicroKernel:
+    """The kernel of a MATMUL; operands are ``shape.operands``, numbers ``shape.numbers``. c may be
+    r (with the same strides), and overlaps no other operand. Raises ProgramError for panels that do
+    not fit the instruction set."""
+    most = isa.lanes * (isa.registers - 2)
+    if shape.panel is not None and (shape.panel % isa.lanes or shape.panel > most):
+        raise ProgramError(
+            f"matmul: panels of {shape.panel} on {isa.name}; "
+            f"give a multiple of {isa.lanes} up to {most}"
+        )
+    source = loops_of(shape)
+    width = shape.panel if shape.panel is not None else packed_width(source, isa)
+    loops = source if width is None else packed(source, width)
+    local = source if shape.panel is None and width is not None else None
+    blocking = best_blocking(loops, isa, width, outside=None if local is None else False)
+    writer = FunctionWriter(len(shape.operands), shape.numbers)
+    _GemmWriter(writer, isa, shape, loops, blocking, conditions(writer, shape), local).write()
+    return writer.finish()
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Pointers to where something begins: in the factor in lanes, the broadcast one, c, r and bias
+    (empty without one), and the panel that comes next (empty unless it is to be prefetched)."""
+
+    lanes: str
+    scalars: str
+    c: str
+    r: str
+    bias: str
+    coming: str = ""
+
+
+_Index = str | int
+"""Of a trip: a constant where there is only one."""
+
+
+@dataclass(slots=True)
+class _GemmWriter:
+    """``local`` are the loops of an unpacked factor that is packed here, panel by panel."""
+
+    writer: FunctionWriter
+    isa: VectorIsa
+    shape: GemmShape
+    loops: Loops
+    blocking: Blocking
+    conditions: Conditions
+    local: Loops | None
+
+    def write(self) -> None:
+        """The whole body."""
+        pointer = dict(zip(self.shape.operands, self.writer.pointers, strict=True))
+        a, b = pointer["a"], pointer["b"]
+        lanes, scalars = (a, b) if self.loops.axis is VectorAxis.M else (b, a)
+        place = _Place(lanes, scalars, pointer["c"], pointer.get("r", ""), pointer.get("bias", ""))
+        if goes_in_blocks(self.shape, self.loops, self.blocking.width):
+            self._in_blocks(place)
+            return
+        buffer = ""
+        if self.local is not None:
+            elements = self.loops.depth * self.blocking.width
+            buffer = self.writer.value(f"alloca [{elements} x float], align 64")
+        outer = self.loops.outer
+        self._repeat(outer.size, lambda i: self._blocks(self._moved(place, i, outer), buffer))
+
+    def _in_blocks(self, place: _Place) -> None:
+        ends = Ends(place.c, place.bias, place.r)
+        BlockWriter(
+            self.writer,
+            self.isa,
+            self.shape,
+            self.loops,
+            self.blocking,
+            self.conditions,
+            place.lanes,
+            place.scalars,
+            ends,
+        ).write()
+
+    def _blocks(self, place: _Place, buffer: str) -> None:
+        if self.blocking.rows_outside:
+            self._rows_outside(place)
+            return
+        for panels in self.blocking.panels:
+            self._repeat(panels.count, partial(self._panel, place, panels, buffer))
+
+    def _panel(self, place: _Place, panels: Panels, buffer: str, p: _Index) -> None:
+        place = self._at_panel(place, panels, p)
+        if self.blocking.coming and self.shape.panel is not None:
+            following = self.blocking.width * self.loops.depth
+            place = replace(place, coming=self.writer.offset(place.lanes, following))
+        if self.local is not None:
+            columns = _columns(panels, self.local.vector.lanes)
+            width, reductions = self.blocking.width, self.local.reductions
+            pack = PanelPack(self.writer, self.isa, columns, width, reductions)
+            pack.write(place.lanes, buffer)
+            place = replace(place, lanes=buffer)
+        before = 0
+        for tiles in panels.tiles:
+            self._rows(place, tiles, partial(self._tile, panels, tiles.rows), before)
+            before += tiles.count
+
+    def _rows_outside(self, place: _Place) -> None:
+        for tiles in self.blocking.panels[0].tiles:
+            self._rows(place, tiles, partial(self._across, tiles.rows))
+
+    def _across(self, rows: int, place: _Place, first: _Index) -> None:
+        """All panels by the tile of rows at ``place``."""
+
+        def tile(panels: Panels, p: _Index) -> None:
+            self._tile(panels, rows, self._at_panel(place, panels, p), first)
+
+        for panels in self.blocking.panels:
+            self._repeat(panels.count, partial(tile, panels))
+
+    def _rows(
+        self,
+        place: _Place,
+        tiles: RowTiles,
+        body: Callable[[_Place, _Index], None],
+        before: int = 0,
+    ) -> None:
+        """``body`` at each tile of rows, behind ``before`` others of a line. Scattered tiles are
+        given the number of their first row, others a place at it."""
+        lines = 1 if self.blocking.scattered else self.loops.row1.size
+        share = self.loops.depth * self.blocking.coming
+
+        def tile(at: _Place, i: _Index) -> None:
+            at = replace(at, coming=self._offset(at.coming, i, share))
+            first = self._times(i, tiles.rows, tiles.first)
+            if self.blocking.scattered:
+                body(at, first)
+            else:
+                body(self._moved(at, first, self.loops.row0, self.loops.bias_row), 0)
+
+        def line(j: _Index) -> None:
+            number = self._times(j, tiles.count, before * lines)
+            at = replace(place, coming=self._offset(place.coming, number, share))
+            at = at if self.blocking.scattered else self._moved(at, j, self.loops.row1)
+            self._repeat(tiles.count, lambda i: tile(at, i))
+
+        self._repeat(lines, line)
+
+    def _tile(self, panels: Panels, count: int, place: _Place, first: _Index) -> None:
+        row1, row0, stride = self.loops.row1, self.loops.row0, self.loops.vector.lanes
+        columns = _columns(panels, stride)
+        padded = self.local is not None or self.shape.panel is not None
+        read = replace(columns, last_lanes=self.isa.lanes) if padded else columns
+        reductions = self.loops.reductions
+        rows = self._offsets(first, count, row1.broadcast, row0.broadcast)
+        ends = EndRows(
+            self._offsets(first, count, row1.c, row0.c),
+            self._offsets(first, count, row1.r, row0.r) if place.r else (),
+            self._offsets(first, count, 0, self.loops.bias_row) if place.bias else (),
+        )
+        end = TileEnd(
+            self.writer,
+            self.isa,
+            self.shape,
+            self.loops,
+            self.conditions,
+            columns,
+            Ends(place.c, place.bias, place.r),
+            ends,
+        )
+        short = self.blocking.rows_outside and self.loops.depth <= SHORT_STEPS
+        end.prefetch(count if short else 0)
+        coming = self.blocking.coming if place.coming else 0
+        sums = TileSums(self.writer, self.isa, read, rows, reductions, coming)
+        end.write(sums.write(place.lanes, place.scalars, place.coming))
+
+    def _offsets(self, first: _Index, count: int, stride1: int, stride0: int) -> Rows:
+        """Of a tile's rows, by the strides of row1 and row0."""
+        if not self.blocking.scattered:
+            return [row * stride0 for row in range(count)]
+        return [
+            self._scattered(self._times(first, 1, row), stride1, stride0) for row in range(count)
+        ]
+
+    def _scattered(self, row: _Index, stride1: int, stride0: int) -> _Index:
+        size = self.loops.row0.size
+        if isinstance(row, int):
+            return row // size * stride1 + row % size * stride0
+        quotient = self.writer.value(f"udiv i64 {row}, {size}")
+        whole = self.writer.value(f"mul i64 {row}, {stride0}")
+        jump = self.writer.value(f"mul i64 {quotient}, {stride1 - size * stride0}")
+        return self.writer.value(f"add i64 {whole}, {jump}")
+
+    def _at_panel(self, place: _Place, panels: Panels, p: _Index) -> _Place:
+        width, vector = self.blocking.width, self.loops.vector
+        lanes = width * (self.local or self.loops).vector.lanes
+        if self.shape.panel is not None:
+            lanes = width * self.loops.depth
+        step = Axis(c=width * vector.c, r=width * vector.r, lanes=lanes)
+        index = self._times(p, 1, panels.first)
+        return self._moved(place, index, step, width * self.loops.bias_vector)
+
+    def _moved(self, place: _Place, index: _Index, axis: Axis, bias: int = 0) -> _Place:
+        return _Place(
+            self._offset(place.lanes, index, axis.lanes),
+            self._offset(place.scalars, index, axis.broadcast),
+            self._offset(place.c, index, axis.c),
+            self._offset(place.r, index, axis.r),
+            self._offset(place.bias, index, bias),
+            place.coming,
+        )
+
+    def _offset(self, pointer: str, index: _Index, stride: int) -> str:
+        return self.writer.offset(pointer, self._times(index, stride)) if pointer else ""
+
+    def _times(self, index: _Index, factor: int, term: int = 0) -> _Index:
+        """index · factor + term."""
+        if isinstance(index, int) or factor == 0:
+            return (index * factor if isinstance(index, int) else 0) + term
+        if factor != 1:
+            index = self.writer.value(f"mul i64 {index}, {factor}")
+        return self.writer.value(f"add i64 {index}, {term}") if term else index
+
+    def _repeat(self, trips: int, body: Callable[[_Index], None]) -> None:
+        if trips == 1:
+            body(0)
+            return
+        loop = self.writer.begin(trips)
+        body(loop.index)
+        self.writer.end(loop)
+
+
+def _columns(panels: Panels, stride: int) -> Columns:
+    return Columns(panels.vectors, panels.last_lanes, stride)

@@ -1,0 +1,153 @@
+"""exp and what is made of it: sigmoid, tanh, ELU, the tanh form of GELU; part of vector maths (maths.py).
+
+x = n·ln 2 + r with |r| ≤ ln 2 / 2; exp(r) is a polynomial and 2^n an exponent. n is rounded by adding
+a large number whose last place is 1, which every vector instruction set can.
+"""
+
+from __future__ import annotations
+
+from math import log2, pi, sqrt
+
+from autotune.targets.native.codegen.writing.lanes import Lanes
+
+ROUNDING = 1.5 * 2**23
+LN2_UPPER, LN2_LOWER = 0.693145751953125, 1.4286068203094173e-06
+"""ln 2 in two parts; n times the upper one is exact for |n| < 2^8 (Cody and Waite, 1980)."""
+EXP = (0.49999994, 0.16666521, 0.041668255, 0.008368663, 0.0013821459)
+"""(exp(r) − 1 − r) / r², minimax over |r| ≤ ln 2 / 2, 3e-9 of exp(r); by linear programming."""
+SPARE = 64
+"""Powers of two put aside, so that 2^n and its exponent stay normal where the result is not."""
+EXP_LOW, EXP_HIGH = -104.0, 89.0
+"""exp is 0 below and infinite above."""
+
+
+def reduced(v: Lanes, x: str, low: str | None = None) -> tuple[str, str]:
+    """(n · 2^23 as an integer, r) of x + low; |x| < 2^7."""
+    shifted = v.fma(x, v.constant(log2(2.718281828459045)), v.constant(ROUNDING))
+    n = v.sub(shifted, v.constant(ROUNDING))
+    r = v.fma(n, v.constant(-LN2_UPPER), x)
+    r = v.fma(n, v.constant(-LN2_LOWER), r)
+    if low is not None:
+        r = v.add(r, low)
+    # the rounding number's own bits fall out to the left
+    return v.whole("shl", v.bits(shifted), v.integer(23)), r
+
+
+def less_one(v: Lanes, r: str) -> str:
+    """exp(r) − 1 for |r| ≤ ln 2 / 2."""
+    return v.fma(v.mul(r, r), v.horner(EXP, r), r)
+
+
+def power_of_two(v: Lanes, exponent: str, spare: int = 0) -> str:
+    """2^(n + spare) of n · 2^23; a normal number."""
+    return v.from_bits(v.whole("add", exponent, v.integer((127 + spare) << 23)))
+
+
+def exp(v: Lanes, x: str) -> str:
+    """exp(x), right to the smallest subnormal number."""
+    x = v.at_most(v.at_least(x, v.constant(EXP_LOW)), v.constant(EXP_HIGH))
+    exponent, r = reduced(v, x)
+    power = v.add(less_one(v, r), v.constant(1.0))
+    spare = v.select(v.negative(x), v.constant(2.0**-SPARE), v.constant(2.0**SPARE))
+    rest = v.whole("sub", v.integer(254 << 23), v.bits(spare))
+    scale = v.from_bits(v.whole("add", exponent, rest))
+    return v.mul(v.mul(power, scale), spare)
+
+
+def falling_exp(v: Lanes, x: str) -> str:
+    """exp(x) for x ≤ 0, the same number as :func:`exp`: nothing is too large."""
+    x = v.at_least(x, v.constant(EXP_LOW))
+    exponent, r = reduced(v, x)
+    power = v.add(less_one(v, r), v.constant(1.0))
+    return lowered(v, v.mul(power, power_of_two(v, exponent, SPARE)))
+
+
+def raised_exp(v: Lanes, x: str, low: str | None = None, times: str | None = None) -> str:
+    """times · exp(x + low) · 2^64 for −112.5 ≤ x ≤ 0."""
+    exponent, r = reduced(v, x, low)
+    one_less, scale = less_one(v, r), power_of_two(v, exponent, SPARE)
+    if times is None:
+        return v.mul(v.add(one_less, v.constant(1.0)), scale)
+    return v.mul(v.fma(times, one_less, times), scale)
+
+
+def lowered(v: Lanes, x: str) -> str:
+    """x · 2^-64: what :func:`raised_exp` put aside."""
+    return v.mul(x, v.constant(2.0**-SPARE))
+
+
+def small_exp(v: Lanes, x: str) -> str:
+    """exp(x) for |x| ≤ 87: no special values, no subnormal results."""
+    exponent, r = reduced(v, x)
+    return v.mul(v.add(less_one(v, r), v.constant(1.0)), power_of_two(v, exponent))
+
+
+def sigmoid(v: Lanes, x: str) -> str:
+    """1 / (1 + e) or e / (1 + e) with e = exp(−|x|), so that small results keep their digits."""
+    size = v.at_most(v.abs(x), v.constant(-EXP_LOW))
+    e = lowered(v, raised_exp(v, v.neg(size)))
+    one = v.constant(1.0)
+    return v.div(v.select(v.negative(x), e, one), v.add(e, one))
+
+
+def tanh(v: Lanes, x: str) -> str:
+    """m / (m + 2) with m = exp(2|x|) − 1, which is as exact near 0 as elsewhere."""
+    size = v.at_most(v.abs(x), v.constant(10.0))
+    exponent, r = reduced(v, v.add(size, size))
+    scale = power_of_two(v, exponent)
+    m = v.fma(less_one(v, r), scale, v.sub(scale, v.constant(1.0)))
+    return v.copysign(v.div(m, v.add(m, v.constant(2.0))), x)
+
+
+ELU_LOW = -30.0
+"""exp(x) − 1 is −1 below."""
+
+
+def elu(v: Lanes, x: str, alpha: float, scale: float) -> str:
+    """alpha · (exp(x) − 1) below 0, as exact near 0 as elsewhere; scale · x above."""
+    exponent, r = reduced(v, v.at_least(x, v.constant(ELU_LOW)))
+    power = power_of_two(v, exponent)
+    m = v.fma(less_one(v, r), power, v.sub(power, v.constant(1.0)))
+    below = v.compare("olt", x, v.constant(0.0))
+    above = x if scale == 1.0 else v.mul(x, v.constant(scale))
+    return v.select(below, v.mul(m, v.constant(alpha)), above)
+
+
+GELU_LINEAR = 2 * sqrt(2 / pi)
+GELU_CUBIC = 0.044715 * GELU_LINEAR
+GELU_LIMIT = 11.0
+"""GELU in its tanh form is −0 below its negative."""
+
+
+def gelu_tanh(v: Lanes, x: str) -> str:
+    """x / (1 + exp(−w)) with w = x · (GELU_LINEAR + GELU_CUBIC · x²), in two words: the exponent's
+    absolute error is the result's relative one."""
+    size = v.at_most(v.abs(x), v.constant(GELU_LIMIT))
+    high, low = _steepened(v, size)
+    raised = raised_exp(v, v.neg(high), v.neg(low))
+    tail = lowered(v, v.mul(v.neg(size), raised))
+    below = v.add(lowered(v, raised), v.constant(1.0))
+    return v.div(v.select(v.negative(x), tail, x), below)
+
+
+def _steepened(v: Lanes, x: str) -> tuple[str, str]:
+    """x · (GELU_LINEAR + GELU_CUBIC · x²) as a sum of two floats."""
+    square, square_low = v.exact_product(x, x)
+    (cubic, cubic_low), (linear, linear_low) = _two_words(GELU_CUBIC), _two_words(GELU_LINEAR)
+    bend, bend_low = v.exact_product(v.constant(cubic), square)
+    bend_low = v.fma(v.constant(cubic), square_low, bend_low)
+    bend_low = v.fma(v.constant(cubic_low), square, bend_low)
+    # the sum of two and what its rounding left out (Knuth)
+    slope = v.add(bend, v.constant(linear))
+    part = v.sub(slope, bend)
+    left = v.add(v.sub(bend, v.sub(slope, part)), v.sub(v.constant(linear), part))
+    slope_low = v.add(left, v.add(bend_low, v.constant(linear_low)))
+    product, product_low = v.exact_product(x, slope)
+    return product, v.fma(x, slope_low, product_low)
+
+
+def _two_words(value: float) -> tuple[float, float]:
+    """A number as a float of 12 significant bits and the rest."""
+    scale = 2.0**11 / 2 ** int(log2(value) // 1)
+    upper = round(value * scale) / scale
+    return upper, value - upper

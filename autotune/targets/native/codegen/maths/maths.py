@@ -1,0 +1,142 @@
+"""Vector maths: functions of the vector unit on one register of floats; no library is called.
+
+vector_run.py lists what has no code here: the compiled kernels compute it.
+
+exp, log and rsqrt are within 2 ulp of the exact value, the rest within 4, over the whole range of
+fp32 with its special values; subnormal numbers count in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from autotune.isa.functions import BinaryFn, UnaryFn
+from autotune.targets.native.codegen.maths.error_function import erf, gelu
+from autotune.targets.native.codegen.maths.exponential import elu, exp, gelu_tanh, sigmoid, tanh
+from autotune.targets.native.codegen.maths.logarithm import INFINITY, log, power, softplus
+from autotune.targets.native.codegen.maths.rounding import ceil, floor, nearest, sign, trunc
+from autotune.targets.native.codegen.writing.lanes import Lanes
+
+UnaryCode = Callable[[Lanes, str, float, float], str]
+BinaryCode = Callable[[Lanes, str, str], str]
+
+
+def unary(v: Lanes, fn: UnaryFn, x: str, p0: float = 0.0, p1: float = 0.0) -> str:
+    """fn(x) with its scalars, lane by lane."""
+    return UNARY[fn](v, x, p0, p1)
+
+
+def binary(v: Lanes, fn: BinaryFn, x: str, y: str) -> str:
+    """fn(x, y), lane by lane."""
+    return BINARY[fn](v, x, y)
+
+
+def power_of(v: Lanes, x: str, exponent: float) -> str:
+    """x to the power of a known number: the same values as POW, sooner for the usual ones."""
+    match exponent:
+        case 0.0:
+            return v.constant(1.0)
+        case 1.0:
+            return x
+        case 2.0:
+            return v.mul(x, x)
+        case 3.0:
+            return v.mul(v.mul(x, x), x)
+        case -1.0:
+            return _inverse(v, x)
+        case 0.5:
+            # unlike the root, the power of -0 is 0 and that of -inf is inf
+            root = v.add(v.sqrt(x), v.constant(0.0))
+            below = v.compare("oeq", x, v.constant(-INFINITY))
+            return v.select(below, v.constant(INFINITY), root)
+        case _:
+            return power(v, x, v.constant(exponent))
+
+
+def maximum(v: Lanes, x: str, y: str) -> str:
+    """max(x, y); NaN if either is."""
+    return v.select(v.compare("uno", y, y), y, v.select(v.compare("olt", x, y), y, x))
+
+
+def minimum(v: Lanes, x: str, y: str) -> str:
+    """min(x, y); NaN if either is."""
+    return v.select(v.compare("uno", y, y), y, v.select(v.compare("ogt", x, y), y, x))
+
+
+def _leaky(v: Lanes, x: str, slope: float) -> str:
+    below = v.compare("olt", x, v.constant(0.0))
+    return v.select(below, v.mul(x, v.constant(slope)), x)
+
+
+def _clip(v: Lanes, x: str, low: float, high: float) -> str:
+    return v.at_most(v.at_least(x, v.constant(low)), v.constant(high))
+
+
+def _of(code: Callable[[Lanes, str], str]) -> UnaryCode:
+    return lambda v, x, p0, p1: code(v, x)
+
+
+def _inverse(v: Lanes, x: str) -> str:
+    return v.div(v.constant(1.0), x)
+
+
+def _truth(how: str) -> BinaryCode:
+    """1 or 0: whether a comparison holds."""
+    return lambda v, x, y: v.select(v.compare(how, x, y), v.constant(1.0), v.constant(0.0))
+
+
+def _keep_if(v: Lanes, x: str, y: str) -> str:
+    return v.select(v.compare("une", y, v.constant(0.0)), x, v.constant(-0.0))
+
+
+def _keep_unless(v: Lanes, x: str, y: str) -> str:
+    return v.select(v.compare("oeq", y, v.constant(0.0)), x, v.constant(-0.0))
+
+
+UNARY: Mapping[UnaryFn, UnaryCode] = MappingProxyType(
+    {
+        UnaryFn.COPY: lambda v, x, p0, p1: x,
+        UnaryFn.RELU: lambda v, x, p0, p1: v.at_least(x, v.constant(0.0)),
+        UnaryFn.LEAKY_RELU: lambda v, x, p0, p1: _leaky(v, x, p0),
+        UnaryFn.CLIP: _clip,
+        UnaryFn.SIGMOID: _of(sigmoid),
+        UnaryFn.TANH: _of(tanh),
+        UnaryFn.ERF: _of(erf),
+        UnaryFn.GELU: _of(gelu),
+        UnaryFn.GELU_TANH: _of(gelu_tanh),
+        UnaryFn.EXP: _of(exp),
+        UnaryFn.LOG: _of(log),
+        UnaryFn.SQRT: _of(Lanes.sqrt),
+        UnaryFn.RSQRT: lambda v, x, p0, p1: _inverse(v, v.sqrt(x)),
+        UnaryFn.RECIPROCAL: _of(_inverse),
+        UnaryFn.NEG: _of(Lanes.neg),
+        UnaryFn.ABS: _of(Lanes.abs),
+        UnaryFn.SQUARE: lambda v, x, p0, p1: v.mul(x, x),
+        UnaryFn.AFFINE: lambda v, x, p0, p1: v.fma(x, v.constant(p0), v.constant(p1)),
+        UnaryFn.FLOOR: _of(floor),
+        UnaryFn.CEIL: _of(ceil),
+        UnaryFn.ROUND: _of(nearest),
+        UnaryFn.TRUNC: _of(trunc),
+        UnaryFn.SIGN: _of(sign),
+        UnaryFn.ELU: elu,
+        UnaryFn.SOFTPLUS: _of(softplus),
+    }
+)
+
+BINARY: Mapping[BinaryFn, BinaryCode] = MappingProxyType(
+    {
+        BinaryFn.ADD: Lanes.add,
+        BinaryFn.SUB: Lanes.sub,
+        BinaryFn.MUL: Lanes.mul,
+        BinaryFn.DIV: Lanes.div,
+        BinaryFn.MAXIMUM: maximum,
+        BinaryFn.MINIMUM: minimum,
+        BinaryFn.POW: power,
+        BinaryFn.EQUAL: _truth("oeq"),
+        BinaryFn.LESS: _truth("olt"),
+        BinaryFn.LESS_EQUAL: _truth("ole"),
+        BinaryFn.KEEP_IF: _keep_if,
+        BinaryFn.KEEP_UNLESS: _keep_unless,
+    }
+)

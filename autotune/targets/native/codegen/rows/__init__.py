@@ -1,0 +1,1 @@
+"""Generators of row runs and reductions."""

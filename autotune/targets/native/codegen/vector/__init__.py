@@ -1,0 +1,1 @@
+"""Generators of vector runs: element-wise instructions over one rectangle in one pass."""

@@ -1,0 +1,1 @@
+"""Writers of IR text: registers, lanes, strips and loops."""

@@ -1,0 +1,1 @@
+"""CPUs: instruction sets, the host's topology and hardware counters."""

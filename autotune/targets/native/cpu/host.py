@@ -1,0 +1,117 @@
+"""The CPUs that code is made for: the host, narrowed if asked, and one of each instruction set.
+
+llvmlite is imported when a function here needs it: the rest of autotune works without it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+from dataclasses import dataclass, replace
+
+from autotune.errors import InputError
+from autotune.targets.native.cpu.vector_isa import (
+    AVX2,
+    AVX512,
+    NEON,
+    SSE2,
+    VectorIsa,
+    vector_isa,
+)
+
+VARIABLE = "AUTOTUNE_CPU_FEATURES"
+"""Environment variable with LLVM's features to do without on the host, as in ``-avx512f,-avx2``."""
+
+_NEEDED_BY = {
+    "avx": ("avx", "fma", "f16c", "xop", "vaes", "vpclmulqdq"),
+    "avx2": ("avx2", "avx512", "avx10", "avxvnni", "avxifma", "avxneconvert"),
+    "avx512f": ("avx512", "avx10"),
+    "fma": ("avx512", "avx10"),
+    "f16c": ("avx512", "avx10"),
+}
+"""What a CPU loses with a feature: all whose names begin so (LLVM's X86.td; it does likewise)."""
+
+_NARROWER = {AVX512: AVX2, AVX2: SSE2}
+_LOST = {AVX512: "avx512f", AVX2: "avx"}
+"""The feature without which a CPU has an instruction set no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A CPU as LLVM knows it: triple, name, and features as ``+avx2,-avx512f``; later ones win."""
+
+    triple: str
+    cpu: str
+    features: str
+
+
+GENERIC = {
+    AVX512: Machine("x86_64-unknown-linux-gnu", "skylake-avx512", ""),
+    AVX2: Machine("x86_64-unknown-linux-gnu", "haswell", ""),
+    SSE2: Machine("x86_64-unknown-linux-gnu", "x86-64", ""),
+    NEON: Machine("aarch64-unknown-linux-gnu", "generic", ""),
+}
+"""A CPU of each instruction set, to compile for on any host and look at the code."""
+
+
+@functools.cache
+def available() -> bool:
+    """Whether llvmlite is installed and loads (0.1 s when first asked)."""
+    try:
+        import llvmlite.binding  # noqa: F401
+    except (ImportError, OSError):
+        return False
+    return True
+
+
+def host_isa() -> VectorIsa:
+    """The host's widest instruction set, less what ``AUTOTUNE_CPU_FEATURES`` takes away."""
+    return vector_isa(platform.machine().lower(), present_features())
+
+
+def present_features() -> frozenset[str]:
+    """LLVM's names of the host's features, less what ``AUTOTUNE_CPU_FEATURES`` takes away."""
+    present = {name for name, has in _features().items() if has}
+    for gone in _unwanted():
+        lost = _NEEDED_BY.get(gone, ())
+        present = {name for name in present if name != gone and not name.startswith(lost)}
+    return frozenset(present)
+
+
+def host(isa: VectorIsa) -> Machine:
+    """The host, narrowed to ``isa``. Raises ``InputError`` when the host cannot run that."""
+    import llvmlite.binding as llvm
+
+    features = _features()
+    on = [f"{'+' if has else '-'}{name}" for name, has in sorted(features.items())]
+    found = Machine(llvm.get_process_triple(), llvm.get_host_cpu_name(), ",".join(on))
+    without = [*_unwanted()]
+    widest = here = host_isa()
+    while here != isa:
+        if here not in _NARROWER:
+            raise InputError(
+                f"this CPU has {widest.name}, not {isa.name}: compile for {widest.name}"
+            )
+        without.append(_LOST[here])
+        here = _NARROWER[here]
+    return replace(found, features=",".join([*on, *(f"-{name}" for name in without)]))
+
+
+def _features() -> dict[str, bool]:
+    import llvmlite.binding as llvm
+
+    return dict(llvm.get_host_cpu_features())
+
+
+def _unwanted() -> tuple[str, ...]:
+    """What the environment takes away. Raises ``InputError`` for what is no feature."""
+    given = [part.strip() for part in os.environ.get(VARIABLE, "").split(",") if part.strip()]
+    known = _features() if given else {}
+    for part in given:
+        if not part.startswith("-") or part[1:] not in known:
+            raise InputError(
+                f"{VARIABLE}: {part!r} takes no feature away: give names as LLVM spells them, each "
+                "behind a minus, as in -avx512f,-avx2"
+            )
+    return tuple(part[1:] for part in given)

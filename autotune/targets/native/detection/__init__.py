@@ -1,0 +1,1 @@
+"""The host CPU as a hardware spec: its identity and measured figures."""

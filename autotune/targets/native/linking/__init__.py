@@ -1,0 +1,1 @@
+"""Step tables of bound programs, with addresses of code and packed constants."""

@@ -1,0 +1,217 @@
+"""Links programs into memory: step tables get the addresses of code, constants are packed.
+
+What ``loader`` makes of a program, or was kept of it on disk, comes in; a linked program is immutable and
+may stand in any number of plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.errors import ProgramError
+from autotune.isa.field_table import field_table
+from autotune.isa.opcodes import Opcode
+from autotune.isa.program import Program, Role
+from autotune.kernels.emulator.engine import WORD_KERNELS, Words
+from autotune.kernels.native.executor import NOWHERE, RUN, Stream
+from autotune.targets.native.binding.packing import Packed
+from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel, Source
+from autotune.targets.native.compiling.compiler import Compiler, LoadedCode
+from autotune.targets.native.compiling.memory import ALIGNMENT_BYTES, Floats, populated_floats
+
+if TYPE_CHECKING:
+    from autotune.targets.native.linking.step_clock import StepClock
+
+WORD = -2
+"""Base of an operand that is a decoded instruction: its byte is the number of that. (−1 is NULL.)"""
+
+Row = tuple[int, ...]
+
+
+class CodeGone(ProgramError):
+    """Code that was kept on disk is there no more: its program has to be bound anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptCode:
+    """A micro-kernel by its name alone: what a program that is kept says of code that is."""
+
+    digest: str
+
+    def written(self) -> MicroKernel:
+        """Raises ``CodeGone``: the name does not say what is written."""
+        raise CodeGone(f"micro-kernel {self.digest} is not kept any more; bind its program again")
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The tables of a stream (``autotune.kernels.native.executor``), but for addresses: that of a RUN is the
+    number of its kernel, counted down from −1. Base i + 1 is tensor i, the one behind the last tensor
+    the packed constants, and the next one counts from nothing. ``before`` is the number, among its
+    program's, of the stream that a thread runs ahead of it."""
+
+    steps: tuple[Row, ...]
+    operands: tuple[Row, ...]
+    terms: tuple[Row, ...]
+    turns: tuple[Row, ...]
+    numbers: tuple[Row, ...]
+    scratchpad_bytes: int
+    before: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Linkable:
+    """A program ready to be linked: the tables of what comes before parts that threads may take, and
+    of these, the code that they call, ``rows`` of the instructions that compiled kernels decode, constants to pack, and numbers
+    of the tensors that calls reach in their own memory. ``clocks`` are the streams', where they are
+    timed."""
+
+    program: Program
+    befores: tuple[Tables, ...]
+    streams: tuple[Tables, ...]
+    kernels: tuple[Source | Opcode, ...]
+    rows: tuple[tuple[int | float, ...], ...]
+    packed: tuple[Packed, ...]
+    read_in_place: frozenset[int]
+    clocks: tuple[StepClock, ...] = ()
+
+    @property
+    def sources(self) -> list[Source]:
+        """The code that has to be generated."""
+        return [kernel for kernel in self.kernels if not isinstance(kernel, Opcode)]
+
+    @property
+    def by_name(self) -> Linkable:
+        """The same with its code by name alone."""
+        kernels = (x if isinstance(x, Opcode) else KeptCode(x.digest) for x in self.kernels)
+        return replace(self, kernels=tuple(kernels))
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """A program ready for plans: streams, the table of their bases (``autotune.kernels.native.executor``)
+    with tensor i as pointer number i, and what must live as long. ``constants`` are the packed ones of
+    all programs that were linked together, ``clocks`` are the streams' where they are timed."""
+
+    program: Program
+    streams: tuple[Stream, ...]
+    table: npt.NDArray[np.int64]
+    constants: Floats
+    keeps: tuple[Any, ...]
+    clocks: tuple[StepClock, ...] = ()
+
+    def renumbered(self, pointers: Sequence[tuple[int, int]]) -> npt.NDArray[np.int64]:
+        """The table with tensor i at byte ``pointers[i][1]`` behind pointer number
+        ``pointers[i][0]``."""
+        table = self.table.copy()
+        table[1 : len(pointers) + 1] = np.asarray(pointers, np.int64).reshape(-1, 2)
+        return table
+
+
+def linked(
+    programs: Sequence[Linkable],
+    constants: Sequence[Mapping[str, Floats]],
+    compiler: Compiler | None,
+) -> list[Linked]:
+    """Compile the kernels of all programs at once and pack each one's constants, given by name."""
+    sources = [source for one in programs for source in one.sources]
+    code = None if compiler is None or not sources else compiler.load(sources)
+    addresses = (
+        {}
+        if code is None
+        else dict(zip([source.digest for source in sources], code.addresses, strict=True))
+    )
+    pool, starts = _pool(programs)
+    return [
+        _linked(one, values, addresses, code, pool[start:])
+        for one, values, start in zip(programs, constants, starts, strict=True)
+    ]
+
+
+def offsets(packed: Sequence[Packed]) -> dict[Packed, int]:
+    """The byte where each of a program's packed constants begins, behind the first one's."""
+    starts, total = {}, 0
+    for one in packed:
+        starts[one] = 4 * total
+        total += _room(one)
+    return starts
+
+
+def _room(packed: Packed) -> int:
+    """Elements up to where the next one may begin."""
+    step = ALIGNMENT_BYTES // 4
+    return -(-packed.elements // step) * step
+
+
+def _pool(programs: Sequence[Linkable]) -> tuple[Floats, list[int]]:
+    """Room for the packed constants of all programs, and where each one's begin."""
+    starts, total = [], 0
+    for one in programs:
+        starts.append(total)
+        total += sum(map(_room, one.packed))
+    return populated_floats(total), starts
+
+
+def _linked(
+    one: Linkable,
+    constants: Mapping[str, Floats],
+    addresses: Mapping[str, int],
+    code: LoadedCode | None,
+    pool: Floats,
+) -> Linked:
+    _pack(one, constants, pool)
+    tensors = one.program.tensors
+    words = Words(field_table(one.rows), tensors) if one.rows else None
+    places = [] if words is None else words.addresses()
+    kernels = [
+        int(WORD_KERNELS[kernel]) if isinstance(kernel, Opcode) else addresses[kernel.digest]
+        for kernel in one.kernels
+    ]
+    absolute = len(tensors) + 2
+    befores = [_stream(tables, kernels, places, absolute) for tables in one.befores]
+    streams = tuple(
+        _stream(
+            tables,
+            kernels,
+            places,
+            absolute,
+            None if tables.before is None else befores[tables.before],
+        )
+        for tables in one.streams
+    )
+    inside = [(i, 0) for i in range(len(tensors))]
+    pointers = [(0, 0), *inside, (NOWHERE, pool.ctypes.data), (NOWHERE, 0)]
+    kept = (code, words, constants, one.clocks)
+    return Linked(one.program, streams, np.asarray(pointers, np.int64), pool, kept, one.clocks)
+
+
+def _pack(one: Linkable, constants: Mapping[str, Floats], pool: Floats) -> None:
+    """Fill the pool with a program's packed constants."""
+    for packed, byte in offsets(one.packed).items():
+        tensor = one.program.tensors[packed.tensor]
+        assert tensor.role is Role.CONSTANT
+        packed.pack(constants[tensor.name], pool[byte // 4 : byte // 4 + packed.elements])
+
+
+def _stream(
+    tables: Tables,
+    kernels: Sequence[int],
+    places: Sequence[int],
+    absolute: int,
+    before: Stream | None = None,
+) -> Stream:
+    """The tables with addresses in them."""
+    steps = [
+        (RUN, kernels[-1 - row[1]], *row[2:]) if row[0] == RUN and row[1] < 0 else row
+        for row in tables.steps
+    ]
+    operands = [
+        (absolute, places[row[1]], *row[2:]) if row[0] == WORD else row for row in tables.operands
+    ]
+    rest = tables.terms, tables.turns, tables.numbers
+    return Stream(steps, operands, *rest, tables.scratchpad_bytes, before)

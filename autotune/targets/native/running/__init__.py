@@ -1,0 +1,1 @@
+"""Runs linked programs: whole plans as one call, and repeated timing."""

@@ -1,0 +1,231 @@
+"""A whole plan as one native call: programs linked together, tensors in one arena, no copies.
+
+The session makes one of each program table that it publishes, and runs it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.isa.program import Program, Role
+from autotune.kernels.native.executor import NOWHERE, Plan, ThreadPool, addresses
+from autotune.targets.native.compiling.compiler import Compiler
+from autotune.targets.native.compiling.memory import enlarge_pages, populated_floats
+from autotune.targets.native.linking.linking import Linkable, Linked, linked
+from autotune.targets.native.running.arena import ALIGNMENT_BYTES, Arena, Lifetime, placed
+from autotune.targets.native.running.outputs import OutputMemory
+from autotune.targets.protocol import Array
+
+if TYPE_CHECKING:
+    from autotune.targets.native.linking.step_kinds import StepKind
+
+Floats = npt.NDArray[np.float32]
+ARENA = 0
+"""Number of the arena's pointer; those of inputs follow, then those of outputs."""
+RUNS_BEFORE = 8
+"""Until weights and intermediates are worth large pages: prefetching by the CPU ends at a page, and each
+page's address is looked up. ResNet-50 then takes about 2 % less on both cores of a Zen 3."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One program of a plan; ``names`` maps its tensors' names to the network's."""
+
+    program: Program
+    names: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A tensor that lies in the tensor ``owner`` from element ``first`` on, with the strides of its
+    ``shape``."""
+
+    owner: str
+    first: int
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What a plan computes: parts in order; ``views`` maps a tensor to the one whose memory it
+    shares, ``windows`` to the one that it is a part of; ``shapes`` are of inputs and outputs;
+    constants lie in memory as they may."""
+
+    parts: tuple[Part, ...]
+    views: Mapping[str, str]
+    constants: Mapping[str, Array]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    shapes: Mapping[str, tuple[int, ...]]
+    windows: Mapping[str, Window] = field(default_factory=dict)
+
+    def root(self, name: str) -> str:
+        """The tensor that owns the memory of another one."""
+        while name in self.views:
+            name = self.views[name]
+        return self.windows[name].owner if name in self.windows else name
+
+    def first(self, name: str) -> int:
+        """The byte of its root's memory that a tensor begins at."""
+        return 4 * self.windows[name].first if name in self.windows else 0
+
+
+class Executable:
+    """A network ready to run on a pool's threads; safe to use from several threads at once.
+
+    ``programs`` are its parts', bound (``loader.linkable``). ``arena`` says where intermediates lie. Runs are served one after the other.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        programs: Sequence[Linkable],
+        pool: ThreadPool,
+        compiler: Compiler | None,
+    ) -> None:
+        self._network = network
+        self._direct = _direct_outputs(network)
+        self.arena, self._pointers = _places(network, self._direct)
+        loaded = _linked(network, programs, compiler)
+        self._clocks = tuple(one.clocks for one in loaded)
+        self._dense: dict[str, Floats] = {}
+        bases = [
+            (one.streams, one.renumbered(self._table(part, program.read_in_place)))
+            for one, program, part in zip(loaded, programs, network.parts, strict=True)
+        ]
+        self._plan = Plan(bases, pool, (loaded, self._dense))
+        self._constants = [one.constants for one in loaded[:1]]
+        self._runs = 0
+        self._memory = populated_floats(self.arena.size_bytes // 4 + ALIGNMENT_BYTES)
+        self._inputs = network.inputs
+        self._made = [(x, OutputMemory(network.shapes[x])) for x in self._direct]
+        self._only_made = tuple(network.outputs) == self._direct
+        self.part_count = len(network.parts)
+
+    def _table(self, part: Part, read: Container[int]) -> list[tuple[int, int]]:
+        """Pointer and byte of every tensor of a part; of constants, those that are ``read``."""
+        found = []
+        for number, tensor in enumerate(part.program.tensors):
+            name = part.names[tensor.name]
+            root = self._network.root(name)
+            if root not in self._network.constants:
+                pointer, place = self._pointers[root]
+                found.append((pointer, place + self._network.first(name)))
+            else:
+                found.append((NOWHERE, self._constant(root) if number in read else 0))
+        return found
+
+    def _constant(self, root: str) -> int:
+        """The address of a constant, made dense where it is not."""
+        if root not in self._dense:
+            value = self._network.constants[root]
+            self._dense[root] = np.require(value, np.float32, ["C", "A"])
+        return self._dense[root].ctypes.data
+
+    def run(
+        self,
+        inputs: Mapping[str, Floats],
+        nanoseconds: npt.NDArray[np.int64] | None = None,
+        own_time: bool = False,
+    ) -> dict[str, Floats]:
+        """Run once: C-contiguous float32 arrays of the inputs' shapes by name to outputs by name,
+        none of which shares memory with what was given. ``nanoseconds`` gets the time of each part,
+        by the clock or, on one thread, the thread's ``own_time`` (``Plan.run``).
+        """
+        made: dict[str, Floats] = {}
+        arrays = [self._memory]  # loops, as a comprehension is a call: 0.2 µs
+        for x in self._inputs:
+            arrays.append(inputs[x])
+        for x, memory in self._made:
+            made[x] = array = memory.array()
+            arrays.append(array)
+        self._plan.run(addresses(arrays), None, nanoseconds, own_time)
+        self._runs += 1
+        if self._runs == RUNS_BEFORE:
+            enlarge_pages([self._memory, *self._constants])
+        if self._only_made:
+            return made
+        outputs = self._network.outputs
+        return {x: made[x] if x in made else self._copied(x, inputs, made) for x in outputs}
+
+    @property
+    def threads(self) -> int:
+        """Threads that a run uses: no more than a part can be cut for."""
+        return int(self._plan.threads)
+
+    def kind_nanoseconds(self, inputs: Mapping[str, Floats]) -> tuple[Mapping[StepKind, int], ...]:
+        """Run once and say what the calls of each part took, by kind, on all threads together."""
+        from autotune.targets.native.linking.step_clock import spent  # to profile, not to run
+
+        for clock in itertools.chain(*self._clocks):
+            clock.ledger[:] = 0
+        self.run(inputs)
+        return tuple(spent(clocks) for clocks in self._clocks)
+
+    def _copied(
+        self, name: str, inputs: Mapping[str, Floats], made: Mapping[str, Floats]
+    ) -> Floats:
+        """An output that is a view of an input, of a constant or of another output."""
+        root = self._network.root(name)
+        owners = {self._network.root(x): array for x, array in made.items()}
+        sources = {**self._network.constants, **inputs, **owners}
+        return np.array(sources[root], np.float32).reshape(self._network.shapes[name])
+
+
+def _direct_outputs(network: Network) -> tuple[str, ...]:
+    """The outputs that parts write straight into the caller's arrays: one for each tensor."""
+    written = {name for part in network.parts for name in _written(part)}
+    first: dict[str, str] = {}
+    for name in network.outputs:
+        root = network.root(name)
+        if root in written:
+            first.setdefault(root, name)
+    return tuple(first.values())
+
+
+def _written(part: Part) -> list[str]:
+    return [part.names[t.name] for t in part.program.tensors if t.role is Role.OUTPUT]
+
+
+def arena_of(network: Network) -> Arena:
+    """Where a network's intermediates lie."""
+    return _places(network, _direct_outputs(network))[0]
+
+
+def _places(network: Network, direct: Sequence[str]) -> tuple[Arena, dict[str, tuple[int, int]]]:
+    """Pointer number and byte of every tensor that is no constant."""
+    outside = [*network.inputs, *(network.root(x) for x in direct)]
+    pointers = {name: (1 + i, 0) for i, name in enumerate(outside)}
+    sizes: dict[str, int] = {}
+    steps: dict[str, list[int]] = {}
+    for step, part in enumerate(network.parts):
+        for tensor in part.program.tensors:
+            root = network.root(part.names[tensor.name])
+            if root in pointers or root in network.constants:
+                continue
+            sizes[root] = tensor.format.bytes * int(np.prod(tensor.shape))
+            steps.setdefault(root, []).append(step)
+    names = list(sizes)
+    arena = placed([Lifetime(sizes[x], min(steps[x]), max(steps[x])) for x in names])
+    pointers |= {x: (ARENA, offset) for x, offset in zip(names, arena.offsets, strict=True)}
+    return arena, pointers
+
+
+def _linked(
+    network: Network, programs: Sequence[Linkable], compiler: Compiler | None
+) -> list[Linked]:
+    constants = [
+        {
+            t.name: network.constants[network.root(part.names[t.name])].reshape(t.shape)
+            for t in part.program.tensors
+            if t.role is Role.CONSTANT
+        }
+        for part in network.parts
+    ]
+    return linked(programs, constants, compiler)

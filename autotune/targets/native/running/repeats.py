@@ -1,0 +1,92 @@
+"""A linked program repeated on tensors that stay: what the CPU's target times, in visits that others' come between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.kernels.native.executor import Plan, ThreadPool
+from autotune.targets.native.linking.linking import Linked
+from autotune.targets.protocol import Execution
+
+if TYPE_CHECKING:  # a kept network runs without measuring
+    from autotune.targets.native.running.sampling import Sample, Sampling
+
+_TURN = Lock()
+"""Held while a program is timed: another one on the machine would be in its way."""
+
+
+class Repeats:
+    """A program repeated within one call, on tensors that stay."""
+
+    def __init__(
+        self,
+        linked: Linked,
+        pool: ThreadPool,
+        count: int,
+        pointers: npt.NDArray[np.int64],
+        parameters: npt.NDArray[np.int64],
+    ) -> None:
+        self.linked, self._count = linked, count
+        self.threads: int = pool.threads
+        self._plan = Plan([(linked.streams, linked.table)] * count, pool, linked)
+        self._arguments = pointers, parameters
+
+    def repeated(self, count: int) -> Repeats:
+        """The same, ``count`` times within a call; run once, as it has step tables of its own."""
+        if count == self._count:
+            return self
+        more = Repeats(self.linked, self._plan.pool, count, *self._arguments)
+        more.run()
+        return more
+
+    def run(self) -> npt.NDArray[np.int64]:
+        """Nanoseconds of every repeat."""
+        spent = np.zeros(self._count, np.int64)
+        self._plan.run(*self._arguments, spent)
+        return spent
+
+    def counted(self) -> dict[str, int] | None:
+        """Hardware counters of one repeat in the first thread; None where there are none."""
+        from autotune.targets.native.cpu.perf_event import EVENTS, PerfCounters
+
+        with PerfCounters() as counters:
+            before = counters.read()
+            self._plan.run(*self._arguments)
+            after = counters.read()
+        if before is None or after is None:
+            return None
+        return {name: round((after[name] - before[name]) / self._count) for name in EVENTS}
+
+
+class ProgramTiming:
+    """A program to be timed; ``cost`` makes its execution of the sample and of hardware counters."""
+
+    def __init__(
+        self, once: Repeats, cost: Callable[[Sample, Mapping[str, int] | None], Execution]
+    ) -> None:
+        self._once, self._cost = once, cost
+        self._several = once
+        self._sampling: Sampling | None = None
+
+    def visit(self) -> Execution | None:
+        """Repeat it for a while; its cost once that is known, None while another visit is wanted."""
+        from autotune.targets.native.cpu.topology import held
+
+        with _TURN:
+            if self._sampling is None:
+                self._sampling = self._begun()
+            with held(min(len(self._once.linked.streams), self._once.threads)):
+                sample = self._sampling.visit()
+                return None if sample is None else self._cost(sample, self._several.counted())
+
+    def _begun(self) -> Sampling:
+        from autotune.targets.native.running.sampling import Sampling, batch_of
+
+        self._once.run()  # tensors and code come into memory
+        self._several = self._once.repeated(batch_of(int(self._once.run()[0])))
+        return Sampling(self._several.run)

@@ -1,0 +1,59 @@
+"""Ranks the schedules of many groups at once, over the cores of this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import BrokenExecutor
+from functools import lru_cache
+
+from joblib import Parallel, delayed
+
+from autotune.cost_model.model import CostModel
+from autotune.fusion.group import Group
+from autotune.measure.orphan import end_with_parent
+from autotune.targets.spec import HardwareSpec
+from autotune.tuner.objective import Objective
+from autotune.tuner.ranking import Effort, Ranked, Ranking
+
+MANY = 24
+"""Groups that are worth worker processes: each takes 20 to 50 ms, starting workers two seconds."""
+_PORTION = 8
+"""Groups per message: the model goes with each, near 1 MB."""
+
+Job = tuple[Group, Effort, Ranked | None]
+"""What ``Ranking.rank`` takes."""
+
+
+def rank_all(ranking: Ranking, jobs: Sequence[Job], workers: int | None = None) -> list[Ranked]:
+    """``ranking.rank(*job)`` of every job, in order. ``workers`` is the number of processes (None:
+    one per core if the jobs are many, else none); 1 keeps to this process. When a worker dies, the
+    work is done here."""
+    count = (os.cpu_count() or 1) if workers is None else workers
+    if count == 1 or len(jobs) < MANY:
+        return [ranking.rank(*job) for job in jobs]
+    blob = ranking.model.to_bytes()
+    portions = [jobs[at : at + _PORTION] for at in range(0, len(jobs), _PORTION)]
+    try:
+        results: list[list[Ranked]] = Parallel(
+            n_jobs=count, backend="loky", initializer=end_with_parent, initargs=(os.getpid(),)
+        )(
+            delayed(_rank)(blob, ranking.spec, ranking.objective, ranking.seed, portion)
+            for portion in portions
+        )
+    except BrokenExecutor:  # a worker was killed, for memory most likely
+        return [ranking.rank(*job) for job in jobs]
+    return [ranked for portion in results for ranked in portion]
+
+
+def _rank(
+    blob: bytes, spec: HardwareSpec, objective: Objective, seed: int, jobs: Sequence[Job]
+) -> list[Ranked]:
+    ranking = Ranking(_model(blob, spec), spec, objective, seed)
+    return [ranking.rank(*job) for job in jobs]
+
+
+@lru_cache(maxsize=2)
+def _model(blob: bytes, spec: HardwareSpec) -> CostModel:
+    """The model that a worker was sent, read once."""
+    return CostModel.from_bytes(blob, spec)

@@ -1,0 +1,173 @@
+"""Calibration: measures drawn groups under drawn schedules and trains the target's cost model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from autotune.cost_model.model import CostModel
+from autotune.cost_model.version import FEATURE_VERSION
+from autotune.display import Card, Displayed
+from autotune.fusion.group import Group
+from autotune.graph.accuracy import Accuracy
+from autotune.graph.graph import Graph
+from autotune.measure.runner import measure
+from autotune.schedule.candidate import Candidate
+from autotune.store.records import Record
+from autotune.store.store import Store
+from autotune.store.turn import turn
+from autotune.targets.protocol import RunsAlone, Target
+from autotune.tuner.progress import Progress, silent
+from autotune.tuner.records import to_record
+from autotune.tuner.sampling import candidates
+
+__all__ = ["CalibrationResult", "Progress", "calibrate", "default_budget"]
+
+DEFAULT_BUDGET = 4000
+"""Measurements of a calibration: what two cores measure and learn from in well under 90 s."""
+
+ALONE_BUDGET = 1500
+"""The same where candidates are compiled, at 0.1 s of one core each with AVX2 (three quarters of it code
+generation), and then timed one by one for 0.02 s: about two minutes on two cores."""
+
+BATCH = 256
+"""Measurements that go into the store together: a crash of the process loses at most these."""
+
+
+def default_budget(target: Target) -> int:
+    """Measurements of a calibration unless told."""
+    return ALONE_BUDGET if isinstance(target, RunsAlone) else DEFAULT_BUDGET
+
+
+@dataclass(frozen=True, slots=True)
+class WorstGroup:
+    """A group that the model is worst at: its operators' kinds and network, and how many times its
+    held-out prediction it takes, the median of ``runs``."""
+
+    kinds: tuple[str, ...]
+    network: str
+    factor: float
+    runs: int
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CalibrationResult(Displayed):
+    """What a calibration did: measurements taken now (``failed`` of them without a cost), those of
+    the draw that the store ``knew``, the trained model, its metrics on networks not trained on, and what it is worst at there."""
+
+    metrics: Mapping[str, float]
+    measured: int
+    failed: int
+    knew: int
+    seconds: float
+    model: CostModel
+    worst: tuple[WorstGroup, ...] = ()
+
+    def _card(self) -> Card:
+        facts = [
+            ("measured", f"{self.measured:,} ({self.failed} failed)"),
+            ("known before", f"{self.knew:,}"),
+            ("seconds", f"{self.seconds:.1f}"),
+            ("held-out MAPE", f"{self.metrics['mape']:.2%}"),
+        ]
+        rows = [(name, f"{float(value):.4g}") for name, value in self.metrics.items()]
+        title = f"CalibrationResult {self.model.spec.name}"
+        return Card(title, facts, ("metric", "value"), rows)
+
+
+def calibrate(
+    target: Target,
+    *,
+    budget: int = DEFAULT_BUDGET,
+    graphs: Sequence[Graph] = (),
+    accuracy: Accuracy = Accuracy.EXACT,
+    seed: int = 0,
+    store: Store,
+    progress: Progress | None = None,
+    workers: int | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> CalibrationResult:
+    """Measure the first ``budget`` candidates drawn from ``graphs`` and the workload generator,
+    half of the groups from each when there are graphs, then train and store the cost model.
+
+    Equal graphs and seed draw equal candidates, and what the store knows is not measured again: an
+    interrupted calibration continues, a finished one only trains, and one beside another of the same
+    machine and store waits for its end. Training uses every record of
+    the target's hardware profile. Raises ``StoreError`` when the store cannot be written or holds
+    too few measurements to train on.
+    """
+    heard = silent if progress is None else progress
+    start, profile = clock(), target.spec.profile_id
+    with turn(store.path, profile, lambda: heard("wait for another calibration", 0, 1)):
+        known = set(store.known(profile))
+        drawn = _Drawn(candidates(graphs, target.spec, seed, accuracy), known, budget)
+        measured, failed = _measured(target, drawn, store, workers, heard)
+        heard("train", 0, 1)
+        records = store.records(profile)
+        model = CostModel.fit(records, target.spec, seed=seed)
+        store.save_model(profile, model.to_bytes(), model.metrics, FEATURE_VERSION)
+        heard("train", 1, 1)
+    return CalibrationResult(
+        model.metrics,
+        measured,
+        failed,
+        drawn.skipped,
+        clock() - start,
+        model,
+        tuple(_worst(model, records)),
+    )
+
+
+def _measured(
+    target: Target, drawn: _Drawn, store: Store, workers: int | None, heard: Progress
+) -> tuple[int, int]:
+    """Measure and store what is drawn; return how many, and how many of them failed."""
+    measured = failed = 0
+    records: list[Record] = []
+    try:
+        for result in measure(target, drawn, workers):
+            records.append(to_record(result, target, "calibrate"))
+            measured += 1
+            failed += records[-1].outcome != "ok"
+            heard("measure", drawn.skipped + measured, drawn.budget)
+            if len(records) == BATCH:
+                store.add(records)
+                records = []
+    finally:
+        store.add(records)
+    return measured, failed
+
+
+def _worst(model: CostModel, records: Sequence[Record]) -> Iterator[WorstGroup]:
+    texts = {record.group_key: record.group_json for record in records}
+    for group in model.misjudged:
+        kinds = tuple(op.kind.value for op in Group.from_json(texts[group.group_key]).ops)
+        yield WorstGroup(kinds, group.network, group.factor, group.runs)
+
+
+class _Drawn:
+    """The first ``budget`` different candidates of a draw, without those that are ``known``."""
+
+    def __init__(
+        self, drawn: Iterator[Candidate], known: set[tuple[str, str]], budget: int
+    ) -> None:
+        self._drawn = drawn
+        self._known = known
+        self._seen: set[tuple[str, str]] = set()
+        self.budget = budget
+        self.skipped = 0
+
+    def __iter__(self) -> Iterator[Candidate]:
+        return self
+
+    def __next__(self) -> Candidate:
+        while len(self._seen) < self.budget:
+            candidate = next(self._drawn)
+            if candidate.key in self._seen:
+                continue
+            self._seen.add(candidate.key)
+            if candidate.key not in self._known:
+                return candidate
+            self.skipped += 1
+        raise StopIteration

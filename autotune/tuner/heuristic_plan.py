@@ -1,0 +1,136 @@
+"""A plan by rule alone: what a session runs without a plan file, and what a search on a machine that
+works in place has to beat. No measurement and no cost model takes part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from autotune.errors import ScheduleError
+from autotune.fusion.blocks import with_blocks
+from autotune.fusion.candidates import greedy
+from autotune.fusion.concatenation import joins_in_place
+from autotune.fusion.group import Group
+from autotune.fusion.nest import Nest
+from autotune.graph.graph import Graph
+from autotune.operators.op import Family
+from autotune.schedule.rule import default_schedule, least_traffic
+from autotune.schedule.schedule import NestSchedule, Schedule
+from autotune.schedule.space import enumerate_nest
+from autotune.targets.spec import HardwareSpec
+from autotune.tuner.choice import Choice
+from autotune.tuner.legality import legal_nests
+
+Schedules = dict[str, Schedule | None]
+"""Schedules by the key of their group on one machine; None where none fits."""
+
+_ENUMERATED, _ESTIMATED = 2048, 128
+"""Schedules of a nest that are drawn, and those of least traffic whose cycles are estimated."""
+
+
+def ruled_choices(
+    graph: Graph, spec: HardwareSpec, known: Schedules | None = None
+) -> tuple[Choice, ...]:
+    """The greedy partition, on a machine that works in place with blocks (``fusion.blocks``) and with
+    concatenations alone that copy nothing there, and default schedules; groups of equal structure
+    get equal ones. Those ``known`` already are taken, and others added to them.
+
+    Raises ``ScheduleError`` for an operator that has no legal schedule even alone."""
+    rule = _Rule(graph, spec, {} if known is None else known)
+    partition = greedy(graph, rule.fits)
+    if spec.in_place:
+        partition = with_blocks(partition, rule.fits)
+    return tuple(choice for names in partition.groups for choice in rule.choices(names))
+
+
+class _Rule:
+    """Schedules of a graph's groups on one machine, those of equal groups found once."""
+
+    def __init__(self, graph: Graph, spec: HardwareSpec, known: Schedules) -> None:
+        self._graph, self._spec, self._known = graph, spec, known
+        self._free = _free_concatenations(graph) if spec.in_place else frozenset[str]()
+        self._legal: dict[str, bool] = {}
+
+    def fits(self, names: tuple[str, ...]) -> bool:
+        """Return True if the operators may become one group."""
+        if not self._free.isdisjoint(names):
+            return False
+        group = Group.from_graph(self._graph, names)
+        if self._spec.in_place:
+            return self._schedule(group) is not None
+        if group.key not in self._legal:  # a schedule takes longer, and few of these groups last
+            self._legal[group.key] = legal_nests(group, self._spec) is not None
+        return self._legal[group.key]
+
+    def choices(self, names: tuple[str, ...]) -> Iterator[Choice]:
+        """The group of the operators; each by itself where no schedule of the group was found.
+
+        Raises ``ScheduleError`` for an operator without one."""
+        group = Group.from_graph(self._graph, names)
+        schedule = None if group.is_view else self._schedule(group)
+        if schedule is not None or group.is_view:
+            yield Choice(group, schedule)
+        elif len(names) > 1:
+            for name in names:
+                yield from self.choices((name,))
+        else:
+            raise no_schedule(self._graph, group, self._spec)
+
+    def _schedule(self, group: Group) -> Schedule | None:
+        if group.key not in self._known:
+            self._known[group.key] = rule_schedule(group, self._spec)
+        return self._known[group.key]
+
+
+def no_schedule(graph: Graph, group: Group, spec: HardwareSpec) -> ScheduleError:
+    """The error for a group that does not fit the machine."""
+    names = ", ".join(f"{op.name} ({op.kind.value})" for op in group.ops)
+    return ScheduleError(
+        f"{graph.name}: operator {names} has no legal schedule on {spec.name} "
+        f"({spec.tile_elements} elements of scratchpad); take a larger target"
+    )
+
+
+def rule_schedule(group: Group, spec: HardwareSpec) -> Schedule | None:
+    """The heuristic schedule of a group; None when no schedule fits the machine."""
+    nests = legal_nests(group, spec)
+    if nests is None:
+        return None
+    if spec.in_place:
+        return default_schedule(nests, spec.tile_elements, spec.cores, spec.grain, spec.buffers)
+    parts = [_least_cycles(nest, spec) for nest in nests]
+    return Schedule(tuple(part for part in parts if part is not None)) if all(parts) else None
+
+
+def _least_cycles(nest: Nest, spec: HardwareSpec) -> NestSchedule | None:
+    """The schedule of least analytic cycles on a machine that loads ahead; None when none fits.
+
+    The analytic estimate counts what each unit does and how far units overlap; it needs no
+    calibration (docs/decisions/0031-opening.md has the measurements)."""
+    from autotune.cost_model.analysis import Analysis  # not where every schedule is kept
+
+    rng = np.random.default_rng(0)
+    table = enumerate_nest(
+        nest,
+        spec.tile_elements,
+        spec.cores,
+        _ENUMERATED,
+        rng,
+        spec.grain,
+        spec.buffers,
+        im2col=True,
+    )
+    if not len(table):
+        return None
+    if len(table) > _ESTIMATED:
+        traffic = least_traffic(nest, table)
+        table = table.take(np.argpartition(traffic, _ESTIMATED)[:_ESTIMATED])
+    return table.row(int(np.argmin(Analysis(nest, table, spec).estimate)))
+
+
+def _free_concatenations(graph: Graph) -> frozenset[str]:
+    """Names of those that copy nothing on their own, whatever becomes of the reshapes."""
+    reshapes = [op for op in graph.ops if op.family is Family.RESHAPE]
+    viewed = {x for op in reshapes for x in (op.inputs[0], op.output)}
+    return frozenset(op.name for op in graph.ops if joins_in_place(graph, op, viewed))

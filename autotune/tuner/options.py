@@ -1,0 +1,35 @@
+"""What a search is asked for: how much to try and to measure, and what counts as best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autotune.arguments import integer_of
+from autotune.errors import InputError
+from autotune.targets.spec import HardwareSpec
+from autotune.tuner.objective import Objective
+
+DEFAULT_TRIALS = 200
+DEFAULT_MEASURE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """``trials`` bounds the partitions that Optuna tries on the cost model, ``measure`` the
+    measurements beyond one for every group of the plans that are compared; with 0 nothing runs on
+    the target. ``workers`` is the number of processes (None: one a core)."""
+
+    trials: int = DEFAULT_TRIALS
+    measure: int = DEFAULT_MEASURE
+    objective: Objective = Objective.LATENCY
+    seed: int = 0
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("trials", "measure", "seed"):
+            integer_of(getattr(self, name), name, 0)
+
+    def check(self, spec: HardwareSpec) -> None:
+        """Raises ``InputError`` for an objective that the machine does not tell."""
+        if self.objective is Objective.ENERGY and not spec.energy.known:
+            raise InputError(f"{spec.name} does not measure energy; search for {Objective.LATENCY}")

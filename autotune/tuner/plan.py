@@ -1,0 +1,320 @@
+"""Plans: the fusion groups and schedules chosen for a network on a machine, as a JSON file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from autotune.arguments import path_of
+from autotune.disk.atomic_file import FileKind, replace_file
+from autotune.disk.regular_file import open_regular, regular_text
+from autotune.display import Card, Displayed
+from autotune.errors import InputError, PlanError, ScheduleError
+from autotune.fusion.group import Group
+from autotune.graph.accuracy import Accuracy
+from autotune.graph.graph import Graph
+from autotune.schedule.schedule import Schedule
+from autotune.targets.spec import HardwareSpec
+from autotune.tuner.choice import Choice
+from autotune.tuner.objective import Objective
+
+SCHEMA = 1
+KIND = FileKind("plan", (b'{"schema":', b'{"tree":'))
+_AGAIN = "make it again with 'autotune search'"
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkFile:
+    """The ONNX file that a plan was made for, and the SHA-256 of its content."""
+
+    path: str
+    sha256: str
+
+    @classmethod
+    def of(cls, path: Path) -> NetworkFile:
+        """Read and hash a file. Raises ``PlanError`` when it cannot be read."""
+        return cls(str(path.resolve()), _sha256(path))
+
+    def check(self) -> Path:
+        """The path, when its content is still what the plan was made for; else ``PlanError``."""
+        path = Path(self.path)
+        if _sha256(path) != self.sha256:
+            raise PlanError(f"{path}: has changed since the plan was made; {_AGAIN}")
+        return path
+
+
+def _sha256(path: Path) -> str:
+    try:
+        with open_regular(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise PlanError(f"{path}: cannot be read: {error.strerror}; {_AGAIN}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedGroup:
+    """One group of a plan: its operators and outputs by name, and how to run it.
+
+    ``schedule`` is None for a group of views, which costs nothing. Costs are of one execution;
+    the measured ones are None where nothing was measured.
+    """
+
+    operators: tuple[str, ...]
+    outputs: tuple[str, ...]
+    schedule: Schedule | None
+    predicted_cycles: float
+    measured_cycles: int | None
+    energy_fj: int | None
+    dram_bytes: int | None
+
+    def __post_init__(self) -> None:
+        if not self.operators:
+            raise ValueError("a group has no operators")
+        if not 0.0 <= self.predicted_cycles < math.inf:
+            raise ValueError(f"{self.predicted_cycles} is not a number of cycles")
+
+    def group(self, graph: Graph) -> Group:
+        """The fusion group in its network."""
+        return Group.from_graph(graph, self.operators)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Plan(Displayed):
+    """Groups in running order for one network (``fingerprint``) on one machine (``profile_id``)."""
+
+    network: str
+    network_file: NetworkFile | None
+    fingerprint: str
+    target: str
+    profile_id: str
+    objective: Objective
+    groups: tuple[PlannedGroup, ...]
+    accuracy: Accuracy = Accuracy.EXACT
+    """What its network was opened with."""
+    dims: tuple[tuple[str, int], ...] = ()
+    """Symbolic dimensions that were bound, by name."""
+    ranges: tuple[tuple[str, tuple[float, float]], ...] = ()
+    """Of inputs, that its network was opened for."""
+
+    def _card(self) -> Card:
+        measured = self.measured_cycles
+        facts = [
+            ("groups", str(len(self.groups))),
+            ("predicted cycles", f"{self.predicted_cycles:,.0f}"),
+            ("measured cycles", "none" if measured is None else f"{measured:,}"),
+            ("accuracy", self.accuracy.value),
+        ]
+        rows = [
+            (
+                " + ".join(group.operators),
+                f"{group.predicted_cycles:,.0f}",
+                "" if group.measured_cycles is None else f"{group.measured_cycles:,}",
+            )
+            for group in self.groups
+        ]
+        title = f"Plan {self.network} on {self.target}"
+        return Card(title, facts, ("group", "predicted cycles", "measured cycles"), rows)
+
+    @property
+    def predicted_cycles(self) -> float:
+        """Cycles of one run of the network as predicted."""
+        return sum(group.predicted_cycles for group in self.groups)
+
+    @property
+    def measured_cycles(self) -> int | None:
+        """Cycles of one run as measured; None when a group was not measured."""
+        return _total([g.measured_cycles for g in self.groups if g.schedule is not None])
+
+    @property
+    def energy_fj(self) -> int | None:
+        """Energy of one run in femtojoules; None when a group was not measured."""
+        return _total([g.energy_fj for g in self.groups if g.schedule is not None])
+
+    @property
+    def dram_bytes(self) -> int | None:
+        """Bytes between DRAM and scratchpad in one run; None when a group was not measured."""
+        return _total([g.dram_bytes for g in self.groups if g.schedule is not None])
+
+    def check_target(self, spec: HardwareSpec) -> None:
+        """Raise ``PlanError`` unless the plan was made for a machine like ``spec``."""
+        if self.profile_id != spec.profile_id:
+            same = "another machine or an older version of autotune made it; "
+            raise PlanError(
+                f"plan of {self.network} is for {self.target} (hardware profile {self.profile_id}), "
+                f"not {spec.name} ({spec.profile_id}); {same if self.target == spec.name else ''}"
+                f"search again with '--target {spec.name}'"
+            )
+
+    def check_network(self, graph: Graph) -> None:
+        """Raise ``PlanError`` unless the plan was made for this network and covers it."""
+        from autotune.fusion.partition import Partition  # a session without a plan does without
+
+        if self.fingerprint != graph.fingerprint:
+            raise PlanError(
+                f"plan is for network {self.network} ({self.fingerprint[:12]}), not {graph.name} "
+                f"({graph.fingerprint[:12]}); {_AGAIN}"
+            )
+        Partition.of(graph, [group.operators for group in self.groups])
+        for group in self.groups:
+            outputs = group.group(graph).outputs
+            if sorted(group.outputs) != sorted(outputs):
+                raise PlanError(
+                    f"plan of {self.network}: the group of {group.operators[0]!r} has the outputs "
+                    f"{list(outputs)}, not {list(group.outputs)}; {_AGAIN}"
+                )
+
+    def to_json(self) -> str:
+        """The file's text; ``from_json`` reads it back without loss."""
+        return json.dumps(
+            {
+                "schema": SCHEMA,
+                "network": self.network,
+                "model": None if self.network_file is None else asdict(self.network_file),
+                "fingerprint": self.fingerprint,
+                "target": self.target,
+                "profile_id": self.profile_id,
+                "objective": self.objective.value,
+                "accuracy": self.accuracy.value,
+                "dims": dict(self.dims),
+                "ranges": dict(self.ranges),
+                "totals": {
+                    "predicted_cycles": self.predicted_cycles,
+                    "measured_cycles": self.measured_cycles,
+                    "energy_fj": self.energy_fj,
+                    "dram_bytes": self.dram_bytes,
+                },
+                "groups": [_plain(group) for group in self.groups],
+            },
+            indent=1,
+        )
+
+    @classmethod
+    def from_json(cls, text: str, where: str = "plan") -> Plan:
+        """Read what ``to_json`` wrote. Raises ``PlanError`` naming ``where`` for anything else."""
+        try:
+            plain = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise PlanError(f"{where}: not a plan: {error}; {_AGAIN}") from None
+        if not isinstance(plain, dict) or "schema" not in plain:
+            raise PlanError(f"{where}: not a plan: it has no schema version; {_AGAIN}")
+        if plain["schema"] != SCHEMA:
+            raise PlanError(
+                f"{where}: plan of schema {plain['schema']!r}, this version reads {SCHEMA}; {_AGAIN}"
+            )
+        try:
+            return _read(plain)
+        except KeyError as error:
+            raise PlanError(f"{where}: not a plan: {error} is missing; {_AGAIN}") from None
+        except (
+            TypeError,
+            ValueError,
+            OverflowError,
+            RecursionError,
+            AttributeError,
+            ScheduleError,
+        ) as error:
+            raise PlanError(f"{where}: not a plan: {error}; {_AGAIN}") from None
+
+    @classmethod
+    def load(cls, path: Path | str) -> Plan:
+        """Read a plan file. Raises ``PlanError`` in one line when that is impossible."""
+        path = path_of(path, "a plan")
+        return cls.from_json(read_text(path), str(path))
+
+    def save(self, path: Path | str) -> None:
+        """Write the file whole or not at all. Raises ``PlanError`` when that is impossible."""
+        write_text(path_of(path, "a plan"), self.to_json())
+
+
+def read_text(path: Path) -> str:
+    """The text of a plan file. Raises ``PlanError`` in one line when that is impossible."""
+    try:
+        return regular_text(path)
+    except OSError as error:
+        raise PlanError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise PlanError(f"{path}: not a plan: it is not text; {_AGAIN}") from None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a plan file whole or not at all. Raises ``PlanError`` when that is impossible."""
+    try:
+        replace_file(path, text + "\n", KIND)
+    except InputError as error:
+        raise PlanError(str(error)) from None
+    except OSError as error:
+        raise PlanError(
+            f"{path}: cannot be written: {error.strerror}; choose another file"
+        ) from None
+
+
+def _total(costs: list[int | None]) -> int | None:
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None
+
+
+def _plain(group: PlannedGroup) -> dict[str, Any]:
+    return {
+        "operators": group.operators,
+        "outputs": group.outputs,
+        "schedule": None if group.schedule is None else json.loads(group.schedule.to_json()),
+        "predicted_cycles": group.predicted_cycles,
+        "measured_cycles": group.measured_cycles,
+        "energy_fj": group.energy_fj,
+        "dram_bytes": group.dram_bytes,
+    }
+
+
+def _read(plain: Mapping[str, Any]) -> Plan:
+    """Raises ``KeyError``, ``TypeError``, ``ValueError``, ``AttributeError`` or ``ScheduleError``
+    for what is not a plan."""
+    model = plain["model"]
+    groups = tuple(_read_group(row) for row in plain["groups"])
+    if not groups:
+        raise ValueError("it has no groups")
+    return Plan(
+        str(plain["network"]),
+        None if model is None else NetworkFile(str(model["path"]), str(model["sha256"])),
+        str(plain["fingerprint"]),
+        str(plain["target"]),
+        str(plain["profile_id"]),
+        Objective(plain["objective"]),
+        groups,
+        Accuracy(plain.get("accuracy", Accuracy.EXACT)),
+        tuple((str(name), int(extent)) for name, extent in plain.get("dims", {}).items()),
+        tuple(
+            (str(name), (float(low), float(high)))
+            for name, (low, high) in plain.get("ranges", {}).items()
+        ),
+    )
+
+
+def _read_group(row: Mapping[str, Any]) -> PlannedGroup:
+    schedule = row["schedule"]
+    return PlannedGroup(
+        tuple(map(str, row["operators"])),
+        tuple(map(str, row["outputs"])),
+        None if schedule is None else Schedule.from_json(json.dumps(schedule)),
+        float(row["predicted_cycles"]),
+        *(None if row[name] is None else int(row[name]) for name in _MEASURED),
+    )
+
+
+_MEASURED = ("measured_cycles", "energy_fj", "dram_bytes")
+
+
+def choices_of(plan: Plan, graph: Graph) -> tuple[Choice, ...]:
+    """The groups of a plan in their network, with schedules and predictions."""
+    return tuple(
+        Choice(
+            row.group(graph),
+            row.schedule,
+            None if row.schedule is None else row.predicted_cycles,
+        )
+        for row in plan.groups
+    )

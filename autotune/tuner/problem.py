@@ -1,0 +1,104 @@
+"""The fusion problem of one network on one machine: what every strategy reads and reports to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from autotune.fusion.candidates import LARGEST, FusionChoice, choices
+from autotune.fusion.group import Group
+from autotune.fusion.partition import Names, Partition
+from autotune.graph.graph import Graph
+from autotune.tuner.progress import Progress, silent
+
+
+class Pricing(Protocol):
+    """What groups cost: expected (``GroupCosts``) or measured alone."""
+
+    def legal(self, group: Group) -> bool:
+        """Whether the group can be one program on the machine."""
+        ...
+
+    def prepare(self, groups: Iterable[Group]) -> None:
+        """Be ready to be asked what these groups cost: many at once are cheaper."""
+        ...
+
+    def cost(self, group: Group) -> float | None:
+        """Cycles or femtojoules of the group's best schedule; None: it has none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One partition that was tried: its number, who proposed it, its expected cost in cycles or
+    femtojoules, and the least cost up to this trial."""
+
+    number: int
+    strategy: str
+    cost: float
+    best: float
+
+
+class FusionProblem:
+    """Costs of groups and partitions of ``graph`` by ``costs``, and the history of trials."""
+
+    def __init__(self, graph: Graph, costs: Pricing, progress: Progress = silent) -> None:
+        self.graph = graph
+        self.costs = costs
+        self.progress = progress
+        self.choices: tuple[FusionChoice, ...] = choices(graph)
+        self.position = {op.name: i for i, op in enumerate(graph.ops)}
+        self.trials: list[Trial] = []
+        self._groups: dict[Names, Group] = {}
+
+    def group(self, names: Names) -> Group:
+        """The fusion group of the named operators."""
+        if names not in self._groups:
+            self._groups[names] = Group.from_graph(self.graph, names)
+        return self._groups[names]
+
+    def fits(self, names: Names) -> bool:
+        """Whether the operators can be one program on the machine."""
+        return self.costs.legal(self.group(names))
+
+    def may_try(self, names: Names) -> bool:
+        """Whether the operators ``fits`` and are not too many to look at."""
+        return len(names) <= LARGEST and self.fits(names)
+
+    def prepare(self, groups: Iterable[Names]) -> None:
+        """Announce groups whose cost will be asked for."""
+        self.costs.prepare(self.group(names) for names in groups)
+
+    def group_cost(self, names: Names) -> float | None:
+        """Expected cost of the operators as one group; None when no schedule is legal."""
+        return self.costs.cost(self.group(names))
+
+    def cost(self, partition: Partition) -> float | None:
+        """Expected cost of one run: groups run one after the other. None: a group is not legal."""
+        return self.total(partition.groups)
+
+    def legal_cost(self, partition: Partition) -> float:
+        """As ``cost``, of a partition that has one, as all have that strategies propose."""
+        cost = self.cost(partition)
+        assert cost is not None, f"a group of {partition.groups} is not legal"
+        return cost
+
+    def total(self, groups: Sequence[Names]) -> float | None:
+        """Expected cost of the given groups together; None when one is not legal."""
+        total = 0.0
+        for names in groups:
+            cost = self.group_cost(names)
+            if cost is None:
+                return None
+            total += cost
+        return total
+
+    def report(self, phase: str, done: int, total: int) -> None:
+        """Report progress, with the cost of the best partition that was tried so far."""
+        self.progress(phase, done, total, self.trials[-1].best if self.trials else None)
+
+    def tried(self, strategy: str, cost: float) -> None:
+        """Enter a trial into the history."""
+        best = min(cost, self.trials[-1].best) if self.trials else cost
+        self.trials.append(Trial(len(self.trials), strategy, cost, best))

@@ -1,0 +1,132 @@
+"""Draws candidates to calibrate on: connected convex groups and schedules of all qualities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from autotune.cost_model.analysis import Analysis
+from autotune.datasets import random_graphs
+from autotune.fusion.analysis import analyse
+from autotune.fusion.group import Group, is_convex
+from autotune.fusion.nest import Nest, Rejection
+from autotune.graph.accuracy import Accuracy
+from autotune.graph.graph import Graph
+from autotune.graph.passes import laid_out
+from autotune.operators.axes import Layout
+from autotune.schedule.candidate import Candidate
+from autotune.schedule.schedule import NestSchedule, Schedule
+from autotune.schedule.space import enumerate_nest
+from autotune.targets.spec import HardwareSpec
+
+SCHEDULES = 6
+"""Schedules drawn per group: several, so that the model learns what tells them apart."""
+_ENUMERATED = 384
+_LARGEST = 9
+"""Operators of a drawn group at most."""
+INSTRUCTIONS = 40_000
+"""Instructions that a drawn program executes at most, those that only wait or signal left out:
+keeps an execution near 0.3 ms, and below 7 ms where every run of a transfer opens a DRAM row. With
+half of it the model errs more on large layers, whose fewest instructions on ``edge`` are near 10⁵."""
+_NEAR_GOOD = 0.6
+"""Share of schedules drawn from the better end: search exploits that end."""
+_FROM_GRAPHS = 0.5
+"""Share of groups drawn from the given networks, the rest being generated."""
+
+
+def candidates(
+    graphs: Sequence[Graph],
+    spec: HardwareSpec,
+    seed: int,
+    accuracy: Accuracy = Accuracy.EXACT,
+) -> Iterator[Candidate]:
+    """Endless candidates that are legal on ``spec``, in its layout and with the algorithms that
+    ``accuracy`` allows; a seed reproduces them."""
+    rng = np.random.default_rng(seed)
+    layout = Layout(spec.layout)
+    graphs = [laid_out(graph, layout, accuracy).graph for graph in graphs]
+    number = 0
+    while True:
+        if graphs and rng.random() < _FROM_GRAPHS:
+            graph = graphs[int(rng.integers(len(graphs)))]
+            network = graph.name
+        else:
+            graph, network = next(random_graphs(rng, 1)), f"workload:{number}"
+            graph = laid_out(graph, layout, accuracy).graph
+            number += 1
+        yield from _drawn(graph, network, spec, rng)
+
+
+def _drawn(
+    graph: Graph, network: str, spec: HardwareSpec, rng: np.random.Generator
+) -> Iterator[Candidate]:
+    names = grown(graph, _size(rng), rng)
+    group = Group.from_graph(graph, names)
+    nests = analyse(group)
+    if group.is_view or isinstance(nests, Rejection):
+        return
+    limit = INSTRUCTIONS // len(nests)
+    parts = [_nest_schedules(nest, spec, rng, limit) for nest in nests]
+    if all(parts):
+        for row in zip(*parts, strict=True):
+            yield Candidate(group, Schedule(row), network)
+
+
+def _size(rng: np.random.Generator) -> int:
+    """Operators wanted: one in three groups is a single operator, large ones are rare."""
+    return min(_LARGEST, int(rng.geometric(0.33)))
+
+
+def grown(graph: Graph, size: int, rng: np.random.Generator) -> frozenset[str]:
+    """Names of a connected convex set of up to ``size`` operators, grown from a random one."""
+    digraph = graph.digraph
+    names = {graph.ops[int(rng.integers(len(graph.ops)))].name}
+    while len(names) < size:
+        near = sorted(
+            {
+                other
+                for name in names
+                for other in (*digraph.successors(name), *digraph.predecessors(name))
+            }
+            - names
+        )
+        convex = [
+            name for name in rng.permutation(near).tolist() if is_convex(graph, {*names, name})
+        ]
+        if not convex:
+            break
+        names.add(convex[0])
+    return frozenset(names)
+
+
+def _nest_schedules(
+    nest: Nest, spec: HardwareSpec, rng: np.random.Generator, limit: int
+) -> list[NestSchedule]:
+    """Schedules of a nest of at most ``limit`` instructions: near-good and uniform ones mixed;
+    empty when none is legal."""
+    table = enumerate_nest(
+        nest,
+        spec.tile_elements,
+        spec.cores,
+        _ENUMERATED,
+        rng,
+        spec.grain,
+        spec.buffers,
+        not spec.in_place,
+    )
+    if not len(table):
+        return []
+    analysis = Analysis(nest, table, spec)
+    short = np.flatnonzero(analysis.instructions <= limit)
+    if not len(short):
+        return []
+    ranked = short[np.argsort(analysis.order()[short], kind="stable")]
+    picked = []
+    for _ in range(SCHEDULES):
+        if rng.random() < _NEAR_GOOD:
+            at = min(len(ranked) - 1, int(rng.exponential(len(ranked) / 12)))
+        else:
+            at = int(rng.integers(len(ranked)))
+        picked.append(table.row(int(ranked[at])))
+    return picked

@@ -1,0 +1,1 @@
+"""Tile emitters: kernel variants of each operator family."""

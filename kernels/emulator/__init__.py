@@ -1,0 +1,1 @@
+"""The emulator's engine and its race check."""

@@ -1,0 +1,1 @@
+"""The native executor and its thread pool."""

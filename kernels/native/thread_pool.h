@@ -1,0 +1,293 @@
+/* A persistent pool of threads: the caller is thread 0, the others wait for it, spinning a while
+ * before they sleep. No thread of it ever touches Python.
+ *
+ * A job is a number of programs, each of so many parts. A thread takes parts of the present program
+ * while there are any, its own share first and then what is left of others' (take_part), and waits
+ * for a later program to begin. Who ends the last part of a program begins the next one, so that a
+ * thread that the system has put aside holds up nobody but in the midst of a part.
+ *
+ * The caller returns when the last program has ended, whoever is late. What it gave lives until no
+ * thread is in the job any more: threads enter it, and leave it to wait.
+ *
+ * Nothing here sets flush-to-zero: the kernels compute with denormals, as IEEE 754 and the emulator
+ * do; what a run leaves in a thread's control register is what it found there. */
+#ifndef AUTOTUNE_THREAD_POOL_H
+#define AUTOTUNE_THREAD_POOL_H
+
+#include "native/flag.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+#define IDLE_NS 50000       /* until a thread without work sleeps */
+#define BETWEEN_NS 2000000  /* until one that waits within a run does: its turn comes soon, and to be woken
+                             * takes 60 microseconds, one time in a hundred a millisecond (virtual Zen 3) */
+#define HUGE_PAGE ((size_t) 2 << 20)
+#define COUNT_BITS 16       /* of parts, beside the number of their program */
+
+struct Pool;
+
+typedef struct {
+    Flag go; /* the last job given to this thread */
+    _Atomic uint64_t share; /* number of a program, and parts of it taken of this thread's share */
+    char pad[LINE - sizeof(uint64_t)];
+    _Atomic int inside; /* the job that is open */
+    uint32_t heard;     /* of go, when the thread began */
+    struct Pool *pool;
+    pthread_t thread;
+    char *scratch;
+    size_t scratch_bytes;
+    int number;
+} __attribute__((aligned(LINE))) Worker;
+
+/* Takes and runs parts of the present program until none is left, and of those behind it; returns
+ * at which value of `ended` there may be more. */
+typedef uint32_t (*Walk)(struct Pool *, Worker *, void *argument);
+
+typedef struct Pool {
+    pthread_mutex_t turn; /* of the callers */
+    struct Pool *next;
+    Worker *workers; /* [threads] */
+    Walk walk;
+    void *argument;
+    int threads, started, pins, spins;
+    uint64_t first; /* number of the job's first program; all programs are numbered from 1 */
+    uint32_t end;   /* of `ended`, when the job is over */
+    _Atomic int stop;
+    _Atomic uint32_t job; /* odd while it is open */
+    Flag ended;           /* number of the program that has not ended, its lowest 32 bits */
+    _Atomic uint64_t parts_ended; /* number of a program, and parts of it that have ended */
+    char pad[LINE - sizeof(uint64_t)];
+} Pool;
+
+/* How many programs of the job have ended. */
+static inline int64_t programs_ended(Pool *pool) {
+    return (uint32_t) (atomic_load_explicit(&pool->ended.value, memory_order_acquire) - (uint32_t) pool->first);
+}
+
+static inline uint32_t counted(uint64_t word, uint64_t number) {
+    return word >> COUNT_BITS == number ? (uint32_t) word & ((1u << COUNT_BITS) - 1) : 0;
+}
+
+/* The next part of a share of `count`, or −1. A share last used by an earlier program is untouched;
+ * one that a later program uses is none of a late thread's business. */
+static inline int64_t take_part(_Atomic uint64_t *share, uint64_t number, int64_t count) {
+    uint64_t seen = atomic_load_explicit(share, memory_order_relaxed);
+    for (;;) {
+        uint32_t taken = counted(seen, number);
+        if (seen >> COUNT_BITS > number || taken >= count) return -1;
+        uint64_t next = number << COUNT_BITS | (taken + 1);
+        if (atomic_compare_exchange_weak_explicit(share, &seen, next, memory_order_relaxed, memory_order_relaxed))
+            return taken;
+    }
+}
+
+/* A thread has ended `more` parts and found no others; whether all `count` have, and so the program. */
+static inline int end_parts(Pool *pool, uint64_t number, int64_t more, int64_t count) {
+    uint64_t seen = atomic_load_explicit(&pool->parts_ended, memory_order_relaxed), next;
+    if (!more) return 0;
+    do next = number << COUNT_BITS | (counted(seen, number) + (uint64_t) more);
+    while (!atomic_compare_exchange_weak_explicit(&pool->parts_ended, &seen, next, memory_order_acq_rel,
+                                                  memory_order_relaxed));
+    return (int64_t) counted(next, number) == count;
+}
+
+/* The caller's processors, in order; how many. */
+static int allowed_cores(int *cores, int limit) {
+    int count = 0;
+#ifdef __linux__
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set)) return 0;
+    for (int c = 0; c < CPU_SETSIZE && count < limit; c++)
+        if (CPU_ISSET(c, &set)) cores[count++] = c;
+#endif
+    return count;
+}
+
+static void pin_worker(const Worker *w) {
+#ifdef __linux__
+    int cores[CPU_SETSIZE], count = allowed_cores(cores, CPU_SETSIZE);
+    if (!count) return;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cores[w->number % count], &set);
+    sched_setaffinity(0, sizeof set, &set); /* where it is not allowed, the thread floats */
+#else
+    (void) w;
+#endif
+}
+
+/* Whether the job is still open. If so, what its caller gave stays until leave_job. */
+static int enter_job(Pool *pool, Worker *w, uint32_t job) {
+    atomic_store(&w->inside, 1);
+    if (atomic_load(&pool->job) == job) return 1;
+    atomic_store_explicit(&w->inside, 0, memory_order_release);
+    return 0;
+}
+
+static void work(Pool *pool, Worker *w, uint32_t job) {
+    while (enter_job(pool, w, job)) {
+        uint32_t next = pool->walk(pool, w, pool->argument);
+        int64_t limit_ns = pool->spins ? BETWEEN_NS : 0;
+        int over = next == pool->end;
+        atomic_store_explicit(&w->inside, 0, memory_order_release);
+        if (over) return;
+        await_flag(&pool->ended, next, limit_ns);
+    }
+}
+
+static void *serve(void *argument) {
+    Worker *w = argument;
+    Pool *pool = w->pool;
+    if (pool->pins) pin_worker(w);
+    for (uint32_t job = w->heard;;) {
+        await_flag(&w->go, job + 1, pool->spins ? IDLE_NS : 0);
+        if (atomic_load(&pool->stop)) return NULL;
+        job = atomic_load(&w->go.value);
+        work(pool, w, job);
+    }
+}
+
+/* As many threads as a job needs; 0, or an errno. Signals stay with Python's threads. */
+static int start_workers(Pool *pool, int threads) {
+    if (threads <= pool->started) return 0;
+    int error = 0;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (!error && pool->started < threads) {
+        Worker *w = &pool->workers[pool->started];
+        w->heard = atomic_load(&w->go.value);
+        error = pool->started ? pthread_create(&w->thread, NULL, serve, w) : 0;
+        if (!error) pool->started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+/* Scratchpads of the first `threads` threads, in huge pages where they are large. What is new is
+ * not touched here, so that its pages come to lie near the thread that uses them first. */
+static int reserve(Pool *pool, int threads, size_t bytes) {
+    size_t unit = bytes >= HUGE_PAGE ? HUGE_PAGE : LINE;
+    size_t whole = (bytes + unit - 1) / unit * unit;
+    if (whole < bytes) return ENOMEM;
+    for (int t = 0; t < threads; t++) {
+        Worker *w = &pool->workers[t];
+        if (w->scratch_bytes >= bytes) continue;
+        free(w->scratch);
+        w->scratch_bytes = 0;
+        w->scratch = aligned_alloc(unit, whole);
+        if (!w->scratch) return ENOMEM;
+#ifdef __linux__
+        if (unit == HUGE_PAGE) madvise(w->scratch, whole, MADV_HUGEPAGE);
+#endif
+        w->scratch_bytes = whole;
+    }
+    return 0;
+}
+
+static void close_job(Pool *pool, int threads, uint32_t job) {
+    atomic_store(&pool->job, job + 1);
+    for (int t = 1; t < threads; t++)
+        for (int looks = 1; atomic_load(&pool->workers[t].inside); looks++)
+            if (looks % PAUSES && pool->spins) pause_core();
+            else sched_yield();
+}
+
+/* One job of `programs` programs on `threads` threads, after those of other callers; 0, or an errno. */
+static int run_job(Pool *pool, int threads, uint32_t programs, size_t scratch_bytes, Walk walk, void *argument) {
+    pthread_mutex_lock(&pool->turn);
+    int error = reserve(pool, threads, scratch_bytes);
+    if (!error) error = start_workers(pool, threads);
+    if (!error) {
+        uint32_t job = atomic_load(&pool->job) + 1;
+        pool->end = (uint32_t) pool->first + programs;
+        pool->walk = walk;
+        pool->argument = argument;
+        atomic_store(&pool->job, job);
+        for (int t = 1; t < threads; t++) raise_flag(&pool->workers[t].go, job, 1);
+        while (!reached(&pool->ended, pool->end, memory_order_acquire))
+            await_flag(&pool->ended, walk(pool, pool->workers, argument), pool->spins ? BETWEEN_NS : 0);
+        close_job(pool, threads, job);
+        pool->first += programs;
+    }
+    pthread_mutex_unlock(&pool->turn);
+    return error;
+}
+
+static Pool *pools; /* all of them, for the child of a fork */
+
+static void number_from_one(Pool *pool) {
+    memset(&pool->ended, 0, sizeof(Flag));
+    pool->ended.value = 1;
+    pool->first = 1;
+    pool->job = 0;
+    pool->parts_ended = 0;
+}
+
+/* A forked child has the caller's thread alone: every pool begins anew, keeping its scratchpads. */
+static void forget_workers(void) {
+    for (Pool *pool = pools; pool; pool = pool->next) {
+        pthread_mutex_init(&pool->turn, NULL);
+        pool->started = 0;
+        number_from_one(pool);
+        for (int t = 0; t < pool->threads; t++) {
+            Worker *w = &pool->workers[t];
+            memset(&w->go, 0, sizeof(Flag));
+            w->inside = 0;
+            w->share = 0;
+        }
+    }
+}
+
+static Pool *make_pool(int threads, int pins) {
+    static int watches_forks;
+    if (!watches_forks && pthread_atfork(NULL, NULL, forget_workers)) return NULL;
+    watches_forks = 1;
+    Pool *pool = aligned_alloc(LINE, (sizeof *pool + LINE - 1) / LINE * LINE);
+    if (!pool) return NULL;
+    memset(pool, 0, sizeof *pool);
+    pool->workers = aligned_alloc(LINE, threads * sizeof(Worker));
+    if (!pool->workers) {
+        free(pool);
+        return NULL;
+    }
+    memset(pool->workers, 0, threads * sizeof(Worker));
+    for (int t = 0; t < threads; t++) {
+        pool->workers[t].number = t;
+        pool->workers[t].pool = pool;
+    }
+    int cores[1024], count = allowed_cores(cores, 1024);
+    pool->threads = threads;
+    pool->pins = pins;
+    pool->spins = !count || threads <= count; /* who spins must not hold up who works */
+    pthread_mutex_init(&pool->turn, NULL);
+    number_from_one(pool);
+    pool->next = pools;
+    pools = pool;
+    return pool;
+}
+
+/* Nobody runs a job any more. */
+static void end_pool(Pool *pool) {
+    Pool **link = &pools;
+    while (*link != pool) link = &(*link)->next;
+    *link = pool->next;
+    atomic_store(&pool->stop, 1);
+    for (int t = 1; t < pool->started; t++) {
+        Worker *w = &pool->workers[t];
+        raise_flag(&w->go, atomic_load(&w->go.value) + 1, 1);
+        pthread_join(w->thread, NULL);
+    }
+    for (int t = 0; t < pool->threads; t++) free(pool->workers[t].scratch);
+    free(pool->workers);
+    pthread_mutex_destroy(&pool->turn);
+    free(pool);
+}
+
+#endif
