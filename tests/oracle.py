@@ -8,21 +8,11 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.special import erf
 
+from autotune.isa.fields import CHAIN_STAGES, MAX_RANK, NO_LEVEL
+from autotune.isa.formats import ELEMENT_BYTES, Format
+from autotune.isa.functions import BinaryFn, ReduceFn, StageKind, Transform, UnaryFn, When
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program, Role, field_index
-from autotune.isa.table import (
-    CHAIN_STAGES,
-    ELEMENT_BYTES,
-    MAX_RANK,
-    NO_LEVEL,
-    BinaryFn,
-    Format,
-    Opcode,
-    ReduceFn,
-    StageKind,
-    Transform,
-    UnaryFn,
-    When,
-)
 from autotune.targets.arrays import ARRAY_TYPES, array_for
 
 UNARY = {

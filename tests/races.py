@@ -12,18 +12,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from autotune.isa.access import FORMAT_FIELDS, MATMUL_DIMENSIONS, STATE_WORDS
+from autotune.isa.fields import CHAIN_STAGES, MAX_RANK
+from autotune.isa.formats import ELEMENT_BYTES, Format
+from autotune.isa.functions import StageKind
+from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import Instruction, Program, Role
-from autotune.isa.table import (
-    CHAIN_STAGES,
-    ELEMENT_BYTES,
-    INSTRUCTIONS,
-    MAX_RANK,
-    OPERANDS,
-    Format,
-    Opcode,
-    StageKind,
-    Unit,
-)
+from autotune.isa.table import INSTRUCTIONS, OPERANDS
 from autotune.targets.emulator.races import SCRATCHPAD
 from oracle import Interpreter
 

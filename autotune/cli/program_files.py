@@ -12,7 +12,7 @@ from autotune.errors import ProgramError
 from autotune.isa.assembly import assemble
 from autotune.isa.codec import MAGIC, decode
 from autotune.isa.program import Program
-from autotune.isa.verifier import verify
+from autotune.isa.verifier.proof import verify
 
 STREAM = "-"
 PROGRAM = FileKind("binary program", (MAGIC.lower(),))

@@ -83,7 +83,7 @@ def time(
 
 def parameters(options: list[str] | None) -> dict[int, int]:
     """``NUMBER=INT`` options as a mapping. Raises ``InputError``."""
-    from autotune.isa.table import PARAMETERS
+    from autotune.isa.fields import PARAMETERS
 
     found: dict[int, int] = {}
     for option in options or ():

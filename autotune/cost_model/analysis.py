@@ -15,7 +15,7 @@ from autotune.cost_model.step import Step
 from autotune.cost_model.steps import steps_of
 from autotune.cost_model.tiling import Floats, Tiling
 from autotune.fusion.nest import Nest
-from autotune.isa.table import Unit
+from autotune.isa.opcodes import Unit
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from autotune.cost_model.analysis import Analysis
 from autotune.cost_model.tiling import Floats
-from autotune.isa.table import ELEMENT_BYTES, Unit
+from autotune.isa.formats import ELEMENT_BYTES
+from autotune.isa.opcodes import Unit
 
 
 def dynamic_energy(analysis: Analysis) -> Floats:

@@ -9,7 +9,7 @@ import numpy as np
 
 from autotune.cost_model.analysis import Analysis
 from autotune.cost_model.tiling import Floats
-from autotune.isa.table import Unit
+from autotune.isa.opcodes import Unit
 from autotune.operators.op import Family
 from autotune.schedule.block_sparsity import needed
 from autotune.targets.spec import HardwareSpec

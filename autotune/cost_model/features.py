@@ -32,7 +32,7 @@ from autotune.cost_model.feature_terms import (
 from autotune.cost_model.host_parts import HOST_FEATURES, host_features
 from autotune.cost_model.tiling import Floats
 from autotune.fusion.nest import Nest
-from autotune.isa.table import Unit
+from autotune.isa.opcodes import Unit
 from autotune.operators.op import Family
 from autotune.schedule.counts import scratchpad_elements
 from autotune.schedule.table import ScheduleTable

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 
 from autotune.fusion.nest import Nest, Stage
-from autotune.isa.table import ELEMENT_BYTES
+from autotune.isa.formats import ELEMENT_BYTES
 from autotune.operators.op import Family
 
 

@@ -28,7 +28,8 @@ from autotune.cost_model.step import Step
 from autotune.cost_model.tiling import Tiles, Tiling
 from autotune.cost_model.vector_work import Extent, product
 from autotune.fusion.nest import Buffer, Stage
-from autotune.isa.table import ELEMENT_BYTES, Unit
+from autotune.isa.formats import ELEMENT_BYTES
+from autotune.isa.opcodes import Unit
 from autotune.operators.op import Family
 from autotune.operators.winograd import FORMS
 from autotune.schedule.block_sparsity import needed

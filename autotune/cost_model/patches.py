@@ -11,7 +11,7 @@ from autotune.cost_model.tiling import Floats, Tiles, Tiling
 from autotune.fusion.axis_map import AxisMap
 from autotune.fusion.nest import Buffer
 from autotune.fusion.patches import Patches
-from autotune.isa.table import ELEMENT_BYTES
+from autotune.isa.formats import ELEMENT_BYTES
 from autotune.schedule.table import Ints
 from autotune.targets.spec import DramSpec, HardwareSpec
 

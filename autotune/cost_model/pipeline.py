@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from autotune.cost_model.step import Step
 from autotune.cost_model.tiling import Floats, Tiling
-from autotune.isa.table import Unit
+from autotune.isa.opcodes import Unit
 from autotune.schedule.table import Ints
 
 ITERATIONS = 4

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from autotune.cost_model.tiling import Floats
 from autotune.fusion.nest import Stage
-from autotune.isa.table import Unit
+from autotune.isa.opcodes import Unit
 from autotune.schedule.table import Ints
 
 

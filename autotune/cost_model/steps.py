@@ -15,7 +15,7 @@ from autotune.cost_model.winograd import back_cost, products_cost, there_cost
 from autotune.cost_model.work import Cost, mask_cost, stage_cost
 from autotune.fusion.axis_map import Footprint
 from autotune.fusion.nest import Stage
-from autotune.isa.table import Unit
+from autotune.isa.opcodes import Unit
 from autotune.operators.op import Family
 from autotune.schedule.block_sparsity import Needed, needed
 from autotune.schedule.table import Ints

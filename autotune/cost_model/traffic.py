@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from autotune.cost_model.tiling import Floats, Tiles, Tiling
 from autotune.fusion.axis_map import AxisMap, Footprint
-from autotune.isa.table import ELEMENT_BYTES
+from autotune.isa.formats import ELEMENT_BYTES
 from autotune.schedule.table import Ints
 from autotune.targets.spec import HardwareSpec
 

@@ -6,22 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from operator import mul
 
+from autotune.isa.fields import CHAIN_STAGES, MAX_RANK
+from autotune.isa.formats import ELEMENT_BYTES, Format
+from autotune.isa.functions import StageKind, Transform, When
 from autotune.isa.notation import OPERAND_PARTS
-from autotune.isa.program import field_index, fields_getter
-from autotune.isa.table import (
-    CHAIN_STAGES,
-    ELEMENT_BYTES,
-    MAX_RANK,
-    OPERANDS,
-    Format,
-    Opcode,
-    StageKind,
-    Transform,
-    When,
-)
+from autotune.isa.opcodes import Opcode
+from autotune.isa.program import Values, field_index, fields_getter
+from autotune.isa.table import OPERANDS
 
-Values = tuple[int | float, ...]
-"""``Instruction.values`` of one opcode."""
 Getter = Callable[..., tuple[int, ...]]
 Condition = Callable[[Values], bool]
 

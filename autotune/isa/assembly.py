@@ -24,11 +24,14 @@ import json
 from collections.abc import Iterator
 
 from autotune.errors import ProgramError
-from autotune.isa.notation import BLOCKS, GROUPS, Group
+from autotune.isa.fields import HEADER
+from autotune.isa.formats import Format
+from autotune.isa.notation import BLOCKS, GROUPS, FieldGroup
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import DramTensor, Instruction, Program, Role
 from autotune.isa.scanner import Scanner
 from autotune.isa.spelling import read, write
-from autotune.isa.table import HEADER, INSTRUCTIONS, Format, Opcode
+from autotune.isa.table import INSTRUCTIONS
 
 _OPCODES = {opcode.name.lower(): opcode for opcode in Opcode}
 _FORMATS = {form.name.lower(): form for form in Format}
@@ -187,7 +190,7 @@ def _format(scan: Scanner) -> Format:
 
 def _instruction(opcode: Opcode, scan: Scanner) -> Instruction:
     values = list(Instruction.make(opcode).values)
-    groups: dict[str, Group] = {group.key: group for group in GROUPS[opcode]}
+    groups: dict[str, FieldGroup] = {group.key: group for group in GROUPS[opcode]}
     waits, signals = list(_WAITS), list(_SIGNALS)
     while not scan.done:
         column = scan.next.column
@@ -217,7 +220,7 @@ def _semaphore(scan: Scanner) -> int:
     return value
 
 
-def _group(opcode: Opcode, left: dict[str, Group], scan: Scanner) -> Group:
+def _group(opcode: Opcode, left: dict[str, FieldGroup], scan: Scanner) -> FieldGroup:
     """The group of the next ``key=``; each may be written once."""
     column = scan.next.column
     key = scan.word("a field, ?semaphore or !semaphore")

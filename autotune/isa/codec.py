@@ -14,8 +14,11 @@ from dataclasses import dataclass
 from functools import cache
 
 from autotune.errors import ProgramError
+from autotune.isa.fields import HEADER, WORD_BYTES, FieldType
+from autotune.isa.formats import Format
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import DramTensor, Instruction, Program, Role, fitted
-from autotune.isa.table import HEADER, INSTRUCTIONS, WORD_BYTES, FieldType, Format, Opcode
+from autotune.isa.table import INSTRUCTIONS
 
 MAGIC = b"ATTP"
 VERSION = 3

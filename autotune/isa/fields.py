@@ -1,4 +1,4 @@
-"""Fields of an instruction word, its header and its limits; rows are made of them."""
+"""Fields of an instruction word: widths, limits, header, and the groups that rows share."""
 
 from __future__ import annotations
 
@@ -54,3 +54,113 @@ HEADER = (
     *(Field(f"wait{i}", 8, "semaphore to take one from before starting, 0 none") for i in range(3)),
     *(Field(f"signal{i}", 8, "semaphore to add one to when done, 0 none") for i in range(3)),
 )
+
+ADDRESS_BITS = 26
+"""Bits of a scratchpad address: of the largest scratchpad, 256 MiB. Strides need no more, since both ends of
+a stride lie in the scratchpad; dimensions of one element go without."""
+EXTENT_BITS = ADDRESS_BITS + 1
+"""Bits of an extent: a rectangle may fill the largest scratchpad."""
+STEP_BITS = ADDRESS_BITS + 1
+"""Bits of an address step, with its sign."""
+COORDINATE_BITS = 33
+"""Bits of a coordinate, a step or a hop in a DRAM tensor, with their sign: the program's container has 32 bits
+for an extent."""
+
+
+def extent(name: str, doc: str) -> Field:
+    """An extent of a rectangle in the scratchpad, 1 unless told."""
+    return Field(name, EXTENT_BITS, doc, default=1)
+
+
+def stride(name: str, doc: str) -> Field:
+    """A scratchpad stride in elements."""
+    return Field(name, ADDRESS_BITS, doc)
+
+
+def tensor() -> Field:
+    """The DRAM tensor of a transfer; the program's container has 16 bits for their count."""
+    return Field("tensor", 16, "index in the tensor table")
+
+
+def _step(name: str, doc: str) -> Field:
+    return Field(name, STEP_BITS, doc, FieldType.SIGNED)
+
+
+def level(name: str, doc: str) -> Field:
+    """A loop level, none unless told."""
+    return Field(name, 4, doc, default=NO_LEVEL)
+
+
+def operand(name: str, doc: str) -> tuple[Field, ...]:
+    """A scratchpad address in words of ``ELEMENT_BYTES``:
+    ``base + Σᵢ stepᵢ · index[levelᵢ] + slot · (count[turn] mod 2)``, where ``index`` is a loop's
+    current trip and ``count`` the trips it has begun since the program started, so that double
+    buffers keep alternating when a loop is entered again."""
+    return (
+        Field(f"{name}_base", ADDRESS_BITS, f"{doc}: first word"),
+        _step(f"{name}_step0", f"{doc}: words per trip of level0"),
+        level(f"{name}_level0", f"{doc}: loop of step0"),
+        _step(f"{name}_step1", f"{doc}: words per trip of level1"),
+        level(f"{name}_level1", f"{doc}: loop of step1"),
+        Field(f"{name}_slot", ADDRESS_BITS, f"{doc}: distance of the second buffer, words"),
+        level(f"{name}_turn", f"{doc}: loop whose begun trips choose the buffer"),
+    )
+
+
+def strides(name: str, rank: int = MAX_RANK) -> tuple[Field, ...]:
+    """One stride per dimension of an operand, in elements of its format."""
+    return tuple(
+        stride(f"{name}_stride{d}", f"scratchpad stride of dimension {d} of {name}, elements")
+        for d in range(rank)
+    )
+
+
+SIZES = tuple(extent(f"size{d}", f"extent of dimension {d}") for d in range(MAX_RANK))
+SCALARS = (
+    Field("p0", 32, "first scalar", FieldType.FLOAT),
+    Field("p1", 32, "second scalar", FieldType.FLOAT),
+)
+
+
+def _coordinate(name: str, doc: str, default: int = 0) -> Field:
+    return Field(name, COORDINATE_BITS, doc, FieldType.SIGNED, default)
+
+
+def coordinates() -> tuple[Field, ...]:
+    """Where a rectangle begins in its tensor: ``coord_d + step_d · index[level_d]``. Parts outside
+    the tensor are padding: a load fills them with ``pad``, a store leaves them out."""
+    fields: list[Field] = []
+    for d in range(MAX_RANK):
+        fields += [
+            _coordinate(f"coord{d}", f"first coordinate in dimension {d}"),
+            _coordinate(f"step{d}", f"coordinates per trip in dimension {d}"),
+            level(f"level{d}", f"loop of step{d}"),
+        ]
+    return tuple(fields)
+
+
+def format_of(name: str, doc: str) -> Field:
+    """The format of an operand's elements, FP32 unless told."""
+    return Field(name, 3, f"Format of {doc}")
+
+
+def stage(i: int) -> tuple[Field, ...]:
+    """What stage ``i`` of a CHAIN does; ``fn`` is a UnaryFn or a BinaryFn as its kind says."""
+    return (
+        Field(f"stage{i}_kind", 3, f"StageKind of stage {i}"),
+        Field(f"stage{i}_fn", 6, f"function code of stage {i}"),
+        Field(f"stage{i}_p0", 32, f"first scalar of stage {i}", FieldType.FLOAT),
+        Field(f"stage{i}_p1", 32, f"second scalar of stage {i}", FieldType.FLOAT),
+    )
+
+
+def axes() -> tuple[Field, ...]:
+    """Dimension d of a gathered rectangle runs along tensor dimension ``axis_d``, ``hop_d``
+    coordinates per element; several dimensions may share one (a window and its place in a row)."""
+    fields: list[Field] = []
+    for d in range(MAX_RANK):
+        fields += [
+            Field(f"axis{d}", 3, f"tensor dimension that dimension {d} runs along", default=d),
+            _coordinate(f"hop{d}", f"coordinates per element of dimension {d}", 1),
+        ]
+    return tuple(fields)

@@ -9,30 +9,22 @@ import sys
 from collections.abc import Iterator
 from enum import IntEnum
 
-from autotune.isa.notation import CODES, EPILOGUE_FUNCTIONS
-from autotune.isa.table import (
-    ELEMENT_BYTES,
+from autotune.isa.fields import (
     HEADER,
-    INSTRUCTIONS,
     MAX_LOOP_DEPTH,
     MAX_RANK,
     NO_LEVEL,
-    OPERANDS,
     PARAMETERS,
     SEMAPHORES,
     WORD_BITS,
-    BinaryFn,
     Field,
     FieldType,
-    Format,
-    InstructionRow,
-    ReduceFn,
-    StageKind,
-    Transform,
-    UnaryFn,
-    Unit,
-    When,
 )
+from autotune.isa.formats import ELEMENT_BYTES, Format
+from autotune.isa.functions import BinaryFn, ReduceFn, StageKind, Transform, UnaryFn, When
+from autotune.isa.notation import CODES, EPILOGUE_FUNCTIONS
+from autotune.isa.opcodes import Unit
+from autotune.isa.table import INSTRUCTIONS, OPERANDS, InstructionRow
 
 UNIT_DOCS: dict[Unit, str] = {
     Unit.LOAD: "moves rectangles from DRAM to the scratchpad",

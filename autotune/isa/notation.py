@@ -9,24 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, IntEnum, auto
 
+from autotune.isa.fields import CHAIN_STAGES, HEADER, MAX_RANK, Field
+from autotune.isa.formats import Format
+from autotune.isa.functions import BinaryFn, ReduceFn, StageKind, Transform, UnaryFn, When
+from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import field_index
-from autotune.isa.table import (
-    CHAIN_STAGES,
-    HEADER,
-    INSTRUCTIONS,
-    MAX_RANK,
-    OPERANDS,
-    BinaryFn,
-    Field,
-    Format,
-    Opcode,
-    ReduceFn,
-    StageKind,
-    Transform,
-    UnaryFn,
-    Unit,
-    When,
-)
+from autotune.isa.table import INSTRUCTIONS, OPERANDS
 
 CODES: dict[Opcode, dict[str, type[IntEnum]]] = {
     Opcode.WAIT: {"unit": Unit},
@@ -90,7 +78,7 @@ BLOCKS = (Opcode.LOOP, Opcode.CASE)
 """What an END closes."""
 
 
-class Form(Enum):
+class Syntax(Enum):
     """How a group of fields is written."""
 
     NUMBER = auto()  # m=32, p0=0.5
@@ -103,51 +91,54 @@ class Form(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class FieldGroup:
     """One ``key=value`` of the text form: the fields that it stands for, in word order."""
 
     key: str
-    form: Form
+    syntax: Syntax
     positions: tuple[int, ...]
     fields: tuple[Field, ...]
     codes: type[IntEnum] | None = None
     always: bool = False
 
 
-def _single(opcode: Opcode, name: str) -> Group:
+def _single(opcode: Opcode, name: str) -> FieldGroup:
     position = field_index(opcode)[name]
     codes = CODES.get(opcode, {}).get(name)
-    form = Form.NUMBER
+    syntax = Syntax.NUMBER
     if codes is not None:
-        form = Form.CODE
+        syntax = Syntax.CODE
     elif name in LEVEL_FIELDS:
-        form = Form.LEVEL
+        syntax = Syntax.LEVEL
     field = INSTRUCTIONS[opcode].all_fields[position]
     always = name in ALWAYS_SHOWN.get(opcode, ())
-    return Group(name, form, (position,), (field,), codes, always)
+    return FieldGroup(name, syntax, (position,), (field,), codes, always)
 
 
-def _several(opcode: Opcode, key: str, form: Form, names: list[str]) -> Group | None:
+def _several(opcode: Opcode, key: str, syntax: Syntax, names: list[str]) -> FieldGroup | None:
     index = field_index(opcode)
     positions = tuple(index[name] for name in names if name in index)
     if not positions:
         return None
     fields = INSTRUCTIONS[opcode].all_fields
-    return Group(key, form, positions, tuple(fields[p] for p in positions))
+    return FieldGroup(key, syntax, positions, tuple(fields[p] for p in positions))
 
 
-def _groups(opcode: Opcode) -> tuple[Group, ...]:
+def _groups(opcode: Opcode) -> tuple[FieldGroup, ...]:
     prefixes = [prefix for prefix, _ in OPERANDS.get(opcode, ())]
     dims = range(MAX_RANK)
     candidates = [
-        *(_several(opcode, x, Form.ADDRESS, [f"{x}_{p}" for p in OPERAND_PARTS]) for x in prefixes),
         *(
-            _several(opcode, key, Form.LIST, [f"{key}{d}" for d in dims])
+            _several(opcode, x, Syntax.ADDRESS, [f"{x}_{p}" for p in OPERAND_PARTS])
+            for x in prefixes
+        ),
+        *(
+            _several(opcode, key, Syntax.LIST, [f"{key}{d}" for d in dims])
             for key in ("size", "extent", "axis", "hop", *(f"{x}_stride" for x in prefixes))
         ),
-        _several(opcode, "at", Form.POINT, [f"{p}{d}" for d in dims for p in COORDINATE_PARTS]),
+        _several(opcode, "at", Syntax.POINT, [f"{p}{d}" for d in dims for p in COORDINATE_PARTS]),
         *(
-            _several(opcode, f"stage{i}", Form.STAGE, [f"stage{i}_{p}" for p in STAGE_PARTS])
+            _several(opcode, f"stage{i}", Syntax.STAGE, [f"stage{i}_{p}" for p in STAGE_PARTS])
             for i in range(CHAIN_STAGES)
         ),
     ]
@@ -159,7 +150,7 @@ def _groups(opcode: Opcode) -> tuple[Group, ...]:
     return tuple(sorted(found, key=lambda group: group.positions[0]))
 
 
-GROUPS: dict[Opcode, tuple[Group, ...]] = {opcode: _groups(opcode) for opcode in INSTRUCTIONS}
+GROUPS: dict[Opcode, tuple[FieldGroup, ...]] = {opcode: _groups(opcode) for opcode in INSTRUCTIONS}
 """Every field after the header belongs to exactly one group of its instruction."""
 
 
@@ -169,12 +160,12 @@ def _level_positions(opcode: Opcode) -> tuple[int, ...]:
         return ()
     positions: list[int] = []
     for group in GROUPS[opcode]:
-        match group.form:
-            case Form.LEVEL:
+        match group.syntax:
+            case Syntax.LEVEL:
                 positions += group.positions
-            case Form.ADDRESS:
+            case Syntax.ADDRESS:
                 positions += (group.positions[i] for i in (2, 4, 6))
-            case Form.POINT:
+            case Syntax.POINT:
                 positions += group.positions[2::3]
             case _:
                 pass

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -13,17 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.errors import ProgramError
-from autotune.isa.field_table import field_table
-from autotune.isa.table import (
-    INSTRUCTIONS,
-    MAX_RANK,
-    SEMAPHORES,
-    Field,
-    FieldType,
-    Format,
-    InstructionRow,
-    Opcode,
-)
+from autotune.isa.fields import MAX_RANK, SEMAPHORES, Field, FieldType
+from autotune.isa.formats import Format
+from autotune.isa.opcodes import Opcode
+from autotune.isa.table import INSTRUCTIONS, InstructionRow
+
+Values = tuple[int | float, ...]
+"""``Instruction.values`` of one opcode."""
 
 
 @cache
@@ -143,6 +140,34 @@ class Instruction:
         return Instruction.make(self.opcode, **(own | fields))
 
 
+_CELL_BYTES = 8
+_FLOAT_CELL = "f4x" if sys.byteorder == "little" else "4xf"
+
+
+def _cells(fields: Sequence[Field]) -> struct.Struct:
+    cells = (_FLOAT_CELL if field.type is FieldType.FLOAT else "q" for field in fields)
+    return struct.Struct("@" + "".join(cells))
+
+
+_CELLS = {int(opcode): _cells(row.all_fields) for opcode, row in INSTRUCTIONS.items()}
+
+
+def pack_table(rows: Sequence[tuple[int | float, ...]]) -> npt.NDArray[np.int64]:
+    """``Instruction.values`` of a stream as ``[instructions, fields]``, padded with zeros behind
+    the longest row; FLOAT fields hold the bits of the float32.
+
+    Raises ``struct.error`` for a value of the wrong type or beyond int64; a float beyond float32
+    becomes infinite.
+    """
+    width = max(map(len, rows)) * _CELL_BYTES
+    cells = bytearray(len(rows) * width)
+    place = 0
+    for values in rows:
+        _CELLS[int(values[0])].pack_into(cells, place, *values)
+        place += width
+    return np.frombuffer(cells, np.int64).reshape(len(rows), -1)
+
+
 class Role(StrEnum):
     """What a DRAM tensor is to its program."""
 
@@ -199,4 +224,4 @@ class Program:
     def table(self, core: int) -> npt.NDArray[np.int64]:
         """The stream of one core as ``[instructions, fields]`` int64, rows padded with zeros;
         FLOAT fields hold the bits of the float32. This is what engines decode from."""
-        return field_table([instruction.values for instruction in self.streams[core]])
+        return pack_table([instruction.values for instruction in self.streams[core]])

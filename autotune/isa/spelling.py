@@ -14,12 +14,13 @@ from typing import assert_never
 
 import numpy as np
 
-from autotune.isa.notation import STAGE_FUNCTIONS, Form, Group
+from autotune.isa.fields import NO_LEVEL, Field, FieldType
+from autotune.isa.functions import StageKind
+from autotune.isa.notation import STAGE_FUNCTIONS, FieldGroup, Syntax
 from autotune.isa.scanner import Scanner
-from autotune.isa.table import NO_LEVEL, Field, FieldType, StageKind
 
 
-def write(group: Group, values: Sequence[int | float]) -> str | None:
+def write(group: FieldGroup, values: Sequence[int | float]) -> str | None:
     """``key=value`` for the group's values, or None where all hold their defaults."""
     if not group.always and all(map(_is_default, group.fields, values)):
         return None
@@ -32,28 +33,28 @@ def _is_default(field: Field, value: int | float) -> bool:
     return value == field.default
 
 
-def _text(group: Group, values: Sequence[int | float]) -> str:
-    match group.form:
-        case Form.NUMBER if group.fields[0].type is FieldType.FLOAT:
+def _text(group: FieldGroup, values: Sequence[int | float]) -> str:
+    match group.syntax:
+        case Syntax.NUMBER if group.fields[0].type is FieldType.FLOAT:
             return _real_text(values[0])
-        case Form.NUMBER:
+        case Syntax.NUMBER:
             return str(values[0])
-        case Form.CODE:
+        case Syntax.CODE:
             return _code_text(group.codes, int(values[0]))
-        case Form.LEVEL:
+        case Syntax.LEVEL:
             return _level_text(int(values[0]))
-        case Form.LIST:
+        case Syntax.LIST:
             shown = [str(value) for value in values]
             return _listed(shown, [str(field.default) for field in group.fields])
-        case Form.ADDRESS:
+        case Syntax.ADDRESS:
             return _address_text([int(value) for value in values])
-        case Form.POINT:
+        case Syntax.POINT:
             whole = [int(value) for value in values]
             points = [_point_text(*whole[i : i + 3]) for i in range(0, len(whole), 3)]
             return _listed(points, ["0"] * len(points))
-        case Form.STAGE:
+        case Syntax.STAGE:
             return _stage_text(*values)
-    assert_never(group.form)
+    assert_never(group.syntax)
 
 
 def _real_text(value: int | float) -> str:
@@ -119,27 +120,27 @@ def _address_text(values: list[int]) -> str:
     return f"[{' '.join(parts)}]"
 
 
-def read(group: Group, scan: Scanner) -> list[int | float]:
+def read(group: FieldGroup, scan: Scanner) -> list[int | float]:
     """The group's values from the text after ``key=``. Raises ``ProgramError`` with line and
     column for what does not parse or does not fit its field."""
-    match group.form:
-        case Form.NUMBER if group.fields[0].type is FieldType.FLOAT:
+    match group.syntax:
+        case Syntax.NUMBER if group.fields[0].type is FieldType.FLOAT:
             return [_real(group.fields[0], scan)]
-        case Form.NUMBER:
+        case Syntax.NUMBER:
             return [_whole(group.fields[0], scan)]
-        case Form.CODE:
+        case Syntax.CODE:
             return [_code(group.fields[0], group.codes, scan)]
-        case Form.LEVEL:
+        case Syntax.LEVEL:
             return [_level(scan)]
-        case Form.LIST:
+        case Syntax.LIST:
             return [*_list(group, scan)]
-        case Form.ADDRESS:
+        case Syntax.ADDRESS:
             return [*_address(group, scan)]
-        case Form.POINT:
+        case Syntax.POINT:
             return [*_points(group, scan)]
-        case Form.STAGE:
+        case Syntax.STAGE:
             return _stage(group, scan)
-    assert_never(group.form)
+    assert_never(group.syntax)
 
 
 def _fit(field: Field, value: int, scan: Scanner, column: int) -> int:
@@ -174,7 +175,7 @@ def _code(field: Field, codes: type[IntEnum] | None, scan: Scanner) -> int:
     return names[name]
 
 
-def _stage(group: Group, scan: Scanner) -> list[int | float]:
+def _stage(group: FieldGroup, scan: Scanner) -> list[int | float]:
     kind, fn, *scalars = group.fields
     scan.expect("(")
     what = _code(kind, StageKind, scan)
@@ -197,7 +198,7 @@ def _level(scan: Scanner) -> int:
     return level
 
 
-def _list(group: Group, scan: Scanner) -> list[int]:
+def _list(group: FieldGroup, scan: Scanner) -> list[int]:
     column = scan.next.column
     scan.expect("(")
     values = [_whole(group.fields[0], scan)]
@@ -209,7 +210,7 @@ def _list(group: Group, scan: Scanner) -> list[int]:
     return values + [int(field.default) for field in group.fields[len(values) :]]
 
 
-def _address(group: Group, scan: Scanner) -> list[int]:
+def _address(group: FieldGroup, scan: Scanner) -> list[int]:
     base, step0, _, step1, _, slot, _ = group.fields
     scan.expect("[")
     values = [_whole(base, scan)]
@@ -239,7 +240,7 @@ def _signed(scan: Scanner, what: str) -> int:
     return scan.integer(what)
 
 
-def _points(group: Group, scan: Scanner) -> list[int]:
+def _points(group: FieldGroup, scan: Scanner) -> list[int]:
     column = scan.next.column
     scan.expect("(")
     values = _point(group.fields[:3], scan)

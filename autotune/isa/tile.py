@@ -8,9 +8,9 @@ from functools import cache
 from typing import NamedTuple, Self
 
 from autotune.errors import ProgramError
-from autotune.isa.field_groups import ADDRESS_BITS
+from autotune.isa.fields import ADDRESS_BITS, MAX_RANK, NO_LEVEL
+from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import Instruction
-from autotune.isa.table import MAX_RANK, NO_LEVEL, Opcode, Unit
 
 MAX_TERMS = 2
 """Loop terms that an operand's address can hold."""

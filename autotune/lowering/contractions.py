@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from autotune.fusion.footprint import POINT
 from autotune.fusion.nest import Epilogue, Stage, k_axis
-from autotune.isa.table import When
+from autotune.isa.functions import When
 from autotune.isa.tile import TileWriter, View
 from autotune.kernels.emit import winograd
 from autotune.lowering.products import activation, compute_contraction, winograd_back

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autotune.isa.table import BinaryFn, ReduceFn, UnaryFn
+from autotune.isa.functions import BinaryFn, ReduceFn, UnaryFn
 from autotune.operators.op import Op, OpKind
 
 UNARY_FNS: dict[OpKind, UnaryFn] = {

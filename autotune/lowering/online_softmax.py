@@ -7,7 +7,8 @@ import math
 from typing import NamedTuple
 
 from autotune.fusion.nest import Stage
-from autotune.isa.table import BinaryFn, Opcode, UnaryFn, Unit, When
+from autotune.isa.functions import BinaryFn, UnaryFn, When
+from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.tile import TileWriter, View, sizes_of
 from autotune.kernels.emit import elementwise
 from autotune.lowering.products import compute_contraction

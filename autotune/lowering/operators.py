@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from autotune.fusion.nest import MAX_SIDES
-from autotune.isa.table import BinaryFn, StageKind, UnaryFn
+from autotune.isa.functions import BinaryFn, StageKind, UnaryFn
 from autotune.isa.tile import TileWriter, View, row_major
 from autotune.kernels.emit import contraction, elementwise, movement
 from autotune.lowering.functions import BINARY_FNS, REDUCE_FNS, UNARY_FNS, scalars

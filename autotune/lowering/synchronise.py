@@ -16,8 +16,9 @@ from functools import lru_cache
 from operator import itemgetter
 
 from autotune.errors import ScheduleError
+from autotune.isa.fields import SEMAPHORES
+from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import Instruction
-from autotune.isa.table import SEMAPHORES, Opcode, Unit
 from autotune.isa.tile import Block, Leaf, Node
 
 _SLOTS = 3

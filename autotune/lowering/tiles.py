@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from autotune.fusion.axis_map import AxisMap, Footprint
 from autotune.fusion.nest import Nest, buffer_sizes
-from autotune.isa.table import NO_LEVEL
+from autotune.isa.fields import NO_LEVEL
 from autotune.isa.tile import Storage, Terms, View, add_terms, row_major
 from autotune.schedule.fit import slots
 from autotune.schedule.schedule import NestSchedule

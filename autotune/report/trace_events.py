@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from autotune.isa.assembly import instruction_text
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program
-from autotune.isa.table import Opcode
 from autotune.targets.emulator.reading import CAUSES, UNITS
 from autotune.targets.emulator.trace import CHANNEL, Trace
 

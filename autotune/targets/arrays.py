@@ -10,8 +10,8 @@ import ml_dtypes
 import numpy as np
 
 from autotune.errors import InputError
+from autotune.isa.formats import Format
 from autotune.isa.program import DramTensor, Program, Role
-from autotune.isa.table import Format
 from autotune.targets.protocol import Array
 
 ARRAY_TYPES: dict[Format, np.dtype[Any]] = {

@@ -21,8 +21,9 @@ from pathlib import Path
 
 from autotune.disk.regular_file import regular_text
 from autotune.errors import AutotuneError, InputError, SpecError
+from autotune.isa.functions import When
+from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import DramTensor, Instruction, Program, Role
-from autotune.isa.table import Opcode, Unit, When
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.opening import load_spec
 from autotune.targets.spec import HardwareSpec, MatrixSpec

@@ -4,8 +4,9 @@ channel meets only itself, on the vector unit."""
 
 from itertools import product
 
-from autotune.isa.field_groups import ADDRESS_BITS
-from autotune.isa.table import BinaryFn, Opcode, Unit
+from autotune.isa.fields import ADDRESS_BITS
+from autotune.isa.functions import BinaryFn
+from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.tile import MAX_TERMS
 from autotune.kernels.emit.elementwise import binary, fma
 

@@ -1,7 +1,8 @@
 # cython: language_level=3
 """Tile emitters of element-wise operators, softmax and layer normalisation."""
 
-from autotune.isa.table import BinaryFn, Opcode, ReduceFn, StageKind, UnaryFn, Unit
+from autotune.isa.functions import BinaryFn, ReduceFn, StageKind, UnaryFn
+from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.tile import sizes_of
 
 

@@ -1,7 +1,9 @@
 # cython: language_level=3
 """Tile emitters of windows, reductions, concatenation, padding and DMA."""
 
-from autotune.isa.table import MAX_RANK, Opcode, ReduceFn, UnaryFn, Unit
+from autotune.isa.fields import MAX_RANK
+from autotune.isa.functions import ReduceFn, UnaryFn
+from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.tile import sizes_of
 from autotune.kernels.emit.contraction import over_batch
 from autotune.kernels.emit.elementwise import binary, fill, unary

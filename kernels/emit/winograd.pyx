@@ -2,7 +2,8 @@
 """Tile emitter of Winograd's convolutions F(4×4, 3×3) and F(2×2, 3×3): tiles there, a product for each
 point, tiles back. The number of points tells them apart."""
 
-from autotune.isa.table import Opcode, Transform, UnaryFn, Unit
+from autotune.isa.functions import Transform, UnaryFn
+from autotune.isa.opcodes import Opcode, Unit
 from autotune.kernels.emit.contraction import multiply, over_batch
 
 PATCHES = {36: 6, 16: 4}

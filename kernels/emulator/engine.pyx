@@ -20,9 +20,9 @@ import numpy as np
 
 from autotune.errors import ProgramError
 from autotune.isa.program import field_index
-from autotune.isa.table import (
-    CHAIN_STAGES, INSTRUCTIONS, MAX_RANK, OPERANDS, PARAMETERS, Opcode, Unit,
-)
+from autotune.isa.fields import CHAIN_STAGES, MAX_RANK, PARAMETERS
+from autotune.isa.opcodes import Opcode, Unit
+from autotune.isa.table import INSTRUCTIONS, OPERANDS
 
 include "decode.pxi"
 include "machine.pxi"

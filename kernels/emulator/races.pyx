@@ -12,7 +12,9 @@ import numpy as np
 
 from autotune.errors import ProgramError
 from autotune.isa.program import field_index
-from autotune.isa.table import CHAIN_STAGES, INSTRUCTIONS, MAX_RANK, OPERANDS, PARAMETERS, Opcode
+from autotune.isa.fields import CHAIN_STAGES, MAX_RANK, PARAMETERS
+from autotune.isa.opcodes import Opcode
+from autotune.isa.table import INSTRUCTIONS, OPERANDS
 
 include "decode.pxi"
 include "layouts.pxi"

@@ -38,7 +38,7 @@ import numpy as np
 cimport numpy as cnp
 
 from autotune.errors import InputError, ProgramError
-from autotune.isa.table import PARAMETERS
+from autotune.isa.fields import PARAMETERS
 
 cdef extern from "native/steps.h" nogil:
     const int NATIVE_LEVELS

@@ -15,8 +15,8 @@ from autotune.cost_model.analysis import Analysis
 from autotune.cost_model.features import FEATURES, Feature, bound, features
 from autotune.errors import ScheduleError
 from autotune.fusion.group import Group
+from autotune.isa.opcodes import Unit
 from autotune.isa.program import Program
-from autotune.isa.table import Unit
 from autotune.lowering.lower import lower
 from autotune.operators.axes import Layout
 from autotune.schedule.schedule import Schedule

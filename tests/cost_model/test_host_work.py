@@ -25,8 +25,8 @@ from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.passes import laid_out
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program
-from autotune.isa.table import Opcode
 from autotune.lowering.lower import lower
 from autotune.operators.axes import Layout
 from autotune.operators.op import OpKind

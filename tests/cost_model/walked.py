@@ -7,8 +7,10 @@ import math
 from collections import Counter
 
 from autotune.cost_model.analysis import Analysis
+from autotune.isa.fields import MAX_RANK, NO_LEVEL
+from autotune.isa.formats import ELEMENT_BYTES
+from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import Instruction, Program
-from autotune.isa.table import ELEMENT_BYTES, MAX_RANK, NO_LEVEL, Opcode, Unit
 
 UNITS = {Unit.LOAD, Unit.STORE, Unit.MATRIX, Unit.VECTOR}
 

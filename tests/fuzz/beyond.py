@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import DramTensor, Instruction, Program, Role
-from autotune.isa.table import Opcode
 
 DST = {"dst_base": 60, "size0": 4, "dst_stride0": 1}
 WORDS = {

@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from autotune.isa.assembly import disassemble
 from autotune.isa.codec import MAGIC, VERSION, encode
+from autotune.isa.formats import Format
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import DramTensor, Instruction, Program, Role
-from autotune.isa.table import Format, Opcode
 from fuzz.corpus import corpus
 from fuzz.draws import Rng, below, chance, changed_field, edge_value, pick, wrong_type
 from fuzz.judge import Subject

@@ -12,19 +12,11 @@ from autotune.errors import ProgramError, ScheduleError
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
+from autotune.isa.formats import Format
+from autotune.isa.functions import BinaryFn, ReduceFn, StageKind, Transform, UnaryFn, When
+from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import DramTensor, Instruction, Program, Role
-from autotune.isa.table import (
-    BinaryFn,
-    Format,
-    Opcode,
-    ReduceFn,
-    StageKind,
-    Transform,
-    UnaryFn,
-    Unit,
-    When,
-)
-from autotune.isa.verifier import verify
+from autotune.isa.verifier.proof import verify
 from autotune.lowering.lower import lower
 from autotune.targets.opening import load_spec
 from drawn_graphs import graphs, schedules

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from autotune.isa.fields import HEADER, Field, FieldType
+from autotune.isa.formats import Format
 from autotune.isa.program import DramTensor, Instruction, Role
-from autotune.isa.table import HEADER, INSTRUCTIONS, Field, FieldType, Format
+from autotune.isa.table import INSTRUCTIONS
 
 HEADER_LENGTH = len(HEADER)
 FLOATS = (

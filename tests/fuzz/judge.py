@@ -20,7 +20,7 @@ from autotune.errors import ProgramError
 from autotune.isa.assembly import assemble, disassemble
 from autotune.isa.codec import decode, encode
 from autotune.isa.program import DramTensor, Program, Role
-from autotune.isa.verifier import verify
+from autotune.isa.verifier.proof import verify
 from autotune.kernels.emulator.engine import By, Loaded
 from autotune.targets.arrays import ARRAY_TYPES, array_for
 from autotune.targets.emulator.races import find_races

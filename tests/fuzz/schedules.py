@@ -20,7 +20,7 @@ from autotune.errors import AutotuneError
 from autotune.fusion.analysis import analyse
 from autotune.fusion.nest import Rejection
 from autotune.isa.program import Program
-from autotune.isa.verifier import verify
+from autotune.isa.verifier.proof import verify
 from autotune.kernels.emulator.engine import Loaded
 from autotune.lowering.lower import lower
 from autotune.schedule.fit import check

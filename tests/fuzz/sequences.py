@@ -4,17 +4,12 @@ scratchpad, right up to its edges; a few fields are then changed to what is at t
 from __future__ import annotations
 
 from autotune.isa.access import ACCESSES, EXTENT_FIELDS, Access
-from autotune.isa.misfits import AT_LEAST_ONE, CODE_LIMITS
+from autotune.isa.fields import MAX_LOOP_DEPTH, NO_LEVEL, Field, FieldType
+from autotune.isa.formats import Format
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import DramTensor, Instruction, Program, Role, field_index
-from autotune.isa.table import (
-    INSTRUCTIONS,
-    MAX_LOOP_DEPTH,
-    NO_LEVEL,
-    Field,
-    FieldType,
-    Format,
-    Opcode,
-)
+from autotune.isa.table import INSTRUCTIONS
+from autotune.isa.verifier.legal_values import AT_LEAST_ONE, CODE_LIMITS
 from fuzz.draws import HEADER_LENGTH, Rng, below, chance, changed_field, edge_value, pick, tensor
 
 WORK = tuple(ACCESSES)

@@ -12,8 +12,8 @@ from dataclasses import replace
 from autotune.errors import ProgramError
 from autotune.isa.assembly import assemble, disassemble
 from autotune.isa.codec import decode
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program
-from autotune.isa.table import Opcode
 from fuzz.draws import Rng
 from fuzz.judge import Subject, judge
 

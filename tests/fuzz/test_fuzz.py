@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from autotune.errors import ProgramError
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program
-from autotune.isa.table import Opcode
-from autotune.isa.verifier import verify
+from autotune.isa.verifier.proof import verify
 from fuzz import sanitized
 from fuzz.__main__ import Worker, ending, fuzz
 from fuzz.cases import KINDS, case

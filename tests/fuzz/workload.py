@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from autotune.isa.access import EXTENT_FIELDS
+from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import Instruction, Program, fields_getter
-from autotune.isa.table import INSTRUCTIONS, Opcode, Unit
+from autotune.isa.table import INSTRUCTIONS
 
 OVERHEAD = 20
 """What an instruction or a trip costs beside its elements, in elements."""

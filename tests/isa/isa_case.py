@@ -9,8 +9,11 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from autotune.isa.assembly import assemble
+from autotune.isa.fields import NO_LEVEL, Field, FieldType
+from autotune.isa.formats import Format
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import DramTensor, Instruction, Program, Role
-from autotune.isa.table import INSTRUCTIONS, NO_LEVEL, Field, FieldType, Format, Opcode
+from autotune.isa.table import INSTRUCTIONS
 
 GOLDEN = Path(__file__).parent / "golden" / "matmul.tile"
 

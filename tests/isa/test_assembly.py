@@ -10,8 +10,10 @@ from isa_case import GOLDEN, golden, instructions, programs, same_bits, with_str
 
 from autotune.errors import ProgramError
 from autotune.isa.assembly import assemble, disassemble, instruction_text
+from autotune.isa.formats import Format
+from autotune.isa.functions import BinaryFn, StageKind, UnaryFn
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction
-from autotune.isa.table import BinaryFn, Format, Opcode, StageKind, UnaryFn
 
 HEAD = '.program "p"\n.scratchpad 64\n.tensor 0 "x" input (4, 4)\n.core\n'
 

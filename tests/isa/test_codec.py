@@ -12,8 +12,11 @@ from isa_case import golden, instructions, programs, same_bits, with_stream
 
 from autotune.errors import ProgramError
 from autotune.isa.codec import MAGIC, decode, decode_word, encode, encode_word
+from autotune.isa.fields import WORD_BYTES
+from autotune.isa.formats import Format
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import DramTensor, Instruction, Program, Role
-from autotune.isa.table import INSTRUCTIONS, WORD_BYTES, Format, Opcode
+from autotune.isa.table import INSTRUCTIONS
 
 
 def sealed(body: bytes) -> bytes:

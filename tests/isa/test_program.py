@@ -3,8 +3,8 @@
 import pytest
 
 from autotune.errors import ProgramError
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import DramTensor, Instruction, Program, Role
-from autotune.isa.table import Opcode
 
 
 def test_two_tensors_of_one_name_are_refused_since_arrays_go_by_it() -> None:

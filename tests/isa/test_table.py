@@ -3,17 +3,11 @@
 import pytest
 
 from autotune.isa.access import ACCESSES
+from autotune.isa.fields import HEADER, WORD_BITS, FieldType
 from autotune.isa.manual import CODE_DOCS, UNIT_DOCS
 from autotune.isa.notation import CODES, GROUPS
-from autotune.isa.table import (
-    HEADER,
-    INSTRUCTIONS,
-    OPERANDS,
-    WORD_BITS,
-    FieldType,
-    Opcode,
-    Unit,
-)
+from autotune.isa.opcodes import Opcode, Unit
+from autotune.isa.table import INSTRUCTIONS, OPERANDS
 
 rows = pytest.mark.parametrize("row", INSTRUCTIONS.values(), ids=lambda row: row.opcode.name)
 

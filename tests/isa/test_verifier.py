@@ -6,9 +6,12 @@ import pytest
 from isa_case import changed, golden, position, with_stream
 
 from autotune.errors import ProgramError
+from autotune.isa.fields import NO_LEVEL
+from autotune.isa.formats import Format
+from autotune.isa.functions import ReduceFn, When
+from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import DramTensor, Instruction, Program, Role
-from autotune.isa.table import NO_LEVEL, Format, Opcode, ReduceFn, Unit, When
-from autotune.isa.verifier import verify
+from autotune.isa.verifier.proof import verify
 
 LOAD, STORE, MATMUL = (position(golden(), op) for op in (Opcode.LOAD, Opcode.STORE, Opcode.MATMUL))
 LOAD_A, LOAD_B = (position(golden(), Opcode.LOAD, n) for n in (1, 2))

@@ -8,9 +8,10 @@ from isa_case import elements
 
 from autotune.errors import ProgramError
 from autotune.isa.assembly import disassemble
+from autotune.isa.functions import BinaryFn, StageKind, UnaryFn, When
+from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import DramTensor, Instruction, Program, Role
-from autotune.isa.table import BinaryFn, Opcode, StageKind, UnaryFn, Unit, When
-from autotune.isa.verifier import verify
+from autotune.isa.verifier.proof import verify
 
 make = Instruction.make
 HALT = make(Opcode.HALT)

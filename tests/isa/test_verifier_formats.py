@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.errors import ProgramError
+from autotune.isa.formats import Format
+from autotune.isa.functions import UnaryFn, When
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import DramTensor, Instruction, Program, Role
-from autotune.isa.table import Format, Opcode, UnaryFn, When
-from autotune.isa.verifier import verify
+from autotune.isa.verifier.proof import verify
 
 make = Instruction.make
 HALT = make(Opcode.HALT)

@@ -15,10 +15,12 @@ from isa_case import elements, golden
 from autotune.errors import ProgramError
 from autotune.isa.assembly import assemble, disassemble
 from autotune.isa.codec import decode, encode
+from autotune.isa.fields import NO_LEVEL, FieldType
+from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import Instruction, Program
-from autotune.isa.ranges import Ranges
-from autotune.isa.table import INSTRUCTIONS, NO_LEVEL, FieldType, Opcode, Unit
-from autotune.isa.verifier import verify
+from autotune.isa.table import INSTRUCTIONS
+from autotune.isa.verifier.interval_set import IntervalSet
+from autotune.isa.verifier.proof import verify
 
 HALT = Instruction.make(Opcode.HALT)
 
@@ -252,7 +254,7 @@ def test_flipped_bits_under_a_right_checksum_never_crash() -> None:
 @settings(max_examples=200, deadline=None)
 @given(spans=st.lists(st.tuples(st.integers(-9, 30), st.integers(0, 6)), max_size=8))
 def test_ranges_hold_exactly_what_was_added(spans) -> None:
-    ranges, numbers = Ranges(), set()
+    ranges, numbers = IntervalSet(), set()
     for low, length in spans:
         ranges.add(low, low + length)
         numbers.update(range(low, low + length + 1))

@@ -13,8 +13,8 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
 from autotune.graph.passes.channels_last import ChannelsLast
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program
-from autotune.isa.table import Opcode
 from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind as K
 from autotune.schedule.schedule import NestSchedule, Schedule

@@ -16,7 +16,7 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
 from autotune.graph.passes.channels_last import ChannelsLast
-from autotune.isa.verifier import verify
+from autotune.isa.verifier.proof import verify
 from autotune.lowering.lower import lower, nests_of
 from autotune.operators.op import OpKind as K
 from autotune.operators.tensor import Array

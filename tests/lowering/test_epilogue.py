@@ -13,8 +13,8 @@ from autotune.fusion.nest import Rejection
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
+from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import Program
-from autotune.isa.table import Opcode, Unit
 from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind as K
 from autotune.schedule.rule import default_schedule

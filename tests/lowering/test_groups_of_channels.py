@@ -16,7 +16,7 @@ from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.isa.table import Opcode
+from autotune.isa.opcodes import Opcode
 from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind as K
 from autotune.schedule.counts import read_elements

@@ -22,8 +22,8 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
 from autotune.graph.passes import laid_out
-from autotune.isa.table import Opcode, Unit
-from autotune.isa.verifier import verify
+from autotune.isa.opcodes import Opcode, Unit
+from autotune.isa.verifier.proof import verify
 from autotune.lowering.lower import lower, nests_of
 from autotune.operators.axes import Layout
 from autotune.operators.op import OpKind as K

@@ -15,7 +15,7 @@ from autotune.errors import ProgramError
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
 from autotune.isa.program import Program
-from autotune.isa.verifier import verify
+from autotune.isa.verifier.proof import verify
 from autotune.lowering import synchronise
 from autotune.lowering.lower import lower
 from autotune.lowering.synchronise import SemaphoreError

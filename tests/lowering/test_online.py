@@ -14,7 +14,7 @@ from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
 from autotune.graph.graph import Graph
 from autotune.isa import access
-from autotune.isa.table import Opcode
+from autotune.isa.opcodes import Opcode
 from autotune.lowering.lower import lower, nests_of
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.targets.emulator.races import find_races

@@ -20,7 +20,7 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
 from autotune.isa.access import TILE_ROWS
-from autotune.isa.verifier import verify
+from autotune.isa.verifier.proof import verify
 from autotune.kernels.emit.winograd import BACK, PATCHES, THERE
 from autotune.lowering.lower import lower, nests_of
 from autotune.operators.op import OpKind as K

@@ -16,8 +16,8 @@ from test_lower import run
 from autotune.cost_model.analysis import Analysis
 from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
+from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import Program
-from autotune.isa.table import Opcode, Unit
 from autotune.lowering.lower import lower, nests_of
 from autotune.operators.op import OpKind as K
 from autotune.schedule.schedule import NestSchedule, Schedule

@@ -112,7 +112,7 @@ def test_the_second_open_seeks_no_schedule(
         "autotune.tuner.heuristic_plan:legal_nests",
     )
     if machine != "edge":
-        no_work(monkeypatch, "autotune.lowering.lower:lower", "autotune.isa.verifier:verify")
+        no_work(monkeypatch, "autotune.lowering.lower:lower", "autotune.isa.verifier.proof:verify")
         monkeypatch.setattr(initial_table, "compile_table", None)  # calling it would raise
     Session(file, machine).close()
 

@@ -29,7 +29,7 @@ def test_writers_of_code_are_imported_where_there_is_none_yet() -> None:
 
 COMPILERS = (
     *("onnx", "concurrent.futures", "tomllib", "autotune.graph.passes", "autotune.fusion.nest"),
-    *("autotune.lowering.lower", "autotune.isa.verifier", "autotune.tuner.heuristic_plan"),
+    *("autotune.lowering.lower", "autotune.isa.verifier.proof", "autotune.tuner.heuristic_plan"),
     *("autotune.targets.native.binding.binding", "autotune.targets.native.codegen.kernel_spec"),
 )
 WARM = """if True:

@@ -7,8 +7,8 @@ import math
 from hypothesis import strategies as st
 from machine_case import loop
 
+from autotune.isa.fields import NO_LEVEL
 from autotune.isa.program import Instruction
-from autotune.isa.table import NO_LEVEL
 
 Fields = dict[str, int | float]
 

@@ -7,21 +7,14 @@ from dataclasses import dataclass, field, replace
 from hypothesis import strategies as st
 from machine_case import PLAIN, fill, make, tensor
 
+from autotune.isa.fields import NO_LEVEL
+from autotune.isa.formats import Format
+from autotune.isa.functions import BinaryFn, ReduceFn, StageKind, UnaryFn, When
 from autotune.isa.notation import BLOCKS, LEVEL_POSITIONS
+from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import Instruction, Program, Role, field_index
-from autotune.isa.table import (
-    NO_LEVEL,
-    OPERANDS,
-    BinaryFn,
-    Format,
-    Opcode,
-    ReduceFn,
-    StageKind,
-    UnaryFn,
-    Unit,
-    When,
-)
-from autotune.isa.verifier import verify
+from autotune.isa.table import OPERANDS
+from autotune.isa.verifier.proof import verify
 from autotune.targets.spec import HardwareSpec
 
 WORDS = 4096

@@ -5,19 +5,12 @@ from __future__ import annotations
 import numpy as np
 from machine_case import loop, make, tensor
 
-from autotune.isa.fields import FieldType
+from autotune.isa.fields import CHAIN_STAGES, NO_LEVEL, FieldType
+from autotune.isa.formats import Format
+from autotune.isa.functions import StageKind, When
+from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import Instruction, Program, Role
-from autotune.isa.table import (
-    CHAIN_STAGES,
-    INSTRUCTIONS,
-    NO_LEVEL,
-    OPERANDS,
-    Format,
-    Opcode,
-    StageKind,
-    Unit,
-    When,
-)
+from autotune.isa.table import INSTRUCTIONS, OPERANDS
 
 ELEMENTS = 4096
 WORK = sorted(OPERANDS)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from autotune.isa.fields import SEMAPHORES
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program
-from autotune.isa.table import SEMAPHORES, Opcode
 from autotune.targets.emulator.races import find_races
 from races import Found, RaceDetector
 

@@ -9,8 +9,8 @@ import pytest
 from engine_case import assert_as_interpreted, output, outputs_of
 from machine_case import load, make, program, tensor
 
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program
-from autotune.isa.table import Opcode
 from autotune.targets.emulator.coverage import stored_in_full
 
 WORDS = 512

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from machine_case import PLAIN, counted, fill, load, make, tensor
 
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction
-from autotune.isa.table import Opcode
 from autotune.targets.derived import (
     BUFFERED_TILES,
     FIGURES,

@@ -12,8 +12,8 @@ from dataclasses import replace
 import pytest
 from machine_case import PLAIN, counted, fill, load, make, store, tensor
 
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Role
-from autotune.isa.table import Opcode
 
 CL, RCD, RP, BL = 16, 16, 16, 4
 TURN = 9

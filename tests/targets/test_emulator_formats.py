@@ -26,8 +26,10 @@ from hypothesis import strategies as st
 from machine_case import load, make, program, store, tensor
 
 from autotune.errors import InputError
+from autotune.isa.formats import Format
+from autotune.isa.functions import UnaryFn, When
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Role
-from autotune.isa.table import Format, Opcode, UnaryFn, When
 from autotune.targets.arrays import ARRAY_TYPES
 
 INTEGERS = (Format.INT8, Format.UINT8, Format.INT32)

@@ -27,14 +27,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from machine_case import loop, make, program, tensor
 
+from autotune.isa.functions import BinaryFn, StageKind, UnaryFn, When
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program
-from autotune.isa.table import (
-    BinaryFn,
-    Opcode,
-    StageKind,
-    UnaryFn,
-    When,
-)
 
 EXACT_UNARY = (
     UnaryFn.COPY, UnaryFn.RELU, UnaryFn.LEAKY_RELU, UnaryFn.CLIP, UnaryFn.SQRT, UnaryFn.RECIPROCAL,

@@ -25,11 +25,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from machine_case import make, program, store, tensor
 
-from autotune.isa.table import (
-    NO_LEVEL,
-    Format,
-    Opcode,
-)
+from autotune.isa.fields import NO_LEVEL
+from autotune.isa.formats import Format
+from autotune.isa.opcodes import Opcode
 from autotune.targets.arrays import ARRAY_TYPES
 
 

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from machine_case import load, make, program, store, tensor
 
 from autotune.errors import ProgramError
+from autotune.isa.fields import NO_LEVEL
+from autotune.isa.formats import Format
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program, Role
-from autotune.isa.table import NO_LEVEL, Format, Opcode
-from autotune.isa.verifier import verify
+from autotune.isa.verifier.proof import verify
 from autotune.targets.arrays import ARRAY_TYPES
 
 NUMBERS = st.sampled_from([0.0, 1.0, 2.0, 2.9, 5.0, 6.0, 7.0, 1e30, -1.0, -0.5, math.inf, -math.inf, math.nan])  # fmt: skip

@@ -31,8 +31,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from machine_case import make
 
+from autotune.isa.functions import BinaryFn, ReduceFn, UnaryFn, When
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction
-from autotune.isa.table import BinaryFn, Opcode, ReduceFn, UnaryFn, When
 
 CLOSE = 3e-5
 """Of transcendental functions, and of sums in any order."""

@@ -10,8 +10,8 @@ import pytest
 from machine_case import PLAIN, fill, load, loop, make, program, store, tensor
 
 from autotune.errors import InputError, ProgramError, SpecError
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program, Role
-from autotune.isa.table import Opcode
 from autotune.targets.emulator import target as emulator
 from autotune.targets.emulator.counters import COUNTERS
 from autotune.targets.emulator.target import EmulatorTarget

@@ -8,8 +8,10 @@ import pytest
 from machine_case import FILLED, PLAIN, alone, counted, fill, loop, make
 
 from autotune.cost_model.vector_work import PASSES, Pass
+from autotune.isa.formats import Format
+from autotune.isa.functions import BinaryFn, ReduceFn, StageKind, UnaryFn, When
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction
-from autotune.isa.table import BinaryFn, Format, Opcode, ReduceFn, StageKind, UnaryFn, When
 from autotune.lowering.functions import BINARY_FNS, UNARY_FNS
 from autotune.operators.op import OpKind
 

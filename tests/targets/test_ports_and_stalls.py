@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 from machine_case import PLAIN, counted, fill, load, loop, make, program, store, tensor
 
+from autotune.isa.functions import UnaryFn
+from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import Instruction, Role
-from autotune.isa.table import Opcode, UnaryFn, Unit
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.spec import HardwareSpec
 

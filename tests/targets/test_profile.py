@@ -9,8 +9,8 @@ import pytest
 from machine_case import PLAIN, fill, load, loop, make, program, store, tensor
 
 from autotune.errors import ProgramError
+from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import Instruction, Program, Role
-from autotune.isa.table import Opcode, Unit
 from autotune.targets.emulator.counters import PART_COUNTERS
 from autotune.targets.emulator.profile import Profile
 from autotune.targets.emulator.target import EmulatorTarget

@@ -8,8 +8,10 @@ from race_case import assert_as_the_oracle, found
 
 from autotune.errors import ProgramError
 from autotune.isa.assembly import instruction_text
+from autotune.isa.formats import Format
+from autotune.isa.functions import StageKind, When
+from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import Instruction, Program, Role
-from autotune.isa.table import Format, Opcode, StageKind, Unit, When
 from autotune.targets.emulator import races
 from autotune.targets.emulator.races import Place, Race, find_races
 

@@ -7,8 +7,9 @@ import pytest
 from engine_case import output, outputs_of
 from machine_case import load, make, program, store, tensor
 
+from autotune.isa.functions import BinaryFn, ReduceFn, UnaryFn
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program
-from autotune.isa.table import BinaryFn, Opcode, ReduceFn, UnaryFn
 from oracle import BINARY, REDUCE, UNARY
 
 HALVES = [0.5, 1.5, 2.5, 0.49999997, 8388607.5, 8388609.0, 16777215.0]

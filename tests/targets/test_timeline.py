@@ -8,8 +8,9 @@ import pytest
 from machine_case import PLAIN, counted, fill, load, loop, make, program, store, tensor
 
 from autotune.errors import ProgramError
+from autotune.isa.functions import BinaryFn, ReduceFn, UnaryFn
+from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import Instruction, Role
-from autotune.isa.table import BinaryFn, Opcode, ReduceFn, UnaryFn, Unit
 from autotune.kernels.emulator.engine import Loaded
 from autotune.targets.emulator.target import EmulatorTarget
 

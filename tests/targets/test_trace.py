@@ -14,8 +14,8 @@ from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.graph.builder import GraphBuilder
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program, Role
-from autotune.isa.table import Opcode
 from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind
 from autotune.schedule.rule import default_schedule

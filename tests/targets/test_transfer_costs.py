@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from machine_case import PLAIN, alone, counted, load, make, store, tensor
 
+from autotune.isa.formats import Format
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Role
-from autotune.isa.table import Format, Opcode
 
 DISPATCH, SETUP, BURST, MISS = 1, 20, 8, 30
 

@@ -8,8 +8,9 @@ from hypothesis import given
 from machine_case import alone
 from transform_case import ERROR, image, points, transforms
 
+from autotune.isa.functions import Transform, UnaryFn
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction
-from autotune.isa.table import Opcode, Transform, UnaryFn
 
 LANES, VECTOR_SETUP = 8, 3
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from autotune.fusion.concatenation import joins_in_place
 from autotune.graph.graph import Graph
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program
-from autotune.isa.table import Opcode
 from autotune.runtime.execution.program_table import GroupStep
 from autotune.targets.native.analysis.copy_elision import TRANSFERS
 from autotune.targets.native.analysis.memory_access import touches_of

@@ -12,8 +12,8 @@ from enum import StrEnum
 
 from autotune.graph.graph import Graph
 from autotune.graph.work import flops
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program, Role
-from autotune.isa.table import Opcode
 from autotune.runtime.execution.program_table import GroupStep
 from autotune.targets.native.running.executable import Network
 from autotune.targets.native.running.tensors import tensor_bytes

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from autotune.isa.table import INSTRUCTIONS, Opcode, Unit
+from autotune.isa.opcodes import Opcode, Unit
+from autotune.isa.table import INSTRUCTIONS
 from autotune.targets.emulator.reading import Reading
 
 Read = Callable[[Reading], int]

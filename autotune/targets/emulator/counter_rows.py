@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autotune.isa.table import Opcode, Unit
+from autotune.isa.opcodes import Opcode, Unit
 from autotune.targets.emulator.counter import Counter, Read, opcodes_of, sum_of, total_of
 from autotune.targets.emulator.energy import ENERGY, PRICED, SEQUENCED, energy_fj, static_fj
 from autotune.targets.emulator.reading import CAUSES, UNITS

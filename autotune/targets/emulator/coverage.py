@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator
 from itertools import combinations
 
+from autotune.isa.fields import MAX_RANK, NO_LEVEL
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program, Role, fields_getter
-from autotune.isa.table import MAX_RANK, NO_LEVEL, Opcode
 
 Side = tuple[int, int]
 """From its first coordinate to behind its last one."""

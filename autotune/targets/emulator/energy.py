@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from autotune.isa.table import INSTRUCTIONS, Opcode, Unit
+from autotune.isa.opcodes import Opcode, Unit
+from autotune.isa.table import INSTRUCTIONS
 from autotune.targets.emulator.ledger import Action, EnergyTable, Ledger
 from autotune.targets.emulator.reading import READ, UNITS, WRITE, Reading
 from autotune.targets.spec import EnergySpec, HardwareSpec

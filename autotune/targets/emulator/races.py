@@ -18,9 +18,11 @@ import numpy.typing as npt
 
 from autotune.errors import ProgramError
 from autotune.isa.assembly import instruction_text
+from autotune.isa.fields import PARAMETERS
+from autotune.isa.formats import ELEMENT_BYTES
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program, Role, field_index
-from autotune.isa.table import ELEMENT_BYTES, PARAMETERS, Opcode
-from autotune.isa.verifier import verify
+from autotune.isa.verifier.proof import verify
 from autotune.kernels.emulator.races import Replayed
 
 Kind = Literal["RAW", "WAR", "WAW"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autotune.isa.table import Opcode
+from autotune.isa.opcodes import Opcode
 from autotune.kernels.emulator.engine import SUMS, By, Outcome
 from autotune.targets.spec import HardwareSpec
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autotune.isa.table import Opcode, Unit
+from autotune.isa.opcodes import Opcode, Unit
 from autotune.targets.emulator.counter import Counter, opcodes_of, per_million, sum_of, total_of
 from autotune.targets.emulator.reading import READ, UNITS, WRITE
 

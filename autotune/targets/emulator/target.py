@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from autotune.errors import InputError, ProgramError, SpecError
 from autotune.isa.program import Program, Role
-from autotune.isa.verifier import verify
+from autotune.isa.verifier.proof import verify
 from autotune.kernels.emulator.engine import By, Loaded, Outcome
 from autotune.targets.arrays import array_for
 from autotune.targets.emulator.counters import Counters

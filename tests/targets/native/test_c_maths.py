@@ -11,7 +11,7 @@ from generated_code import compiled, host_isas
 from machine_case import load, make, program, store, tensor
 
 from autotune.isa.functions import UnaryFn
-from autotune.isa.table import Opcode
+from autotune.isa.opcodes import Opcode
 from autotune.targets.native.codegen.maths.c_maths import FUNCTIONS, code
 from autotune.targets.native.codegen.vector.elementwise import elementwise
 from autotune.targets.native.codegen.vector.vector_run import Load, Output, Unary, VectorRun

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from step_tables import NULL, Number, Operand, Tables
 
 from autotune.errors import InputError, ProgramError
-from autotune.isa.table import PARAMETERS
+from autotune.isa.fields import PARAMETERS
 from autotune.kernels.native import executor
 from autotune.kernels.native.executor import (
     CASE,

@@ -13,8 +13,8 @@ from native_case import executed
 
 from autotune.graph.evaluation import evaluate
 from autotune.isa.functions import BinaryFn, UnaryFn
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program, Role
-from autotune.isa.table import Opcode
 from autotune.targets.native.analysis.copy_elision import Residence, residence
 from autotune.targets.native.analysis.tree import leaves, tree_of
 from autotune.targets.native.binding.binding import Binder

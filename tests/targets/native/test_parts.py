@@ -14,8 +14,9 @@ from native_case import executed
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
+from autotune.isa.functions import UnaryFn
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program, Role
-from autotune.isa.table import Opcode, UnaryFn
 from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind
 from autotune.operators.winograd import transformed_weight

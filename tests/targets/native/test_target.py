@@ -12,8 +12,8 @@ from lowering_case import block_program
 from machine_case import PLAIN, fill, load, loop, make, program, store, tensor
 
 from autotune.errors import InputError, ProgramError
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Role
-from autotune.isa.table import Opcode
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.native.running import target as module
 from autotune.targets.native.running.target import NativeTarget

@@ -11,8 +11,8 @@ from native_case import executed
 from test_loader import copying
 
 from autotune.isa.functions import BinaryFn, ReduceFn, StageKind, UnaryFn
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program, Role
-from autotune.isa.table import Opcode
 from autotune.targets.native.binding.binding import FAR_BYTES
 from autotune.targets.native.binding.call import Call, Space
 from autotune.targets.native.codegen.kernel_spec import Recipe

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from autotune.isa.formats import Format
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program, Role
-from autotune.isa.table import Format, Opcode
 from autotune.targets.native.analysis.coverage import begins_anew, common, covers
 from autotune.targets.native.analysis.memory_access import Touch, touches_of
 from autotune.targets.native.analysis.rectangle import InPlace, Rectangle

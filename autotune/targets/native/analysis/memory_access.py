@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from autotune.isa.access import ACCESSES, MATMUL_DIMENSIONS, TILE_ROWS, Access
+from autotune.isa.fields import MAX_RANK, NO_LEVEL
+from autotune.isa.functions import Transform, When
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction
-from autotune.isa.table import MAX_RANK, NO_LEVEL, Opcode, Transform, When
 from autotune.targets.native.analysis.affine import Affine
 from autotune.targets.native.analysis.tree import Leaf
 

@@ -7,8 +7,8 @@ from functools import cached_property
 from itertools import pairwise
 from math import prod
 
+from autotune.isa.fields import MAX_RANK, NO_LEVEL
 from autotune.isa.program import DramTensor
-from autotune.isa.table import MAX_RANK, NO_LEVEL
 from autotune.isa.tile import row_major
 from autotune.targets.native.analysis.affine import Affine
 from autotune.targets.native.analysis.memory_access import Touch

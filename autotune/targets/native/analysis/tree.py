@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction
-from autotune.isa.table import Opcode
 
 _SEQUENCING = frozenset((Opcode.WAIT, Opcode.SIGNAL, Opcode.MARK, Opcode.HALT))
 

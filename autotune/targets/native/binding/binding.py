@@ -7,17 +7,11 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from autotune.isa.access import MATMUL_DIMENSIONS
+from autotune.isa.fields import MAX_RANK, NO_LEVEL
+from autotune.isa.formats import Format
+from autotune.isa.functions import ReduceFn, Transform, UnaryFn, When
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program, Role
-from autotune.isa.table import (
-    MAX_RANK,
-    NO_LEVEL,
-    Format,
-    Opcode,
-    ReduceFn,
-    Transform,
-    UnaryFn,
-    When,
-)
 from autotune.isa.tile import row_major
 from autotune.targets.native.analysis.affine import Affine
 from autotune.targets.native.analysis.copy_elision import NO_READS, Reads, Residence

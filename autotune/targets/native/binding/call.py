@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from autotune.isa.table import Opcode
+from autotune.isa.opcodes import Opcode
 from autotune.targets.native.analysis.affine import NOTHING, Affine
 from autotune.targets.native.analysis.memory_access import Alternation, Touch
 from autotune.targets.native.analysis.rectangle import InPlace

@@ -12,8 +12,8 @@ from itertools import combinations
 
 import numpy as np
 
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program
-from autotune.isa.table import Opcode
 from autotune.targets.native.analysis.affine import Affine
 from autotune.targets.native.analysis.copy_elision import Residence
 from autotune.targets.native.analysis.coverage import common, covers

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 
+from autotune.isa.fields import CHAIN_STAGES, MAX_RANK
 from autotune.isa.functions import BinaryFn, ReduceFn, StageKind, UnaryFn
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction
-from autotune.isa.table import CHAIN_STAGES, MAX_RANK, Opcode
 from autotune.targets.native.analysis.copy_elision import Reads
 from autotune.targets.native.analysis.memory_access import Touch
 from autotune.targets.native.analysis.tree import Leaf

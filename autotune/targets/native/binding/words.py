@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from autotune.isa.access import MATMUL_DIMENSIONS
+from autotune.isa.fields import NO_LEVEL
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import field_index
-from autotune.isa.table import NO_LEVEL, Opcode
 from autotune.targets.native.analysis.affine import Affine
 from autotune.targets.native.analysis.copy_elision import TRANSFERS
 from autotune.targets.native.analysis.rectangle import coordinates_of

@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.errors import ProgramError
-from autotune.isa.field_table import field_table
 from autotune.isa.opcodes import Opcode
-from autotune.isa.program import Program, Role
+from autotune.isa.program import Program, Role, pack_table
 from autotune.kernels.emulator.engine import WORD_KERNELS, Words
 from autotune.kernels.native.executor import NOWHERE, RUN, Stream
 from autotune.targets.native.binding.packing import Packed
@@ -166,7 +165,7 @@ def _linked(
 ) -> Linked:
     _pack(one, constants, pool)
     tensors = one.program.tensors
-    words = Words(field_table(one.rows), tensors) if one.rows else None
+    words = Words(pack_table(one.rows), tensors) if one.rows else None
     places = [] if words is None else words.addresses()
     kernels = [
         int(WORD_KERNELS[kernel]) if isinstance(kernel, Opcode) else addresses[kernel.digest]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import assert_never
 
-from autotune.isa.table import Opcode
+from autotune.isa.opcodes import Opcode
 from autotune.targets.native.binding.call import Call
 from autotune.targets.native.codegen.gemm.panel_copy import PanelCopy
 from autotune.targets.native.codegen.gemm.shape import GemmShape

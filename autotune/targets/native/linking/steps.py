@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from autotune.isa.table import ELEMENT_BYTES
+from autotune.isa.formats import ELEMENT_BYTES
 from autotune.kernels.native.executor import CASE, END, LOOP, RUN
 from autotune.targets.native.analysis.affine import Affine, Terms
 from autotune.targets.native.analysis.tree import Block, Body, Leaf, Node

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.errors import ProgramError
+from autotune.isa.fields import PARAMETERS
+from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program, Role
-from autotune.isa.table import PARAMETERS, Opcode
 from autotune.kernels.native.executor import ThreadPool
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.cpu.host import available, host_isa
@@ -178,7 +179,7 @@ class NativeTarget:
         return found
 
     def _verified(self, program: Program) -> _Checked:
-        from autotune.isa.verifier import verify
+        from autotune.isa.verifier.proof import verify
         from autotune.targets.native.linking.loader import bind, linkable
 
         if len(program.streams) > self._spec.cores:

@@ -8,8 +8,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from autotune.isa.formats import Format
 from autotune.isa.program import DramTensor
-from autotune.isa.table import Format
 from autotune.targets.arrays import ARRAY_TYPES
 from autotune.targets.native.compiling.memory import ALIGNMENT_BYTES
 from autotune.targets.protocol import Array

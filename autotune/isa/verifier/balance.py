@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from autotune.errors import ProgramError
-from autotune.isa.table import SEMAPHORES, Unit
+from autotune.isa.fields import SEMAPHORES
+from autotune.isa.opcodes import Unit
 
 COUNT_LIMIT = 255
 """Largest count that a semaphore holds."""

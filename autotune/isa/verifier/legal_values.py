@@ -15,19 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.isa.access import BIAS_DIMENSION, EXTENT_FIELDS
-from autotune.isa.field_table import field_table
+from autotune.isa.fields import HEADER, MAX_RANK, Field, FieldType
+from autotune.isa.functions import UnaryFn
 from autotune.isa.notation import CODES, EPILOGUE_FUNCTIONS
-from autotune.isa.program import Instruction
-from autotune.isa.table import (
-    HEADER,
-    INSTRUCTIONS,
-    MAX_RANK,
-    Field,
-    FieldType,
-    Opcode,
-    UnaryFn,
-    Unit,
-)
+from autotune.isa.opcodes import Opcode, Unit
+from autotune.isa.program import Instruction, pack_table
+from autotune.isa.table import INSTRUCTIONS
 
 FLOAT32_LIMIT = struct.unpack("<f", struct.pack("<I", 0x7F7F_FFFF))[0]
 """Largest finite float32."""
@@ -121,7 +114,7 @@ _LOWS, _SPANS = _limits()
 _FLOAT32S = [struct.Struct(f"<{count}f") for count in range(_LOWS.shape[1])]
 
 
-def first_misfit(stream: Sequence[Instruction]) -> tuple[int, str] | None:
+def find_illegal_value(stream: Sequence[Instruction]) -> tuple[int, str] | None:
     """Position and reason of the first instruction with a value that its field may not hold:
     unknown opcode or code, wrong number or type of values, out of range, NaN. None if there is
     none."""
@@ -132,12 +125,12 @@ def first_misfit(stream: Sequence[Instruction]) -> tuple[int, str] | None:
         if shape is None:
             return at, f"unknown opcode {values[0] if values else 'in an empty instruction'}"
         if len(values) != shape.count:
-            reason = f"{len(values)} values for {shape.count} fields"
-            return at, f"{reason}; build it with Instruction.make"
+            counts = f"{len(values)} values for {shape.count} fields"
+            return at, f"{counts}; build it with Instruction.make"
         if shape.floats is not None and not _fit(shape.floats(values)):
-            misfit = _reason(values)
-            if misfit is not None:  # infinities of both signs add up to NaN as well
-                return at, misfit
+            reason = _reason(values)
+            if reason is not None:  # infinities of both signs add up to NaN as well
+                return at, reason
         numbers.append(shape.number)
     return _first_out_of_range(rows, numbers) if rows else None
 
@@ -157,7 +150,7 @@ def _first_out_of_range(
     rows: Sequence[tuple[int | float, ...]], numbers: list[int]
 ) -> tuple[int, str] | None:
     try:
-        table = field_table(rows)
+        table = pack_table(rows)
     except struct.error:
         return next((at, reason) for at, row in enumerate(rows) if (reason := _reason(row)))
     width = table.shape[1]

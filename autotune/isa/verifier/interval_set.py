@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 
 
-class Ranges:
+class IntervalSet:
     """Sorted, disjoint, closed intervals that do not touch each other."""
 
     __slots__ = ("highs", "lows")
@@ -14,9 +14,9 @@ class Ranges:
         self.lows: list[int] = []
         self.highs: list[int] = []
 
-    def copy(self) -> Ranges:
+    def copy(self) -> IntervalSet:
         """An equal set that changes on its own."""
-        other = Ranges()
+        other = IntervalSet()
         other.lows, other.highs = self.lows.copy(), self.highs.copy()
         return other
 

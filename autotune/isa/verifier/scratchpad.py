@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autotune.errors import ProgramError
-from autotune.isa.access import Access, Values
-from autotune.isa.ranges import Ranges
-from autotune.isa.table import NO_LEVEL
+from autotune.isa.access import Access
+from autotune.isa.fields import NO_LEVEL
+from autotune.isa.program import Values
+from autotune.isa.verifier.interval_set import IntervalSet
 
 
 class LateReadError(ProgramError):
@@ -32,7 +33,7 @@ class _LateRead:
 class _Before:
     """What was known when a CASE began: what was written, and the number of late reads."""
 
-    written: Ranges
+    written: IntervalSet
     late_reads: int
 
 
@@ -47,7 +48,7 @@ class Scratchpad:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.last_index = [0] * (NO_LEVEL + 1)
-        self.written = Ranges()
+        self.written = IntervalSet()
         self.late_reads: list[_LateRead] = []
         self.loops = 0
         self.before: list[_Before] = []

@@ -9,20 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from autotune.errors import ProgramError
+from autotune.isa.fields import CHAIN_STAGES, MAX_RANK, NO_LEVEL
+from autotune.isa.formats import Format
+from autotune.isa.functions import StageKind, UnaryFn, When
 from autotune.isa.notation import STAGE_FUNCTIONS, STAGE_PARTS
-from autotune.isa.program import fields_getter
-from autotune.isa.table import (
-    CHAIN_STAGES,
-    MAX_RANK,
-    NO_LEVEL,
-    Format,
-    Opcode,
-    StageKind,
-    UnaryFn,
-    When,
-)
+from autotune.isa.opcodes import Opcode
+from autotune.isa.program import Values, fields_getter
 
-Values = tuple[int | float, ...]
 Rule = Callable[[Values], None]
 
 INTEGERS = frozenset((Format.INT8, Format.UINT8, Format.INT32))

@@ -35,23 +35,22 @@ Not checked: races between units that no semaphore orders, and between cores in 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import itemgetter
 
 from autotune.errors import ProgramError
-from autotune.isa.access import Values
-from autotune.isa.balance import Balance
-from autotune.isa.inspection import INSPECTIONS, Inspection
-from autotune.isa.misfits import first_misfit
+from autotune.isa.access import ACCESSES, Access
+from autotune.isa.fields import HEADER, MAX_LOOP_DEPTH, NO_LEVEL
 from autotune.isa.notation import LEVEL_POSITIONS
-from autotune.isa.program import Instruction, Program, field_index, fields_getter
-from autotune.isa.scratchpad import LateReadError, Scratchpad
-from autotune.isa.table import (
-    HEADER,
-    INSTRUCTIONS,
-    MAX_LOOP_DEPTH,
-    NO_LEVEL,
-    Opcode,
-)
-from autotune.isa.transfers import Transfers
+from autotune.isa.opcodes import Opcode, Unit
+from autotune.isa.program import Instruction, Program, Values, field_index, fields_getter
+from autotune.isa.table import INSTRUCTIONS
+from autotune.isa.verifier.balance import Balance
+from autotune.isa.verifier.legal_values import find_illegal_value
+from autotune.isa.verifier.rules import RULES, Rule
+from autotune.isa.verifier.scratchpad import LateReadError, Scratchpad
+from autotune.isa.verifier.transfers import Transfers
 
 TENSOR_LIMIT = 1 << 10
 """Tensors that the ``tensor`` field can tell apart."""
@@ -92,6 +91,36 @@ def verify(program: Program, scratchpad_elements: int | None = None) -> None:
         _StreamProof(program, core, stream, balance).run()
 
 
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """Getters and constants of one opcode: its queue, loop levels, scratchpad accesses, and the
+    rule that its fields obey among themselves."""
+
+    opcode: Opcode
+    unit: int
+    transfers: bool
+    levels: Callable[..., tuple[int, ...]]
+    accesses: tuple[Access, ...]
+    rule: Rule | None
+
+
+def _inspection(opcode: Opcode) -> Inspection:
+    unit = INSTRUCTIONS[opcode].unit
+    return Inspection(
+        opcode,
+        int(unit),
+        unit in (Unit.LOAD, Unit.STORE),
+        itemgetter(*LEVEL_POSITIONS[opcode]),
+        ACCESSES[opcode],
+        RULES.get(opcode),
+    )
+
+
+INSPECTIONS: dict[int | float, Inspection] = {
+    int(opcode): _inspection(opcode) for opcode in ACCESSES
+}
+
+
 _HALT, _LOOP, _CASE, _END, _WAIT, _SIGNAL = map(
     int, (Opcode.HALT, Opcode.LOOP, Opcode.CASE, Opcode.END, Opcode.WAIT, Opcode.SIGNAL)
 )
@@ -124,10 +153,10 @@ class _StreamProof:
 
     def run(self) -> None:
         """Raise ``ProgramError`` unless the stream is safe."""
-        misfit = first_misfit(self.stream)
-        if misfit is not None:
-            self.at = misfit[0]
-            raise self._refusal(misfit[1])
+        illegal = find_illegal_value(self.stream)
+        if illegal is not None:
+            self.at, reason = illegal
+            raise self._refusal(reason)
         try:
             self._walk()
         except LateReadError as error:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from autotune.errors import ProgramError
-from autotune.isa.access import Values
-from autotune.isa.program import DramTensor, Role, field_index, fields_getter
-from autotune.isa.rules import check_axes
-from autotune.isa.table import MAX_RANK, Opcode
+from autotune.isa.fields import MAX_RANK
+from autotune.isa.opcodes import Opcode
+from autotune.isa.program import DramTensor, Role, Values, field_index, fields_getter
+from autotune.isa.verifier.rules import check_axes
 
 _GATHER, _STORE, _LOOKUP = int(Opcode.GATHER), int(Opcode.STORE), int(Opcode.LOOKUP)
 _MOVES = (Opcode.LOAD, Opcode.STORE, Opcode.GATHER, Opcode.LOOKUP)
