@@ -20,7 +20,7 @@ from autotune.graph.graph import Graph
 from autotune.graph.passes import simplify, winograd
 from autotune.operators.axes import Layout
 from autotune.runtime.execution.execution import execute
-from autotune.runtime.execution.native_table import prepared
+from autotune.runtime.execution.native_table import link_table
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import ProgramTable, compile_table
 from autotune.schedule.fit import check
@@ -98,7 +98,7 @@ def run(
     table: ProgramTable, target: Target, feeds: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Outputs of a table on a machine, as its sessions run it."""
-    ready = prepared(table, target)
+    ready = link_table(table, target)
     fed = {x: np.ascontiguousarray(feeds[x], np.float32) for x in table.graph.inputs}
     return dict(execute(ready, target, fed)[0])
 

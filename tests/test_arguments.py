@@ -13,8 +13,8 @@ import autotune
 from autotune.api import search_tree
 from autotune.arguments import dims_of, integer_of, mapping_of, path_of
 from autotune.errors import InputError
-from autotune.graph.out_of_range import Outside
 from autotune.operators.axes import Layout
+from autotune.runtime.session.out_of_range import OutOfRangePolicy
 from autotune.tuner.options import SearchOptions
 from autotune.tuner.plan import Plan
 
@@ -75,7 +75,7 @@ def test_right_ones_pass() -> None:
     assert integer_of(True, "x", 1) == 1 and dims_of(None) == {} and dims_of({"a": 3}) == {"a": 3}
     assert mapping_of({"a": 1}, "x", "y") == {"a": 1}
     assert Layout.parse("channels_last") is Layout.CHANNELS_LAST
-    assert Outside.parse("general") is Outside.GENERAL
+    assert OutOfRangePolicy.parse("general") is OutOfRangePolicy.GENERAL
     assert SearchOptions(trials=0).trials == 0
 
 

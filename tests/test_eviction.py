@@ -11,7 +11,7 @@ import pytest
 
 from autotune.disk.blob_cache import ObjectCache
 from autotune.disk.eviction import ABANDONED_SECONDS, Pruned, bounded, folder_bytes, prune
-from autotune.runtime.caches.weight_cache import KeptWeights
+from autotune.runtime.caches.weight_cache import WeightCache
 
 
 def filled(folder: Path, name: str, size: int, age_seconds: float) -> Path:
@@ -80,7 +80,7 @@ def vanishing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_weights_that_were_stored_are_said_to_be_though_another_file_goes(vanishing: Path) -> None:
-    kept = KeptWeights(vanishing)
+    kept = WeightCache(vanishing)
     plain = kept.store("net", {"w": np.ones(4, np.float32)})
     assert plain is not None
     found = kept.load(plain)
@@ -90,7 +90,7 @@ def test_weights_that_were_stored_are_said_to_be_though_another_file_goes(vanish
 
 def test_weights_and_objects_being_written_elsewhere_are_not_removed(tmp_path: Path) -> None:
     others = [filled(tmp_path, f".other.{kind}", 9000, 600.0) for kind in ("weights", "object")]
-    KeptWeights(tmp_path, limit_bytes=8000).store("net", {"w": np.ones(100, np.float32)})
+    WeightCache(tmp_path, limit_bytes=8000).store("net", {"w": np.ones(100, np.float32)})
     ObjectCache(tmp_path, limit_bytes=8000).store("one", bytes(100))
     assert all(path.exists() for path in others)
 

@@ -13,8 +13,8 @@ from autotune.graph.passes import simplify
 from autotune.operators.axes import Layout
 from autotune.operators.tensor import Array
 from autotune.runtime.execution.execution import execute
-from autotune.runtime.execution.io_adapter import Border
-from autotune.runtime.execution.native_table import prepared
+from autotune.runtime.execution.io_adapter import IoAdapter
+from autotune.runtime.execution.native_table import link_table
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import ProgramTable, compile_table
 from autotune.targets.protocol import Target
@@ -31,7 +31,7 @@ class Programs:
     def __init__(self, graph: Graph, target: Target) -> None:
         self.graph = simplify(graph, Layout(target.spec.layout)).graph
         self._target = target
-        self._border = Border(self.graph)
+        self._adapter = IoAdapter(self.graph)
         _check_fits(self.graph, target)
         try:
             self._table = self._compiled(ruled_choices(self.graph, target.spec))
@@ -44,12 +44,12 @@ class Programs:
 
     def _compiled(self, choices: tuple[Choice, ...]) -> ProgramTable:
         table = compile_table(self.graph, choices, self._target.spec, ProgramCache())
-        return prepared(table, self._target)
+        return link_table(table, self._target)
 
     def run(self, inputs: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
         """Outputs by name. Raises ``InputError`` for arrays that do not fit."""
-        fed: dict[str, Array] = self._border.enter(inputs)
-        return self._border.leave(execute(self._table, self._target, fed)[0])
+        fed: dict[str, Array] = self._adapter.to_float32(inputs)
+        return self._adapter.from_float32(execute(self._table, self._target, fed)[0])
 
     def close(self) -> None:
         """Nothing is held but memory."""

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cli.run_arrays import compare, default_inputs, difference
-from autotune.runtime.execution.reference_session import Evaluated
+from autotune.runtime.execution.reference_session import ReferenceSession
 from autotune.runtime.session.dynamic import DynamicSession
 from autotune.runtime.session.exploration import drawn, drawn_inputs
 from autotune.runtime.session.session import Session
@@ -36,7 +36,7 @@ def compared(
     """Per output: largest difference from the numpy reference, and whether it is within tolerance."""
     if not isinstance(session, DynamicSession):
         return compare(session.graph, feeds, outputs)
-    wanted = Versions(session.model, Evaluated, session.path.stem).run(feeds)
+    wanted = Versions(session.model, ReferenceSession, session.path.stem).run(feeds)
     return {name: _difference(outputs[name], value) for name, value in wanted.items()}
 
 

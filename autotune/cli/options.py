@@ -10,7 +10,7 @@ import typer
 from autotune.datasets import NETWORKS
 from autotune.errors import InputError
 from autotune.graph.accuracy import Accuracy
-from autotune.graph.out_of_range import Outside
+from autotune.runtime.session.out_of_range import OutOfRangePolicy
 
 
 def complete_target(typed: str) -> list[str]:
@@ -68,7 +68,7 @@ RangeOption = Annotated[
     ),
 ]
 OutsideOption = Annotated[
-    Outside,
+    OutOfRangePolicy,
     typer.Option(
         "--outside",
         help="Runs on inputs outside of their ranges, or a plan's: refuse, or general, which runs the "

@@ -122,10 +122,10 @@ def compare(
     whether it is within tolerance; for a light network on its shipped inputs, the same against the
     shipped outputs."""
     from autotune.graph.evaluation import evaluate
-    from autotune.runtime.execution.io_adapter import Border
+    from autotune.runtime.execution.io_adapter import IoAdapter
 
-    border = Border(graph)
-    wanted = border.leave(evaluate(graph, border.enter(feeds)))
+    adapter = IoAdapter(graph)
+    wanted = adapter.from_float32(evaluate(graph, adapter.to_float32(feeds)))
     shipped = _shipped(graph)
     if shipped is not None and all(np.array_equal(feeds[x], v) for x, v in shipped[0].items()):
         wanted |= {f"{name} (shipped)": value for name, value in shipped[1].items()}

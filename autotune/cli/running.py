@@ -29,7 +29,7 @@ from autotune.cli.parts import parts_document, tell_parts
 from autotune.cli.progress import working
 from autotune.cli.tracing import TraceLimitOption, TraceOption, record
 from autotune.disk.atomic_file import check_place
-from autotune.graph.out_of_range import Outside
+from autotune.runtime.session.out_of_range import OutOfRangePolicy
 
 if TYPE_CHECKING:
     from autotune.cli.latency import Latency
@@ -79,7 +79,7 @@ def run(
     dim: DimOption = None,
     accuracy: AccuracyOption = None,
     range_: RangeOption = None,
-    outside: OutsideOption = Outside.REFUSE,
+    outside: OutsideOption = OutOfRangePolicy.REFUSE,
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> int:

@@ -12,7 +12,7 @@ from autotune.disk.atomic_file import PRIVATE_MODE, replace_file
 from autotune.disk.eviction import bounded
 from autotune.disk.private_folder import is_own, is_trusted, make_private
 from autotune.disk.regular_file import open_regular
-from autotune.disk.unwritable_home import note_unkept
+from autotune.disk.unwritable_home import warn_unwritable_home
 from autotune.errors import InputError
 
 LIMIT_BYTES = 256 << 20
@@ -66,7 +66,7 @@ class ObjectCache:
                 replace_file(self._path(key), entry, mode=PRIVATE_MODE, synced=False)
                 self._bound(len(entry))
         except (OSError, InputError) as error:
-            note_unkept(error)
+            warn_unwritable_home(error)
 
     def _is_trusted(self) -> bool:
         """Check the folder once per object, as soon as there is one. Raises ``OSError`` before."""

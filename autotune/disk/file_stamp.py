@@ -15,7 +15,7 @@ SETTLED_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class FileMark:
+class FileStamp:
     """A file as it was found: device and number of its node, size, times of content and node."""
 
     path: str
@@ -26,7 +26,7 @@ class FileMark:
     changed_ns: int
 
     @classmethod
-    def of(cls, path: Path) -> FileMark | None:
+    def of(cls, path: Path) -> FileStamp | None:
         """Of a file as it is; None where there is none."""
         try:
             found = path.stat()
@@ -38,7 +38,7 @@ class FileMark:
     @property
     def is_fresh(self) -> bool:
         """Whether the file is what it was."""
-        return FileMark.of(Path(self.path)) == self
+        return FileStamp.of(Path(self.path)) == self
 
     def settled(self, read_ns: int) -> bool:
         """Whether the file had not just changed when reading it began, by ``time.time_ns``: a later

@@ -8,7 +8,7 @@ import warnings
 from autotune.disk.home import home
 
 
-def note_unkept(error: Exception) -> None:
+def warn_unwritable_home(error: Exception) -> None:
     """Warn, the first time, that what this process makes is not kept, and why."""
     _note(str(home()), getattr(error, "strerror", None) or str(error))
 

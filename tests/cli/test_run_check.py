@@ -18,7 +18,7 @@ from autotune.graph.graph import Graph
 from autotune.lowering import synchronise
 from autotune.operators.op import OpKind
 from autotune.operators.tensor import NUMPY, DType
-from autotune.runtime.execution.io_adapter import Border
+from autotune.runtime.execution.io_adapter import IoAdapter
 
 
 def ran(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[object, str, str]:
@@ -86,8 +86,8 @@ def test_a_run_that_is_right_passes_the_check_in_its_narrow_type(dtype: DType) -
     graph = doubled(dtype)
     x = np.float32([1.1, 3, 7]) if dtype.is_float else np.int64([1, 3, dtype.limits[1]])
     feeds = {"x": x.astype(NUMPY[dtype])}
-    border = Border(graph)
-    outputs = border.leave(evaluate(graph, border.enter(feeds)))
+    adapter = IoAdapter(graph)
+    outputs = adapter.from_float32(evaluate(graph, adapter.to_float32(feeds)))
     assert compare(graph, feeds, outputs) == {"z": (0.0, True)}
     outputs["z"] = (outputs["z"].astype(np.float32) * 1.5 + 1).astype(NUMPY[dtype])
     assert not compare(graph, feeds, outputs)["z"][1]
@@ -120,14 +120,14 @@ def test_outputs_of_every_type_are_saved_so_that_they_can_be_fed_again(
     value = np.asarray([0, 1, 1]).astype(NUMPY[dtype])
     save(tmp_path / "o.npz", {"x": value})
     graph = doubled(dtype)
-    fed = Border(graph).enter(read_inputs(tmp_path / "o.npz"))
+    fed = IoAdapter(graph).to_float32(read_inputs(tmp_path / "o.npz"))
     np.testing.assert_array_equal(fed["x"], value.astype(np.float32))
 
 
 def test_raw_bytes_of_a_file_are_of_the_inputs_type_and_wide_numbers_are_not() -> None:
-    border = Border(doubled(DType.BFLOAT16))
+    adapter = IoAdapter(doubled(DType.BFLOAT16))
     value = np.asarray([0.5, 3, -2]).astype(NUMPY[DType.BFLOAT16])
-    fed = border.enter({"x": value.view("V2")})
+    fed = adapter.to_float32({"x": value.view("V2")})
     np.testing.assert_array_equal(fed["x"], value.astype(np.float32))
     with pytest.raises(InputError, match=r"'x' is float32, expected bfloat16"):
-        border.enter({"x": np.float32([0.1, 0, 0])})
+        adapter.to_float32({"x": np.float32([0.1, 0, 0])})

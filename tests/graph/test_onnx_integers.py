@@ -13,7 +13,7 @@ from autotune.errors import InputError, ModelError
 from autotune.graph.evaluation import evaluate
 from autotune.graph.intervals import intervals_of
 from autotune.operators.interval_rules import Interval
-from autotune.runtime.execution.io_adapter import Border
+from autotune.runtime.execution.io_adapter import IoAdapter
 
 I8, I32, I64, U8, U16 = np.int8, np.int32, np.int64, np.uint8, np.uint16
 RNG = np.random.default_rng(11)
@@ -73,8 +73,8 @@ def test_values_and_types_are_those_of_onnx(case: tuple) -> None:
     model, feeds = typed(case)
     (wanted,) = ReferenceEvaluator(model).run(None, feeds)
     graph = imported(model)
-    border = Border(graph)
-    (found,) = border.leave(evaluate(graph, border.enter(feeds))).values()
+    adapter = IoAdapter(graph)
+    (found,) = adapter.from_float32(evaluate(graph, adapter.to_float32(feeds))).values()
     assert found.dtype == wanted.dtype
     np.testing.assert_array_equal(found, wanted)
 
@@ -84,8 +84,8 @@ def test_a_shift_by_fewer_than_none_or_more_than_all_bits_leaves_the_sign(direct
     x, places = np.array([-8, 5, -1, 7], I8), np.array([-1, 8, 100, -128], I8)
     model, feeds = typed(("BitShift", [x, places], 11, {"direction": direction}))
     graph = imported(model)
-    border = Border(graph)
-    (found,) = border.leave(evaluate(graph, border.enter(feeds))).values()
+    adapter = IoAdapter(graph)
+    (found,) = adapter.from_float32(evaluate(graph, adapter.to_float32(feeds))).values()
     np.testing.assert_array_equal(found, [0, 0, 0, 0] if direction == "LEFT" else [-1, 0, -1, 0])
 
 
@@ -121,10 +121,10 @@ def test_division_of_all_neighbours_of_multiples_is_exact() -> None:
 
 def test_an_input_from_which_a_power_is_not_exact_is_refused_by_name() -> None:
     model, _ = typed(("Pow", [np.full(4, 2, I32), np.full(4, 3, I32)], 13, {}))
-    border = Border(imported(model))
-    border.enter({"i0": np.full(4, 2, I32), "i1": np.full(4, 24, I32)})
+    adapter = IoAdapter(imported(model))
+    adapter.to_float32({"i0": np.full(4, 2, I32), "i1": np.full(4, 24, I32)})
     with pytest.raises(InputError, match=r"i0|i1"):
-        border.enter({"i0": np.full(4, 3, I32), "i1": np.full(4, 24, I32)})
+        adapter.to_float32({"i0": np.full(4, 3, I32), "i1": np.full(4, 24, I32)})
 
 
 def test_bitwise_not_of_a_wide_unsigned_type_is_refused() -> None:

@@ -16,7 +16,7 @@ from onnx_case import imported
 from autotune.errors import InputError, ModelError
 from autotune.graph.evaluation import evaluate
 from autotune.graph.passes import simplify
-from autotune.runtime.execution.io_adapter import Border
+from autotune.runtime.execution.io_adapter import IoAdapter
 
 FLOAT, INT8, UINT8 = TensorProto.FLOAT, TensorProto.INT8, TensorProto.UINT8
 INT32, INT64 = TensorProto.INT32, TensorProto.INT64
@@ -54,8 +54,8 @@ def chain(steps: Steps, x: np.ndarray) -> onnx.ModelProto:
 
 def ran(model: onnx.ModelProto, feeds: Arrays) -> np.ndarray:
     graph = simplify(imported(model)).graph
-    border = Border(graph)
-    (found,) = border.leave(evaluate(graph, border.enter(feeds))).values()
+    adapter = IoAdapter(graph)
+    (found,) = adapter.from_float32(evaluate(graph, adapter.to_float32(feeds))).values()
     return found
 
 
@@ -297,8 +297,8 @@ def test_an_output_known_at_import_keeps_its_type_or_is_refused() -> None:
     model = model_of(nodes, {"x": x}, {"c": np.int64([7, -5])})
     model.graph.output.append(helper.make_tensor_value_info("k", INT64, [2]))
     graph = simplify(imported(model)).graph
-    border = Border(graph)
-    made = border.leave(evaluate(graph, border.enter({"x": x})))
+    adapter = IoAdapter(graph)
+    made = adapter.from_float32(evaluate(graph, adapter.to_float32({"x": x})))
     assert made["k"].dtype == np.int64 and made["k"].tolist() == [7, -5]
     model.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.int64([2**24 + 1]), "c"))
     with pytest.raises(ModelError, match="the network gives 'k', which holds 16777217"):

@@ -17,7 +17,7 @@ from autotune.graph.passes import simplify
 from autotune.operators.axes import Layout
 from autotune.operators.op import OpKind
 from autotune.runtime.execution.execution import execute
-from autotune.runtime.execution.native_table import prepared
+from autotune.runtime.execution.native_table import link_table
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import compile_table
 from autotune.targets.opening import target
@@ -94,6 +94,6 @@ def test_places_run_on_machines(machine: str, kernel: int, stride: int) -> None:
     model, feeds = single("ConvTranspose", [x, w, normal(2, CHANNELS)], 11, (1, 2), strides=[stride] * 2, pads=[1] * 4)  # fmt: skip
     graph = simplify(imported(model), Layout(on.spec.layout)).graph
     table = compile_table(graph, ruled_choices(graph, on.spec), on.spec, ProgramCache())
-    found = execute(prepared(table, on), on, feeds)[0]
+    found = execute(link_table(table, on), on, feeds)[0]
     for name, wanted in evaluate(imported(model), feeds).items():
         np.testing.assert_allclose(found[name], wanted, rtol=1e-4, atol=1e-4)

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from autotune.runtime.execution.reference_session import Evaluated
+from autotune.runtime.execution.reference_session import ReferenceSession
 from autotune.runtime.session.versions import Versions
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>'
@@ -24,7 +24,7 @@ def model_of(text: str) -> onnx.ModelProto:
 
 def versions_of(model: onnx.ModelProto) -> Versions:
     """The model over the numpy reference."""
-    return Versions(model, Evaluated, "case")
+    return Versions(model, ReferenceSession, "case")
 
 
 def agrees(model: onnx.ModelProto, versions: Versions, inputs: Mapping[str, Any]) -> None:

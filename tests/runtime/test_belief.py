@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autotune.runtime.online.online_dataset import CORRECTED_WEIGHT, Belief
+from autotune.runtime.online.online_dataset import CORRECTED_WEIGHT, OnlineDataset
 from autotune.store.records import Record
 
 
@@ -37,74 +37,74 @@ def record(index: int, compute: int, moved: int, bandwidth: float, at_seconds: f
     )
 
 
-def believed(belief: Belief) -> dict[str, int]:
-    return {r.group_key: r.cycles for r in belief.training().records}
+def believed(dataset: OnlineDataset) -> dict[str, int]:
+    return {r.group_key: r.cycles for r in dataset.training_set().records}
 
 
 def test_correction_from_a_sixth_of_the_candidates_halves_the_error_of_the_rest() -> None:
     rows = machine(np.random.default_rng(1), 300)
-    belief = Belief(record(i, *row, 8.0, float(i)) for i, row in enumerate(rows))
+    dataset = OnlineDataset(record(i, *row, 8.0, float(i)) for i, row in enumerate(rows))
     truth = {f"group{i}": record(i, *row, 4.8, 0).cycles for i, row in enumerate(rows)}
 
     def errors() -> float:
-        costs = believed(belief)
+        costs = believed(dataset)
         unseen = [k for i, k in enumerate(truth) if i % 6]
         return float(np.mean([abs(costs[k] / truth[k] - 1) for k in unseen]))
 
     before = errors()
     for i, row in list(enumerate(rows))[::6]:
-        belief.observe(record(i, *row, 4.8, 1000.0))
-    assert belief.relabel(1000.0, seed=0) == 50
+        dataset.observe(record(i, *row, 4.8, 1000.0))
+    assert dataset.incorporate_fresh(1000.0, seed=0) == 50
     assert errors() < before / 2
 
 
 def test_what_was_measured_since_is_believed_as_measured() -> None:
-    belief = Belief([record(0, 10_000, 8, 8.0, 1.0), record(1, 20_000, 8, 8.0, 2.0)])
-    belief.observe(replace(record(0, 10_000, 8, 8.0, 10.0), cycles=15_000))
-    belief.relabel(10.0, seed=0)
-    assert believed(belief)["group0"] == 15_000
-    assert believed(belief)["group1"] == pytest.approx(30_000, rel=1e-6)
-    assert belief.training().weights == (CORRECTED_WEIGHT, 1.0)
+    dataset = OnlineDataset([record(0, 10_000, 8, 8.0, 1.0), record(1, 20_000, 8, 8.0, 2.0)])
+    dataset.observe(replace(record(0, 10_000, 8, 8.0, 10.0), cycles=15_000))
+    dataset.incorporate_fresh(10.0, seed=0)
+    assert believed(dataset)["group0"] == 15_000
+    assert believed(dataset)["group1"] == pytest.approx(30_000, rel=1e-6)
+    assert dataset.training_set().weights == (CORRECTED_WEIGHT, 1.0)
 
 
 def test_what_can_no_longer_be_predicted_is_forgotten() -> None:
-    belief = Belief([record(0, 10_000, 8, 8.0, 1.0), record(1, 20_000, 8, 8.0, 1.0)], 5.0)
-    belief.assume(lambda r: None if r.group_key == "group0" else 7_000.0)
-    assert believed(belief) == {"group1": 7_000}
+    dataset = OnlineDataset([record(0, 10_000, 8, 8.0, 1.0), record(1, 20_000, 8, 8.0, 1.0)], 5.0)
+    dataset.adopt_predictions(lambda r: None if r.group_key == "group0" else 7_000.0)
+    assert believed(dataset) == {"group1": 7_000}
 
 
 def test_noise_is_averaged_with_the_newest_weighing_most() -> None:
-    belief = Belief([record(0, 10_000, 8, 8.0, 1.0)])
+    dataset = OnlineDataset([record(0, 10_000, 8, 8.0, 1.0)])
     for at, cycles in enumerate((10_000, 11_000, 12_000), 10):
-        belief.observe(replace(record(0, 0, 0, 8.0, float(at)), cycles=cycles))
-    belief.relabel(10.0, seed=0)
-    assert 11_000 < believed(belief)["group0"] < 12_000
+        dataset.observe(replace(record(0, 0, 0, 8.0, float(at)), cycles=cycles))
+    dataset.incorporate_fresh(10.0, seed=0)
+    assert 11_000 < believed(dataset)["group0"] < 12_000
 
 
 def test_without_drift_nothing_else_is_corrected() -> None:
-    belief = Belief([record(0, 10_000, 8, 8.0, 1.0), record(1, 20_000, 8, 8.0, 1.0)])
-    belief.observe(replace(record(0, 0, 0, 8.0, 5.0), cycles=20_000))
-    belief.relabel(None, seed=0)
-    assert believed(belief)["group1"] == 20_000
+    dataset = OnlineDataset([record(0, 10_000, 8, 8.0, 1.0), record(1, 20_000, 8, 8.0, 1.0)])
+    dataset.observe(replace(record(0, 0, 0, 8.0, 5.0), cycles=20_000))
+    dataset.incorporate_fresh(None, seed=0)
+    assert believed(dataset)["group1"] == 20_000
 
 
 def test_what_is_older_than_a_retrained_model_is_left_to_the_model() -> None:
-    belief = Belief([record(0, 10_000, 8, 8.0, 1.0), record(1, 20_000, 8, 8.0, 9.0)], 5.0)
-    belief.assume(lambda old: 1.5 * old.cycles)
-    assert believed(belief) == {"group0": 15_000, "group1": 20_000}
+    dataset = OnlineDataset([record(0, 10_000, 8, 8.0, 1.0), record(1, 20_000, 8, 8.0, 9.0)], 5.0)
+    dataset.adopt_predictions(lambda old: 1.5 * old.cycles)
+    assert believed(dataset) == {"group0": 15_000, "group1": 20_000}
 
 
 def test_news_are_new_candidates_and_moved_costs() -> None:
-    belief = Belief([record(0, 10_000, 8, 8.0, 1.0)])
-    assert belief.news(0.01) == 0
-    belief.observe(record(1, 10_000, 8, 8.0, 2.0))
-    assert belief.news(0.01) == 1
-    belief.observe(replace(record(0, 0, 0, 8.0, 3.0), cycles=20_000))
-    assert belief.news(0.01) == 2
-    belief.relabel(None, seed=0)
-    assert belief.news(0.01) == 0
+    dataset = OnlineDataset([record(0, 10_000, 8, 8.0, 1.0)])
+    assert dataset.count_changed(0.01) == 0
+    dataset.observe(record(1, 10_000, 8, 8.0, 2.0))
+    assert dataset.count_changed(0.01) == 1
+    dataset.observe(replace(record(0, 0, 0, 8.0, 3.0), cycles=20_000))
+    assert dataset.count_changed(0.01) == 2
+    dataset.incorporate_fresh(None, seed=0)
+    assert dataset.count_changed(0.01) == 0
 
 
 def test_failed_measurements_say_nothing_of_cost() -> None:
     failed = replace(record(0, 10_000, 8, 8.0, 1.0), outcome="failed", reason="no", cycles=0)
-    assert len(Belief([failed])) == 0
+    assert len(OnlineDataset([failed])) == 0

@@ -1,4 +1,4 @@
-"""What a border proves of whole numbers is proved once, and again only for ranges that are new."""
+"""What an adapter proves of whole numbers is proved once, and again only for ranges that are new."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from autotune.graph.graph import Graph
 from autotune.operators.op import OpKind
 from autotune.operators.tensor import DType
 from autotune.runtime.execution import io_adapter as border_module
-from autotune.runtime.execution.io_adapter import Border
+from autotune.runtime.execution.io_adapter import IoAdapter
 
 DEPTH = 16
 LICENSED, EXACT = 2**17, 149_796
@@ -41,22 +41,22 @@ def test_constants_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return interval_of(value)
 
     monkeypatch.setattr(intervals, "interval_of", counted)
-    border = Border(product())
-    assert border.licence is not None and border.licence["x"].high == LICENSED
+    adapter = IoAdapter(product())
+    assert adapter.licence is not None and adapter.licence["x"].high == LICENSED
     for largest in (1, EXACT, EXACT - 1):
-        border.enter(fed(largest))
+        adapter.to_float32(fed(largest))
     assert seen == [2 * DEPTH]
 
 
 def test_ranges_within_those_last_proved_need_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    border = Border(product())
-    border.enter(fed(EXACT))
+    adapter = IoAdapter(product())
+    adapter.to_float32(fed(EXACT))
     first_excess = border_module.first_excess
     monkeypatch.setattr(border_module, "first_excess", None)  # calling it would raise
-    border.enter(fed(EXACT))
+    adapter.to_float32(fed(EXACT))
     with pytest.raises(TypeError):
-        border.enter(fed(-EXACT))
+        adapter.to_float32(fed(-EXACT))
     monkeypatch.setattr(border_module, "first_excess", first_excess)
-    border.enter(fed(-EXACT))
+    adapter.to_float32(fed(-EXACT))
     with pytest.raises(InputError, match=r"feed -131072 to 131072"):
-        border.enter(fed(EXACT + 4))
+        adapter.to_float32(fed(EXACT + 4))

@@ -10,7 +10,7 @@ import pytest
 import runtime_case as case
 
 from autotune.errors import PlanError
-from autotune.runtime.execution.collector import collector_at_rest
+from autotune.runtime.execution.collector_pause import pause_collector
 from autotune.runtime.session.session import Session
 
 
@@ -22,22 +22,22 @@ def enabled() -> Iterator[None]:
 
 
 def test_it_rests_until_the_last_has_ended() -> None:
-    with collector_at_rest():
-        with collector_at_rest():
+    with pause_collector():
+        with pause_collector():
             assert not gc.isenabled()
         assert not gc.isenabled()
     assert gc.isenabled()
 
 
 def test_it_works_again_after_an_error() -> None:
-    with pytest.raises(PlanError), collector_at_rest():
+    with pytest.raises(PlanError), pause_collector():
         raise PlanError("no")
     assert gc.isenabled()
 
 
 def test_one_that_was_off_stays_off() -> None:
     gc.disable()
-    with collector_at_rest():
+    with pause_collector():
         assert not gc.isenabled()
     assert not gc.isenabled()
 
@@ -48,7 +48,7 @@ def test_it_works_again_when_several_threads_have_ended_in_any_order() -> None:
     def work() -> None:
         barrier.wait()
         for _ in range(200):
-            with collector_at_rest():
+            with pause_collector():
                 pass
 
     threads = [threading.Thread(target=work) for _ in range(8)]

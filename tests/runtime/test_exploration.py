@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from control_case import model_of
 
-from autotune.runtime.execution.reference_session import Evaluated
+from autotune.runtime.execution.reference_session import ReferenceSession
 from autotune.runtime.session import exploration
 
 
@@ -50,12 +50,12 @@ def test_the_runs_of_an_exploration_grow_with_the_depth_of_a_network_and_not_bey
 ) -> None:
     runs = []
 
-    class Counted(Evaluated):
+    class Counted(ReferenceSession):
         def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
             runs.append(self.graph)
             return super().run(inputs)
 
-    monkeypatch.setattr(exploration, "Evaluated", Counted)
+    monkeypatch.setattr(exploration, "ReferenceSession", Counted)
     x = np.ones(3, np.float32)
     given = {"pick": np.asarray(True), "x": x} if text is branches else {
         "trips": np.asarray(1), "go": np.asarray(True), "x": x

@@ -16,7 +16,7 @@ from autotune.graph.graph import Graph
 from autotune.operators.axes import Layout
 from autotune.operators.tensor import Array
 from autotune.runtime.execution.execution import execute
-from autotune.runtime.execution.native_table import prepared
+from autotune.runtime.execution.native_table import link_table
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import compile_table
 from autotune.runtime.session.opening import open_network
@@ -43,7 +43,7 @@ def computed(
     graph: Graph, choices: Iterable[Choice], machine: Target, fed: dict[str, Array]
 ) -> dict[str, Array]:
     table = compile_table(graph, tuple(choices), machine.spec, ProgramCache())
-    return dict(execute(prepared(table, machine), machine, fed)[0])
+    return dict(execute(link_table(table, machine), machine, fed)[0])
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, R
 
 from autotune.errors import InputError
 from autotune.frontend.importing import load_onnx
-from autotune.runtime.execution.io_adapter import Border
+from autotune.runtime.execution.io_adapter import IoAdapter
 from autotune.runtime.session.session import Session
 
 TABLE = np.arange(30, dtype=np.float32).reshape(2, 5, 3)
@@ -122,7 +122,7 @@ def test_indices_of_an_axis_of_one_element_are_checked(operator: str, tmp_path: 
 
 
 def test_indices_are_checked_at_the_border_of_every_target(tmp_path: Path) -> None:
-    border = Border(load_onnx(saved("Gather", tmp_path)))
-    border.enter(with_index("Gather", -5))
+    adapter = IoAdapter(load_onnx(saved("Gather", tmp_path)))
+    adapter.to_float32(with_index("Gather", -5))
     with pytest.raises(InputError, match="index -6"):
-        border.enter(with_index("Gather", -6))
+        adapter.to_float32(with_index("Gather", -6))

@@ -7,7 +7,7 @@ import pytest
 import runtime_case as case
 
 from autotune.errors import InputError
-from autotune.runtime.execution.inputs import checked_inputs
+from autotune.runtime.execution.io_adapter import checked_inputs
 from autotune.runtime.execution.signature import TensorInfo, arrays_by_name
 
 GRAPH = case.network()

@@ -17,8 +17,8 @@ from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.operators.axes import Layout
 from autotune.runtime.caches import network_cache
-from autotune.runtime.caches.network_cache import Request, is_kept, kept_network
-from autotune.runtime.caches.weight_cache import KeptWeights
+from autotune.runtime.caches.network_cache import Request, cached_network, is_kept
+from autotune.runtime.caches.weight_cache import WeightCache
 from autotune.runtime.session.opening import open_network
 from autotune.runtime.session.session import Session
 
@@ -68,7 +68,7 @@ def opened(path: Path, folder: Path, layout: Layout = Layout.CHANNELS_LAST) -> t
         return made[0]
 
     request = Request.of(path, None, layout, Accuracy.EXACT, None)
-    graph, _ = kept_network(request, make, folder)
+    graph, _ = cached_network(request, make, folder)
     return graph, bool(made)
 
 
@@ -96,7 +96,7 @@ def test_weights_are_kept_in_the_order_that_they_have_in_memory(tmp_path: Path) 
     turned = np.arange(24, dtype=np.float32).reshape(2, 3, 4).transpose(2, 0, 1)
     spread = np.broadcast_to(np.float32(3), (5, 2))
     constants = {"turned": turned, "spread": spread, "one": np.float32(7).reshape(())}
-    kept = KeptWeights(tmp_path)
+    kept = WeightCache(tmp_path)
     plain = kept.store("net", constants)
     assert plain is not None
     found = kept.load(plain)
@@ -172,7 +172,7 @@ def test_what_is_damaged_or_gone_is_made_anew(tmp_path: Path, suffix: str) -> No
 
 
 def test_weights_beyond_the_limit_push_out_those_longest_unused(tmp_path: Path) -> None:
-    kept = KeptWeights(tmp_path, limit_bytes=10_000)
+    kept = WeightCache(tmp_path, limit_bytes=10_000)
     constants = {"w": np.ones((500,), np.float32)}  # 2048 bytes as they are laid out
     held = [kept.store(f"net {i}", constants) for i in range(6)]
     found = [plain is not None and kept.load(plain) is not None for plain in held]
@@ -196,13 +196,13 @@ def test_a_file_that_goes_after_it_was_read_is_opened_and_not_kept(tmp_path: Pat
         return wanted
 
     request = Request.of(path, None, Layout.CHANNELS_LAST, Accuracy.EXACT, None)
-    assert kept_network(request, make, kept) == (wanted, False)
+    assert cached_network(request, make, kept) == (wanted, False)
 
 
 def test_networks_with_open_dimensions_are_not_taken_for_those_without(tmp_path: Path) -> None:
     path, kept = written(tmp_path / "net.onnx", model(batch="n")), tmp_path / "kept"
     bound = Request.of(path, {"n": 2}, Layout.CHANNELS_LAST, Accuracy.EXACT, None)
-    kept_network(bound, lambda: open_network(path, {"n": 2}), kept)
+    cached_network(bound, lambda: open_network(path, {"n": 2}), kept)
     assert is_kept(path, {"n": 2}, kept)
     assert not is_kept(path, {"n": 3}, kept)
     assert not is_kept(path, None, kept)

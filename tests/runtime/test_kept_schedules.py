@@ -12,7 +12,7 @@ import runtime_case as case
 
 from autotune.disk.source_version import source_files
 from autotune.errors import ScheduleError
-from autotune.runtime.caches.schedule_cache import DECIDING, kept_schedules, ruled_plan
+from autotune.runtime.caches.schedule_cache import DECIDING, cached_heuristic_plan, cached_schedules
 from autotune.schedule.schedule import Schedule
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner import heuristic_plan
@@ -24,11 +24,11 @@ def test_known_schedules_give_the_same_choices_and_none_is_sought_again(
 ) -> None:
     graph, spec = case.network(), case.SPEC
     wanted = ruled_choices(graph, spec)
-    with kept_schedules(spec, tmp_path) as known:
+    with cached_schedules(spec, tmp_path) as known:
         assert not known
         assert ruled_choices(graph, spec, known) == wanted
     monkeypatch.setattr(heuristic_plan, "enumerate_nest", None)  # calling it would raise
-    with kept_schedules(spec, tmp_path) as known:
+    with cached_schedules(spec, tmp_path) as known:
         assert ruled_choices(graph, spec, known) == wanted
 
 
@@ -38,11 +38,11 @@ def test_a_kept_plan_is_the_plan_and_nothing_is_fused_again(
 ) -> None:
     graph, spec = case.network(), replace(case.SPEC, buffers=buffers)
     wanted = ruled_choices(graph, spec)
-    assert ruled_plan(graph, spec, tmp_path) == wanted
+    assert cached_heuristic_plan(graph, spec, tmp_path) == wanted
     monkeypatch.setattr(heuristic_plan, "greedy", None)  # calling it would raise
-    assert ruled_plan(graph, spec, tmp_path) == wanted
+    assert cached_heuristic_plan(graph, spec, tmp_path) == wanted
     with pytest.raises(TypeError):
-        ruled_plan(graph, replace(spec, cores=2), tmp_path)
+        cached_heuristic_plan(graph, replace(spec, cores=2), tmp_path)
 
 
 def test_a_group_without_a_schedule_comes_apart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,27 +60,30 @@ def test_a_group_without_a_schedule_comes_apart(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_another_machine_has_schedules_of_its_own(tmp_path: Path) -> None:
-    with kept_schedules(case.SPEC, tmp_path) as known:
+    with cached_schedules(case.SPEC, tmp_path) as known:
         known["a group"] = None
-    with kept_schedules(replace(case.SPEC, clock_hz=2 * case.SPEC.clock_hz), tmp_path) as known:
+    with cached_schedules(replace(case.SPEC, clock_hz=2 * case.SPEC.clock_hz), tmp_path) as known:
         assert not known
-    with kept_schedules(case.SPEC, tmp_path) as known:
+    with cached_schedules(case.SPEC, tmp_path) as known:
         assert known == {"a group": None}
 
 
 def test_two_that_add_at_once_both_keep_theirs(tmp_path: Path) -> None:
-    with kept_schedules(case.SPEC, tmp_path) as first, kept_schedules(case.SPEC, tmp_path) as other:
+    with (
+        cached_schedules(case.SPEC, tmp_path) as first,
+        cached_schedules(case.SPEC, tmp_path) as other,
+    ):
         first["one"], other["another"] = None, None
-    with kept_schedules(case.SPEC, tmp_path) as known:
+    with cached_schedules(case.SPEC, tmp_path) as known:
         assert set(known) == {"one", "another"}
 
 
 def test_damaged_files_are_as_good_as_none(tmp_path: Path) -> None:
-    with kept_schedules(case.SPEC, tmp_path) as known:
+    with cached_schedules(case.SPEC, tmp_path) as known:
         known["one"] = None
     (file,) = tmp_path.glob("*.object")
     file.write_bytes(file.read_bytes()[:-1] + b"!")
-    with kept_schedules(case.SPEC, tmp_path) as known:
+    with cached_schedules(case.SPEC, tmp_path) as known:
         assert not known
 
 

@@ -20,8 +20,8 @@ from autotune.disk.source_version import source_files
 from autotune.graph.graph import Graph
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.runtime.caches import table_cache
-from autotune.runtime.caches.table_cache import TYPES, kept_table, table_key
-from autotune.runtime.execution.native_table import Draft, drafted
+from autotune.runtime.caches.table_cache import TYPES, cached_table, table_key
+from autotune.runtime.execution.native_table import Draft, draft_table
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import ProgramTable, compile_table
 from autotune.targets.native.running.target import NativeTarget
@@ -42,7 +42,7 @@ def compiled(graph: Graph, machine: NativeTarget) -> ProgramTable:
 
 
 def made(graph: Graph, machine: NativeTarget) -> tuple[Draft, ProgramTable]:
-    draft = drafted(compiled(graph, machine), machine)
+    draft = draft_table(compiled(graph, machine), machine)
     return draft, draft.table(graph, machine)
 
 
@@ -63,7 +63,7 @@ def outputs_of(table: ProgramTable) -> dict[str, np.ndarray]:
 @given(graphs())
 def test_a_kept_table_gives_the_same_bits_by_the_same_programs(graph: Graph) -> None:
     graph, machine = DeadNodes().run(graph).graph, host()
-    made = drafted(compiled(graph, machine), machine)
+    made = draft_table(compiled(graph, machine), machine)
     content, first = table_cache._written(made), made.table(graph, machine)
     draft = table_cache._read(content)
     assert draft is not None
@@ -78,8 +78,8 @@ def test_a_kept_table_gives_the_same_bits_by_the_same_programs(graph: Graph) -> 
 def test_what_is_kept_is_not_compiled_again(tmp_path: Path) -> None:
     graph, machine = case.network(), host()
     key = table_key(graph, None, machine.spec)
-    first = kept_table(key, graph, machine, lambda: made(graph, machine), tmp_path)
-    again = kept_table(key, graph, host(), never, tmp_path)
+    first = cached_table(key, graph, machine, lambda: made(graph, machine), tmp_path)
+    again = cached_table(key, graph, host(), never, tmp_path)
     for name, value in outputs_of(first).items():
         np.testing.assert_array_equal(outputs_of(again)[name], value)
 
@@ -109,8 +109,8 @@ def test_code_that_is_gone_is_bound_and_made_anew(
 ) -> None:
     graph, machine = case.network(), host()
     key = table_key(graph, None, machine.spec)
-    first = kept_table(key, graph, machine, lambda: made(graph, machine), tmp_path)
-    draft = table_cache._read(table_cache._written(drafted(first, machine)))
+    first = cached_table(key, graph, machine, lambda: made(graph, machine), tmp_path)
+    draft = table_cache._read(table_cache._written(draft_table(first, machine)))
     assert draft is not None
 
     def gone(*_: object) -> None:
@@ -125,9 +125,9 @@ def test_code_that_is_gone_is_bound_and_made_anew(
     with monkeypatch.context() as patched:
         patched.setattr(type(draft), "table", gone)
         with pytest.raises(table_cache.CodeGone):
-            kept_table(key, graph, machine, make, tmp_path)
+            cached_table(key, graph, machine, make, tmp_path)
     assert anew
-    again = kept_table(key, graph, machine, never, tmp_path)
+    again = cached_table(key, graph, machine, never, tmp_path)
     for name, value in outputs_of(first).items():
         np.testing.assert_array_equal(outputs_of(again)[name], value)
 

@@ -9,12 +9,12 @@ import threading
 import pytest
 
 from autotune.errors import AutotuneError
-from autotune.runtime.online.background_worker import Lane
+from autotune.runtime.online.background_worker import BackgroundWorker
 
 
 def test_everything_is_worked_off_in_order_in_batches() -> None:
     seen: list[int] = []
-    lane = Lane[int]("test", seen.extend, 1000, lambda error: None)
+    lane = BackgroundWorker[int]("test", seen.extend, 1000, lambda error: None)
     for i in range(500):
         lane.put(i)
     lane.wait(10)
@@ -34,7 +34,7 @@ def test_a_full_queue_loses_the_oldest_and_counts_them() -> None:
         assert gate.wait(10)
         seen.extend(batch)
 
-    lane = Lane[int]("test", work, 4, lambda error: None)
+    lane = BackgroundWorker[int]("test", work, 4, lambda error: None)
     lane.put(0)
     assert started.wait(10)
     for i in range(1, 11):
@@ -52,7 +52,7 @@ def test_a_failure_is_told_and_raised_and_nothing_more_is_taken() -> None:
     def work(batch: list[int]) -> None:
         raise ValueError("no")
 
-    lane = Lane[int]("test", work, 4, told.append)
+    lane = BackgroundWorker[int]("test", work, 4, told.append)
     lane.put(1)
     with pytest.raises(AutotuneError, match="online test stopped: no"):
         lane.wait(10)
@@ -68,7 +68,7 @@ def test_waiting_for_work_that_takes_longer_is_an_error() -> None:
     def work(batch: list[int]) -> None:
         assert gate.wait(10)
 
-    lane = Lane[int]("test", work, 4, lambda error: None)
+    lane = BackgroundWorker[int]("test", work, 4, lambda error: None)
     lane.put(1)
     with pytest.raises(AutotuneError, match=r"still busy after 0\.01 s"):
         lane.wait(0.01)
@@ -83,7 +83,7 @@ def test_work_in_the_background_yields_to_everything_else() -> None:
     def work(batch: list[int]) -> None:
         priorities.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
 
-    lane = Lane[int]("test", work, 4, lambda error: None, in_background=True)
+    lane = BackgroundWorker[int]("test", work, 4, lambda error: None, in_background=True)
     lane.put(1)
     lane.close()
     assert priorities == [19]

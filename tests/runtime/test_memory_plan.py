@@ -14,7 +14,7 @@ from autotune.graph.evaluation import evaluate
 from autotune.graph.passes import simplify
 from autotune.operators.op import OpKind as K
 from autotune.runtime.execution.memory_plan import MemoryPlan, memory_plan
-from autotune.runtime.execution.native_table import prepared
+from autotune.runtime.execution.native_table import link_table
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import ProgramTable, compile_table
 from autotune.targets.opening import target as open_target
@@ -74,7 +74,7 @@ def test_the_native_engine_runs_in_the_arena_that_is_reported() -> None:
     target = open_target("cpu")
     graph = api.load_network("transformer_block", layout=target.spec.layout)
     choices = ruled_choices(graph, target.spec)
-    native = prepared(compile_table(graph, choices, target.spec, ProgramCache()), target)
+    native = link_table(compile_table(graph, choices, target.spec, ProgramCache()), target)
     assert native.executable is not None
     memory = native.executable._memory
     memory.fill(np.nan)

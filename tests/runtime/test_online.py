@@ -21,14 +21,13 @@ from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
 from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind
-from autotune.runtime.execution.current_table import Published
 from autotune.runtime.execution.event import EventKind
 from autotune.runtime.execution.execution import execute
 from autotune.runtime.execution.program_cache import ProgramCache
-from autotune.runtime.execution.program_table import ProgramTable, compile_table
+from autotune.runtime.execution.program_table import CurrentTable, ProgramTable, compile_table
 from autotune.runtime.online.drift import DriftRule
 from autotune.runtime.online.learning import Cost, Model, OnlineOptions, Proposal, annotated
-from autotune.runtime.online.online_dataset import Training
+from autotune.runtime.online.online_dataset import TrainingSet
 from autotune.runtime.online.trainer import OnlineTrainer
 from autotune.schedule.schedule import Schedule
 from autotune.store.records import Record
@@ -82,7 +81,7 @@ class Learning:
         self.until_stopped = False
         self.saved: list[tuple[float | None, float]] = []
 
-    def fit(self, training: Training) -> Model:
+    def fit(self, training: TrainingSet) -> Model:
         costs = {(r.group_key, r.schedule_json): float(r.cycles) for r in training.records}
         return Remembered(costs, 8.0)
 
@@ -126,7 +125,7 @@ class Bench:
         cache = ProgramCache()
         model = Remembered({}, 8.0)
         table = compile_table(graph, case.choices(graph), case.SPEC, cache)
-        self.published = Published(annotated(table, model, 0))
+        self.published = CurrentTable(annotated(table, model, 0))
         self.learning = learning
         self.trainer = OnlineTrainer(
             self.published, self.target, cache, self.store, model, learning, options,
@@ -457,7 +456,7 @@ def test_observing_returns_while_the_worker_is_busy(bench: Callable[..., Bench])
 def test_a_run_in_flight_finishes_on_the_table_that_it_started_with() -> None:
     target = case.InterpretedTarget(gate=threading.Event())
     cache = ProgramCache()
-    published = Published(compile_table(GRAPH, case.choices(GRAPH), case.SPEC, cache))
+    published = CurrentTable(compile_table(GRAPH, case.choices(GRAPH), case.SPEC, cache))
     feeds, done = case.inputs(GRAPH), []
     thread = threading.Thread(target=lambda: done.append(execute(published.current, target, feeds)))
     thread.start()

@@ -22,7 +22,7 @@ from small_networks import SMALL, feeds, widened
 
 from autotune.graph.graph import Graph
 from autotune.runtime.execution.execution import execute
-from autotune.runtime.execution.io_adapter import Border
+from autotune.runtime.execution.io_adapter import IoAdapter
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import compile_table
 from autotune.runtime.session.opening import open_network
@@ -107,11 +107,11 @@ def on_cpu(path: Path, fed: Arrays) -> Arrays:
 
 def on_edge(path: Path, fed: Arrays) -> Arrays:
     graph = open_network(path)
-    border = Border(graph)
-    border.enter(fed)
+    adapter = IoAdapter(graph)
+    adapter.to_float32(fed)
     choices = tuple(ruled_choices(graph, EDGE.spec))
     table = compile_table(graph, choices, EDGE.spec, ProgramCache())
-    return border.leave(dict(execute(table, EDGE, widened(fed))[0]))
+    return adapter.from_float32(dict(execute(table, EDGE, widened(fed))[0]))
 
 
 def has_tie(got: Mapping[str, npt.NDArray], wanted: Arrays, names: list[str]) -> bool:

@@ -10,7 +10,7 @@ from control_case import model_of
 
 from autotune.errors import AutotuneError
 from autotune.graph.graph import Graph
-from autotune.runtime.execution.reference_session import Evaluated
+from autotune.runtime.execution.reference_session import ReferenceSession
 from autotune.runtime.session.control.tree_runner import ControlFlow
 from autotune.runtime.session.version_table import VERSIONS_KEPT, VersionTable
 from autotune.runtime.session.versions import Versions
@@ -26,7 +26,7 @@ branched (bool pick, float[N] x) => (float[N] y) {
 """
 
 
-class Closing(Evaluated):
+class Closing(ReferenceSession):
     """Counts its closing, which fails where that is asked for."""
 
     def __init__(self, graph: Graph, closed: list[str], failing: bool = False) -> None:

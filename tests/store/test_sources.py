@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from types import ModuleType
 
-from autotune.disk.source_version import source_files, sources_version
+from autotune.disk.source_version import hash_sources, source_files
 
 
 def package(folder: Path, files: dict[str, str]) -> ModuleType:
@@ -20,16 +20,14 @@ def package(folder: Path, files: dict[str, str]) -> ModuleType:
 
 def test_a_changed_moved_or_added_source_is_another_version(tmp_path: Path) -> None:
     files = {"a.py": "1", "inner/b.py": "2", "inner/deep/c.py": "3"}
-    base = sources_version([package(tmp_path / "base", files)])
-    assert sources_version([package(tmp_path / "same", files)]) == base
+    base = hash_sources([package(tmp_path / "base", files)])
+    assert hash_sources([package(tmp_path / "same", files)]) == base
     changed = [
         {**files, "inner/deep/c.py": "4"},
         {**files, "d.py": ""},
         {"a.py": "1", "inner/b.py": "23", "inner/deep/c.py": ""},
     ]
-    versions = {
-        sources_version([package(tmp_path / str(i), each)]) for i, each in enumerate(changed)
-    }
+    versions = {hash_sources([package(tmp_path / str(i), each)]) for i, each in enumerate(changed)}
     assert len(versions) == 3
     assert base not in versions
 
@@ -44,6 +42,6 @@ def test_a_module_of_no_package_is_its_own_source(tmp_path: Path) -> None:
     alone.__file__ = str(tmp_path / "alone.py")
     Path(alone.__file__).write_text("1")
     assert source_files([made, alone]) == [alone.__file__, str(tmp_path / "package" / "a.py")]
-    before = sources_version([made, alone])
+    before = hash_sources([made, alone])
     Path(alone.__file__).write_text("2")
-    assert sources_version([made, alone]) != before
+    assert hash_sources([made, alone]) != before

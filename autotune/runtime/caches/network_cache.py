@@ -1,7 +1,7 @@
 """Networks as passes left them, on disk between processes: a session that opens a file again reads
 neither ONNX nor runs a pass.
 
-What is kept of a file is taken while the file is what it was (``FileMark``), under all options and
+What is kept of a file is taken while the file is what it was (``FileStamp``), under all options and
 sources that decide what becomes of it. Weights lie in a file of their own, which sessions map.
 """
 
@@ -22,16 +22,16 @@ import autotune.frontend
 import autotune.graph
 import autotune.operators
 from autotune.disk.blob_cache import ObjectCache
-from autotune.disk.file_stamp import FileMark, now_ns
+from autotune.disk.file_stamp import FileStamp, now_ns
 from autotune.disk.home import cache_folder
-from autotune.disk.source_version import sources_version
+from autotune.disk.source_version import hash_sources
 from autotune.errors import ModelError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.ranges import Ranges
 from autotune.graph.serialization import graph_of, plain_graph
 from autotune.operators.axes import Layout
-from autotune.runtime.caches.weight_cache import KeptWeights
+from autotune.runtime.caches.weight_cache import WeightCache
 
 SCHEMA = 2
 DECIDING = (autotune.operators, autotune.graph, autotune.frontend)
@@ -70,7 +70,7 @@ class Request:
         return f"{_file_key(self.path, self.dims)}\n{chosen}"
 
 
-def kept_network(
+def cached_network(
     request: Request, make: Callable[[], Graph], folder: Path | None = None
 ) -> tuple[Graph, bool]:
     """The network that a file is opened as: the kept one, or that of ``make``, kept for the next
@@ -79,7 +79,7 @@ def kept_network(
     found = shelf.load(request)
     if found is not None:
         return found, True
-    began, mark = now_ns(), FileMark.of(request.path)
+    began, mark = now_ns(), FileStamp.of(request.path)
     graph = make()
     keeps = mark is not None and mark.settled(began) and shelf.store(request, mark, graph)
     return graph, keeps
@@ -96,7 +96,7 @@ class _Shelf:
     """The folder of kept networks."""
 
     def __init__(self, folder: Path) -> None:
-        self._heads, self._weights = ObjectCache(folder), KeptWeights(folder)
+        self._heads, self._weights = ObjectCache(folder), WeightCache(folder)
 
     def is_static(self, path: Path, dims: tuple[tuple[str, int], ...]) -> bool:
         return self._read(_file_key(path, dims)) is not None
@@ -111,7 +111,7 @@ class _Shelf:
         except ModelError:  # weights that are not these
             return None
 
-    def store(self, request: Request, mark: FileMark, graph: Graph) -> bool:
+    def store(self, request: Request, mark: FileStamp, graph: Graph) -> bool:
         """Whether it could be."""
         if not _is_whole(request.path):
             return False
@@ -129,7 +129,7 @@ class _Shelf:
         if content is None:
             return None
         plain: dict[str, Any] = json.loads(content)
-        return plain if FileMark(**plain["mark"]).is_fresh else None
+        return plain if FileStamp(**plain["mark"]).is_fresh else None
 
     def _write(self, key: str, plain: Mapping[str, Any]) -> None:
         self._heads.store(key, json.dumps(plain).encode())
@@ -156,7 +156,7 @@ def _file_key(path: Path, dims: tuple[tuple[str, int], ...]) -> str:
 def _sources_version() -> str:
     """Of all that decides what becomes of a file: our sources, and the packages that read and fold it."""
     installed = f"{np.__version__} {ml_dtypes.__version__} {_mark('onnx')} {_mark('scipy')}"
-    return f"{sources_version(DECIDING)} {installed}"
+    return f"{hash_sources(DECIDING)} {installed}"
 
 
 def _mark(package: str) -> str:

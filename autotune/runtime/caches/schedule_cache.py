@@ -17,7 +17,7 @@ import autotune.operators
 import autotune.schedule
 from autotune.disk.blob_cache import ObjectCache
 from autotune.disk.home import cache_folder
-from autotune.disk.source_version import sources_version
+from autotune.disk.source_version import hash_sources
 from autotune.errors import PlanError, ScheduleError
 from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
@@ -38,7 +38,7 @@ MOST_GROUPS = 4096
 
 
 @contextmanager
-def kept_schedules(spec: HardwareSpec, folder: Path | None = None) -> Iterator[Schedules]:
+def cached_schedules(spec: HardwareSpec, folder: Path | None = None) -> Iterator[Schedules]:
     """What is known of a machine, for ``ruled_choices`` to add to; what it adds is kept. None in
     ``folder`` means the user's cache."""
     cache = ObjectCache(cache_folder() / "schedules" if folder is None else folder)
@@ -51,14 +51,16 @@ def kept_schedules(spec: HardwareSpec, folder: Path | None = None) -> Iterator[S
         cache.store(key, _written(everything))
 
 
-def ruled_plan(graph: Graph, spec: HardwareSpec, folder: Path | None = None) -> tuple[Choice, ...]:
+def cached_heuristic_plan(
+    graph: Graph, spec: HardwareSpec, folder: Path | None = None
+) -> tuple[Choice, ...]:
     """The heuristic plan of a network on a machine: the kept one, or else a new one, which is kept.
     None in ``folder`` means the user's cache. Raises ``ScheduleError`` as ``ruled_choices`` does."""
     cache = ObjectCache(cache_folder() / "schedules" if folder is None else folder)
     key = f"plan by rule\n{graph.fingerprint}\n{spec.profile_id}\n{_sources_version()}"
     found = _choices(graph, cache.load(key))
     if found is None:
-        with kept_schedules(spec, folder) as known:
+        with cached_schedules(spec, folder) as known:
             found = ruled_choices(graph, spec, known)
         rows = [(_names(c), None if c.schedule is None else c.schedule.to_json()) for c in found]
         cache.store(key, json.dumps(rows).encode())
@@ -104,4 +106,4 @@ def _read(content: bytes | None) -> Schedules:
 
 @cache
 def _sources_version() -> str:
-    return sources_version(DECIDING)
+    return hash_sources(DECIDING)

@@ -21,7 +21,7 @@ import autotune
 import autotune.kernels
 from autotune.disk.blob_cache import ObjectCache
 from autotune.disk.home import cache_folder
-from autotune.disk.source_version import sources_version
+from autotune.disk.source_version import hash_sources
 from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
 from autotune.isa.formats import Format
@@ -76,7 +76,7 @@ def table_key(graph: Graph, plan: Plan | None, spec: HardwareSpec) -> str:
     return "\n".join(parts)
 
 
-def kept_table(
+def cached_table(
     key: str,
     graph: Graph,
     target: WholeNetworks,
@@ -131,4 +131,4 @@ def _sources_version() -> str:
     """Of everything, as nearly all of it decides a table: all sources, and which compiled kernels."""
     compiled = [Path(str(module.__file__)).stat() for module in (engine, executor)]
     marks = [(status.st_size, status.st_mtime_ns) for status in compiled]
-    return f"{sources_version((autotune, autotune.kernels))} {marks}"
+    return f"{hash_sources((autotune, autotune.kernels))} {marks}"

@@ -35,7 +35,7 @@ _USED_SECONDS = 3600.0
 """A file not used for as long is marked as used when it is."""
 
 
-class KeptWeights:
+class WeightCache:
     """A folder of weights. Safe to use from several threads and processes. Never raises for what
     the disk does: weights that cannot be kept only cost time."""
 

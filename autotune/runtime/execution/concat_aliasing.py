@@ -23,14 +23,16 @@ from autotune.targets.native.running.executable import Part, Window
 
 
 @dataclass(frozen=True, slots=True)
-class Windowed:
+class AliasedPlan:
     """Parts of a plan whose tensors are ``windows`` where they can be."""
 
     parts: tuple[Part, ...]
     windows: Mapping[str, Window]
 
 
-def windowed(graph: Graph, steps: Sequence[GroupStep], views: Mapping[str, str]) -> Windowed:
+def alias_concatenations(
+    graph: Graph, steps: Sequence[GroupStep], views: Mapping[str, str]
+) -> AliasedPlan:
     """The parts of a plan, with concatenations left out that windows make superfluous."""
     viewed = {*views, *views.values()}
     inside: dict[str, tuple[str, int]] = {}
@@ -58,7 +60,7 @@ def windowed(graph: Graph, steps: Sequence[GroupStep], views: Mapping[str, str])
         if index not in empty:
             program = made.setdefault((id(program), shapes), _shaped(program, shapes))
         parts.append(Part(program, step.bindings))
-    return Windowed(tuple(parts), windows)
+    return AliasedPlan(tuple(parts), windows)
 
 
 def _fits(graph: Graph, name: str, steps: Sequence[GroupStep]) -> bool:

@@ -1,4 +1,4 @@
-"""The border where a user's arrays enter and leave a run: names, shapes, element types, ranges."""
+"""The adapter where a user's arrays enter and leave a run: names, shapes, element types, ranges."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from autotune.graph.product_sums import ProductSums, product_sums
 from autotune.graph.ranges import check_within
 from autotune.operators.interval_rules import Interval
 from autotune.operators.tensor import EXACT_LIMIT, FLOAT_MAX, NUMPY, Array, DType, beyond_float32
-from autotune.runtime.execution.inputs import as_array, checked_inputs, of_type
 
+FLOAT32 = np.dtype(np.float32)
 Given = Mapping[str, npt.NDArray[np.generic]]
 
 
@@ -34,7 +34,7 @@ def _extreme(value: npt.NDArray[Any]) -> int:
     return max(int(wide.max()), -int(wide.min()))
 
 
-class Border:
+class IoAdapter:
     """Turns arrays of the network's own element types into float32, and back.
 
     Whole numbers stay exact: integer inputs within the ``licence`` are let through, others if the
@@ -79,7 +79,7 @@ class Border:
         other inputs are; None where there is none."""
         return licence(self._graph, self._constants, self._sums)
 
-    def enter(self, arrays: Given) -> dict[str, Array]:
+    def to_float32(self, arrays: Given) -> dict[str, Array]:
         """The arrays as C-contiguous float32, one per input of the network.
 
         Raises ``InputError`` naming the tensor, what was given and what is expected.
@@ -99,7 +99,7 @@ class Border:
         self._check_exact(fed)
         return fed
 
-    def leave(self, outputs: Mapping[str, Array]) -> dict[str, npt.NDArray[Any]]:
+    def from_float32(self, outputs: Mapping[str, Array]) -> dict[str, npt.NDArray[Any]]:
         """The outputs in the network's own element types; integers wrap around."""
         if not self._leaving:
             return {**outputs}
@@ -180,3 +180,80 @@ class Border:
                 return np.asarray(value.astype(np.int64).astype(NUMPY[dtype]))
         with np.errstate(all="ignore"):
             return np.asarray(value.astype(NUMPY[dtype]))
+
+
+def checked_inputs(graph: Graph, arrays: Mapping[str, npt.NDArray[np.generic]]) -> dict[str, Array]:
+    """The arrays as C-contiguous float32, one per input of the network.
+
+    Raises ``InputError`` naming the tensor, what was given and what is expected.
+    """
+    wanted, types = graph.inputs, graph.types
+    if len(arrays) != len(wanted):
+        raise _misnamed(graph, arrays)
+    found: dict[str, Array] = {}
+    for name in wanted:  # without calls: a small network takes a few microseconds
+        if name not in arrays:
+            raise _misnamed(graph, arrays)
+        value, shape = arrays[name], types[name].shape
+        if type(value) is np.ndarray and value.dtype is FLOAT32 and value.shape == shape:
+            array = cast(Array, value)  # as nearly always
+        else:
+            array = _fitting(graph, name, as_array(graph.name, name, value), shape)
+        found[name] = array if array.flags.c_contiguous else np.ascontiguousarray(array)
+    return found
+
+
+def as_array(network: str, name: str, value: object) -> npt.NDArray[Any]:
+    """The input ``name`` as an array. Raises ``InputError`` for None, for a masked array, whose mask would be
+    lost, and for what no array can hold."""
+    if value is None:
+        raise InputError(f"{network}: input {name!r} is None; give an array")
+    if isinstance(value, np.ma.MaskedArray):
+        raise InputError(
+            f"{network}: input {name!r} is a masked array, and programs know no masks; "
+            "fill it with .filled(NUMBER)"
+        )
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{network}: input {name!r} is no array: {error}") from None
+
+
+def of_type(value: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
+    """The array as one of ``dtype``, where that is a type that NumPy itself has not and the array is
+    what becomes of it in a file: raw bytes, or float32 that holds nothing else."""
+    kind = NUMPY[dtype]
+    if kind.isbuiltin == 1 or value.dtype == kind:
+        return value
+    if value.dtype.type is np.void and value.dtype.itemsize == kind.itemsize:
+        return value.view(kind)
+    if value.dtype == FLOAT32:
+        with np.errstate(all="ignore"):
+            narrow = value.astype(kind)
+            held = np.array_equal(narrow.astype(np.float32), value, equal_nan=True)
+        return narrow if held else value
+    return value
+
+
+def _misnamed(graph: Graph, arrays: Mapping[str, npt.NDArray[np.generic]]) -> InputError:
+    wanted = ", ".join(f"{x!r} {list(graph.shape(x))}" for x in graph.inputs)
+    unknown = [name for name in arrays if name not in graph.inputs]
+    if unknown:
+        return InputError(f"{graph.name}: no input {unknown[0]!r}; the network takes {wanted}")
+    missing = [name for name in graph.inputs if name not in arrays]
+    return InputError(f"{graph.name}: input {missing[0]!r} is missing; the network takes {wanted}")
+
+
+def _fitting(
+    graph: Graph, name: str, array: npt.NDArray[np.generic], shape: tuple[int, ...]
+) -> Array:
+    if array.dtype != FLOAT32:
+        raise InputError(
+            f"{graph.name}: input {name!r} is {array.dtype}, expected float32; convert it with "
+            ".astype(numpy.float32)"
+        )
+    if array.shape != shape:
+        raise InputError(
+            f"{graph.name}: input {name!r} has shape {list(array.shape)}, expected {list(shape)}"
+        )
+    return cast(Array, array)

@@ -52,22 +52,22 @@ class Draft:
         return _network(graph, self.parts, self.views, self.windows)
 
     def table(self, graph: Graph, target: WholeNetworks) -> ProgramTable:
-        """The table of the network that it was drafted for, ready to run."""
+        """The table of the network that it was draft_table for, ready to run."""
         executable = target.executable(self.network(graph), self.programs)
         return ProgramTable(
             graph, self.steps, executable=executable, altered=self.altered, split=self.split
         )
 
 
-def prepared(table: ProgramTable, target: Target) -> ProgramTable:
+def link_table(table: ProgramTable, target: Target) -> ProgramTable:
     """The table with its executable, where the target runs whole networks."""
     if not isinstance(target, WholeNetworks):
         return table
-    ready = drafted(table, target).table(table.graph, target)
+    ready = draft_table(table, target).table(table.graph, target)
     return replace(table, executable=ready.executable, altered=ready.altered)
 
 
-def drafted(table: ProgramTable, target: WholeNetworks) -> Draft:
+def draft_table(table: ProgramTable, target: WholeNetworks) -> Draft:
     """The table's programs verified and bound, its tensors in each other where they can be."""
     network = network_of(table)
     pairs = zip(table.group_steps, network.parts, strict=True)
@@ -79,14 +79,16 @@ def drafted(table: ProgramTable, target: WholeNetworks) -> Draft:
 
 def network_of(table: ProgramTable) -> Network:
     """What a table computes, as the native engine takes it."""
-    from autotune.runtime.execution.concat_aliasing import windowed  # not for a table that is kept
+    from autotune.runtime.execution.concat_aliasing import (
+        alias_concatenations,
+    )  # not for a table that is kept
 
     views: dict[str, str] = {}
     for step in table.steps:
         if isinstance(step, ViewStep):
             views |= {op.output: op.inputs[0] for op in step.group.ops}
     steps = [step for step in table.steps if isinstance(step, GroupStep)]
-    found = windowed(table.graph, steps, views)
+    found = alias_concatenations(table.graph, steps, views)
     return _network(table.graph, found.parts, views, found.windows)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -129,6 +130,31 @@ class ProgramTable:
             for step in self.steps
         )
         return replace(self, steps=steps, model_version=version)
+
+
+class CurrentTable:
+    """Holds the table that the next run will use.
+
+    ``current`` is one reference read, so a run never waits and finishes on the table it took. The
+    lock orders writers among themselves only.
+    """
+
+    def __init__(self, table: ProgramTable) -> None:
+        self._writers = threading.Lock()
+        self.current = table
+
+    def swap(self, table: ProgramTable) -> ProgramTable:
+        """Publish another plan's table; returns it with its version."""
+        with self._writers:
+            version = self.current.plan_version + 1
+            self.current = replace(table, plan_version=version)
+            return self.current
+
+    def update(self, change: Callable[[ProgramTable], ProgramTable]) -> ProgramTable:
+        """Publish the current plan changed in something that is not the plan: its predictions."""
+        with self._writers:
+            self.current = change(self.current)
+            return self.current
 
 
 def compile_table(

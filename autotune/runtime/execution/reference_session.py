@@ -9,19 +9,19 @@ import numpy.typing as npt
 
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.runtime.execution.io_adapter import Border
+from autotune.runtime.execution.io_adapter import IoAdapter
 
 
-class Evaluated:
+class ReferenceSession:
     """Takes and gives arrays of the network's own element types."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self._border = Border(graph)
+        self._adapter = IoAdapter(graph)
 
     def run(self, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
         """Outputs by name. Raises ``InputError`` for arrays that do not fit."""
-        return self._border.leave(evaluate(self.graph, self._border.enter(inputs)))
+        return self._adapter.from_float32(evaluate(self.graph, self._adapter.to_float32(inputs)))
 
     def close(self) -> None:
         """Nothing is held but memory."""

@@ -17,7 +17,7 @@ from autotune.errors import AutotuneError
 T = TypeVar("T")
 
 
-class Lane(Generic[T]):
+class BackgroundWorker(Generic[T]):
     """Calls ``work`` with everything that was put since the last call, in order.
 
     A failure of ``work`` ends the lane: ``failed`` is told, further items are refused, and ``wait``

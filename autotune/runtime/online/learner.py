@@ -11,11 +11,10 @@ import numpy as np
 
 from autotune.fusion.equivalence import Twins
 from autotune.operators.tensor import Array
-from autotune.runtime.execution.current_table import Published
 from autotune.runtime.execution.event import Event, EventKind
-from autotune.runtime.execution.native_table import prepared
+from autotune.runtime.execution.native_table import link_table
 from autotune.runtime.execution.program_cache import ProgramCache
-from autotune.runtime.execution.program_table import ProgramTable, compile_table
+from autotune.runtime.execution.program_table import CurrentTable, ProgramTable, compile_table
 from autotune.runtime.online.drift import Drift, DriftDetector
 from autotune.runtime.online.learning import (
     Learning,
@@ -25,7 +24,7 @@ from autotune.runtime.online.learning import (
     model_error,
     predicted_cycles,
 )
-from autotune.runtime.online.online_dataset import Belief
+from autotune.runtime.online.online_dataset import OnlineDataset
 from autotune.runtime.online.recorder import FinishedRun, Recorder
 from autotune.runtime.online.remeasure import remeasure, sample
 from autotune.runtime.online.trial import Trial, compare
@@ -34,7 +33,7 @@ from autotune.store.store import Store
 from autotune.targets.protocol import RunsAlone, Target
 from autotune.tuner.observations import Observations
 
-NEWS_TOLERANCE = 0.01
+CHANGE_TOLERANCE = 0.01
 """A candidate whose cost moved by less than this fraction is no news."""
 
 HELD_OUT = 5
@@ -49,12 +48,12 @@ _PERIODS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Workplace:
+class LearnerContext:
     """What a learner works on and with. ``inputs`` are those of the newest run, ``waiting`` the
     newest runs that are not yet taken in, ``stopping`` says that the session wants to close, and
     ``tell`` takes an event."""
 
-    published: Published
+    published: CurrentTable
     target: Target
     cache: ProgramCache
     store: Store
@@ -73,7 +72,7 @@ class Learner(Generic[M]):
 
     def __init__(
         self,
-        work: Workplace,
+        work: LearnerContext,
         model: M,
         learning: Learning[M],
         *,
@@ -86,7 +85,7 @@ class Learner(Generic[M]):
         self._error = calibrated_error
         self._twins = Twins(work.target.spec.dram.burst_bytes)
         self._rng = np.random.default_rng(work.options.seed)
-        self._belief = Belief(
+        self._dataset = OnlineDataset(
             work.store.records(work.target.spec.profile_id), trusted_since_seconds
         )
         self._assumed = trusted_since_seconds == 0.0
@@ -111,7 +110,7 @@ class Learner(Generic[M]):
         begin = self._work.clock()
         if drift is None:
             self._learned_at_run = self._runs
-        if drift is not None or self._belief.news(NEWS_TOLERANCE):
+        if drift is not None or self._dataset.count_changed(CHANGE_TOLERANCE):
             self._learn(drift)
         self._learned.append((begin, self._work.clock()))
 
@@ -133,7 +132,7 @@ class Learner(Generic[M]):
             if self._is_disturbed(run):
                 continue
             for record in run.records:
-                self._belief.observe(record)
+                self._dataset.observe(record)
             error = run.error if run.versions == current.versions else None
             if found is not None or error is None:
                 continue
@@ -156,12 +155,12 @@ class Learner(Generic[M]):
     def _take_in(self, records: Sequence[Record]) -> None:
         self._work.store.add(records)
         for record in records:
-            self._belief.observe(record)
+            self._dataset.observe(record)
 
     def _learn(self, drift: Drift | None) -> None:
         """Measure again after drift, retrain, search again."""
         if not self._assumed:
-            self._belief.assume(lambda record: predicted_cycles(self._model, record))
+            self._dataset.adopt_predictions(lambda record: predicted_cycles(self._model, record))
             self._assumed = True
         held_out = [] if drift is None else self._answer(drift)
         if self._work.stopping():
@@ -180,7 +179,7 @@ class Learner(Generic[M]):
         what the next runs should show."""
         miss = total = 0.0
         for step in self._work.published.current.group_steps:
-            cycles = self._belief.cycles(step.key)
+            cycles = self._dataset.cycles(step.key)
             if cycles is not None and step.predicted_cycles is not None:
                 miss += abs(step.predicted_cycles - cycles)
                 total += cycles
@@ -196,7 +195,7 @@ class Learner(Generic[M]):
             baseline=drift.baseline,
         )
         work = self._work
-        stale = self._belief.stale(self._since_seconds)
+        stale = self._dataset.stale(self._since_seconds)
         network = work.published.current.graph.name
         chosen = sample(stale, network, work.options.remeasure, self._rng)
         fresh = remeasure(chosen, work.target, work.clock, work.stopping)
@@ -208,13 +207,13 @@ class Learner(Generic[M]):
     def _retrain(self, since_seconds: float | None, held_out: Sequence[Record]) -> None:
         """Fit a model on what is believed now, publish its predictions of the current plan, and
         keep it. ``held_out`` then says what that achieved."""
-        pairs = self._belief.relabel(since_seconds, self._work.options.seed)
-        model = self._learning.fit(self._belief.training())
+        pairs = self._dataset.incorporate_fresh(since_seconds, self._work.options.seed)
+        model = self._learning.fit(self._dataset.training_set())
         before, after = model_error(self._model, held_out), model_error(model, held_out)
         for record in held_out:
-            self._belief.observe(record)
-        figures = {"candidates": float(len(self._belief))}
-        text = f"on {len(self._belief)} candidates"
+            self._dataset.observe(record)
+        figures = {"candidates": float(len(self._dataset))}
+        text = f"on {len(self._dataset)} candidates"
         if since_seconds is not None:
             figures["pairs"] = float(pairs)
             text += f", {pairs} of them measured before and after"
@@ -251,7 +250,7 @@ class Learner(Generic[M]):
         proposal = self._learning.plan(
             self._model,
             current,
-            self._belief.fresh(),
+            self._dataset.fresh(),
             lambda: work.stopping() or (interruptible and self._drift_waits()),
         )
         if proposal is None:
@@ -259,11 +258,11 @@ class Learner(Generic[M]):
         self._take_in(proposal.records)
         table = compile_table(current.graph, proposal.choices, work.target.spec, work.cache)
         proposed = annotated(
-            prepared(table, work.target),
+            link_table(table, work.target),
             self._model,
             current.model_version,
         )
-        measured = Observations(self._twins, self._belief.fresh())
+        measured = Observations(self._twins, self._dataset.fresh())
         old, new = self._price(current, measured), self._price(proposed, measured)
         gain = 1 - new / old
         figures = {"current": old, "proposed": new, "gain": gain}

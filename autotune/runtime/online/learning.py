@@ -19,7 +19,7 @@ from autotune.schedule.schedule import Schedule
 from autotune.tuner.choice import Choice
 
 if TYPE_CHECKING:
-    from autotune.runtime.online.online_dataset import Training
+    from autotune.runtime.online.online_dataset import TrainingSet
     from autotune.store.records import Record
 
 
@@ -59,7 +59,7 @@ class Proposal:
 class Learning(Protocol[M]):
     """What a trainer does with a model: fit one, keep it, and plan by it."""
 
-    def fit(self, training: Training) -> M:
+    def fit(self, training: TrainingSet) -> M:
         """A model of these costs."""
         ...
 

@@ -35,13 +35,13 @@ FEWEST_PAIRS = 16
 @dataclass(slots=True)
 class _Entry:
     record: Record
-    """The execution that is believed in; like ``cycles`` it changes in ``Belief.relabel`` only."""
+    """The execution that is believed in; like ``cycles`` it changes in ``OnlineDataset.incorporate_fresh`` only."""
     cycles: float
     newest: Record
     trained: bool
     seen: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=OBSERVATIONS))
 
-    def believe(self, cycles: float) -> None:
+    def set_cost(self, cycles: float) -> None:
         """Take ``cycles`` as the cost, and the newest execution as what goes with it."""
         self.record, self.cycles, self.trained = self.newest, cycles, True
 
@@ -54,7 +54,7 @@ class _Entry:
         return float(np.average(fresh, weights=weights))
 
 
-class Belief:
+class OnlineDataset:
     """Candidates by cost key with the cycles they are believed to take."""
 
     def __init__(self, records: Iterable[Record], trusted_since_seconds: float = 0.0) -> None:
@@ -63,7 +63,7 @@ class Belief:
         for record in records:
             self.observe(record)
         for entry in self._entries.values():
-            entry.believe(float(entry.newest.cycles))
+            entry.set_cost(float(entry.newest.cycles))
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -79,7 +79,7 @@ class Belief:
         entry.newest = record
         entry.seen.append((record.created_at, record.cycles))
 
-    def assume(self, predict: Callable[[Record], float | None]) -> None:
+    def adopt_predictions(self, predict: Callable[[Record], float | None]) -> None:
         """Believe ``predict`` of what was last measured before the trusted time: a model that was
         retrained after that knows better than those measurements. Of what it predicts nothing (None)
         nothing is believed any more."""
@@ -90,9 +90,9 @@ class Belief:
             if cycles is None:
                 del self._entries[key]
             else:
-                entry.believe(cycles)
+                entry.set_cost(cycles)
 
-    def news(self, tolerance: float) -> int:
+    def count_changed(self, tolerance: float) -> int:
         """Candidates that were never trained on, or now cost another ``tolerance`` (a fraction)."""
         count = 0
         for entry in self._entries.values():
@@ -116,7 +116,7 @@ class Belief:
         found = [e.newest for e in self._entries.values() if e.newest.created_at >= since]
         return sorted(found, key=lambda record: record.created_at)
 
-    def relabel(self, since_seconds: float | None, seed: int) -> int:
+    def incorporate_fresh(self, since_seconds: float | None, seed: int) -> int:
         """Believe what was measured since then (None: since the last drift), and correct the rest
         by how the re-measured candidates moved. Returns the number of pairs learned from."""
         moved = since_seconds is not None
@@ -143,16 +143,16 @@ class Belief:
             for entry, ratio in zip(rest, ratios, strict=True):
                 entry.cycles *= float(ratio)
         for key, cycles in fresh.items():
-            self._entries[key].believe(cycles)
+            self._entries[key].set_cost(cycles)
         for entry in self._entries.values():
             entry.trained = True
         return len(pairs)
 
-    def training(self) -> Training:
+    def training_set(self) -> TrainingSet:
         """One record per candidate with the believed cycles, oldest measurement first; those
         measured since the last drift weigh most."""
         entries = sorted(self._entries.values(), key=lambda entry: entry.record.created_at)
-        return Training(
+        return TrainingSet(
             tuple(replace(e.record, cycles=max(1, round(e.cycles))) for e in entries),
             tuple(
                 1.0 if entry.record.created_at >= self._since_seconds else CORRECTED_WEIGHT
@@ -162,7 +162,7 @@ class Belief:
 
 
 @dataclass(frozen=True, slots=True)
-class Training:
+class TrainingSet:
     """What to fit a model on: records, and how much each counts."""
 
     records: tuple[Record, ...]

@@ -14,11 +14,10 @@ from autotune.fusion.group import Group
 from autotune.fusion.partition import Partition
 from autotune.graph.graph import Graph
 from autotune.lowering.lower import nests_of
-from autotune.runtime.execution.current_table import Published
 from autotune.runtime.execution.program_cache import ProgramCache
-from autotune.runtime.execution.program_table import ProgramTable
+from autotune.runtime.execution.program_table import CurrentTable, ProgramTable
 from autotune.runtime.online.learning import Cost, OnlineOptions, Proposal
-from autotune.runtime.online.online_dataset import Training
+from autotune.runtime.online.online_dataset import TrainingSet
 from autotune.runtime.online.trainer import OnlineTrainer
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
@@ -50,7 +49,7 @@ class ModelLearning:
     objective: Objective
     seed: int
 
-    def fit(self, training: Training) -> CostModel:
+    def fit(self, training: TrainingSet) -> CostModel:
         """A model of these costs."""
         return CostModel.fit(
             training.records, self.target.spec, seed=self.seed, weights=training.weights
@@ -118,7 +117,7 @@ class _Stopped(Exception):
 
 
 def online_trainer(
-    published: Published,
+    published: CurrentTable,
     target: Target,
     cache: ProgramCache,
     store: Store,

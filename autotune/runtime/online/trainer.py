@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Generic
 
 from autotune.operators.tensor import Array
-from autotune.runtime.execution.current_table import Published
 from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.execution.execution import RunTrace
 from autotune.runtime.execution.program_cache import ProgramCache
-from autotune.runtime.online.background_worker import Lane
-from autotune.runtime.online.learner import Learner, Workplace
+from autotune.runtime.execution.program_table import CurrentTable
+from autotune.runtime.online.background_worker import BackgroundWorker
+from autotune.runtime.online.learner import Learner, LearnerContext
 from autotune.runtime.online.learning import Learning, M, OnlineOptions
 from autotune.runtime.online.recorder import FinishedRun, Recorder
 from autotune.store.store import Store
@@ -36,7 +36,7 @@ class OnlineTrainer(Generic[M]):
 
     def __init__(
         self,
-        published: Published,
+        published: CurrentTable,
         target: Target,
         cache: ProgramCache,
         store: Store,
@@ -60,7 +60,7 @@ class OnlineTrainer(Generic[M]):
         self._inputs: Mapping[str, Array] = {}
         self._events: list[Event] = []
         self._learner = Learner(
-            Workplace(
+            LearnerContext(
                 published, target, cache, store, self._recorder, options, lambda: self._inputs,
                 self._waiting, clock, self._stopping.is_set, self._tell,
             ),
@@ -70,10 +70,10 @@ class OnlineTrainer(Generic[M]):
             trusted_since_seconds=trusted_since_seconds,
         )  # fmt: skip
         limit = options.backlog_runs
-        self._recording = Lane[tuple[float, RunTrace]](
+        self._recording = BackgroundWorker[tuple[float, RunTrace]](
             "recording", self._record, limit, self._note_failure
         )
-        self._learning = Lane[FinishedRun](
+        self._learning = BackgroundWorker[FinishedRun](
             "learning", self._learner.take, limit, self._note_failure, in_background=True
         )
 

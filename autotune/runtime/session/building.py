@@ -25,7 +25,7 @@ Make = Callable[[Sequence[Choice], tuple[SplitGroup, ...]], T]
 """Builds a table of choices; the second argument names the groups that were split for it."""
 
 
-def built(graph: Graph, choices: Sequence[Choice], target: Target, make: Make[T]) -> T:
+def build_or_split(graph: Graph, choices: Sequence[Choice], target: Target, make: Make[T]) -> T:
     """What ``make`` builds of the choices, or of those that remain when every group that cannot be
     built is split into its operators.
 
@@ -40,7 +40,7 @@ def built(graph: Graph, choices: Sequence[Choice], target: Target, make: Make[T]
     return make(kept, split)
 
 
-def announced(table: ProgramTable) -> tuple[Event, ...]:
+def announce_splits(table: ProgramTable) -> tuple[Event, ...]:
     """One event for each group of a table that was split; each is a ``RuntimeWarning`` as well."""
     events = []
     for group in table.split:

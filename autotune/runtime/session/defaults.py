@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from autotune.arguments import mapping_of, path_of
 from autotune.disk.home import home
 from autotune.disk.private_folder import make_private
-from autotune.disk.unwritable_home import note_unkept
+from autotune.disk.unwritable_home import warn_unwritable_home
 from autotune.errors import InputError, ModelError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
@@ -65,7 +65,7 @@ def _networks_folder(file_name: str) -> Path:
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
-        note_unkept(error)
+        warn_unwritable_home(error)
         return _temporary_folder()
     return folder
 

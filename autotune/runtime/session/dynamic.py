@@ -16,7 +16,6 @@ from autotune.frontend.host_integers import needs_host
 from autotune.frontend.model_file import open_axes, peek_model
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
-from autotune.graph.out_of_range import Outside
 from autotune.graph.passes import simplify
 from autotune.graph.passes.note import Note
 from autotune.graph.ranges import Ranges
@@ -24,7 +23,7 @@ from autotune.operators.axes import Layout
 from autotune.operators.interval_rules import Interval
 from autotune.runtime.execution.event import Event
 from autotune.runtime.execution.execution import RunTrace
-from autotune.runtime.execution.inputs import as_array, of_type
+from autotune.runtime.execution.io_adapter import as_array, of_type
 from autotune.runtime.execution.ownership import owned
 from autotune.runtime.execution.profiler import GroupProfile, PairProfile
 from autotune.runtime.execution.program_table import ProgramTable
@@ -39,6 +38,7 @@ from autotune.runtime.session.defaults import (
     resolve_model,
 )
 from autotune.runtime.session.initial_table import PlannedBy
+from autotune.runtime.session.out_of_range import OutOfRangePolicy
 from autotune.runtime.session.part import Part, Runs, parts_of
 from autotune.runtime.session.session import Session
 from autotune.runtime.session.version_table import Version
@@ -90,9 +90,11 @@ class DynamicSession(Session):
         threads: int | None = None,
         accuracy: Accuracy | str | None = None,
         ranges: Ranges | None = None,
-        outside: Outside | str = Outside.REFUSE,
+        outside: OutOfRangePolicy | str = OutOfRangePolicy.REFUSE,
     ) -> None:
-        Outside.parse(outside)  # for the session's sake: without ranges nothing is outside of them
+        OutOfRangePolicy.parse(
+            outside
+        )  # for the session's sake: without ranges nothing is outside of them
         if ranges:
             raise InputError(
                 f"{source}: ranges are for a network whose shapes and operators are known before it "

@@ -19,7 +19,7 @@ from autotune.frontend.translate.element_types import dtype_of_elem, elem_name
 from autotune.graph.graph import Graph
 from autotune.graph.passes.note import Note
 from autotune.operators.tensor import NUMPY, TensorType
-from autotune.runtime.execution.reference_session import Evaluated
+from autotune.runtime.execution.reference_session import ReferenceSession
 from autotune.runtime.execution.values import Value
 from autotune.runtime.session.control.binding import bound_model
 from autotune.runtime.session.control.tree_runner import ControlFlow, Environment, truth
@@ -62,7 +62,7 @@ def explore(model: onnx.ModelProto, name: str, inputs: Mapping[str, Value]) -> E
 
     Raises ``InputError`` or ``ModelError`` as a run does.
     """
-    versions = Versions(model, Evaluated, name, _Explorer)
+    versions = Versions(model, ReferenceSession, name, _Explorer)
     versions.run(inputs)
     notes: list[Note] = []
     parts = tuple(_parts(name, versions.held[-1], 0, notes))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from autotune.store.store import Store
 
 
-class General:
+class FallbackSession:
     """A session that is opened when it is first needed. Safe to use from several threads."""
 
     def __init__(

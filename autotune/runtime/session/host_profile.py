@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from autotune.errors import InputError
 from autotune.operators.op import OPERATORS, Family
-from autotune.runtime.execution.io_adapter import Border
+from autotune.runtime.execution.io_adapter import IoAdapter
 from autotune.runtime.execution.native_table import network_of
 from autotune.runtime.execution.program_table import GroupStep
 from autotune.runtime.session.roofline import Limit, Roofs, Work, works
@@ -137,9 +137,9 @@ def host_profile(
     """
     target, table = _check_here(session), session.table
     assert table.executable is not None, "tables of this machine run by one call"
-    border = Border(table.graph)
-    fed = border.enter(inputs)
-    times, fastest, runs = _timed(table.executable, border, inputs, seconds)
+    adapter = IoAdapter(table.graph)
+    fed = adapter.to_float32(inputs)
+    times, fastest, runs = _timed(table.executable, adapter, inputs, seconds)
     steps, network, roofs = table.group_steps, network_of(table), Roofs.of(target.spec)
     found = works(table.graph, steps, network, table.executable.arena.size_bytes, roofs)
     total = sum(times)
@@ -161,14 +161,14 @@ def _check_here(session: Session) -> NativeTarget:
 
 def _timed(
     executable: Executable,
-    border: Border,
+    adapter: IoAdapter,
     inputs: Mapping[str, npt.NDArray[np.generic]],
     seconds: float,
 ) -> tuple[Sequence[float], tuple[float, float], int]:
     """Return the least seconds of every group, the fastest run with its seconds of waiting, and the
     number of runs."""
     alone = executable.threads == 1
-    executable.run(border.enter(inputs))  # tensors and code come into memory
+    executable.run(adapter.to_float32(inputs))  # tensors and code come into memory
     begin = time.perf_counter()
     groups: list[npt.NDArray[np.int64]] = []
     runs: list[tuple[float, float]] = []
@@ -177,7 +177,9 @@ def _timed(
     ):
         nanoseconds = np.zeros(executable.part_count, np.int64)
         start, own_start = time.perf_counter(), time.thread_time()
-        border.leave(executable.run(border.enter(inputs), nanoseconds, own_time=alone))
+        adapter.from_float32(
+            executable.run(adapter.to_float32(inputs), nanoseconds, own_time=alone)
+        )
         own_seconds, took = time.thread_time() - own_start, time.perf_counter() - start
         runs.append((took, max(0.0, took - own_seconds) if alone else 0.0))
         groups.append(nanoseconds)

@@ -12,12 +12,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autotune.runtime.caches.table_cache import kept_table, table_key
-from autotune.runtime.execution.collector import collector_at_rest
-from autotune.runtime.execution.native_table import Draft, WholeNetworks, drafted
+from autotune.runtime.caches.table_cache import cached_table, table_key
+from autotune.runtime.execution.collector_pause import pause_collector
+from autotune.runtime.execution.native_table import Draft, WholeNetworks, draft_table
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import ProgramTable, SplitGroup, compile_table
-from autotune.runtime.session.building import built
+from autotune.runtime.session.building import build_or_split
 from autotune.runtime.session.opening import Source, open_model
 from autotune.targets.protocol import Target
 from autotune.tuner.choice import Choice
@@ -40,7 +40,7 @@ class PlannedBy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class FirstTable:
+class InitialTable:
     """A session's first table, and what learning goes on from: the programs compiled so far, the cost
     model and the store where they were needed."""
 
@@ -53,9 +53,9 @@ class FirstTable:
     """Whether the store was opened for this, so that the session has to close it."""
 
 
-def first_table(
+def initial_table(
     found: Source, target: Target, store: Store | Path | None, online: bool
-) -> FirstTable:
+) -> InitialTable:
     """The table for what a session was opened with: by the plan where there is one, else by rule.
 
     ``online`` opens the store and predicts every group by its cost model. Raises ``AutotuneError``
@@ -64,7 +64,7 @@ def first_table(
     planned_by = PlannedBy.HEURISTIC if found.plan is None else PlannedBy.PLAN
     cache = ProgramCache()
     if not online:
-        return FirstTable(_table(found, target, cache), planned_by, cache)
+        return InitialTable(_table(found, target, cache), planned_by, cache)
     owns = store is None or isinstance(store, Path)
     records = _opened(store)
     try:
@@ -74,7 +74,7 @@ def first_table(
         if owns:
             records.close()
         raise
-    return FirstTable(table, planned_by, cache, model, records, owns)
+    return InitialTable(table, planned_by, cache, model, records, owns)
 
 
 def _opened(store: Store | Path | None) -> Store:
@@ -97,27 +97,27 @@ def _table(found: Source, target: Target, cache: ProgramCache) -> ProgramTable:
     def compiled(choices: Sequence[Choice], split: tuple[SplitGroup, ...]) -> ProgramTable:
         return replace(compile_table(graph, choices, target.spec, cache), split=split)
 
-    with collector_at_rest():
+    with pause_collector():
         if not isinstance(target, WholeNetworks):
-            return built(graph, _choices(found, target), target, compiled)
+            return build_or_split(graph, _choices(found, target), target, compiled)
 
         def linked(
             choices: Sequence[Choice], split: tuple[SplitGroup, ...]
         ) -> tuple[Draft, ProgramTable]:
-            draft = drafted(compiled(choices, split), target)
+            draft = draft_table(compiled(choices, split), target)
             return draft, draft.table(graph, target)
 
         def make() -> tuple[Draft, ProgramTable]:
-            return built(graph, _choices(found, target), target, linked)
+            return build_or_split(graph, _choices(found, target), target, linked)
 
         if not found.is_kept:
             return make()[1]
-        return kept_table(table_key(graph, found.plan, target.spec), graph, target, make)
+        return cached_table(table_key(graph, found.plan, target.spec), graph, target, make)
 
 
 def _choices(found: Source, target: Target) -> tuple[Choice, ...]:
     if found.plan is not None:
         return choices_of(found.plan, found.graph)
-    from autotune.runtime.caches.schedule_cache import ruled_plan  # fuses and tiles
+    from autotune.runtime.caches.schedule_cache import cached_heuristic_plan  # fuses and tiles
 
-    return ruled_plan(found.graph, target.spec)
+    return cached_heuristic_plan(found.graph, target.spec)

@@ -15,7 +15,7 @@ from autotune.graph.graph import Graph
 from autotune.graph.ranges import Ranges, intervals_by_input
 from autotune.operators.axes import Layout
 from autotune.operators.interval_rules import Interval
-from autotune.runtime.caches.network_cache import Request, kept_network
+from autotune.runtime.caches.network_cache import Request, cached_network
 from autotune.targets.protocol import Target
 from autotune.tuner.plan import Plan
 from autotune.tuner.plan_tree import is_plan_tree
@@ -106,7 +106,7 @@ def _kept(
 ) -> tuple[Graph, bool]:
     """``open_network``, or what it made of the file before; and whether that is kept."""
     request = Request.of(path, dims, layout, accuracy, ranges)
-    return kept_network(request, lambda: open_network(path, dims, layout, accuracy, ranges))
+    return cached_network(request, lambda: open_network(path, dims, layout, accuracy, ranges))
 
 
 def may_be_dynamic(source: Path | str | Plan | Graph) -> bool:

@@ -16,20 +16,18 @@ from autotune.display import Card, Displayed
 from autotune.errors import AutotuneError, ExactnessError, RangeError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
-from autotune.graph.out_of_range import Outside
 from autotune.graph.ranges import Ranges
 from autotune.operators.interval_rules import Interval
 from autotune.operators.tensor import Array
 from autotune.runtime.caches.network_cache import is_kept
-from autotune.runtime.execution.collector import collector_at_rest
-from autotune.runtime.execution.current_table import Published
+from autotune.runtime.execution.collector_pause import pause_collector
 from autotune.runtime.execution.event import Event
 from autotune.runtime.execution.execution import RunTrace, execute
-from autotune.runtime.execution.io_adapter import Border
+from autotune.runtime.execution.io_adapter import IoAdapter
 from autotune.runtime.execution.profiler import GroupProfile, PairProfile, Profiler
-from autotune.runtime.execution.program_table import ProgramTable
+from autotune.runtime.execution.program_table import CurrentTable, ProgramTable
 from autotune.runtime.execution.signature import TensorInfo, arrays_by_name, tensors_of_graph
-from autotune.runtime.session.building import announced
+from autotune.runtime.session.building import announce_splits
 from autotune.runtime.session.defaults import (
     choose_accuracy,
     choose_plan,
@@ -39,9 +37,10 @@ from autotune.runtime.session.defaults import (
     ranges_of,
     resolve_model,
 )
-from autotune.runtime.session.fallback_session import General
-from autotune.runtime.session.initial_table import FirstTable, PlannedBy, first_table
+from autotune.runtime.session.fallback_session import FallbackSession
+from autotune.runtime.session.initial_table import InitialTable, PlannedBy, initial_table
 from autotune.runtime.session.opening import may_be_dynamic, open_source
+from autotune.runtime.session.out_of_range import OutOfRangePolicy
 from autotune.targets.protocol import Target
 from autotune.tuner.objective import Objective
 from autotune.tuner.plan import Plan
@@ -75,8 +74,8 @@ class Session(Displayed):
     ``InputError`` for an argument of a wrong type.
     """
 
-    _general: General | None = None
-    _exact: General | None = None
+    _general: FallbackSession | None = None
+    _exact: FallbackSession | None = None
     _is_refused = False
     """Whether no integer inputs are proved exact, and a run was refused for it."""
 
@@ -93,7 +92,7 @@ class Session(Displayed):
         threads: int | None = None,
         accuracy: Accuracy | str | None = None,
         ranges: Ranges | None = None,
-        outside: Outside | str = Outside.REFUSE,
+        outside: OutOfRangePolicy | str = OutOfRangePolicy.REFUSE,
     ) -> Self:
         """Make a ``DynamicSession`` if the shapes or the operators depend on the inputs.
 
@@ -125,30 +124,32 @@ class Session(Displayed):
         threads: int | None = None,
         accuracy: Accuracy | str | None = None,
         ranges: Ranges | None = None,
-        outside: Outside | str = Outside.REFUSE,
+        outside: OutOfRangePolicy | str = OutOfRangePolicy.REFUSE,
     ) -> None:
-        plan, outside = choose_plan(plan), Outside.parse(outside)
+        plan, outside = choose_plan(plan), OutOfRangePolicy.parse(outside)
         dims, ranges = dims_of(dims), ranges_of(ranges)
         self.target = choose_target(target, source if plan is None else plan, threads)
         chosen, store = choose_accuracy(accuracy, self.target.spec), choose_store(store)
         source = source if isinstance(source, (Plan, Graph)) else resolve_model(source)
-        with collector_at_rest():
+        with pause_collector():
             found = open_source(source, self.target, dims, one_plan(plan), chosen, ranges)
         self._graph = found.graph
-        self._border = Border(self._graph, found.ranges)
-        if outside is Outside.GENERAL and found.ranges:
-            self._general = General(source, found, self.target, store, dims, chosen)
+        self._adapter = IoAdapter(self._graph, found.ranges)
+        if outside is OutOfRangePolicy.GENERAL and found.ranges:
+            self._general = FallbackSession(source, found, self.target, store, dims, chosen)
         if not isinstance(source, Graph):
-            self._exact = General(source, found, self.target, store, dims, chosen, has_host=True)
+            self._exact = FallbackSession(
+                source, found, self.target, store, dims, chosen, has_host=True
+            )
         self._profiler = Profiler()
         self._last_run: RunTrace | None = None
         self._trainer: OnlineTrainer[CostModel] | None = None
         self._closing = threading.Lock()
         self._closed = False
-        first = first_table(found, self.target, store, online)
-        self._planned_by, self._announced = first.planned_by, announced(first.table)
+        first = initial_table(found, self.target, store, online)
+        self._planned_by, self._announced = first.planned_by, announce_splits(first.table)
         self._own_store = first.records if first.owns_records else None
-        self._published = Published(first.table)
+        self._published = CurrentTable(first.table)
         try:
             if online:
                 objective = Objective.LATENCY if found.plan is None else found.plan.objective
@@ -158,7 +159,7 @@ class Session(Displayed):
             raise
 
     def _learning(
-        self, first: FirstTable, objective: Objective, options: OnlineOptions | None
+        self, first: InitialTable, objective: Objective, options: OnlineOptions | None
     ) -> OnlineTrainer[CostModel]:
         from autotune.runtime.online.learning import OnlineOptions
         from autotune.runtime.online.planning import online_trainer  # it fits and searches
@@ -223,7 +224,7 @@ class Session(Displayed):
         self._profiler.record(trace)
         if self._trainer is not None:
             self._trainer.observe(trace, served)
-        return self._border.leave(outputs), trace
+        return self._adapter.from_float32(outputs), trace
 
     def serving(self, inputs: Mapping[str, npt.NDArray[np.generic]]) -> Session:
         """The session that runs these inputs: this one, the one without ranges for inputs outside of
@@ -241,7 +242,7 @@ class Session(Displayed):
         if self._is_refused and self._exact is not None:
             return self._exact.session
         try:
-            return self._border.enter(inputs)
+            return self._adapter.to_float32(inputs)
         except RangeError:
             if self._general is None:
                 raise
@@ -249,7 +250,7 @@ class Session(Displayed):
         except ExactnessError:
             if self._exact is None:
                 raise
-            self._is_refused = self._border.licence is None
+            self._is_refused = self._adapter.licence is None
             return self._exact.session
 
     @property
@@ -271,7 +272,7 @@ class Session(Displayed):
     @property
     def ranges(self) -> Mapping[str, Interval]:
         """What inputs have to stay within, of those that were vouched for."""
-        return self._border.ranges
+        return self._adapter.ranges
 
     @property
     def table(self) -> ProgramTable:

@@ -18,7 +18,7 @@ from autotune.graph.work import multiply_adds
 from autotune.operators.axes import Layout
 from autotune.operators.op import OpKind
 from autotune.runtime.execution.execution import execute
-from autotune.runtime.execution.native_table import prepared
+from autotune.runtime.execution.native_table import link_table
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import compile_table
 from autotune.targets.opening import target
@@ -97,7 +97,7 @@ def test_bands_run_on_machines(machine: str, size, rate) -> None:
     assert sum(op.kind is OpKind.CONV for op in graph.ops) > 2
     fed = {"x": normal(2, *graph.shape("x"))}
     table = compile_table(graph, ruled_choices(graph, on.spec), on.spec, ProgramCache())
-    found = execute(prepared(table, on), on, fed)[0]
+    found = execute(link_table(table, on), on, fed)[0]
     for name, wanted in evaluate(graph, fed).items():
         np.testing.assert_allclose(found[name], wanted, rtol=1e-4, atol=1e-4)
 

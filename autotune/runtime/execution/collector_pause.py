@@ -12,7 +12,7 @@ _resting = 0
 
 
 @contextmanager
-def collector_at_rest() -> Iterator[None]:
+def pause_collector() -> Iterator[None]:
     """Without collections until the last of those who asked for it has ended; a collector that was off
     stays off. Opening ResNet-50 makes 50 generations of objects of which none is garbage: looking
     through them takes a tenth of the time."""

@@ -7,14 +7,14 @@ from enum import StrEnum
 from autotune.errors import InputError
 
 
-class Outside(StrEnum):
+class OutOfRangePolicy(StrEnum):
     """REFUSE: the run is refused. GENERAL: the network without ranges runs."""
 
     REFUSE = "refuse"
     GENERAL = "general"
 
     @classmethod
-    def parse(cls, text: str) -> Outside:
+    def parse(cls, text: str) -> OutOfRangePolicy:
         """Return the member of this name. Raises ``InputError`` for any other."""
         try:
             return cls(text)
