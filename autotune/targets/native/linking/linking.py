@@ -125,7 +125,7 @@ def linked(
         if code is None
         else dict(zip([source.digest for source in sources], code.addresses, strict=True))
     )
-    pool, starts = _pool(programs)
+    pool, starts = _pool(programs, constants)
     return [
         _linked(one, values, addresses, code, pool[start:])
         for one, values, start in zip(programs, constants, starts, strict=True)
@@ -147,13 +147,35 @@ def _room(packed: Packed) -> int:
     return -(-packed.elements // step) * step
 
 
-def _pool(programs: Sequence[Linkable]) -> tuple[Floats, list[int]]:
-    """Room for the packed constants of all programs, and where each one's begin."""
+def _pool(
+    programs: Sequence[Linkable], constants: Sequence[Mapping[str, Floats]]
+) -> tuple[Floats, list[int]]:
+    """Pack the constants of all programs: the pool, and where each program's begin in it.
+
+    Programs that pack the same arrays alike share one copy. Without that, every step of a recurrent
+    network would read its own copy of the weights, and a core's cache would hold none of them.
+    """
+    firsts: dict[tuple[_Source, ...], tuple[int, Linkable, Mapping[str, Floats]]] = {}
     starts, total = [], 0
-    for one in programs:
-        starts.append(total)
-        total += sum(map(_room, one.packed))
-    return populated_floats(total), starts
+    for one, values in zip(programs, constants, strict=True):
+        sources = tuple(_source(one, packed, values) for packed in one.packed)
+        if sources not in firsts:
+            firsts[sources] = total, one, values
+            total += sum(map(_room, one.packed))
+        starts.append(firsts[sources][0])
+    pool = populated_floats(total)
+    for start, one, values in firsts.values():
+        _pack(one, values, pool[start:])
+    return pool, starts
+
+
+_Source = tuple[int, tuple[int, ...], tuple[int, ...], Packed]
+"""Address, shape and strides of an array, and how it is packed, whichever tensor it is."""
+
+
+def _source(one: Linkable, packed: Packed, constants: Mapping[str, Floats]) -> _Source:
+    array = constants[one.program.tensors[packed.tensor].name]
+    return array.ctypes.data, array.shape, array.strides, replace(packed, tensor=0)
 
 
 def _linked(
@@ -163,7 +185,6 @@ def _linked(
     code: LoadedCode | None,
     pool: Floats,
 ) -> Linked:
-    _pack(one, constants, pool)
     tensors = one.program.tensors
     words = Words(pack_table(one.rows), tensors) if one.rows else None
     places = [] if words is None else words.addresses()
@@ -190,7 +211,7 @@ def _linked(
 
 
 def _pack(one: Linkable, constants: Mapping[str, Floats], pool: Floats) -> None:
-    """Fill the pool with a program's packed constants."""
+    """Fill ``pool`` with a program's packed constants."""
     for packed, byte in offsets(one.packed).items():
         tensor = one.program.tensors[packed.tensor]
         assert tensor.role is Role.CONSTANT
