@@ -21,18 +21,21 @@ SANITIZES = os.environ.get("AUTOTUNE_SANITIZE") == "1"
 KERNELS = Path("kernels")
 SOURCES = sorted(KERNELS.rglob("*.pyx"))
 INCLUDE = re.compile(r'^\s*(?:#include|include|cdef extern from)\s+"([^"]+)"', re.MULTILINE)
+CIMPORT = re.compile(r"^from kernels\.([\w.]+) cimport", re.MULTILINE)
 
 if not SOURCES:
     raise SystemExit("setup.py: no .pyx file under kernels/: the source tree is incomplete")
 
 
 def included(source: Path) -> set[Path]:
-    """The files under kernels/ that a source includes, and those that they do."""
+    """Return the files under kernels/ that a source includes or cimports, directly or not."""
     found: set[Path] = set()
     unread = [source]
     while unread:
         reader = unread.pop()
-        names = INCLUDE.findall(reader.read_text("utf-8"))
+        text = reader.read_text("utf-8")
+        names = INCLUDE.findall(text)
+        names += [f"{name.replace('.', '/')}.pxd" for name in CIMPORT.findall(text)]
         named = {folder / name for name in names for folder in (KERNELS, reader.parent)}
         new = {path for path in named if path.exists()} - found
         found |= new
@@ -68,7 +71,7 @@ setup(
     package_data={
         "autotune.targets": ["specs/*.toml"],
         "autotune.report": ["templates/*"],
-        "autotune.kernels": ["*/*.pyx", "*/*.pxi", "*/*.h"],
+        "autotune.kernels": ["*/*.pyx", "*/*.pxd", "*/*.pxi", "*/*.h"],
         "autotune": ["py.typed"],
     },
     ext_modules=[extension(source) for source in SOURCES],

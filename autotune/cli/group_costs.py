@@ -83,7 +83,7 @@ def _group_cost(run: GroupRun, all_cycles: int) -> GroupCost:
 
 def _stalls(counters: Mapping[str, int]) -> tuple[Stall, ...]:
     """The largest of all units."""
-    from autotune.targets.emulator.counter_rows import causes_of
+    from autotune.targets.emulator.counters import causes_of
     from autotune.targets.emulator.reading import UNITS
 
     core_cycles = counters["core_cycles"]

@@ -14,7 +14,7 @@ typedef struct {
     int64_t spent[SPENDINGS];
 } Account;
 
-/* Sums over the instructions of a region; all members are int64, in the order of SUMS in engine.pyx. */
+/* Sums over the instructions of a region; all members are int64, in the order of SUMS in outcome.py. */
 typedef struct {
     int64_t executed[OPCODES];
     int64_t spent[UNITS][SPENDINGS];

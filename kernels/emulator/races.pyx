@@ -8,16 +8,17 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
 
+from kernels.micro.decode cimport (
+    GROUPS, RANK, Layout, Loops, Tensor, Word, decode_word, link_loops,
+)
+
 import numpy as np
 
 from autotune.errors import ProgramError
-from autotune.isa.program import field_index
-from autotune.isa.fields import CHAIN_STAGES, MAX_RANK, PARAMETERS
-from autotune.isa.opcodes import Opcode
-from autotune.isa.table import INSTRUCTIONS, OPERANDS
+from autotune.kernels.micro.layouts import LAYOUTS
 
-include "decode.pxi"
-include "layouts.pxi"
+cdef const int32_t[:, ::1] layout_rows = LAYOUTS
+assert layout_rows.shape[1] == GROUPS + 1
 
 cdef extern from "emulator/race.h" nogil:
     enum: ACTORS, UNIT_LOAD, UNIT_STORE, SEMAPHORES
@@ -203,7 +204,7 @@ cdef class Replayed:
         cdef Patterns *patterns = <Patterns *> self._zeros(count * sizeof(Patterns))
         cdef Tensor *tensors = self._tensors()
         for i in range(count):
-            decode_word(&LAYOUTS[table[i, 0]], &table[i, 0], tensors, &words[i])
+            decode_word(<const Layout *> &layout_rows[table[i, 0], 0], &table[i, 0], tensors, &words[i])
             settle_patterns(&words[i], &patterns[i])
         link_loops(words, count)
         self.state.words = words

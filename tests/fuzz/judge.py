@@ -21,7 +21,8 @@ from autotune.isa.assembly import assemble, disassemble
 from autotune.isa.codec import decode, encode
 from autotune.isa.program import DramTensor, Program, Role
 from autotune.isa.verifier.proof import verify
-from autotune.kernels.emulator.engine import By, Loaded
+from autotune.kernels.emulator.engine import Loaded
+from autotune.kernels.emulator.outcome import By
 from autotune.targets.arrays import ARRAY_TYPES, array_for
 from autotune.targets.emulator.races import find_races
 from autotune.targets.opening import load_spec

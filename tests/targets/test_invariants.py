@@ -9,10 +9,10 @@ from drawn_program import PARAMETER, TENSORS, VALUES, drawn_programs, machines, 
 from hypothesis import given
 
 from autotune.isa.program import Program, Role
-from autotune.kernels.emulator.engine import By, Loaded, Outcome
+from autotune.kernels.emulator.engine import Loaded
+from autotune.kernels.emulator.outcome import By, Outcome
 from autotune.targets.arrays import ARRAY_TYPES
-from autotune.targets.emulator.counter_rows import causes_of
-from autotune.targets.emulator.counters import COUNTERS, PART_COUNTERS
+from autotune.targets.emulator.counters import COUNTERS, PART_COUNTERS, causes_of
 from autotune.targets.emulator.reading import UNITS
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.spec import HardwareSpec

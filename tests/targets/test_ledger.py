@@ -12,8 +12,7 @@ from machine_case import PLAIN, fill, load, loop, make, program, store, tensor
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program, Role
 from autotune.isa.table import INSTRUCTIONS
-from autotune.targets.emulator.counter_rows import causes_of
-from autotune.targets.emulator.counters import COUNTERS
+from autotune.targets.emulator.counters import COUNTERS, causes_of
 from autotune.targets.emulator.energy import ENERGY
 from autotune.targets.emulator.reading import UNITS
 from autotune.targets.emulator.target import EmulatorTarget

@@ -27,7 +27,7 @@ from autotune.graph.graph import Graph
 from autotune.isa.formats import Format
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import DramTensor, Instruction, Program, Role
-from autotune.kernels.emulator import engine
+from autotune.kernels.micro import words
 from autotune.kernels.native import executor
 from autotune.operators.op import Op, OpKind
 from autotune.operators.tensor import DType, TensorType
@@ -129,6 +129,6 @@ _BY_NAME = {(one.__module__, one.__qualname__): one for one in TYPES}
 @functools.cache
 def _sources_version() -> str:
     """Of everything, as nearly all of it decides a table: all sources, and which compiled kernels."""
-    compiled = [Path(str(module.__file__)).stat() for module in (engine, executor)]
+    compiled = [Path(str(module.__file__)).stat() for module in (words, executor)]
     marks = [(status.st_size, status.st_mtime_ns) for status in compiled]
     return f"{hash_sources((autotune, autotune.kernels))} {marks}"

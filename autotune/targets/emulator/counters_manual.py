@@ -8,8 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from autotune.targets.emulator.counter import Counter
-from autotune.targets.emulator.counters import COUNTERS, FAMILIES, PART_COUNTERS
+from autotune.targets.emulator.counters import COUNTERS, FAMILIES, PART_COUNTERS, Counter
 from autotune.targets.emulator.reading import CAUSES
 
 _INTRODUCTION = f"""# Counters

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from autotune.isa.assembly import instruction_text
 from autotune.isa.program import Instruction, Program
-from autotune.kernels.emulator.engine import By, Outcome
+from autotune.kernels.emulator.outcome import By, Outcome
 from autotune.targets.emulator.counters import PART_COUNTERS, Counters
 from autotune.targets.emulator.energy import ledger
 from autotune.targets.emulator.ledger import Ledger

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autotune.isa.opcodes import Opcode
-from autotune.kernels.emulator.engine import SUMS, By, Outcome
+from autotune.kernels.emulator.outcome import SUMS, By, Outcome
 from autotune.targets.spec import HardwareSpec
 
 UNITS = ("load", "store", "matrix", "vector")

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from autotune.errors import InputError, ProgramError, SpecError
 from autotune.isa.program import Program, Role
 from autotune.isa.verifier.proof import verify
-from autotune.kernels.emulator.engine import By, Loaded, Outcome
+from autotune.kernels.emulator.engine import Loaded
+from autotune.kernels.emulator.outcome import By, Outcome
 from autotune.targets.arrays import array_for
 from autotune.targets.emulator.counters import Counters
 from autotune.targets.emulator.coverage import stored_in_full

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.isa.program import Program
-from autotune.kernels.emulator.engine import EVENT
+from autotune.kernels.emulator.outcome import EVENT
 from autotune.targets.emulator.reading import UNITS
 
 EVENT_LIMIT = 1_000_000

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from autotune.errors import ProgramError
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program, Role, pack_table
-from autotune.kernels.emulator.engine import WORD_KERNELS, Words
+from autotune.kernels.micro.words import WORD_KERNELS, Words
 from autotune.kernels.native.executor import NOWHERE, RUN, Stream
 from autotune.targets.native.binding.packing import Packed
 from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel, Source

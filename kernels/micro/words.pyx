@@ -1,4 +1,16 @@
-# Compiled micro-kernels for every instruction, called by address: ``words.h`` says with what.
+# cython: language_level=3, boundscheck=True, wraparound=False
+"""Compiled micro-kernels of every instruction, called by address with the arguments of ``words.h``."""
+
+from libc.stdint cimport int32_t, int64_t, uintptr_t
+from libc.stdlib cimport calloc, free
+
+from kernels.micro.decode cimport GROUPS, RANK, Layout, Tensor, Word, decode_word
+
+from autotune.isa.opcodes import Opcode
+from autotune.kernels.micro.layouts import LAYOUTS
+
+cdef const int32_t[:, ::1] layout_rows = LAYOUTS
+assert layout_rows.shape[1] == GROUPS + 1
 
 cdef extern from "micro/words.h" nogil:
     void word_product(char **, const int64_t *)
@@ -31,13 +43,15 @@ WORD_KERNELS = {
     Opcode.STORE: <uintptr_t> &word_store,
     Opcode.MASK: <uintptr_t> &word_mask,
 }
-"""Address of the kernel of every opcode that computes or moves."""
+"""Address of the kernel of each opcode that computes or moves."""
 
 
 cdef class Words:
-    """Decoded instructions that stay where they are. ``table`` has one row of field values each, as
-    ``Program.table``; its addresses must be 0 and its coordinates taken from loops 0 to 4, since the
-    executor gives them."""
+    """Decoded instructions at fixed addresses.
+
+    ``table`` has a row of field values per instruction, as ``Program.table``. Operand addresses must
+    be 0, and coordinates must depend on loops 0 to 4: the executor supplies both.
+    """
 
     cdef Word *words
     cdef Tensor *tensors
@@ -61,13 +75,13 @@ cdef class Words:
                 tensor.shape[d] = declared.shape[d] if d < tensor.rank else 1
                 tensor.stride[d] = 1 if d == RANK - 1 else tensor.stride[d + 1] * tensor.shape[d + 1]
         for i in range(self.count):
-            decode_word(&LAYOUTS[table[i, 0]], &table[i, 0], self.tensors, &self.words[i])
+            decode_word(<const Layout *> &layout_rows[table[i, 0], 0], &table[i, 0], self.tensors, &self.words[i])
 
     def __dealloc__(self):
         free(self.words)
         free(self.tensors)
 
     def addresses(self):
-        """Where each word is."""
+        """Return the address of each word."""
         cdef int64_t i
         return [<uintptr_t> &self.words[i] for i in range(self.count)]

@@ -1,4 +1,7 @@
-# What the engine and the race check take from the decoded instructions in decode.h.
+# Decoded instructions: the declarations of micro/decode.h. Cython resolves this file by its path in
+# the repository (`from kernels.micro.decode cimport …`); nothing imports it at run time.
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 cdef extern from "micro/decode.h" nogil:
     enum: RANK, GROUPS

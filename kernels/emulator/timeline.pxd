@@ -1,4 +1,9 @@
-# What the engine takes from its own C headers; decode.pxi has what it shares with the race check.
+# The timing model's machine, queues, costs and sums: the declarations of emulator/timeline.h and of
+# the headers that it includes.
+
+from libc.stdint cimport int32_t, int64_t
+
+from kernels.micro.decode cimport Loops, Word
 
 cdef extern from "emulator/timeline.h" nogil:
     enum: UNITS, OPCODES, SPENDINGS, TOKENS, NARROW_WORKSPACE, NEVER, SHAPES

@@ -1,0 +1,1 @@
+"""Micro-kernels: what every instruction computes or moves, from decoded words."""
