@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.analysis import Analysis
+from autotune.cost_model.analysis import analytic_model
 from autotune.errors import ScheduleError
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
@@ -65,7 +65,8 @@ def _fastest(group: Group, nest: Nest, keep: Keep, spec: HardwareSpec) -> int | 
     table = table.take(np.flatnonzero(keep(nest, table)))
     if not len(table):
         return None
-    order = np.argsort(Analysis(nest, table, spec).estimate, kind="stable")[:EXECUTED]
+    estimate = analytic_model(spec).analyse(nest, table, spec).estimate
+    order = np.argsort(estimate, kind="stable")[:EXECUTED]
     emulator = EmulatorTarget(spec)
     times = [_time(emulator, group, table.row(i)) for i in order.tolist()]
     return min((t for t in times if t is not None), default=None)

@@ -116,7 +116,7 @@ def _applied(ratios: Ratios, data: Dataset, tested: npt.NDArray[np.bool_]) -> Fl
         full[rows] = per_nest
         return data.summed(full)[tested]
 
-    cycles = data.priced(ratios.prices)[rows] * np.exp(evaluate(ratios.cycles, x))
+    cycles = data.analytic_cycles(ratios.unit_costs)[rows] * np.exp(evaluate(ratios.cycles, x))
     energy = data.dynamic_fj[rows] + data.leak_fj[rows] * cycles
     energy = energy * np.exp(evaluate(ratios.energy, x))
     dram = data.moved_bytes[rows] * np.exp(evaluate(ratios.dram, x))

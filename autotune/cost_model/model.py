@@ -13,10 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import xgboost as xgb
 
-from autotune.cost_model.analysis import Analysis
-from autotune.cost_model.dataset import Measured, dataset
-from autotune.cost_model.energy import dynamic_energy, leak_per_cycle
-from autotune.cost_model.features import matrix_of
+from autotune.cost_model.analysis import analytic_model
+from autotune.cost_model.dataset import dataset
 from autotune.cost_model.held_out import Misjudged, hold_out
 from autotune.cost_model.model_file import pack, unpack
 from autotune.cost_model.training import (
@@ -35,6 +33,7 @@ from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest, Rejection
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
+from autotune.store.records import Record
 from autotune.targets.spec import HardwareSpec
 
 Floats = npt.NDArray[np.float64]
@@ -64,6 +63,11 @@ class Estimate:
     high: Floats
     energy_fj: Floats
     dram_bytes: Floats
+
+    @property
+    def columns(self) -> Floats:
+        """All five fields as rows [5, n]."""
+        return np.stack([self.cycles, self.low, self.high, self.energy_fj, self.dram_bytes])
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +124,7 @@ class CostModel:
     @classmethod
     def fit(
         cls,
-        records: Sequence[Measured],
+        records: Sequence[Record],
         spec: HardwareSpec,
         *,
         seed: int,
@@ -155,21 +159,16 @@ class CostModel:
         """Femtojoules of every schedule in a table [n]."""
         return self.estimate(nest, table).energy_fj
 
-    def predict_dram_bytes(self, nest: Nest, table: ScheduleTable) -> Floats:
-        """DRAM bytes, loads and stores in whole bursts, of every schedule in a table [n]."""
-        return self.estimate(nest, table).dram_bytes
-
     def estimate(self, nest: Nest, table: ScheduleTable) -> Estimate:
         """Cycles, interval, energy and DRAM bytes in one go: one analysis serves them all."""
         return self.completed(self.forecast(nest, table))
 
     def forecast(self, nest: Nest, table: ScheduleTable) -> Forecast:
         """Cycles alone of every schedule in a table, with what the rest can be found from."""
-        analysis = Analysis(nest, table, self.spec)
-        x, ratios = matrix_of(analysis), self._learned.ratios
-        cycles = analysis.analytic(ratios.prices) * np.exp(evaluate(ratios.cycles, x))
-        energy, leak = dynamic_energy(analysis), leak_per_cycle(analysis)
-        return Forecast(np.maximum(cycles, 1.0), x, energy, leak, analysis.moved_bytes)
+        a = analytic_model(self.spec).analyse(nest, table, self.spec)
+        x, ratios = a.features, self._learned.ratios
+        cycles = a.cycles(ratios.unit_costs) * np.exp(evaluate(ratios.cycles, x))
+        return Forecast(np.maximum(cycles, 1.0), x, a.dynamic_fj, a.leak_fj, a.moved_bytes)
 
     def energy(self, forecast: Forecast) -> Floats:
         """Femtojoules of forecast schedules [n]."""
@@ -185,9 +184,9 @@ class CostModel:
         return Estimate(cycles, cycles / spread, cycles * spread, self.energy(forecast), dram)
 
     def rough(self, nest: Nest, table: ScheduleTable) -> Floats:
-        """What orders the schedules of a table before they are predicted [n]: cheap, and no more than
-        an order."""
-        return Analysis(nest, table, self.spec).order(self._learned.ratios.prices)
+        """Return a cheap score [n] to pre-filter schedules; only its ranking is meaningful."""
+        analysis = analytic_model(self.spec).analyse(nest, table, self.spec)
+        return analysis.order(self._learned.ratios.unit_costs)
 
     def predict(self, group: Group, schedule: Schedule) -> float:
         """Cycles of a group: the sum over its nests, which run one after the other.
@@ -211,15 +210,19 @@ class CostModel:
             "dram": ratios.dram,
             "scale": self._learned.scale,
         }
-        known = {name: booster for name, booster in trees.items() if booster is not None}
-        return pack(self.spec, known, self._learned.factor, self.metrics, ratios.prices.tolist())
+        trained = {name: booster for name, booster in trees.items() if booster is not None}
+        return pack(
+            self.spec, trained, self._learned.factor, self.metrics, ratios.unit_costs.tolist()
+        )
 
     @classmethod
     def from_bytes(cls, blob: bytes, spec: HardwareSpec) -> CostModel:
         """Read what ``to_bytes`` wrote. Raises ``StoreError`` for a broken file, another feature
         version or another machine."""
-        trees, factor, metrics, prices = unpack(blob, spec)
-        ratios = Ratios(trees["cycles"], trees.get("energy"), trees.get("dram"), np.array(prices))
+        trees, factor, metrics, unit_costs = unpack(blob, spec)
+        ratios = Ratios(
+            trees["cycles"], trees.get("energy"), trees.get("dram"), np.array(unit_costs)
+        )
         return cls(spec, Learned(ratios, trees["scale"], factor), metrics)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import xgboost as xgb
 
-from autotune.cost_model.features import names_of
+from autotune.cost_model.analysis import analytic_model
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.errors import StoreError
 from autotune.targets.spec import HardwareSpec
@@ -27,7 +27,7 @@ def pack(
     trees: Mapping[str, xgb.Booster],
     factor: float,
     metrics: Mapping[str, float],
-    prices: Sequence[float] = (),
+    unit_costs: Sequence[float] = (),
 ) -> bytes:
     """Header length, header, trees one after the other."""
     parts = {name: bytes(booster.save_raw("ubj")) for name, booster in trees.items()}
@@ -36,11 +36,11 @@ def pack(
         {
             "format": FORMAT_VERSION,
             "feature_version": FEATURE_VERSION,
-            "features": list(names_of(spec)),
+            "features": list(analytic_model(spec).feature_names),
             "profile_id": spec.profile_id,
             "factor": factor,
             "metrics": dict(metrics),
-            "prices": list(prices),
+            "prices": list(unit_costs),
             "parts": {name: len(raw) for name, raw in parts.items()},
             "sha256": hashlib.sha256(body).hexdigest(),
         }
@@ -51,11 +51,11 @@ def pack(
 def unpack(
     blob: bytes, spec: HardwareSpec
 ) -> tuple[dict[str, xgb.Booster], float, dict[str, float], list[float]]:
-    """Trees by name, conformal factor, metrics, prices. Raises ``StoreError`` for a file that is broken,
+    """Trees by name, conformal factor, metrics, unit costs. Raises ``StoreError`` for a file that is broken,
     of another version, or of another machine."""
     header, body = _split(blob)
     retrain = f"run 'autotune calibrate --target {spec.name}' to train a new one"
-    names = list(names_of(spec))
+    names = list(analytic_model(spec).feature_names)
     if (header.get("format"), header.get("feature_version")) != (FORMAT_VERSION, FEATURE_VERSION):
         raise StoreError(
             f"cost model: format {header.get('format')}, features {header.get('feature_version')}; "
@@ -76,8 +76,8 @@ def unpack(
         trees[name] = xgb.Booster({"nthread": 1})
         trees[name].load_model(bytearray(body[start : start + length]))
         start += length
-    prices = [float(price) for price in header["prices"]]
-    return trees, float(header["factor"]), dict(header["metrics"]), prices
+    unit_costs = [float(cost) for cost in header["prices"]]
+    return trees, float(header["factor"]), dict(header["metrics"]), unit_costs
 
 
 def _split(blob: bytes) -> tuple[dict[str, Any], bytes]:

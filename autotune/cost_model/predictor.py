@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from autotune.cost_model.model import CostModel, Estimate
+from autotune.cost_model.model import CostModel
 from autotune.display import Card, Displayed
 from autotune.errors import InputError, ScheduleError, StoreError
 from autotune.fusion.analysis import analyse
@@ -120,7 +120,7 @@ class Predictor(Displayed):
         total = np.zeros((5, len(schedules)))
         for position, nest in enumerate(nests):
             table = ScheduleTable.of(nest, [schedule.nests[position] for schedule in schedules])
-            total += _columns(self.model.estimate(nest, table))
+            total += self.model.estimate(nest, table).columns
         return [
             Cost(schedule, *row) for schedule, row in zip(schedules, total.T.tolist(), strict=True)
         ]
@@ -142,15 +142,11 @@ class Predictor(Displayed):
                 raise ScheduleError(
                     f"{_names(group)}: no tile fits {self.spec.scratchpad.size_bytes} bytes; fuse less"
                 )
-            columns = _columns(self.model.estimate(nest, table))
+            columns = self.model.estimate(nest, table).columns
             best = int(np.argmin(columns[0]))
             parts.append(table.row(best))
             total += columns[:, best]
         return Cost(Schedule(tuple(parts)), *total.tolist())
-
-
-def _columns(found: Estimate) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    return np.stack([found.cycles, found.low, found.high, found.energy_fj, found.dram_bytes])
 
 
 def _nests(group: Group) -> tuple[Nest, ...]:

@@ -9,7 +9,6 @@ import numpy.typing as npt
 import xgboost as xgb
 
 from autotune.cost_model.dataset import Dataset
-from autotune.cost_model.pricing import fitted
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -66,43 +65,36 @@ def boost(x: Floats, y: Floats, weight: Floats, seed: int, growth: Growth = COUN
 
 @dataclass(frozen=True, slots=True)
 class Ratios:
-    """Trees for log(measured / analytic) cycles, energy and DRAM bytes of a nest, and the ``prices``
-    [P] that its analytic cycles are of (P = 0: none, they are the analysis's). None where there is
-    nothing to learn: energy that is not measured, tensors that a cache stands before."""
+    """Trees for log(measured / analytic) cycles, energy and DRAM bytes of a nest, and the
+    ``unit_costs`` [W] behind its analytic cycles (W may be 0). A tree is None where nothing can be
+    learned: energy that is not measured, DRAM bytes behind a cache."""
 
     cycles: xgb.Booster
     energy: xgb.Booster | None
     dram: xgb.Booster | None
-    prices: Floats
+    unit_costs: Floats
 
 
 def train(data: Dataset, chosen: npt.NDArray[np.bool_], seed: int) -> Ratios:
-    """Train on the ``chosen`` measurements [r]. A measurement of several nests trains each of them
-    with the ratio of the whole, weighted by the nest's share."""
+    """Train on the ``chosen`` measurements [r]. A measurement of several nests trains each nest with
+    the ratio of the whole, weighted by the nest's share."""
     rows = chosen[data.owner]
     x, weight = data.x[rows], (data.part * data.weight[data.owner])[rows]
-    prices = _prices(data, chosen)
+    unit_costs = data.fit(chosen)
 
     def ratio(measured: Floats, analytic: Floats, growth: Growth) -> xgb.Booster:
         target = np.log(np.maximum(measured, 1.0) / np.maximum(analytic, 1.0))[data.owner][rows]
         return boost(x, target, weight, seed, growth)
 
+    analytic = data.analytic_cycles(unit_costs)
     energy = data.analytic_energy(data.part * data.cycles[data.owner])
     moved = data.summed(data.moved_bytes)
     return Ratios(
-        ratio(data.cycles, data.summed(data.priced(prices)), TIMED if prices.size else COUNTED),
+        ratio(data.cycles, data.summed(analytic), TIMED if data.model.timed else COUNTED),
         ratio(data.energy_fj, energy, SIDE) if data.energy_fj.any() else None,
-        None if prices.size else ratio(data.dram_bytes, moved, SIDE),
-        prices,
+        None if data.model.timed else ratio(data.dram_bytes, moved, SIDE),
+        unit_costs,
     )
-
-
-def _prices(data: Dataset, chosen: npt.NDArray[np.bool_]) -> Floats:
-    """Fitted to the ``chosen`` measurements, whose nests add up."""
-    if not data.work.shape[1]:
-        return np.empty(0)
-    work = np.stack([data.summed(column) for column in data.work.T], axis=1)
-    return fitted(work[chosen], data.cycles[chosen], data.weight[chosen])
 
 
 def evaluate(booster: xgb.Booster | None, x: Floats) -> Floats:

@@ -108,7 +108,7 @@ def _least_cycles(nest: Nest, spec: HardwareSpec) -> NestSchedule | None:
 
     The analytic estimate counts what each unit does and how far units overlap; it needs no
     calibration (docs/decisions/0031-opening.md has the measurements)."""
-    from autotune.cost_model.analysis import Analysis  # not where every schedule is kept
+    from autotune.cost_model.analysis import analytic_model  # not where every schedule is kept
 
     rng = np.random.default_rng(0)
     table = enumerate_nest(
@@ -126,7 +126,8 @@ def _least_cycles(nest: Nest, spec: HardwareSpec) -> NestSchedule | None:
     if len(table) > _ESTIMATED:
         traffic = least_traffic(nest, table)
         table = table.take(np.argpartition(traffic, _ESTIMATED)[:_ESTIMATED])
-    return table.row(int(np.argmin(Analysis(nest, table, spec).estimate)))
+    estimate = analytic_model(spec).analyse(nest, table, spec).estimate
+    return table.row(int(np.argmin(estimate)))
 
 
 def _free_concatenations(graph: Graph) -> frozenset[str]:

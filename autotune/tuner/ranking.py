@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.model import CostModel, Estimate, Forecast
+from autotune.cost_model.model import CostModel, Forecast
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
 from autotune.schedule.schedule import Schedule
@@ -98,7 +98,7 @@ class Ranking:
         values = np.zeros((5, len(schedules)))
         for at, nest in enumerate(legal_nests(group, self.spec) or ()):
             table = ScheduleTable.of(nest, [schedule.nests[at] for schedule in schedules])
-            values += _columns(self.model.estimate(nest, table))
+            values += self.model.estimate(nest, table).columns
         return Ranked(tuple(schedules), values)
 
     def _nest(self, nest: Nest, effort: Effort, rng: np.random.Generator) -> Ranked:
@@ -116,7 +116,7 @@ class Ranking:
             near = neighbours(nest, ScheduleTable.of(nest, best), capacity, cores, *details)
             if len(near):
                 draft = self._better_of(draft, self._drafted(nest, near))
-        return Ranked(draft.schedules, _columns(self.model.completed(draft.forecast)))
+        return Ranked(draft.schedules, self.model.completed(draft.forecast).columns)
 
     def _drafted(self, nest: Nest, table: ScheduleTable) -> _Draft:
         forecast = self.model.forecast(nest, table)
@@ -154,11 +154,6 @@ class Ranking:
             for i, j in (divmod(at, len(second)) for at in order.tolist())
         )
         return Ranked(schedules, values[:, order])
-
-
-def _columns(found: Estimate) -> Floats:
-    """``Ranked.values``."""
-    return np.stack([found.cycles, found.low, found.high, found.energy_fj, found.dram_bytes])
 
 
 def _least(cost: Floats) -> npt.NDArray[np.int64]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from autotune.cost_model.analysis import Analysis
+from autotune.cost_model.analysis import analytic_model
 from autotune.datasets import random_graphs
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group, is_convex
@@ -117,7 +117,7 @@ def _nest_schedules(
     )
     if not len(table):
         return []
-    analysis = Analysis(nest, table, spec)
+    analysis = analytic_model(spec).analyse(nest, table, spec)
     short = np.flatnonzero(analysis.instructions <= limit)
     if not len(short):
         return []

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from drawn_schedules import random_schedule
 
-from autotune.cost_model.analysis import Analysis
+from autotune.cost_model.analysis import analytic_model
 from autotune.datasets import random_graphs
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
@@ -18,6 +17,7 @@ from autotune.graph.passes import laid_out
 from autotune.operators.axes import Layout
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
+from autotune.store.records import Record
 from autotune.targets.spec import (
     ControlSpec,
     DramSpec,
@@ -43,21 +43,6 @@ SPEC = HardwareSpec(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """The fields of a stored record that training reads."""
-
-    group_key: str
-    group_json: str
-    schedule_json: str
-    network: str
-    outcome: str
-    cycles: int
-    energy_fj: int
-    dram_bytes: int
-    trust: float = 1.0
-
-
 def drawn(
     rng: np.random.Generator, layout: Layout = Layout.CHANNELS_FIRST
 ) -> tuple[Group, tuple[Nest, ...], Schedule]:
@@ -78,23 +63,27 @@ def observations(
     count: int,
     spec: HardwareSpec = SPEC,
     layout: Layout = Layout.CHANNELS_FIRST,
-) -> Iterator[Observation]:
+) -> Iterator[Record]:
     """Measurements of an invented machine, which takes up to 1.3 times the analytic cycles."""
     rng = np.random.default_rng(seed)
     for index in range(count):
         group, nests, schedule = drawn(rng, layout)
         cycles = moved = 0.0
         for nest, part in zip(nests, schedule.nests, strict=True):
-            found = Analysis(nest, ScheduleTable.of(nest, [part]), spec)
-            waits = 1.0 + 0.3 * math.tanh(float(found.busy_total[0] / found.estimate[0]))
-            cycles += float(found.estimate[0]) * waits
-            moved += float(found.moved_bytes[0])
-        yield Observation(
+            a = analytic_model(spec).analyse(nest, ScheduleTable.of(nest, [part]), spec)
+            waits = 1.0 + 0.3 * math.tanh(float(a.roofline[0] / a.estimate[0]))
+            cycles += float(a.estimate[0]) * waits
+            moved += float(a.moved_bytes[0])
+        yield Record(
             group.key,
             group.to_json(),
             schedule.to_json(),
+            spec.profile_id,
+            spec.name,
             f"network:{index % 12}",
+            "calibrate",
             "ok",
+            "",
             round(cycles),
             round(10_000 * moved + 20_000 * cycles),
             round(moved),

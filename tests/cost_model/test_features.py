@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from measured import SPEC, drawn
 from walked import estimated, walk
 
-from autotune.cost_model.analysis import Analysis
-from autotune.cost_model.features import FEATURES, Feature, bound, features
+from autotune.cost_model.features import bound, features
+from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
+from autotune.cost_model.scratchpad.features import FEATURES, Feature
 from autotune.errors import ScheduleError
 from autotune.fusion.group import Group
 from autotune.isa.opcodes import Unit
@@ -47,7 +48,7 @@ def test_counts_equal_those_of_the_lowered_program(layout: Layout, seed: int) ->
     group, nests, schedule = drawn(np.random.default_rng(seed), layout)
     found: Counter[str] = Counter()
     for nest, part in zip(nests, schedule.nests, strict=True):
-        found += estimated(Analysis(nest, ScheduleTable.of(nest, [part]), SPEC))
+        found += estimated(ScratchpadAnalysis(nest, ScheduleTable.of(nest, [part]), SPEC))
     if sum(n for name, n in found.items() if name.endswith("instructions")) > WALKABLE:
         return
     assert +found == +walk(program_of(group, schedule))
@@ -98,7 +99,7 @@ def test_vector_and_matrix_cycles_are_exact(layout: Layout, seed: int) -> None:
     group, nests, schedule = drawn(np.random.default_rng(seed), layout)
     found = {Unit.MATRIX: 0.0, Unit.VECTOR: 0.0}
     for nest, part in zip(nests, schedule.nests, strict=True):
-        a = Analysis(nest, ScheduleTable.of(nest, [part]), SPEC)
+        a = ScratchpadAnalysis(nest, ScheduleTable.of(nest, [part]), SPEC)
         if float(features(nest, a.table, SPEC)[0, TRIPS]) > LOG_TRIPS:
             return
         for unit in found:

@@ -6,7 +6,7 @@ import pytest
 from measured import SPEC
 from walked import estimated, walk
 
-from autotune.cost_model.analysis import Analysis
+from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
@@ -28,5 +28,5 @@ def test_instructions_are_counted_with_joint_rows(tile: tuple[int, ...], factors
     nests = analyse(group)
     assert not isinstance(nests, Rejection)
     part = NestSchedule(tile, (0, 1, 2), (3,), 1)
-    found = estimated(Analysis(nests[0], ScheduleTable.of(nests[0], [part]), SPEC))
+    found = estimated(ScratchpadAnalysis(nests[0], ScheduleTable.of(nests[0], [part]), SPEC))
     assert found == walk(lower(group, Schedule((part,)), SPEC))

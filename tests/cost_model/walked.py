@@ -6,7 +6,7 @@ import itertools
 import math
 from collections import Counter
 
-from autotune.cost_model.analysis import Analysis
+from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
 from autotune.isa.fields import MAX_RANK, NO_LEVEL
 from autotune.isa.formats import ELEMENT_BYTES
 from autotune.isa.opcodes import Opcode, Unit
@@ -23,7 +23,7 @@ def walk(program: Program) -> Counter[str]:
     return counts
 
 
-def estimated(of: Analysis) -> Counter[str]:
+def estimated(of: ScratchpadAnalysis) -> Counter[str]:
     """The same by an analysis of one schedule."""
     counts: Counter[str] = Counter()
     for unit in (Unit.LOAD, Unit.STORE, Unit.MATRIX, Unit.VECTOR):

@@ -14,7 +14,7 @@ from lowering_case import SPEC
 from native_case import executed
 from walked import estimated, walk
 
-from autotune.cost_model.analysis import Analysis
+from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
 from autotune.errors import ScheduleError
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
@@ -130,7 +130,7 @@ def test_counts_of_its_features_are_those_of_the_program(
     schedule = random_schedule((nest,), SPEC.scratchpad_elements, 1, np.random.default_rng(seed))
     assert schedule is not None
     program = lower(group, schedule, SPEC)
-    a = Analysis(nest, ScheduleTable.of(nest, schedule.nests), SPEC)
+    a = ScratchpadAnalysis(nest, ScheduleTable.of(nest, schedule.nests), SPEC)
     assert +estimated(a) == +walk(program)
     execution = EmulatorTarget(SPEC).time(program)
     assert a.busy_all(Unit.MATRIX)[0] == execution.counters["matrix_busy_cycles"]

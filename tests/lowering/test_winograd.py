@@ -12,7 +12,7 @@ from lowering_case import SPEC, lowered
 from native_case import executed
 from walked import estimated, walk
 
-from autotune.cost_model.analysis import Analysis
+from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
@@ -155,7 +155,7 @@ def test_counts_of_its_features_are_those_of_the_program(
     rng = np.random.default_rng(seed)
     schedule = random_schedule((nest,), SPEC.scratchpad_elements, 1, rng)
     assert schedule is not None
-    a = Analysis(nest, ScheduleTable.of(nest, schedule.nests), SPEC)
+    a = ScratchpadAnalysis(nest, ScheduleTable.of(nest, schedule.nests), SPEC)
     assert +estimated(a) == +walk(lower(group, schedule, SPEC))
 
 

@@ -13,7 +13,7 @@ from lowering_case import SPEC, lowered
 from sparse_case import bare, blocky, conv, dense, diagonal, marked, pooled, pooled_conv, slid
 from test_lower import run
 
-from autotune.cost_model.analysis import Analysis
+from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
 from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
 from autotune.isa.opcodes import Opcode, Unit
@@ -91,8 +91,8 @@ def masks(graph: Graph) -> list[list[float]]:
     rng = np.random.default_rng(0)
     table = enumerate_nest(nest, SPEC.tile_elements, 2, 20, rng)
     return [
-        step.effort.touched.tolist()
-        for step in Analysis(nest, table, SPEC).steps
+        step.touched.tolist()
+        for step in ScratchpadAnalysis(nest, table, SPEC).steps
         if step.unit is Unit.VECTOR and step.stage.mask is not None
     ]
 
@@ -168,6 +168,6 @@ def least_cycles(graph: Graph, machine: Target) -> int:
     nests, spec = nests_of(group), machine.spec
     rng = np.random.default_rng(0)
     table = enumerate_nest(nests[0], spec.scratchpad_elements, 1, 4096, rng)
-    best = np.argsort(Analysis(nests[0], table, spec).estimate)[:4]
+    best = np.argsort(ScratchpadAnalysis(nests[0], table, spec).estimate)[:4]
     schedules = (Schedule((table.row(int(i)),)) for i in best)
     return min(machine.time(lower(group, one, spec)).cycles for one in schedules)

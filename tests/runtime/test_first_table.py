@@ -162,7 +162,7 @@ def test_work_of_opening_a_chain_grows_with_its_length(
 
 
 def test_the_heuristic_schedule_of_an_emulated_machine_takes_the_fewest_analytic_cycles() -> None:
-    from autotune.cost_model.analysis import Analysis
+    from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
     from autotune.schedule.rule import default_schedule
     from autotune.schedule.table import ScheduleTable
     from autotune.tuner.heuristic_plan import rule_schedule
@@ -183,7 +183,7 @@ def test_the_heuristic_schedule_of_an_emulated_machine_takes_the_fewest_analytic
 
     def cycles(schedule: case.Schedule) -> float:
         table = ScheduleTable.of(nests[0], schedule.nests)
-        return float(Analysis(nests[0], table, spec).estimate[0])
+        return float(ScratchpadAnalysis(nests[0], table, spec).estimate[0])
 
     from autotune.lowering.lower import lower
 

@@ -90,7 +90,7 @@ def test_damaged_files_are_as_good_as_none(tmp_path: Path) -> None:
 def test_schedules_are_kept_under_the_sources_of_every_module_that_decides_them() -> None:
     code = """if True:
         import sys
-        import autotune.tuner.heuristic_plan, autotune.graph.passes, autotune.cost_model.analysis
+        import autotune.tuner.heuristic_plan, autotune.graph.passes, autotune.cost_model.scratchpad.model
         packages = ("graph", "fusion", "schedule", "cost_model")
         packages = tuple(f"autotune.{name}." for name in packages)
         more = ("autotune.tuner.heuristic_plan", "autotune.tuner.legality", "autotune.targets.spec")

@@ -7,9 +7,9 @@ from typing import cast
 import numpy as np
 import pytest
 
-from autotune.cost_model.analysis import Analysis
 from autotune.cost_model.model import CostModel, Estimate, Forecast
-from autotune.cost_model.tiling import Floats
+from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
+from autotune.cost_model.steps.tiling import Floats
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
 from autotune.graph.builder import GraphBuilder
@@ -31,7 +31,7 @@ class Untrained:
 
     def forecast(self, nest: Nest, table: ScheduleTable) -> Forecast:
         """Of cycles alone."""
-        cycles = Analysis(nest, table, self.spec).estimate
+        cycles = ScratchpadAnalysis(nest, table, self.spec).estimate
         return Forecast(cycles, cycles[:, None], cycles, cycles, cycles)
 
     def completed(self, forecast: Forecast) -> Estimate:
@@ -40,7 +40,7 @@ class Untrained:
 
     def rough(self, nest: Nest, table: ScheduleTable) -> Floats:
         """The order in which schedules are looked at."""
-        return Analysis(nest, table, self.spec).order()
+        return ScratchpadAnalysis(nest, table, self.spec).order()
 
 
 def convolution(images: int, channels: int, image: int, outputs: int, stride: int) -> Group:

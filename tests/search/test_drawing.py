@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from search_case import EDGE, residual
 
-from autotune.cost_model.analysis import Analysis
+from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import is_connected, is_convex
 from autotune.graph.passes.channels_last import WINDOWS
@@ -30,7 +30,7 @@ CONTROL = 2
 def estimated(candidate: Candidate, spec: HardwareSpec) -> float:
     """Instructions that the candidate's program executes, from its schedule alone."""
     return sum(
-        float(Analysis(nest, ScheduleTable.of(nest, [part]), spec).instructions[0])
+        float(ScratchpadAnalysis(nest, ScheduleTable.of(nest, [part]), spec).instructions[0])
         for nest, part in zip(nests_of(candidate.group), candidate.schedule.nests, strict=True)
     )
 

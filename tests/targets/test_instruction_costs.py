@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from machine_case import FILLED, PLAIN, alone, counted, fill, loop, make
 
-from autotune.cost_model.vector_work import PASSES, Pass
+from autotune.cost_model.steps.vector_work import PASSES, Pass
 from autotune.isa.formats import Format
 from autotune.isa.functions import BinaryFn, ReduceFn, StageKind, UnaryFn, When
 from autotune.isa.opcodes import Opcode

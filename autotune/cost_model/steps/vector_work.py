@@ -13,13 +13,13 @@ from typing import assert_never
 
 import numpy as np
 
-from autotune.cost_model.operand_strides import (
+from autotune.cost_model.steps.operand_strides import (
     conflict_of,
     pitches,
     strided,
     turned_conflict,
 )
-from autotune.cost_model.tiling import Tiles, Tiling
+from autotune.cost_model.steps.tiling import Tiles, Tiling
 from autotune.fusion.axis_map import Footprint
 from autotune.fusion.footprint import input_footprint, is_depthwise
 from autotune.fusion.nest import Stage

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autotune.cost_model.host_vectors import LIBRARY_CYCLES, POLYNOMIAL_CYCLES, contiguous
-from autotune.cost_model.vector_work import PASSES, Pass
+from autotune.cost_model.cached.vector_counts import LIBRARY_CYCLES, POLYNOMIAL_CYCLES, contiguous
+from autotune.cost_model.steps.vector_work import PASSES, Pass
 from autotune.lowering.functions import BINARY_FNS, UNARY_FNS
 from autotune.operators.op import OpKind
 from autotune.targets.native.codegen.vector.vector_run import COMPILED_BINARY, COMPILED_UNARY

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.tiling import Floats, Tiles, Tiling
+from autotune.cost_model.steps.tiling import Floats, Tiles, Tiling
 from autotune.fusion.axis_map import AxisMap, Footprint
 from autotune.isa.formats import ELEMENT_BYTES
 from autotune.schedule.table import Ints
@@ -90,9 +90,6 @@ def transfer(
         whole = whole & (axis.inside == axis.extent)
         grain = np.gcd(np.gcd(grain, between), axis.grain_bytes)
     runs = elements * ELEMENT_BYTES / np.maximum(run_bytes, 1.0)
-    useful = rectangle.useful_bytes
-    if spec.in_place:  # caches move what they like, and nothing waits for rows
-        return Transfer(useful, runs, useful / spec.dram.bytes_per_cycle)
     moved = _bursts(run_bytes, grain, spec.dram.burst_bytes) * spec.dram.burst_bytes * runs
     rows = _rows(axes, run_bytes, spec.dram.row_bytes)
     misses = _miss_rounds(tiling, footprint, chunk, axes, rows, spec) * spec.dram.row_miss_cycles

@@ -1,5 +1,5 @@
-"""What one run of a stage that is no product makes a CPU's vector units do, by parts of ``host_parts.py``;
-``host_work.py`` counts the runs."""
+"""What one run of a stage that is no product makes a CPU's vector units do, by parts of ``work_kinds.py``;
+``work_counts.py`` counts the runs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import assert_never
 
 import numpy as np
 
-from autotune.cost_model.host_parts import Floats, Quantity
-from autotune.cost_model.tiling import Tiles, Tiling
-from autotune.cost_model.vector_work import PASSES, Extent, Pass, product
+from autotune.cost_model.cached.work_kinds import Floats, Quantity
+from autotune.cost_model.steps.tiling import Tiles, Tiling
+from autotune.cost_model.steps.vector_work import PASSES, Extent, Pass, product
 from autotune.fusion.footprint import input_footprint
 from autotune.fusion.nest import Stage
 from autotune.operators.op import Family, OpKind
 
-Parts = dict[str, Quantity]
+Amounts = dict[str, Quantity]
 
 POLYNOMIAL_CYCLES: dict[OpKind, float] = {
     OpKind.EXP: 8.6,
@@ -90,7 +90,9 @@ class Rectangle:
         return vectors
 
 
-def vector_parts(tiling: Tiling, stage: Stage, tiles: Tiles, lanes: int, turned: bool) -> Parts:
+def count_vector_work(
+    tiling: Tiling, stage: Stage, tiles: Tiles, lanes: int, turned: bool
+) -> Amounts:
     """Of one run on a tile of ``tiles``; ``turned`` says that an operand has another order in memory."""
     like = np.ones(tiles.count.shape)
     out: list[Extent] = [tiling.axis_size(axis, tiles.sizes) for axis in stage.footprint]
@@ -111,7 +113,7 @@ def vector_parts(tiling: Tiling, stage: Stage, tiles: Tiles, lanes: int, turned:
         case Family.LAYER_NORM:
             return _layer_norm(stage, tile) | {"strided": strided}
         case Family.CONCAT:
-            parts: Parts = {"calls": float(len(op.inputs)), "rows": tile.rows * len(op.inputs)}
+            parts: Amounts = {"calls": float(len(op.inputs)), "rows": tile.rows * len(op.inputs)}
             return parts | {"passes": 2 * tile.vectors, "strided": strided}
         case (
             Family.RESHAPE
@@ -128,7 +130,7 @@ def vector_parts(tiling: Tiling, stage: Stage, tiles: Tiles, lanes: int, turned:
             assert_never(op.family)
 
 
-def _run(stage: Stage, tile: Rectangle) -> Parts:
+def _run(stage: Stage, tile: Rectangle) -> Amounts:
     kinds = (stage.op.kind, *(link.op.kind for link in stage.links))
     library = [kind for kind in kinds if kind in LIBRARY_CYCLES]
     inlined = [kind for kind in kinds if kind not in LIBRARY_CYCLES]
@@ -144,7 +146,7 @@ def _run(stage: Stage, tile: Rectangle) -> Parts:
     }
 
 
-def _depthwise(tiling: Tiling, stage: Stage, tile: Rectangle, lanes: int, turned: bool) -> Parts:
+def _depthwise(tiling: Tiling, stage: Stage, tile: Rectangle, lanes: int, turned: bool) -> Amounts:
     axes = stage.op.axes
     taps = math.prod(axes.taps(tiling.nest.types[stage.op.inputs[1]].shape))
     vectors = tile.along(axes.channel, lanes)
@@ -156,7 +158,7 @@ def _depthwise(tiling: Tiling, stage: Stage, tile: Rectangle, lanes: int, turned
     }
 
 
-def _window(stage: Stage, tile: Rectangle, lanes: int) -> Parts:
+def _window(stage: Stage, tile: Rectangle, lanes: int) -> Amounts:
     op = stage.op
     if op.family is Family.SLIDE:
         reach = op.int("before") + 1 + op.int("after")
@@ -171,7 +173,7 @@ def _window(stage: Stage, tile: Rectangle, lanes: int) -> Parts:
 
 def _reduction(
     tiling: Tiling, stage: Stage, tiles: Tiles, tile: Rectangle, lanes: int, turned: bool
-) -> Parts:
+) -> Amounts:
     need = input_footprint(stage.op, 0, stage.footprint, tiling.nest.types)
     extents: list[Extent] = [tiling.axis_size(axis, tiles.sizes) for axis in need]
     shape = tiling.nest.types[stage.op.inputs[0]].shape
@@ -185,7 +187,7 @@ def _reduction(
     }
 
 
-def _softmax(stage: Stage, tile: Rectangle, lanes: int) -> Parts:
+def _softmax(stage: Stage, tile: Rectangle, lanes: int) -> Amounts:
     axis = stage.op.int("axis")
     rows = tile.elements / tile.extents[axis]
     return {
@@ -199,7 +201,7 @@ def _softmax(stage: Stage, tile: Rectangle, lanes: int) -> Parts:
     }
 
 
-def _layer_norm(stage: Stage, tile: Rectangle) -> Parts:
+def _layer_norm(stage: Stage, tile: Rectangle) -> Amounts:
     width: Extent = math.prod(tile.extents[stage.op.int("axis") :])
     rows = tile.elements / width
     if stage.op.kind is OpKind.RMS_NORM:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.tiling import Floats, Tiles, Tiling
+from autotune.cost_model.steps.tiling import Floats, Tiles, Tiling
 from autotune.fusion.nest import Stage
 from autotune.schedule.block_sparsity import Needed, needed
 from autotune.schedule.table import Ints

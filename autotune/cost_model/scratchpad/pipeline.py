@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.step import Step
-from autotune.cost_model.tiling import Floats, Tiling
+from autotune.cost_model.steps.step import Step
+from autotune.cost_model.steps.tiling import Floats, Tiling
 from autotune.isa.opcodes import Unit
 from autotune.schedule.table import Ints
 

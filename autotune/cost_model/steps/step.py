@@ -1,4 +1,4 @@
-"""What a nest does per tile, as steps of its units: from tilings to cycles; features read these."""
+"""One load, stage or store of a nest, with its cost over all runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from autotune.cost_model.tiling import Floats
+from autotune.cost_model.steps.tiling import Floats
 from autotune.fusion.nest import Stage
 from autotune.isa.opcodes import Unit
 from autotune.schedule.table import Ints
@@ -14,14 +14,13 @@ from autotune.schedule.table import Ints
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What all runs of a step take together; arrays [n].
+    """Cost of all runs of a step together; arrays [n].
 
-    ``cycles`` is the unit's busy time, ``touched`` scratchpad elements, ``moved_bytes`` what DRAM
-    transfers in bursts, ``runs`` contiguous pieces.
+    ``cycles`` is the unit's busy time, ``moved_bytes`` the DRAM transfers in whole bursts, ``runs``
+    their contiguous pieces.
     """
 
     cycles: Floats
-    touched: Floats
     multiply_adds: Floats | None = None
     lane_elements: Floats | None = None
     moved_bytes: Floats | None = None
@@ -32,12 +31,11 @@ class Effort:
 class Step:
     """One load, stage or store of a nest; arrays have shape [n], one value per schedule.
 
-    ``level`` is the depth of the loop it runs in (−1 outside), ``count`` how often it runs over the
-    whole nest, ``pieces`` the number of reduction pieces that it works through in an inner loop, 1
-    where there is none, ``useful_bytes`` what the program asks of DRAM, ``least_bytes`` how much of that
-    is not asked for twice (None: all of it). ``found`` works its effort
-    out, once, when that is asked for: whoever only orders schedules by their rooflines does not need
-    that of transfers, which costs most.
+    ``level`` is the depth of the surrounding loop (−1 outside), ``count`` the runs over the whole
+    nest. ``pieces`` is the number of reduction pieces in an inner loop, 1 where there is none.
+    ``useful_bytes`` are the DRAM bytes of the program, ``least_bytes`` those without repeats (None:
+    all of them). ``find_effort`` and ``find_touched`` run at first use: rooflines do not need the
+    effort of transfers, the dearest of all.
     """
 
     unit: Unit
@@ -47,14 +45,15 @@ class Step:
     count: Floats
     instructions: Floats
     pieces: Ints | Floats
-    found: Callable[[], Effort]
+    find_effort: Callable[[], Effort]
+    find_touched: Callable[[], Floats]
     useful_bytes: Floats | None = None
     least_bytes: Floats | None = None
 
     @cached_property
     def effort(self) -> Effort:
-        """What all runs take together."""
-        return self.found()
+        """Cost of all runs together."""
+        return self.find_effort()
 
     @property
     def cycles(self) -> Floats:
@@ -66,7 +65,7 @@ class Step:
         """Busy time of one run, as a mean over full tiles and rests."""
         return self.cycles / self.count
 
-    @property
+    @cached_property
     def touched(self) -> Floats:
-        """Scratchpad elements over all runs."""
-        return self.effort.touched
+        """Scratchpad elements read and written over all runs."""
+        return self.find_touched()

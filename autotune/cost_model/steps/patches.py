@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from autotune.cost_model.step import Effort, Step
-from autotune.cost_model.tiling import Floats, Tiles, Tiling
+from autotune.cost_model.steps.step import Effort, Step
+from autotune.cost_model.steps.tiling import Floats, Tiles, Tiling
 from autotune.fusion.axis_map import AxisMap
 from autotune.fusion.nest import Buffer
 from autotune.fusion.patches import Patches
@@ -29,13 +29,17 @@ def with_patches(
     direct = step.useful_bytes
     assert direct is not None
 
-    def found() -> Effort:
+    def effort() -> Effort:
         return _chosen(chosen, _effort(made, weight, spec), step.effort)
+
+    def touched() -> Floats:
+        return np.where(chosen, np.sum(weight * made.touched, axis=0), step.touched)
 
     return replace(
         step,
         instructions=np.where(chosen, step.instructions * patches.instructions, step.instructions),
-        found=found,
+        find_effort=effort,
+        find_touched=touched,
         useful_bytes=np.where(chosen, asked, direct),
         least_bytes=np.where(chosen, asked / patches.taps, direct),
     )
@@ -46,7 +50,6 @@ def _chosen(chosen: Ints, patched: Effort, direct: Effort) -> Effort:
     assert patched.runs is not None and direct.runs is not None
     return Effort(
         np.where(chosen, patched.cycles, direct.cycles),
-        np.where(chosen, patched.touched, direct.touched),
         moved_bytes=np.where(chosen, patched.moved_bytes, direct.moved_bytes),
         runs=np.where(chosen, patched.runs, direct.runs),
     )
@@ -116,7 +119,6 @@ def _effort(made: _Made, weight: Floats, spec: HardwareSpec) -> Effort:
     runs = made.elements / np.maximum(_run_elements(made), 1.0)
     return Effort(
         np.sum(weight * busy, axis=0),
-        np.sum(weight * made.touched, axis=0),
         moved_bytes=np.sum(weight * moved, axis=0),
         runs=np.sum(weight * runs, axis=0),
     )

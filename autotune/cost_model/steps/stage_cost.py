@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autotune.cost_model.product_rows import product_rows
-from autotune.cost_model.tiling import Floats, Tiles, Tiling
-from autotune.cost_model.vector_work import Extent, pass_cycles, product, vector_work
+from autotune.cost_model.steps.product_rows import product_rows
+from autotune.cost_model.steps.tiling import Floats, Tiles, Tiling
+from autotune.cost_model.steps.vector_work import Extent, pass_cycles, product, vector_work
 from autotune.fusion.footprint import channels_per_group
 from autotune.fusion.nest import Stage
 from autotune.operators.op import Family

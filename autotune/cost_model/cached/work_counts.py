@@ -1,4 +1,4 @@
-"""Counts what a nest makes a CPU do, by ``PARTS``, from its steps; mirrors the native engine's loader.
+"""Counts what a nest makes a CPU do, by ``WORK_KINDS``, from its steps; mirrors the native engine's loader.
 
 Operands are read and written in their tensors: a transfer costs nothing unless it pads or samples, or
 a view in another order is stored. What is counted is never priced here.
@@ -11,8 +11,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.block_sparsity import kept_tiles
-from autotune.cost_model.host_parts import (
+from autotune.cost_model.cached.product_cycles import product_cycles
+from autotune.cost_model.cached.tensors import Views, held_bytes, packed_ahead
+from autotune.cost_model.cached.vector_counts import contiguous, count_vector_work
+from autotune.cost_model.cached.work_kinds import (
     L1_BYTES,
     L2_BYTES,
     Floats,
@@ -20,13 +22,11 @@ from autotune.cost_model.host_parts import (
     Tally,
     beyond,
 )
-from autotune.cost_model.host_tensors import Views, held_bytes, packed_ahead
-from autotune.cost_model.host_vectors import contiguous, vector_parts
-from autotune.cost_model.product_cycles import product_cycles
-from autotune.cost_model.product_rows import product_rows
-from autotune.cost_model.step import Step
-from autotune.cost_model.tiling import Tiles, Tiling
-from autotune.cost_model.vector_work import Extent, product
+from autotune.cost_model.steps.block_sparsity import kept_tiles
+from autotune.cost_model.steps.product_rows import product_rows
+from autotune.cost_model.steps.step import Step
+from autotune.cost_model.steps.tiling import Tiles, Tiling
+from autotune.cost_model.steps.vector_work import Extent, product
 from autotune.fusion.nest import Buffer, Stage
 from autotune.isa.formats import ELEMENT_BYTES
 from autotune.isa.opcodes import Unit
@@ -42,8 +42,8 @@ CROWDED_SHARE = 0.25
 """Of the last cache that a core surely finds its tensors in: others use it too."""
 
 
-def host_work(tiling: Tiling, steps: list[Step], spec: HardwareSpec) -> Floats:
-    """Counts [n, len(PARTS)] of the busiest core."""
+def count_work(tiling: Tiling, steps: list[Step], spec: HardwareSpec) -> Floats:
+    """Counts [n, len(WORK_KINDS)] of the busiest core."""
     return _Work(tiling, steps, spec).counted()
 
 
@@ -208,7 +208,7 @@ class _Work:
         turned = any(x in self._views.turned for x in stage.inputs)
         lanes = self._spec.vector.lanes
         self._tally.add(
-            self._runs(step, tiles), **vector_parts(tiling, stage, tiles, lanes, turned)
+            self._runs(step, tiles), **count_vector_work(tiling, stage, tiles, lanes, turned)
         )
 
     def _mask_of(self, stage: Stage) -> Step:

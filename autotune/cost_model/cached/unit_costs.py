@@ -1,4 +1,4 @@
-"""What each kind of work costs on a machine, fitted to measurements: prices for ``host_work.py``'s counts.
+"""What each kind of work costs on a machine, fitted to measurements: prices for ``work_counts.py``'s counts.
 
 Boosted trees then learn what remains; they cannot extrapolate, prices can.
 """
@@ -6,9 +6,8 @@ Boosted trees then learn what remains; they cannot extrapolate, prices can.
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import nnls
 
-from autotune.cost_model.host_parts import PRICES, Floats
+from autotune.cost_model.cached.work_kinds import UNIT_COSTS, Floats
 
 ROUNDS = 12
 STEP = 0.5
@@ -24,11 +23,13 @@ LEAST = 1e-3
 """Of its typical price that a part costs at least."""
 
 
-def fitted(counts: Floats, cycles: Floats, weight: Floats) -> Floats:
+def fit_unit_costs(counts: Floats, cycles: Floats, weight: Floats) -> Floats:
     """Prices [P] so that ``counts`` [r, P] at them are ``cycles`` [r], errors being of logarithms:
     Gauss-Newton steps on non-negative least squares (Lawson and Hanson 1974, *Solving Least Squares
     Problems*, ch. 23) with Huber's weights."""
-    typical = counts * PRICES
+    from scipy.optimize import nnls  # slow to import; sessions that plan by rule never fit
+
+    typical = counts * UNIT_COSTS
     parts = typical.shape[1]
     hold = np.sqrt(TRUST * weight.sum() / parts) * np.eye(parts)
     factors: Floats = np.ones(parts)
@@ -40,5 +41,5 @@ def fitted(counts: Floats, cycles: Floats, weight: Floats) -> Floats:
         wanted = (1.0 + np.clip(error, -REACH, REACH)) * each
         found, _ = nnls(np.concatenate([rows, hold]), np.concatenate([wanted, hold.sum(axis=0)]))
         factors = np.maximum((1.0 - STEP) * factors + STEP * found, LEAST)
-    prices: Floats = factors * PRICES
+    prices: Floats = factors * UNIT_COSTS
     return prices

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from measured import SPEC, Observation, drawn, observations
+from measured import SPEC, drawn, observations
 
 from autotune.cost_model import model_file
 from autotune.cost_model.dataset import dataset
@@ -19,17 +19,18 @@ from autotune.graph.builder import GraphBuilder
 from autotune.operators.op import OpKind
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
+from autotune.store.records import Record
 
 pytestmark = pytest.mark.slow  # trains models
 
 
 @pytest.fixture(scope="module")
-def records() -> list[Observation]:
+def records() -> list[Record]:
     return list(observations(7, 240))
 
 
 @pytest.fixture(scope="module")
-def model(records: list[Observation]) -> CostModel:
+def model(records: list[Record]) -> CostModel:
     return CostModel.fit(records, SPEC, seed=0)
 
 
@@ -41,7 +42,7 @@ def test_an_invented_machine_is_learned_on_unseen_networks(model: CostModel) -> 
 
 
 def test_its_energy_is_learned_whichever_networks_are_held_out(
-    model: CostModel, records: list[Observation]
+    model: CostModel, records: list[Record]
 ) -> None:
     """One split of twelve networks says little: errors of single ones lie between 0.10 and 0.15."""
     others = [CostModel.fit(records, SPEC, seed=seed) for seed in (1, 2)]
@@ -57,7 +58,8 @@ def test_a_group_costs_the_sum_of_its_nests_and_intervals_hold_it(model: CostMod
 
 
 def test_what_is_trusted_less_weighs_less_beside_the_weights_given() -> None:
-    told = [replace(r, trust=t) for r, t in zip(observations(7, 3), (1.0, 0.05, 0.05), strict=True)]
+    noisy = ({}, {"noisy": 1}, {"noisy": 1})
+    told = [replace(r, counters=c) for r, c in zip(observations(7, 3), noisy, strict=True)]
     alone, weighted = dataset(told, SPEC), dataset(told, SPEC, [0.5, 1.0, 0.5])
     trusted = {record.group_key: record.trust for record in told}
     assert len(trusted) == len(alone) == 3
@@ -79,7 +81,7 @@ def test_a_stored_model_predicts_the_same(model: CostModel) -> None:
 
 
 @pytest.mark.slow
-def test_training_is_reproducible(records: list[Observation]) -> None:
+def test_training_is_reproducible(records: list[Record]) -> None:
     first, second = (CostModel.fit(records[:80], SPEC, seed=5) for _ in range(2))
     assert first.to_bytes() == second.to_bytes()
 
@@ -93,13 +95,13 @@ def test_threads_share_a_model(model: CostModel) -> None:
             assert np.array_equal(found, expected)
 
 
-def test_too_few_measurements_are_refused_with_the_way_out(records: list[Observation]) -> None:
-    failed = [replace(r, outcome="failed") for r in records[MIN_RECORDS:]]
+def test_too_few_measurements_are_refused_with_the_way_out(records: list[Record]) -> None:
+    failed = [replace(r, outcome="failed", reason="no room") for r in records[MIN_RECORDS:]]
     with pytest.raises(StoreError, match="run 'autotune calibrate --target small' first"):
         CostModel.fit([*records[: MIN_RECORDS - 1], *failed], SPEC, seed=0)
 
 
-def test_the_last_of_equal_candidates_counts(records: list[Observation]) -> None:
+def test_the_last_of_equal_candidates_counts(records: list[Record]) -> None:
     slow = [replace(r, cycles=r.cycles * 3) for r in records]
     data = dataset([*slow, *records], SPEC)
     assert len(data) == len({(r.group_key, r.schedule_json) for r in records})
@@ -107,7 +109,7 @@ def test_the_last_of_equal_candidates_counts(records: list[Observation]) -> None
 
 
 def test_records_of_nests_that_had_other_dimensions_are_left_out(
-    records: list[Observation],
+    records: list[Record],
 ) -> None:
     """Fused attention had no dimension for the reduction over keys: old stores hold three of four."""
     new, old = fused_attention((2, 4, 8, 16)), fused_attention((2, 4, 8))
@@ -119,7 +121,7 @@ def test_records_of_nests_that_had_other_dimensions_are_left_out(
     assert len(dataset([old, *records], SPEC)) == len(dataset(records, SPEC))
 
 
-def fused_attention(tile: tuple[int, ...]) -> Observation:
+def fused_attention(tile: tuple[int, ...]) -> Record:
     """softmax(q · kᵀ) · v [2, 16, 8] by tiles of the nest's dimensions."""
     b = GraphBuilder("attention")
     q, k, v = (b.input(name, (2, 16, 8)) for name in "qkv")
@@ -128,7 +130,8 @@ def fused_attention(tile: tuple[int, ...]) -> Observation:
     group = Group.from_graph(graph, [op.name for op in graph.ops])
     part = NestSchedule(tile, tuple(range(len(tile))), (8, 16), 1, 1)
     text = Schedule((part,)).to_json()
-    return Observation(group.key, group.to_json(), text, "attention", "ok", 9, 9, 9)
+    origin = (SPEC.profile_id, SPEC.name, "attention", "calibrate", "ok", "")
+    return Record(group.key, group.to_json(), text, *origin, 9, 9, 9)
 
 
 def test_foreign_or_damaged_files_are_refused(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 
 import numpy as np
 
-from autotune.cost_model.block_sparsity import kept_loads, kept_tiles, left_moves
-from autotune.cost_model.patches import with_patches
-from autotune.cost_model.step import Effort, Step
-from autotune.cost_model.tiling import Floats, Tiles, Tiling
-from autotune.cost_model.traffic import rectangle_of, transfer
-from autotune.cost_model.winograd import back_cost, products_cost, there_cost
-from autotune.cost_model.work import Cost, mask_cost, stage_cost
+from autotune.cost_model.steps.block_sparsity import kept_loads, kept_tiles, left_moves
+from autotune.cost_model.steps.patches import with_patches
+from autotune.cost_model.steps.stage_cost import Cost, mask_cost, stage_cost
+from autotune.cost_model.steps.step import Effort, Step
+from autotune.cost_model.steps.tiling import Floats, Tiles, Tiling
+from autotune.cost_model.steps.transfers import rectangle_of, transfer
+from autotune.cost_model.steps.winograd import back_cost, products_cost, there_cost
 from autotune.fusion.axis_map import Footprint
 from autotune.fusion.nest import Stage
 from autotune.isa.opcodes import Unit
@@ -128,16 +129,18 @@ def _moved(
     count = np.sum(weight, axis=0)
     moved, times = left_moves(pieces, kept)
 
-    def found() -> Effort:
+    @cache
+    def elements() -> Floats:
+        return _rectangle(tiling, footprint, tiles, chunk)
+
+    def effort() -> Effort:
         part = transfer(rectangle, tiling, footprint, chunk, spec)
-        touched = _rectangle(tiling, footprint, tiles, chunk)
         # a scratchpad takes one line of all its banks per cycle
         turns = _turned(tiling, stage, tiles, spec) if unit is Unit.STORE else 1
-        lines = np.ceil(touched * turns / spec.scratchpad.banks)
+        lines = np.ceil(elements() * turns / spec.scratchpad.banks)
         busy = spec.dram.latency_cycles * times + np.maximum(part.cycles, lines) * moved
         return Effort(
             _total(weight, busy),
-            _total(weight, touched) * moved,
             moved_bytes=_total(weight, part.moved_bytes) * moved,
             runs=_total(weight, part.runs) * moved,
         )
@@ -150,7 +153,8 @@ def _moved(
         count / pieces,
         count * times,
         pieces if kept is None else np.where(pieces > 1, pieces * moved, pieces),
-        found,
+        effort,
+        lambda: _total(weight, elements()) * moved,
         _total(weight, rectangle.useful_bytes) * moved,
     )
 
@@ -274,7 +278,6 @@ def _costing(
     """What tiles of every kind cost, each ``weight`` [c, n] times."""
     effort = Effort(
         _total(weight, cost.cycles),
-        _total(weight, cost.touched),
         multiply_adds=_total(weight, cost.multiply_adds),
         lane_elements=_total(weight, cost.lane_elements),
     )
@@ -287,4 +290,5 @@ def _costing(
         _total(weight, cost.instructions),
         pieces,
         lambda: effort,
+        lambda: _total(weight, cost.touched),
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from autotune.cost_model.conflict import Extent, pass_conflict
-from autotune.cost_model.tiling import Tiles, Tiling
+from autotune.cost_model.steps.bank_conflicts import Extent, pass_conflict
+from autotune.cost_model.steps.tiling import Tiles, Tiling
 from autotune.fusion.footprint import input_footprint
 from autotune.fusion.nest import Stage
 from autotune.operators.op import Family, Op

@@ -10,15 +10,21 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from measured import SPEC, Observation, drawn, observations
+from measured import SPEC, drawn, observations
 from walked import walk
 
-from autotune.cost_model.analysis import Analysis
-from autotune.cost_model.features import features, names_of
-from autotune.cost_model.host_parts import HOST_FEATURES, INDEX, PARTS, PRICES, Part
+from autotune.cost_model.cached.model import CachedAnalysis
+from autotune.cost_model.cached.product_cycles import WIDTHS, product_cycles
+from autotune.cost_model.cached.unit_costs import fit_unit_costs
+from autotune.cost_model.cached.work_kinds import (
+    FEATURE_NAMES,
+    INDEX,
+    UNIT_COSTS,
+    WORK_KINDS,
+    WorkKind,
+)
+from autotune.cost_model.features import features
 from autotune.cost_model.model import CostModel
-from autotune.cost_model.pricing import fitted
-from autotune.cost_model.product_cycles import WIDTHS, product_cycles
 from autotune.errors import ScheduleError
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
@@ -33,6 +39,7 @@ from autotune.operators.op import OpKind
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable
+from autotune.store.records import Record
 from autotune.targets.native.analysis.copy_elision import residence
 from autotune.targets.native.analysis.tree import leaves, tree_of
 from autotune.targets.native.codegen.gemm import blocking
@@ -86,11 +93,11 @@ def copied(program: Program) -> tuple[int, int]:
 def test_products_and_copies_are_those_of_the_program(seed: int) -> None:
     group, nests, schedule = drawn(np.random.default_rng(seed), Layout.CHANNELS_LAST)
     schedule = on_one_core(schedule)
-    found, loaded, stores_copy = np.zeros(len(PARTS)), np.zeros(2), False
+    found, loaded, stores_copy = np.zeros(len(WORK_KINDS)), np.zeros(2), False
     for nest, part in zip(nests, schedule.nests, strict=True):
-        analysis = Analysis(nest, ScheduleTable.of(nest, [part]), HOST)
+        analysis = CachedAnalysis(nest, ScheduleTable.of(nest, [part]), HOST)
         assume(float(analysis.instructions[0]) < WALKABLE)
-        counts = analysis.host_work[0]
+        counts = analysis.work[0]
         found += counts
         if counts[INDEX["copied_rows"]] > 0:
             stores_copy |= any(stage.view for stage in nest.stages)
@@ -114,7 +121,7 @@ def test_rows_of_a_padded_image_end_with_the_piece_of_the_reduction() -> None:
     nests = analyse(group)
     assert not isinstance(nests, Rejection)
     part = NestSchedule((1, 4, 5, 48), (0, 1, 2, 3), (10,), 1)
-    counts = Analysis(nests[0], ScheduleTable.of(nests[0], [part]), HOST).host_work[0]
+    counts = CachedAnalysis(nests[0], ScheduleTable.of(nests[0], [part]), HOST).work[0]
     found = counts[[INDEX["copied"], INDEX["copied_rows"]]]
     assert found == pytest.approx(copied(lower(group, Schedule((part,)), HOST)), rel=1e-9)
     assert found[0] / found[1] < 10
@@ -130,10 +137,10 @@ def test_a_table_is_held_whole_and_only_rows_of_it_are_moved() -> None:
     assert not isinstance(nests, Rejection)
     rng = np.random.default_rng(0)
     rows = enumerate_nest(nests[0], HOST.scratchpad_elements, 1, 4, rng, 1, 1)
-    analysis = Analysis(nests[0], rows, HOST)
+    analysis = CachedAnalysis(nests[0], rows, HOST)
     # numbers in, rows taken from the table, rows out
     assert analysis.moved_bytes.tolist() == [4.0 * (count + 2 * count * width)] * len(rows)
-    far = analysis.host_work[:, INDEX["from_dram"]]
+    far = analysis.work[:, INDEX["from_dram"]]
     assert (far > 0.9 * 4 * 2 * count * width).all()
 
 
@@ -143,13 +150,13 @@ def test_counts_are_finite_and_do_not_depend_on_their_table(seed: int, cores: in
     rng = np.random.default_rng(seed)
     _, nests, _ = drawn(rng, Layout.CHANNELS_LAST)
     table = enumerate_nest(nests[0], HOST.scratchpad_elements, cores, 40, rng, 1, 1)
-    whole = Analysis(nests[0], table, HOST).host_work
-    assert whole.shape == (len(table), len(PARTS))
+    whole = CachedAnalysis(nests[0], table, HOST).work
+    assert whole.shape == (len(table), len(WORK_KINDS))
     assert np.isfinite(whole).all() and (whole >= 0).all()
     for row in range(0, len(table), 7):
-        alone = Analysis(nests[0], table.take([row]), HOST).host_work
+        alone = CachedAnalysis(nests[0], table.take([row]), HOST).work
         np.testing.assert_allclose(alone[0], whole[row], rtol=1e-9, atol=1e-9)
-    assert features(nests[0], table, HOST).shape[1] == len(names_of(HOST)) == len(HOST_FEATURES)
+    assert features(nests[0], table, HOST).shape[1] == len(FEATURE_NAMES)
 
 
 @given(st.integers(0, 10_000))
@@ -199,18 +206,20 @@ def test_large_products_come_near_the_peak_and_thin_ones_do_not() -> None:
 @pytest.mark.parametrize("outliers", [0.0, 0.1])
 def test_prices_of_an_invented_machine_are_found(outliers: float) -> None:
     rng = np.random.default_rng(5)
-    counts = rng.lognormal(3, 2, (800, len(PARTS))) * (rng.random((800, len(PARTS))) < 0.4)
+    counts = rng.lognormal(3, 2, (800, len(WORK_KINDS))) * (
+        rng.random((800, len(WORK_KINDS))) < 0.4
+    )
     counts[:, 0] = 1
-    wanted = PRICES * rng.lognormal(0, 0.7, len(PARTS))
+    wanted = UNIT_COSTS * rng.lognormal(0, 0.7, len(WORK_KINDS))
     cycles = counts @ wanted * rng.lognormal(0, 0.03, 800)
     cycles[rng.random(800) < outliers] *= 6
-    found = counts @ fitted(counts, cycles, np.ones(800))
+    found = counts @ fit_unit_costs(counts, cycles, np.ones(800))
     error = np.abs(np.log(found / (counts @ wanted)))
     assert np.median(error) < 0.05
     assert np.quantile(error, 0.95) < 0.25
 
 
-def invented(record: Observation, scale: float) -> Observation:
+def invented(record: Record, scale: float) -> Record:
     return replace(record, cycles=max(1, round(scale * record.cycles)))
 
 
@@ -229,16 +238,20 @@ def test_a_machine_that_works_in_place_is_learned_and_stored_with_its_prices() -
 
 def test_what_is_trusted_less_counts_less() -> None:
     rng = np.random.default_rng(2)
-    counts = rng.lognormal(3, 1, (400, len(PARTS)))
+    counts = rng.lognormal(3, 1, (400, len(WORK_KINDS)))
     wrong = rng.random(400) < 0.3
-    cycles = counts @ PRICES * np.where(wrong, 4.0, 1.0)
+    cycles = counts @ UNIT_COSTS * np.where(wrong, 4.0, 1.0)
     alike, less = (
-        float(np.median(np.log(counts @ fitted(counts, cycles, weight) / (counts @ PRICES))))
+        float(
+            np.median(
+                np.log(counts @ fit_unit_costs(counts, cycles, weight) / (counts @ UNIT_COSTS))
+            )
+        )
         for weight in (np.ones(400), np.where(wrong, 0.05, 1.0))
     )
     assert abs(less) < 0.03 < alike
 
 
-@pytest.mark.parametrize("part", PARTS, ids=lambda p: p.name)
-def test_every_part_is_complete(part: Part) -> None:
-    assert part.name.isidentifier() and part.unit and part.doc and part.price_cycles > 0
+@pytest.mark.parametrize("part", WORK_KINDS, ids=lambda p: p.name)
+def test_every_part_is_complete(part: WorkKind) -> None:
+    assert part.name.isidentifier() and part.unit and part.doc and part.unit_cost_cycles > 0

@@ -1,0 +1,1 @@
+"""Analytic model of machines with caches: counted work of a CPU, at unit costs fitted to it."""

@@ -1,0 +1,78 @@
+"""The analytic model of machines with caches."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from autotune.cost_model.cached.tensors import moved_bytes
+from autotune.cost_model.cached.unit_costs import fit_unit_costs
+from autotune.cost_model.cached.work_counts import count_work
+from autotune.cost_model.cached.work_kinds import (
+    FEATURE_NAMES,
+    UNIT_COSTS,
+    WORK_KINDS,
+    cycles_at,
+    work_features,
+)
+from autotune.cost_model.steps.tiling import Floats
+from autotune.cost_model.steps.totals import Totals
+from autotune.fusion.nest import Nest
+from autotune.schedule.table import ScheduleTable
+from autotune.targets.spec import HardwareSpec
+
+
+class CachedAnalysis(Totals):
+    """Counted work and features of every schedule of a table; arrays [n]."""
+
+    @property
+    def features(self) -> Floats:
+        """Feature matrix [n, F], its columns ``FEATURE_NAMES``."""
+        return work_features(self.work)
+
+    @cached_property
+    def work(self) -> Floats:
+        """Counts [n, W] of ``WORK_KINDS`` on the busiest core."""
+        return count_work(self.tiling, self.steps, self.spec)
+
+    @cached_property
+    def estimate(self) -> Floats:
+        """Cycles at typical unit costs."""
+        return self.cycles(UNIT_COSTS)
+
+    @cached_property
+    def moved_bytes(self) -> Floats:
+        """DRAM bytes: caches move every tensor once."""
+        return self.zeros + moved_bytes(self.nest)
+
+    @cached_property
+    def dynamic_fj(self) -> Floats:
+        """Femtojoules of all actions."""
+        return self.action_energy(self.moved_bytes)
+
+    def cycles(self, unit_costs: Floats) -> Floats:
+        """Return the cycles of the counted work at unit costs [W], at least one."""
+        return cycles_at(self.work, unit_costs)
+
+    def order(self, unit_costs: Floats | None = None) -> Floats:
+        """Return the cycles at unit costs [W], typical ones where none are fitted."""
+        return self.estimate if unit_costs is None else self.cycles(unit_costs)
+
+
+class CachedModel:
+    """Work of a CPU, counted by kind, at unit costs fitted to measurements."""
+
+    feature_names = FEATURE_NAMES
+    work_kinds = tuple(kind.name for kind in WORK_KINDS)
+    timed = True
+
+    def analyse(self, nest: Nest, table: ScheduleTable, spec: HardwareSpec) -> CachedAnalysis:
+        """Analyse all schedules of a table at once."""
+        return CachedAnalysis(nest, table, spec)
+
+    def cycles(self, work: Floats, unit_costs: Floats, estimate: Floats) -> Floats:
+        """Return the cycles [n] of counted work [n, W] at unit costs [W]."""
+        return cycles_at(work, unit_costs)
+
+    def fit(self, work: Floats, cycles: Floats, weight: Floats) -> Floats:
+        """Fit unit costs [W] to measurements: ``work`` [r, W] took ``cycles`` [r]."""
+        return fit_unit_costs(work, cycles, weight)

@@ -1,0 +1,114 @@
+"""The kinds of work that a nest makes a CPU do: ``work_counts.py`` counts them, ``unit_costs.py`` learns what
+one of each costs on a machine.
+
+A row of ``WORK_KINDS`` is a kind: its name, unit, typical price in cycles (Zen 3) and meaning. To add one, add
+a row, count it where it happens, and raise ``FEATURE_VERSION``: parts are features too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Quantity = Floats | npt.NDArray[np.int64] | float
+
+L1_BYTES, L2_BYTES = 32 << 10, 512 << 10
+"""Caches of a core, as far as parts tell traffic apart: prices make up for other sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkKind:
+    """A kind of work; ``unit_cost_cycles`` is what a unit of it costs before anything was measured."""
+
+    name: str
+    unit: str
+    unit_cost_cycles: float
+    doc: str
+
+
+WORK_KINDS: tuple[WorkKind, ...] = (
+    WorkKind("nest", "1", 80.0, "programs"),
+    WorkKind("sync", "1", 2000.0, "programs that several cores share"),
+    WorkKind("trips", "1", 8.0, "loop bodies"),
+    WorkKind("product", "1", 1.05, "cycles of products as blocked for registers"),
+    WorkKind("product_turned", "1", 0.7, "the same, of results stored in another order"),
+    WorkKind("product_calls", "1", 40.0, "products"),
+    WorkKind("panels_l2", "bytes", 0.005, "factors in lanes that come from the second-level cache"),
+    WorkKind("panels_l3", "bytes", 0.03, "factors in lanes that come from beyond it"),
+    WorkKind("panels_far", "bytes", 0.05, "the same, of nests whose tensors crowd the last cache"),
+    WorkKind("packed", "1", 0.9, "elements of factors in lanes that are not packed ahead"),
+    WorkKind("sums", "1", 0.2, "results that a further piece of a reduction adds to"),
+    WorkKind("calls", "1", 30.0, "element-wise runs and reductions"),
+    WorkKind("passes", "1", 0.5, "vectors that they read and write"),
+    WorkKind("rows", "1", 2.0, "rows of memory in them"),
+    WorkKind("divisions", "1", 5.0, "vectors divided or rooted"),
+    WorkKind(
+        "functions", "cycles", 1.0, "functions by polynomials, of vectors in a first-level cache"
+    ),
+    WorkKind("library", "cycles", 1.0, "functions that the C library computes, element by element"),
+    WorkKind("strided", "1", 0.8, "elements read or written without unit stride"),
+    WorkKind("reduced", "1", 0.9, "vectors that reductions read"),
+    WorkKind("folds", "1", 6.0, "rows that a reduction folds to one element"),
+    WorkKind("window", "1", 0.8, "vectors that windows read"),
+    WorkKind("taps", "1", 1.3, "vectors that the taps of depthwise convolutions read"),
+    WorkKind("copies", "1", 60.0, "transfers that copy, and masks"),
+    WorkKind("copied", "1", 0.3, "elements that they copy"),
+    WorkKind("copied_rows", "1", 18.0, "rows that transfers with padding copy"),
+    WorkKind("masked", "1", 0.2, "elements of tiles that a mask may write"),
+    WorkKind("turned", "1", 1.0, "elements that a transposition copies"),
+    WorkKind("turned_lines", "1", 1.0, "cache lines that they begin"),
+    WorkKind(
+        "turned_far", "1", 1.0, "of them, in tensors that the second-level cache does not hold"
+    ),
+    WorkKind(
+        "from_l2", "bytes", 0.02, "traffic between tiles and tensors, from beyond a core's L1"
+    ),
+    WorkKind("from_l3", "bytes", 0.02, "the same, from beyond its L2"),
+    WorkKind("from_dram", "bytes", 0.1, "the same, from beyond all caches"),
+)
+INDEX = {part.name: column for column, part in enumerate(WORK_KINDS)}
+UNIT_COSTS: Floats = np.array([part.unit_cost_cycles for part in WORK_KINDS])
+"""What parts cost before anything was measured."""
+
+
+FEATURE_NAMES = (
+    *(f"log_{part.name}" for part in WORK_KINDS),
+    *(f"{part.name}_share" for part in WORK_KINDS),
+    "log_estimate",
+)
+"""Columns of ``work_features``."""
+
+
+class Tally:
+    """Counts [n, len(WORK_KINDS)] of ``n`` schedules, of the core that has most to do."""
+
+    def __init__(self, n: int) -> None:
+        self.counts: Floats = np.zeros((n, len(WORK_KINDS)))
+
+    def add(self, weight: Quantity, **each: Quantity) -> None:
+        """``weight`` times so much of each part; both [n], or [c, n] for kinds of tiles."""
+        for name, value in each.items():
+            total = np.asarray(weight * np.asarray(value), dtype=np.float64)
+            self.counts[:, INDEX[name]] += total.sum(axis=0) if total.ndim == 2 else total
+
+
+def cycles_at(work: Floats, unit_costs: Floats) -> Floats:
+    """Return the cycles [n] of counted work [n, W] at unit costs [W], at least one."""
+    return np.maximum(1.0, work @ unit_costs)
+
+
+def beyond(size_bytes: float, held_bytes: Quantity) -> Floats:
+    """Share of what is held that a cache of a size does not hold."""
+    share: Floats = np.maximum(0.0, 1.0 - size_bytes / np.maximum(held_bytes, 1.0))
+    return share
+
+
+def work_features(counts: Floats) -> Floats:
+    """Features [n, F], named ``FEATURE_NAMES``: cycles of each part at typical prices, as logs and as shares of
+    their sum, and the sum."""
+    cycles = counts * UNIT_COSTS
+    total = cycles.sum(axis=1, keepdims=True)
+    return np.concatenate([np.log1p(cycles), cycles / total, np.log(total)], axis=1)

@@ -1,0 +1,1 @@
+"""Analytic model of machines with scratchpads: overlap of the units, and features of it."""

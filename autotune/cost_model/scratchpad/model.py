@@ -1,0 +1,32 @@
+"""The analytic model of machines with scratchpads."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
+from autotune.cost_model.scratchpad.features import FEATURES
+from autotune.cost_model.steps.tiling import Floats
+from autotune.fusion.nest import Nest
+from autotune.schedule.table import ScheduleTable
+from autotune.targets.spec import HardwareSpec
+
+
+class ScratchpadModel:
+    """Cycles that the spec's units count, overlapped; nothing is fitted."""
+
+    feature_names = tuple(feature.name for feature in FEATURES)
+    work_kinds = ()
+    timed = False
+
+    def analyse(self, nest: Nest, table: ScheduleTable, spec: HardwareSpec) -> ScratchpadAnalysis:
+        """Analyse all schedules of a table at once."""
+        return ScratchpadAnalysis(nest, table, spec)
+
+    def cycles(self, work: Floats, unit_costs: Floats, estimate: Floats) -> Floats:
+        """Return ``estimate`` [n]: no unit costs are fitted."""
+        return estimate
+
+    def fit(self, work: Floats, cycles: Floats, weight: Floats) -> Floats:
+        """Return no unit costs."""
+        return np.empty(0)
