@@ -66,31 +66,31 @@ check: lint types layers fast-tests ## the same in under a minute: without the s
 
 bench: $(BUILT) ## figures as ratios measured in one run; JSON=file keeps them as JSON too
 	$(call say,"benchmarking")
-	@$(PY) benchmarks/bench.py --markdown docs/figures.md $(if $(JSON),--json $(JSON))
+	@$(PY) -m benchmarks.bench --markdown docs/figures.md $(if $(JSON),--json $(JSON))
 
 bench-systolic: $(BUILT) $(SCALESIM)/.installed ## emulator against SCALE-Sim in one run; FULL=1: every layer (15 minutes)
 	$(call say,"benchmarking the emulator and SCALE-Sim")
-	@$(PY) benchmarks/systolic.py --markdown docs/figures-systolic.md $(if $(FULL),--full) $(if $(JSON),--json $(JSON))
+	@$(PY) -m benchmarks.systolic --markdown docs/figures-systolic.md $(if $(FULL),--full) $(if $(JSON),--json $(JSON))
 
 bench-cpu: $(BUILT) $(CPU_PEERS)/.installed ## native engine against ONNX Runtime and OpenVINO in one run; PLANS=folder of our plans
 	$(call say,"benchmarking the native engine beside ONNX Runtime and OpenVINO")
-	@$(PY) benchmarks/cpu.py --markdown docs/figures-cpu.md $(if $(PLANS),--plans $(PLANS)) $(if $(JSON),--json $(JSON))
+	@$(PY) -m benchmarks.cpu --markdown docs/figures-cpu.md $(if $(PLANS),--plans $(PLANS)) $(if $(JSON),--json $(JSON))
 
 bench-roofline: $(BUILT) ## how much of what this CPU allows every network reaches, and which groups lose it
 	$(call say,"profiling networks against the roofline")
-	@$(PY) benchmarks/roofline.py --markdown docs/figures-roofline.md $(if $(JSON),--json $(JSON))
+	@$(PY) -m benchmarks.roofline --markdown docs/figures-roofline.md $(if $(JSON),--json $(JSON))
 
 bench-variants: $(BUILT) ## where each kernel variant wins and loses, in emulated cycles
 	$(call say,"setting kernel variants against each other")
-	@$(PY) benchmarks/variants.py --markdown docs/figures-variants.md $(if $(JSON),--json $(JSON))
+	@$(PY) -m benchmarks.variants --markdown docs/figures-variants.md $(if $(JSON),--json $(JSON))
 
 bench-compile: $(BUILT) ## CPU time from a file to programs and to a first result, and of starting
 	$(call say,"benchmarking the way from a network to its first result")
-	@$(PY) benchmarks/compile_path.py --markdown docs/figures-compile.md $(if $(JSON),--json $(JSON))
+	@$(PY) -m benchmarks.compile_path --markdown docs/figures-compile.md $(if $(JSON),--json $(JSON))
 
 bench-tuning: $(BUILT) $(TVM)/.installed ## our search against TVM's MetaSchedule, one operator at a time (calibrate cpu:1 first)
 	$(call say,"tuning single operators with autotune and TVM")
-	@$(PY) benchmarks/tuning.py --markdown docs/figures-tuning.md $(if $(JSON),--json $(JSON))
+	@$(PY) -m benchmarks.tuning --markdown docs/figures-tuning.md $(if $(JSON),--json $(JSON))
 
 docs: $(BUILT) ## the documentation as HTML in build/docs; warnings and broken links are errors
 	$(call say,"building the documentation")
@@ -120,19 +120,19 @@ tests: $(BUILT) ## all tests
 
 fuzz: $(BUILT) ## try CASES=1000000 of SEED=0 on sanitized kernels (the nightly run); FIRST=n goes on from a case
 	$(call say,"fuzzing decoder and assembler and verifier and engine")
-	@PYTHONPATH=tests $(PY) -m fuzz --sanitize --cases $(or $(CASES),1000000) --seed $(or $(SEED),0) --first $(or $(FIRST),0)
+	@$(PY) -m tests.fuzz --sanitize --cases $(or $(CASES),1000000) --seed $(or $(SEED),0) --first $(or $(FIRST),0)
 
 fuzz-import: $(BUILT) ## try CASES=50000 changed ONNX files of SEED=0 on the importer; FIRST=n goes on from a case
 	$(call say,"fuzzing the importer")
-	@PYTHONPATH=tests $(PY) -m fuzz.models --cases $(or $(CASES),50000) --seed $(or $(SEED),0) --first $(or $(FIRST),0)
+	@$(PY) -m tests.fuzz.models --cases $(or $(CASES),50000) --seed $(or $(SEED),0) --first $(or $(FIRST),0)
 
 fuzz-networks: $(BUILT) ## try CASES=1000 drawn networks of SEED=0 by drawn plans on every kind of machine
 	$(call say,"trying drawn networks by drawn plans")
-	@PYTHONPATH=tests $(PY) -m fuzz.networks --cases $(or $(CASES),1000) --seed $(or $(SEED),0)
+	@$(PY) -m tests.fuzz.networks --cases $(or $(CASES),1000) --seed $(or $(SEED),0)
 
 fuzz-schedules: $(BUILT) ## lower, verify and bind CASES=100000 legal schedules of SEED=0 for every target; FIRST=n goes on from a case
 	$(call say,"lowering drawn schedules")
-	@PYTHONPATH=tests $(PY) -m fuzz.schedules --cases $(or $(CASES),100000) --seed $(or $(SEED),0) --first $(or $(FIRST),0)
+	@$(PY) -m tests.fuzz.schedules --cases $(or $(CASES),100000) --seed $(or $(SEED),0) --first $(or $(FIRST),0)
 
 fast-tests: $(BUILT)
 	$(call say,"running the fast tests")

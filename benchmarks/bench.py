@@ -16,7 +16,7 @@ from autotune import api
 from autotune.runtime.drift_demo import demonstrate_drift
 from autotune.store.store import Store
 from autotune.targets.opening import target
-from emulator import emulator_figures
+from benchmarks.emulator import emulator_figures
 
 NETWORKS = ("light_squeezenet", "light_resnet50", "mlp", "transformer_block")
 SPECS = ("edge", "mobile", "server")

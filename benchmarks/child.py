@@ -1,7 +1,7 @@
 """Measured child processes: what one run costs in CPU seconds and memory, apart from its parent.
 
-A worker script prints one JSON object with what it measured and ``spent()``; ``run_child`` starts
-it and reads that. Imports the standard library alone, so that a small worker stays small.
+A worker prints one JSON object: its measurements and ``spent()``. ``run_child`` starts the worker
+and reads the object. This module imports only the standard library, so that small workers stay small.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).parents[1]
 RSS_UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
 """Unit of ``ru_maxrss`` (getrusage(2))."""
 
@@ -61,16 +62,21 @@ def best_cpu_seconds(call: Callable[[], object], repeats: int = 7) -> float:
     return min(times)
 
 
-def run_child(python: Path, worker: Path, arguments: Sequence[str]) -> dict[str, Any]:
-    """Run a worker script with an interpreter and return the object that it printed.
+def command(python: Path, worker: str, arguments: Sequence[str]) -> list[str]:
+    """Return the command that runs a worker module; its working directory must be ``ROOT``."""
+    return [str(python), "-m", worker, *arguments]
+
+
+def run_child(python: Path, worker: str, arguments: Sequence[str]) -> dict[str, Any]:
+    """Run a worker module with an interpreter and return the object that it printed.
 
     Raises ``RuntimeError`` with the end of its error output if it fails.
     """
     done = subprocess.run(
-        [str(python), str(worker), *arguments], capture_output=True, text=True, check=False
+        command(python, worker, arguments), cwd=ROOT, capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
-        raise RuntimeError(f"{worker.name} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+        raise RuntimeError(f"{worker} ended with {done.returncode}:\n{done.stderr[-2000:]}")
     answer = json.loads(done.stdout.splitlines()[-1])
     assert isinstance(answer, dict)
     return answer

@@ -22,10 +22,10 @@ import onnx
 from autotune.datasets.onnx_light import light_seeded
 from autotune.datasets.transformers import bert_small
 from autotune.disk.file_stamp import SETTLED_SECONDS
-from child import busy, run_child
-from table import Table
+from benchmarks.child import busy, run_child
+from benchmarks.table import Table
 
-WORKER = Path(__file__).with_name("compile_path_worker.py")
+WORKER = "benchmarks.compile_path_worker"
 NODES = (100, 1_000, 10_000)
 SPEC = "edge"
 REPEATS = 3

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from itertools import islice
 
-from child import best_cpu_seconds, raise_priority
+from benchmarks.child import best_cpu_seconds, raise_priority
 
 Figures = dict[str, float]
 CANDIDATES = 400

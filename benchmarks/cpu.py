@@ -20,14 +20,13 @@ from statistics import median
 
 import numpy as np
 
-from child import run_child
-from cpu_engine import Case, Engine, EngineFailure
-from cpu_figures import ENGINES, MEASURED, OURS, PEERS, EngineRow, Figures, NetworkRow
-from cpu_networks import NAMES, NetworkCase, make_case
-from cpu_tables import as_json, failures, markdown, text
+from benchmarks.child import ROOT, run_child
+from benchmarks.cpu_engine import Case, Engine, EngineFailure
+from benchmarks.cpu_figures import ENGINES, MEASURED, OURS, PEERS, EngineRow, Figures, NetworkRow
+from benchmarks.cpu_networks import NAMES, NetworkCase, make_case
+from benchmarks.cpu_tables import as_json, failures, markdown, text
 
-HERE = Path(__file__).parent
-PEERS_PYTHON = HERE.parent / ".bench" / "cpu" / "bin" / "python"
+PEERS_PYTHON = ROOT / ".bench" / "cpu" / "bin" / "python"
 REST_SECONDS = 0.05
 """Between turns: thread pools spin for a while after a run, which would disturb the next engine."""
 
@@ -135,7 +134,7 @@ def measure(
 
 
 def _peak(threads: int) -> float:
-    found = run_child(Path(sys.executable), HERE / "cpu_peak.py", [str(threads)])
+    found = run_child(Path(sys.executable), "benchmarks.cpu_peak", [str(threads)])
     return float(found["gflops"])
 
 

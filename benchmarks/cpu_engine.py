@@ -1,4 +1,4 @@
-"""An engine's process as `cpu.py` sees it: started, asked over pipes, closed."""
+"""An engine's process as ``benchmarks.cpu`` sees it: started, asked over pipes, closed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-WORKER = Path(__file__).parent / "cpu_worker.py"
+from benchmarks.child import ROOT, command
+
+WORKER = "benchmarks.cpu_worker"
 
 
 class EngineFailure(Exception):
@@ -37,7 +39,8 @@ class Engine:
         self._log = folder / f"{name}.log"
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
-                [str(python), str(WORKER), name],
+                command(python, WORKER, [name]),
+                cwd=ROOT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

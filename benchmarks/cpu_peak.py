@@ -15,7 +15,7 @@ from autotune.targets.native.codegen.writing.ir import FunctionWriter, vector
 from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.cpu.vector_isa import VectorIsa
-from child import raise_priority, spent
+from benchmarks.child import raise_priority, spent
 
 TRIPS = 1 << 20
 TURNS = 100

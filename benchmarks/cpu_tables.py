@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from cpu_figures import ENGINES, EXACT, FAST, OURS, PEERS, Figures, NetworkRow, Summary
-from cpu_networks import SYNTHETIC
-from table import Table
+from benchmarks.cpu_figures import ENGINES, EXACT, FAST, OURS, PEERS, Figures, NetworkRow, Summary
+from benchmarks.cpu_networks import SYNTHETIC
+from benchmarks.table import Table
 
 ABSENT = "–"
 SHOWN = {

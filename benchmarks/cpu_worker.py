@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from child import raise_priority
+from benchmarks.child import raise_priority
 
 Arrays = dict[str, np.ndarray]
 Run = Callable[[Arrays], list[np.ndarray]]

@@ -18,7 +18,7 @@ from autotune.schedule.candidate import Candidate
 from autotune.targets.opening import target
 from autotune.targets.protocol import Target
 from autotune.tuner.sampling import candidates
-from child import best_cpu_seconds
+from benchmarks.child import best_cpu_seconds
 
 SPEC = "edge"
 NETWORKS = ("light_squeezenet", "light_resnet50", "mlp", "transformer_block")

@@ -15,8 +15,8 @@ from autotune.isa.program import Program
 from autotune.targets import systolic
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.spec import HardwareSpec
-from child import best_cpu_seconds, spent
-from topology import CASES, Layer
+from benchmarks.child import best_cpu_seconds, spent
+from benchmarks.topology import CASES, Layer
 
 
 def program_of(layer: Layer, spec: HardwareSpec) -> Program:

@@ -1,5 +1,5 @@
 """What the native executor costs beside its kernels: a step, a call of a plan, a program's begin, a
-barrier. Every figure is the least of many repeats. Run it alone: `python benchmarks/native_dispatch.py`.
+barrier. Every figure is the least of many repeats. Run it alone: `python -m benchmarks.native_dispatch`.
 """
 
 from __future__ import annotations

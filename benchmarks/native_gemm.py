@@ -1,6 +1,6 @@
 """Native GEMM kernels against this core's FMA peak: fraction reached, and milliseconds to compile.
 
-    python benchmarks/native_gemm.py [--repeats 60] [--only conv]
+    python -m benchmarks.native_gemm [--repeats 60] [--only conv]
 
 The peak is a kernel of register-only FMAs by the same writer. All kernels take turns within one
 run, and each one's fastest turn counts: other work on the machine only ever slows a turn down.

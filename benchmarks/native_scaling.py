@@ -1,6 +1,6 @@
 """Square products through a session, on one thread and on several: fraction of peak, and scaling.
 
-    python benchmarks/native_scaling.py [--sizes 256 512 1024 2048] [--threads 2] [--repeats 40]
+    python -m benchmarks.native_scaling [--sizes 256 512 1024 2048] [--threads 2] [--repeats 40]
 
 Each product is an ONNX model of one MatMul by a constant. Sessions on one thread and on several, and
 the peak of as many threads, take turns within one run; each one's fastest turn counts, as other work
@@ -24,8 +24,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from autotune import Session
 from autotune.targets.native.cpu.host import host_isa
-from child import raise_priority
-from native_gemm import peak_kernel, running_peak
+from benchmarks.child import raise_priority
+from benchmarks.native_gemm import peak_kernel, running_peak
 
 REST_SECONDS = 0.002
 """Between turns, so that threads of the one before sleep."""

@@ -1,6 +1,6 @@
 """Vector runs and reductions of the native engine against what this machine can do, in one run.
 
-    python benchmarks/native_vector.py
+    python -m benchmarks.native_vector
 
 Functions: elements a second of data that stays in the first-level cache. Runs and reductions: the
 bytes they must move a second, as a fraction of what numpy's copy moves in the same round, or
@@ -35,7 +35,7 @@ from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.compiling.memory import aligned_floats
 from autotune.targets.native.cpu.host import host_isa
-from cpu_peak import TRIPS, chains, fma_loop
+from benchmarks.cpu_peak import TRIPS, chains, fma_loop
 
 ROUNDS = 60
 SECONDS = 0.001

@@ -23,8 +23,8 @@ from autotune.schedule.schedule import Schedule
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.opening import load_spec
 from autotune.targets.spec import HardwareSpec
-from child import best_cpu_seconds, spent
-from emulator import loop_program
+from benchmarks.child import best_cpu_seconds, spent
+from benchmarks.emulator import loop_program
 
 NETWORK = "light_resnet50"
 DECADES = (1, 10, 100, 1000)

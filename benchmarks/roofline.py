@@ -15,11 +15,11 @@ from typing import Any
 
 from autotune.cli.host_costs import shares
 from autotune.report.view import titled
-from child import busy, run_child
-from cpu_networks import NAMES
-from table import Table
+from benchmarks.child import busy, run_child
+from benchmarks.cpu_networks import NAMES
+from benchmarks.table import Table
 
-WORKER = Path(__file__).with_name("roofline_worker.py")
+WORKER = "benchmarks.roofline_worker"
 WORST = 3
 NEAR = 0.01
 """Share of a network's time that a group must lose to be listed."""

@@ -15,8 +15,8 @@ import numpy as np
 from autotune.cli.host_costs import documents, summary
 from autotune.runtime.session.host_profile import host_profile
 from autotune.runtime.session.session import Session
-from child import raise_priority
-from cpu_networks import make_case
+from benchmarks.child import raise_priority
+from benchmarks.cpu_networks import make_case
 
 
 def main() -> None:

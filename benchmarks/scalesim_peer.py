@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from child import run_child
-from topology import CASES, Case, Layer
+from benchmarks.child import ROOT, run_child
+from benchmarks.topology import CASES, Case, Layer
 
-HERE = Path(__file__).parent
-PYTHON = HERE.parent / ".bench" / "scalesim" / "bin" / "python"
-WORKER = HERE / "scalesim_worker.py"
+PYTHON = ROOT / ".bench" / "scalesim" / "bin" / "python"
+WORKER = "benchmarks.scalesim_worker"
 
 CONFIG = """\
 [general]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from scalesim.scale_sim import scalesim
 
-from child import spent
+from benchmarks.child import spent
 
 
 def simulate(folder: Path, layer: str) -> dict[str, float]:

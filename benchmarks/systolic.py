@@ -14,13 +14,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from child import run_child
-from scalesim_peer import PeerRun, simulate
-from systolic_figures import DecadeRow, Figures, LayerRow, PeerRow, PlanRow, WholeRow
-from systolic_tables import markdown, text
-from topology import CASES, Case, Layer
+from benchmarks.child import run_child
+from benchmarks.scalesim_peer import PeerRun, simulate
+from benchmarks.systolic_figures import DecadeRow, Figures, LayerRow, PeerRow, PlanRow, WholeRow
+from benchmarks.systolic_tables import markdown, text
+from benchmarks.topology import CASES, Case, Layer
 
-HERE = Path(__file__).parent
 OURS = Path(sys.executable)
 
 
@@ -32,7 +31,7 @@ def say(progress: str) -> None:
 def emulate(case: Case, layers: list[Layer]) -> dict[str, Any]:
     """What `emulator_worker.py` found for some layers of a case."""
     names = [layer.name for layer in layers]
-    return run_child(OURS, HERE / "emulator_worker.py", [str(CASES.index(case)), *names])
+    return run_child(OURS, "benchmarks.emulator_worker", [str(CASES.index(case)), *names])
 
 
 def bench_peer(case: Case, full: bool) -> PeerRow | None:
@@ -86,7 +85,7 @@ def measure(full: bool) -> Figures:
     peers = [bench_peer(case, full) for case in CASES]
     wholes = tuple(bench_whole(case) for case in CASES)
     say("lowered programs of a network")
-    network = run_child(OURS, HERE / "network_worker.py", [])
+    network = run_child(OURS, "benchmarks.network_worker", [])
     plans = tuple(PlanRow(name, **found) for name, found in network["plans"].items())
     decades = tuple(DecadeRow(**found) for found in network["decades"])
     return Figures(full, tuple(row for row in peers if row is not None), wholes, plans, decades)

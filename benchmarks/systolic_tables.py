@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from systolic_figures import Figures
-from table import Table
+from benchmarks.systolic_figures import Figures
+from benchmarks.table import Table
 
 MIB = 2**20
 

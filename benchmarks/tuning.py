@@ -18,16 +18,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from child import run_child
-from table import Table
-from tuning_tasks import TASKS, Task
+from benchmarks.child import ROOT, run_child
+from benchmarks.table import Table
+from benchmarks.tuning_tasks import TASKS, Task
 
-HERE = Path(__file__).parent
-TVM_PYTHON = HERE.parent / ".bench" / "tvm" / "bin" / "python"
+TVM_PYTHON = ROOT / ".bench" / "tvm" / "bin" / "python"
 WORKERS = {
-    "by rule": (Path(sys.executable), "tuning_worker.py", "rule"),
-    "searched": (Path(sys.executable), "tuning_worker.py", "search"),
-    "MetaSchedule": (TVM_PYTHON, "tvm_worker.py", "tune"),
+    "by rule": (Path(sys.executable), "benchmarks.tuning_worker", "rule"),
+    "searched": (Path(sys.executable), "benchmarks.tuning_worker", "search"),
+    "MetaSchedule": (TVM_PYTHON, "benchmarks.tvm_worker", "tune"),
 }
 NOTE = """\
 Written by `make bench-tuning`: one operator, one thread, the same ONNX file for all. *By rule* is a
@@ -64,11 +63,11 @@ def measure_task(
         found: dict[str, dict[str, Any]] = {}
         for name, (python, worker, mode) in tuners.items():
             say(f"{task.name}: {name}")
-            found[name] = run_child(python, HERE / worker, [mode, made, str(task.tvm_trials)])
+            found[name] = run_child(python, worker, [mode, made, str(task.tvm_trials)])
         best = dict.fromkeys(tuners, float("inf"))
         for _ in range(rounds):
             for name, (python, worker, mode) in tuners.items():
-                run = run_child(python, HERE / worker, [f"time-{mode}", made, "0"])
+                run = run_child(python, worker, [f"time-{mode}", made, "0"])
                 best[name] = min(best[name], float(run["seconds"]))
     rows = []
     for name, tuned in found.items():
@@ -113,7 +112,7 @@ def main() -> None:
             rows += measure_task(task, given.rounds, tuners)
         except (RuntimeError, subprocess.CalledProcessError) as failure:
             sys.exit(f"error: {task.name}: {failure}")
-    peak = float(run_child(Path(sys.executable), HERE / "cpu_peak.py", ["1"])["gflops"])
+    peak = float(run_child(Path(sys.executable), "benchmarks.cpu_peak", ["1"])["gflops"])
     shown = table(rows, peak)
     print(shown.text())
     if given.markdown is not None:

@@ -22,7 +22,7 @@ from autotune.operators.winograd import Form as Tiles
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.opening import load_spec
 from autotune.targets.spec import HardwareSpec
-from variant_forms import Form, Keep
+from benchmarks.variant_forms import Form, Keep
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from table import Table
-from variant_cases import CONTESTS, Contest
-from variant_forms import ENUMERATED, EXECUTED
+from benchmarks.table import Table
+from benchmarks.variant_cases import CONTESTS, Contest
+from benchmarks.variant_forms import ENUMERATED, EXECUTED
 
 LEGEND = (
     "Emulated cycles, exact and the same on every machine. Every form has the fastest of the "

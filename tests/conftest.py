@@ -1,17 +1,8 @@
-"""Shared test set-up: makes the oracles importable and Hypothesis reproducible."""
+"""Shared test set-up: makes Hypothesis reproducible."""
 
 import os
-import sys
-from pathlib import Path
 
 from hypothesis import HealthCheck, settings
-
-TESTS = Path(__file__).parent
-# oracles and cases that test modules share are plain modules beside them
-sys.path[:0] = [
-    str(TESTS),
-    *(str(path) for path in sorted(TESTS.rglob("*")) if path.is_dir() and path.name[0] not in "._"),
-]
 
 settings.register_profile(
     "default",

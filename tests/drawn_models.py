@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from drawn_operators import any_operator
-from growing_models import MOST_OPERATORS, DrawnModel, Growth
 from hypothesis import assume
 from hypothesis import strategies as st
+
+from tests.drawn_operators import any_operator
+from tests.growing_models import MOST_OPERATORS, DrawnModel, Growth
 
 SHAPES = (
     (2, 4, 6, 5),

@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from growing_models import MOST_OPERATORS, Growth
 from hypothesis import strategies as st
+
+from tests.growing_models import MOST_OPERATORS, Growth
 
 Rule = Callable[[Growth, str], object]
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from unittest.mock import patch
 
 import numpy as np
-from growing_models import DrawnModel
 from hypothesis import assume
 from hypothesis import strategies as st
 
@@ -31,7 +30,8 @@ from autotune.targets.spec import HardwareSpec
 from autotune.tuner.choice import Choice
 from autotune.tuner.heuristic_plan import rule_schedule
 from autotune.tuner.legality import legal_nests
-from drawn_graphs import nest_schedules
+from tests.drawn_graphs import nest_schedules
+from tests.growing_models import DrawnModel
 
 RTOL = {Accuracy.EXACT: 1e-3, Accuracy.CLOSE: 1e-3, Accuracy.FAST: 2e-3}
 ATOL = {Accuracy.EXACT: 1e-4, Accuracy.CLOSE: 1e-4, Accuracy.FAST: 1e-3}

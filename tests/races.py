@@ -19,7 +19,7 @@ from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import Instruction, Program, Role
 from autotune.isa.table import INSTRUCTIONS, OPERANDS
 from autotune.targets.emulator.races import SCRATCHPAD
-from oracle import Interpreter
+from tests.oracle import Interpreter
 
 UNITS = len(Unit)
 SIDE_USERS = {

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import runtime_case as case
-from plan_case import write_plan
 
 import autotune
 from autotune.api import search_tree
@@ -17,6 +15,8 @@ from autotune.operators.axes import Layout
 from autotune.runtime.session.out_of_range import OutOfRangePolicy
 from autotune.tuner.options import SearchOptions
 from autotune.tuner.plan import Plan
+from tests.cli.plan_case import write_plan
+from tests.runtime import runtime_case as case
 
 GRAPH = case.network()
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import runtime_case as case
-from plan_case import write_plan
-from search_case import calibrated
-from test_dynamic import LAYERS, saved
 
 from autotune.cost_model.predictor import Predictor
 from autotune.display import ROWS_SHOWN, Card
 from autotune.fusion.group import Group
 from autotune.runtime.session.session import Session
 from autotune.tuner.plan import Plan
+from tests.cli.plan_case import write_plan
+from tests.runtime import runtime_case as case
+from tests.runtime.test_dynamic import LAYERS, saved
+from tests.search.search_case import calibrated
 
 
 def test_a_card_is_one_line_and_escaped_html() -> None:

@@ -10,35 +10,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import cpu_engine
 from autotune.datasets import NETWORKS
-from cpu import Effort, distance, take_turns
-from cpu_engine import Case, Engine, EngineFailure
-from cpu_figures import EngineRow, Figures, NetworkRow, Summary, geometric_mean
-from cpu_networks import NAMES, make_case
-from cpu_tables import as_json, failures, markdown, summary_table, text
+from benchmarks import cpu_engine
+from benchmarks.cpu import Effort, distance, take_turns
+from benchmarks.cpu_engine import Case, Engine, EngineFailure
+from benchmarks.cpu_figures import EngineRow, Figures, NetworkRow, Summary, geometric_mean
+from benchmarks.cpu_networks import NAMES, make_case
+from benchmarks.cpu_tables import as_json, failures, markdown, summary_table, text
 
 PYTHON = Path(sys.executable)
-
-STUB = """
-import json, os, sys
-for line in sys.stdin:
-    command = json.loads(line)
-    if command["do"] == "time" and sys.argv[1] == "dying":
-        print("about to die", file=sys.stderr, flush=True)
-        os.abort()
-    if command["do"] == "open" and sys.argv[1] == "refusing":
-        print(json.dumps({"failed": "ValueError: no"}), flush=True)
-    else:
-        print(json.dumps({"seconds": 0.5 if command["do"] == "open" else [3.0, 1.0, 2.0]}), flush=True)
-"""
 
 
 @pytest.fixture
 def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
-    worker = tmp_path / "stub.py"
-    worker.write_text(STUB)
-    monkeypatch.setattr(cpu_engine, "WORKER", worker)
+    monkeypatch.setattr(cpu_engine, "WORKER", "tests.benchmarks.stub_engine")
     return Case(tmp_path / "network.onnx", tmp_path / "inputs.npz", 1)
 
 

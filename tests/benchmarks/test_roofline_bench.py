@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import roofline
 from autotune.datasets import NETWORKS
-from cpu_networks import NAMES
+from benchmarks import roofline
+from benchmarks.cpu_networks import NAMES
 
 
 def group(name: str, seconds: float, bound: float, reason: str) -> dict:

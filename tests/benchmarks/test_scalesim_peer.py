@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from child import run_child
-from scalesim_peer import simulate, write_inputs
-from topology import CASES, Case, Layer
+from benchmarks.child import run_child
+from benchmarks.scalesim_peer import simulate, write_inputs
+from benchmarks.topology import CASES, Case, Layer
 
 CONV = Layer("conv", 8, 10, 3, 3, 4, 16, 2, 2)
 
@@ -67,13 +67,8 @@ def test_a_missing_scalesim_is_reported_with_the_command_that_installs_it(tmp_pa
         simulate(CASES[0], [CONV], tmp_path / "python")
 
 
-def test_a_worker_reports_its_own_memory_and_a_failure_its_reason(tmp_path: Path) -> None:
-    worker = tmp_path / "worker.py"
-    folder = Path(__file__).parents[2] / "benchmarks"
-    worker.write_text(
-        f"import json, sys\nsys.path.insert(0, {str(folder)!r})\nfrom child import spent\n"
-        "held = bytearray(int(sys.argv[1]) << 20)\nprint(json.dumps(spent()))\n"
-    )
+def test_a_worker_reports_its_own_memory_and_a_failure_its_reason() -> None:
+    worker = "tests.benchmarks.memory_worker"
     small, large = (run_child(Path(sys.executable), worker, [size]) for size in ("1", "300"))
     assert large["peak_rss_bytes"] - small["peak_rss_bytes"] > 100 << 20
     with pytest.raises(RuntimeError, match="invalid literal"):

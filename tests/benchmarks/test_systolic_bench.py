@@ -8,10 +8,10 @@ import pytest
 
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.systolic import systolic_machine
-from emulator_worker import program_of
-from systolic_figures import DecadeRow, Figures, LayerRow, PeerRow, PlanRow, WholeRow
-from systolic_tables import Table, markdown, text
-from topology import CASES, Case
+from benchmarks.emulator_worker import program_of
+from benchmarks.systolic_figures import DecadeRow, Figures, LayerRow, PeerRow, PlanRow, WholeRow
+from benchmarks.systolic_tables import Table, markdown, text
+from benchmarks.topology import CASES, Case
 
 FIGURES = Figures(
     full=False,

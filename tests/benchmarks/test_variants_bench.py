@@ -6,8 +6,8 @@ from collections import defaultdict
 
 import pytest
 
-import variants
-from variant_cases import CONTESTS, Contest
+from benchmarks import variants
+from benchmarks.variant_cases import CONTESTS, Contest
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from isa_case import same_bits
-from plan_case import GROUPS, write_plan
 
 from autotune.cli.main import main
 from autotune.fusion.group import Group
@@ -19,6 +17,8 @@ from autotune.lowering.lower import lower
 from autotune.runtime.session.opening import open_source
 from autotune.targets.opening import load_spec, target
 from autotune.tuner.plan import Plan
+from tests.cli.plan_case import GROUPS, write_plan
+from tests.isa.isa_case import same_bits
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "programs" / "matmul.s"
 HEAD = '.program "p"\n.scratchpad 64\n.tensor 0 "x" input (4, 4)\n'

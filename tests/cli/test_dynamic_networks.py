@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from control_case import BRANCH, COUNTED, NESTED, model_of
 
 from autotune.cli.dynamic_run import compared
 from autotune.cli.main import main
 from autotune.runtime.session.session import Session
+from tests.runtime.control_case import BRANCH, COUNTED, NESTED, model_of
 
 
 @pytest.fixture(autouse=True)

@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from plan_case import GROUPS, write_plan
 
 from autotune import __version__
 from autotune.cli.group_labels import group_label
 from autotune.cli.main import main
 from autotune.cli.options import complete_network, complete_target
 from autotune.datasets import NETWORKS
+from tests.cli.plan_case import GROUPS, write_plan
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> str:

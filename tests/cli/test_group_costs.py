@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plan_case import GROUPS, write_plan
 
 from autotune.cli.main import main
+from tests.cli.plan_case import GROUPS, write_plan
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plan_case import write_plan
 
 from autotune.cli.latency import LEAST_RUNS, WARM_UP_RUNS, Latency, measure_latency
 from autotune.cli.main import main
+from tests.cli.plan_case import write_plan
 
 
 class Clock:

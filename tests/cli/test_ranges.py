@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from control_case import BRANCH, model_of
 from onnx import TensorProto, helper
-from plan_case import write_plan
 
 from autotune.cli.main import main
+from tests.cli.plan_case import write_plan
+from tests.runtime.control_case import BRANCH, model_of
 
 
 def outcome(*arguments: object) -> object:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from plan_case import write_plan
 
 from autotune.cli.main import main
 from autotune.cli.run_arrays import compare, read_inputs, save
@@ -19,6 +18,7 @@ from autotune.lowering import synchronise
 from autotune.operators.op import OpKind
 from autotune.operators.tensor import NUMPY, DType
 from autotune.runtime.execution.io_adapter import IoAdapter
+from tests.cli.plan_case import write_plan
 
 
 def ran(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[object, str, str]:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plan_case import write_plan
 
 from autotune.cli.main import main
+from tests.cli.plan_case import write_plan
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from drawn_schedules import random_schedule
 
 from autotune.cost_model.analysis import analytic_model
 from autotune.datasets import random_graphs
@@ -27,6 +26,7 @@ from autotune.targets.spec import (
     ScratchpadSpec,
     VectorSpec,
 )
+from tests.schedule.drawn_schedules import random_schedule
 
 SPEC = HardwareSpec(
     "small",

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from measured import SPEC, drawn
-from walked import estimated, walk
 
 from autotune.cost_model.features import bound, features
 from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
@@ -24,6 +22,8 @@ from autotune.schedule.schedule import Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.emulator.target import EmulatorTarget
+from tests.cost_model.measured import SPEC, drawn
+from tests.cost_model.walked import estimated, walk
 
 WALKABLE = 20_000
 """Instructions that a test walks at most."""

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from measured import SPEC, drawn, observations
 
 from autotune.cost_model import model_file
 from autotune.cost_model.dataset import dataset
@@ -20,6 +19,7 @@ from autotune.operators.op import OpKind
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.store.records import Record
+from tests.cost_model.measured import SPEC, drawn, observations
 
 pytestmark = pytest.mark.slow  # trains models
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from measured import SPEC, drawn, observations
 
 from autotune.cost_model.model import CostModel
 from autotune.cost_model.predictor import Predictor
@@ -16,6 +15,7 @@ from autotune.schedule.fit import check
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.store.store import Store
 from autotune.targets.emulator.target import EmulatorTarget
+from tests.cost_model.measured import SPEC, drawn, observations
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from measured import SPEC
-from walked import estimated, walk
 
 from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
 from autotune.fusion.analysis import analyse
@@ -15,7 +13,9 @@ from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind as K
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.table import ScheduleTable
-from drawn_graphs import array
+from tests.cost_model.measured import SPEC
+from tests.cost_model.walked import estimated, walk
+from tests.drawn_graphs import array
 
 
 @pytest.mark.parametrize("tile", [(6, 4, 5), (2, 4, 5), (6, 2, 5), (6, 1, 5), (4, 3, 5)])

@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from measured import SPEC, drawn, observations
-from walked import walk
 
 from autotune.cost_model.cached.model import CachedAnalysis
 from autotune.cost_model.cached.product_cycles import WIDTHS, product_cycles
@@ -46,6 +44,8 @@ from autotune.targets.native.codegen.gemm import blocking
 from autotune.targets.native.codegen.gemm.loops import Axis, Loops, Reduction
 from autotune.targets.native.codegen.gemm.shape import VectorAxis
 from autotune.targets.native.cpu.vector_isa import AVX2, AVX512, VectorIsa
+from tests.cost_model.measured import SPEC, drawn, observations
+from tests.cost_model.walked import walk
 
 ROUNDED_ROWS = 0.02
 """A product's tiles have the mean of their rows here, there whole ones."""

@@ -9,7 +9,6 @@ import numpy as np
 import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
-from small_networks import SMALL, feeds, widened
 
 from autotune.datasets import LIGHT_MODELS, NETWORKS, light_expected, light_path, load
 from autotune.datasets.chains import norm_gelu
@@ -22,6 +21,7 @@ from autotune.errors import ModelError
 from autotune.frontend.importing import load_onnx, translate
 from autotune.graph.evaluation import evaluate
 from autotune.graph.passes import simplify
+from tests.datasets.small_networks import SMALL, feeds, widened
 
 
 @pytest.mark.parametrize("name", ["mlp", "transformer_block"])

@@ -10,10 +10,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch_zoo import MODELS, Case  # noqa: E402
-
 import autotune  # noqa: E402
 from autotune.adapters.subgraph import live_subgraphs  # noqa: E402
+from tests.frontend.torch_zoo import MODELS, Case  # noqa: E402
 
 pytestmark = [
     pytest.mark.slow,

@@ -18,7 +18,7 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.passes.pipeline import simplify
 from autotune.operators.op import OpKind
-from drawn_graphs import array, graphs
+from tests.drawn_graphs import array, graphs
 
 
 def blocks_of(graph: Graph) -> Partition:

@@ -14,7 +14,7 @@ from autotune.fusion.nest import Buffer, BufferRole, Nest, Rejection
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
 from autotune.operators.op import OpKind
-from drawn_graphs import graphs
+from tests.drawn_graphs import graphs
 
 
 def window(axis: AxisMap, start: tuple[int, ...], tile: tuple[int, ...], extent: int) -> slice:

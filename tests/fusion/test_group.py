@@ -10,7 +10,7 @@ from autotune.fusion.group import Group, is_connected, is_convex
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.operators.op import OpKind
-from drawn_graphs import graphs
+from tests.drawn_graphs import graphs
 
 
 def diamond() -> Graph:

@@ -17,7 +17,7 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.passes import simplify
 from autotune.operators.op import Family, OpKind
-from drawn_graphs import array, graphs
+from tests.drawn_graphs import array, graphs
 
 
 def diamond() -> Graph:

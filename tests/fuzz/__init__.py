@@ -1,1 +1,1 @@
-"""Fuzzing of decoder, assembler, verifier and engine: ``PYTHONPATH=tests python -m fuzz --help``."""
+"""Fuzzing of decoder, assembler, verifier and engine: ``python -m tests.fuzz --help``."""

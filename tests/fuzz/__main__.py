@@ -1,4 +1,4 @@
-"""``python -m fuzz``: many cases in worker processes; a crash or a hang is found, named and shrunk.
+"""``python -m tests.fuzz``: many cases in worker processes; a crash or a hang is found, named and shrunk.
 
 Case ``i`` of a seed is always the same, so that a run goes on where another one ended: ``--first``.
 """
@@ -15,8 +15,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuzz import sanitized
-from fuzz.share import Note, Share, Tally, read_tally
+from tests.fuzz import sanitized
+from tests.fuzz.share import Note, Share, Tally, read_tally
 
 HANG_SECONDS = 60
 """CPU seconds that a case may take."""
@@ -70,7 +70,15 @@ def _arguments() -> argparse.ArgumentParser:
 
 
 def _command(share: Share, modules: Path | None, *more: str) -> list[str]:
-    command = [sys.executable, "-m", "fuzz", "--seed", str(share.seed), "--first", str(share.first)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.fuzz",
+        "--seed",
+        str(share.seed),
+        "--first",
+        str(share.first),
+    ]
     command += ["--cases", str(share.end - share.first), "--step", str(share.step), *more]
     command += [] if share.kind is None else ["--kind", share.kind]
     return command if modules is None else [*command, "--modules", str(modules)]
@@ -78,9 +86,9 @@ def _command(share: Share, modules: Path | None, *more: str) -> list[str]:
 
 def _environment(modules: Path | None) -> dict[str, str]:
     given = dict(os.environ) if modules is None else sanitized.environment()
-    tests = str(Path(__file__).parents[1])
     path = given.get("PYTHONPATH")
-    return given | {"PYTHONPATH": tests if path is None else f"{tests}{os.pathsep}{path}"}
+    root = str(sanitized.ROOT)
+    return given | {"PYTHONPATH": root if path is None else f"{root}{os.pathsep}{path}"}
 
 
 def _start(share: Share, modules: Path | None, place: Path) -> Worker:
@@ -156,7 +164,7 @@ def main() -> int:
     if given.worker is not None or given.show is not None:
         if given.modules is not None:
             sanitized.use(given.modules)
-        from fuzz.worker import explain, run_share  # imports kernels, hence not before
+        from tests.fuzz.worker import explain, run_share  # imports kernels, hence not before
 
         if given.show is not None:
             print(explain(share, given.show))

@@ -12,6 +12,7 @@ import numpy as np
 
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import DramTensor, Instruction, Program, Role
+from tests.fuzz import sanitized
 
 DST = {"dst_base": 60, "size0": 4, "dst_stride0": 1}
 WORDS = {
@@ -27,9 +28,6 @@ WORDS = {
 
 def main(modules: str, opcode: str, elements: str) -> None:
     """Run it."""
-    sys.path.insert(0, str(Path(__file__).parents[1]))
-    from fuzz import sanitized
-
     sanitized.use(Path(modules))
     from autotune.kernels.emulator.engine import Loaded  # not before, nor what imports it
     from autotune.targets.opening import load_spec

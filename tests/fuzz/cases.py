@@ -13,10 +13,10 @@ from autotune.isa.codec import MAGIC, VERSION, encode
 from autotune.isa.formats import Format
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import DramTensor, Instruction, Program, Role
-from fuzz.corpus import corpus
-from fuzz.draws import Rng, below, chance, changed_field, edge_value, pick, wrong_type
-from fuzz.judge import Subject
-from fuzz.sequences import sequence
+from tests.fuzz.corpus import corpus
+from tests.fuzz.draws import Rng, below, chance, changed_field, edge_value, pick, wrong_type
+from tests.fuzz.judge import Subject
+from tests.fuzz.sequences import sequence
 
 Kind = Callable[[Rng], Subject]
 _TOKEN = re.compile(r"\s+|[A-Za-z_.]\w*|-?\d+|.", re.DOTALL)

@@ -19,7 +19,7 @@ from autotune.isa.program import DramTensor, Instruction, Program, Role
 from autotune.isa.verifier.proof import verify
 from autotune.lowering.lower import lower
 from autotune.targets.opening import load_spec
-from drawn_graphs import graphs, schedules
+from tests.drawn_graphs import graphs, schedules
 
 make = Instruction.make
 LOWERED = 24

@@ -27,8 +27,8 @@ from autotune.targets.arrays import ARRAY_TYPES, array_for
 from autotune.targets.emulator.races import find_races
 from autotune.targets.opening import load_spec
 from autotune.targets.protocol import Array
-from fuzz.draws import Rng, below, contents, pick
-from fuzz.workload import tensor_bytes, work
+from tests.fuzz.draws import Rng, below, contents, pick
+from tests.fuzz.workload import tensor_bytes, work
 
 Subject = bytes | str | Program
 """What a case is: an encoding, a text, or a program."""

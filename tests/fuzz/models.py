@@ -1,4 +1,4 @@
-"""``python -m fuzz.models``: fuzzes the importer with changed ONNX files.
+"""``python -m tests.fuzz.models``: fuzzes the importer with changed ONNX files.
 
 A case is a small valid model with one to three changes: of bytes of the file, or of fields of the
 message (attributes, extents, types, names, data). It is refused with an ``AutotuneError``, or
@@ -34,7 +34,7 @@ from autotune.frontend.importing import load_onnx
 from autotune.frontend.modernise import OLDEST_OPSET, opset_of
 from autotune.graph.evaluation import evaluate
 from autotune.operators.tensor import DType
-from fuzz.draws import Rng, below, chance, pick
+from tests.fuzz.draws import Rng, below, chance, pick
 
 CASE_SECONDS = 20
 """CPU time of a case."""
@@ -383,7 +383,7 @@ def fuzz(cases: int, seed: int, first: int = 0) -> tuple[Counter[str], list[int]
 
 def main() -> int:
     """Run the command."""
-    parser = argparse.ArgumentParser("fuzz.models", description=__doc__)
+    parser = argparse.ArgumentParser("tests.fuzz.models", description=__doc__)
     parser.add_argument("--cases", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="go on from this case")

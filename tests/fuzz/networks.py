@@ -1,4 +1,4 @@
-"""``python -m fuzz.networks``: tries drawn networks by drawn plans on every kind of machine.
+"""``python -m tests.fuzz.networks``: tries drawn networks by drawn plans on every kind of machine.
 
 A case is an ONNX model of up to twelve operators, a partition and schedules, as in
 ``tests/runtime/test_drawn_models.py``, of which this runs more than a test has time for. What failed is
@@ -13,12 +13,7 @@ import time
 import traceback
 from collections import Counter
 
-import conftest  # noqa: F401 - puts the case modules on the path
 import onnx
-from drawn_machines import MACHINES
-from drawn_models import models
-from drawn_plans import assert_close, drawn_table, imported, run
-from growing_models import DrawnModel
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
@@ -26,6 +21,10 @@ from autotune.graph.accuracy import Accuracy
 from autotune.operators.op import Family
 from autotune.runtime.execution.program_table import ProgramTable
 from autotune.schedule.schedule import Schedule
+from tests.drawn_machines import MACHINES
+from tests.drawn_models import models
+from tests.drawn_plans import assert_close, drawn_table, imported, run
+from tests.growing_models import DrawnModel
 
 BATCH = 250
 """Cases of one run of Hypothesis, which goes over the same ground more often the longer it runs."""
@@ -90,7 +89,7 @@ def described(tried: DrawnModel | ProgramTable) -> str:
 
 def main() -> int:
     """Run the command."""
-    parser = argparse.ArgumentParser("fuzz.networks", description=__doc__)
+    parser = argparse.ArgumentParser("tests.fuzz.networks", description=__doc__)
     parser.add_argument("--cases", type=int, default=1000, help="of each machine")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--shrink", action="store_true", help="what fails: takes minutes")

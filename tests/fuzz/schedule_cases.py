@@ -29,8 +29,8 @@ from autotune.targets.opening import spec_names, target
 from autotune.targets.protocol import Target
 from autotune.tuner.heuristic_plan import rule_schedule, ruled_choices
 from autotune.tuner.sampling import grown
-from fuzz.draws import Rng, below, chance, pick
-from fuzz.odd_graphs import ODD_GRAPHS, odd_graph
+from tests.fuzz.draws import Rng, below, chance, pick
+from tests.fuzz.odd_graphs import ODD_GRAPHS, odd_graph
 
 SOURCES = (*NETWORKS, *ODD_GRAPHS)
 """Names of the networks that candidates are drawn from."""

@@ -1,4 +1,4 @@
-"""``python -m fuzz.schedules``: checks that every legal schedule lowers, verifies and binds.
+"""``python -m tests.fuzz.schedules``: checks that every legal schedule lowers, verifies and binds.
 
 A case is a group of a shipped network or of odd shapes with a legal schedule, on one target. Emulated targets
 verify and decode its program; the CPU verifies and binds it, and writes the code of every kernel it
@@ -28,7 +28,7 @@ from autotune.targets.native.codegen.kernel_spec import Recipe
 from autotune.targets.native.cpu.host import host_isa
 from autotune.targets.native.linking.loader import bind, linkable
 from autotune.targets.native.running.target import NativeTarget
-from fuzz.schedule_cases import Case, case, smaller_cases, target_of
+from tests.fuzz.schedule_cases import Case, case, smaller_cases, target_of
 
 PORTION = 400
 """Cases that a process is given at a time."""
@@ -170,7 +170,7 @@ def fuzz_by_processes(seed: int, numbers: range, jobs: int) -> Tally:
 
 def main() -> int:
     """Run the command."""
-    parser = argparse.ArgumentParser("fuzz.schedules", description=__doc__)
+    parser = argparse.ArgumentParser("tests.fuzz.schedules", description=__doc__)
     parser.add_argument("--cases", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="go on from this case")

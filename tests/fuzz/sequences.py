@@ -10,7 +10,16 @@ from autotune.isa.opcodes import Opcode
 from autotune.isa.program import DramTensor, Instruction, Program, Role, field_index
 from autotune.isa.table import INSTRUCTIONS
 from autotune.isa.verifier.legal_values import AT_LEAST_ONE, CODE_LIMITS
-from fuzz.draws import HEADER_LENGTH, Rng, below, chance, changed_field, edge_value, pick, tensor
+from tests.fuzz.draws import (
+    HEADER_LENGTH,
+    Rng,
+    below,
+    chance,
+    changed_field,
+    edge_value,
+    pick,
+    tensor,
+)
 
 WORK = tuple(ACCESSES)
 SMALL_FLOATS = (0.0, 1.0, -1.0, 0.5, 3.0, 1e30, float("inf"))

@@ -14,8 +14,8 @@ from autotune.isa.assembly import assemble, disassemble
 from autotune.isa.codec import decode
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program
-from fuzz.draws import Rng
-from fuzz.judge import Subject, judge
+from tests.fuzz.draws import Rng
+from tests.fuzz.judge import Subject, judge
 
 SECONDS = 60
 """That shrinking takes at most."""

@@ -13,20 +13,19 @@ from autotune.errors import ProgramError
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program
 from autotune.isa.verifier.proof import verify
-from fuzz import sanitized
-from fuzz.__main__ import Worker, ending, fuzz
-from fuzz.cases import KINDS, case
-from fuzz.corpus import corpus, lowered
-from fuzz.draws import Rng, changed_field
-from fuzz.judge import Outcome, judge
-from fuzz.share import Note, Share
-from fuzz.shrink import shrunk
+from tests.fuzz import sanitized
+from tests.fuzz.__main__ import Worker, ending, fuzz
+from tests.fuzz.cases import KINDS, case
+from tests.fuzz.corpus import corpus, lowered
+from tests.fuzz.draws import Rng, changed_field
+from tests.fuzz.judge import Outcome, judge
+from tests.fuzz.share import Note, Share
+from tests.fuzz.shrink import shrunk
 
 CASES = 10_000
 needs_sanitizers = pytest.mark.skipif(
     not sanitized.available(), reason="the compiler has no libasan and libubsan"
 )
-BEYOND = Path(__file__).with_name("beyond.py")
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +49,14 @@ def test_ten_thousand_cases_neither_crash_nor_hang_nor_leave_their_memory(
 @pytest.mark.parametrize("opcode", ["fill", "unary", "load", "store", "gather", "matmul", "online"])
 def test_the_sanitizer_sees_one_word_beyond_the_scratchpad(modules: Path, opcode: str) -> None:
     def ended(elements: int) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, str(BEYOND), str(modules), opcode, str(elements)]
+        command = [sys.executable, "-m", "tests.fuzz.beyond", str(modules), opcode, str(elements)]
         return subprocess.run(
-            command, env=sanitized.environment(), capture_output=True, text=True, check=False
+            command,
+            cwd=sanitized.ROOT,
+            env=sanitized.environment(),
+            capture_output=True,
+            text=True,
+            check=False,
         )
 
     inside, outside = ended(elements=64), ended(elements=63)
@@ -120,7 +124,7 @@ def test_a_failure_shrinks_to_the_instruction_that_makes_it(
         for word in subject.streams[0]:
             assert word.opcode is not Opcode.ONLINE or word.get("state_stride0") != 3
 
-    monkeypatch.setattr("fuzz.shrink.judge", judged)
+    monkeypatch.setattr("tests.fuzz.shrink.judge", judged)
     online = next(program for program in corpus() if program.name == "online")
     smallest = shrunk(online, (0,))
     assert isinstance(smallest, Program)
@@ -143,7 +147,7 @@ def test_a_dead_worker_names_the_signal_that_ended_it(
 def test_a_worker_hangs_that_computes_at_one_case_and_not_one_that_is_held_up(
     code: str, hangs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fuzz.__main__.HANG_SECONDS", 0.3)
+    monkeypatch.setattr("tests.fuzz.__main__.HANG_SECONDS", 0.3)
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
     worker = Worker(process, Share(0, 0, 1), tmp_path, Note(tmp_path / "note"))
     worker.note.write(0)

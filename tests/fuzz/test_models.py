@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.models import applied, changes, corpus, fuzz, judge
+from tests.fuzz.models import applied, changes, corpus, fuzz, judge
 
 FAST = 1000
 CASES = 5000

@@ -7,9 +7,9 @@ import pytest
 from autotune.fusion.group import Group
 from autotune.graph.accuracy import Accuracy
 from autotune.tuner.legality import legal_nests
-from fuzz.odd_graphs import ODD_GRAPHS
-from fuzz.schedule_cases import SCHEDULES, Case, case, graph_of, quick_cases, target_of
-from fuzz.schedules import bounded, described, shrunk
+from tests.fuzz.odd_graphs import ODD_GRAPHS
+from tests.fuzz.schedule_cases import SCHEDULES, Case, case, graph_of, quick_cases, target_of
+from tests.fuzz.schedules import bounded, described, shrunk
 
 NETWORKS = (
     "light_squeezenet", "light_shufflenet", "light_densenet121", "light_inception_v1", "mlp", "bert_small",
@@ -56,7 +56,7 @@ def test_a_failure_shrinks_to_the_tile_that_makes_it(monkeypatch: pytest.MonkeyP
         assert all(part.tile[0] > 1 for part in tried.schedule.nests)
         return "loaded"
 
-    monkeypatch.setattr("fuzz.schedules.judge", judged)
+    monkeypatch.setattr("tests.fuzz.schedules.judge", judged)
     found = next(
         x
         for x in quick_cases("tall_product", 16)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import traceback
 from pathlib import Path
 
-from fuzz.cases import case
-from fuzz.judge import judge
-from fuzz.share import Note, Share, Tally, leave_tally
-from fuzz.shrink import shown, shrunk
+from tests.fuzz.cases import case
+from tests.fuzz.judge import judge
+from tests.fuzz.share import Note, Share, Tally, leave_tally
+from tests.fuzz.shrink import shown, shrunk
 
 FAILURES = 10
 """A worker stops at so many."""

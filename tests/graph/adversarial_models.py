@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from onnx_case import model_of, single
+
+from tests.graph.onnx_case import model_of, single
 
 Node = onnx.NodeProto
 Model = onnx.ModelProto | bytes

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from adversarial_models import MODELS, node, of, write
-from onnx_case import imported, single
 
 from autotune.cli.main import main
 from autotune.graph.evaluation import evaluate
+from tests.graph.adversarial_models import MODELS, node, of, write
+from tests.graph.onnx_case import imported, single
 
 CPU_SECONDS = 20
 """That refusing a file may take; most take a hundredth of one."""

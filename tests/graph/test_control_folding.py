@@ -3,7 +3,6 @@
 import numpy as np
 import onnx
 import pytest
-from control_case import COUNTED, HEAD, NESTED, agrees, model_of, versions_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from autotune.frontend.importing import split, translate
 from autotune.frontend.model_file import bind_dims
 from autotune.operators.op import OpKind
 from autotune.runtime.session.versions import Line
+from tests.runtime.control_case import COUNTED, HEAD, NESTED, agrees, model_of, versions_of
 
 BY_RANK = """
 ranked (float[N, 3] x) => (float[N, 3] y) {

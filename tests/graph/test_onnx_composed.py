@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moving_cases import ints, normal
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
-from onnx_case import assert_same, imported, single
 
 from autotune.errors import ModelError
 from autotune.graph.evaluation import evaluate
@@ -17,6 +15,8 @@ from autotune.graph.intervals import licence
 from autotune.operators.interval_rules import Interval
 from autotune.operators.op import OpKind
 from autotune.operators.tensor import EXACT_LIMIT
+from tests.graph.moving_cases import ints, normal
+from tests.graph.onnx_case import assert_same, imported, single
 
 QUICK = settings(max_examples=30, deadline=None)
 A = {"a": 2, "b": 3, "c": 4, "d": 5, "e": 1}

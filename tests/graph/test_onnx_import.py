@@ -8,7 +8,6 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from onnx_case import assert_same, imported, model_of, single
 
 from autotune.datasets import light_expected, light_path, light_seeded
 from autotune.datasets.transformers import transformer_block
@@ -17,6 +16,7 @@ from autotune.frontend.importing import load_onnx, translate
 from autotune.graph.evaluation import evaluate
 from autotune.graph.passes import simplify
 from autotune.operators.op import OpKind
+from tests.graph.onnx_case import assert_same, imported, model_of, single
 
 LIGHT = [
     "light_squeezenet",

@@ -7,13 +7,13 @@ import onnx
 import pytest
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
-from onnx_case import imported, single
 
 from autotune.errors import InputError, ModelError
 from autotune.graph.evaluation import evaluate
 from autotune.graph.intervals import intervals_of
 from autotune.operators.interval_rules import Interval
 from autotune.runtime.execution.io_adapter import IoAdapter
+from tests.graph.onnx_case import imported, single
 
 I8, I32, I64, U8, U16 = np.int8, np.int32, np.int64, np.uint8, np.uint16
 RNG = np.random.default_rng(11)

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from moving_cases import X4, ints, normal
 from onnx import helper
-from onnx_case import assert_same, imported, model_of, single
 
 from autotune.errors import ModelError
 from autotune.frontend.translate.rearrangement import runs_of
 from autotune.graph.evaluation import evaluate
 from autotune.graph.passes import simplify
 from autotune.operators.op import OpKind
+from tests.graph.moving_cases import X4, ints, normal
+from tests.graph.onnx_case import assert_same, imported, model_of, single
 
 QUICK = settings(max_examples=40, deadline=None)
 

@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from family_cases import FAMILY_CASES
-from moving_cases import MOVING
-from onnx_case import assert_same, imported, single
 
 from autotune.frontend.importing import constant_operators, supported_operators
 from autotune.graph.evaluation import evaluate
+from tests.graph.family_cases import FAMILY_CASES
+from tests.graph.moving_cases import MOVING
+from tests.graph.onnx_case import assert_same, imported, single
 
 
 def normal(*shape: int) -> np.ndarray:

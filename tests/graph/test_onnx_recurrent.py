@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
-from onnx_case import assert_same, imported, single
 
 from autotune.errors import ModelError
 from autotune.graph.evaluation import evaluate
+from tests.graph.onnx_case import assert_same, imported, single
 
 STEPS, BATCH, INPUTS, WIDTH = 5, 3, 4, 2
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}

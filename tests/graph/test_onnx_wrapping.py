@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
-from onnx_case import imported
 
 from autotune.errors import InputError, ModelError
 from autotune.graph.evaluation import evaluate
 from autotune.graph.passes import simplify
 from autotune.runtime.execution.io_adapter import IoAdapter
+from tests.graph.onnx_case import imported
 
 FLOAT, INT8, UINT8 = TensorProto.FLOAT, TensorProto.INT8, TensorProto.UINT8
 INT32, INT64 = TensorProto.INT32, TensorProto.INT64

@@ -6,10 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from graph_cases import normal
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from onnx_case import imported, single
 
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
@@ -22,6 +20,8 @@ from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import compile_table
 from autotune.targets.opening import target
 from autotune.tuner.heuristic_plan import ruled_choices
+from tests.graph.graph_cases import normal
+from tests.graph.onnx_case import imported, single
 
 CHANNELS = 32
 AXIS = st.tuples(st.integers(1, 4), st.integers(1, 5), st.integers(1, 3), st.integers(1, 2), st.integers(0, 2))  # fmt: skip

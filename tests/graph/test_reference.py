@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx_case import assert_same, imported, single
 
 from autotune.errors import InputError
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
 from autotune.operators.op import OpKind
 from autotune.operators.reference import REFERENCE
+from tests.graph.onnx_case import assert_same, imported, single
 
 QUICK = settings(max_examples=40, deadline=None)
 seeds = st.integers(0, 2**16)

@@ -6,7 +6,6 @@ import os
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from isa_case import GOLDEN, golden, instructions, programs, same_bits, with_stream
 
 from autotune.errors import ProgramError
 from autotune.isa.assembly import assemble, disassemble, instruction_text
@@ -14,6 +13,7 @@ from autotune.isa.formats import Format
 from autotune.isa.functions import BinaryFn, StageKind, UnaryFn
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction
+from tests.isa.isa_case import GOLDEN, golden, instructions, programs, same_bits, with_stream
 
 HEAD = '.program "p"\n.scratchpad 64\n.tensor 0 "x" input (4, 4)\n.core\n'
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from isa_case import golden, instructions, programs, same_bits, with_stream
 
 from autotune.errors import ProgramError
 from autotune.isa.codec import MAGIC, decode, decode_word, encode, encode_word
@@ -17,6 +16,7 @@ from autotune.isa.formats import Format
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import DramTensor, Instruction, Program, Role
 from autotune.isa.table import INSTRUCTIONS
+from tests.isa.isa_case import golden, instructions, programs, same_bits, with_stream
 
 
 def sealed(body: bytes) -> bytes:

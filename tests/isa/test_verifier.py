@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from isa_case import changed, golden, position, with_stream
 
 from autotune.errors import ProgramError
 from autotune.isa.fields import NO_LEVEL
@@ -12,6 +11,7 @@ from autotune.isa.functions import ReduceFn, When
 from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import DramTensor, Instruction, Program, Role
 from autotune.isa.verifier.proof import verify
+from tests.isa.isa_case import changed, golden, position, with_stream
 
 LOAD, STORE, MATMUL = (position(golden(), op) for op in (Opcode.LOAD, Opcode.STORE, Opcode.MATMUL))
 LOAD_A, LOAD_B = (position(golden(), Opcode.LOAD, n) for n in (1, 2))

@@ -4,7 +4,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from isa_case import elements
 
 from autotune.errors import ProgramError
 from autotune.isa.assembly import disassemble
@@ -12,6 +11,7 @@ from autotune.isa.functions import BinaryFn, StageKind, UnaryFn, When
 from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import DramTensor, Instruction, Program, Role
 from autotune.isa.verifier.proof import verify
+from tests.isa.isa_case import elements
 
 make = Instruction.make
 HALT = make(Opcode.HALT)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from isa_case import elements, golden
 
 from autotune.errors import ProgramError
 from autotune.isa.assembly import assemble, disassemble
@@ -21,6 +20,7 @@ from autotune.isa.program import Instruction, Program
 from autotune.isa.table import INSTRUCTIONS
 from autotune.isa.verifier.interval_set import IntervalSet
 from autotune.isa.verifier.proof import verify
+from tests.isa.isa_case import elements, golden
 
 HALT = Instruction.make(Opcode.HALT)
 

@@ -17,7 +17,7 @@ from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind as K
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.targets.opening import load_spec
-from drawn_graphs import array, schedules
+from tests.drawn_graphs import array, schedules
 
 SPEC = replace(load_spec("server"), cores=2)
 

@@ -19,9 +19,9 @@ from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind as K
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.targets.opening import load_spec
-from drawn_graphs import array, schedules
-from oracle import Interpreter
-from races import RaceDetector
+from tests.drawn_graphs import array, schedules
+from tests.oracle import Interpreter
+from tests.races import RaceDetector
 
 SPEC = load_spec("server")
 SHAPE = (3, 7, 5)

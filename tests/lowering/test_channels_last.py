@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lowering_case import SPEC, lowered
 
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
@@ -19,8 +18,9 @@ from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind as K
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.targets.emulator.target import EmulatorTarget
-from drawn_graphs import array, graphs
-from oracle import Interpreter
+from tests.drawn_graphs import array, graphs
+from tests.lowering.lowering_case import SPEC, lowered
+from tests.oracle import Interpreter
 
 
 def fed(graph: Graph) -> dict[str, np.ndarray]:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from native_case import executed
 
 from autotune.fusion.candidates import unfused
 from autotune.fusion.group import Group
@@ -26,7 +25,8 @@ from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.cpu.host import available
 from autotune.targets.opening import load_spec
 from autotune.tuner.heuristic_plan import rule_schedule
-from drawn_graphs import array, schedules
+from tests.drawn_graphs import array, schedules
+from tests.targets.native.native_case import executed
 
 HOST = replace(load_spec("server"), cores=2, grain=16, buffers=1)
 """A machine that works in place, as a CPU does."""

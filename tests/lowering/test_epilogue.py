@@ -20,9 +20,9 @@ from autotune.operators.op import OpKind as K
 from autotune.schedule.rule import default_schedule
 from autotune.schedule.schedule import Schedule
 from autotune.targets.opening import load_spec
-from drawn_graphs import array, schedules
-from oracle import Interpreter
-from races import RaceDetector
+from tests.drawn_graphs import array, schedules
+from tests.oracle import Interpreter
+from tests.races import RaceDetector
 
 SPEC = load_spec("server")
 ADDENDS = ("made", "vector", "scalar", "loaded")

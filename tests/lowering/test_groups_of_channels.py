@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lowering_case import SPEC
-from test_lower import run
 
 from autotune import api
 from autotune.errors import ScheduleError
@@ -25,7 +23,9 @@ from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.opening import target as open_target
 from autotune.tuner.legality import legal_nests
-from drawn_graphs import schedules
+from tests.drawn_graphs import schedules
+from tests.lowering.lowering_case import SPEC
+from tests.lowering.test_lower import run
 
 
 def grouped(groups: int, taken: int, made: int, around: bool = True) -> Graph:

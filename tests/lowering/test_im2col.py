@@ -7,12 +7,8 @@ import json
 
 import numpy as np
 import pytest
-from drawn_schedules import random_schedule
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lowering_case import SPEC
-from native_case import executed
-from walked import estimated, walk
 
 from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
 from autotune.errors import ScheduleError
@@ -35,7 +31,11 @@ from autotune.targets.emulator.races import find_races
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.cpu.host import available
-from drawn_graphs import array, nest_schedules
+from tests.cost_model.walked import estimated, walk
+from tests.drawn_graphs import array, nest_schedules
+from tests.lowering.lowering_case import SPEC
+from tests.schedule.drawn_schedules import random_schedule
+from tests.targets.native.native_case import executed
 
 CASES = st.tuples(
     st.integers(1, 4), st.integers(1, 6), st.integers(3, 9), st.integers(3, 9), st.integers(1, 5)

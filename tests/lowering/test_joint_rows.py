@@ -20,8 +20,8 @@ from autotune.operators.op import OpKind as K
 from autotune.schedule.rule import default_schedule
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.targets.opening import load_spec
-from drawn_graphs import array, schedules
-from oracle import Interpreter
+from tests.drawn_graphs import array, schedules
+from tests.oracle import Interpreter
 
 SPEC = load_spec("server")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from lowering_case import SPEC
 
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
@@ -17,6 +16,7 @@ from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind as K
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.targets.emulator.target import EmulatorTarget
+from tests.lowering.lowering_case import SPEC
 
 ROWS, WIDTH, TOKENS = 50, 24, 10
 TABLE = np.random.default_rng(0).standard_normal((ROWS, WIDTH)).astype(np.float32)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lowering_case import SPEC, block_program, lowered, residual_block
 
 from autotune.errors import ScheduleError
 from autotune.fusion.group import Group
@@ -19,8 +18,9 @@ from autotune.isa.program import Program
 from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind as K
 from autotune.schedule.schedule import NestSchedule, Schedule
-from drawn_graphs import graphs
-from oracle import Interpreter
+from tests.drawn_graphs import graphs
+from tests.lowering.lowering_case import SPEC, block_program, lowered, residual_block
+from tests.oracle import Interpreter
 
 
 def run(graph: Graph, program: Program) -> None:

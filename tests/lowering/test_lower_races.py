@@ -8,8 +8,6 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
-from lowering_case import SPEC, block_program, lowered
-from race_case import SIGNALS, WAITS, found, semaphores, without
 
 from autotune.errors import ProgramError
 from autotune.fusion.group import Group
@@ -22,8 +20,10 @@ from autotune.lowering.synchronise import SemaphoreError
 from autotune.operators.op import OpKind as K
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.targets.emulator.races import find_races
-from drawn_graphs import graphs
-from races import RaceDetector
+from tests.drawn_graphs import graphs
+from tests.lowering.lowering_case import SPEC, block_program, lowered
+from tests.races import RaceDetector
+from tests.targets.race_case import SIGNALS, WAITS, found, semaphores, without
 
 BOTH = (WAITS, SIGNALS)
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from attention_case import attention
 from hypothesis import given
 from hypothesis import strategies as st
-from lowering_case import SPEC
-from test_lower import run
 
 from autotune.fusion import online_softmax
 from autotune.fusion.group import Group
@@ -18,7 +15,10 @@ from autotune.isa.opcodes import Opcode
 from autotune.lowering.lower import lower, nests_of
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.targets.emulator.races import find_races
-from drawn_graphs import schedules
+from tests.drawn_graphs import schedules
+from tests.lowering.attention_case import attention
+from tests.lowering.lowering_case import SPEC
+from tests.lowering.test_lower import run
 
 
 def whole(graph: Graph) -> Group:

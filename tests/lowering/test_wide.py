@@ -16,7 +16,7 @@ from autotune.operators.axes import Layout
 from autotune.operators.op import OpKind as K
 from autotune.targets.opening import target
 from autotune.tuner.heuristic_plan import rule_schedule
-from drawn_graphs import array
+from tests.drawn_graphs import array
 
 Build = Callable[[GraphBuilder], str]
 

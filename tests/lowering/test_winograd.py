@@ -5,12 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from drawn_schedules import random_schedule
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lowering_case import SPEC, lowered
-from native_case import executed
-from walked import estimated, walk
 
 from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
 from autotune.fusion.analysis import analyse
@@ -32,7 +28,11 @@ from autotune.targets.emulator.races import find_races
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.cpu.host import available
-from drawn_graphs import array
+from tests.cost_model.walked import estimated, walk
+from tests.drawn_graphs import array
+from tests.lowering.lowering_case import SPEC, lowered
+from tests.schedule.drawn_schedules import random_schedule
+from tests.targets.native.native_case import executed
 
 BOUND = {F4: 3e-6, F2: 1e-6}
 """Error of an output element, as a part of the outputs' range, up to 64 channels of normal numbers."""

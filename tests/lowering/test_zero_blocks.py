@@ -9,9 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lowering_case import SPEC, lowered
-from sparse_case import bare, blocky, conv, dense, diagonal, marked, pooled, pooled_conv, slid
-from test_lower import run
 
 from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
 from autotune.fusion.group import Group
@@ -25,6 +22,19 @@ from autotune.schedule.space import enumerate_nest
 from autotune.targets.emulator.races import find_races
 from autotune.targets.opening import target
 from autotune.targets.protocol import Target
+from tests.lowering.lowering_case import SPEC, lowered
+from tests.lowering.sparse_case import (
+    bare,
+    blocky,
+    conv,
+    dense,
+    diagonal,
+    marked,
+    pooled,
+    pooled_conv,
+    slid,
+)
+from tests.lowering.test_lower import run
 
 WEIGHTS = st.builds(
     blocky,

@@ -6,13 +6,13 @@ import os
 from typing import Any
 
 import numpy as np
-from measure_case import SPEC
 
 from autotune.kernels.native.executor import NOWHERE, RUN, Plan, Stream, ThreadPool
 from autotune.targets.native.codegen.writing.ir import FunctionWriter
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.running.target import NativeTarget
 from autotune.targets.protocol import Execution
+from tests.measure.measure_case import SPEC
 
 UNMAPPED = 64
 

@@ -97,7 +97,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from itertools import count
 from autotune.measure.runner import Runner
-from measure_case import Counting, candidate, number
+from tests.measure.measure_case import Counting, candidate, number
 
 target = Counting(dict.fromkeys(range(20, 10_000), 30.0))
 try:

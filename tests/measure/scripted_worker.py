@@ -9,13 +9,12 @@ from enum import Enum
 from multiprocessing import Pipe
 from typing import Any
 
-import measure_case as case
-
 from autotune.measure.attempt import attempt
 from autotune.measure.pool import Pool
 from autotune.measure.process import WorkerProcess
 from autotune.measure.worker import At, Batch, Begun, Go, Prepared, Ready, Timed, _portable
 from autotune.targets.protocol import Execution
+from tests.measure import measure_case as case
 
 LATE_SECONDS = 0.2
 

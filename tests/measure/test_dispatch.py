@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 
-import measure_case as case
 import pytest
-from scripted_worker import Alone, Fate, ScriptedPool
 
 from autotune.measure.batching import tensor_bytes
 from autotune.measure.dispatch import Dispatch
 from autotune.measure.measurement import Failed, Measured, Measurement
+from tests.measure import measure_case as case
+from tests.measure.scripted_worker import Alone, Fate, ScriptedPool
 
 GUARD_SECONDS = 30
 """Against a hang; a busy machine may take its time."""

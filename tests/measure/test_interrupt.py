@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
-from measure_case import CTRL_C
-from test_runner import is_gone
+
+from tests.measure.measure_case import CTRL_C
+from tests.measure.test_runner import is_gone
 
 pytestmark = pytest.mark.slow  # starts worker processes
 

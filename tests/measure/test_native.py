@@ -6,12 +6,8 @@ import os
 import time
 from dataclasses import dataclass
 
-import measure_case as case
 import numpy as np
 import pytest
-from crashing_target import Crashing, write_to
-from hanging_target import Hanging
-from timestamping_target import Timestamping
 
 from autotune.fusion.analysis import analyse
 from autotune.fusion.nest import Rejection
@@ -22,6 +18,10 @@ from autotune.schedule.candidate import Candidate
 from autotune.schedule.rule import default_schedule
 from autotune.targets.native.cpu.host import available
 from autotune.targets.native.running.target import NativeTarget
+from tests.measure import measure_case as case
+from tests.measure.crashing_target import Crashing, write_to
+from tests.measure.hanging_target import Hanging
+from tests.measure.timestamping_target import Timestamping
 
 pytestmark = [
     pytest.mark.slow,  # starts worker processes

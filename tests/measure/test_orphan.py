@@ -8,7 +8,8 @@ import subprocess
 import sys
 
 import pytest
-from test_interrupt import all_end
+
+from tests.measure.test_interrupt import all_end
 
 pytestmark = pytest.mark.slow  # starts worker processes
 

@@ -10,7 +10,6 @@ import types
 from collections.abc import Iterator
 from itertools import count, islice
 
-import measure_case as case
 import numpy as np
 import pytest
 
@@ -28,6 +27,7 @@ from autotune.schedule.rule import default_schedule
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.protocol import Target
+from tests.measure import measure_case as case
 
 pytestmark = pytest.mark.slow  # starts worker processes
 

@@ -6,10 +6,9 @@ import os
 import time
 from typing import Any
 
-from measure_case import SPEC
-
 from autotune.targets.native.running.target import NativeTarget
 from autotune.targets.protocol import Execution
+from tests.measure.measure_case import SPEC
 
 
 class Timestamping(NativeTarget):

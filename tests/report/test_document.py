@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from report_fixture import search_view
-
 from autotune.report.document import render
 from autotune.report.shortfall_rows import roofline_note, roofline_rows
 from autotune.report.view import PlanCosts
 from autotune.runtime.session.host_profile import HostGroup, HostProfile
 from autotune.runtime.session.roofline import Limit, Roofs, Work
 from autotune.targets.native.linking.step_kinds import StepKind
+from tests.report.report_fixture import search_view
 
 PROFILE = HostProfile(
     (

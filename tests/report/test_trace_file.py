@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from isa_case import golden
-from machine_case import PLAIN, fill, load, loop, program, store, tensor
 
 from autotune.errors import InputError
 from autotune.isa.assembly import instruction_text
@@ -24,6 +22,8 @@ from autotune.targets.emulator.trace import EVENT_LIMIT
 from autotune.targets.opening import load_spec
 from autotune.targets.physical import Drift
 from autotune.targets.spec import HardwareSpec
+from tests.isa.isa_case import golden
+from tests.targets.machine_case import PLAIN, fill, load, loop, program, store, tensor
 
 Row = dict[str, Any]
 

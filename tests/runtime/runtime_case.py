@@ -23,7 +23,7 @@ from autotune.targets.opening import load_spec
 from autotune.targets.protocol import Execution
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.choice import Choice
-from oracle import Interpreter
+from tests.oracle import Interpreter
 
 SPEC = load_spec("edge")
 

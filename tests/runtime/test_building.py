@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import runtime_case as case
 
 from autotune.errors import ProgramError
 from autotune.fusion.group import Group
@@ -22,6 +21,7 @@ from autotune.targets.native.running.target import NativeTarget
 from autotune.targets.opening import target
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.heuristic_plan import ruled_choices
+from tests.runtime import runtime_case as case
 
 GRAPH = case.network()
 LOWER = lowering.lower

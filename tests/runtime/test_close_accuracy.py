@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_networks import SMALL, feeds, widened
 
 from autotune import Session
 from autotune.datasets import NETWORKS, load
@@ -24,6 +23,7 @@ from autotune.operators.axes import Layout
 from autotune.operators.op import Family, OpKind
 from autotune.operators.reference import REFERENCE
 from autotune.operators.tensor import Array
+from tests.datasets.small_networks import SMALL, feeds, widened
 
 EXACT_BOUND, CLOSE_BOUND = 1.5e-6, 3e-6
 """Of a convolution's range: the greatest distance from the sum in float64."""

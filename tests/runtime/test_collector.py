@@ -7,11 +7,11 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-import runtime_case as case
 
 from autotune.errors import PlanError
 from autotune.runtime.execution.collector_pause import pause_collector
 from autotune.runtime.session.session import Session
+from tests.runtime import runtime_case as case
 
 
 @pytest.fixture(autouse=True)

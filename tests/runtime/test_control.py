@@ -7,7 +7,15 @@ from random import Random
 import numpy as np
 import onnx
 import pytest
-from control_case import (
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotune.errors import AutotuneError, InputError
+from autotune.frontend.control.flow import bodies
+from autotune.frontend.translate.sequences import SEQUENCES
+from autotune.runtime.session.version_table import VERSIONS_KEPT
+from autotune.runtime.session.versions import Versions
+from tests.runtime.control_case import (
     BRANCH,
     COUNTED,
     GROWING,
@@ -17,14 +25,6 @@ from control_case import (
     model_of,
     versions_of,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-
-from autotune.errors import AutotuneError, InputError
-from autotune.frontend.control.flow import bodies
-from autotune.frontend.translate.sequences import SEQUENCES
-from autotune.runtime.session.version_table import VERSIONS_KEPT
-from autotune.runtime.session.versions import Versions
 
 MODELS = {
     name: model_of(text)

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import runtime_case as case
-from plan_case import write_plan
 
 import autotune
 from autotune.errors import InputError, ModelError, SpecError
@@ -22,6 +20,8 @@ from autotune.runtime.session.defaults import (
 from autotune.runtime.session.session import Session
 from autotune.targets.opening import load_spec
 from autotune.tuner.plan import Plan
+from tests.cli.plan_case import write_plan
+from tests.runtime import runtime_case as case
 
 GRAPH = case.network()
 

@@ -4,14 +4,14 @@ of machine what ONNX's reference evaluator gives."""
 from __future__ import annotations
 
 import pytest
-from drawn_machines import MACHINES
-from drawn_models import models
-from drawn_plans import assert_close, drawn_table, imported, run
-from growing_models import DrawnModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotune.graph.accuracy import Accuracy
+from tests.drawn_machines import MACHINES
+from tests.drawn_models import models
+from tests.drawn_plans import assert_close, drawn_table, imported, run
+from tests.growing_models import DrawnModel
 
 
 @pytest.mark.parametrize("machine", MACHINES)

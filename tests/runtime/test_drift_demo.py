@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-import runtime_case as case
 
 from autotune.datasets import NETWORKS
 from autotune.graph.evaluation import evaluate
@@ -25,6 +24,7 @@ from autotune.runtime.session.session import Session
 from autotune.store.store import Store
 from autotune.targets.opening import target
 from autotune.tuner.calibrate import calibrate
+from tests.runtime import runtime_case as case
 
 pytestmark = pytest.mark.slow
 

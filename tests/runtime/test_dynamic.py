@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from control_case import COUNTED, NESTED, model_of
 from onnx.reference import ReferenceEvaluator
 
 from autotune.errors import AutotuneError, InputError, ModelError
@@ -16,6 +15,7 @@ from autotune.runtime.session.dynamic import DynamicSession
 from autotune.runtime.session.session import Session
 from autotune.runtime.session.version_table import VERSIONS_KEPT
 from autotune.runtime.session.versions import Line
+from tests.runtime.control_case import COUNTED, NESTED, model_of
 
 LAYERS = """
 layers (float[batch, seq, 8] x, float[batch, 1, 8] shift) => (float[batch, seq, 4] y)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_dynamic import LAYERS, agrees, drawn, saved
 
 from autotune.api import calibrate
 from autotune.runtime.execution.event import EventKind
@@ -15,6 +14,7 @@ from autotune.runtime.session.session import Session
 from autotune.runtime.session.version_table import VERSIONS_KEPT
 from autotune.store.store import Store
 from autotune.targets.opening import target
+from tests.runtime.test_dynamic import LAYERS, agrees, drawn, saved
 
 pytestmark = pytest.mark.slow
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from control_case import model_of
 
 from autotune.runtime.execution.reference_session import ReferenceSession
 from autotune.runtime.session import exploration
+from tests.runtime.control_case import model_of
 
 
 def branches(depth: int) -> str:

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-import runtime_case as case
 from onnx import TensorProto, helper, numpy_helper
 
 from autotune.cost_model.version import FEATURE_VERSION
@@ -25,6 +24,7 @@ from autotune.targets.native.running.target import NativeTarget
 from autotune.targets.opening import load_spec, spec_names, target
 from autotune.tuner.calibrate import calibrate
 from autotune.tuner.heuristic_plan import ruled_choices
+from tests.runtime import runtime_case as case
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_networks import feeds, widened
 
 from autotune.datasets import NETWORKS, load
 from autotune.fusion.group import Group
@@ -25,6 +24,7 @@ from autotune.targets.opening import target
 from autotune.targets.protocol import Target
 from autotune.tuner.choice import Choice
 from autotune.tuner.heuristic_plan import rule_schedule, ruled_choices
+from tests.datasets.small_networks import feeds, widened
 
 MACHINES = {"cpu": target("cpu", 2), "emulated": target("server")}
 

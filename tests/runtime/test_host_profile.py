@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import runtime_case as case
 
 from autotune.errors import InputError
 from autotune.graph.builder import GraphBuilder
@@ -13,6 +12,7 @@ from autotune.graph.work import flops
 from autotune.operators.op import OpKind as K
 from autotune.runtime.session.host_profile import host_profile
 from autotune.runtime.session.session import Session
+from tests.runtime import runtime_case as case
 
 
 def network() -> Graph:

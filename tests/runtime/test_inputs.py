@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import runtime_case as case
 
 from autotune.errors import InputError
 from autotune.runtime.execution.io_adapter import checked_inputs
 from autotune.runtime.execution.signature import TensorInfo, arrays_by_name
+from tests.runtime import runtime_case as case
 
 GRAPH = case.network()
 GOOD = np.zeros((4, 12), np.float32)

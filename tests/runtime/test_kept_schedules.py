@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import runtime_case as case
 
 from autotune.disk.source_version import source_files
 from autotune.errors import ScheduleError
@@ -17,6 +16,7 @@ from autotune.schedule.schedule import Schedule
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner import heuristic_plan
 from autotune.tuner.heuristic_plan import ruled_choices
+from tests.runtime import runtime_case as case
 
 
 def test_known_schedules_give_the_same_choices_and_none_is_sought_again(

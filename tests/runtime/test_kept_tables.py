@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import runtime_case as case
 from hypothesis import given
 
 import autotune
@@ -27,7 +26,8 @@ from autotune.runtime.execution.program_table import ProgramTable, compile_table
 from autotune.targets.native.running.target import NativeTarget
 from autotune.targets.opening import target
 from autotune.tuner.heuristic_plan import ruled_choices
-from drawn_graphs import graphs
+from tests.drawn_graphs import graphs
+from tests.runtime import runtime_case as case
 
 
 def host(threads: int = 1) -> NativeTarget:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import runtime_case as case
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,7 +28,8 @@ from autotune.store.store import Store
 from autotune.targets.native.linking.loader import bind, linkable
 from autotune.targets.native.running.executable import Executable
 from autotune.targets.opening import target
-from drawn_graphs import graphs
+from tests.drawn_graphs import graphs
+from tests.runtime import runtime_case as case
 
 
 def executable(graph: Graph, choices: list, threads: int = 2) -> Executable:

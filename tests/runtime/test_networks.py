@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-import runtime_case as case
 
 from autotune.datasets import LIGHT_MODELS, NETWORKS, light_expected, light_path, light_seeded
 from autotune.fusion.analysis import analyse
@@ -26,6 +25,7 @@ from autotune.schedule.rule import default_schedule
 from autotune.targets.opening import target
 from autotune.tuner.choice import Choice
 from autotune.tuner.heuristic_plan import ruled_choices as by_rule
+from tests.runtime import runtime_case as case
 
 
 def ruled_choices(graph: Graph) -> list[Choice]:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import runtime_case as case
 
 from autotune.errors import AutotuneError
 from autotune.fusion.equivalence import twin
@@ -33,6 +32,7 @@ from autotune.schedule.schedule import Schedule
 from autotune.store.records import Record
 from autotune.store.store import Store
 from autotune.tuner.choice import Choice
+from tests.runtime import runtime_case as case
 
 GRAPH = case.network()
 FUSED = (("product", "squash"), ("squash", "residual"), ("weigh", "flip"))

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from control_case import HEAD
 
 from autotune.backend import prepare
 from autotune.runtime.session.session import Session
+from tests.runtime.control_case import HEAD
 
 KNOWN = "known (float[N] x) => (int64[1] y, float[N] z) { y = Shape (x) z = Relu (x) }"
 BOUND = """

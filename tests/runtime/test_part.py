@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_dynamic import LAYERS, saved
 
 from autotune.errors import AutotuneError
 from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.session.dynamic import DynamicSession
 from autotune.runtime.session.part import EVENTS_KEPT, Part, Runs
+from tests.runtime.test_dynamic import LAYERS, saved
 
 
 def event(number: int) -> Event:

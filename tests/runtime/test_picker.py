@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from control_case import HEAD, agrees, model_of, versions_of
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
@@ -17,6 +16,7 @@ from autotune.frontend.translate.scope import AnyArray, Node
 from autotune.runtime.session.control.slice_evaluator import Picker
 from autotune.runtime.session.control.tree_runner import ControlFlow
 from autotune.runtime.session.versions import Versions
+from tests.runtime.control_case import HEAD, agrees, model_of, versions_of
 
 LOOP = """
 sliced (int64 trips, int64 first, float[T, N] x, float[1, N] h) => (float[1, N] last, int64 count, float[M, N] rows) {{

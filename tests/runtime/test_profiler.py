@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import runtime_case as case
-
 from autotune.runtime.execution.execution import RunTrace, execute
 from autotune.runtime.execution.profiler import Profiler
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import compile_table
+from tests.runtime import runtime_case as case
 
 GRAPH = case.network()
 TABLE = compile_table(GRAPH, case.choices(GRAPH), case.SPEC, ProgramCache())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import runtime_case as case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +19,8 @@ from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import GroupStep, ViewStep, compile_table
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.tuner.choice import Choice
-from drawn_graphs import graphs
+from tests.drawn_graphs import graphs
+from tests.runtime import runtime_case as case
 
 
 @settings(max_examples=40)

@@ -18,7 +18,6 @@ from onnxruntime.quantization import (
     quantize_dynamic,
     quantize_static,
 )
-from small_networks import SMALL, feeds, widened
 
 from autotune.graph.graph import Graph
 from autotune.runtime.execution.execution import execute
@@ -29,6 +28,7 @@ from autotune.runtime.session.opening import open_network
 from autotune.runtime.session.session import Session
 from autotune.targets.opening import target as open_target
 from autotune.tuner.heuristic_plan import ruled_choices
+from tests.datasets.small_networks import SMALL, feeds, widened
 
 Arrays = dict[str, npt.NDArray[np.generic]]
 EDGE = open_target("edge")

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from control_case import model_of
 
 from autotune import Session
 from autotune.errors import AutotuneError, InputError
@@ -21,6 +20,7 @@ from autotune.runtime.execution.execution import RunTrace
 from autotune.tuner.heuristic_plan import ruled_choices
 from autotune.tuner.objective import Objective
 from autotune.tuner.plan import Plan, PlannedGroup
+from tests.runtime.control_case import model_of
 
 UNIT = {"x": (0.0, 1.0)}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import runtime_case as case
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import compile_table
 from autotune.runtime.session.roofline import Limit, Roofs, Touched, Work, far_bytes, works
 from autotune.targets.native.detection.detect import HostFigures, host_spec
+from tests.runtime import runtime_case as case
 
 ROOFS = Roofs(flops=1e9, memory_bytes=1e8, cache_bytes=1e10, capacity_bytes=1 << 20)
 

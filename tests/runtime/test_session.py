@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-import runtime_case as case
 from onnx import helper, numpy_helper
 
 from autotune.datasets import NETWORKS
@@ -27,6 +26,7 @@ from autotune.runtime.session.session import Session
 from autotune.store.store import Store
 from autotune.tuner.objective import Objective
 from autotune.tuner.plan import NetworkFile, Plan, PlannedGroup
+from tests.runtime import runtime_case as case
 
 GRAPH = case.network()
 FUSED = (("product", "squash"), ("squash", "residual"), ("weigh", "flip"))

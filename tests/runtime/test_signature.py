@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import runtime_case as case
-from test_dynamic import LAYERS, drawn, saved
 
 from autotune.errors import InputError
 from autotune.graph.builder import GraphBuilder
 from autotune.operators.op import OpKind
 from autotune.runtime.execution.signature import TensorInfo
 from autotune.runtime.session.session import Session
+from tests.runtime import runtime_case as case
+from tests.runtime.test_dynamic import LAYERS, drawn, saved
 
 FLOAT = np.dtype(np.float32)
 

@@ -10,7 +10,6 @@ import numpy.typing as npt
 import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
-from small_networks import SMALL, feeds, widened
 
 from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
@@ -22,6 +21,7 @@ from autotune.runtime.session.session import Session
 from autotune.targets.opening import target as open_target
 from autotune.tuner.choice import Choice
 from autotune.tuner.heuristic_plan import rule_schedule, ruled_choices
+from tests.datasets.small_networks import SMALL, feeds, widened
 
 EDGE = open_target("edge")
 Arrays = dict[str, npt.NDArray[np.generic]]

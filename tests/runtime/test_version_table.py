@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
-from control_case import model_of
 
 from autotune.errors import AutotuneError
 from autotune.graph.graph import Graph
@@ -14,6 +13,7 @@ from autotune.runtime.execution.reference_session import ReferenceSession
 from autotune.runtime.session.control.tree_runner import ControlFlow
 from autotune.runtime.session.version_table import VERSIONS_KEPT, VersionTable
 from autotune.runtime.session.versions import Versions
+from tests.runtime.control_case import model_of
 
 RELU = "relu (float[N] x) => (float[N] y) { y = Relu (x) }"
 BRANCHED = """

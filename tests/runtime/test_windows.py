@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import runtime_case as case
-from test_native_table import executable, feeds_of
 
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
@@ -23,6 +21,8 @@ from autotune.runtime.online.recorder import Recorder
 from autotune.runtime.session.session import Session
 from autotune.targets.native.running.executable import Network
 from autotune.tuner.heuristic_plan import ruled_choices
+from tests.runtime import runtime_case as case
+from tests.runtime.test_native_table import executable, feeds_of
 
 SHAPE = (2, 3, 8)
 

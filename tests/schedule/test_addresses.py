@@ -27,8 +27,8 @@ from autotune.schedule.table import ScheduleTable
 from autotune.targets.opening import load_spec
 from autotune.tuner.legality import legal_nests
 from autotune.tuner.neighbours import neighbours
-from drawn_graphs import array
-from oracle import Interpreter
+from tests.drawn_graphs import array
+from tests.oracle import Interpreter
 
 SPEC = load_spec("server")
 SHAPE = (4, 6, 4, 6)

@@ -14,7 +14,7 @@ from autotune.schedule.counts import padded_elements
 from autotune.schedule.rule import default_schedule
 from autotune.schedule.schedule import NestSchedule
 from autotune.schedule.table import ScheduleTable
-from drawn_graphs import array
+from tests.drawn_graphs import array
 
 CAPACITY, NEAR = 1 << 22, 64 * 1024
 

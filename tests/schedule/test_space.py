@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-from drawn_schedules import random_schedule
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from autotune.schedule.orders import distinct_orders
 from autotune.schedule.rule import default_schedule
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
+from tests.schedule.drawn_schedules import random_schedule
 
 CAPACITY = 65536
 

@@ -3,7 +3,6 @@
 import math
 
 import pytest
-from search_case import EDGE, calibrated, chain, residual
 
 from autotune.measure.measurement import Failed, Measured
 from autotune.measure.runner import measure
@@ -11,6 +10,7 @@ from autotune.store.store import Store
 from autotune.tuner.calibrate import calibrate
 from autotune.tuner.records import to_record
 from autotune.tuner.sampling import candidates
+from tests.search.search_case import EDGE, calibrated, chain, residual
 
 pytestmark = pytest.mark.slow  # trains models
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from search_case import EDGE, residual
 
 from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
 from autotune.fusion.analysis import analyse
@@ -21,7 +20,8 @@ from autotune.schedule.table import ScheduleTable
 from autotune.targets.opening import target
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.sampling import INSTRUCTIONS, candidates, grown
-from drawn_graphs import graphs
+from tests.drawn_graphs import graphs
+from tests.search.search_case import EDGE, residual
 
 CONTROL = 2
 """Words that only wait or signal, at most, per instruction that works."""

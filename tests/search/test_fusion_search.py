@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from search_case import EDGE, calibrated, halves, residual, store_with_records
 
 from autotune.cost_model.model import CostModel
 from autotune.errors import InputError, ScheduleError
@@ -25,6 +24,7 @@ from autotune.tuner.options import SearchOptions
 from autotune.tuner.plan import Plan
 from autotune.tuner.progress import SEARCH_STAGES, Whole
 from autotune.tuner.result import PlanResult, SearchResult
+from tests.search.search_case import EDGE, calibrated, halves, residual, store_with_records
 
 pytestmark = pytest.mark.slow  # trains models
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 
 import pytest
-from search_case import EDGE, calibrated, halves
 
 from autotune.fusion.group import Group
 from autotune.measure.measurement import Failed, Measured
@@ -13,6 +12,7 @@ from autotune.targets.protocol import Target
 from autotune.tuner import candidate_evaluator
 from autotune.tuner.candidate_evaluator import Laboratory
 from autotune.tuner.schedules import GroupCosts
+from tests.search.search_case import EDGE, calibrated, halves
 
 
 def second_half() -> Group:

@@ -3,7 +3,6 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from search_case import chain
 
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
@@ -15,7 +14,8 @@ from autotune.schedule.fit import check
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
 from autotune.tuner.neighbours import neighbours
-from drawn_graphs import graphs, nest_schedules
+from tests.drawn_graphs import graphs, nest_schedules
+from tests.search.search_case import chain
 
 
 @given(st.data())

@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from search_case import EDGE, chain, residual
 
 from autotune.errors import PlanError
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.targets.opening import load_spec
 from autotune.tuner.objective import Objective
 from autotune.tuner.plan import NetworkFile, Plan, PlannedGroup
+from tests.search.search_case import EDGE, chain, residual
 
 GRAPH = chain(3)
 

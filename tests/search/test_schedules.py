@@ -5,7 +5,6 @@ from concurrent.futures import BrokenExecutor
 from dataclasses import replace
 
 import pytest
-from search_case import EDGE, calibrated, residual, weights
 
 from autotune.cost_model.model import CostModel
 from autotune.fusion.analysis import analyse
@@ -26,6 +25,7 @@ from autotune.tuner.objective import Objective
 from autotune.tuner.ranking import DEEP, QUICK, Ranked, Ranking
 from autotune.tuner.records import to_record
 from autotune.tuner.schedules import GroupCosts
+from tests.search.search_case import EDGE, calibrated, residual, weights
 
 GRAPH = residual(1)
 

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from itertools import combinations
 
 import pytest
-from search_case import chain, residual
 
 from autotune.fusion.candidates import edges, unfused
 from autotune.fusion.group import Group
@@ -15,6 +14,7 @@ from autotune.tuner.strategies.climbing import Climbing
 from autotune.tuner.strategies.dynamic import Dynamic
 from autotune.tuner.strategies.strategy import Strategy
 from autotune.tuner.strategies.table import STRATEGIES
+from tests.search.search_case import chain, residual
 
 
 class Rule:

@@ -55,7 +55,7 @@ APPEND = """
 import sys
 from pathlib import Path
 from autotune.store.store import Store
-from store_case import record
+from tests.store.store_case import record
 
 path, first, batches, size = Path(sys.argv[1]), *map(int, sys.argv[2:])
 with Store.open(path) as store:

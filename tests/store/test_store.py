@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from store_case import APPEND, record, records
 
 from autotune.disk.home import home
 from autotune.errors import StoreError
 from autotune.store.records import Record
 from autotune.store.store import MODELS_KEPT, Store
+from tests.store.store_case import APPEND, record, records
 
 
 @pytest.fixture(params=["file", "memory"])

@@ -9,11 +9,11 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from store_case import record
 
 from autotune.errors import StoreError
 from autotune.store.schema import METADATA, SCHEMA_VERSION
 from autotune.store.store import Store
+from tests.store.store_case import record
 
 AS_ROOT = os.name == "posix" and os.geteuid() == 0
 

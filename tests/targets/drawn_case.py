@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from hypothesis import strategies as st
-from machine_case import loop
 
 from autotune.isa.fields import NO_LEVEL
 from autotune.isa.program import Instruction
+from tests.targets.machine_case import loop
 
 Fields = dict[str, int | float]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
-from machine_case import PLAIN, fill, make, tensor
 
 from autotune.isa.fields import NO_LEVEL
 from autotune.isa.formats import Format
@@ -16,6 +15,7 @@ from autotune.isa.program import Instruction, Program, Role, field_index
 from autotune.isa.table import OPERANDS
 from autotune.isa.verifier.proof import verify
 from autotune.targets.spec import HardwareSpec
+from tests.targets.machine_case import PLAIN, fill, make, tensor
 
 WORDS = 4096
 PARAMETER = 3

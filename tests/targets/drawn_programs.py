@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from machine_case import loop, make, tensor
 
 from autotune.isa.fields import CHAIN_STAGES, NO_LEVEL, FieldType
 from autotune.isa.formats import Format
@@ -11,6 +10,7 @@ from autotune.isa.functions import StageKind, When
 from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import Instruction, Program, Role
 from autotune.isa.table import INSTRUCTIONS, OPERANDS
+from tests.targets.machine_case import loop, make, tensor
 
 ELEMENTS = 4096
 WORK = sorted(OPERANDS)

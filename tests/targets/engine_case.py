@@ -4,14 +4,14 @@ and both must agree."""
 from __future__ import annotations
 
 import numpy as np
-from machine_case import load, make, program, store, tensor
 
 from autotune.isa.formats import Format
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import DramTensor, Instruction, Program, Role
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.opening import load_spec
-from oracle import Interpreter
+from tests.oracle import Interpreter
+from tests.targets.machine_case import load, make, program, store, tensor
 
 WORDS = 6000
 HALF = WORDS // 2

@@ -8,7 +8,7 @@ from autotune.isa.fields import SEMAPHORES
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program
 from autotune.targets.emulator.races import find_races
-from races import Found, RaceDetector
+from tests.races import Found, RaceDetector
 
 LIMIT = 1000
 WAITS, SIGNALS = (tuple(f"{side}{k}" for k in range(3)) for side in ("wait", "signal"))

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from machine_case import PLAIN, fill, program
-
 from autotune.targets.emulator.counters import COUNTERS, FAMILIES, PART_COUNTERS
 from autotune.targets.emulator.counters_manual import manual
 from autotune.targets.emulator.target import EmulatorTarget
+from tests.targets.machine_case import PLAIN, fill, program
 
 PAGE = Path(__file__).parents[2] / "docs" / "counters.md"
 

@@ -6,12 +6,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from engine_case import assert_as_interpreted, output, outputs_of
-from machine_case import load, make, program, tensor
 
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program
 from autotune.targets.emulator.coverage import stored_in_full
+from tests.targets.engine_case import assert_as_interpreted, output, outputs_of
+from tests.targets.machine_case import load, make, program, tensor
 
 WORDS = 512
 X = np.ones(WORDS, np.float32)

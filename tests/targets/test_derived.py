@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from machine_case import PLAIN, counted, fill, load, make, tensor
 
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction
@@ -22,6 +21,7 @@ from autotune.targets.derived import (
 )
 from autotune.targets.opening import load_spec, spec_names
 from autotune.targets.spec import DATAFLOWS, HardwareSpec
+from tests.targets.machine_case import PLAIN, counted, fill, load, make, tensor
 
 # Cycles of a nanosecond each, powers of two, and one price each, so that figures can be read off.
 ROUND = replace(

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from machine_case import PLAIN, counted, fill, load, make, store, tensor
 
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Role
+from tests.targets.machine_case import PLAIN, counted, fill, load, make, store, tensor
 
 CL, RCD, RP, BL = 16, 16, 16, 4
 TURN = 9

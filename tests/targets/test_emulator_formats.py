@@ -7,7 +7,16 @@ import math
 import ml_dtypes
 import numpy as np
 import pytest
-from drawn_case import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autotune.errors import InputError
+from autotune.isa.formats import Format
+from autotune.isa.functions import UnaryFn, When
+from autotune.isa.opcodes import Opcode
+from autotune.isa.program import Role
+from autotune.targets.arrays import ARRAY_TYPES
+from tests.targets.drawn_case import (
     Fields,
     address,
     coordinates,
@@ -20,17 +29,15 @@ from drawn_case import (
     sized,
     span,
 )
-from engine_case import HALF, WORDS, assert_as_interpreted, dense_product, output, outputs_of
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from machine_case import load, make, program, store, tensor
-
-from autotune.errors import InputError
-from autotune.isa.formats import Format
-from autotune.isa.functions import UnaryFn, When
-from autotune.isa.opcodes import Opcode
-from autotune.isa.program import Role
-from autotune.targets.arrays import ARRAY_TYPES
+from tests.targets.engine_case import (
+    HALF,
+    WORDS,
+    assert_as_interpreted,
+    dense_product,
+    output,
+    outputs_of,
+)
+from tests.targets.machine_case import load, make, program, store, tensor
 
 INTEGERS = (Format.INT8, Format.UINT8, Format.INT32)
 SPECIAL = (

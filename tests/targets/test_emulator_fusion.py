@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from drawn_case import (
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from autotune.isa.functions import BinaryFn, StageKind, UnaryFn, When
+from autotune.isa.opcodes import Opcode
+from autotune.isa.program import Program
+from tests.targets.drawn_case import (
     Fields,
     address,
     dense,
@@ -15,7 +21,7 @@ from drawn_case import (
     sized,
     span,
 )
-from engine_case import (
+from tests.targets.engine_case import (
     WORDS,
     assert_as_interpreted,
     assert_on_scratchpad,
@@ -23,13 +29,7 @@ from engine_case import (
     outputs_of,
     through_scratchpad,
 )
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
-from machine_case import loop, make, program, tensor
-
-from autotune.isa.functions import BinaryFn, StageKind, UnaryFn, When
-from autotune.isa.opcodes import Opcode
-from autotune.isa.program import Program
+from tests.targets.machine_case import loop, make, program, tensor
 
 EXACT_UNARY = (
     UnaryFn.COPY, UnaryFn.RELU, UnaryFn.LEAKY_RELU, UnaryFn.CLIP, UnaryFn.SQRT, UnaryFn.RECIPROCAL,

@@ -5,7 +5,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from drawn_case import (
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from autotune.isa.fields import NO_LEVEL
+from autotune.isa.formats import Format
+from autotune.isa.opcodes import Opcode
+from autotune.targets.arrays import ARRAY_TYPES
+from tests.targets.drawn_case import (
     Fields,
     address,
     dense,
@@ -15,20 +22,13 @@ from drawn_case import (
     sized,
     span,
 )
-from engine_case import (
+from tests.targets.engine_case import (
     WORDS,
     assert_as_interpreted,
     output,
     outputs_of,
 )
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
-from machine_case import make, program, store, tensor
-
-from autotune.isa.fields import NO_LEVEL
-from autotune.isa.formats import Format
-from autotune.isa.opcodes import Opcode
-from autotune.targets.arrays import ARRAY_TYPES
+from tests.targets.machine_case import make, program, store, tensor
 
 
 @settings(max_examples=80)

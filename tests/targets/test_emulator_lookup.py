@@ -6,11 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from drawn_case import Fields, address, dense, extents, nested, rectangle, sized, span
-from engine_case import TARGET, WORDS, assert_as_interpreted, output, outputs_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from machine_case import load, make, program, store, tensor
 
 from autotune.errors import ProgramError
 from autotune.isa.fields import NO_LEVEL
@@ -19,6 +16,9 @@ from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program, Role
 from autotune.isa.verifier.proof import verify
 from autotune.targets.arrays import ARRAY_TYPES
+from tests.targets.drawn_case import Fields, address, dense, extents, nested, rectangle, sized, span
+from tests.targets.engine_case import TARGET, WORDS, assert_as_interpreted, output, outputs_of
+from tests.targets.machine_case import load, make, program, store, tensor
 
 NUMBERS = st.sampled_from([0.0, 1.0, 2.0, 2.9, 5.0, 6.0, 7.0, 1e30, -1.0, -0.5, math.inf, -math.inf, math.nan])  # fmt: skip
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from drawn_case import (
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from autotune.isa.functions import BinaryFn, ReduceFn, UnaryFn, When
+from autotune.isa.opcodes import Opcode
+from autotune.isa.program import Instruction
+from tests.targets.drawn_case import (
     Fields,
     address,
     coordinates,
@@ -18,7 +24,7 @@ from drawn_case import (
     sized,
     span,
 )
-from engine_case import (
+from tests.targets.engine_case import (
     HALF,
     WORDS,
     assert_as_interpreted,
@@ -27,13 +33,7 @@ from engine_case import (
     outputs_of,
     through_scratchpad,
 )
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
-from machine_case import make
-
-from autotune.isa.functions import BinaryFn, ReduceFn, UnaryFn, When
-from autotune.isa.opcodes import Opcode
-from autotune.isa.program import Instruction
+from tests.targets.machine_case import make
 
 CLOSE = 3e-5
 """Of transcendental functions, and of sums in any order."""

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from machine_case import PLAIN, fill, load, loop, make, program, store, tensor
 
 from autotune.errors import InputError, ProgramError, SpecError
 from autotune.isa.opcodes import Opcode
@@ -17,6 +16,7 @@ from autotune.targets.emulator.counters import COUNTERS
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.opening import target
 from autotune.targets.protocol import Target
+from tests.targets.machine_case import PLAIN, fill, load, loop, make, program, store, tensor
 
 X, Y = tensor("x", 64), tensor("y", 64, role=Role.OUTPUT)
 COPY = program(load(0, 0, 64, signal0=1), store(1, 0, 64, wait0=1), tensors=(X, Y))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from machine_case import FILLED, PLAIN, alone, counted, fill, loop, make
 
 from autotune.cost_model.steps.vector_work import PASSES, Pass
 from autotune.isa.formats import Format
@@ -14,6 +13,7 @@ from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction
 from autotune.lowering.functions import BINARY_FNS, UNARY_FNS
 from autotune.operators.op import OpKind
+from tests.targets.machine_case import FILLED, PLAIN, alone, counted, fill, loop, make
 
 DISPATCH, LANES, VECTOR_SETUP, DIVIDE, TRANSCENDENTAL = 1, 8, 3, 4, 6
 ROWS, COLS, MATRIX_SETUP = 4, 8, 5

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import groupby, pairwise
 
 import numpy as np
-from drawn_program import PARAMETER, TENSORS, VALUES, drawn_programs, machines, specialised
 from hypothesis import given
 
 from autotune.isa.program import Program, Role
@@ -16,6 +15,14 @@ from autotune.targets.emulator.counters import COUNTERS, PART_COUNTERS, causes_o
 from autotune.targets.emulator.reading import UNITS
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.spec import HardwareSpec
+from tests.targets.drawn_program import (
+    PARAMETER,
+    TENSORS,
+    VALUES,
+    drawn_programs,
+    machines,
+    specialised,
+)
 
 EVERY_EVENT = 1 << 20
 OVERLAPPING = {"cycles": max, "scratchpad_peak_bytes": max}

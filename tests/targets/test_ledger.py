@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from machine_case import PLAIN, fill, load, loop, make, program, store, tensor
 
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program, Role
@@ -17,6 +16,7 @@ from autotune.targets.emulator.energy import ENERGY
 from autotune.targets.emulator.reading import UNITS
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.spec import HardwareSpec
+from tests.targets.machine_case import PLAIN, fill, load, loop, make, program, store, tensor
 
 TENSORS = (tensor("x", 30, 70), tensor("y", 30, 70, role=Role.OUTPUT))
 

@@ -10,7 +10,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from machine_case import PLAIN, fill, load, loop, program, store, tensor
 
 from autotune.errors import SpecError
 from autotune.isa.program import Role
@@ -18,6 +17,7 @@ from autotune.measure.packing import packed
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.physical import Drift, PhysicalSpec, PhysicalState, noise_factor
 from autotune.targets.spec import HardwareSpec
+from tests.targets.machine_case import PLAIN, fill, load, loop, program, store, tensor
 
 ELEMENTS = 16 * 256  # 256 bursts of 64 bytes: 16 rows of 16 bursts
 X, Y = tensor("x", ELEMENTS), tensor("y", ELEMENTS, role=Role.OUTPUT)

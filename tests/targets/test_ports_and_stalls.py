@@ -5,13 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from machine_case import PLAIN, counted, fill, load, loop, make, program, store, tensor
 
 from autotune.isa.functions import UnaryFn
 from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import Instruction, Role
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.spec import HardwareSpec
+from tests.targets.machine_case import (
+    PLAIN,
+    counted,
+    fill,
+    load,
+    loop,
+    make,
+    program,
+    store,
+    tensor,
+)
 
 DISPATCH, SETUP, BURST, MISS = 1, 20, 8, 30
 X, Y = tensor("x", 4096), tensor("y", 4096, role=Role.OUTPUT)

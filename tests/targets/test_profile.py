@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from machine_case import PLAIN, fill, load, loop, make, program, store, tensor
 
 from autotune.errors import ProgramError
 from autotune.isa.opcodes import Opcode, Unit
@@ -15,6 +14,7 @@ from autotune.targets.emulator.counters import PART_COUNTERS
 from autotune.targets.emulator.profile import Profile
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.physical import PhysicalSpec
+from tests.targets.machine_case import PLAIN, fill, load, loop, make, program, store, tensor
 
 X, Y = tensor("x", 4096), tensor("y", 4096, role=Role.OUTPUT)
 MACHINE = EmulatorTarget(replace(PLAIN, cores=2))

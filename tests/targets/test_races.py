@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from machine_case import fill, load, loop, make, program, store, tensor
-from race_case import assert_as_the_oracle, found
 
 from autotune.errors import ProgramError
 from autotune.isa.assembly import instruction_text
@@ -14,6 +12,8 @@ from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import Instruction, Program, Role
 from autotune.targets.emulator import races
 from autotune.targets.emulator.races import Place, Race, find_races
+from tests.targets.machine_case import fill, load, loop, make, program, store, tensor
+from tests.targets.race_case import assert_as_the_oracle, found
 
 X = tensor("x", 64)
 Y = tensor("y", 64, role=Role.OUTPUT)

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-from drawn_programs import drawn_program
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from race_case import assert_as_the_oracle, found
 
 from autotune.targets.emulator.races import SCRATCHPAD
+from tests.targets.drawn_programs import drawn_program
+from tests.targets.race_case import assert_as_the_oracle, found
 
 
 @settings(max_examples=5 * settings().max_examples)

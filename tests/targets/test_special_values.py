@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from engine_case import output, outputs_of
-from machine_case import load, make, program, store, tensor
 
 from autotune.isa.functions import BinaryFn, ReduceFn, UnaryFn
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program
-from oracle import BINARY, REDUCE, UNARY
+from tests.oracle import BINARY, REDUCE, UNARY
+from tests.targets.engine_case import output, outputs_of
+from tests.targets.machine_case import load, make, program, store, tensor
 
 HALVES = [0.5, 1.5, 2.5, 0.49999997, 8388607.5, 8388609.0, 16777215.0]
 ENDS = [0.0, 1.0, 3.0, 1e-45, 1.1754942e-38, 3.4028235e38, np.inf]

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from systolic_array import Matrix, Simulated, simulate
 
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.spec import DATAFLOWS
 from autotune.targets.systolic import Layer, LayerRun, execute, read_layers, systolic_machine
+from tests.targets.systolic_array import Matrix, Simulated, simulate
 
 REFERENCE = Path(__file__).parent / "reference" / "scalesim"
 RTL = [

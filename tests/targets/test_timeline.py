@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from machine_case import PLAIN, counted, fill, load, loop, make, program, store, tensor
 
 from autotune.errors import ProgramError
 from autotune.isa.functions import BinaryFn, ReduceFn, UnaryFn
@@ -13,6 +12,17 @@ from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import Instruction, Role
 from autotune.kernels.emulator.engine import Loaded
 from autotune.targets.emulator.target import EmulatorTarget
+from tests.targets.machine_case import (
+    PLAIN,
+    counted,
+    fill,
+    load,
+    loop,
+    make,
+    program,
+    store,
+    tensor,
+)
 
 DISPATCH, SETUP, BURST, MISS = 1, 20, 8, 30
 X = tensor("x", 4096)

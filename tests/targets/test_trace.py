@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from isa_case import golden
-from machine_case import PLAIN, fill, load, loop, make, program, store, tensor
 
 from autotune.errors import InputError, ProgramError
 from autotune.fusion.analysis import analyse
@@ -25,6 +23,8 @@ from autotune.targets.emulator.trace import CHANNEL
 from autotune.targets.opening import load_spec
 from autotune.targets.physical import Drift
 from autotune.targets.spec import HardwareSpec
+from tests.isa.isa_case import golden
+from tests.targets.machine_case import PLAIN, fill, load, loop, make, program, store, tensor
 
 X, Y = tensor("x", 4096), tensor("y", 4096, role=Role.OUTPUT)
 DMA = ("channel", "turnaround", "row", "column")

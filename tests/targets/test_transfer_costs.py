@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from machine_case import PLAIN, alone, counted, load, make, store, tensor
 
 from autotune.isa.formats import Format
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Role
+from tests.targets.machine_case import PLAIN, alone, counted, load, make, store, tensor
 
 DISPATCH, SETUP, BURST, MISS = 1, 20, 8, 30
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from engine_case import assert_on_scratchpad
 from hypothesis import given
-from machine_case import alone
-from transform_case import ERROR, image, points, transforms
 
 from autotune.isa.functions import Transform, UnaryFn
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction
+from tests.targets.engine_case import assert_on_scratchpad
+from tests.targets.machine_case import alone
+from tests.targets.transform_case import ERROR, image, points, transforms
 
 LANES, VECTOR_SETUP = 8, 3
 

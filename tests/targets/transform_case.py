@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from engine_case import WORDS
 from hypothesis import assume
 from hypothesis import strategies as st
-from machine_case import make
 
 from autotune.isa.access import ACCESSES, TILE_ROWS
 from autotune.isa.functions import Transform, UnaryFn
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction
+from tests.targets.engine_case import WORDS
+from tests.targets.machine_case import make
 
 ERROR = 3e-5
 """Of values up to 100 times those that a transform takes, the sum of a row of T⊗T."""

@@ -15,12 +15,12 @@ import textwrap
 import zlib
 
 import numpy as np
-from graph_cases import assert_equivalent
 
 from autotune.graph.builder import DEFAULTS, GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.passes import Pass
 from autotune.operators.op import OpKind
+from tests.graph.graph_cases import assert_equivalent
 
 CALL = re.compile(r"(\S+) = (\w+)\(([^)]*)\)(.*)")
 ATTRIBUTE = re.compile(r"(\w+)=(\([^)]*\)|\S+)")

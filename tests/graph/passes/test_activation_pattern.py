@@ -6,8 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from graph_cases import assert_equivalent
-from graph_text import becomes, stays, written
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +16,8 @@ from autotune.graph.passes import simplify
 from autotune.graph.passes.activation_pattern import OVERFLOWS, ActivationPattern
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.operators.op import OpKind as K
+from tests.graph.graph_cases import assert_equivalent
+from tests.graph.passes.graph_text import becomes, stays, written
 
 ROOT, PI = 2**0.5, (2 / math.pi) ** 0.5
 FORMS = {

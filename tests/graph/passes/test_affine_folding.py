@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from graph_cases import assert_equivalent, kinds_after, normal
-from graph_text import becomes, stays
 from onnx import helper
-from onnx_case import imported, model_of
 
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.passes import simplify
 from autotune.graph.passes.affine_folding import AffineFolding
 from autotune.operators.op import OpKind
+from tests.graph.graph_cases import assert_equivalent, kinds_after, normal
+from tests.graph.onnx_case import imported, model_of
+from tests.graph.passes.graph_text import becomes, stays
 
 
 def conv_chain(links: list[tuple[OpKind, np.ndarray]], bias: bool = True) -> Graph:

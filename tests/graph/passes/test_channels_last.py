@@ -6,7 +6,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from graph_cases import assert_equivalent
 from hypothesis import given
 
 from autotune.datasets.onnx_light import light_path
@@ -23,7 +22,8 @@ from autotune.operators.op import Op
 from autotune.operators.op import OpKind as K
 from autotune.operators.reference import evaluate_op
 from autotune.operators.tensor import DType
-from drawn_graphs import array, graphs
+from tests.drawn_graphs import array, graphs
+from tests.graph.graph_cases import assert_equivalent
 
 LAST = Layout.CHANNELS_LAST
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from graph_cases import kinds_after, normal
-from graph_text import becomes
 
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.passes import simplify
 from autotune.graph.passes.common_subexpressions import CommonSubexpressions
 from autotune.operators.op import OpKind as K
+from tests.graph.graph_cases import kinds_after, normal
+from tests.graph.passes.graph_text import becomes
 
 
 def test_equal_operators_over_equal_operators_become_one_chain() -> None:

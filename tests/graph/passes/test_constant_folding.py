@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from graph_cases import kinds_after, normal
-from graph_text import becomes
-
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.passes.constant_folding import ConstantFolding
 from autotune.operators.op import OpKind
+from tests.graph.graph_cases import kinds_after, normal
+from tests.graph.passes.graph_text import becomes
 
 
 def test_constant_expressions_become_constants() -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from graph_cases import kinds_after, normal
-from graph_text import becomes
-
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.passes import simplify
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.operators.op import OpKind
+from tests.graph.graph_cases import kinds_after, normal
+from tests.graph.passes.graph_text import becomes
 
 
 def test_what_no_output_needs_is_removed() -> None:

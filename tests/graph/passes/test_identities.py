@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from graph_cases import assert_equivalent, kinds_after
-from graph_text import becomes
 
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.passes import simplify
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.graph.passes.identities import Identities
 from autotune.operators.op import OpKind
+from tests.graph.graph_cases import assert_equivalent, kinds_after
+from tests.graph.passes.graph_text import becomes
 
 IDENTITIES = [
     (OpKind.RESHAPE, None, {"shape": (2, 3)}),

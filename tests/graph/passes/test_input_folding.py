@@ -6,15 +6,15 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from graph_cases import assert_equivalent, normal
-from graph_text import becomes, parsed, stays
 from onnx import helper
-from onnx_case import imported, model_of
 
 from autotune.graph.passes import simplify
 from autotune.graph.passes.input_folding import InputFolding
 from autotune.operators.axes import Layout
 from autotune.operators.op import OpKind as K
+from tests.graph.graph_cases import assert_equivalent, normal
+from tests.graph.onnx_case import imported, model_of
+from tests.graph.passes.graph_text import becomes, parsed, stays
 
 
 def convolved(link: str, conv: str, constant: str = "k = positive(4, 1, 1)") -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from graph_cases import assert_equivalent
-from graph_text import becomes, parsed, stays
 
 from autotune import Session
 from autotune.graph.passes import simplify
 from autotune.graph.passes.long_reductions import MOST_ELEMENTS, LongReductions
 from autotune.operators.op import OpKind
+from tests.graph.graph_cases import assert_equivalent
+from tests.graph.passes.graph_text import becomes, parsed, stays
 
 KINDS = [OpKind.REDUCE_MEAN, OpKind.REDUCE_SUM, OpKind.REDUCE_MAX, OpKind.REDUCE_MIN]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from graph_cases import assert_equivalent
-from graph_text import becomes, parsed, stays
 
 from autotune import Session
 from autotune.graph.evaluation import evaluate
 from autotune.graph.passes import simplify
 from autotune.graph.passes.long_rows import ROWS, LongRows
+from tests.graph.graph_cases import assert_equivalent
+from tests.graph.passes.graph_text import becomes, parsed, stays
 
 OPERATORS = {
     "softmax": "y = softmax(x) axis=1",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 import pytest
-from graph_cases import assert_equivalent, normal
-from graph_text import becomes
 
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.graph.passes.pad_folding import PadFolding
 from autotune.operators.op import OpKind
+from tests.graph.graph_cases import assert_equivalent, normal
+from tests.graph.passes.graph_text import becomes
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from graph_cases import assert_equivalent, normal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import compile_table
 from autotune.targets.opening import target
 from autotune.tuner.heuristic_plan import ruled_choices
+from tests.graph.graph_cases import assert_equivalent, normal
 
 
 def dilated(size: tuple[int, int], rate: tuple[int, int], channels: int = 32, **attrs) -> Graph:

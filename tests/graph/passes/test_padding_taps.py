@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from graph_cases import assert_equivalent, normal
-from graph_text import becomes, stays
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +11,8 @@ from autotune.errors import ModelError
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.passes.padding_taps import PaddingTaps
 from autotune.operators.op import OpKind
+from tests.graph.graph_cases import assert_equivalent, normal
+from tests.graph.passes.graph_text import becomes, stays
 
 AXIS = st.fixed_dictionaries(
     {

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from graph_cases import assert_equivalent, normal
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx_case import imported, single
 
 from autotune.datasets import random_graphs
 from autotune.datasets.transformers import transformer_block
 from autotune.frontend.importing import translate
 from autotune.graph.passes import PASSES, simplify
 from autotune.operators.op import OpKind
+from tests.graph.graph_cases import assert_equivalent, normal
+from tests.graph.onnx_case import imported, single
 
 
 def test_simplify_reaches_a_fixed_point_and_every_note_speaks() -> None:

@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from graph_cases import assert_equivalent, kinds_after, normal
-from graph_text import becomes
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -17,6 +15,8 @@ from autotune.graph.passes import simplify
 from autotune.graph.passes.range_pruning import RangePruning
 from autotune.operators.interval_rules import Interval
 from autotune.operators.op import OpKind as K
+from tests.graph.graph_cases import assert_equivalent, kinds_after, normal
+from tests.graph.passes.graph_text import becomes
 
 UNIT = {"x": Interval(0.0, 1.0)}
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from graph_cases import assert_equivalent
-from graph_text import becomes, parsed, stays, written
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
-from onnx_case import imported, model_of
 
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
@@ -17,6 +14,9 @@ from autotune.graph.passes.affine_folding import AffineFolding
 from autotune.graph.passes.score_scaling import ScoreScaling
 from autotune.operators.op import OpKind as K
 from autotune.operators.tensor import DType
+from tests.graph.graph_cases import assert_equivalent
+from tests.graph.onnx_case import imported, model_of
+from tests.graph.passes.graph_text import becomes, parsed, stays, written
 
 HEADS = """
     x: (6, 8)

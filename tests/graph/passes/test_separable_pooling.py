@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from graph_cases import assert_equivalent
-from graph_text import becomes, stays
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +12,8 @@ from autotune.graph.passes import simplify
 from autotune.graph.passes.separable_pooling import SeparablePooling
 from autotune.operators.axes import Layout
 from autotune.operators.op import OpKind
+from tests.graph.graph_cases import assert_equivalent
+from tests.graph.passes.graph_text import becomes, stays
 
 
 def test_a_window_of_five_by_five_reads_ten_taps() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from graph_cases import assert_equivalent
-from graph_text import becomes, stays
 
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.graph.passes.view_chains import ViewChains
 from autotune.operators.op import OpKind
+from tests.graph.graph_cases import assert_equivalent
+from tests.graph.passes.graph_text import becomes, stays
 
 
 def test_tokens_turned_into_a_channels_last_image_are_a_reshape() -> None:

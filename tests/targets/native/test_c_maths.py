@@ -6,9 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from engine_case import output, outputs_of
-from generated_code import compiled, host_isas
-from machine_case import load, make, program, store, tensor
 
 from autotune.isa.functions import UnaryFn
 from autotune.isa.opcodes import Opcode
@@ -16,6 +13,9 @@ from autotune.targets.native.codegen.maths.c_maths import FUNCTIONS, code
 from autotune.targets.native.codegen.vector.elementwise import elementwise
 from autotune.targets.native.codegen.vector.vector_run import Load, Output, Unary, VectorRun
 from autotune.targets.native.cpu.vector_isa import AVX2, VectorIsa
+from tests.targets.engine_case import output, outputs_of
+from tests.targets.generated_code import compiled, host_isas
+from tests.targets.machine_case import load, make, program, store, tensor
 
 HEADER = Path(__file__).parents[3] / "kernels" / "maths" / "maths_code.h"
 ISA = [isa for isa in host_isas() if isa is AVX2]

@@ -6,7 +6,6 @@ import ctypes
 
 import numpy as np
 import pytest
-from generated_code import compiled, host_isas
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
@@ -29,6 +28,7 @@ from autotune.targets.native.codegen.writing.ir import vector
 from autotune.targets.native.compiling.object_code import CodeGenerator
 from autotune.targets.native.cpu.host import GENERIC
 from autotune.targets.native.cpu.vector_isa import AVX2, NEON, VECTOR_ISAS, VectorIsa
+from tests.targets.generated_code import compiled, host_isas
 
 GUARD = np.float32(777.0)
 MARGIN = 32

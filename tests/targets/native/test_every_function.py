@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from native_case import executed
 
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
@@ -17,6 +16,7 @@ from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.cpu.host import available
 from autotune.targets.opening import load_spec
 from autotune.tuner.heuristic_plan import rule_schedule
+from tests.targets.native.native_case import executed
 
 SPEC = load_spec("edge")
 KINDS = [

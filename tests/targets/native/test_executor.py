@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from step_tables import NULL, Number, Operand, Tables
 
 from autotune.errors import InputError, ProgramError
 from autotune.isa.fields import PARAMETERS
@@ -29,6 +28,7 @@ from autotune.kernels.native.executor import (
     Stream,
     ThreadPool,
 )
+from tests.targets.step_tables import NULL, Number, Operand, Tables
 
 ONE = ThreadPool(1)
 TWO = ThreadPool(2)

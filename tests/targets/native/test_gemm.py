@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from gemm_case import GUARD, GUARDS, Case, shapes, view, with_panels
-from generated_code import compiled, host_isas
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,6 +25,8 @@ from autotune.targets.native.codegen.gemm.shape import (
 from autotune.targets.native.compiling.object_code import LIBRARY, CodeGenerator, undefined
 from autotune.targets.native.cpu.host import GENERIC
 from autotune.targets.native.cpu.vector_isa import AVX512, VECTOR_ISAS, VectorIsa
+from tests.targets.generated_code import compiled, host_isas
+from tests.targets.native.gemm_case import GUARD, GUARDS, Case, shapes, view, with_panels
 
 # rows of pixels follow each other in memory, so that the generator may take them as one
 POINTWISE = GemmShape(

@@ -21,7 +21,7 @@ from autotune.targets.native.cpu.host import available, host_isa
 from autotune.targets.native.linking.linking import Linked
 from autotune.targets.native.linking.loader import bind, link
 from autotune.targets.opening import load_spec
-from drawn_graphs import array
+from tests.drawn_graphs import array
 
 pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
 DEPTH, WIDTH = 24, 40

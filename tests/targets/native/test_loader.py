@@ -6,10 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from lowering_case import block_program, lowered, residual_block
-from machine_case import fill, load, loop, make, store, tensor
-from machine_case import program as one_core
-from native_case import executed
 
 from autotune.graph.evaluation import evaluate
 from autotune.isa.functions import BinaryFn, UnaryFn
@@ -22,7 +18,11 @@ from autotune.targets.native.binding.tasks import Part
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.cpu.host import available
 from autotune.targets.native.linking.loader import Bound, bind
-from drawn_graphs import graphs
+from tests.drawn_graphs import graphs
+from tests.lowering.lowering_case import block_program, lowered, residual_block
+from tests.targets.machine_case import fill, load, loop, make, store, tensor
+from tests.targets.machine_case import program as one_core
+from tests.targets.native.native_case import executed
 
 needs_llvm = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
-from generated_code import compiled, host_isas
 from scipy.special import erf, ndtr
 
 from autotune.isa.functions import BinaryFn, UnaryFn
@@ -24,6 +23,7 @@ from autotune.targets.native.codegen.vector.vector_run import (
     VectorRun,
 )
 from autotune.targets.native.cpu.vector_isa import VectorIsa
+from tests.targets.generated_code import compiled, host_isas
 
 ISAS = host_isas()
 each_isa = pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)

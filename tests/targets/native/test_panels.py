@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from native_case import executed
 
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
@@ -27,7 +26,8 @@ from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.cpu.vector_isa import AVX2, AVX512, VectorIsa
 from autotune.targets.native.linking.loader import bind
 from autotune.targets.opening import load_spec
-from drawn_graphs import array
+from tests.drawn_graphs import array
+from tests.targets.native.native_case import executed
 
 SPEC = replace(load_spec("server"), cores=1)
 HEADS, KEYS, DEPTH = 3, 150, 20

@@ -6,10 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lowering_case import SPEC, lowered
-from machine_case import fill, load, loop, store, tensor
-from machine_case import program as one_core
-from native_case import executed
 
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
@@ -28,7 +24,11 @@ from autotune.targets.native.binding.tasks import PARTS, Part, parts_of, shared
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.cpu.host import available, host_isa
 from autotune.targets.native.linking.loader import Bound, bind
-from drawn_graphs import array, graphs
+from tests.drawn_graphs import array, graphs
+from tests.lowering.lowering_case import SPEC, lowered
+from tests.targets.machine_case import fill, load, loop, store, tensor
+from tests.targets.machine_case import program as one_core
+from tests.targets.native.native_case import executed
 
 pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
 

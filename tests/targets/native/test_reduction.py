@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from generated_code import compiled, host_isas
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
@@ -14,6 +13,7 @@ from autotune.targets.native.codegen.rows.reduction import Reduction, reduction
 from autotune.targets.native.compiling.object_code import CodeGenerator
 from autotune.targets.native.cpu.host import GENERIC
 from autotune.targets.native.cpu.vector_isa import VECTOR_ISAS, VectorIsa
+from tests.targets.generated_code import compiled, host_isas
 
 GUARD = np.float32(777.0)
 MARGIN = 32

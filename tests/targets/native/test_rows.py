@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from generated_code import compiled, host_isas
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
@@ -22,6 +21,7 @@ from autotune.targets.native.codegen.vector.vector_run import Binary, Fma, Load,
 from autotune.targets.native.compiling.object_code import CodeGenerator
 from autotune.targets.native.cpu.host import GENERIC
 from autotune.targets.native.cpu.vector_isa import VECTOR_ISAS, VectorIsa
+from tests.targets.generated_code import compiled, host_isas
 
 ISAS = host_isas()
 LENGTHS = (8, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 256, 259)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from generated_code import compiled, host_isas
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from autotune.targets.native.codegen.vector.vector_run import Load, Node, Output
 from autotune.targets.native.compiling.object_code import CodeGenerator
 from autotune.targets.native.cpu.host import GENERIC
 from autotune.targets.native.cpu.vector_isa import AVX2, VECTOR_ISAS, VectorIsa
+from tests.targets.generated_code import compiled, host_isas
 
 ISAS = host_isas()
 MARGIN = 8

@@ -8,8 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from lowering_case import block_program
-from machine_case import PLAIN, fill, load, loop, make, program, store, tensor
 
 from autotune.errors import InputError, ProgramError
 from autotune.isa.opcodes import Opcode
@@ -18,6 +16,8 @@ from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.native.running import target as module
 from autotune.targets.native.running.target import NativeTarget
 from autotune.targets.protocol import Target
+from tests.lowering.lowering_case import block_program
+from tests.targets.machine_case import PLAIN, fill, load, loop, make, program, store, tensor
 
 X, Y = tensor("x", 64), tensor("y", 64, role=Role.OUTPUT)
 COPY = program(load(0, 0, 64, signal0=1), store(1, 0, 64, wait0=1), tensors=(X, Y))

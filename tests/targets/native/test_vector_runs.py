@@ -6,9 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from machine_case import load, loop, make, program, store, tensor
-from native_case import executed
-from test_loader import copying
 
 from autotune.isa.functions import BinaryFn, ReduceFn, StageKind, UnaryFn
 from autotune.isa.opcodes import Opcode
@@ -20,6 +17,9 @@ from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.cpu.host import available
 from autotune.targets.native.cpu.vector_isa import AVX2
 from autotune.targets.native.linking.loader import bind
+from tests.targets.machine_case import load, loop, make, program, store, tensor
+from tests.targets.native.native_case import executed
+from tests.targets.native.test_loader import copying
 
 needs_llvm = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
 WORDS = 800

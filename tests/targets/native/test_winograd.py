@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from engine_case import WORDS, through_scratchpad
-from generated_code import compiled, host_isas
 from hypothesis import given, settings
-from native_case import executed
-from transform_case import ERROR, image, points, transforms
 
 from autotune.isa.functions import Transform, UnaryFn
 from autotune.isa.program import Instruction
@@ -17,7 +13,11 @@ from autotune.targets.native.codegen.winograd import TileTransform, tile_transfo
 from autotune.targets.native.compiling.object_code import CodeGenerator
 from autotune.targets.native.cpu.host import GENERIC
 from autotune.targets.native.cpu.vector_isa import VECTOR_ISAS, VectorIsa
-from oracle import Interpreter
+from tests.oracle import Interpreter
+from tests.targets.engine_case import WORDS, through_scratchpad
+from tests.targets.generated_code import compiled, host_isas
+from tests.targets.native.native_case import executed
+from tests.targets.transform_case import ERROR, image, points, transforms
 
 X = np.random.default_rng(7).standard_normal(WORDS).astype(np.float32)
 

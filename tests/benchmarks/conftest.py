@@ -1,6 +1,0 @@
-"""Makes the benchmarks' modules importable; they are scripts beside each other, no package."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
