@@ -11,14 +11,14 @@ from dataclasses import replace
 
 from autotune import api
 from autotune.fusion.analysis import analyse
-from autotune.fusion.candidates import greedy, unfused
+from autotune.fusion.greedy import greedy, unfused
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.fusion.partition import Partition
 from autotune.graph.graph import Graph
 from autotune.isa.program import Program
 from autotune.lowering.lower import lower
-from autotune.schedule.rule import default_schedule
+from autotune.schedule.heuristic import default_schedule
 from autotune.schedule.schedule import Schedule
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.opening import load_spec

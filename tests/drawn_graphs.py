@@ -8,8 +8,7 @@ import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from autotune.fusion.moving import ADDRESS_LOOPS
-from autotune.fusion.nest import Nest
+from autotune.fusion.nest import ADDRESS_LOOPS, Nest
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.operators.op import OPERATORS, OpKind
@@ -316,7 +315,7 @@ def nest_schedules(
     cores = draw(st.integers(1, most_cores)) if nest.shareable.issuperset(split[:1]) else 1
     im2col = patches and nest.takes_patches and draw(st.booleans())
     drawn = NestSchedule(tile, order, k_tile, draw(st.integers(1, most_buffers)), cores, im2col)
-    assume(all(loops(nest, drawn, moving) <= ADDRESS_LOOPS for moving in nest.moving))
+    assume(all(loops(nest, drawn, moving) <= ADDRESS_LOOPS for moving in nest.moving_operands))
     return drawn
 
 

@@ -180,7 +180,7 @@ def predict(
     """Predict what every operator of a network would cost, and its greedily fused groups."""
     from autotune import api
     from autotune.cost_model.predictor import Predictor
-    from autotune.fusion.candidates import greedy, unfused
+    from autotune.fusion.greedy import greedy, unfused
     from autotune.fusion.group import Group
     from autotune.runtime.session.defaults import choose_accuracy
 

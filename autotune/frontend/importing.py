@@ -28,8 +28,8 @@ from autotune.frontend.translate.limits import check_size
 from autotune.frontend.translate.scope import AnyArray, Node, RunTimeValue, Scope
 from autotune.frontend.weights import CutModel, CutTensor, restore
 from autotune.graph.builder import GraphBuilder
-from autotune.graph.file_memory import released
 from autotune.graph.graph import Graph
+from autotune.graph.mapped_weights import copy_mapped_weights
 from autotune.graph.passes.note import Note
 from autotune.operators.op import OpKind
 
@@ -54,7 +54,7 @@ def load_onnx(path: Path | str, dims: Mapping[str, int] | None = None) -> Graph:
     and outputs keep their ONNX names. Raises ``ModelError`` naming the file, the place and the
     way out.
     """
-    return released(read_onnx(path_of(path, "a network"), dims_of(dims)))
+    return copy_mapped_weights(read_onnx(path_of(path, "a network"), dims_of(dims)))
 
 
 def read_onnx(path: Path | str, dims: Mapping[str, int] | None = None) -> Graph:

@@ -24,7 +24,7 @@ from autotune.frontend.modernise import (
 )
 from autotune.frontend.translate.scope import Node
 from autotune.frontend.weights import SMALL_BYTES, CutModel, CutTensor, NotProtobufError, cut
-from autotune.graph.ordering import tensor_order
+from autotune.graph.topological_order import order_by_tensors
 
 
 def read_model(path: Path) -> tuple[onnx.ModelProto, CutModel | None]:
@@ -112,7 +112,7 @@ def checked_nodes(
     for node, proto in zip(nodes, model.graph.node, strict=True):
         _check_supported(node, proto)
     _check_defined(nodes, model)
-    order = tensor_order([n.inputs for n in nodes], [n.outputs for n in nodes])
+    order = order_by_tensors([n.inputs for n in nodes], [n.outputs for n in nodes])
     if order != sorted(order):
         protos = list(model.graph.node)
         del model.graph.node[:]

@@ -4,7 +4,7 @@ from the inputs forwards."""
 from __future__ import annotations
 
 from autotune.fusion.axis_map import Footprint, full
-from autotune.fusion.buffers import Buffers
+from autotune.fusion.buffers import BufferTable
 from autotune.fusion.footprint import (
     input_footprint,
     is_depthwise,
@@ -12,7 +12,6 @@ from autotune.fusion.footprint import (
     tile_footprints,
 )
 from autotune.fusion.group import Group
-from autotune.fusion.merging import Merging
 from autotune.fusion.nest import (
     MAX_RANK,
     Buffer,
@@ -27,7 +26,8 @@ from autotune.fusion.nest import (
 )
 from autotune.fusion.online_softmax import STATE_WORDS
 from autotune.fusion.patches import patches_of
-from autotune.fusion.region_inference import Spread, padding_value, spread
+from autotune.fusion.region_inference import Regions, infer_regions, padding_value
+from autotune.fusion.stage_merging import StageMerger
 from autotune.operators.op import Family, Op, OpKind
 
 STRIDED = frozenset((Family.TRANSPOSE, Family.SLICE, Family.PAD, Family.EXPAND))
@@ -47,10 +47,10 @@ def analyse(group: Group) -> tuple[Nest, ...] | Rejection:
     for output in sorted(group.outputs, key=lambda x: -_position(group, x)):
         if output in covered:
             continue
-        found = spread(group, output, covered)
-        if isinstance(found, Rejection):
-            return found
-        nest = _Layout(found).nest()
+        regions = infer_regions(group, output, covered)
+        if isinstance(regions, Rejection):
+            return regions
+        nest = _NestBuilder(regions).nest()
         nests.append(nest)
         covered.update(nest.stores)
     return tuple(nests)
@@ -60,34 +60,34 @@ def _position(group: Group, tensor: str) -> int:
     return next(i for i, op in enumerate(group.ops) if op.output == tensor)
 
 
-class _Layout:
+class _NestBuilder:
     """Lays out the buffers and stages of one nest over its spread, operator by operator."""
 
-    def __init__(self, spread: Spread) -> None:
-        self.spread = spread
-        self.types = spread.group.type_of
-        self.buffers = Buffers()
-        self.merging = Merging(spread, self.buffers)
+    def __init__(self, regions: Regions) -> None:
+        self.regions = regions
+        self.types = regions.group.type_of
+        self.buffers = BufferTable()
+        self.merger = StageMerger(regions, self.buffers)
         self.stages: list[Stage] = []
         self.contractions: list[Contraction] = []
 
     def nest(self) -> Nest:
         """The nest: a stage per operator that is not merged into an earlier one's."""
         skip: set[str] = set()
-        for op in self.spread.ops:
+        for op in self.regions.ops:
             if op.output not in skip:
                 skip.update(self._stage(op))
-        root = self.spread.root
+        root = self.regions.root
         return Nest(
             root,
-            self.spread.root_shape,
-            frozenset(d for d, a in enumerate(self.spread.footprints[root]) if a.dim is None),
+            self.regions.root_shape,
+            frozenset(d for d, a in enumerate(self.regions.footprints[root]) if a.dim is None),
             tuple(self.stages),
             tuple(self.buffers.rows),
             tuple(self.contractions),
-            self.spread.stores,
+            self.regions.stores,
             self.types,
-            None if self.spread.online is None else self.spread.online.dim,
+            None if self.regions.online is None else self.regions.online.dim,
         )
 
     def _stage(self, op: Op) -> tuple[str, ...]:
@@ -100,16 +100,16 @@ class _Layout:
         epilogue = Epilogue()
         links: tuple[Link, ...] = ()
         merged: tuple[str, ...] = ()
-        reduced = self.spread.online is not None and op.output == self.spread.online.product
+        reduced = self.regions.online is not None and op.output == self.regions.online.product
         if contraction is not None and not reduced:
             convolves = op.family in (Family.CONV, Family.WINOGRAD)
             bias = operands[2] if convolves and len(op.inputs) == 3 else None
-            epilogue, merged = self.merging.epilogue(op, bias)
+            epilogue, merged = self.merger.epilogue(op, bias)
         elif op.family in (Family.UNARY, Family.BINARY):
-            links = self.merging.links(op)
+            links = self.merger.links(op)
             merged = tuple(link.op.output for link in links)
         output = merged[-1] if merged else op.output
-        footprint = self.spread.footprints[output]
+        footprint = self.regions.footprints[output]
         result = self._result(op, operands, output)
         self.buffers.located[output] = (result, True)
         self.stages.append(
@@ -124,7 +124,7 @@ class _Layout:
                 contraction,
                 links=links,
                 reduced=reduced,
-                mask=self.spread.masks.get(output),
+                mask=self.regions.masks.get(output),
             )
         )
         return merged
@@ -134,23 +134,23 @@ class _Layout:
         dying = self._in_place(op, operands)
         if dying is not None:
             return dying
-        room = self.spread.footprints[output]
+        room = self.regions.footprints[output]
         if op.family is Family.WINOGRAD:
             room = padded_footprint(op, room, self.types)
         return self.buffers.add(Buffer(BufferRole.VALUE, output, room))
 
     def _operand(self, op: Op, index: int, contraction: int | None) -> int | None:
         x = op.inputs[index]
-        if self.spread.makes(x) or (op.family is Family.GATHER and index == 0):
+        if self.regions.makes(x) or (op.family is Family.GATHER and index == 0):
             return None
-        need = self.spread.need(op, index)
-        axis = k_axis(op, index, self.spread.shape(x)) if contraction is not None else None
+        need = self.regions.need(op, index)
+        axis = k_axis(op, index, self.regions.shape(x)) if contraction is not None else None
         pad = padding_value(op)
         if contraction is None or axis is None or not self.contractions[contraction].chunkable:
             return self.buffers.load(x, need, None, pad)
         patches = None
         if index == 0:
-            patches = patches_of(op, self.types, self.spread.footprints[op.output])
+            patches = patches_of(op, self.types, self.regions.footprints[op.output])
         return self.buffers.load(x, need, (contraction, axis), pad, patches=patches)
 
     def _contraction(self, op: Op) -> int | None:
@@ -162,10 +162,10 @@ class _Layout:
         elif op.family is Family.MATMUL:
             shape = self.types[op.inputs[0]].shape
             k_extent = shape[-2] if op.int("trans_a") else shape[-1]
-            free = self.spread.online is None or op.output != self.spread.online.product
+            free = self.regions.online is None or op.output != self.regions.online.product
         else:
             return None
-        loaded = any(not self.spread.makes(x) for x in op.inputs[:2])
+        loaded = any(not self.regions.makes(x) for x in op.inputs[:2])
         self.contractions.append(Contraction(k_extent, free and loaded))
         return len(self.contractions) - 1
 
@@ -176,30 +176,30 @@ class _Layout:
             return None
         for x, loaded in zip(op.inputs, operands, strict=True):
             if (
-                self.spread.uses[x] != 1
-                or x in self.spread.stores
-                or self.spread.shape(x) != self.spread.shape(op.output)
+                self.regions.uses[x] != 1
+                or x in self.regions.stores
+                or self.regions.shape(x) != self.regions.shape(op.output)
             ):
                 continue
             if loaded is not None:
-                if self.buffers.rows[loaded].footprint == self.spread.footprints[op.output]:
+                if self.buffers.rows[loaded].footprint == self.regions.footprints[op.output]:
                     return loaded
                 continue  # an axis of 1 is loaded once, however far the result is padded along it
             buffer, plain = self.buffers.located[x]
             if buffer in self.buffers.shared:
                 continue
-            if plain and self.spread.footprints[x] == self.spread.footprints[op.output]:
+            if plain and self.regions.footprints[x] == self.regions.footprints[op.output]:
                 return buffer
         return None
 
     def _temps(self, op: Op) -> tuple[int, ...]:
         """Scratch buffers an operator's emitter asks for."""
-        footprint = self.spread.footprints[op.output]
+        footprint = self.regions.footprints[op.output]
         if op.family is Family.WINOGRAD:
             found = tile_footprints(op, footprint, self.types)
             return tuple(self.buffers.add(Buffer(BufferRole.TEMP, op.output, f)) for f in found)
         if op.family is Family.SOFTMAX:
-            online = self.spread.online
+            online = self.regions.online
             words = STATE_WORDS if online is not None and op.output == online.softmax else 1
             kept = tuple(full(words) if d == op.int("axis") else a for d, a in enumerate(footprint))
             return (self.buffers.add(Buffer(BufferRole.TEMP, op.output, kept)),)
@@ -224,19 +224,19 @@ class _Layout:
     def _rename(self, op: Op) -> None:
         """What only rearranges: a view of its operand where strides can express it."""
         x = op.inputs[0]
-        footprint = self.spread.footprints[op.output]
+        footprint = self.regions.footprints[op.output]
         need = input_footprint(op, 0, footprint, self.types)
         loaded = None
-        if not self.spread.makes(x):
+        if not self.regions.makes(x):
             loaded = self._load_moved(op, need)
             buffer, plain = loaded, True
         else:
             buffer, plain = self.buffers.located[x]
-            plain = plain and self.spread.footprints[x] == need
-        is_view = op.output not in self.spread.masks and (plain or op.family in STRIDED)
+            plain = plain and self.regions.footprints[x] == need
+        is_view = op.output not in self.regions.masks and (plain or op.family in STRIDED)
         if not is_view:
             buffer = self.buffers.add(Buffer(BufferRole.VALUE, op.output, footprint))
-        elif self.spread.uses[x] != 1 or x in self.spread.stores:
+        elif self.regions.uses[x] != 1 or x in self.regions.stores:
             self.buffers.shared.add(buffer)
         dense = not is_view or (plain and _stays_dense(op, loaded is not None))
         self.buffers.located[op.output] = (buffer, dense)
@@ -248,7 +248,7 @@ class _Layout:
                 buffer,
                 (loaded,),
                 view=is_view,
-                mask=self.spread.masks.get(op.output),
+                mask=self.regions.masks.get(op.output),
             )
         )
 
@@ -258,7 +258,7 @@ class _Layout:
         if op.family is not Family.SLICE or set(op.ints("steps")) == {1}:
             return self.buffers.load(op.inputs[0], need, None, padding_value(op))
         sample = tuple(zip(op.ints("starts"), op.ints("steps"), strict=True))
-        footprint = self.spread.footprints[op.output]
+        footprint = self.regions.footprints[op.output]
         return self.buffers.load(op.inputs[0], footprint, sample=sample)
 
 

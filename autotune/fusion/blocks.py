@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import math
 
-from autotune.fusion.candidates import Fits
 from autotune.fusion.footprint import is_depthwise
+from autotune.fusion.greedy import Fits
 from autotune.fusion.nest import EPILOGUE_FNS
 from autotune.fusion.partition import Partition
 from autotune.fusion.quotient import Quotient

@@ -7,7 +7,7 @@ from autotune.fusion.nest import Buffer, BufferRole
 from autotune.fusion.patches import Patches
 
 
-class Buffers:
+class BufferTable:
     """Collects buffers by number. ``located`` tells of a tensor made so far the buffer it lies in
     and whether densely; equal loads share a buffer."""
 
@@ -15,7 +15,7 @@ class Buffers:
         self.rows: list[Buffer] = []
         self.located: dict[str, tuple[int, bool]] = {}
         self.shared: set[int] = set()
-        """Buffers that a view shares with something else that reads its operand."""
+        """BufferTable that a view shares with something else that reads its operand."""
         self._loads: dict[Buffer, int] = {}
 
     def add(self, buffer: Buffer) -> int:

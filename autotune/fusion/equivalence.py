@@ -1,4 +1,4 @@
-"""Twins: groups alike but for where they cut pieces out of their inputs, as cells do that are written out
+"""EquivalenceClasses: groups alike but for where they cut pieces out of their inputs, as cells do that are written out
 for every step of a sequence. Search ranks and tries schedules of one of them for all."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _CUT = f'"{OpKind.SLICE.value}"'
 """What stands in the JSON text of a group that cuts: others are their own twins and need not be read."""
 
 
-class Twins:
+class EquivalenceClasses:
     """The twins of groups on a machine with bursts of ``aligned_bytes``, remembered by the groups' keys."""
 
     def __init__(self, aligned_bytes: int) -> None:
@@ -22,10 +22,10 @@ class Twins:
         self._groups: dict[str, Group] = {}
         self._keys: dict[str, str] = {}
 
-    def of(self, group: Group) -> Group:
+    def representative(self, group: Group) -> Group:
         """The one of a group's twins that stands for all of them."""
         if group.key not in self._groups:
-            self._groups[group.key] = twin(group, self._aligned_bytes)
+            self._groups[group.key] = representative(group, self._aligned_bytes)
         return self._groups[group.key]
 
     def key(self, group_key: str, group_json: str) -> str:
@@ -34,11 +34,11 @@ class Twins:
             return group_key
         if group_key not in self._keys:
             stored = Group.from_json(group_json)
-            self._keys[group_key] = twin(stored, self._aligned_bytes).key
+            self._keys[group_key] = representative(stored, self._aligned_bytes).key
         return self._keys[group_key]
 
 
-def twin(group: Group, aligned_bytes: int) -> Group:
+def representative(group: Group, aligned_bytes: int) -> Group:
     """The group that cuts its inputs as near to their beginnings as pieces keep their places relative to
     each other and to every multiple of ``aligned_bytes``: of equal schedules, and of costs that the
     cost model cannot tell apart where that is a burst of DRAM. What they cost differs where pieces

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from typing import NamedTuple
 
 from autotune.fusion.axis_map import Footprint
 from autotune.fusion.footprint import channels_per_group, input_footprint, winograd_tile
-from autotune.fusion.moving import Moving, moving
-from autotune.fusion.online_softmax import along, made_of
+from autotune.fusion.online_softmax import dependents, tile_reduction
 from autotune.fusion.patches import Patches
 from autotune.operators.op import Family, Op, OpKind
 from autotune.operators.tensor import TensorType
@@ -20,6 +20,8 @@ from autotune.operators.tensor import TensorType
 MAX_RANK = 5
 MAX_STAGES, MAX_SIDES = 4, 2
 """Operators of one vector pass, and operands that they read besides the first one's."""
+ADDRESS_LOOPS = 2
+"""Loops that the address of an operand may depend on."""
 EPILOGUE_FNS = frozenset((OpKind.RELU, OpKind.LEAKY_RELU, OpKind.CLIP))
 
 
@@ -62,7 +64,7 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class SideOperand:
     """A tile that an operator merged into a stage reads: the part ``footprint`` of ``tensor``, in the
     loaded buffer ``buffer``, or made inside the nest where that is None."""
 
@@ -77,7 +79,7 @@ class Link:
     reads besides that one's result."""
 
     op: Op
-    side: Side | None = None
+    side: SideOperand | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class Epilogue:
 
     bias: int | None = None
     """Buffer of the bias vector."""
-    residual: Side | None = None
+    residual: SideOperand | None = None
     """The tile added, broadcast where it is smaller."""
     fn: Op | None = None
     """The activation operator merged into it."""
@@ -128,7 +130,7 @@ class Stage:
         return (*self.op.inputs, *(side.tensor for side in self.sides))
 
     @property
-    def sides(self) -> tuple[Side, ...]:
+    def sides(self) -> tuple[SideOperand, ...]:
         """Tiles that operators merged into it read."""
         found = (self.epilogue.residual, *(link.side for link in self.links))
         return tuple(side for side in found if side is not None)
@@ -141,6 +143,22 @@ class Contraction:
 
     k_extent: int
     chunkable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MovingOperand:
+    """An operand of the operator ``reader`` that moves with loops over the root dimensions ``dims``, and over
+    the pieces of ``contraction`` unless that is None."""
+
+    reader: str
+    operand: str
+    dims: frozenset[int]
+    contraction: int | None
+
+    @property
+    def most_loops(self) -> int:
+        """Loops that move it where all of its dimensions are split."""
+        return len(self.dims) + (self.contraction is not None)
 
 
 @dataclass(frozen=True)
@@ -178,7 +196,7 @@ class Nest:
         """What an online softmax's product makes, and all that is made of it."""
         steps = [(stage.inputs, stage.output) for stage in self.stages]
         products = (stage.output for stage in self.stages if stage.reduced)
-        return frozenset[str]().union(*(made_of(product, steps) for product in products))
+        return frozenset[str]().union(*(dependents(product, steps) for product in products))
 
     @cached_property
     def shareable(self) -> frozenset[int]:
@@ -232,13 +250,13 @@ class Nest:
             return stage.footprint
         need = input_footprint(stage.op, index, stage.footprint, self.types)
         if stage.reduced and self.reduced is not None:
-            return along(stage.op, index, need, self.reduced)
+            return tile_reduction(stage.op, index, need, self.reduced)
         return need
 
     @cached_property
-    def moving(self) -> tuple[Moving, ...]:
+    def moving_operands(self) -> tuple[MovingOperand, ...]:
         """Operands that a schedule may move with more loops than an address holds."""
-        return moving(self)
+        return _moving_operands(self)
 
     @cached_property
     def takes_patches(self) -> bool:
@@ -257,6 +275,58 @@ def _cuts(op: Op, types: Mapping[str, TensorType]) -> tuple[tuple[int, int], ...
 def _is_apart(footprint: Footprint, dim: int) -> bool:
     """Whether root tiles side by side along ``dim`` have no element of ``footprint`` in common."""
     return any(axis.dim == dim and axis.window <= axis.scale for axis in footprint)
+
+
+def _moving_operands(nest: Nest) -> tuple[MovingOperand, ...]:
+    """Operands of a nest that a schedule may move with more loops than an address holds."""
+    tiles: dict[str, _ResidentTile] = {}
+    found: list[MovingOperand] = []
+    for stage in nest.stages:
+        operands = _read_operands(nest, stage, tiles)
+        found += operands
+        dims = operands[0].dims if stage.view else frozenset[int]()
+        tiles[stage.output] = _ResidentTile(stage.footprint, dims)
+    return tuple(x for x in found if x.most_loops > ADDRESS_LOOPS)
+
+
+class _ResidentTile(NamedTuple):
+    """What is resident of a tensor, and the root dimensions along which that moves already, as a view."""
+
+    footprint: Footprint
+    dims: frozenset[int] = frozenset()
+
+
+def _read_operands(
+    nest: Nest, stage: Stage, tiles: Mapping[str, _ResidentTile]
+) -> list[MovingOperand]:
+    """What a stage reads of loaded tiles and of those made before it."""
+
+    def read(
+        tensor: str, buffer: int | None, need: Footprint, contraction: int | None
+    ) -> MovingOperand:
+        tile = tiles[tensor] if buffer is None else _ResidentTile(nest.buffers[buffer].footprint)
+        dims = tile.dims | _moving_dims(tile.footprint, need)
+        return MovingOperand(stage.op.name, tensor, dims, contraction if buffer is None else None)
+
+    found = []
+    for index, x in enumerate(stage.op.inputs):
+        if stage.op.family is Family.GATHER and index == 0:
+            continue  # the table stays in DRAM
+        factor = index < 2 and stage.op.family is not Family.WINOGRAD
+        contraction = stage.contraction if factor else None
+        found.append(read(x, stage.operands[index], nest.need(stage, index), contraction))
+    for side in stage.sides:
+        found.append(read(side.tensor, side.buffer, side.footprint, None))
+    return found
+
+
+def _moving_dims(own: Footprint, need: Footprint) -> frozenset[int]:
+    """Root dimensions whose loops move the part ``need`` within the tile ``own``."""
+    found: set[int] = set()
+    for tile, part in zip(own, need, strict=True):
+        if (tile.dim, tile.scale, tile.per) != (part.dim, part.scale, part.per):
+            found.update(axis.dim for axis in (tile, part) if axis.dim is not None)
+    return frozenset(found)
 
 
 def k_axis(op: Op, index: int, shape: tuple[int, ...]) -> int | None:

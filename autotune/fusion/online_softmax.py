@@ -16,32 +16,32 @@ STATE_WORDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Online:
+class OnlineSoftmax:
     """The softmax, the product of its weights, and the nest's dimension that both reduce over."""
 
     softmax: str
     product: str
     dim: int
 
-    def along(self, op: Op, index: int, need: Footprint) -> Footprint:
+    def tile_reduction(self, op: Op, index: int, need: Footprint) -> Footprint:
         """What an operator needs of input ``index``, by tiles of the reduction where it is the
         product."""
-        return along(op, index, need, self.dim) if op.output == self.product else need
+        return tile_reduction(op, index, need, self.dim) if op.output == self.product else need
 
 
-def along(op: Op, index: int, need: Footprint, dim: int) -> Footprint:
+def tile_reduction(op: Op, index: int, need: Footprint, dim: int) -> Footprint:
     """What a product needs of input ``index`` by tiles of its reduction along ``dim``."""
     axis = len(need) - (2 if index == 1 and not op.int("trans_b") else 1)
     return (*need[:axis], AxisMap(dim, 1, 0, 1), *need[axis + 1 :])
 
 
-def online_of(group: Group, root: str, ops: Sequence[Op]) -> Online | None:
+def find_online_softmax(group: Group, root: str, ops: Sequence[Op]) -> OnlineSoftmax | None:
     """The one softmax of a nest that a product alone reads, and whose operand is made here."""
     found = [x for op in ops if (x := _pair(group, ops, op)) is not None]
     if len(found) != 1:
         return None
     softmax, product = found[0]
-    return Online(softmax, product, len(group.type_of[root].shape))
+    return OnlineSoftmax(softmax, product, len(group.type_of[root].shape))
 
 
 def _pair(group: Group, ops: Sequence[Op], product: Op) -> tuple[str, str] | None:
@@ -58,16 +58,19 @@ def _pair(group: Group, ops: Sequence[Op], product: Op) -> tuple[str, str] | Non
     return (weights, product.output) if alone and over_last and made else None
 
 
-def keeps_up(
-    online: Online, ops: Sequence[Op], footprints: Mapping[str, Footprint], split: frozenset[int]
+def can_follow_reduction(
+    online: OnlineSoftmax,
+    ops: Sequence[Op],
+    footprints: Mapping[str, Footprint],
+    split: frozenset[int],
 ) -> bool:
     """Whether all that follows the product depends on every root dimension that may be ``split``: it
     is then made right behind the loop over the reduction."""
-    behind = made_of(online.product, ((op.inputs, op.output) for op in ops))
+    behind = dependents(online.product, ((op.inputs, op.output) for op in ops))
     return all(split <= {axis.dim for axis in footprints[x]} for x in behind)
 
 
-def made_of(tensor: str, steps: Iterable[tuple[tuple[str, ...], str]]) -> frozenset[str]:
+def dependents(tensor: str, steps: Iterable[tuple[tuple[str, ...], str]]) -> frozenset[str]:
     """A tensor and all that is made of it by ``steps`` (what each reads, what it makes) in order."""
     found = {tensor}
     for inputs, output in steps:

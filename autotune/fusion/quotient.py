@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from autotune.errors import PlanError
 from autotune.graph.graph import Graph
-from autotune.graph.ordering import running_order
+from autotune.graph.topological_order import topological_order
 
 
 class Quotient:
@@ -133,7 +133,7 @@ class Quotient:
         """All groups in an order in which they can run; of those ready, the earliest first."""
         early = sorted(self._members, key=lambda group: self._members[group][0])
         place = {group: i for i, group in enumerate(early)}
-        order = running_order([{place[s] for s in self._sources[group]} for group in early])
+        order = topological_order([{place[s] for s in self._sources[group]} for group in early])
         return tuple(self.names(early[i]) for i in order)
 
 

@@ -11,7 +11,7 @@ from autotune.fusion.axis_map import Footprint, axis_range, full, hull, root_foo
 from autotune.fusion.footprint import channels_per_group, forced_dims, input_footprint
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
-from autotune.fusion.online_softmax import Online, keeps_up, online_of
+from autotune.fusion.online_softmax import OnlineSoftmax, can_follow_reduction, find_online_softmax
 from autotune.operators.op import Family, Op, OpKind
 
 PADDING = frozenset((Family.CONV, Family.WINOGRAD, Family.POOL, Family.SLIDE, Family.PAD))
@@ -19,7 +19,7 @@ PADDING = frozenset((Family.CONV, Family.WINOGRAD, Family.POOL, Family.SLIDE, Fa
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class Regions:
     """The operators of ``group`` that the nest of ``root`` runs, in order; the footprint of every
     tensor they make and how often each tensor is read; the padding's value where a made tensor is
     read beyond its borders; and the group outputs that the nest stores."""
@@ -33,7 +33,7 @@ class Spread:
     stores: tuple[str, ...]
     root_shape: tuple[int, ...]
     """Extents of the root, then of the reduction of an online softmax."""
-    online: Online | None = None
+    online: OnlineSoftmax | None = None
 
     def makes(self, tensor: str) -> bool:
         """Whether an operator of the group makes a tensor."""
@@ -46,19 +46,19 @@ class Spread:
     def need(self, op: Op, index: int) -> Footprint:
         """The part of input ``index`` that the part of ``op``'s output here takes."""
         need = input_footprint(op, index, self.footprints[op.output], self.group.type_of)
-        return need if self.online is None else self.online.along(op, index, need)
+        return need if self.online is None else self.online.tile_reduction(op, index, need)
 
 
-def spread(group: Group, root: str, covered: Set[str]) -> Spread | Rejection:
+def infer_regions(group: Group, root: str, covered: Set[str]) -> Regions | Rejection:
     """The spread of the nest of ``root``; outputs ``covered`` by earlier nests are not stored again."""
     ops = _needed(group, root)
-    footprints, online = _footprints(group, root, ops, None), online_of(group, root, ops)
+    footprints, online = _footprints(group, root, ops, None), find_online_softmax(group, root, ops)
     if isinstance(footprints, Rejection):
         return footprints
     if online is not None:
         tiled = _footprints(group, root, ops, online)
         split = frozenset(axis.dim for axis in footprints[root] if axis.dim is not None)
-        if isinstance(tiled, Rejection) or not keeps_up(online, ops, tiled, split):
+        if isinstance(tiled, Rejection) or not can_follow_reduction(online, ops, tiled, split):
             online = None
         else:
             footprints = tiled
@@ -74,7 +74,7 @@ def spread(group: Group, root: str, covered: Set[str]) -> Spread | Rejection:
         for x in op.inputs:
             uses[x] = uses.get(x, 0) + 1
     stores = _stores(group, root, root_shape, ops, footprints, covered)
-    return Spread(group, root, ops, footprints, uses, masks, stores, root_shape, online)
+    return Regions(group, root, ops, footprints, uses, masks, stores, root_shape, online)
 
 
 def _needed(group: Group, root: str) -> tuple[Op, ...]:
@@ -85,13 +85,13 @@ def _needed(group: Group, root: str) -> tuple[Op, ...]:
     return tuple(op for op in group.ops if op.output in wanted)
 
 
-def _root_shape(group: Group, root: str, online: Online | None) -> tuple[int, ...]:
+def _root_shape(group: Group, root: str, online: OnlineSoftmax | None) -> tuple[int, ...]:
     shape = group.type_of[root].shape
     return shape if online is None else (*shape, group.type_of[online.softmax].shape[-1])
 
 
 def _footprints(
-    group: Group, root: str, ops: tuple[Op, ...], online: Online | None
+    group: Group, root: str, ops: tuple[Op, ...], online: OnlineSoftmax | None
 ) -> dict[str, Footprint] | Rejection:
     """Footprints of all tensors made in the nest, from the root backwards."""
     types = group.type_of
@@ -114,7 +114,7 @@ def _footprints(
             if x not in group.producer:
                 continue
             need = input_footprint(op, index, made, types)
-            need = need if online is None else online.along(op, index, need)
+            need = need if online is None else online.tile_reduction(op, index, need)
             found[x] = hull(found[x], need, root_shape) if x in found else need
     return found
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from autotune.display import Card, Displayed
 from autotune.errors import ModelError
-from autotune.graph.ordering import Circle, running_order
+from autotune.graph.topological_order import CycleError, topological_order
 from autotune.operators.op import Op
 from autotune.operators.tensor import Array, TensorType
 
@@ -59,9 +59,11 @@ class Graph(Displayed):
             producer[op.output] = op
         position = {op.output: index for index, op in enumerate(ops)}
         try:
-            order = running_order([{position[x] for x in op.inputs if x in position} for op in ops])
-        except Circle as circle:
-            cycle = " -> ".join(ops[i].output for i in circle.positions)
+            order = topological_order(
+                [{position[x] for x in op.inputs if x in position} for op in ops]
+            )
+        except CycleError as error:
+            cycle = " -> ".join(ops[i].output for i in error.positions)
             raise ModelError(
                 f"{self.name}: the graph has a cycle through tensors {cycle}"
             ) from None

@@ -1,21 +1,23 @@
-"""Emits the contraction of a stage, piece by piece of its reduction, over what is resident."""
+"""Emits contractions on the matrix unit, piece by piece of their reduction, over resident tiles."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from autotune.fusion.footprint import POINT
+from autotune.fusion.footprint import POINT, channels_per_group
 from autotune.fusion.nest import Epilogue, Stage, k_axis
 from autotune.isa.functions import When
 from autotune.isa.tile import TileWriter, View
-from autotune.kernels.emit import winograd
-from autotune.lowering.products import activation, compute_contraction, winograd_back
-from autotune.lowering.resident import Piece, Resident
+from autotune.kernels.emit import contraction, winograd
+from autotune.lowering.functions import UNARY_FNS, scalars
+from autotune.lowering.resident_tiles import Piece, ResidentTiles
 from autotune.lowering.tiles import Origin
-from autotune.operators.op import Family
+from autotune.operators.axes import CHANNELS_LAST
+from autotune.operators.op import Family, Op
+from autotune.operators.tensor import TensorType
 
 
-def contract(writer: TileWriter, resident: Resident, stage: Stage, result: View) -> None:
+def contract(writer: TileWriter, resident: ResidentTiles, stage: Stage, result: View) -> None:
     """Emit the contraction of ``stage`` into ``result``; of Winograd's the products, and the way back."""
     _pieces(writer, resident, stage, result)
     if stage.op.family is Family.WINOGRAD:
@@ -23,7 +25,7 @@ def contract(writer: TileWriter, resident: Resident, stage: Stage, result: View)
         winograd_back(writer, result, products, _epilogue(resident, stage, When.ALWAYS))
 
 
-def prepare(writer: TileWriter, resident: Resident, stage: Stage) -> None:
+def prepare(writer: TileWriter, resident: ResidentTiles, stage: Stage) -> None:
     """Emit what a contraction is made of besides its operands, the transform of Winograd's input: once
     for all tiles of the result that it serves."""
     if stage.op.family is Family.WINOGRAD:
@@ -31,7 +33,7 @@ def prepare(writer: TileWriter, resident: Resident, stage: Stage) -> None:
         winograd.there(writer, there, resident.operand(stage, 0))
 
 
-def _pieces(writer: TileWriter, resident: Resident, stage: Stage, result: View) -> None:
+def _pieces(writer: TileWriter, resident: ResidentTiles, stage: Stage, result: View) -> None:
     """Accumulate over pieces of the reduction: full pieces in a loop, the rest peeled."""
     assert stage.contraction is not None
     kept = resident.kept.pieces(stage.contraction, resident.segments)
@@ -60,7 +62,7 @@ def _pieces(writer: TileWriter, resident: Resident, stage: Stage, result: View) 
 
 def _kept_pieces(
     writer: TileWriter,
-    resident: Resident,
+    resident: ResidentTiles,
     stage: Stage,
     result: View,
     kept: Sequence[tuple[int, int]],
@@ -74,7 +76,7 @@ def _kept_pieces(
 
 def _piece(
     writer: TileWriter,
-    resident: Resident,
+    resident: ResidentTiles,
     stage: Stage,
     result: View,
     piece: Piece,
@@ -89,14 +91,16 @@ def _piece(
     compute_contraction(writer, stage.op, resident.types, result, views, reduction, epilogue)
 
 
-def _points(writer: TileWriter, resident: Resident, stage: Stage, piece: Piece) -> None:
+def _points(writer: TileWriter, resident: ResidentTiles, stage: Stage, piece: Piece) -> None:
     """The products of some points of Winograd's convolution."""
     weight = _factor(writer, resident, stage, 1, piece)
     there, products = (_along(resident.temp(i).view, POINT, piece) for i in stage.temps)
     winograd.products(writer, products, weight, there)
 
 
-def _factor(writer: TileWriter, resident: Resident, stage: Stage, index: int, piece: Piece) -> View:
+def _factor(
+    writer: TileWriter, resident: ResidentTiles, stage: Stage, index: int, piece: Piece
+) -> View:
     """A piece of a factor along its reduction axis: loaded now, or of what is resident."""
     buffer = stage.operands[index]
     if buffer is not None and resident.in_pieces(buffer):
@@ -118,7 +122,7 @@ def _along(view: View, axis: int, piece: Piece) -> View:
     return view.slice(axis, origin.first, size).moved(0, terms)
 
 
-def _epilogue(resident: Resident, stage: Stage, when: When) -> dict[str, object]:
+def _epilogue(resident: ResidentTiles, stage: Stage, when: When) -> dict[str, object]:
     bias, residual, fn = stage.epilogue.bias, stage.epilogue.residual, stage.epilogue.fn
     if when is When.NEVER or stage.epilogue == Epilogue():
         return {}
@@ -131,3 +135,114 @@ def _epilogue(resident: Resident, stage: Stage, when: When) -> dict[str, object]
     if fn is not None:
         fields.update(activation(fn))
     return fields
+
+
+def activation(op: Op) -> dict[str, int | float]:
+    """Epilogue fields of an activation merged into a contraction."""
+    p0, p1 = scalars(op)
+    return {"fn": int(UNARY_FNS[op.kind]), "p0": p0, "p1": p1}
+
+
+def compute_contraction(
+    writer: TileWriter,
+    op: Op,
+    types: Mapping[str, TensorType],
+    result: View,
+    operands: list[View],
+    reduction: dict[str, int],
+    epilogue: dict[str, object],
+) -> None:
+    """Emit one piece of a contraction on the matrix unit."""
+    left, right = operands
+    if op.family is Family.CONV:
+        _conv(writer, op, types, result, left, right, reduction, epilogue)
+        return
+    a = _swap_last(left) if op.int("trans_a") else left
+    b = _swap_last(right) if op.int("trans_b") else right
+    if all(n == 1 for n in b.sizes[:-2]):
+        result, a, epilogue = _with_joint_rows(result, a, epilogue, types[op.output].shape)
+        b = View(b.storage, b.offset, b.terms, b.sizes[-2:], b.strides[-2:])
+    contraction.matmul(writer, result, a, b, reduction, epilogue)
+
+
+def _with_joint_rows(
+    result: View, a: View, epilogue: dict[str, object], shape: tuple[int, ...]
+) -> tuple[View, View, dict[str, object]]:
+    """Join the innermost batch axes to the rows, of a product by one matrix for all of them.
+
+    Rows of a tile that cuts the result's ``shape`` are evenly spaced in the scratchpad alone, so
+    they stay apart: a machine that works in place reads them where the tensor lies.
+    """
+    residual = epilogue.get("residual")
+    added = [residual.broadcast(result.sizes)] if isinstance(residual, View) else []
+    views = [result, a.broadcast((*result.sizes[:-2], *a.sizes[-2:])), *added]
+    whole = result.sizes[-2] == shape[-2]
+    for axis in reversed(range(result.rank - 2)):
+        batch, rows = views[0].sizes[axis : axis + 2]
+        if min(batch, rows) > 1 and not (whole and all(view.joins(axis) for view in views)):
+            break
+        views = [view.join(axis) for view in views]
+        whole = whole and batch == shape[axis]
+    return views[0], views[1], {**epilogue, "residual": views[2]} if added else epilogue
+
+
+def winograd_back(
+    writer: TileWriter, result: View, products: View, epilogue: dict[str, object]
+) -> None:
+    """Emit the way back from the products of Winograd's convolution, with the epilogue."""
+    residual = epilogue.get("residual")
+    if isinstance(residual, View):
+        epilogue = {**epilogue, "residual": residual.broadcast(result.sizes)}
+    winograd.back(writer, result, products, epilogue)
+
+
+def _conv(
+    writer: TileWriter,
+    op: Op,
+    types: Mapping[str, TensorType],
+    result: View,
+    x: View,
+    w: View,
+    reduction: dict[str, int],
+    epilogue: dict[str, object],
+) -> None:
+    """The emitter sees every layout as [N, C, H, W]: strides say where the channels are."""
+    axes = op.axes
+    residual = epilogue.get("residual")
+    if isinstance(residual, View):
+        turned = residual.broadcast(result.sizes).permute(axes.image_order)
+        epilogue = {**epilogue, "residual": turned}
+    if x.rank > result.rank:
+        y, w = result.permute(axes.image_order), w.permute(axes.weight_order)
+        contraction.conv_of_patches(writer, y, x, w, reduction, epilogue)
+        return
+    contraction.conv(
+        writer,
+        result.permute(axes.image_order),
+        x.permute(axes.image_order),
+        w.permute(axes.weight_order),
+        op.ints("strides"),
+        op.ints("dilations"),
+        _groups(op, types, result),
+        _whole_rows(op, types, result),
+        reduction,
+        epilogue,
+    )
+
+
+def _groups(op: Op, types: Mapping[str, TensorType], result: View) -> int:
+    """Groups of channels in a tile: it is made of whole ones."""
+    sizes = channels_per_group(op, types)
+    return 1 if sizes is None else result.sizes[op.axes.channel] // sizes[1]
+
+
+def _whole_rows(op: Op, types: Mapping[str, TensorType], result: View) -> bool:
+    """Whether a channels-last tile is of whole rows, so that its pixels lie one behind the other
+    in memory too, not only in the scratchpad."""
+    across = op.axes.spatial[1]
+    whole = result.sizes[across] == types[op.output].shape[across]
+    return whole and op.axes == CHANNELS_LAST
+
+
+def _swap_last(view: View) -> View:
+    return view.permute((*range(view.rank - 2), view.rank - 1, view.rank - 2))

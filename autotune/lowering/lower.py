@@ -11,7 +11,7 @@ from autotune.fusion.nest import Nest, Rejection
 from autotune.isa.program import DramTensor, Instruction, Program, Role
 from autotune.isa.tile import Node
 from autotune.lowering.nest_emitter import NestEmitter
-from autotune.lowering.synchronise import SemaphoreError, Synchroniser
+from autotune.lowering.synchronisation import SemaphoreError, Synchroniser
 from autotune.schedule.fit import check
 from autotune.schedule.schedule import Schedule
 from autotune.targets.spec import HardwareSpec

@@ -11,9 +11,9 @@ from autotune.isa.tile import Node, TileWriter, View, row_major
 from autotune.kernels.emit import movement
 from autotune.lowering import online_softmax
 from autotune.lowering.contractions import contract, prepare
-from autotune.lowering.operators import compute, compute_chain, rearranged
-from autotune.lowering.resident import Resident, coordinates
+from autotune.lowering.resident_tiles import ResidentTiles, coordinates
 from autotune.lowering.tiles import Segment, Tile, dense
+from autotune.lowering.vector_operators import compute, compute_chain, rearranged
 from autotune.operators.op import Family
 from autotune.operators.tensor import TensorType
 from autotune.schedule.fit import split_dims
@@ -48,7 +48,7 @@ class NestEmitter:
         self.schedule = schedule
         self.types = types
         self.core = core
-        self.resident = Resident(nest, schedule, types, tensor_index)
+        self.resident = ResidentTiles(nest, schedule, types, tensor_index)
         self.split = split_dims(nest, schedule)
         self.reduces = nest.reduced in self.split
         self.load_level = {i: self._depth(nest.buffers[i].footprint) for i in nest.loads}

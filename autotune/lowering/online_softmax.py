@@ -11,8 +11,8 @@ from autotune.isa.functions import BinaryFn, UnaryFn, When
 from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.tile import TileWriter, View, sizes_of
 from autotune.kernels.emit import elementwise
-from autotune.lowering.products import compute_contraction
-from autotune.lowering.resident import Resident
+from autotune.lowering.contractions import compute_contraction
+from autotune.lowering.resident_tiles import ResidentTiles
 from autotune.lowering.tiles import Segment
 
 _SUM, _FACTOR = 1, 2
@@ -51,7 +51,7 @@ def weigh(writer: TileWriter, weights: View, scores: View, state: View, turn: Tu
 
 
 def add(
-    writer: TileWriter, resident: Resident, stage: Stage, sums: View, state: View, turn: Turn
+    writer: TileWriter, resident: ResidentTiles, stage: Stage, sums: View, state: View, turn: Turn
 ) -> None:
     """Emit the product of one tile of weights, added to ``sums`` at the new maximum."""
     if turn.when is not When.NEVER:

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.fusion.axis_map import AxisMap, Footprint
-from autotune.fusion.moving import ADDRESS_LOOPS
-from autotune.fusion.nest import Buffer, Nest, Stage
+from autotune.fusion.nest import ADDRESS_LOOPS, Buffer, Nest, Stage
 from autotune.fusion.patches import Patches
 from autotune.operators.op import Family
 from autotune.schedule.block_sparsity import needed
@@ -50,7 +49,7 @@ def expressible(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.bool_]:
     pieces = extents // table.k_tile
     runs = np.maximum(1.0, trips).prod(axis=1) * np.maximum(1.0, pieces).prod(axis=1)
     found: npt.NDArray[np.bool_] = runs <= MAX_RUNS
-    for moving in nest.moving:
+    for moving in nest.moving_operands:
         loops = (trips[:, sorted(moving.dims)] > 1).sum(axis=1)
         if moving.contraction is not None:
             loops += pieces[:, moving.contraction] > 1

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from autotune.fusion.moving import ADDRESS_LOOPS, Moving
-from autotune.fusion.nest import Buffer, Nest, Rejection, buffer_sizes
+from autotune.fusion.nest import ADDRESS_LOOPS, Buffer, MovingOperand, Nest, Rejection, buffer_sizes
 from autotune.schedule.schedule import NestSchedule, Schedule
 
 MAX_RUNS = 1 << 32
@@ -49,7 +48,7 @@ def runs(nest: Nest, schedule: NestSchedule) -> int:
     return tiles * math.prod(max(1, c.k_extent // k) for c, k in pieces)
 
 
-def loops(nest: Nest, schedule: NestSchedule, moving: Moving) -> int:
+def loops(nest: Nest, schedule: NestSchedule, moving: MovingOperand) -> int:
     """Hardware loops that move an operand."""
     over_tiles = sum(trips(nest, schedule, d) > 1 for d in moving.dims)
     k = moving.contraction
@@ -106,7 +105,7 @@ def _check_nest(nest: Nest, part: NestSchedule) -> Rejection | None:
         )
     if runs(nest, part) > MAX_RUNS:
         return Rejection(f"loops: {runs(nest, part)} runs of the innermost one > {MAX_RUNS}")
-    for moving in nest.moving:
+    for moving in nest.moving_operands:
         if loops(nest, part, moving) > ADDRESS_LOOPS:
             return Rejection(
                 f"address: {moving.operand!r}, which {moving.reader} reads, moves with "

@@ -1,21 +1,96 @@
-"""The schedule space of a nest: enumerated in bulk, only what fits; search and calibration draw
-from it."""
+"""The schedule space of a nest: candidate extents and loop orders, enumerated in bulk where they fit."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 import numpy.typing as npt
 
 from autotune.fusion.axis_map import AxisMap
-from autotune.fusion.moving import ADDRESS_LOOPS
-from autotune.fusion.nest import Buffer, Nest
+from autotune.fusion.nest import ADDRESS_LOOPS, Buffer, Nest
 from autotune.fusion.patches import Patches
-from autotune.schedule.extents import extents, grained, thin_product
 from autotune.schedule.fit import MAX_RUNS
-from autotune.schedule.orders import distinct_orders
 from autotune.schedule.table import Ints, ScheduleTable
+
+MAX_EXTENT = (1 << 16) - 1
+"""Longest tile of a dimension that is tried; of longer ones, one instruction more or less is nothing."""
+_MULTIPLES = (8, 16, 32)
+_EVEN_PARTS = 8
+
+
+def extents(extent: int, granule: int = 1) -> tuple[int, ...]:
+    """Ascending candidates for a tile of a dimension: divisors and near-even parts (no or small
+    remainders), powers of two and multiples of 8, 16 and 32 (full array folds), and the whole. All
+    but the whole are multiples of ``granule``."""
+    found = {extent}
+    for root in range(1, math.isqrt(extent) + 1):
+        if extent % root == 0:
+            found.update((root, extent // root))
+    found.update(1 << power for power in range(extent.bit_length()))
+    found.update(-(-extent // parts) for parts in range(2, _EVEN_PARTS + 1))
+    for step in _MULTIPLES:
+        found.update(step * count for count in (1, 2, 3, 4, 6))
+    rounded = {-(-x // granule) * granule for x in found} | {extent}
+    legal = sorted(x for x in rounded if x <= min(extent, MAX_EXTENT))
+    return tuple(legal)
+
+
+def grained(candidates: tuple[int, ...], grain: int) -> tuple[int, ...]:
+    """The candidates that are multiples of ``grain``, and the whole."""
+    return tuple(x for x in candidates if x % grain == 0 or x == candidates[-1])
+
+
+def thin(candidates: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """``count`` of the candidates, the largest always, the others evenly spread in rank."""
+    if len(candidates) <= count:
+        return candidates
+    if count == 1:
+        return candidates[-1:]
+    last = len(candidates) - 1
+    picked = {round(last * i / (count - 1)) for i in range(count)}
+    return tuple(candidates[i] for i in sorted(picked))
+
+
+def thin_product(axes: list[tuple[int, ...]], budget: int) -> list[tuple[int, ...]]:
+    """Candidate lists thinned, the longest first, until their product is at most ``budget``."""
+    lengths = [len(axis) for axis in axes]
+    while math.prod(lengths) > budget and max(lengths) > 1:
+        lengths[lengths.index(max(lengths))] -= 1
+    return [thin(axis, count) for axis, count in zip(axes, lengths, strict=True)]
+
+
+Order = tuple[int, ...]
+
+
+def distinct_orders(nest: Nest, split: tuple[int, ...], shared: bool) -> tuple[Order, ...]:
+    """Orders of all root dimensions, split ones first, of which no two refill the same buffers
+    and run the same stages equally often; ``shared``: the outermost loop is divided over cores,
+    so that it tells orders apart as well and must be one that can be. Of equal orders the first in dimension order stays: it
+    walks DRAM rows in sequence."""
+    rest = tuple(d for d in range(len(nest.root_shape)) if d not in split)
+    contents = {nest.buffers[i].dims for i in nest.loads}
+    contents |= {
+        frozenset(axis.dim for axis in stage.footprint if axis.dim is not None)
+        for stage in nest.stages
+    }
+    found: dict[tuple[object, ...], Order] = {}
+    for order in permutations(split):
+        outermost = order[:1] if shared else ()
+        if not nest.shareable.issuperset(outermost) or nest.reduced in order[:-1]:
+            continue
+        signature = (outermost, *(_around(order, dims) for dims in sorted(contents, key=sorted)))
+        found.setdefault(signature, (*order, *rest))
+    return tuple(found.values())
+
+
+def _around(order: Order, dims: frozenset[int]) -> frozenset[int]:
+    """Loops that enclose what depends on ``dims``: all up to the innermost of them."""
+    depth = max((position for position, d in enumerate(order) if d in dims), default=-1)
+    return frozenset(order[: depth + 1])
+
 
 _POOL = 8192
 """Combinations of tile and reduction extents looked at; keeps an enumeration near 2 ms."""
@@ -94,7 +169,7 @@ class _Grid:
         for count in (*trips.values(), *pieces):
             runs = runs * np.maximum(1, count)
         found: npt.NDArray[np.bool_] = runs <= MAX_RUNS
-        for moving in self.nest.moving:
+        for moving in self.nest.moving_operands:
             loops = np.zeros(self.shape, dtype=np.int64)
             for d in moving.dims & trips.keys():
                 loops += trips[d] > 1

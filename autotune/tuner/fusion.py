@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from autotune.cost_model.model import MIN_RECORDS, CostModel
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.errors import ScheduleError
-from autotune.fusion.candidates import greedy, unfused
+from autotune.fusion.greedy import greedy, unfused
 from autotune.fusion.partition import Partition
 from autotune.graph.accuracy import accuracy_of
 from autotune.graph.graph import Graph

@@ -9,13 +9,13 @@ import numpy as np
 
 from autotune.errors import ScheduleError
 from autotune.fusion.blocks import with_blocks
-from autotune.fusion.candidates import greedy
 from autotune.fusion.concatenation import joins_in_place
+from autotune.fusion.greedy import greedy
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
 from autotune.graph.graph import Graph
 from autotune.operators.op import Family
-from autotune.schedule.rule import default_schedule, least_traffic
+from autotune.schedule.heuristic import default_schedule, least_traffic
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.targets.spec import HardwareSpec

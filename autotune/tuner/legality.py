@@ -26,7 +26,7 @@ def legal_nests(group: Group, spec: HardwareSpec) -> tuple[Nest, ...] | None:
 def _is_addressable(nest: Nest, spec: HardwareSpec) -> bool:
     """Whether tiles that fit keep the operands of a nest within what addresses hold: the smallest ones
     are moved by the most loops."""
-    if not nest.moving:
+    if not nest.moving_operands:
         return True
     rng = np.random.default_rng(0)
     table = enumerate_nest(nest, spec.tile_elements, 1, 1, rng, spec.grain, spec.buffers)

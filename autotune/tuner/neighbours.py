@@ -10,8 +10,7 @@ import numpy as np
 
 from autotune.fusion.nest import Nest
 from autotune.schedule.counts import expressible, scratchpad_elements
-from autotune.schedule.orders import distinct_orders
-from autotune.schedule.space import candidate_extents
+from autotune.schedule.space import candidate_extents, distinct_orders
 from autotune.schedule.table import Ints, ScheduleTable
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from autotune.fusion.equivalence import Twins
+from autotune.fusion.equivalence import EquivalenceClasses
 from autotune.fusion.group import Group
 from autotune.store.records import Record
 
@@ -19,7 +19,7 @@ class Observations:
     was measured itself: twins are alike to the cost model, not to the rows and banks of a DRAM.
     """
 
-    def __init__(self, twins: Twins, records: Iterable[Record] = ()) -> None:
+    def __init__(self, twins: EquivalenceClasses, records: Iterable[Record] = ()) -> None:
         self.twins = twins
         self._by_twin: dict[str, dict[str, Record]] = {}
         self._own: dict[str, dict[str, Record]] = {}
@@ -37,7 +37,7 @@ class Observations:
 
     def of_group(self, group: Group) -> Mapping[str, Record]:
         """Schedule JSON to record, failed ones included, of a group and, of other schedules, its twins."""
-        shared = self._by_twin.get(self.twins.of(group).key, _NONE)
+        shared = self._by_twin.get(self.twins.representative(group).key, _NONE)
         own = self._own.get(group.key, _NONE)
         return {**shared, **own} if own else shared
 
@@ -48,5 +48,5 @@ class Observations:
     def find(self, group: Group, schedule_json: str) -> Record | None:
         """The record of a candidate, failed or not, or else its twins'; None when there is none."""
         own = self._own.get(group.key, _NONE).get(schedule_json)
-        shared = self._by_twin.get(self.twins.of(group).key, _NONE)
+        shared = self._by_twin.get(self.twins.representative(group).key, _NONE)
         return shared.get(schedule_json) if own is None else own

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from autotune.fusion.candidates import LARGEST, FusionChoice, choices
+from autotune.fusion.edges import FusionChoice, choices
+from autotune.fusion.greedy import LARGEST
 from autotune.fusion.group import Group
 from autotune.fusion.partition import Names, Partition
 from autotune.graph.graph import Graph

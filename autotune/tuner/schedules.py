@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from autotune.cost_model.model import CostModel
-from autotune.fusion.equivalence import Twins
+from autotune.fusion.equivalence import EquivalenceClasses
 from autotune.fusion.group import Group
 from autotune.schedule.fit import has_ranks_of
 from autotune.schedule.schedule import Schedule
@@ -89,7 +89,7 @@ class GroupCosts:
     ) -> None:
         self.spec = spec
         self.objective = objective
-        self._observations = Observations(Twins(spec.dram.burst_bytes), known)
+        self._observations = Observations(EquivalenceClasses(spec.dram.burst_bytes), known)
         self._ranking = Ranking(model, spec, objective, seed)
         self._workers = workers
         self._legal: dict[str, bool] = {}
@@ -115,7 +115,7 @@ class GroupCosts:
 
     def twin(self, group: Group) -> Group:
         """The one of a group's twins that stands for all of them."""
-        return self._observations.twins.of(group)
+        return self._observations.twins.representative(group)
 
     def prepare(self, groups: Iterable[Group]) -> None:
         """Rank the schedules of groups that will be asked for, all at once."""

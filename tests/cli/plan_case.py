@@ -12,7 +12,7 @@ from autotune.api import load_network
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
-from autotune.schedule.rule import default_schedule
+from autotune.schedule.heuristic import default_schedule
 from autotune.schedule.schedule import Schedule
 from autotune.targets.opening import load_spec
 from autotune.tuner.objective import Objective

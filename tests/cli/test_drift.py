@@ -19,7 +19,7 @@ from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.runtime.session.session import Session
-from autotune.schedule.rule import default_schedule
+from autotune.schedule.heuristic import default_schedule
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.opening import SPECS, load_spec
 from autotune.targets.physical import Drift

@@ -14,7 +14,7 @@ from autotune.errors import InputError
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.lowering import synchronise
+from autotune.lowering import synchronisation
 from autotune.operators.op import OpKind
 from autotune.operators.tensor import NUMPY, DType
 from autotune.runtime.execution.io_adapter import IoAdapter
@@ -45,7 +45,7 @@ def test_a_plan_without_races_passes(plan: Path, capsys: pytest.CaptureFixture[s
 def test_races_are_listed_and_fail_the_check_though_the_numbers_are_right(
     plan: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(synchronise, "_edges", lambda body, level: [])
+    monkeypatch.setattr(synchronisation, "_edges", lambda body, level: [])
     code, out, err = ran(capsys, plan, "--check")
     assert code == 1 and "DIFFERS" not in out
     lines = [line for line in err.splitlines() if " race on " in line]

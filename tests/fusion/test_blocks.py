@@ -10,7 +10,7 @@ from autotune.datasets import NETWORKS
 from autotune.frontend.importing import translate
 from autotune.fusion.analysis import analyse
 from autotune.fusion.blocks import with_blocks
-from autotune.fusion.candidates import greedy
+from autotune.fusion.greedy import greedy
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.fusion.partition import Partition

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from autotune.errors import PlanError
 from autotune.fusion.analysis import analyse
-from autotune.fusion.candidates import LOADED_AS, choices, edges, greedy, unfused
+from autotune.fusion.edges import choices, edges
+from autotune.fusion.greedy import LOADED_AS, greedy, unfused
 from autotune.fusion.group import Group, is_connected, is_convex
 from autotune.fusion.nest import Rejection
 from autotune.fusion.partition import Partition

@@ -14,17 +14,16 @@ from autotune.datasets.networks import NETWORKS, load
 from autotune.errors import ScheduleError
 from autotune.frontend.importing import load_onnx
 from autotune.fusion.analysis import analyse
-from autotune.fusion.candidates import greedy
+from autotune.fusion.greedy import greedy
 from autotune.fusion.group import Group, is_convex
 from autotune.fusion.nest import Nest, Rejection
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.passes import simplify
 from autotune.operators.axes import Layout
-from autotune.schedule.extents import extents
 from autotune.schedule.fit import check
 from autotune.schedule.schedule import NestSchedule, Schedule
-from autotune.schedule.space import enumerate_nest
+from autotune.schedule.space import enumerate_nest, extents
 from autotune.targets.opening import spec_names, target
 from autotune.targets.protocol import Target
 from autotune.tuner.heuristic_plan import rule_schedule, ruled_choices

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autotune.fusion.candidates import unfused
+from autotune.fusion.greedy import unfused
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate

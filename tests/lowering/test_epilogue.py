@@ -17,7 +17,7 @@ from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import Program
 from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind as K
-from autotune.schedule.rule import default_schedule
+from autotune.schedule.heuristic import default_schedule
 from autotune.schedule.schedule import Schedule
 from autotune.targets.opening import load_spec
 from tests.drawn_graphs import array, schedules

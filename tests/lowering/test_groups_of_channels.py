@@ -18,7 +18,7 @@ from autotune.isa.opcodes import Opcode
 from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind as K
 from autotune.schedule.counts import read_elements
-from autotune.schedule.rule import default_schedule
+from autotune.schedule.heuristic import default_schedule
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.opening import target as open_target

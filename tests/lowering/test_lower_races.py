@@ -14,9 +14,9 @@ from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
 from autotune.isa.program import Program
 from autotune.isa.verifier.proof import verify
-from autotune.lowering import synchronise
+from autotune.lowering import synchronisation
 from autotune.lowering.lower import lower
-from autotune.lowering.synchronise import SemaphoreError
+from autotune.lowering.synchronisation import SemaphoreError
 from autotune.operators.op import OpKind as K
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.targets.emulator.races import find_races
@@ -37,7 +37,7 @@ def test_semaphores_order_every_conflict(data: st.DataObject) -> None:
 @given(st.data())
 def test_few_semaphores_order_every_conflict(data: st.DataObject) -> None:
     """Programs that need more than there are share them."""
-    with patch.object(synchronise, "SEMAPHORES", 16):
+    with patch.object(synchronisation, "SEMAPHORES", 16):
         try:
             program = lowered(data.draw(graphs()), data)
         except SemaphoreError:

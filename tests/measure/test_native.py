@@ -15,7 +15,7 @@ from autotune.measure.measurement import Failed, Measured
 from autotune.measure.pool import Pool
 from autotune.measure.runner import MANY_ALONE, Runner
 from autotune.schedule.candidate import Candidate
-from autotune.schedule.rule import default_schedule
+from autotune.schedule.heuristic import default_schedule
 from autotune.targets.native.cpu.host import available
 from autotune.targets.native.running.target import NativeTarget
 from tests.measure import measure_case as case

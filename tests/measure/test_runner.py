@@ -23,7 +23,7 @@ from autotune.measure.pool import Pool
 from autotune.measure.process import WorkerProcess
 from autotune.measure.runner import MANY, Runner, measure
 from autotune.schedule.candidate import Candidate
-from autotune.schedule.rule import default_schedule
+from autotune.schedule.heuristic import default_schedule
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.protocol import Target

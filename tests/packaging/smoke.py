@@ -9,7 +9,7 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
 from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind
-from autotune.schedule.rule import default_schedule
+from autotune.schedule.heuristic import default_schedule
 
 b = GraphBuilder("smoke")
 rng = np.random.default_rng(0)

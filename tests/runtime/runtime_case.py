@@ -17,7 +17,7 @@ from autotune.graph.graph import Graph
 from autotune.isa.program import Program
 from autotune.operators.op import OpKind
 from autotune.operators.tensor import Array
-from autotune.schedule.rule import default_schedule
+from autotune.schedule.heuristic import default_schedule
 from autotune.schedule.schedule import Schedule
 from autotune.targets.opening import load_spec
 from autotune.targets.protocol import Execution

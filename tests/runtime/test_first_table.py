@@ -163,7 +163,7 @@ def test_work_of_opening_a_chain_grows_with_its_length(
 
 def test_the_heuristic_schedule_of_an_emulated_machine_takes_the_fewest_analytic_cycles() -> None:
     from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
-    from autotune.schedule.rule import default_schedule
+    from autotune.schedule.heuristic import default_schedule
     from autotune.schedule.table import ScheduleTable
     from autotune.tuner.heuristic_plan import rule_schedule
     from autotune.tuner.legality import legal_nests

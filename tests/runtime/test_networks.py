@@ -10,7 +10,7 @@ import pytest
 
 from autotune.datasets import LIGHT_MODELS, NETWORKS, light_expected, light_path, light_seeded
 from autotune.fusion.analysis import analyse
-from autotune.fusion.candidates import greedy
+from autotune.fusion.greedy import greedy
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.graph.evaluation import evaluate
@@ -21,7 +21,7 @@ from autotune.runtime.execution.execution import execute
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import compile_table
 from autotune.runtime.session.opening import open_network
-from autotune.schedule.rule import default_schedule
+from autotune.schedule.heuristic import default_schedule
 from autotune.targets.opening import target
 from autotune.tuner.choice import Choice
 from autotune.tuner.heuristic_plan import ruled_choices as by_rule

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from autotune.errors import AutotuneError
-from autotune.fusion.equivalence import twin
+from autotune.fusion.equivalence import representative
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
@@ -288,7 +288,7 @@ def test_cells_are_priced_by_what_a_search_measured_of_their_twin(
 ) -> None:
     graph = cells()
     fused = case.choices(graph, ("cut1", "product1"), ("cut2", "product2"))
-    alike = twin(fused[0].group, case.SPEC.dram.burst_bytes)
+    alike = representative(fused[0].group, case.SPEC.dram.burst_bytes)
     assert alike.key not in {choice.group.key for choice in fused}
 
     def searched() -> list[Record]:

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
-from autotune.fusion.moving import ADDRESS_LOOPS
-from autotune.fusion.nest import Nest, Rejection
+from autotune.fusion.nest import ADDRESS_LOOPS, Nest, Rejection
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph

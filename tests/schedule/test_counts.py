@@ -11,7 +11,7 @@ from autotune.fusion.nest import Nest, Rejection
 from autotune.graph.builder import GraphBuilder
 from autotune.operators.op import OpKind
 from autotune.schedule.counts import padded_elements
-from autotune.schedule.rule import default_schedule
+from autotune.schedule.heuristic import default_schedule
 from autotune.schedule.schedule import NestSchedule
 from autotune.schedule.table import ScheduleTable
 from tests.drawn_graphs import array

@@ -16,12 +16,10 @@ from autotune.fusion.nest import Nest, Rejection
 from autotune.graph.builder import GraphBuilder
 from autotune.operators.op import OpKind
 from autotune.schedule.counts import scratchpad_elements as scratchpad_column
-from autotune.schedule.extents import extents
 from autotune.schedule.fit import check, scratchpad_elements
-from autotune.schedule.orders import distinct_orders
-from autotune.schedule.rule import default_schedule
+from autotune.schedule.heuristic import default_schedule
 from autotune.schedule.schedule import NestSchedule, Schedule
-from autotune.schedule.space import enumerate_nest
+from autotune.schedule.space import distinct_orders, enumerate_nest, extents
 from tests.schedule.drawn_schedules import random_schedule
 
 CAPACITY = 65536

@@ -7,7 +7,7 @@ import pytest
 
 from autotune.cost_model.model import CostModel
 from autotune.errors import InputError, ScheduleError
-from autotune.fusion.candidates import unfused
+from autotune.fusion.greedy import unfused
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
 from autotune.measure.runner import measure

@@ -8,7 +8,7 @@ import pytest
 
 from autotune.cost_model.model import CostModel
 from autotune.fusion.analysis import analyse
-from autotune.fusion.candidates import greedy, unfused
+from autotune.fusion.greedy import greedy, unfused
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
 from autotune.lowering.lower import lower

@@ -5,7 +5,8 @@ from itertools import combinations
 
 import pytest
 
-from autotune.fusion.candidates import edges, unfused
+from autotune.fusion.edges import edges
+from autotune.fusion.greedy import unfused
 from autotune.fusion.group import Group
 from autotune.fusion.partition import Partition
 from autotune.graph.graph import Graph

@@ -13,7 +13,7 @@ from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
 from autotune.graph.work import multiply_adds
 from autotune.lowering.lower import lower, nests_of
-from autotune.schedule.rule import default_schedule
+from autotune.schedule.heuristic import default_schedule
 from autotune.targets.opening import SPECS, spec_names, target
 
 LAYER = 3

@@ -16,7 +16,7 @@ from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program, Role
 from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind
-from autotune.schedule.rule import default_schedule
+from autotune.schedule.heuristic import default_schedule
 from autotune.targets.emulator.reading import UNITS
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.emulator.trace import CHANNEL

@@ -16,7 +16,7 @@ def product_rows(
 ) -> tuple[Extent, Extent]:
     """Rows of one instruction and the number of instructions of a MATMUL's tile of extents ``out``.
 
-    Batch axes that share the second factor become rows, as ``lowering/products.py`` joins them.
+    Batch axes that share the second factor become rows, as ``lowering/contractions.py`` joins them.
     """
     shape = types[op.output].shape
     if any(n > 1 for n in types[op.inputs[1]].shape[:-2]):

@@ -15,7 +15,7 @@ import onnx
 from autotune.errors import ModelError
 from autotune.frontend.translate.scope import Node
 from autotune.frontend.translate.sequences import SEQUENCES
-from autotune.graph.ordering import tensor_order
+from autotune.graph.topological_order import order_by_tensors
 
 CONTROL = frozenset({"If", "Loop", "Scan"})
 """Operators whose attributes are graphs."""
@@ -204,7 +204,7 @@ def _check_bodies(node: onnx.NodeProto, label: str) -> None:
 def put_in_order(model: onnx.ModelProto) -> None:
     """Sort the nodes, in place, so that producers come first. Raises ``ModelError`` for cycles."""
     nodes = list(model.graph.node)
-    order = tensor_order([reads(n) for n in nodes], [n.output for n in nodes])
+    order = order_by_tensors([reads(n) for n in nodes], [n.output for n in nodes])
     if order != sorted(order):
         replace_nodes(model, [nodes[i] for i in order])
 

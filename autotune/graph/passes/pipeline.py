@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autotune.graph.accuracy import Accuracy
-from autotune.graph.file_memory import released
 from autotune.graph.graph import Graph
+from autotune.graph.mapped_weights import copy_mapped_weights
 from autotune.graph.passes.activation_pattern import ActivationPattern
 from autotune.graph.passes.affine_folding import AffineFolding
 from autotune.graph.passes.block_sparsity import ZeroSkipping
@@ -69,7 +69,7 @@ def simplify(
     turned = laid_out(cut.graph, layout, accuracy)
     skipped = _without_zeros(turned.graph, accuracy, ranges or {})
     notes = (*settled.notes, *cut.notes, *turned.notes, *skipped.notes)
-    return PassResult(released(skipped.graph), notes)
+    return PassResult(copy_mapped_weights(skipped.graph), notes)
 
 
 def _without_zeros(graph: Graph, accuracy: Accuracy, ranges: Mapping[str, Interval]) -> PassResult:

@@ -12,7 +12,7 @@ import numpy as np
 from autotune.errors import PlanError
 from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
-from autotune.graph.ordering import Circle, running_order
+from autotune.graph.topological_order import CycleError, topological_order
 from autotune.isa.program import Program
 from autotune.operators.tensor import Array
 from autotune.runtime.execution.program_cache import ProgramCache
@@ -198,10 +198,10 @@ def _ordered(graph: Graph, choices: tuple[Choice, ...]) -> tuple[Choice, ...]:
     early = sorted(range(len(choices)), key=first.__getitem__)
     rank = {index: place for place, index in enumerate(early)}
     try:
-        order = running_order(
+        order = topological_order(
             [{rank[home[x]] for x in choices[i].group.inputs if x in home} for i in early]
         )
-    except Circle:
+    except CycleError:
         raise PlanError(
             f"{graph.name}: the plan's groups depend on each other in a circle"
         ) from None

@@ -9,7 +9,7 @@ from typing import Generic
 
 import numpy as np
 
-from autotune.fusion.equivalence import Twins
+from autotune.fusion.equivalence import EquivalenceClasses
 from autotune.operators.tensor import Array
 from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.execution.native_table import link_table
@@ -83,7 +83,7 @@ class Learner(Generic[M]):
         self._model = model
         self._learning = learning
         self._error = calibrated_error
-        self._twins = Twins(work.target.spec.dram.burst_bytes)
+        self._twins = EquivalenceClasses(work.target.spec.dram.burst_bytes)
         self._rng = np.random.default_rng(work.options.seed)
         self._dataset = OnlineDataset(
             work.store.records(work.target.spec.profile_id), trusted_since_seconds

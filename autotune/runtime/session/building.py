@@ -95,7 +95,7 @@ def _alone(graph: Graph, name: str, target: Target) -> Choice:
 
 def _choices(group: Group, target: Target) -> Iterator[Choice]:
     """Schedules of one operator: the heuristic one, then the other rule's."""
-    from autotune.schedule.rule import default_schedule
+    from autotune.schedule.heuristic import default_schedule
     from autotune.tuner.heuristic_plan import rule_schedule
     from autotune.tuner.legality import legal_nests
 

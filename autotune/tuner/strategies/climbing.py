@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import networkx as nx
 
 from autotune.errors import PlanError
-from autotune.fusion.candidates import edges
+from autotune.fusion.edges import edges
 from autotune.fusion.partition import Names, Partition
 from autotune.fusion.quotient import Quotient
 from autotune.graph.graph import Graph

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autotune.fusion.candidates import greedy
+from autotune.fusion.greedy import greedy
 from autotune.fusion.partition import Partition
 from autotune.tuner.problem import FusionProblem
 

@@ -15,7 +15,7 @@ from autotune.isa.program import Program
 from autotune.kernels.native.executor import Plan, ThreadPool
 from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind as K
-from autotune.schedule.rule import default_schedule
+from autotune.schedule.heuristic import default_schedule
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.cpu.host import available, host_isa
 from autotune.targets.native.linking.linking import Linked

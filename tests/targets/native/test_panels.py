@@ -17,7 +17,7 @@ from autotune.graph.graph import Graph
 from autotune.isa.program import Program
 from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind as K
-from autotune.schedule.rule import default_schedule
+from autotune.schedule.heuristic import default_schedule
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.targets.native.codegen.gemm.panel_copy import PanelCopy
 from autotune.targets.native.codegen.gemm.shape import GemmShape

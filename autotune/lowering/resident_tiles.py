@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from autotune.fusion.axis_map import Footprint
-from autotune.fusion.nest import Buffer, Nest, Side, Stage
+from autotune.fusion.nest import Buffer, Nest, SideOperand, Stage
 from autotune.fusion.patches import Patches
 from autotune.isa.tile import TileWriter, View
 from autotune.kernels.emit import movement
@@ -32,7 +32,7 @@ Piece = tuple[Origin, int]
 """Where a piece of a reduction begins, and its extent."""
 
 
-class Resident:
+class ResidentTiles:
     """``segments`` are the tiles of every root dimension that code is being emitted for; ``tiles``
     hold the tensors made for them, ``loaded`` the buffers that were filled."""
 
@@ -164,7 +164,7 @@ class Resident:
         tile = self.tiles[stage.op.inputs[index]] if buffer is None else self.loaded[buffer]
         return tile.part(self.origin(need), self.sizes(need))
 
-    def side(self, side: Side) -> View:
+    def side(self, side: SideOperand) -> View:
         """The tile that an operator merged into a stage reads."""
         tile = self.tiles[side.tensor] if side.buffer is None else self.loaded[side.buffer]
         return tile.part(self.origin(side.footprint), self.sizes(side.footprint))

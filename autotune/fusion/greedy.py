@@ -1,14 +1,10 @@
-"""Fusion moves: which edges can be fused at all, which repeat, and the partitions made by rule."""
+"""Partitions by rule: every operator alone, and element-wise operators with their producers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from autotune.fusion.analysis import analyse
-from autotune.fusion.group import Group
-from autotune.fusion.nest import Rejection
-from autotune.fusion.partition import Edge, Names, Partition
+from autotune.fusion.partition import Names, Partition
 from autotune.fusion.quotient import Quotient
 from autotune.graph.graph import Graph
 from autotune.operators.op import Family, Op
@@ -25,54 +21,6 @@ EPILOGUES = frozenset((Family.UNARY, Family.BINARY))
 LOADED_AS = frozenset((Family.SLICE, Family.PAD, Family.EXPAND))
 """What the loads of the operator that reads its result do along the way."""
 _FREE = frozenset((*EPILOGUES, *LOADED_AS, Family.RESHAPE))
-
-
-@dataclass(frozen=True, slots=True)
-class FusionChoice:
-    """Edges that one decision fuses or cuts: all have ends of equal kinds and shapes, as the same
-    edge in every repetition of a block does."""
-
-    signature: str
-    edges: tuple[Edge, ...]
-
-
-def edges(graph: Graph) -> tuple[Edge, ...]:
-    """Every (producer, consumer) pair of operator names, in the graph's order."""
-    return tuple(
-        (graph.producer[x].name, op.name)
-        for op in graph.ops
-        for x in dict.fromkeys(op.inputs)
-        if x in graph.producer
-    )
-
-
-def fusible_edges(graph: Graph) -> tuple[Edge, ...]:
-    """Edges whose two ends can become one program on some machine."""
-    known: dict[str, bool] = {}
-    found = []
-    for edge in edges(graph):
-        group = Group.from_graph(graph, edge)
-        if group.key not in known:
-            known[group.key] = not isinstance(analyse(group), Rejection)
-        if known[group.key]:
-            found.append(edge)
-    return tuple(found)
-
-
-def choices(graph: Graph) -> tuple[FusionChoice, ...]:
-    """The fusible edges, those of equal signature tied to one decision, in the graph's order."""
-    by_name = {op.name: op for op in graph.ops}
-    tied: dict[str, list[Edge]] = {}
-    for edge in fusible_edges(graph):
-        producer, consumer = by_name[edge[0]], by_name[edge[1]]
-        signature = f"{_signature(graph, producer)}>{_signature(graph, consumer)}"
-        tied.setdefault(signature, []).append(edge)
-    return tuple(FusionChoice(signature, tuple(found)) for signature, found in tied.items())
-
-
-def _signature(graph: Graph, op: Op) -> str:
-    shapes = ",".join("x".join(map(str, graph.shape(x))) for x in (*op.inputs, op.output))
-    return f"{op.kind.value}({shapes})"
 
 
 def unfused(graph: Graph) -> Partition:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotune.graph.ordering import Circle, running_order
+from autotune.graph.topological_order import CycleError, topological_order
 
 
 @st.composite
@@ -26,10 +26,10 @@ def test_the_order_is_networkx_lexicographic_one_or_the_circle_is_one(
     digraph.add_nodes_from(range(len(wanted)))
     digraph.add_edges_from((j, i) for i, needed in enumerate(wanted) for j in needed)
     if nx.is_directed_acyclic_graph(digraph):
-        assert running_order(wanted) == list(nx.lexicographical_topological_sort(digraph))
+        assert topological_order(wanted) == list(nx.lexicographical_topological_sort(digraph))
         return
-    with pytest.raises(Circle) as caught:
-        running_order(wanted)
+    with pytest.raises(CycleError) as caught:
+        topological_order(wanted)
     circle = caught.value.positions
     following = (*circle[1:], circle[0])
     assert all(a in wanted[b] for a, b in zip(circle, following, strict=True))

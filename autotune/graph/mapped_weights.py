@@ -9,7 +9,7 @@ from autotune.graph.graph import Graph
 from autotune.operators.tensor import Array
 
 
-def released(graph: Graph) -> Graph:
+def copy_mapped_weights(graph: Graph) -> Graph:
     """The graph without its file: every weight aligned, and in memory that nobody else can change."""
     parts = {x: value for x, value in graph.constants.items() if _is_part_of_file(value)}
     if not parts:

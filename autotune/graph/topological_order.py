@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from autotune.errors import ModelError
 
 
-class Circle(Exception):
+class CycleError(Exception):
     """Items that need each other: ``positions``, each needed by the next, the last by the first;
     the lowest comes first."""
 
@@ -20,9 +20,9 @@ class Circle(Exception):
         self.positions = positions
 
 
-def running_order(needs: Sequence[Collection[int]]) -> list[int]:
+def topological_order(needs: Sequence[Collection[int]]) -> list[int]:
     """Positions 0 … n − 1 such that each comes behind those that it needs, and the lowest wherever
-    that is free (Kahn 1962 with a heap). Raises ``Circle``."""
+    that is free (Kahn 1962 with a heap). Raises ``CycleError``."""
     waits = [set(needed) for needed in needs]
     users: list[list[int]] = [[] for _ in needs]
     for i, needed in enumerate(waits):
@@ -38,30 +38,30 @@ def running_order(needs: Sequence[Collection[int]]) -> list[int]:
             if not waits[user]:
                 heapq.heappush(free, user)
     if len(order) < len(needs):
-        raise Circle(_circle(waits))
+        raise CycleError(_cycle(waits))
     return order
 
 
-def tensor_order(reads: Sequence[Iterable[str]], makes: Sequence[Iterable[str]]) -> list[int]:
+def order_by_tensors(reads: Sequence[Iterable[str]], makes: Sequence[Iterable[str]]) -> list[int]:
     """Positions of nodes, by the names that each reads and makes, so that producers come first; file
     order wherever that is free. Names are empty where there is nothing. Raises ``ModelError``."""
     producer = {x: i for i, made in enumerate(makes) for x in made if x}
     try:
-        return running_order([{producer[x] for x in read if x in producer} for read in reads])
-    except Circle as circle:
-        cycle = " -> ".join(next(x for x in makes[i] if x) for i in circle.positions)
+        return topological_order([{producer[x] for x in read if x in producer} for read in reads])
+    except CycleError as error:
+        cycle = " -> ".join(next(x for x in makes[i] if x) for i in error.positions)
         raise ModelError(
             f"the graph has a cycle through tensors {cycle}; export it again"
         ) from None
 
 
-def _circle(waits: Sequence[Collection[int]]) -> tuple[int, ...]:
+def _cycle(waits: Sequence[Collection[int]]) -> tuple[int, ...]:
     """Every item that still waits waits for another such: follow them until one comes again."""
     at = next(i for i, needed in enumerate(waits) if needed)
     place: dict[int, int] = {}
     while at not in place:
         place[at] = len(place)
         at = min(waits[at])
-    circle = list(place)[place[at] :][::-1]
-    first = circle.index(min(circle))
-    return (*circle[first:], *circle[:first])
+    cycle = list(place)[place[at] :][::-1]
+    first = cycle.index(min(cycle))
+    return (*cycle[first:], *cycle[:first])

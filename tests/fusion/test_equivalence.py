@@ -1,4 +1,4 @@
-"""Twins: groups that differ only in where they cut their inputs."""
+"""EquivalenceClasses: groups that differ only in where they cut their inputs."""
 
 import numpy as np
 from hypothesis import given
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from autotune.cost_model.features import features
 from autotune.fusion.analysis import analyse
-from autotune.fusion.equivalence import Twins, twin
+from autotune.fusion.equivalence import EquivalenceClasses, representative
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.graph.builder import GraphBuilder
@@ -42,34 +42,36 @@ def starts_of(group: Group) -> list[tuple[int, ...]]:
 def test_equal_pieces_of_a_sequence_have_one_twin() -> None:
     cells = [cut((20, 1, 128), (1, 1, 128), (step, 0, 0)) for step in range(20)]
     assert len({cell.key for cell in cells}) == 20
-    assert len({twin(cell, BURST).key for cell in cells}) == 1
+    assert len({representative(cell, BURST).key for cell in cells}) == 1
 
 
 def test_pieces_of_one_tensor_keep_their_distance() -> None:
-    found = starts_of(twin(cut((20, 1, 128), (1, 1, 128), (7, 0, 0), (9, 0, 0)), BURST))
+    found = starts_of(representative(cut((20, 1, 128), (1, 1, 128), (7, 0, 0), (9, 0, 0)), BURST))
     assert found == [(0, 0, 0), (2, 0, 0)]
 
 
 def test_places_within_a_burst_stay() -> None:
-    assert starts_of(twin(cut((1, 100), (1, 10), (0, 37)), BURST)) == [(0, 37 - 32)]
-    assert starts_of(twin(cut((9, 5), (1, 5), (7, 0)), BURST)) == [(7, 0)]
+    assert starts_of(representative(cut((1, 100), (1, 10), (0, 37)), BURST)) == [(0, 37 - 32)]
+    assert starts_of(representative(cut((9, 5), (1, 5), (7, 0)), BURST)) == [(7, 0)]
 
 
 def test_a_group_with_windows_has_no_other_twin() -> None:
     group = cut((4, 8, 6, 6), (1, 8, 6, 6), (2, 0, 0, 0), kind="pooled")
-    assert twin(group, BURST) is group
+    assert representative(group, BURST) is group
 
 
 def test_a_stored_group_has_the_key_of_its_twin() -> None:
-    twins = Twins(BURST)
+    twins = EquivalenceClasses(BURST)
     for step in (0, 3, 5):
         for kind in ("sum", "pooled"):
             group = cut((6, 8, 6, 6), (1, 8, 6, 6), (step, 0, 0, 0), kind=kind)
-            assert twins.key(group.key, group.canonical.to_json()) == twins.of(group).key
+            assert (
+                twins.key(group.key, group.canonical.to_json()) == twins.representative(group).key
+            )
 
 
 def test_a_stored_group_that_cuts_nothing_is_not_read() -> None:
-    assert Twins(BURST).key("key", "no group at all") == "key"
+    assert EquivalenceClasses(BURST).key("key", "no group at all") == "key"
 
 
 @given(data=st.data())
@@ -79,8 +81,8 @@ def test_the_cost_model_sees_no_difference_between_twins(data: st.DataObject) ->
     place = st.tuples(*(st.integers(0, n - size) for n, size in zip(shape, sizes, strict=True)))
     group = cut(shape, sizes, *data.draw(st.lists(place, min_size=1, max_size=3)))
     spec = target("edge").spec
-    other = twin(group, spec.dram.burst_bytes)
-    assert twin(other, spec.dram.burst_bytes).key == other.key
+    other = representative(group, spec.dram.burst_bytes)
+    assert representative(other, spec.dram.burst_bytes).key == other.key
     nests, others = analyse(group), analyse(other)
     assert not isinstance(nests, Rejection) and not isinstance(others, Rejection)
     for nest, alike in zip(nests, others, strict=True):

@@ -9,7 +9,7 @@ from autotune.graph.builder import GraphBuilder
 from autotune.lowering.lower import nests_of
 from autotune.operators.op import OpKind
 from autotune.operators.winograd import transformed_weight
-from autotune.schedule.rule import operations
+from autotune.schedule.heuristic import operations
 
 
 def winograd(extent: int, channels: int) -> Group:

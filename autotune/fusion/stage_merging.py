@@ -6,19 +6,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from autotune.fusion.axis_map import Footprint
-from autotune.fusion.buffers import Buffers
+from autotune.fusion.buffers import BufferTable
 from autotune.fusion.footprint import ragged, winograd_tile
-from autotune.fusion.nest import EPILOGUE_FNS, MAX_SIDES, MAX_STAGES, Epilogue, Link, Side
-from autotune.fusion.region_inference import Spread
+from autotune.fusion.nest import EPILOGUE_FNS, MAX_SIDES, MAX_STAGES, Epilogue, Link, SideOperand
+from autotune.fusion.region_inference import Regions
 from autotune.operators.op import Family, Op, OpKind
 
 
 @dataclass(frozen=True, slots=True)
-class Merging:
+class StageMerger:
     """Merges operators of a nest into the stage of the one before them, loading what they read."""
 
-    spread: Spread
-    buffers: Buffers
+    regions: Regions
+    buffers: BufferTable
 
     def epilogue(self, op: Op, bias: int | None) -> tuple[Epilogue, tuple[str, ...]]:
         """Sums with a bias vector and with another tile, then an activation, that follow a
@@ -27,7 +27,7 @@ class Merging:
         epilogue, output = Epilogue(bias), op.output
         merged: tuple[str, ...] = ()
         user = self._only_user(output)
-        while user is not None and epilogue.fn is None and output not in self.spread.masks:
+        while user is not None and epilogue.fn is None and output not in self.regions.masks:
             grown = self._grown(epilogue, op, user, output)
             if grown is None:
                 break
@@ -42,24 +42,24 @@ class Merging:
         other = self._addend(user, output)
         if other is None:
             return None
-        made = self.spread.makes(other)
-        is_row = self.spread.shape(other) == self.spread.shape(output)[-1:]
+        made = self.regions.makes(other)
+        is_row = self.regions.shape(other) == self.regions.shape(output)[-1:]
         if op.family is Family.MATMUL and epilogue.bias is None and is_row and not made:
-            row = self.spread.footprints[user.output][-1:]
+            row = self.regions.footprints[user.output][-1:]
             return replace(epilogue, bias=self.buffers.load(other, row))
         index = user.inputs.index(other)
-        need = self.spread.need(user, index)
+        need = self.regions.need(user, index)
         if epilogue.residual is not None or not (made or self._at_hand(other, need)):
             return None
         if op.family is Family.WINOGRAD and self._is_ragged(op):
             return None
         buffer = None if made else self.buffers.load(other, need)
-        return replace(epilogue, residual=Side(other, need, buffer))
+        return replace(epilogue, residual=SideOperand(other, need, buffer))
 
     def _is_ragged(self, op: Op) -> bool:
         """Whether tiles of Winograd's convolution reach beyond its result, where no residual is."""
-        tile = winograd_tile(op, self.spread.group.type_of)
-        return any(ragged(n, tile) for n in op.axes.sizes(self.spread.shape(op.output)))
+        tile = winograd_tile(op, self.regions.group.type_of)
+        return any(ragged(n, tile) for n in op.axes.sizes(self.regions.shape(op.output)))
 
     def links(self, op: Op) -> tuple[Link, ...]:
         """The element-wise operators behind ``op`` that its pass can take along."""
@@ -83,36 +83,38 @@ class Merging:
             return None
         if user.family is Family.UNARY:
             return Link(user)
-        if self.spread.shape(user.output) != self.spread.shape(output):
+        if self.regions.shape(user.output) != self.regions.shape(output):
             return None
         index = 1 - user.inputs.index(output)
         other = user.inputs[index]
-        need = self.spread.need(user, index)
-        made = self.spread.makes(other)
+        need = self.regions.need(user, index)
+        made = self.regions.makes(other)
         if other not in self.buffers.located if made else not self._at_hand(other, need):
             return None
-        return Link(user, Side(other, need, None if made else self.buffers.load(other, need)))
+        return Link(
+            user, SideOperand(other, need, None if made else self.buffers.load(other, need))
+        )
 
     def _at_hand(self, tensor: str, need: Footprint) -> bool:
         """Whether a stage may wait for one more operand from DRAM: it was loaded for an earlier
         stage, or is a vector. A whole tile would come while a product runs and is added behind it
         (docs/decisions/0009-fused-primitives.md has the cycles)."""
-        is_vector = sum(n > 1 for n in self.spread.shape(tensor)) <= 1
+        is_vector = sum(n > 1 for n in self.regions.shape(tensor)) <= 1
         return is_vector or self.buffers.loads(tensor, need)
 
     def _addend(self, user: Op, output: str) -> str | None:
         """What ``user`` adds to every element of ``output``, if that is all it does and the
         addend is there by then: loaded, or made by an earlier stage."""
-        shape = self.spread.shape
+        shape = self.regions.shape
         if user.kind is not OpKind.ADD or shape(user.output) != shape(output):
             return None
         other = next(x for x in user.inputs if x != output)
-        return None if self.spread.makes(other) and other not in self.buffers.located else other
+        return None if self.regions.makes(other) and other not in self.buffers.located else other
 
     def _only_user(self, tensor: str) -> Op | None:
         """The one operator that reads a made tensor nothing else needs, tile for tile."""
-        if self.spread.uses.get(tensor, 0) != 1 or tensor in self.spread.stores:
+        if self.regions.uses.get(tensor, 0) != 1 or tensor in self.regions.stores:
             return None
-        user = next(op for op in self.spread.ops if tensor in op.inputs)
-        footprints = self.spread.footprints
+        user = next(op for op in self.regions.ops if tensor in op.inputs)
+        footprints = self.regions.footprints
         return user if footprints[user.output] == footprints[tensor] else None
