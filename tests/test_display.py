@@ -34,9 +34,7 @@ def test_a_session_shows_its_network_and_machine(tmp_path: Path) -> None:
     assert "<td>[4, 12]</td><td>float32</td>" in page
     assert "(closed)" in repr(session)
     with Session(saved(tmp_path, LAYERS), threads=1) as session:
-        assert repr(session).startswith(
-            "<DynamicSession network on cpu:1: input 'x' [batch, seq, 8]"
-        )
+        assert repr(session).startswith("<Session network on cpu:1: input 'x' [batch, seq, 8]")
 
 
 def test_a_plan_shows_its_groups(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,12 +25,6 @@ from autotune.errors import InputError
 from autotune.runtime.execution.signature import TensorInfo
 from autotune.runtime.session.session import Session
 from autotune.targets.opening import HOST
-
-if TYPE_CHECKING:
-    import onnx
-
-_TYPE_NAMES = {"float32": "float", "float64": "double"}
-"""NumPy's name of an element type to ONNX Runtime's, where more than an underscore differs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,16 +167,7 @@ class InferenceSession:
         return {info.name: info.dtype for info in self._session.inputs}
 
     def _node_arg(self, info: TensorInfo) -> NodeArg:
-        kind = self._declared_type(info.name) if info.dtype is None else _tensor_type(info.dtype)
-        return NodeArg(info.name, list(info.shape or ()), kind)
-
-    def _declared_type(self, name: str) -> str:
-        """Return the type of a sequence or an optional, as the model declares it."""
-        from autotune.runtime.session.dynamic import DynamicSession
-
-        assert isinstance(self._session, DynamicSession), "a graph has tensors only"
-        graph = self._session.model.graph
-        return next(_type_name(x.type) for x in (*graph.input, *graph.output) if x.name == name)
+        return NodeArg(info.name, list(info.shape or ()), info.onnx_type)
 
     def _checked_names(self, names: Sequence[str]) -> Sequence[str]:
         if isinstance(names, str):
@@ -214,19 +199,3 @@ def _path_of(source: object) -> Path:
             "with bytes(...)"
         )
     return Path(source)
-
-
-def _tensor_type(dtype: np.dtype[Any]) -> str:
-    return f"tensor({_TYPE_NAMES.get(dtype.name, dtype.name.replace('_', ''))})"
-
-
-def _type_name(kind: onnx.TypeProto) -> str:
-    from onnx.helper import tensor_dtype_to_np_dtype
-
-    match kind.WhichOneof("value"):
-        case "sequence_type":
-            return f"seq({_type_name(kind.sequence_type.elem_type)})"
-        case "optional_type":
-            return f"optional({_type_name(kind.optional_type.elem_type)})"
-        case _:
-            return _tensor_type(tensor_dtype_to_np_dtype(kind.tensor_type.elem_type))

@@ -86,14 +86,15 @@ def _opened(
     file: str, target: str | None, dims: dict[str, int]
 ) -> tuple[tuple[Choice, ...], HardwareSpec]:
     """The groups of a plan and the machine that they were planned for."""
-    from autotune.runtime.session.opening import open_source
+    from autotune.runtime.session.opening import open_graph
+    from autotune.runtime.session.request import open_request
     from autotune.targets import opening
     from autotune.tuner.plan import Plan, choices_of
 
     plan = Plan.load(Path(file))
     machine = opening.target(plan.target if target is None else target)
-    found = open_source(file, machine, dims)
-    return choices_of(plan, found.graph), machine.spec
+    graph = open_graph(open_request(file, machine, dims=dims)).graph
+    return choices_of(plan, graph), machine.spec
 
 
 def _groups(

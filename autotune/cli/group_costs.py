@@ -12,7 +12,7 @@ from autotune.errors import InputError
 
 if TYPE_CHECKING:
     from autotune.runtime.execution.execution import GroupRun, RunTrace
-    from autotune.runtime.session.session import Session
+    from autotune.runtime.session.network_session import NetworkSession
 
 STALLS_SHOWN = 3
 
@@ -45,7 +45,7 @@ class GroupCost:
     energy_fj: Mapping[str, int]
 
 
-def group_costs(session: Session) -> tuple[GroupCost, ...]:
+def group_costs(session: NetworkSession) -> tuple[GroupCost, ...]:
     """The groups of the session's last run, in order of execution.
 
     Raises ``InputError`` for a target that is not emulated.

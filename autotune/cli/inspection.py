@@ -91,10 +91,11 @@ def _explain_plan(path: Path, json: bool) -> None:
 def _kinds_of(plan: Plan, path: Path) -> dict[str, str]:
     """Return the kinds of the plan's operators by name; nothing if its network cannot be opened."""
     from autotune.runtime.session.defaults import choose_target
-    from autotune.runtime.session.opening import open_source
+    from autotune.runtime.session.opening import open_graph
+    from autotune.runtime.session.request import open_request
 
     try:
-        graph = open_source(plan, choose_target(None, path)).graph
+        graph = open_graph(open_request(plan, choose_target(None, path))).graph
     except AutotuneError:  # the file has gone or changed, or the plan is for a part of it
         return {}
     return {op.name: op.kind.value for op in graph.ops}

@@ -9,15 +9,15 @@ from autotune.cli.console import emit, show
 
 if TYPE_CHECKING:
     from autotune.graph.passes.note import Note
-    from autotune.runtime.session.session import Session
+    from autotune.runtime.session.network_session import NetworkSession
 
 
-def parts_document(session: Session) -> dict[str, Any]:
+def parts_document(session: NetworkSession) -> dict[str, Any]:
     """The JSON form of what the parts of the last run cost; nothing for a network that is one."""
     return {"parts": _rows(session)} if len(session.parts) > 1 else {}
 
 
-def tell_parts(session: Session) -> None:
+def tell_parts(session: NetworkSession) -> None:
     """Print what each part of the last run cost; nothing for a network that is one."""
     if len(session.parts) < 2:
         return
@@ -28,7 +28,7 @@ def tell_parts(session: Session) -> None:
     show("parts of the network", ("part", "groups", "group runs", "cycles"), rows)
 
 
-def _rows(session: Session) -> list[dict[str, Any]]:
+def _rows(session: NetworkSession) -> list[dict[str, Any]]:
     """Per part: its groups, how often groups of it ran in the last run, and their cycles."""
     found = []
     groups = session.last_run.groups

@@ -17,9 +17,8 @@ import numpy.typing as npt
 from autotune.disk.atomic_file import FileKind, replacing
 from autotune.disk.regular_file import open_regular
 from autotune.errors import InputError
-from autotune.graph.graph import Graph
-from autotune.graph.index_limits import index_limits
 from autotune.operators.tensor import NUMPY, Array, DType
+from autotune.runtime.execution.signature import TensorInfo
 
 RTOL, ATOL = 1e-3, 1e-5
 _UNREADABLE = (
@@ -51,33 +50,18 @@ def _not_arrays(path: Path, error: Exception) -> InputError:
     return InputError(f"{path}: not an NPZ file of arrays ({error}); write it with numpy.savez")
 
 
-def default_inputs(graph: Graph, seed: int) -> dict[str, npt.NDArray[Any]]:
-    """The inputs that ship with one of ONNX's light networks (their uniform weights make anything
-    else ill-conditioned); standard normal arrays, and legal indices, for every other network."""
-    shipped = _shipped(graph)
-    if shipped is not None:
-        return dict(shipped[0])
-    from autotune.runtime.session.exploration import drawn
-
-    rng = np.random.default_rng(seed)
-    given = {x: drawn(graph.types[x], rng) for x in graph.inputs}
-    for limit in index_limits(graph):
-        if limit.extents.min() < 2:  # drawn are 0 and 1
-            given[limit.input] = np.zeros_like(given[limit.input])
-    return given
-
-
-def _shipped(graph: Graph) -> tuple[dict[str, Array], dict[str, Array]] | None:
-    """Inputs and expected outputs that the onnx package ships for a light network."""
+def shipped_arrays(
+    network: str, inputs: Iterable[TensorInfo]
+) -> tuple[dict[str, Array], dict[str, Array]] | None:
+    """Return inputs and expected outputs that the onnx package ships for a light network; None for
+    other networks and for other ``inputs``."""
     from autotune.datasets import LIGHT_MODELS, light_expected
 
-    if graph.name not in LIGHT_MODELS:
+    if network not in LIGHT_MODELS:
         return None
-    inputs, outputs = light_expected(graph.name)
-    same = {x: value.shape for x, value in inputs.items()} == {
-        x: graph.shape(x) for x in graph.inputs
-    }
-    return (inputs, outputs) if same else None
+    arrays, outputs = light_expected(network)
+    same = {x: value.shape for x, value in arrays.items()} == {x.name: x.shape for x in inputs}
+    return (arrays, outputs) if same else None
 
 
 def save(path: Path, outputs: dict[str, Array]) -> None:
@@ -113,26 +97,6 @@ def member_names(names: Iterable[str]) -> list[str]:
 
 def _storable(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return value if value.dtype.isbuiltin == 1 else np.asarray(value.astype(np.float32))
-
-
-def compare(
-    graph: Graph, feeds: dict[str, Array], outputs: dict[str, npt.NDArray[Any]]
-) -> dict[str, tuple[float, bool]]:
-    """Per output: largest difference from the reference, which enters and leaves as the run does, and
-    whether it is within tolerance; for a light network on its shipped inputs, the same against the
-    shipped outputs."""
-    from autotune.graph.evaluation import evaluate
-    from autotune.runtime.execution.io_adapter import IoAdapter
-
-    adapter = IoAdapter(graph)
-    wanted = adapter.from_float32(evaluate(graph, adapter.to_float32(feeds)))
-    shipped = _shipped(graph)
-    if shipped is not None and all(np.array_equal(feeds[x], v) for x, v in shipped[0].items()):
-        wanted |= {f"{name} (shipped)": value for name, value in shipped[1].items()}
-    return {
-        name: difference(outputs[name.removesuffix(" (shipped)")], value)
-        for name, value in wanted.items()
-    }
 
 
 def difference(output: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> tuple[float, bool]:

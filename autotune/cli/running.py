@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from autotune.cli.latency import Latency
     from autotune.runtime.execution.event import Event
     from autotune.runtime.session.host_profile import HostProfile
-    from autotune.runtime.session.session import Session
+    from autotune.runtime.session.network_session import NetworkSession
 
     Costs = tuple[GroupCost, ...] | Mapping[str, HostProfile]
 
@@ -86,9 +86,9 @@ def run(
     """Run a network by its plan. With --check, exit 1 when a number is off or a program has a race."""
     with working(f"open {plan}", json):
         from autotune.cli.drift_memory import open_machine
-        from autotune.cli.dynamic_run import compared, random_inputs
         from autotune.cli.run_arrays import KIND as NPZ
         from autotune.cli.run_arrays import read_inputs, save
+        from autotune.cli.run_check import check_outputs, random_inputs
         from autotune.report.trace_file import KIND as TRACE
         from autotune.runtime.session.defaults import resolve_model
         from autotune.runtime.session.session import Session
@@ -122,7 +122,7 @@ def run(
                 else "integers may leave ±2^24; numpy computed them on the host"
             )
             say(f"{path}: {reason}")
-        differences = compared(ran, feeds, outputs) if check else {}
+        differences = check_outputs(ran, feeds, outputs) if check else {}
         races = races_of(ran) if check else ()
         if out is not None:
             save(out, outputs)
@@ -134,7 +134,7 @@ def run(
 
 
 def repeated(
-    session: Session, feeds: dict[str, Any], repeat: int | None
+    session: NetworkSession, feeds: dict[str, Any], repeat: int | None
 ) -> tuple[dict[str, Any], Latency | None]:
     """Run the network ``repeat`` times; return the outputs of the first run, and on this machine the
     latency of the runs."""
@@ -149,7 +149,7 @@ def repeated(
     return outputs, None
 
 
-def costs_of(session: Session, feeds: dict[str, Any]) -> Costs:
+def costs_of(session: NetworkSession, feeds: dict[str, Any]) -> Costs:
     """What each group cost: by the emulator's counters, or by this machine's clock."""
     from autotune.cli.group_costs import group_costs
     from autotune.runtime.session.host_profile import host_profiles
@@ -177,7 +177,7 @@ def _tell(costs: Costs) -> None:
             host_costs.tell(profile, name if len(costs) > 1 else None)
 
 
-def emulated_facts(session: Session) -> dict[str, str]:
+def emulated_facts(session: NetworkSession) -> dict[str, str]:
     """Cost of the last run on an emulated machine, as lines for people."""
     last, spec = session.last_run, session.target.spec
     return {
@@ -191,7 +191,7 @@ def emulated_facts(session: Session) -> dict[str, str]:
     }
 
 
-def races_of(session: Session) -> tuple[str, ...]:
+def races_of(session: NetworkSession) -> tuple[str, ...]:
     """Races of the programs that the session runs now, each program once, as lines."""
     from autotune.targets.emulator.races import find_races
 
@@ -201,7 +201,7 @@ def races_of(session: Session) -> tuple[str, ...]:
 
 
 def report(
-    session: Session,
+    session: NetworkSession,
     latency: Latency | None,
     events: tuple[Event, ...],
     differences: dict[str, tuple[float, bool]],

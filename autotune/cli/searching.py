@@ -154,7 +154,7 @@ def _report_files(first: Path, count: int) -> list[Path]:
 
 def profiled(model: str, machine: Target, plan: Plan, dim: list[str] | None) -> HostProfile | None:
     """What the groups of the found plan take, where it runs on this machine."""
-    from autotune.cli.dynamic_run import random_inputs
+    from autotune.cli.run_check import random_inputs
     from autotune.runtime.session.defaults import resolve_model
     from autotune.runtime.session.host_profile import host_profile
     from autotune.runtime.session.session import Session

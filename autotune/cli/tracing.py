@@ -14,7 +14,7 @@ from autotune.errors import InputError
 
 if TYPE_CHECKING:
     from autotune.report.trace_file import TraceFile
-    from autotune.runtime.session.session import Session
+    from autotune.runtime.session.network_session import NetworkSession
     from autotune.targets.emulator.target import EmulatorTarget
     from autotune.targets.protocol import Target
 
@@ -55,7 +55,7 @@ def trace_file(path: Path, title: str, target: Target, limit: int | None) -> Ite
         )
 
 
-def record(session: Session, path: Path, limit: int | None) -> None:
+def record(session: NetworkSession, path: Path, limit: int | None) -> None:
     """Execute every program of the session's plan once more, without numbers, into a trace file.
 
     Raises ``InputError`` for a target that is not emulated.

@@ -231,6 +231,17 @@ class Plan(Displayed):
         write_text(path_of(path, "a plan"), self.to_json())
 
 
+def is_plan(path: Path) -> bool:
+    """Return True if a file is meant as a plan: by its suffix, or because it holds a JSON object."""
+    if path.suffix in (".plan", ".json"):
+        return True
+    try:
+        with open_regular(path) as file:
+            return file.read(64).lstrip().startswith(b"{")
+    except OSError:
+        return False
+
+
 def read_text(path: Path) -> str:
     """The text of a plan file. Raises ``PlanError`` in one line when that is impossible."""
     try:

@@ -14,7 +14,8 @@ from autotune.fusion.group import Group
 from autotune.isa.assembly import assemble, disassemble
 from autotune.isa.codec import decode, encode
 from autotune.lowering.lower import lower
-from autotune.runtime.session.opening import open_source
+from autotune.runtime.session.opening import open_graph
+from autotune.runtime.session.request import open_request
 from autotune.targets.opening import load_spec, target
 from autotune.tuner.plan import Plan
 from tests.cli.plan_case import GROUPS, write_plan
@@ -168,7 +169,7 @@ def test_the_programs_of_a_plan_are_those_that_run(
 ) -> None:
     path = write_plan(folder)
     plan = Plan.load(path)
-    graph = open_source(path, target("edge")).graph
+    graph = open_graph(open_request(path, target("edge"))).graph
     run("disasm", path, "--json")
     rows = json.loads(capsys.readouterr().out)
     assert [tuple(row["operators"]) for row in rows] == list(GROUPS)

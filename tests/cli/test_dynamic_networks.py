@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 import pytest
 
-from autotune.cli.dynamic_run import compared
 from autotune.cli.main import main
+from autotune.cli.run_check import check_outputs
 from autotune.runtime.session.session import Session
 from tests.runtime.control_case import BRANCH, COUNTED, NESTED, model_of
 
@@ -109,8 +109,8 @@ def test_the_check_takes_nans_and_infinities_that_the_reference_has_too(
 def test_the_check_tells_outputs_from_the_reference(tmp_path: Path, given: Any, far: float) -> None:
     feeds = {"x": np.asarray([-1, 1, 4, np.inf], np.float32)}
     with Session(saved(tmp_path, SQRT), "cpu:1") as session:
-        assert compared(session, feeds, session.run(feeds))["y"] == (0.0, True)
-        found = compared(session, feeds, {"y": given})["y"]
+        assert check_outputs(session, feeds, session.run(feeds))["y"] == (0.0, True)
+        found = check_outputs(session, feeds, {"y": given})["y"]
     np.testing.assert_equal(found, (far, False))
 
 

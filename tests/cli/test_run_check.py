@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from autotune.cli.main import main
-from autotune.cli.run_arrays import compare, read_inputs, save
+from autotune.cli.run_arrays import read_inputs, save
+from autotune.cli.run_check import compare
 from autotune.errors import InputError
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
@@ -18,6 +19,8 @@ from autotune.lowering import synchronisation
 from autotune.operators.op import OpKind
 from autotune.operators.tensor import NUMPY, DType
 from autotune.runtime.execution.io_adapter import IoAdapter
+from autotune.runtime.execution.random_inputs import draw_graph_inputs
+from autotune.runtime.execution.reference_session import ReferenceSession
 from tests.cli.plan_case import write_plan
 
 
@@ -57,12 +60,10 @@ def test_races_are_listed_and_fail_the_check_though_the_numbers_are_right(
 
 
 def test_inputs_drawn_for_a_network_have_its_element_types() -> None:
-    from autotune.cli.run_arrays import default_inputs
-
     builder = GraphBuilder("typed")
     for dtype in DType:
         builder.input(dtype.value, (2, 3), dtype)
-    drawn = default_inputs(builder.build([DType.FLOAT32.value]), seed=1)
+    drawn = draw_graph_inputs(builder.build([DType.FLOAT32.value]), np.random.default_rng(1))
     for dtype in DType:
         assert drawn[dtype.value].dtype == NUMPY[dtype]
         if not dtype.is_float:
@@ -88,9 +89,9 @@ def test_a_run_that_is_right_passes_the_check_in_its_narrow_type(dtype: DType) -
     feeds = {"x": x.astype(NUMPY[dtype])}
     adapter = IoAdapter(graph)
     outputs = adapter.from_float32(evaluate(graph, adapter.to_float32(feeds)))
-    assert compare(graph, feeds, outputs) == {"z": (0.0, True)}
+    assert compare(ReferenceSession(graph).run(feeds), outputs) == {"z": (0.0, True)}
     outputs["z"] = (outputs["z"].astype(np.float32) * 1.5 + 1).astype(NUMPY[dtype])
-    assert not compare(graph, feeds, outputs)["z"][1]
+    assert not compare(ReferenceSession(graph).run(feeds), outputs)["z"][1]
 
 
 def test_of_a_narrow_float_the_neighbour_passes_the_check_and_the_next_but_one_does_not() -> None:
@@ -98,7 +99,7 @@ def test_of_a_narrow_float_the_neighbour_passes_the_check_and_the_next_but_one_d
     one = np.ones(3, NUMPY[DType.BFLOAT16])
     for steps, passes in ((0, True), (1, True), (2, False)):
         near = (np.float32(2) * (1 + steps * np.float32(2) ** -7)).astype(one.dtype)
-        found = compare(graph, {"x": one}, {"z": np.broadcast_to(near, 3)})
+        found = compare(ReferenceSession(graph).run({"x": one}), {"z": np.broadcast_to(near, 3)})
         assert found == {"z": (steps * 2.0**-6, passes)}
 
 
@@ -110,7 +111,10 @@ def test_truth_values_and_equal_infinities_are_compared() -> None:
     graph = builder.build(["z", "s"])
     feeds = {"x": np.float32([1, np.inf]), "y": np.float32([2, 1])}
     outputs = {"z": np.array([True, True]), "s": np.float32([3, np.inf])}
-    assert compare(graph, feeds, outputs) == {"z": (1.0, False), "s": (0.0, True)}
+    assert compare(ReferenceSession(graph).run(feeds), outputs) == {
+        "z": (1.0, False),
+        "s": (0.0, True),
+    }
 
 
 @pytest.mark.parametrize("dtype", [*DType])

@@ -36,7 +36,7 @@ def test_search_is_a_plain_function_whatever_was_imported(code: str) -> None:
 
 
 def test_editors_see_the_arguments_of_search_and_session() -> None:
-    from autotune.runtime.session.dynamic import DynamicSession
+    from autotune.runtime.session.request import open_request
 
     search = inspect.signature(autotune.search)
     assert list(search.parameters)[:3] == ["model", "target", "trials"]
@@ -45,9 +45,7 @@ def test_editors_see_the_arguments_of_search_and_session() -> None:
     made = inspect.signature(autotune.Session.__init__).replace(return_annotation=session.empty)
     drawn = [p for name, p in made.parameters.items() if name != "self"]
     assert list(session.parameters.values()) == drawn
-    opened = inspect.signature(DynamicSession.__init__).parameters
-    assert [*opened] == [*made.parameters]
-    assert [p.default for p in opened.values()] == [p.default for p in made.parameters.values()]
+    assert [*inspect.signature(open_request).parameters.values()] == drawn
 
 
 @pytest.mark.parametrize("name", [name for name in autotune.__all__ if name != "search"])

@@ -17,7 +17,7 @@ from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.operators.axes import Layout
 from autotune.runtime.caches import network_cache
-from autotune.runtime.caches.network_cache import Request, cached_network, is_kept
+from autotune.runtime.caches.network_cache import NetworkKey, cached_network, is_cached
 from autotune.runtime.caches.weight_cache import WeightCache
 from autotune.runtime.session.opening import open_network
 from autotune.runtime.session.session import Session
@@ -67,7 +67,7 @@ def opened(path: Path, folder: Path, layout: Layout = Layout.CHANNELS_LAST) -> t
         made.append(open_network(path, None, layout))
         return made[0]
 
-    request = Request.of(path, None, layout, Accuracy.EXACT, None)
+    request = NetworkKey.of(path, None, layout, Accuracy.EXACT, None)
     graph, _ = cached_network(request, make, folder)
     return graph, bool(made)
 
@@ -141,15 +141,15 @@ def test_a_file_that_has_just_changed_is_not_kept(
 def test_other_options_and_other_paths_are_other_networks(tmp_path: Path) -> None:
     path, kept = written(tmp_path / "net.onnx", model()), tmp_path / "kept"
     opened(path, kept)
-    other = Request.of(path, None, Layout.CHANNELS_FIRST, Accuracy.EXACT, None)
-    base = Request.of(path, None, Layout.CHANNELS_LAST, Accuracy.EXACT, None)
+    other = NetworkKey.of(path, None, Layout.CHANNELS_FIRST, Accuracy.EXACT, None)
+    base = NetworkKey.of(path, None, Layout.CHANNELS_LAST, Accuracy.EXACT, None)
     keys = {
-        base.key,
-        other.key,
-        Request.of(path, {"n": 2}, Layout.CHANNELS_LAST, Accuracy.EXACT, None).key,
-        Request.of(path, None, Layout.CHANNELS_LAST, Accuracy.FAST, None).key,
-        Request.of(path, None, Layout.CHANNELS_LAST, Accuracy.EXACT, {"x": (0.0, 1.0)}).key,
-        Request.of(tmp_path / "b.onnx", None, Layout.CHANNELS_LAST, Accuracy.EXACT, None).key,
+        base.text,
+        other.text,
+        NetworkKey.of(path, {"n": 2}, Layout.CHANNELS_LAST, Accuracy.EXACT, None).text,
+        NetworkKey.of(path, None, Layout.CHANNELS_LAST, Accuracy.FAST, None).text,
+        NetworkKey.of(path, None, Layout.CHANNELS_LAST, Accuracy.EXACT, {"x": (0.0, 1.0)}).text,
+        NetworkKey.of(tmp_path / "b.onnx", None, Layout.CHANNELS_LAST, Accuracy.EXACT, None).text,
     }
     assert len(keys) == 6
     assert opened(path, kept, Layout.CHANNELS_FIRST)[1]
@@ -195,17 +195,17 @@ def test_a_file_that_goes_after_it_was_read_is_opened_and_not_kept(tmp_path: Pat
         path.unlink()
         return wanted
 
-    request = Request.of(path, None, Layout.CHANNELS_LAST, Accuracy.EXACT, None)
+    request = NetworkKey.of(path, None, Layout.CHANNELS_LAST, Accuracy.EXACT, None)
     assert cached_network(request, make, kept) == (wanted, False)
 
 
 def test_networks_with_open_dimensions_are_not_taken_for_those_without(tmp_path: Path) -> None:
     path, kept = written(tmp_path / "net.onnx", model(batch="n")), tmp_path / "kept"
-    bound = Request.of(path, {"n": 2}, Layout.CHANNELS_LAST, Accuracy.EXACT, None)
+    bound = NetworkKey.of(path, {"n": 2}, Layout.CHANNELS_LAST, Accuracy.EXACT, None)
     cached_network(bound, lambda: open_network(path, {"n": 2}), kept)
-    assert is_kept(path, {"n": 2}, kept)
-    assert not is_kept(path, {"n": 3}, kept)
-    assert not is_kept(path, None, kept)
+    assert is_cached(path, {"n": 2}, kept)
+    assert not is_cached(path, {"n": 3}, kept)
+    assert not is_cached(path, None, kept)
 
 
 def test_sessions_over_a_kept_network_give_the_same_numbers(
@@ -220,7 +220,7 @@ def test_sessions_over_a_kept_network_give_the_same_numbers(
     for _ in range(2):
         with Session(path, target="cpu", threads=1) as session:
             results.append(session.run({"x": x})["y"])
-        assert is_kept(path, None)
+        assert is_cached(path, None)
     assert np.array_equal(*results)
 
 

@@ -9,7 +9,8 @@ import pytest
 from autotune.errors import AutotuneError
 from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.session.dynamic import DynamicSession
-from autotune.runtime.session.part import EVENTS_KEPT, Part, Runs
+from autotune.runtime.session.part import EVENTS_KEPT, Runs, SessionPart
+from autotune.runtime.session.session import Session
 from tests.runtime.test_dynamic import LAYERS, saved
 
 
@@ -31,28 +32,28 @@ class Told:
 def test_parts_without_end_leave_the_newest_of_their_events() -> None:
     runs = Runs()
     for i in range(0, 3 * EVENTS_KEPT, 2):
-        Part(Told(event(i), event(i + 1)), runs).close()
+        SessionPart(Told(event(i), event(i + 1)), runs).close()
     assert [one.run for one in runs.told] == list(range(2 * EVENTS_KEPT, 3 * EVENTS_KEPT))
 
 
 def test_a_part_whose_learning_failed_is_told_of_too() -> None:
     runs = Runs()
     with pytest.raises(AutotuneError, match="no room"):
-        Part(Told(event(1), failure=AutotuneError("no room")), runs).close()
+        SessionPart(Told(event(1), failure=AutotuneError("no room")), runs).close()
     assert runs.told == (event(1),)
 
 
 def test_an_event_of_a_part_that_is_just_going_is_told_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with DynamicSession(saved(tmp_path, LAYERS), "cpu:1") as session:
+    with Session(saved(tmp_path, LAYERS), "cpu:1") as session:
 
         class Going:
             """Goes right after it was asked."""
 
             @property
             def events(self) -> tuple[Event, ...]:
-                session._runs.tell([event(1)])
+                session._network._runs.tell([event(1)])
                 return (event(1),)
 
         monkeypatch.setattr(DynamicSession, "parts", {"going": Going()})

@@ -17,6 +17,7 @@ from autotune.graph.graph import Graph
 from autotune.operators.interval_rules import Interval
 from autotune.operators.op import OpKind as K
 from autotune.runtime.execution.execution import RunTrace
+from autotune.runtime.session.graph_session import GraphSession
 from autotune.tuner.heuristic_plan import ruled_choices
 from autotune.tuner.objective import Objective
 from autotune.tuner.plan import Plan, PlannedGroup
@@ -67,16 +68,15 @@ def test_an_input_outside_of_its_range_runs_on_the_whole_network_if_asked(target
         assert [op.kind for op in session.graph.ops] == [K.TANH]
 
 
-def test_a_run_outside_of_ranges_tells_its_own_cost_and_not_another_threads() -> None:
+def test_a_run_outside_of_ranges_tells_its_own_cost_and_not_another_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     others = RunTrace((), 0, 0)
-
-    class Contended(Session):
-        """Another thread always finishes a run right after this one."""
-
-        _last_run = property(lambda self: others, lambda self, trace: None)
-
     x = np.full((4, 8), 2.0, np.float32)
-    with Contended(clipped(), "cpu:1", ranges=UNIT, outside="general") as session:
+    with Session(clipped(), "cpu:1", ranges=UNIT, outside="general") as session:
+        # another thread always finishes a run right after this one
+        always = property(lambda self: others, lambda self, trace: None)
+        monkeypatch.setattr(GraphSession, "_last_run", always, raising=False)
         assert session.traced_run({"x": x})[1].groups
         assert session.last_run is others
 
@@ -97,13 +97,13 @@ def test_a_session_that_is_closed_while_it_looks_at_inputs_opens_no_other(
     ask: Callable[..., object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = Session(clipped(), "cpu:1", ranges=UNIT, outside="general")
-    enter = session._adapter.to_float32
+    enter = session._network._adapter.to_float32
 
     def closing(inputs: dict[str, np.ndarray]) -> object:
         session.close()
         return enter(inputs)
 
-    monkeypatch.setattr(session._adapter, "to_float32", closing)
+    monkeypatch.setattr(session._network._adapter, "to_float32", closing)
     with pytest.raises(AutotuneError, match="session is closed; open another"):
         ask(session, {"x": np.full((4, 8), 2.0, np.float32)})
 

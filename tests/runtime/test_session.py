@@ -228,7 +228,7 @@ def test_runs_stay_right_while_plans_are_swapped_under_them() -> None:
     def swap() -> None:
         turn = 0
         while not stop.is_set():
-            running._published.swap(tables[turn % 3])
+            running._network._current.swap(tables[turn % 3])
             turn += 1
 
     swapper = threading.Thread(target=swap)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import ModuleType
+
+import pytest
 
 from autotune.disk.source_version import hash_sources, source_files
 
 
-def package(folder: Path, files: dict[str, str]) -> ModuleType:
+def package(folder: Path, files: dict[str, str]) -> Path:
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    found = ModuleType("package")
-    found.__path__ = [str(folder)]
-    return found
+    return folder
 
 
 def test_a_changed_moved_or_added_source_is_another_version(tmp_path: Path) -> None:
@@ -37,11 +36,17 @@ def test_what_is_no_source_is_left_out(tmp_path: Path) -> None:
     assert source_files([made]) == [str(tmp_path / "a.py")]
 
 
-def test_a_module_of_no_package_is_its_own_source(tmp_path: Path) -> None:
-    alone, made = ModuleType("alone"), package(tmp_path / "package", {"a.py": ""})
-    alone.__file__ = str(tmp_path / "alone.py")
-    Path(alone.__file__).write_text("1")
-    assert source_files([made, alone]) == [alone.__file__, str(tmp_path / "package" / "a.py")]
-    before = hash_sources([made, alone])
-    Path(alone.__file__).write_text("2")
-    assert hash_sources([made, alone]) != before
+def test_a_file_is_its_own_source(tmp_path: Path) -> None:
+    alone, folder = tmp_path / "alone.py", package(tmp_path / "package", {"a.py": ""})
+    alone.write_text("1")
+    assert source_files([folder, alone]) == [str(alone), str(folder / "a.py")]
+    before = hash_sources([folder, alone])
+    alone.write_text("2")
+    assert hash_sources([folder, alone]) != before
+
+
+def test_a_source_that_is_missing_is_an_error_and_not_an_empty_hash() -> None:
+    with pytest.raises(FileNotFoundError, match="no_such_folder"):
+        hash_sources(["no_such_folder"])
+    with pytest.raises(FileNotFoundError, match="no_such"):
+        hash_sources(["graph/no_such.py"])

@@ -18,9 +18,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-import autotune.frontend
-import autotune.graph
-import autotune.operators
 from autotune.disk.blob_cache import ObjectCache
 from autotune.disk.file_stamp import FileStamp, now_ns
 from autotune.disk.home import cache_folder
@@ -34,12 +31,12 @@ from autotune.operators.axes import Layout
 from autotune.runtime.caches.weight_cache import WeightCache
 
 SCHEMA = 2
-DECIDING = (autotune.operators, autotune.graph, autotune.frontend)
-"""Packages whose sources decide what becomes of a file."""
+DECIDING = ("operators", "graph", "frontend")
+"""Folders whose sources decide what becomes of a file."""
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class NetworkKey:
     """A file and all that decides which network it is opened as, besides its content."""
 
     path: Path
@@ -56,7 +53,7 @@ class Request:
         layout: Layout,
         accuracy: Accuracy,
         ranges: Ranges | None,
-    ) -> Request:
+    ) -> NetworkKey:
         """Of what ``opening.open_network`` takes."""
         held = tuple(
             sorted((x, float(low), float(high)) for x, (low, high) in (ranges or {}).items())
@@ -64,28 +61,28 @@ class Request:
         return cls(Path(path).absolute(), _sorted(dims), layout, accuracy, held)
 
     @property
-    def key(self) -> str:
+    def text(self) -> str:
         """What the network is kept under."""
         chosen = f"{self.layout.value}\n{self.accuracy.value}\n{self.ranges}"
         return f"{_file_key(self.path, self.dims)}\n{chosen}"
 
 
 def cached_network(
-    request: Request, make: Callable[[], Graph], folder: Path | None = None
+    key: NetworkKey, make: Callable[[], Graph], folder: Path | None = None
 ) -> tuple[Graph, bool]:
     """The network that a file is opened as: the kept one, or that of ``make``, kept for the next
     time if that is possible; and whether it is. None in ``folder`` means the user's cache."""
     shelf = _Shelf(cache_folder() / "networks" if folder is None else folder)
-    found = shelf.load(request)
+    found = shelf.load(key)
     if found is not None:
         return found, True
-    began, mark = now_ns(), FileStamp.of(request.path)
+    began, mark = now_ns(), FileStamp.of(key.path)
     graph = make()
-    keeps = mark is not None and mark.settled(began) and shelf.store(request, mark, graph)
+    keeps = mark is not None and mark.settled(began) and shelf.store(key, mark, graph)
     return graph, keeps
 
 
-def is_kept(path: Path, dims: Mapping[str, int] | None, folder: Path | None = None) -> bool:
+def is_cached(path: Path, dims: Mapping[str, int] | None, folder: Path | None = None) -> bool:
     """Whether a file was opened before, as it is, as one network with these dimensions: neither
     its shapes nor its operators are left to a run."""
     shelf = _Shelf(cache_folder() / "networks" if folder is None else folder)
@@ -101,8 +98,8 @@ class _Shelf:
     def is_static(self, path: Path, dims: tuple[tuple[str, int], ...]) -> bool:
         return self._read(_file_key(path, dims)) is not None
 
-    def load(self, request: Request) -> Graph | None:
-        plain = self._read(request.key)
+    def load(self, key: NetworkKey) -> Graph | None:
+        plain = self._read(key.text)
         if plain is None:
             return None
         constants = self._weights.load(plain["weights"])
@@ -111,16 +108,16 @@ class _Shelf:
         except ModelError:  # weights that are not these
             return None
 
-    def store(self, request: Request, mark: FileStamp, graph: Graph) -> bool:
+    def store(self, key: NetworkKey, mark: FileStamp, graph: Graph) -> bool:
         """Whether it could be."""
-        if not _is_whole(request.path):
+        if not _is_whole(key.path):
             return False
-        weights = self._weights.store(request.key, graph.constants)
+        weights = self._weights.store(key.text, graph.constants)
         if weights is None or not mark.is_fresh:
             return False
         head: dict[str, Any] = {"mark": asdict(mark)}
-        self._write(request.key, head | {"graph": plain_graph(graph), "weights": weights})
-        self._write(_file_key(request.path, request.dims), head)
+        self._write(key.text, head | {"graph": plain_graph(graph), "weights": weights})
+        self._write(_file_key(key.path, key.dims), head)
         return True
 
     def _read(self, key: str) -> dict[str, Any] | None:

@@ -8,13 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 
-import autotune.cost_model
-import autotune.fusion
-import autotune.graph
-import autotune.operators
-import autotune.schedule
 from autotune.disk.blob_cache import ObjectCache
 from autotune.disk.home import cache_folder
 from autotune.disk.source_version import hash_sources
@@ -22,17 +16,15 @@ from autotune.errors import PlanError, ScheduleError
 from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
 from autotune.schedule.schedule import Schedule
-from autotune.targets import spec as spec_module
 from autotune.targets.spec import HardwareSpec
-from autotune.tuner import heuristic_plan, legality
 from autotune.tuner.choice import Choice
 from autotune.tuner.heuristic_plan import Schedules, ruled_choices
 
-DECIDING: tuple[ModuleType, ...] = (
-    *(autotune.operators, autotune.graph, autotune.fusion, autotune.schedule, autotune.cost_model),
-    *(heuristic_plan, legality, spec_module),
+DECIDING = (
+    *("operators", "graph", "fusion", "schedule", "cost_model"),
+    *("tuner/heuristic_plan.py", "tuner/legality.py", "targets/spec.py"),
 )
-"""All that says which schedule a group gets by rule: whole packages, lest a module is missed."""
+"""Sources that decide the heuristic schedule of a group: whole folders, lest a module is missed."""
 MOST_GROUPS = 4096
 """Kept for a machine; those that came first go first."""
 

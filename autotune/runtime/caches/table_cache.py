@@ -17,11 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import autotune
-import autotune.kernels
 from autotune.disk.blob_cache import ObjectCache
 from autotune.disk.home import cache_folder
-from autotune.disk.source_version import hash_sources
+from autotune.disk.source_version import PACKAGE_FOLDER, hash_sources
 from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
 from autotune.isa.formats import Format
@@ -42,6 +40,9 @@ from autotune.targets.spec import HardwareSpec
 from autotune.tuner.plan import Plan
 
 SCHEMA = 2
+DECIDING = (PACKAGE_FOLDER, Path(str(executor.__file__)).parents[1])
+"""Folders of all sources: nearly every one decides a table. Kernels lie beside the package where it
+is not installed."""
 TYPES: tuple[type, ...] = (
     *(
         Draft,
@@ -131,4 +132,4 @@ def _sources_version() -> str:
     """Of everything, as nearly all of it decides a table: all sources, and which compiled kernels."""
     compiled = [Path(str(module.__file__)).stat() for module in (words, executor)]
     marks = [(status.st_size, status.st_mtime_ns) for status in compiled]
-    return f"{hash_sources((autotune, autotune.kernels))} {marks}"
+    return f"{hash_sources(DECIDING)} {marks}"

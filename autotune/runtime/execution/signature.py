@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     import onnx
 
 
+_ONNX_NAMES = {"float32": "float", "float64": "double"}
+"""ONNX's name of an element type by numpy's, where more than an underscore differs."""
+
+
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
     """One input or output of a network.
@@ -27,6 +31,13 @@ class TensorInfo:
     name: str
     shape: tuple[int | str | None, ...] | None
     dtype: np.dtype[Any] | None
+    composite: str | None = None
+    """ONNX type of a sequence or an optional, such as ``seq(tensor(float))``; None for a tensor."""
+
+    @property
+    def onnx_type(self) -> str:
+        """ONNX type as a text, such as ``tensor(float)``."""
+        return self.composite or _tensor_type(self.dtype)
 
     @property
     def cells(self) -> tuple[str, str, str]:
@@ -37,6 +48,11 @@ class TensorInfo:
     def __str__(self) -> str:
         _, shape, dtype = self.cells
         return f"{self.name!r} {shape} {dtype}"
+
+
+def _tensor_type(dtype: np.dtype[Any] | None) -> str:
+    name = "unknown" if dtype is None else dtype.name
+    return f"tensor({_ONNX_NAMES.get(name, name.replace('_', ''))})"
 
 
 def _extent(extent: int | str | None) -> str:
@@ -64,7 +80,20 @@ def _declared(value: onnx.ValueInfoProto) -> TensorInfo:
         value.name,
         shape if kind.HasField("shape") else None,
         None if dtype is None else NUMPY[dtype],
+        None if value.type.HasField("tensor_type") else _composite_type(value.type),
     )
+
+
+def _composite_type(kind: onnx.TypeProto) -> str:
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    match kind.WhichOneof("value"):
+        case "sequence_type":
+            return f"seq({_composite_type(kind.sequence_type.elem_type)})"
+        case "optional_type":
+            return f"optional({_composite_type(kind.optional_type.elem_type)})"
+        case _:
+            return _tensor_type(tensor_dtype_to_np_dtype(kind.tensor_type.elem_type))
 
 
 def arrays_by_name(

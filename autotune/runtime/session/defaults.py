@@ -22,12 +22,11 @@ from autotune.errors import InputError, ModelError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.ranges import Ranges
-from autotune.runtime.session.opening import is_plan
 from autotune.targets.opening import HOST, spec_names
 from autotune.targets.opening import target as open_target
 from autotune.targets.protocol import Target
 from autotune.targets.spec import HardwareSpec
-from autotune.tuner.plan import Plan
+from autotune.tuner.plan import Plan, is_plan
 from autotune.tuner.plan_tree import PlanTree, is_plan_tree, load_plans
 
 if TYPE_CHECKING:  # a database takes longer to import than a kept network to open
@@ -149,15 +148,6 @@ def choose_plan(plan: Plan | PlanTree | Path | str | None) -> Plan | PlanTree | 
         return plan
     path = path_of(plan, "a plan")
     return PlanTree.load(path) if is_plan_tree(path) else Plan.load(path)
-
-
-def one_plan(plan: Plan | PlanTree | None) -> Plan | None:
-    """Return the plan of one graph. Raises ``InputError`` for those of a tree."""
-    if isinstance(plan, PlanTree):
-        raise InputError(
-            f"the plans of {plan.network_file.path} are for a network with control flow; open that"
-        )
-    return plan
 
 
 def ranges_of(ranges: Ranges | None) -> Ranges:

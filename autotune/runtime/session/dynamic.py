@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from autotune.arguments import dims_of
 from autotune.errors import AutotuneError, InputError, ModelError
 from autotune.frontend.control.flow import has_control
 from autotune.frontend.host_integers import needs_host
 from autotune.frontend.model_file import open_axes, peek_model
-from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.passes import simplify
 from autotune.graph.passes.note import Note
-from autotune.graph.ranges import Ranges
 from autotune.operators.axes import Layout
 from autotune.operators.interval_rules import Interval
 from autotune.runtime.execution.event import Event
@@ -27,35 +24,24 @@ from autotune.runtime.execution.io_adapter import as_array, of_type
 from autotune.runtime.execution.ownership import owned
 from autotune.runtime.execution.profiler import GroupProfile, PairProfile
 from autotune.runtime.execution.program_table import ProgramTable
-from autotune.runtime.execution.signature import TensorInfo, arrays_by_name, tensors_of_model
-from autotune.runtime.online.learning import OnlineOptions
+from autotune.runtime.execution.random_inputs import draw_array
+from autotune.runtime.execution.reference_session import ReferenceSession
+from autotune.runtime.execution.signature import TensorInfo, tensors_of_model
 from autotune.runtime.session.control.binding import bound_model, unusual_types
-from autotune.runtime.session.defaults import (
-    choose_accuracy,
-    choose_plan,
-    choose_store,
-    choose_target,
-    resolve_model,
-)
-from autotune.runtime.session.initial_table import PlannedBy
-from autotune.runtime.session.out_of_range import OutOfRangePolicy
-from autotune.runtime.session.part import Part, Runs, parts_of
-from autotune.runtime.session.session import Session
+from autotune.runtime.session.exploration import drawn_inputs
+from autotune.runtime.session.graph_session import GraphSession
+from autotune.runtime.session.network_session import Arrays, NetworkSession, PlannedBy
+from autotune.runtime.session.part import Runs, SessionPart, parts_of
+from autotune.runtime.session.request import OpenRequest
 from autotune.runtime.session.version_table import Version
 from autotune.runtime.session.versions import Line, Versions
 from autotune.targets.protocol import Target
 from autotune.tuner.plan import Plan
-from autotune.tuner.plan_tree import PlanTree, is_plan_tree
-
-if TYPE_CHECKING:
-    from autotune.store.store import Store
 
 
 def is_dynamic(path: Path, dims: Mapping[str, int]) -> bool:
-    """Return True if an ONNX file leaves dimensions open that ``dims`` does not bind, has control flow
-    or integers that only numpy computes, or if a file holds plans for such a network."""
-    if is_plan_tree(path):
-        return True
+    """Return True if an ONNX file has control flow, integers that only numpy computes, or dimensions
+    that ``dims`` does not bind."""
     model = peek_model(path)
     stored = {tensor.name for tensor in model.graph.initializer}
     values = [value for value in model.graph.input if value.name not in stored]
@@ -63,89 +49,54 @@ def is_dynamic(path: Path, dims: Mapping[str, int]) -> bool:
     return has_control(model) or not symbols <= dims.keys() or needs_host(model)
 
 
-class DynamicSession(Session):
-    """What ``Session`` opens for an ONNX file with dimensions that ``dims`` leaves open, or with
-    control flow.
+class DynamicSession:
+    """Runs a network whose dimensions are open, or which has control flow.
 
     A run binds open dimensions by the arrays that it is given. For every new binding the network is
     specialised: imported, planned and compiled by a session of its own; ``VERSIONS_KEPT`` of them
-    are kept, the one that was not used for longest goes first. Control flow is a tree: each straight
-    piece and each body is a network of its own, with versions of its own. A plan, or the
-    plans of a tree, are for the versions whose networks they were made for; the others are planned as
-    a session without a plan is.
+    stay, the least recently used goes first. Control flow is a tree: each straight piece and each
+    body is a network of its own, with versions of its own. Plans run the versions whose graphs they
+    were made for; other versions are planned by rule.
 
-    Raises ``ModelError`` for a bad network, as far as that is known before shapes are.
+    Raises ``ModelError`` for a bad network, as far as that is known before shapes are, and
+    ``InputError`` for ranges: they require static shapes.
     """
 
-    def __init__(
-        self,
-        source: Path | str,
-        target: Target | Path | str | None = None,
-        store: Store | Path | str | None = None,
-        online: bool = False,
-        dims: Mapping[str, int] | None = None,
-        *,
-        plan: Plan | PlanTree | Path | str | None = None,
-        options: OnlineOptions | None = None,
-        threads: int | None = None,
-        accuracy: Accuracy | str | None = None,
-        ranges: Ranges | None = None,
-        outside: OutOfRangePolicy | str = OutOfRangePolicy.REFUSE,
-    ) -> None:
-        OutOfRangePolicy.parse(
-            outside
-        )  # for the session's sake: without ranges nothing is outside of them
-        if ranges:
-            raise InputError(
-                f"{source}: ranges are for a network whose shapes and operators are known before it "
-                "runs; bind its dimensions (dims), or open it without ranges"
-            )
-        plan = choose_plan(plan)
-        self.target = choose_target(target, source if plan is None else plan, threads)
-        path, dims, plans = _opened(resolve_model(source), dims_of(dims), plan)
-        self.path = path
-        self._store, self._online, self._options = choose_store(store), online, options
-        self._plans, self._accuracy = plans, choose_accuracy(accuracy, self.target.spec)
-        for one in plans:
-            one.check_target(self.target.spec)
-            if one.ranges:
-                raise InputError(
-                    f"{path}: the plan is for inputs in ranges, which need a network whose shapes and "
-                    "operators are known before it runs; bind its dimensions (dims), or search "
-                    "without ranges"
-                )
+    def __init__(self, request: OpenRequest) -> None:
+        assert isinstance(request.source, Path), "a graph has no open dimensions"
+        _check_ranges(request)
+        self._request = request
+        self.target: Target = request.target
+        self.path = request.source
         self._runs = Runs()
         self._closed = False
-        self.model = bound_model(self.path, dims)
+        self.model = bound_model(self.path, request.dims)
         self._unusual = unusual_types(self.model)
         try:
-            self._versions = Versions(self.model, self._opened_graph, self.path.stem)
+            self._versions = Versions(self.model, self._open_part, self.name)
             self._versions.prepare()
         except ModelError as error:
             raise ModelError(f"{self.path}: {error}") from None
 
-    @property
-    def ranges(self) -> Mapping[str, Interval]:
-        """None: they need a network that is known before it runs."""
-        return {}
-
-    def _opened_graph(self, graph: Graph) -> Part:
-        plan = next((one for one in self._plans if _is_for(one, graph, self.target)), None)
-        session = Session(
-            graph,
-            self.target,
-            self._store,
-            self._online,
-            plan=plan,
-            options=self._options,
-            accuracy=self._accuracy,
-        )
-        return Part(session, self._runs)
+    def _open_part(self, graph: Graph) -> SessionPart:
+        plans, target = self._request.plans, self.target
+        plan = next((one for one in plans if _is_for(one, graph, target)), None)
+        return SessionPart(GraphSession(self._request.for_graph(graph, plan)), self._runs)
 
     @property
-    def _name(self) -> str:
+    def name(self) -> str:
         """Name of the network."""
         return self.path.stem
+
+    @property
+    def is_closed(self) -> bool:
+        """True once ``close`` was called."""
+        return self._closed
+
+    @property
+    def ranges(self) -> Mapping[str, Interval]:
+        """Always empty: input ranges require static shapes."""
+        return {}
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
@@ -158,49 +109,61 @@ class DynamicSession(Session):
         """Name, shape and element type of every output, as far as the file declares them."""
         return tensors_of_model(self.model.graph.output)
 
-    def run(self, *inputs: Any, **named: Any) -> dict[str, npt.NDArray[Any]]:
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
         """Run the network once, at the shapes of these arrays; a sequence is a list of arrays.
 
-        ``inputs`` is one mapping of arrays by input name, or the arrays in the order of
-        ``session.inputs``; ``named`` gives arrays by keyword. Raises ``InputError`` for a wrong name,
-        rank or element type and for extents that contradict the network or each other,
-        ``ModelError`` for a network that cannot be had at these shapes.
+        Raises ``InputError`` for a wrong name, rank or element type and for extents that contradict
+        the network or each other, ``ModelError`` for a network that cannot be specialised to these
+        shapes.
         """
         if self._closed:
-            raise AutotuneError(f"{self.path.stem}: the session is closed; open another")
-        infos = self.inputs
-        sequences = {info.name for info in infos if info.dtype is None}
-        given: dict[str, Any] = {
+            raise AutotuneError(f"{self.name}: the session is closed; open another")
+        sequences = {info.name for info in self.inputs if info.dtype is None}
+        fed: dict[str, Any] = {
             x: y
             if y is None or (isinstance(y, list) and x in sequences)
-            else as_array(self.path.stem, x, y)
-            for x, y in arrays_by_name(self.path.stem, infos, inputs, named).items()
+            else as_array(self.name, x, y)
+            for x, y in inputs.items()
         }
         for name, dtype in self._unusual.items():
-            if isinstance(given.get(name), np.ndarray):
-                given[name] = of_type(given[name], dtype)
+            if isinstance(fed.get(name), np.ndarray):
+                fed[name] = of_type(fed[name], dtype)
         with self._runs:
-            return owned(self._versions.run(given), given)
+            return owned(self._versions.run(fed), fed)
 
-    def traced_run(
-        self, inputs: Mapping[str, npt.NDArray[np.generic]]
-    ) -> tuple[dict[str, npt.NDArray[Any]], RunTrace]:
-        """``run``, and the cost of the run that finished last."""
-        return self.run(inputs), self.last_run
+    def traced_run(self, inputs: Arrays) -> tuple[dict[str, npt.NDArray[Any]], RunTrace]:
+        """Run the network once; return its outputs and the cost of this thread's run."""
+        outputs = self.run(inputs)
+        return outputs, self._runs.own
+
+    def serving(self, inputs: Arrays) -> NetworkSession:
+        """Return this session: it runs all inputs."""
+        return self
+
+    def reference_outputs(self, inputs: Arrays) -> dict[str, Any]:
+        """Return the outputs that the numpy reference computes, by name."""
+        return Versions(self.model, ReferenceSession, self.name).run(inputs)
+
+    def draw_inputs(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+        """Return random inputs of the declared types.
+
+        Raises ``InputError`` for an open dimension and for an input that is no tensor.
+        """
+        return drawn_inputs(self.model, lambda kind: draw_array(kind, rng))
 
     @property
     def newest(self) -> Version:
         """The version that was used last. Raises ``AutotuneError`` before the first."""
         held = self._versions.held
         if not held:
-            raise AutotuneError(f"{self.path.stem}: no shapes are known yet; call run() first")
+            raise AutotuneError(f"{self.name}: no shapes are known yet; call run() first")
         return held[-1]
 
     @property
-    def parts(self) -> Mapping[str, Session]:
+    def parts(self) -> Mapping[str, NetworkSession]:
         """The sessions at hand by the name of what they run: one for each version of the network,
         or of each piece and body of its control flow."""
-        found: dict[str, Session] = {}
+        found: dict[str, NetworkSession] = {}
         for version in self._versions.held:
             for part in parts_of(version):
                 name, number = part.graph.name, 2
@@ -209,9 +172,7 @@ class DynamicSession(Session):
                 found[name] = part.session
         return found
 
-    def part_inputs(
-        self, inputs: Mapping[str, npt.NDArray[np.generic]]
-    ) -> Mapping[str, Mapping[str, npt.NDArray[np.generic]]]:
+    def part_inputs(self, inputs: Arrays) -> Mapping[str, Arrays]:
         """What each part that a run on these inputs reaches gets in it, the first time where that is
         several times: runs the network once more."""
         with self._runs.watched() as fed:
@@ -233,12 +194,12 @@ class DynamicSession(Session):
         """The program table of the newest version. Raises ``AutotuneError`` where that is a tree."""
         return self._only().table
 
-    def _only(self) -> Session:
+    def _only(self) -> GraphSession:
         version = self.newest
-        if isinstance(version, Line) and isinstance(version.programs, Part):
+        if isinstance(version, Line) and isinstance(version.programs, SessionPart):
             return version.programs.session
         raise AutotuneError(
-            f"{self.path.stem}: is not one graph at these shapes; see the parts of the session"
+            f"{self.name}: is not one graph at these shapes; see the parts of the session"
         )
 
     @property
@@ -246,7 +207,7 @@ class DynamicSession(Session):
         """What the run that finished last cost: all groups, as often as they ran."""
         last = self._runs.last
         if last is None:
-            raise AutotuneError(f"{self.path.stem}: nothing was run yet; call run() first")
+            raise AutotuneError(f"{self.name}: nothing was run yet; call run() first")
         return last
 
     @property
@@ -282,16 +243,19 @@ class DynamicSession(Session):
         self._versions.close()
 
 
-def _opened(
-    source: Path, dims: Mapping[str, int], plan: Plan | PlanTree | None
-) -> tuple[Path, Mapping[str, int], tuple[Plan, ...]]:
-    """The network file meant, the dimensions that are bound, and the plans at hand."""
-    if is_plan_tree(source):
-        tree = PlanTree.load(source)
-        return tree.network_file.check(), dims or tree.dims, tree.plans
-    if isinstance(plan, PlanTree):
-        return source, dims or plan.dims, plan.plans
-    return source, dims, () if plan is None else (plan,)
+def _check_ranges(request: OpenRequest) -> None:
+    """Raise ``InputError`` for ranges, given or of a plan."""
+    if any(plan.ranges for plan in request.plans):
+        raise InputError(
+            f"{request.source}: the plan is for inputs in ranges, which need a network whose shapes "
+            "and operators are known before it runs; bind its dimensions (dims), or search without "
+            "ranges"
+        )
+    if request.ranges:
+        raise InputError(
+            f"{request.source}: ranges are for a network whose shapes and operators are known before "
+            "it runs; bind its dimensions (dims), or open it without ranges"
+        )
 
 
 def _is_for(plan: Plan, graph: Graph, target: Target) -> bool:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 
 from autotune.errors import AutotuneError, InputError, ModelError
@@ -18,7 +17,8 @@ from autotune.frontend.model_file import open_axes
 from autotune.frontend.translate.element_types import dtype_of_elem, elem_name
 from autotune.graph.graph import Graph
 from autotune.graph.passes.note import Note
-from autotune.operators.tensor import NUMPY, TensorType
+from autotune.operators.tensor import TensorType
+from autotune.runtime.execution.random_inputs import draw_array
 from autotune.runtime.execution.reference_session import ReferenceSession
 from autotune.runtime.execution.values import Value
 from autotune.runtime.session.control.binding import bound_model
@@ -75,17 +75,9 @@ def explored(path: Path, dims: Mapping[str, int], seed: int = 0) -> Exploration:
     rng = np.random.default_rng(seed)
     model = bound_model(path, dims)
     try:
-        return explore(model, path.stem, drawn_inputs(model, lambda kind: drawn(kind, rng)))
+        return explore(model, path.stem, drawn_inputs(model, lambda kind: draw_array(kind, rng)))
     except (ModelError, InputError) as error:
         raise type(error)(f"{path}: {error}") from None
-
-
-def drawn(kind: TensorType, rng: np.random.Generator) -> npt.NDArray[Any]:
-    """Standard normal numbers; integers and booleans are 0 or 1, which every look-up has."""
-    if kind.dtype.is_float:
-        normal = rng.standard_normal(kind.shape, dtype=np.float32)
-        return np.asarray(normal.astype(NUMPY[kind.dtype], copy=False))
-    return np.asarray(rng.integers(0, 2, kind.shape).astype(NUMPY[kind.dtype]))
 
 
 def drawn_inputs(model: onnx.ModelProto, draw: Draw) -> dict[str, Any]:

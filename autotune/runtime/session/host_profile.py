@@ -19,8 +19,8 @@ from autotune.operators.op import OPERATORS, Family
 from autotune.runtime.execution.io_adapter import IoAdapter
 from autotune.runtime.execution.native_table import network_of
 from autotune.runtime.execution.program_table import GroupStep
+from autotune.runtime.session.network_session import NetworkSession
 from autotune.runtime.session.roofline import Limit, Roofs, Work, works
-from autotune.runtime.session.session import Session
 from autotune.runtime.session.shortfall import Evidence, reason
 from autotune.targets.native.linking.step_kinds import StepKind
 from autotune.targets.native.linking.step_profile import ProgramProfile
@@ -115,7 +115,7 @@ class HostProfile:
 
 
 def host_profiles(
-    session: Session, inputs: Mapping[str, npt.NDArray[np.generic]], seconds: float = SECONDS
+    session: NetworkSession, inputs: Mapping[str, npt.NDArray[np.generic]], seconds: float = SECONDS
 ) -> Mapping[str, HostProfile]:
     """Profile every part of a network that a run on these inputs reaches, for about ``seconds`` in
     all, by its name: an ordinary network is one.
@@ -129,7 +129,7 @@ def host_profiles(
 
 
 def host_profile(
-    session: Session, inputs: Mapping[str, npt.NDArray[np.generic]], seconds: float = SECONDS
+    session: NetworkSession, inputs: Mapping[str, npt.NDArray[np.generic]], seconds: float = SECONDS
 ) -> HostProfile:
     """Run a session's network for about ``seconds`` and say where its time goes.
 
@@ -152,7 +152,7 @@ def host_profile(
     return HostProfile(tuple(rows), roofs, runs, *fastest)
 
 
-def _check_here(session: Session) -> NativeTarget:
+def _check_here(session: NetworkSession) -> NativeTarget:
     target = session.target
     if not isinstance(target, NativeTarget):
         raise InputError(f"{target.name} is not this machine; open the session with target='cpu'")

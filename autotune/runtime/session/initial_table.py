@@ -1,4 +1,4 @@
-"""The program table that a session begins with: found on disk, or compiled by a plan or by rule.
+"""The program table that a session begins with: network on disk, or compiled by a plan or by rule.
 
 Opening never searches and never asks a cost model for a plan: search is a command of its own, and
 learning from runs improves the first plan in the background.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,8 @@ from autotune.runtime.execution.native_table import Draft, WholeNetworks, draft_
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import ProgramTable, SplitGroup, compile_table
 from autotune.runtime.session.building import build_or_split
-from autotune.runtime.session.opening import Source, open_model
+from autotune.runtime.session.network_session import PlannedBy
+from autotune.runtime.session.opening import OpenedGraph, open_model
 from autotune.targets.protocol import Target
 from autotune.tuner.choice import Choice
 from autotune.tuner.plan import choices_of
@@ -26,17 +26,6 @@ from autotune.tuner.plan import choices_of
 if TYPE_CHECKING:  # a session that only runs takes none of their time to import
     from autotune.cost_model.model import CostModel
     from autotune.store.store import Store
-
-
-class PlannedBy(StrEnum):
-    """Where the plan comes from that a session runs."""
-
-    PLAN = "plan"
-    """A plan that was given: ``autotune search`` made it."""
-    HEURISTIC = "heuristic"
-    """Fusion and schedules by rule; nothing was searched, and no cost model predicts the groups."""
-    LEARNING = "learning"
-    """Found by this session's online learning and measured to be better than the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +43,22 @@ class InitialTable:
 
 
 def initial_table(
-    found: Source, target: Target, store: Store | Path | None, online: bool
+    network: OpenedGraph, target: Target, store: Store | Path | None, online: bool
 ) -> InitialTable:
     """The table for what a session was opened with: by the plan where there is one, else by rule.
 
     ``online`` opens the store and predicts every group by its cost model. Raises ``AutotuneError``
     when the target was never calibrated and ``online`` needs a model.
     """
-    planned_by = PlannedBy.HEURISTIC if found.plan is None else PlannedBy.PLAN
+    planned_by = PlannedBy.HEURISTIC if network.plan is None else PlannedBy.PLAN
     cache = ProgramCache()
     if not online:
-        return InitialTable(_table(found, target, cache), planned_by, cache)
+        return InitialTable(_table(network, target, cache), planned_by, cache)
     owns = store is None or isinstance(store, Path)
     records = _opened(store)
     try:
         model = open_model(records, target)
-        table = _predicted(_table(found, target, cache), model)
+        table = _predicted(_table(network, target, cache), model)
     except BaseException:
         if owns:
             records.close()
@@ -89,17 +78,17 @@ def _predicted(table: ProgramTable, model: CostModel) -> ProgramTable:
     return annotated(table, model, table.model_version)
 
 
-def _table(found: Source, target: Target, cache: ProgramCache) -> ProgramTable:
-    """Of the plan, or by rule; where the target runs whole networks, found on disk if it was made
+def _table(network: OpenedGraph, target: Target, cache: ProgramCache) -> ProgramTable:
+    """Of the plan, or by rule; where the target runs whole networks, from the cache if it was made
     before."""
-    graph = found.graph
+    graph = network.graph
 
     def compiled(choices: Sequence[Choice], split: tuple[SplitGroup, ...]) -> ProgramTable:
         return replace(compile_table(graph, choices, target.spec, cache), split=split)
 
     with pause_collector():
         if not isinstance(target, WholeNetworks):
-            return build_or_split(graph, _choices(found, target), target, compiled)
+            return build_or_split(graph, _choices(network, target), target, compiled)
 
         def linked(
             choices: Sequence[Choice], split: tuple[SplitGroup, ...]
@@ -108,16 +97,16 @@ def _table(found: Source, target: Target, cache: ProgramCache) -> ProgramTable:
             return draft, draft.table(graph, target)
 
         def make() -> tuple[Draft, ProgramTable]:
-            return build_or_split(graph, _choices(found, target), target, linked)
+            return build_or_split(graph, _choices(network, target), target, linked)
 
-        if not found.is_kept:
+        if not network.is_cached:
             return make()[1]
-        return cached_table(table_key(graph, found.plan, target.spec), graph, target, make)
+        return cached_table(table_key(graph, network.plan, target.spec), graph, target, make)
 
 
-def _choices(found: Source, target: Target) -> tuple[Choice, ...]:
-    if found.plan is not None:
-        return choices_of(found.plan, found.graph)
+def _choices(network: OpenedGraph, target: Target) -> tuple[Choice, ...]:
+    if network.plan is not None:
+        return choices_of(network.plan, network.graph)
     from autotune.runtime.caches.schedule_cache import cached_heuristic_plan  # fuses and tiles
 
-    return cached_heuristic_plan(found.graph, target.spec)
+    return cached_heuristic_plan(network.graph, target.spec)

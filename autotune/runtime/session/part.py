@@ -15,7 +15,7 @@ from autotune.graph.graph import Graph
 from autotune.runtime.execution.event import Event
 from autotune.runtime.execution.execution import GroupRun, RunTrace
 from autotune.runtime.session.control.tree_runner import ControlFlow
-from autotune.runtime.session.session import Session
+from autotune.runtime.session.graph_session import GraphSession
 from autotune.runtime.session.version_table import Version
 from autotune.runtime.session.versions import Line
 
@@ -26,10 +26,10 @@ EVENTS_KEPT = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SessionPart:
     """One graph's session, whose runs are noted."""
 
-    session: Session
+    session: GraphSession
     runs: Runs
 
     @property
@@ -77,7 +77,7 @@ class Runs:
         finally:
             self._local.fed = None
 
-    def note(self, session: Session, inputs: Given, trace: RunTrace) -> None:
+    def note(self, session: GraphSession, inputs: Given, trace: RunTrace) -> None:
         """Add one part's run."""
         self._local.traces.append(trace)
         fed = getattr(self._local, "fed", None)
@@ -94,6 +94,11 @@ class Runs:
         """The newest ``EVENTS_KEPT`` events of parts that have gone, as they went."""
         with self._telling:
             return tuple(self._told)
+
+    @property
+    def own(self) -> RunTrace:
+        """The cost of this thread's newest run. Requires one that has finished."""
+        return joined(self._local.traces)
 
     @property
     def last(self) -> RunTrace | None:
@@ -113,9 +118,9 @@ def joined(traces: list[RunTrace]) -> RunTrace:
     )
 
 
-def parts_of(version: Version) -> Iterator[Part]:
+def parts_of(version: Version) -> Iterator[SessionPart]:
     """The graphs of a version that are at hand, those of its pieces and bodies in turn."""
-    if isinstance(version, Line) and isinstance(version.programs, Part):
+    if isinstance(version, Line) and isinstance(version.programs, SessionPart):
         yield version.programs
     if isinstance(version, ControlFlow):
         for model in version.models.values():

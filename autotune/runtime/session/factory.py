@@ -1,0 +1,49 @@
+"""Opens the session that a request asks for: over one graph, or specialised run by run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from autotune.graph.graph import Graph
+from autotune.runtime.caches.network_cache import is_cached
+from autotune.runtime.session.fallback_session import FallbackSession
+from autotune.runtime.session.graph_session import GraphSession
+from autotune.runtime.session.network_session import NetworkSession
+from autotune.runtime.session.out_of_range import OutOfRangePolicy
+from autotune.runtime.session.request import OpenRequest
+
+
+def open_session(request: OpenRequest) -> NetworkSession:
+    """Open a network. Shapes or operators that depend on the inputs make a ``DynamicSession``.
+
+    Raises ``AutotuneError`` as the session's constructor does.
+    """
+    return _open_graph_session(request) if _is_static(request) else _open_dynamic(request)
+
+
+def _is_static(request: OpenRequest) -> bool:
+    """Return True if the network is one graph before it runs."""
+    if request.is_static is not None:
+        return request.is_static
+    assert isinstance(request.source, Path), "a graph is static"
+    if is_cached(request.source, request.dims):  # only networks of one graph are
+        return True
+    from autotune.runtime.session.dynamic import is_dynamic
+
+    return not is_dynamic(request.source, request.dims)
+
+
+def _open_graph_session(request: OpenRequest) -> NetworkSession:
+    general = on_host = None
+    plain = request.without_plan()
+    if request.outside is OutOfRangePolicy.GENERAL:
+        general = FallbackSession(lambda: open_session(plain))
+    if not isinstance(request.source, Graph):  # a graph has no ONNX nodes for the host
+        on_host = FallbackSession(lambda: _open_dynamic(plain))
+    return GraphSession(request, general, on_host)
+
+
+def _open_dynamic(request: OpenRequest) -> NetworkSession:
+    from autotune.runtime.session.dynamic import DynamicSession
+
+    return DynamicSession(request)

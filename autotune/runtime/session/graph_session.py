@@ -1,0 +1,259 @@
+"""A session over one graph: runs it by its plan, profiles it, and learns while it runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.errors import AutotuneError, ExactnessError, RangeError
+from autotune.graph.graph import Graph
+from autotune.operators.interval_rules import Interval
+from autotune.runtime.execution.collector_pause import pause_collector
+from autotune.runtime.execution.event import Event
+from autotune.runtime.execution.execution import RunTrace, execute
+from autotune.runtime.execution.io_adapter import IoAdapter
+from autotune.runtime.execution.profiler import GroupProfile, PairProfile, Profiler
+from autotune.runtime.execution.program_table import CurrentTable, ProgramTable
+from autotune.runtime.execution.signature import TensorInfo, tensors_of_graph
+from autotune.runtime.session.building import announce_splits
+from autotune.runtime.session.fallback_session import FallbackSession
+from autotune.runtime.session.initial_table import InitialTable, initial_table
+from autotune.runtime.session.network_session import Arrays, NetworkSession, PlannedBy
+from autotune.runtime.session.opening import open_graph
+from autotune.runtime.session.request import OpenRequest
+from autotune.targets.protocol import Target
+from autotune.tuner.objective import Objective
+
+if TYPE_CHECKING:  # a session that runs by a plan takes none of their time to import
+    from autotune.cost_model.model import CostModel
+    from autotune.runtime.online.trainer import OnlineTrainer
+
+
+class GraphSession:
+    """Runs one graph, whose shapes are known. Safe to use from several threads.
+
+    ``out_of_range`` runs inputs outside of their ranges, ``on_host`` integers that programs may not
+    hold; without one, such inputs are refused. Raises ``AutotuneError`` if ``online`` needs a cost
+    model and the target was never calibrated, ``PlanError``, ``ModelError`` and ``InputError`` as
+    ``open_graph`` does.
+    """
+
+    def __init__(
+        self,
+        request: OpenRequest,
+        out_of_range: FallbackSession | None = None,
+        on_host: FallbackSession | None = None,
+    ) -> None:
+        self.target: Target = request.target
+        with pause_collector():
+            opened = open_graph(request)
+        self._graph = opened.graph
+        self._adapter = IoAdapter(self._graph, opened.ranges)
+        self._out_of_range, self._on_host = out_of_range, on_host
+        self._always_on_host = False
+        self._profiler = Profiler()
+        self._last_run: RunTrace | None = None
+        self._trainer: OnlineTrainer[CostModel] | None = None
+        self._closing = threading.Lock()
+        self._closed = False
+        initial = initial_table(opened, self.target, request.store, request.online)
+        self._planned_by = initial.planned_by
+        self._splits = announce_splits(initial.table)
+        self._own_store = initial.records if initial.owns_records else None
+        self._current = CurrentTable(initial.table)
+        try:
+            if request.online:
+                objective = Objective.LATENCY if opened.plan is None else opened.plan.objective
+                self._trainer = self._start_learning(initial, objective, request)
+        except BaseException:
+            self._close_store()
+            raise
+
+    def _start_learning(
+        self, initial: InitialTable, objective: Objective, request: OpenRequest
+    ) -> OnlineTrainer[CostModel]:
+        from autotune.runtime.online.learning import OnlineOptions
+        from autotune.runtime.online.planning import online_trainer  # it fits and searches
+
+        assert initial.model is not None and initial.records is not None
+        return online_trainer(
+            self._current,
+            self.target,
+            initial.cache,
+            initial.records,
+            initial.model,
+            objective,
+            request.options or OnlineOptions(),
+        )
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
+        """Run the graph once and return its outputs by name, in the network's element types.
+
+        Uses the program table that is current now. Raises ``InputError`` for a wrong name, shape or
+        element type, for inputs outside of their ranges and for integers beyond the exact ones,
+        unless a fallback serves them; ``AutotuneError`` for a closed session.
+        """
+        return self.traced_run(inputs)[0]
+
+    def traced_run(self, inputs: Arrays) -> tuple[dict[str, npt.NDArray[Any]], RunTrace]:
+        """Run as ``run`` does; return the outputs and the cost of this very run."""
+        fed = self._fed_or_fallback(inputs)
+        if not isinstance(fed, dict):
+            outputs, trace = fed.traced_run(inputs)
+            self._last_run = trace
+            return outputs, trace
+        outputs, trace = execute(self._current.current, self.target, fed)
+        self._last_run = trace
+        self._profiler.record(trace)
+        if self._trainer is not None:
+            self._trainer.observe(trace, fed)
+        return self._adapter.from_float32(outputs), trace
+
+    def serving(self, inputs: Arrays) -> NetworkSession:
+        """Return the session that runs these inputs: this one or a fallback. Raises
+        ``AutotuneError`` for a closed session."""
+        if self._out_of_range is None and self._on_host is None:
+            return self
+        fed = self._fed_or_fallback(inputs)
+        return self if isinstance(fed, dict) else fed
+
+    def _fed_or_fallback(
+        self, inputs: Arrays
+    ) -> dict[str, npt.NDArray[np.float32]] | NetworkSession:
+        """Return the float32 inputs of the programs, or the session that runs ``inputs`` instead."""
+        if self._closed:
+            raise AutotuneError(f"{self.name}: the session is closed; open another")
+        if self._always_on_host and self._on_host is not None:
+            return self._on_host.session
+        try:
+            return self._adapter.to_float32(inputs)
+        except RangeError:
+            if self._out_of_range is None:
+                raise
+            return self._out_of_range.session
+        except ExactnessError:
+            if self._on_host is None:
+                raise
+            self._always_on_host = self._adapter.licence is None
+            return self._on_host.session
+
+    def reference_outputs(self, inputs: Arrays) -> dict[str, Any]:
+        """Return the outputs that the numpy reference computes, by name."""
+        from autotune.runtime.execution.reference_session import (
+            ReferenceSession,  # for checks alone
+        )
+
+        return ReferenceSession(self._graph).run(inputs)
+
+    def draw_inputs(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+        """Return random inputs within their ranges, with indices that every extent has."""
+        from autotune.runtime.execution.random_inputs import draw_graph_inputs  # for checks alone
+
+        arrays = draw_graph_inputs(self._graph, rng)
+        return arrays | {x: np.clip(arrays[x], r.low, r.high) for x, r in self.ranges.items()}
+
+    @property
+    def name(self) -> str:
+        """Name of the network."""
+        return self._graph.name
+
+    @property
+    def is_closed(self) -> bool:
+        """True once ``close`` was called."""
+        return self._closed
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """Name, shape and element type of every input."""
+        return tensors_of_graph(self._graph, self._graph.inputs)
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        """Name, shape and element type of every output."""
+        return tensors_of_graph(self._graph, self._graph.outputs)
+
+    @property
+    def graph(self) -> Graph:
+        """The network as it is run."""
+        return self._graph
+
+    @property
+    def parts(self) -> Mapping[str, NetworkSession]:
+        """This session alone, by the name of its graph."""
+        return {self.name: self}
+
+    def part_inputs(self, inputs: Arrays) -> Mapping[str, Arrays]:
+        """Return the inputs by the name of the graph."""
+        return {self.name: inputs}
+
+    @property
+    def ranges(self) -> Mapping[str, Interval]:
+        """Bounds that the inputs must stay within, for inputs that have some."""
+        return self._adapter.ranges
+
+    @property
+    def table(self) -> ProgramTable:
+        """The program table of the next run."""
+        return self._current.current
+
+    @property
+    def last_run(self) -> RunTrace:
+        """Cost of the run that finished last, in total and by group.
+
+        Raises ``AutotuneError`` before the first run.
+        """
+        if self._last_run is None:
+            raise AutotuneError(f"{self.name}: nothing was run yet; call run() first")
+        return self._last_run
+
+    @property
+    def planned_by(self) -> PlannedBy:
+        """Origin of the plan that the next run will use."""
+        return PlannedBy.LEARNING if self.table.plan_version else self._planned_by
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Groups that could not be built at opening and steps of online learning, oldest first."""
+        return (*self._splits, *(() if self._trainer is None else self._trainer.events))
+
+    def profile(self) -> tuple[GroupProfile, ...]:
+        """Return runs, mean cost and prediction of every group, over the newest runs."""
+        return self._profiler.groups()
+
+    def profile_pairs(self) -> tuple[PairProfile, ...]:
+        """Return groups that run one after the other, the most frequent first."""
+        return self._profiler.pairs()
+
+    def wait_idle(self, timeout_seconds: float | None = None) -> None:
+        """Return when every finished run has been learned from.
+
+        Raises ``AutotuneError`` when that takes longer, or when the learning failed.
+        """
+        if self._trainer is not None:
+            self._trainer.wait_idle(timeout_seconds)
+
+    def close(self) -> None:
+        """Stop learning and close the store if the session opened it. Closing again does nothing.
+
+        Raises ``AutotuneError`` when the learning failed.
+        """
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+        try:
+            if self._trainer is not None:
+                self._trainer.close()
+        finally:
+            self._close_store()
+            for fallback in (self._out_of_range, self._on_host):
+                if fallback is not None:
+                    fallback.close()
+
+    def _close_store(self) -> None:
+        if self._own_store is not None:
+            self._own_store.close()
