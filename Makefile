@@ -59,7 +59,7 @@ test: lint types layers tests ## everything: format, lint, types, layering, all 
 
 test-torch: $(BUILT) $(TORCH)/.installed ## models of PyTorch's libraries by torch.compile and from_torch
 	$(call say,"running the tests that need PyTorch")
-	@$(TORCH)/bin/python -m pytest -n 2 tests/frontend 'tests/examples/test_examples.py::test_an_example_runs_on_an_empty_home[compile_pytorch]'
+	@$(TORCH)/bin/python -m pytest -n 2 tests/adapters 'tests/examples/test_examples.py::test_an_example_runs_on_an_empty_home[compile_pytorch]'
 
 check: lint types layers fast-tests ## the same in under a minute: without the slow tests
 	$(call say,"all passed")
@@ -176,14 +176,14 @@ $(TVM)/.installed: benchmarks/tvm.txt | $(INSTALLED)
 
 # Packages of $(VENV) are shared: autotune itself, NumPy and ONNX. torchvision has no build for PyTorch's
 # CPU packages, so it and timm, which requires it, come without what they depend on.
-$(TORCH)/.installed: tests/frontend/torch.txt tests/frontend/torch-models.txt | $(INSTALLED)
+$(TORCH)/.installed: tests/adapters/torch.txt tests/adapters/torch-models.txt | $(INSTALLED)
 	$(call say,"installing PyTorch and libraries of models in an environment of their own $(TORCH)")
 	@$(PY) -m venv --clear $(TORCH)
 	@shared=$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
 	own=$$($(TORCH)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
 	echo "import site; site.addsitedir('$$shared')" > "$$own/shared.pth"
-	@$(TORCH)/bin/python -m pip --disable-pip-version-check --quiet install -r tests/frontend/torch.txt
-	@$(TORCH)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps -r tests/frontend/torch-models.txt
+	@$(TORCH)/bin/python -m pip --disable-pip-version-check --quiet install -r tests/adapters/torch.txt
+	@$(TORCH)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps -r tests/adapters/torch-models.txt
 	@touch $@
 
 # The editable install has compiled them already: again only if a source is newer than a module.

@@ -13,8 +13,8 @@ from autotune.runtime.session.session import Session
 from autotune.tuner.plan import Plan
 from tests.cli.plan_case import write_plan
 from tests.runtime import runtime_case as case
-from tests.runtime.test_dynamic import LAYERS, saved
-from tests.search.search_case import calibrated
+from tests.runtime.session.test_dynamic import LAYERS, saved
+from tests.tuner.search_case import calibrated
 
 
 def test_a_card_is_one_line_and_escaped_html() -> None:

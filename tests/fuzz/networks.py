@@ -1,7 +1,7 @@
 """``python -m tests.fuzz.networks``: tries drawn networks by drawn plans on every kind of machine.
 
 A case is an ONNX model of up to twelve operators, a partition and schedules, as in
-``tests/runtime/test_drawn_models.py``, of which this runs more than a test has time for. What failed is
+``tests/networks/test_drawn_models.py``, of which this runs more than a test has time for. What failed is
 printed: the model's text, groups and schedules.
 """
 

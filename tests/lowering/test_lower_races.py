@@ -23,7 +23,7 @@ from autotune.targets.emulator.races import find_races
 from tests.drawn_graphs import graphs
 from tests.lowering.lowering_case import SPEC, block_program, lowered
 from tests.races import RaceDetector
-from tests.targets.race_case import SIGNALS, WAITS, found, semaphores, without
+from tests.targets.emulator.race_case import SIGNALS, WAITS, found, semaphores, without
 
 BOTH = (WAITS, SIGNALS)
 

@@ -11,8 +11,8 @@ from autotune.graph.graph import Graph
 from autotune.graph.passes import simplify
 from autotune.graph.passes.affine_folding import AffineFolding
 from autotune.operators.op import OpKind
+from tests.frontend.onnx_case import imported, model_of
 from tests.graph.graph_cases import assert_equivalent, kinds_after, normal
-from tests.graph.onnx_case import imported, model_of
 from tests.graph.passes.graph_text import becomes, stays
 
 

@@ -12,8 +12,8 @@ from autotune.graph.passes import simplify
 from autotune.graph.passes.input_folding import InputFolding
 from autotune.operators.axes import Layout
 from autotune.operators.op import OpKind as K
+from tests.frontend.onnx_case import imported, model_of
 from tests.graph.graph_cases import assert_equivalent, normal
-from tests.graph.onnx_case import imported, model_of
 from tests.graph.passes.graph_text import becomes, parsed, stays
 
 

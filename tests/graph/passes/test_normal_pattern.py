@@ -16,8 +16,8 @@ from autotune.graph.passes import simplify
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.graph.passes.normal_pattern import NormalPattern
 from autotune.operators.op import OpKind as K
+from tests.frontend.onnx_case import imported, model_of
 from tests.graph.graph_cases import assert_equivalent, normal
-from tests.graph.onnx_case import imported, model_of
 from tests.graph.passes.graph_text import becomes, parsed, stays, written
 
 HEAD = "x: (2, 3, 8)\ng = normal(8)\nb = normal(8)\ne = 0.001\ntwo = 2.0\n"

@@ -11,8 +11,8 @@ from autotune.datasets.transformers import transformer_block
 from autotune.frontend.importing import translate
 from autotune.graph.passes import PASSES, simplify
 from autotune.operators.op import OpKind
+from tests.frontend.onnx_case import imported, single
 from tests.graph.graph_cases import assert_equivalent, normal
-from tests.graph.onnx_case import imported, single
 
 
 def test_simplify_reaches_a_fixed_point_and_every_note_speaks() -> None:

@@ -14,8 +14,8 @@ from autotune.graph.passes.affine_folding import AffineFolding
 from autotune.graph.passes.score_scaling import ScoreScaling
 from autotune.operators.op import OpKind as K
 from autotune.operators.tensor import DType
+from tests.frontend.onnx_case import imported, model_of
 from tests.graph.graph_cases import assert_equivalent
-from tests.graph.onnx_case import imported, model_of
 from tests.graph.passes.graph_text import becomes, parsed, stays, written
 
 HEADS = """

@@ -1,0 +1,222 @@
+"""Vector maths against float64, in units of the last place, over the whole range of fp32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+from scipy.special import erf, ndtr
+
+from autotune.isa.functions import BinaryFn, UnaryFn
+from autotune.targets.native.codegen.maths import maths
+from autotune.targets.native.codegen.vector.elementwise import elementwise
+from autotune.targets.native.codegen.vector.vector_run import (
+    COMPILED_BINARY,
+    COMPILED_UNARY,
+    Binary,
+    Constant,
+    Load,
+    Node,
+    Output,
+    Unary,
+    VectorRun,
+)
+from autotune.targets.native.cpu.vector_isa import VectorIsa
+from tests.targets.native.codegen.generated_code import compiled, host_isas
+
+ISAS = host_isas()
+each_isa = pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
+STEP = 4093
+"""Every so many bit patterns: a million values, all exponents, both signs."""
+EXACT = [0.0, 1.0, 2.0, 3.0, 0.5, 1.5, np.inf, np.nan, 1e-45, 16777216.0, 16777215.0, 8388607.5]
+LIMITS = [1.1754942e-38, 1.1754944e-38, 3.4028235e38, 0.99999994]
+OF_EXP = [88.72283, 88.72284, 87.33655, 103.97208, 104.0]
+SPECIAL = np.array(EXACT + LIMITS + OF_EXP, np.float32)
+SPECIAL = np.concatenate([SPECIAL, -SPECIAL])
+Exact = Callable[[np.ndarray], np.ndarray]
+
+
+def _gelu(x: np.ndarray) -> np.ndarray:
+    return np.where(np.isneginf(x), -0.0, x * ndtr(x))
+
+
+def _gelu_tanh(x: np.ndarray) -> np.ndarray:
+    steep = 2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)
+    return np.where(np.isneginf(x), -0.0, x / (1 + np.exp(-steep)))
+
+
+UNARY: Mapping[UnaryFn, tuple[float, Exact]] = {
+    UnaryFn.EXP: (2, np.exp),
+    UnaryFn.LOG: (2, np.log),
+    UnaryFn.RSQRT: (2, lambda x: 1 / np.sqrt(x)),
+    UnaryFn.SQRT: (0.5, np.sqrt),
+    UnaryFn.RECIPROCAL: (0.5, lambda x: 1 / x),
+    UnaryFn.SIGMOID: (4, lambda x: 1 / (1 + np.exp(-x))),
+    UnaryFn.TANH: (4, np.tanh),
+    UnaryFn.ERF: (4, erf),
+    UnaryFn.GELU: (4, _gelu),
+    UnaryFn.GELU_TANH: (4, _gelu_tanh),
+    UnaryFn.COPY: (0, lambda x: x),
+    UnaryFn.RELU: (0, lambda x: np.where(x < 0, 0.0, x)),
+    UnaryFn.LEAKY_RELU: (0.5, lambda x: np.where(x < 0, 0.25 * x, x)),
+    UnaryFn.CLIP: (0, lambda x: np.where(np.isnan(x), x, np.minimum(np.maximum(x, 0.25), 6.0))),
+    UnaryFn.NEG: (0, lambda x: -x),
+    UnaryFn.ABS: (0, np.abs),
+    UnaryFn.SQUARE: (0.5, np.square),
+    UnaryFn.FLOOR: (0, np.floor),
+    UnaryFn.CEIL: (0, np.ceil),
+    UnaryFn.ROUND: (0, np.rint),
+    UnaryFn.TRUNC: (0, np.trunc),
+    UnaryFn.SIGN: (0, np.sign),
+    UnaryFn.ELU: (4, lambda x: np.where(x < 0, 0.25 * np.expm1(x), 6.0 * x)),
+    UnaryFn.SOFTPLUS: (4, lambda x: np.logaddexp(x, 0.0)),
+}
+"""Largest error in units of the last place, and the function; AFFINE has a test of its own."""
+
+
+def run_of(arrays: list[np.ndarray], body: tuple[Node, ...], isa: VectorIsa) -> np.ndarray:
+    out = np.empty_like(arrays[0])
+    inputs = ((1,),) * len(arrays)
+    size = min(len(out), 65536)
+    run = VectorRun((size,), inputs, (Output((1,), len(body) - 1),), body)
+    code = compiled(elementwise(run, isa), isa)
+    for at in [*range(0, len(out) - size, size), len(out) - size]:
+        code(*(array[at : at + size] for array in arrays), out[at : at + size])
+    return out
+
+
+def errors(found: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """Distances in units of fp32's last place at the exact value; infinite where one is NaN, or
+    infinite when the other does not round to that."""
+    with np.errstate(all="ignore"):
+        rounded = exact.astype(np.float32)
+        finite = np.where(np.isfinite(rounded), rounded, np.finfo(np.float32).max)
+        last = np.spacing(np.abs(finite)).astype(np.float64)
+        distance = np.abs(found.astype(np.float64) - exact) / last
+    plain = np.isfinite(found) & np.isfinite(rounded)
+    alike = (found == rounded) | (np.isnan(found) & np.isnan(rounded))
+    return np.where(plain, distance, np.where(alike, 0.0, np.inf))
+
+
+def worst(found: np.ndarray, exact: np.ndarray, *given: np.ndarray) -> tuple[float, str]:
+    error = errors(found, exact)
+    at = int(error.argmax())
+    where = ", ".join(str(array[at]) for array in given)
+    return float(error[at]), f"at {where}: {found[at]} for {exact[at]}"
+
+
+def arguments(step: int = STEP) -> np.ndarray:
+    bits = np.arange(0, 2**32, step, np.uint64).astype(np.uint32).view(np.float32)
+    rng = np.random.default_rng(3)
+    ranges = [rng.uniform(-high, high, 2**17) for high in (1.0, 4.0, 15.0, 110.0)]
+    near_one = rng.uniform(0.5, 1.5, 2**17)
+    drawn = np.concatenate([*ranges, near_one]).astype(np.float32)
+    return np.concatenate([SPECIAL, bits, drawn])
+
+
+@each_isa
+@pytest.mark.parametrize("fn", UNARY, ids=lambda fn: fn.name.lower())
+def test_every_function_is_as_exact_as_claimed(fn: UnaryFn, isa: VectorIsa) -> None:
+    x = arguments()
+    limit, function = UNARY[fn]
+    found = run_of([x], (Load(0), Unary(fn, 0, 0.25, 6.0)), isa)
+    with np.errstate(all="ignore"):
+        error, where = worst(found, function(x.astype(np.float64)), x)
+    assert error <= limit, where
+
+
+@each_isa
+def test_odd_functions_keep_the_sign_of_zero(isa: VectorIsa) -> None:
+    zeros = np.array([0.0, -0.0] * 8, np.float32)
+    odd = (UnaryFn.TANH, UnaryFn.ERF, UnaryFn.GELU, UnaryFn.GELU_TANH, UnaryFn.SQRT)
+    for fn in (*odd, UnaryFn.FLOOR, UnaryFn.CEIL, UnaryFn.ROUND, UnaryFn.TRUNC, UnaryFn.SIGN):
+        assert (
+            np.signbit(run_of([zeros], (Load(0), Unary(fn, 0)), isa)) == np.signbit(zeros)
+        ).all()
+
+
+@each_isa
+def test_affine_rounds_at_most_twice(isa: VectorIsa) -> None:
+    x = arguments(STEP * 16)
+    found = run_of([x], (Load(0), Unary(UnaryFn.AFFINE, 0, 0.25, 6.0)), isa)
+    with np.errstate(all="ignore"):
+        error, where = worst(found, 0.25 * x.astype(np.float64) + 6.0, x)
+    assert error <= 1, where
+
+
+@each_isa
+def test_rounding_between_minus_one_and_zero_gives_minus_zero(isa: VectorIsa) -> None:
+    x = np.full(16, -0.25, np.float32)
+    for fn in (UnaryFn.CEIL, UnaryFn.ROUND, UnaryFn.TRUNC):
+        assert np.signbit(run_of([x], (Load(0), Unary(fn, 0)), isa)).all()
+
+
+def test_every_function_has_a_test_or_is_left_to_the_compiled_kernels() -> None:
+    assert set(UNARY) | {UnaryFn.AFFINE} == set(maths.UNARY)
+    assert set(UNARY) | {UnaryFn.AFFINE} == set(UnaryFn) - COMPILED_UNARY
+    assert set(BINARY) == set(maths.BINARY) == set(BinaryFn) - COMPILED_BINARY
+
+
+def pairs() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(5)
+    left, right = (each.ravel() for each in np.meshgrid(SPECIAL, SPECIAL))
+    bits = rng.integers(0, 2**32, (2, 2**17), np.uint32).view(np.float32)
+    bases, powers = rng.uniform(0, 10, 2**17), rng.uniform(-40, 40, 2**17)
+    near_one, large = rng.uniform(0.9, 1.1, 2**17), rng.uniform(-900, 900, 2**17)
+    below, whole = rng.uniform(-9, 0, 2**16), rng.integers(-40, 40, 2**16)
+    x = np.concatenate([bases, bases, near_one, below]).astype(np.float32)
+    y = np.concatenate([powers, -powers, large, whole]).astype(np.float32)
+    return np.concatenate([left, bits[0], x]), np.concatenate([right, bits[1], y])
+
+
+BINARY: Mapping[BinaryFn, tuple[float, Callable[[np.ndarray, np.ndarray], np.ndarray]]] = {
+    BinaryFn.ADD: (0.5, np.add),
+    BinaryFn.SUB: (0.5, np.subtract),
+    BinaryFn.MUL: (0.5, np.multiply),
+    BinaryFn.DIV: (0.5, np.divide),
+    BinaryFn.MAXIMUM: (0, np.maximum),
+    BinaryFn.MINIMUM: (0, np.minimum),
+    BinaryFn.POW: (4, np.power),
+    BinaryFn.EQUAL: (0, lambda x, y: (x == y).astype(np.float64)),
+    BinaryFn.LESS: (0, lambda x, y: (x < y).astype(np.float64)),
+    BinaryFn.LESS_EQUAL: (0, lambda x, y: (x <= y).astype(np.float64)),
+    BinaryFn.KEEP_IF: (0, lambda x, y: np.where(y != 0, x, -0.0)),
+    BinaryFn.KEEP_UNLESS: (0, lambda x, y: np.where(y != 0, -0.0, x)),
+}
+
+
+@each_isa
+@pytest.mark.parametrize("fn", BINARY, ids=lambda fn: fn.name.lower())
+def test_functions_of_two_are_exact_with_all_special_values(fn: BinaryFn, isa: VectorIsa) -> None:
+    x, y = pairs()
+    limit, function = BINARY[fn]
+    found = run_of([x, y], (Load(0), Load(1), Binary(fn, 0, 1)), isa)
+    with np.errstate(all="ignore"):
+        exact = function(x.astype(np.float64), y.astype(np.float64))
+    error, where = worst(found, exact, x, y)
+    assert error <= limit, where
+    if fn in (BinaryFn.POW, BinaryFn.KEEP_IF, BinaryFn.KEEP_UNLESS):
+        number = ~np.isnan(found)
+        assert (np.signbit(found) == np.signbit(exact))[number].all()
+
+
+@each_isa
+@pytest.mark.parametrize("exponent", [0.0, 1.0, 2.0, 3.0, -1.0, 0.5, -0.5, 2.5])
+def test_a_known_exponent_gives_the_same_power(exponent: float, isa: VectorIsa) -> None:
+    x = arguments(STEP * 16)
+    found = run_of([x], (Load(0), Constant(exponent), Binary(BinaryFn.POW, 0, 1)), isa)
+    with np.errstate(all="ignore"):
+        error, where = worst(found, np.power(x.astype(np.float64), np.full(len(x), exponent)), x)
+    assert error <= 4, where
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fn", [UnaryFn.EXP, UnaryFn.LOG], ids=lambda fn: fn.name.lower())
+def test_a_dense_sweep_finds_no_larger_error(fn: UnaryFn) -> None:
+    limit, function = UNARY[fn]
+    for part in np.array_split(arguments(step=101), 32):
+        found = run_of([part], (Load(0), Unary(fn, 0)), ISAS[0])
+        with np.errstate(all="ignore"):
+            error, where = worst(found, function(part.astype(np.float64)), part)
+        assert error <= limit, where

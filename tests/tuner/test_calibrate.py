@@ -1,0 +1,73 @@
+"""Calibration: draws legal candidates, continues where it was interrupted, trains."""
+
+import math
+
+import pytest
+
+from autotune.measure.measurement import Failed, Measured
+from autotune.measure.runner import measure
+from autotune.store.store import Store
+from autotune.tuner.calibrate import calibrate
+from autotune.tuner.records import to_record
+from autotune.tuner.sampling import candidates
+from tests.tuner.search_case import EDGE, calibrated, chain, residual
+
+pytestmark = pytest.mark.slow  # trains models
+
+PROFILE = EDGE.spec.profile_id
+
+
+def test_the_model_predicts_what_it_was_trained_on() -> None:
+    model, records = calibrated()
+    assert model.metrics["n"] == sum(record.outcome == "ok" for record in records)
+    assert model.metrics["spearman"] > 0.9
+
+
+def test_an_interrupted_calibration_continues() -> None:
+    def interrupt(phase: str, done: int, total: int, best: float | None = None) -> None:
+        if done == 30:
+            raise KeyboardInterrupt
+
+    with Store.memory() as store:
+        with pytest.raises(KeyboardInterrupt):
+            calibrate(EDGE, budget=80, store=store, progress=interrupt, workers=1)
+        assert store.count(PROFILE, "calibrate") == 30
+        result = calibrate(EDGE, budget=80, store=store, workers=1)
+        assert (result.measured, result.knew) == (50, 30)
+        assert repr(result).startswith("<CalibrationResult edge: measured 50 (0 failed), known")
+        assert store.count(PROFILE, "calibrate") == 80
+        again = calibrate(EDGE, budget=80, store=store, workers=1)
+        assert (again.measured, again.knew) == (0, 80)
+        assert store.load_model(PROFILE) is not None
+
+
+def test_other_networks_are_measured_although_the_budget_was_spent_before() -> None:
+    with Store.memory() as store:
+        calibrate(EDGE, budget=60, store=store, workers=1)
+        more = calibrate(EDGE, budget=60, graphs=(residual(),), store=store, workers=1)
+        assert more.measured > 0
+
+
+def test_a_record_says_what_was_measured_or_why_not() -> None:
+    candidate = next(candidates((chain(),), EDGE.spec, 0))
+    (result,) = measure(EDGE, [candidate], 1)
+    assert isinstance(result, Measured)
+    record = to_record(result, EDGE, "calibrate", clock=lambda: 7.0)
+    assert (record.group_key, record.schedule_json) == candidate.key
+    assert (record.cycles, record.outcome) == (result.execution.cycles, "ok")
+    assert (record.created_at, record.network) == (7.0, candidate.network)
+    failed = to_record(Failed(candidate, "too hot"), EDGE, "search")
+    assert (failed.outcome, failed.reason, failed.cycles) == ("failed", "too hot", 0)
+
+
+def test_the_groups_it_is_worst_at_are_told_worst_first() -> None:
+    with Store.memory() as store:
+        result = calibrate(EDGE, budget=60, store=store, workers=1)
+        records = store.records(PROFILE)
+    sizes = [abs(math.log(group.factor)) for group in result.worst]
+    assert sizes == sorted(sizes, reverse=True)
+    assert 1 <= len(sizes) <= 5
+    for group in result.worst:
+        assert group.network in {record.network for record in records}
+        assert 1 <= group.runs <= 6
+        assert group.kinds
