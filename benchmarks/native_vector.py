@@ -21,8 +21,6 @@ from autotune.isa.functions import BinaryFn, ReduceFn, UnaryFn
 from autotune.targets.native.codegen.rows.reduction import Reduction, reduction
 from autotune.targets.native.codegen.vector.elementwise import elementwise
 from autotune.targets.native.codegen.vector.vector_run import (
-    COMPILED_BINARY,
-    COMPILED_UNARY,
     Binary,
     Fma,
     Load,
@@ -89,11 +87,11 @@ def functions() -> None:
     y = np.empty_like(x)
     shape, strides = (rows, columns), (8, 1)
     cases = []
-    for fn in (fn for fn in UnaryFn if fn not in COMPILED_UNARY):
+    for fn in (fn for fn in UnaryFn if fn.row.is_generated):
         body: tuple[Node, ...] = (Load(0), Unary(fn, 0, 0.5, 2.0))
         run = VectorRun(shape, (strides,), (Output(strides, 1),), body)
         cases.append(Case(fn.name.lower(), timed(elementwise(run, ISA), x, y), rows * columns))
-    for pair in (fn for fn in BinaryFn if fn not in COMPILED_BINARY):
+    for pair in (fn for fn in BinaryFn if fn.row.is_generated):
         body = (Load(0), Load(1), Binary(pair, 0, 1))
         run = VectorRun(shape, (strides, strides), (Output(strides, 2),), body)
         kernel = elementwise(run, ISA)

@@ -72,8 +72,7 @@ def _made(
     given = [known[x] for x in op.inputs]
     if op.name in sums:
         return sums[op.name].made(given)
-    rule = RULES.get(op.kind)
-    made = ANYTHING if rule is None else rule(op, given, [graph.shape(x) for x in op.inputs])
+    made = RULES[op.kind](op, given, [graph.shape(x) for x in op.inputs])
     dtype = graph.types[op.output].dtype
     if dtype is DType.BOOL:
         return Interval(max(0.0, min(made.low, 1.0)), min(1.0, max(made.high, 0.0)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from autotune.graph.graph import Graph
-from autotune.operators.op import OPERATORS, Family, Op
+from autotune.operators.op import Family, Op
 from autotune.operators.winograd import FORMS, Form
 
 
@@ -43,7 +43,7 @@ def _transform_additions(op: Op, graph: Graph) -> int:
 def flops(op: Op, graph: Graph) -> int:
     """Scalar operations: 2 per multiply-add plus what the vector unit does.
 
-    A transcendental counts 8 and a division 4, as in ``OpRow.flops_per_element``; softmax is
+    A transcendental counts 8 and a division 4, as in ``FunctionRow.operations``; softmax is
     max, subtract, exp, sum, divide; layer norm is two reductions and the affine part.
     """
     out_elements = math.prod(graph.shape(op.output))
@@ -57,7 +57,7 @@ def flops(op: Op, graph: Graph) -> int:
         case Family.MATMUL:
             return 2 * multiply_adds(op, graph)
         case Family.UNARY | Family.BINARY:
-            return OPERATORS[op.kind].flops_per_element * out_elements
+            return op.function.row.operations * out_elements
         case Family.POOL:
             return out_elements * math.prod(op.ints("kernel"))
         case Family.SLIDE:

@@ -9,9 +9,9 @@ from autotune.fusion.nest import Epilogue, Stage, k_axis
 from autotune.isa.functions import When
 from autotune.isa.tile import TileWriter, View
 from autotune.kernels.emit import contraction, winograd
-from autotune.lowering.functions import UNARY_FNS, scalars
 from autotune.lowering.resident_tiles import Piece, ResidentTiles
 from autotune.lowering.tiles import Origin
+from autotune.lowering.vector_operators import scalars
 from autotune.operators.axes import CHANNELS_LAST
 from autotune.operators.op import Family, Op
 from autotune.operators.tensor import TensorType
@@ -140,7 +140,7 @@ def _epilogue(resident: ResidentTiles, stage: Stage, when: When) -> dict[str, ob
 def activation(op: Op) -> dict[str, int | float]:
     """Epilogue fields of an activation merged into a contraction."""
     p0, p1 = scalars(op)
-    return {"fn": int(UNARY_FNS[op.kind]), "p0": p0, "p1": p1}
+    return {"fn": int(op.function), "p0": p0, "p1": p1}
 
 
 def compute_contraction(

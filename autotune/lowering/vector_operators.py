@@ -11,7 +11,6 @@ from autotune.fusion.nest import MAX_SIDES
 from autotune.isa.functions import BinaryFn, StageKind, UnaryFn
 from autotune.isa.tile import TileWriter, View, row_major
 from autotune.kernels.emit import contraction, elementwise, movement
-from autotune.lowering.functions import BINARY_FNS, REDUCE_FNS, UNARY_FNS, scalars
 from autotune.lowering.tiles import Tile
 from autotune.operators.op import Family, Op, OpKind
 from autotune.operators.tensor import TensorType
@@ -41,12 +40,18 @@ def _chain_stage(
 ) -> tuple[StageKind, int, float, float]:
     """Kind, function and scalars of one stage; its side operand joins ``sides`` if it is new."""
     if side is None:
-        return (StageKind.UNARY, int(UNARY_FNS[op.kind]), *scalars(op))
+        return (StageKind.UNARY, int(op.function), *scalars(op))
     position, view = side
     if view not in sides:
         assert len(sides) < MAX_SIDES, f"{op.name}: more side operands than a chain has"
         sides.append(view)
-    return (_KINDS[position][sides.index(view)], int(BINARY_FNS[op.kind]), 0.0, 0.0)
+    return (_KINDS[position][sides.index(view)], int(op.function), 0.0, 0.0)
+
+
+def scalars(op: Op) -> tuple[float, float]:
+    """Return p0 and p1 of a unary operator's instruction, 0 where its function has none."""
+    p0, p1 = (*op.scalars, 0.0, 0.0)[:2]
+    return p0, p1
 
 
 def compute(
@@ -62,9 +67,9 @@ def compute(
         result, operands = _scalar(result), [_ranked(x) for x in operands]
     match op.family:
         case Family.UNARY:
-            elementwise.unary(writer, UNARY_FNS[op.kind], result, operands[0], *scalars(op))
+            elementwise.unary(writer, op.function, result, operands[0], *scalars(op))
         case Family.BINARY:
-            elementwise.binary(writer, BINARY_FNS[op.kind], result, operands[0], operands[1])
+            elementwise.binary(writer, op.function, result, operands[0], operands[1])
         case Family.CONV:
             _depthwise(writer, op, result, operands)
         case Family.POOL:
@@ -97,7 +102,7 @@ def _depthwise(writer: TileWriter, op: Op, result: View, operands: list[View]) -
 
 def _reduce(writer: TileWriter, op: Op, result: View, x: View) -> None:
     """Over axes, or over a window that slides along one."""
-    fn = REDUCE_FNS[op.kind]
+    fn = op.reduction
     if op.family is Family.SLIDE:
         window = op.int("before") + 1 + op.int("after")
         movement.slide(writer, fn, result, x, op.int("axis"), window)
@@ -167,7 +172,7 @@ def _pool(
 ) -> None:
     axes = op.axes
     window = axes.spatial, op.ints("kernel"), op.ints("strides"), op.ints("dilations")
-    movement.pool(writer, REDUCE_FNS[op.kind], result, x, *window)
+    movement.pool(writer, op.reduction, result, x, *window)
     if op.kind is OpKind.MAX_POOL:
         return
     if not temps:

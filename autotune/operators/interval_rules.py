@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from autotune.operators.op import Op, OpKind
+from autotune.operators.op import OPERATORS, Op, OpKind, OpRow
 
 Shape = tuple[int, ...]
 
@@ -50,7 +50,6 @@ class Interval:
 
 ANYTHING = Interval(-math.inf, math.inf)
 TRUTH = Interval(0.0, 1.0)
-POSITIVE = Interval(0.0, math.inf)
 
 Intervals = Sequence[Interval]
 Rule = Callable[[Op, Intervals, Sequence[Shape]], Interval]
@@ -177,17 +176,24 @@ def _product(op: Op, given: Intervals, shapes: Sequence[Shape]) -> Interval:
     return Interval(0.0 if given[0].low >= 0 else -extreme, extreme)
 
 
+def _bounds(row: OpRow) -> Rule:
+    """What the results of an element-wise function lie within, whatever it reads."""
+    assert row.function is not None
+    bounds = Interval(*row.function.row.bounds)
+    return lambda op, given, shapes: bounds
+
+
+def _anything(op: Op, given: Intervals, shapes: Sequence[Shape]) -> Interval:
+    return ANYTHING
+
+
 RULES: dict[OpKind, Rule] = {
+    **{kind: _bounds(row) for kind, row in OPERATORS.items() if row.function is not None},
     OpKind.CONV: _conv,
+    OpKind.WINOGRAD_CONV: _anything,
     OpKind.MATMUL: _matmul,
     OpKind.RELU: _monotone(lambda x: max(x, 0.0)),
     OpKind.CLIP: _clip,
-    OpKind.SIGMOID: lambda op, given, shapes: TRUTH,
-    OpKind.ERF: lambda op, given, shapes: Interval(-1.0, 1.0),
-    OpKind.EXP: lambda op, given, shapes: POSITIVE,
-    OpKind.SQRT: lambda op, given, shapes: POSITIVE,
-    OpKind.SOFTPLUS: lambda op, given, shapes: POSITIVE,
-    OpKind.TANH: lambda op, given, shapes: Interval(-1.0, 1.0),
     OpKind.NEG: _of(lambda x: -x),
     OpKind.ABS: _of(_abs),
     OpKind.ADD: _of(lambda a, b: a + b),
@@ -199,10 +205,6 @@ RULES: dict[OpKind, Rule] = {
     OpKind.CEIL: _monotone(_outward(math.ceil)),
     OpKind.ROUND: _monotone(_outward(round)),
     OpKind.TRUNC: _monotone(_outward(math.trunc)),
-    OpKind.SIGN: lambda op, given, shapes: Interval(-1.0, 1.0),
-    OpKind.SIN: lambda op, given, shapes: Interval(-1.0, 1.0),
-    OpKind.COS: lambda op, given, shapes: Interval(-1.0, 1.0),
-    OpKind.EQUAL: lambda op, given, shapes: TRUTH,
     OpKind.LESS: _of(_less),
     OpKind.LESS_EQUAL: _of(_less),
     OpKind.DIV: _of(_quotient),
@@ -220,6 +222,8 @@ RULES: dict[OpKind, Rule] = {
     OpKind.REDUCE_MIN: _union,
     OpKind.REDUCE_PROD: _product,
     OpKind.SOFTMAX: lambda op, given, shapes: TRUTH,
+    OpKind.LAYER_NORM: _anything,
+    OpKind.RMS_NORM: _anything,
     OpKind.CONCAT: _union,
     OpKind.RESHAPE: _union,
     OpKind.TRANSPOSE: _union,
@@ -228,4 +232,4 @@ RULES: dict[OpKind, Rule] = {
     OpKind.EXPAND: _union,
     OpKind.GATHER: lambda op, given, shapes: given[0],
 }
-"""What each kind makes of its inputs' intervals; a kind without a rule may make anything."""
+"""Interval of each kind's result."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from autotune.errors import ModelError
+from autotune.isa.functions import BinaryFn, ElementwiseFn, ReduceFn, UnaryFn
 from autotune.operators.axes import CHANNELS_FIRST, CHANNELS_LAST, Axes
 
 AttrValue = int | float | tuple[int, ...]
@@ -110,24 +111,25 @@ class OpKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class OpRow:
     """One operator kind: its family, number of inputs (min, max) and attributes: the required ones,
-    flags (0 or 1) that are left out where they are 0, and ``optional`` ones."""
+    flags (0 or 1) that are left out where they are 0, and ``optional`` ones. ``function`` is computed
+    on elements, ``reduction`` along axes or windows."""
 
     kind: OpKind
     family: Family
     arity: tuple[int, int]
     attrs: tuple[str, ...] = ()
-    flops_per_element: int = 0
-    """Scalar operations per output element, for element-wise kinds (transcendentals count 8)."""
     flags: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
+    function: ElementwiseFn | None = None
+    reduction: ReduceFn | None = None
 
 
-def _unary(kind: OpKind, flops: int, *attrs: str) -> OpRow:
-    return OpRow(kind, Family.UNARY, (1, 1), attrs, flops)
+def _unary(kind: OpKind, function: UnaryFn) -> OpRow:
+    return OpRow(kind, Family.UNARY, (1, 1), function.row.parameters, function=function)
 
 
-def _binary(kind: OpKind, flops: int = 1) -> OpRow:
-    return OpRow(kind, Family.BINARY, (2, 2), (), flops)
+def _binary(kind: OpKind, function: BinaryFn) -> OpRow:
+    return OpRow(kind, Family.BINARY, (2, 2), function=function)
 
 
 _WINDOW = ("kernel", "strides", "pads", "dilations")
@@ -136,8 +138,13 @@ _SKIPPED = ("zero_blocks",)
 """What of a constant weight is all zero (operators/block_sparsity.py)."""
 
 
-def _window(kind: OpKind, family: Family, arity: tuple[int, int], *attrs: str) -> OpRow:
-    return OpRow(kind, family, arity, attrs, flags=_LAID_OUT)
+def _pool(kind: OpKind, reduction: ReduceFn, *attrs: str) -> OpRow:
+    attrs = (*_WINDOW, *attrs)
+    return OpRow(kind, Family.POOL, (1, 1), attrs, _LAID_OUT, reduction=reduction)
+
+
+def _reduce(kind: OpKind, reduction: ReduceFn) -> OpRow:
+    return OpRow(kind, Family.REDUCE, (1, 1), ("axes",), reduction=reduction)
 
 
 OPERATORS: dict[OpKind, OpRow] = {
@@ -157,67 +164,70 @@ OPERATORS: dict[OpKind, OpRow] = {
         OpRow(OpKind.WINOGRAD_CONV, Family.WINOGRAD, (2, 3), ("pads",)),
         # numpy.matmul over the last two axes after the optional transposes; batch axes broadcast
         OpRow(OpKind.MATMUL, Family.MATMUL, (2, 2), ("trans_a", "trans_b"), optional=_SKIPPED),
-        _unary(OpKind.RELU, 1),
-        _unary(OpKind.LEAKY_RELU, 2, "alpha"),
-        _unary(OpKind.CLIP, 2, "min", "max"),
-        _unary(OpKind.SIGMOID, 8),
-        _unary(OpKind.TANH, 8),
-        _unary(OpKind.ERF, 8),
-        _unary(OpKind.GELU, 10),
-        _unary(OpKind.GELU_TANH, 12),
-        _unary(OpKind.EXP, 8),
-        _unary(OpKind.LOG, 8),
-        _unary(OpKind.SQRT, 4),
-        _unary(OpKind.RECIPROCAL, 4),
-        _unary(OpKind.NEG, 1),
-        _unary(OpKind.ABS, 1),
-        _unary(OpKind.FLOOR, 1),
-        _unary(OpKind.CEIL, 1),
-        _unary(OpKind.ROUND, 1),
-        _unary(OpKind.TRUNC, 1),
-        _unary(OpKind.SIGN, 2),
-        # scale * x where x >= 0, else alpha * (exp(x) - 1)
-        _unary(OpKind.ELU, 10, "alpha", "scale"),
-        _unary(OpKind.SOFTPLUS, 16),
-        _unary(OpKind.SIN, 8),
-        _unary(OpKind.COS, 8),
-        _unary(OpKind.TAN, 8),
-        _unary(OpKind.ASIN, 8),
-        _unary(OpKind.ACOS, 8),
-        _unary(OpKind.ATAN, 8),
-        _unary(OpKind.SINH, 8),
-        _unary(OpKind.COSH, 8),
-        _unary(OpKind.ASINH, 8),
-        _unary(OpKind.ACOSH, 8),
-        _unary(OpKind.ATANH, 8),
-        _binary(OpKind.ADD),
-        _binary(OpKind.SUB),
-        _binary(OpKind.MUL),
-        _binary(OpKind.DIV, 4),
-        _binary(OpKind.MAXIMUM),
-        _binary(OpKind.MINIMUM),
-        _binary(OpKind.POW, 16),
-        # comparisons give 1 or 0; with a NaN 0
-        _binary(OpKind.EQUAL),
-        _binary(OpKind.LESS),
-        _binary(OpKind.LESS_EQUAL),
-        # the remainder with the sign of the divisor, of the dividend
-        _binary(OpKind.MOD, 4),
-        _binary(OpKind.FMOD, 4),
-        # x where y is not 0 (is 0), elsewhere -0: two of them added choose between two tensors
-        _binary(OpKind.KEEP_IF),
-        _binary(OpKind.KEEP_UNLESS),
+        # of one element: the rows of isa/functions.py say what
+        _unary(OpKind.RELU, UnaryFn.RELU),
+        _unary(OpKind.LEAKY_RELU, UnaryFn.LEAKY_RELU),
+        _unary(OpKind.CLIP, UnaryFn.CLIP),
+        _unary(OpKind.SIGMOID, UnaryFn.SIGMOID),
+        _unary(OpKind.TANH, UnaryFn.TANH),
+        _unary(OpKind.ERF, UnaryFn.ERF),
+        _unary(OpKind.GELU, UnaryFn.GELU),
+        _unary(OpKind.GELU_TANH, UnaryFn.GELU_TANH),
+        _unary(OpKind.EXP, UnaryFn.EXP),
+        _unary(OpKind.LOG, UnaryFn.LOG),
+        _unary(OpKind.SQRT, UnaryFn.SQRT),
+        _unary(OpKind.RECIPROCAL, UnaryFn.RECIPROCAL),
+        _unary(OpKind.NEG, UnaryFn.NEG),
+        _unary(OpKind.ABS, UnaryFn.ABS),
+        _unary(OpKind.FLOOR, UnaryFn.FLOOR),
+        _unary(OpKind.CEIL, UnaryFn.CEIL),
+        _unary(OpKind.ROUND, UnaryFn.ROUND),
+        _unary(OpKind.TRUNC, UnaryFn.TRUNC),
+        _unary(OpKind.SIGN, UnaryFn.SIGN),
+        _unary(OpKind.ELU, UnaryFn.ELU),
+        _unary(OpKind.SOFTPLUS, UnaryFn.SOFTPLUS),
+        _unary(OpKind.SIN, UnaryFn.SIN),
+        _unary(OpKind.COS, UnaryFn.COS),
+        _unary(OpKind.TAN, UnaryFn.TAN),
+        _unary(OpKind.ASIN, UnaryFn.ASIN),
+        _unary(OpKind.ACOS, UnaryFn.ACOS),
+        _unary(OpKind.ATAN, UnaryFn.ATAN),
+        _unary(OpKind.SINH, UnaryFn.SINH),
+        _unary(OpKind.COSH, UnaryFn.COSH),
+        _unary(OpKind.ASINH, UnaryFn.ASINH),
+        _unary(OpKind.ACOSH, UnaryFn.ACOSH),
+        _unary(OpKind.ATANH, UnaryFn.ATANH),
+        _binary(OpKind.ADD, BinaryFn.ADD),
+        _binary(OpKind.SUB, BinaryFn.SUB),
+        _binary(OpKind.MUL, BinaryFn.MUL),
+        _binary(OpKind.DIV, BinaryFn.DIV),
+        _binary(OpKind.MAXIMUM, BinaryFn.MAXIMUM),
+        _binary(OpKind.MINIMUM, BinaryFn.MINIMUM),
+        _binary(OpKind.POW, BinaryFn.POW),
+        _binary(OpKind.EQUAL, BinaryFn.EQUAL),
+        _binary(OpKind.LESS, BinaryFn.LESS),
+        _binary(OpKind.LESS_EQUAL, BinaryFn.LESS_EQUAL),
+        _binary(OpKind.MOD, BinaryFn.MOD),
+        _binary(OpKind.FMOD, BinaryFn.FMOD),
+        _binary(OpKind.KEEP_IF, BinaryFn.KEEP_IF),
+        _binary(OpKind.KEEP_UNLESS, BinaryFn.KEEP_UNLESS),
         # x [N,C,H,W], channels_last [N,H,W,C]; count_include_pad 0/1 for the average
-        _window(OpKind.MAX_POOL, Family.POOL, (1, 1), *_WINDOW),
-        _window(OpKind.AVERAGE_POOL, Family.POOL, (1, 1), *_WINDOW, "count_include_pad"),
+        _pool(OpKind.MAX_POOL, ReduceFn.MAX),
+        _pool(OpKind.AVERAGE_POOL, ReduceFn.SUM, "count_include_pad"),
         # y[i] = x[i - before] + ... + x[i + after] along a non-negative axis, zeros outside
-        OpRow(OpKind.SLIDING_SUM, Family.SLIDE, (1, 1), ("axis", "before", "after")),
+        OpRow(
+            OpKind.SLIDING_SUM,
+            Family.SLIDE,
+            (1, 1),
+            ("axis", "before", "after"),
+            reduction=ReduceFn.SUM,
+        ),
         # axes sorted, non-negative; the reduced axes stay with extent 1
-        OpRow(OpKind.REDUCE_MEAN, Family.REDUCE, (1, 1), ("axes",)),
-        OpRow(OpKind.REDUCE_SUM, Family.REDUCE, (1, 1), ("axes",)),
-        OpRow(OpKind.REDUCE_MAX, Family.REDUCE, (1, 1), ("axes",)),
-        OpRow(OpKind.REDUCE_MIN, Family.REDUCE, (1, 1), ("axes",)),
-        OpRow(OpKind.REDUCE_PROD, Family.REDUCE, (1, 1), ("axes",)),
+        _reduce(OpKind.REDUCE_MEAN, ReduceFn.SUM),
+        _reduce(OpKind.REDUCE_SUM, ReduceFn.SUM),
+        _reduce(OpKind.REDUCE_MAX, ReduceFn.MAX),
+        _reduce(OpKind.REDUCE_MIN, ReduceFn.MIN),
+        _reduce(OpKind.REDUCE_PROD, ReduceFn.PROD),
         # axis non-negative
         OpRow(OpKind.SOFTMAX, Family.SOFTMAX, (1, 1), ("axis",)),
         # normalises axes axis..rank-1; x, scale, optional bias
@@ -281,6 +291,25 @@ class Op:
     def family(self) -> Family:
         """The family of this operator's kind."""
         return OPERATORS[self.kind].family
+
+    @property
+    def function(self) -> ElementwiseFn:
+        """The function of an element-wise operator."""
+        function = OPERATORS[self.kind].function
+        assert function is not None
+        return function
+
+    @property
+    def reduction(self) -> ReduceFn:
+        """The reduction of an operator over axes or windows."""
+        reduction = OPERATORS[self.kind].reduction
+        assert reduction is not None
+        return reduction
+
+    @property
+    def scalars(self) -> tuple[float, ...]:
+        """The parameters of an element-wise operator's function, in its order."""
+        return tuple(self.float(name) for name in self.function.row.parameters)
 
     @property
     def axes(self) -> Axes:

@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy import special
 
 from autotune.operators.axes import inverse
-from autotune.operators.op import Op, OpKind
+from autotune.operators.op import OPERATORS, Op, OpKind
 from autotune.operators.tensor import Array
 from autotune.operators.winograd import convolved
 
@@ -109,30 +108,6 @@ def _layer_norm(op: Op, inputs: Inputs) -> Array:
     return np.asarray(out + inputs[2] if len(inputs) == 3 else out)
 
 
-def _gelu(op: Op, inputs: Inputs) -> Array:
-    """x · Φ(x) (Hendrycks & Gimpel 2016, arXiv:1606.08415)."""
-    x = inputs[0]
-    return np.asarray(np.float32(0.5) * x * (1 + special.erf(x * np.float32(1 / math.sqrt(2)))))
-
-
-def _gelu_tanh(op: Op, inputs: Inputs) -> Array:
-    """The tanh approximation from the same paper."""
-    x = inputs[0]
-    inner = np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x * x * x)
-    return np.asarray(np.float32(0.5) * x * (1 + np.tanh(inner)))
-
-
-def _leaky_relu(op: Op, inputs: Inputs) -> Array:
-    x = inputs[0]
-    return np.where(x < 0, x * np.float32(op.float("alpha")), x)
-
-
-def _clip(op: Op, inputs: Inputs) -> Array:
-    """min(max(x, low), high): the upper limit wins when the limits cross, as ONNX says."""
-    low, high = np.float32(op.float("min")), np.float32(op.float("max"))
-    return np.asarray(np.minimum(np.maximum(inputs[0], low), high))
-
-
 def _slice(op: Op, inputs: Inputs) -> Array:
     """Every element by its own index, so that no rule about ends of negative steps is needed."""
     starts, steps, sizes = (op.ints(name) for name in ("starts", "steps", "sizes"))
@@ -148,82 +123,21 @@ def _pad(op: Op, inputs: Inputs) -> Array:
     return np.pad(inputs[0], widths, constant_values=np.float32(op.float("value")))
 
 
-def _elu(op: Op, inputs: Inputs) -> Array:
-    """Clevert et al. 2015 (arXiv:1511.07289), with a scale as in SELU (arXiv:1706.02515)."""
-    x = inputs[0]
-    below = np.float32(op.float("alpha")) * np.expm1(np.minimum(x, 0))
-    return np.where(x < 0, below, np.float32(op.float("scale")) * x)
-
-
-def _softplus(op: Op, inputs: Inputs) -> Array:
-    x = inputs[0]
-    return np.asarray(np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))))
-
-
-def _keep_if(op: Op, inputs: Inputs) -> Array:
-    return np.where(inputs[1] != 0, inputs[0], np.float32(-0.0))
-
-
-def _keep_unless(op: Op, inputs: Inputs) -> Array:
-    return np.where(inputs[1] != 0, np.float32(-0.0), inputs[0])
-
-
 def _gather(op: Op, inputs: Inputs) -> Array:
     table, numbers = inputs
     rows = np.clip(np.nan_to_num(numbers, nan=0.0), 0, len(table) - 1).astype(np.int64)
     return np.asarray(table[rows])
 
 
+def _elementwise(op: Op, inputs: Inputs) -> Array:
+    return op.function.row.reference(*inputs, *op.scalars)
+
+
 REFERENCE: dict[OpKind, Callable[[Op, Inputs], Array]] = {
     OpKind.CONV: _conv,
     OpKind.WINOGRAD_CONV: _winograd,
     OpKind.MATMUL: _matmul,
-    OpKind.RELU: lambda op, i: np.maximum(i[0], np.float32(0)),
-    OpKind.LEAKY_RELU: _leaky_relu,
-    OpKind.CLIP: _clip,
-    OpKind.SIGMOID: lambda op, i: special.expit(i[0]),
-    OpKind.TANH: lambda op, i: np.tanh(i[0]),
-    OpKind.ERF: lambda op, i: special.erf(i[0]),
-    OpKind.GELU: _gelu,
-    OpKind.GELU_TANH: _gelu_tanh,
-    OpKind.EXP: lambda op, i: np.exp(i[0]),
-    OpKind.LOG: lambda op, i: np.log(i[0]),
-    OpKind.SQRT: lambda op, i: np.sqrt(i[0]),
-    OpKind.RECIPROCAL: lambda op, i: np.float32(1) / i[0],
-    OpKind.NEG: lambda op, i: -i[0],
-    OpKind.ABS: lambda op, i: np.abs(i[0]),
-    OpKind.FLOOR: lambda op, i: np.floor(i[0]),
-    OpKind.CEIL: lambda op, i: np.ceil(i[0]),
-    OpKind.ROUND: lambda op, i: np.rint(i[0]),
-    OpKind.TRUNC: lambda op, i: np.trunc(i[0]),
-    OpKind.SIGN: lambda op, i: np.sign(i[0]),
-    OpKind.ELU: _elu,
-    OpKind.SOFTPLUS: _softplus,
-    OpKind.SIN: lambda op, i: np.sin(i[0]),
-    OpKind.COS: lambda op, i: np.cos(i[0]),
-    OpKind.TAN: lambda op, i: np.tan(i[0]),
-    OpKind.ASIN: lambda op, i: np.arcsin(i[0]),
-    OpKind.ACOS: lambda op, i: np.arccos(i[0]),
-    OpKind.ATAN: lambda op, i: np.arctan(i[0]),
-    OpKind.SINH: lambda op, i: np.sinh(i[0]),
-    OpKind.COSH: lambda op, i: np.cosh(i[0]),
-    OpKind.ASINH: lambda op, i: np.arcsinh(i[0]),
-    OpKind.ACOSH: lambda op, i: np.arccosh(i[0]),
-    OpKind.ATANH: lambda op, i: np.arctanh(i[0]),
-    OpKind.ADD: lambda op, i: i[0] + i[1],
-    OpKind.SUB: lambda op, i: i[0] - i[1],
-    OpKind.MUL: lambda op, i: i[0] * i[1],
-    OpKind.DIV: lambda op, i: i[0] / i[1],
-    OpKind.MAXIMUM: lambda op, i: np.maximum(i[0], i[1]),
-    OpKind.MINIMUM: lambda op, i: np.minimum(i[0], i[1]),
-    OpKind.POW: lambda op, i: np.power(i[0], i[1]),
-    OpKind.EQUAL: lambda op, i: np.float32(1) * (i[0] == i[1]),
-    OpKind.LESS: lambda op, i: np.float32(1) * (i[0] < i[1]),
-    OpKind.LESS_EQUAL: lambda op, i: np.float32(1) * (i[0] <= i[1]),
-    OpKind.MOD: lambda op, i: np.mod(i[0], i[1]),
-    OpKind.FMOD: lambda op, i: np.fmod(i[0], i[1]),
-    OpKind.KEEP_IF: _keep_if,
-    OpKind.KEEP_UNLESS: _keep_unless,
+    **{kind: _elementwise for kind, row in OPERATORS.items() if row.function is not None},
     OpKind.MAX_POOL: _max_pool,
     OpKind.AVERAGE_POOL: _average_pool,
     OpKind.SLIDING_SUM: _sliding_sum,

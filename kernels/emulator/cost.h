@@ -11,7 +11,6 @@ typedef struct {
     int64_t banks, dma_setup_cycles;
 } CostNumbers;
 
-enum { SIMPLE, DIVIDE, TRANSCENDENTAL, CLASSES };
 enum { OUTPUT_STATIONARY, WEIGHT_STATIONARY, INPUT_STATIONARY }; /* as spec.DATAFLOWS */
 enum { MACS_FP32, MACS_BF16, MACS_INT8, MAC_CLASSES };
 
@@ -33,28 +32,10 @@ static int64_t greatest_divisor(int64_t a, int64_t b) {
     return a;
 }
 
-static int unary_class(int fn) {
-    switch (fn) {
-    case UN_SQRT: case UN_RSQRT: case UN_RECIPROCAL: return DIVIDE;
-    case UN_SIGMOID: case UN_TANH: case UN_ERF: case UN_GELU: case UN_GELU_TANH: case UN_EXP: case UN_LOG:
-    case UN_ELU: case UN_SOFTPLUS:
-        return TRANSCENDENTAL;
-    default: return fn >= UN_SIN ? TRANSCENDENTAL : SIMPLE;
-    }
-}
-
-static int binary_class(int fn) {
-    switch (fn) {
-    case BI_DIV: case BI_MOD: case BI_FMOD: return DIVIDE;
-    case BI_POW: return TRANSCENDENTAL;
-    default: return SIMPLE;
-    }
-}
-
 static int cost_class(const Word *w) {
     switch (w->opcode) {
-    case OP_BINARY: return binary_class(w->fn);
-    case OP_UNARY: return unary_class(w->fn);
+    case OP_BINARY: return BINARY_CLASS[w->fn];
+    case OP_UNARY: return UNARY_CLASS[w->fn];
     case OP_CONVERT: return w->conversion.divide ? DIVIDE : SIMPLE;
     default: return SIMPLE;
     }
@@ -181,7 +162,7 @@ static int streamed_operands(const Word *w) { return 1 | operands_read(w, 0, 0);
 static int stage_kinds(const Word *w, int *kinds) {
     if (w->opcode == OP_CHAIN) {
         for (int i = 0; i < w->stages; i++)
-            kinds[i] = w->stage[i].kind == STAGE_UNARY ? unary_class(w->stage[i].fn) : binary_class(w->stage[i].fn);
+            kinds[i] = w->stage[i].kind == STAGE_UNARY ? UNARY_CLASS[w->stage[i].fn] : BINARY_CLASS[w->stage[i].fn];
         return w->stages;
     }
     kinds[0] = w->opcode == OP_ONLINE ? TRANSCENDENTAL : cost_class(w);

@@ -11,35 +11,16 @@
         for (int64_t i = 0; i < n; i++) { float x = s[i * ss]; d[i * ds] = (EXPR); } \
     }                                                                              \
     break
-
-static void library_row(Function *f, int64_t n, float *d, int64_t ds, const float *s, int64_t ss) {
-    for (int64_t i = 0; i < n; i++) d[i * ds] = f(s[i * ss]);
-}
+#define UNARY_CASE(CODE, EXPR) case UN_##CODE: EACH(EXPR);
 
 ALWAYS_INLINE void unary_row(int fn, float p0, float p1, int64_t n, float *d, int64_t ds,
                              const float *s, int64_t ss) {
     switch (fn) {
-    case UN_COPY: EACH(x);
-    case UN_RELU: EACH(x < 0.0f ? 0.0f : x);
-    case UN_LEAKY_RELU: EACH(x < 0.0f ? p0 * x : x);
-    case UN_CLIP: EACH(clipped(x, p0, p1));
-    case UN_SQRT: EACH(sqrtf(x));
-    case UN_RSQRT: EACH(1.0f / sqrtf(x));
-    case UN_RECIPROCAL: EACH(1.0f / x);
-    case UN_NEG: EACH(-x);
-    case UN_ABS: EACH(fabsf(x));
-    case UN_SQUARE: EACH(x * x);
-    case UN_AFFINE: EACH(p0 * x + p1);
-    case UN_FLOOR: EACH(floorf(x));
-    case UN_CEIL: EACH(ceilf(x));
-    case UN_ROUND: EACH(rintf(x));
-    case UN_TRUNC: EACH(truncf(x));
-    case UN_SIGN: EACH(sign_of(x));
-    case UN_SIGMOID: case UN_TANH: case UN_ERF: case UN_GELU: case UN_GELU_TANH: case UN_EXP: case UN_LOG:
-    case UN_ELU: case UN_SOFTPLUS: maths_row(fn, p0, p1, n, d, ds, s, ss); break;
-    default: library_row(LIBRARY[fn - UN_SIN], n, d, ds, s, ss);
+    UNARY_EXPRESSIONS(UNARY_CASE)
+    default: maths_row(fn, p0, p1, n, d, ds, s, ss);
     }
 }
+#undef UNARY_CASE
 #undef EACH
 
 #define PAIRS(EXPR)                                                                           \
@@ -58,26 +39,15 @@ ALWAYS_INLINE void unary_row(int fn, float p0, float p1, int64_t n, float *d, in
         }                                                                                     \
     }                                                                                         \
     break
+#define BINARY_CASE(CODE, EXPR) case BI_##CODE: PAIRS(EXPR);
 
 ALWAYS_INLINE void binary_row(int fn, int64_t n, float *d, int64_t ds, const float *l, int64_t ls,
                               const float *r, int64_t rs) {
     switch (fn) {
-    case BI_ADD: PAIRS(x + y);
-    case BI_SUB: PAIRS(x - y);
-    case BI_MUL: PAIRS(x * y);
-    case BI_DIV: PAIRS(x / y);
-    case BI_MAXIMUM: PAIRS(larger(x, y));
-    case BI_MINIMUM: PAIRS(smaller(x, y));
-    case BI_POW: PAIRS(powf(x, y));
-    case BI_EQUAL: PAIRS(x == y ? 1.0f : 0.0f);
-    case BI_LESS: PAIRS(x < y ? 1.0f : 0.0f);
-    case BI_LESS_EQUAL: PAIRS(x <= y ? 1.0f : 0.0f);
-    case BI_MOD: PAIRS(modulo(x, y));
-    case BI_FMOD: PAIRS(fmodf(x, y));
-    case BI_KEEP_IF: PAIRS(keep_if(x, y));
-    case BI_KEEP_UNLESS: PAIRS(keep_unless(x, y));
+    BINARY_EXPRESSIONS(BINARY_CASE)
     }
 }
+#undef BINARY_CASE
 #undef PAIRS
 
 ALWAYS_INLINE void fma_row(int64_t n, float *d, int64_t ds, const float *l, int64_t ls, const float *r,

@@ -84,7 +84,7 @@ REGISTERS VECTOR OWN(product)(VECTOR x, VECTOR y) {
 
 #include "maths/maths_code.h"
 
-#define ROW(NAMED)                                                                              \
+#define ROW(CODE, NAMED)                                                                              \
     TARGET static void OWN(NAMED##_row)(float p0, float p1, int64_t n, float *d, const float *s) { \
         int64_t i = 0;                                                                          \
         for (; i + LANES <= n; i += LANES)                                                      \
@@ -95,13 +95,11 @@ REGISTERS VECTOR OWN(product)(VECTOR x, VECTOR y) {
         rest = OWN(NAMED)(rest, p0, p1);                                                        \
         memcpy(d + i, &rest, (size_t)(n - i) * sizeof *d);                                      \
     }
-ROW(sigmoid) ROW(tanh) ROW(erf) ROW(gelu) ROW(gelu_tanh) ROW(exp) ROW(log) ROW(elu) ROW(softplus)
-static MathsRow *const OWN(rows)[] = {
-    [UN_SIGMOID] = OWN(sigmoid_row), [UN_TANH] = OWN(tanh_row), [UN_ERF] = OWN(erf_row),
-    [UN_GELU] = OWN(gelu_row), [UN_GELU_TANH] = OWN(gelu_tanh_row), [UN_EXP] = OWN(exp_row),
-    [UN_LOG] = OWN(log_row), [UN_ELU] = OWN(elu_row), [UN_SOFTPLUS] = OWN(softplus_row),
-};
+MATHS_FUNCTIONS(ROW)
+#define ENTRY(CODE, NAMED) [UN_##CODE] = OWN(NAMED##_row),
+static MathsRow *const OWN(rows)[] = {MATHS_FUNCTIONS(ENTRY)};
 
+#undef ENTRY
 #undef ROW
 #undef AT_MOST
 #undef AT_LEAST

@@ -5,24 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autotune.cost_model.cached.vector_counts import LIBRARY_CYCLES, POLYNOMIAL_CYCLES, contiguous
-from autotune.cost_model.steps.vector_work import PASSES, Pass
-from autotune.lowering.functions import BINARY_FNS, UNARY_FNS
-from autotune.operators.op import OpKind
-from autotune.targets.native.codegen.vector.vector_run import COMPILED_BINARY, COMPILED_UNARY
+from autotune.cost_model.cached.vector_counts import contiguous
+from autotune.isa.functions import BinaryFn, CostClass, ElementwiseFn, Origin, UnaryFn
 
 
-def test_every_transcendental_kind_has_cycles_in_one_table() -> None:
-    divided = {OpKind.MOD, OpKind.FMOD}  # an emulated vector unit divides for them
-    transcendental = {kind for kind, cost in PASSES.items() if cost is Pass.TRANSCENDENTAL}
-    assert POLYNOMIAL_CYCLES.keys() | LIBRARY_CYCLES.keys() == transcendental | divided
-    assert not POLYNOMIAL_CYCLES.keys() & LIBRARY_CYCLES.keys()
-
-
-def test_the_library_computes_the_functions_that_runs_are_made_without() -> None:
-    compiled = {kind for kind, fn in UNARY_FNS.items() if fn in COMPILED_UNARY}
-    compiled |= {kind for kind, fn in BINARY_FNS.items() if fn in COMPILED_BINARY}
-    assert LIBRARY_CYCLES.keys() == compiled
+@pytest.mark.parametrize("fn", [*UnaryFn, *BinaryFn], ids=lambda fn: fn.name.lower())
+def test_exactly_what_is_no_expression_costs_more_than_its_passes(fn: ElementwiseFn) -> None:
+    is_expression = fn.row.origin is Origin.EXPRESSION
+    assert (fn.row.cpu_cycles == 0.0) is is_expression
+    assert is_expression or fn.row.cost is not CostClass.SIMPLE
 
 
 @pytest.mark.parametrize(

@@ -12,43 +12,13 @@ import numpy as np
 
 from autotune.cost_model.cached.work_kinds import Floats, Quantity
 from autotune.cost_model.steps.tiling import Tiles, Tiling
-from autotune.cost_model.steps.vector_work import PASSES, Extent, Pass, product
+from autotune.cost_model.steps.vector_work import Extent, product
 from autotune.fusion.footprint import input_footprint
 from autotune.fusion.nest import Stage
+from autotune.isa.functions import CostClass, UnaryFn
 from autotune.operators.op import Family, OpKind
 
 Amounts = dict[str, Quantity]
-
-POLYNOMIAL_CYCLES: dict[OpKind, float] = {
-    OpKind.EXP: 8.6,
-    OpKind.SIGMOID: 11.0,
-    OpKind.ELU: 11.0,
-    OpKind.TANH: 13.5,
-    OpKind.LOG: 15.5,
-    OpKind.SOFTPLUS: 22.5,
-    OpKind.ERF: 24.5,
-    OpKind.GELU_TANH: 26.0,
-    OpKind.GELU: 29.5,
-    OpKind.POW: 56.5,
-}
-"""Of a vector, beside what a pass takes: 8 lanes in a first-level cache on Zen 3."""
-
-LIBRARY_CYCLES: dict[OpKind, float] = {
-    OpKind.COS: 9.3,
-    OpKind.SIN: 9.6,
-    OpKind.FMOD: 11.6,
-    OpKind.MOD: 12.7,
-    OpKind.ASIN: 18.0,
-    OpKind.ACOS: 18.0,
-    OpKind.ATAN: 19.0,
-    OpKind.ACOSH: 22.0,
-    OpKind.COSH: 25.0,
-    OpKind.ATANH: 36.0,
-    OpKind.ASINH: 43.0,
-    OpKind.SINH: 48.0,
-    OpKind.TAN: 52.0,
-}
-"""Of an element, where the C library computes a function (``COMPILED_UNARY``, ``COMPILED_BINARY``)."""
 
 
 def contiguous(extents: Sequence[Extent], shape: Sequence[Extent], like: Floats) -> Floats:
@@ -131,18 +101,17 @@ def count_vector_work(
 
 
 def _run(stage: Stage, tile: Rectangle) -> Amounts:
-    kinds = (stage.op.kind, *(link.op.kind for link in stage.links))
-    library = [kind for kind in kinds if kind in LIBRARY_CYCLES]
-    inlined = [kind for kind in kinds if kind not in LIBRARY_CYCLES]
-    functions = [kind for kind in inlined if PASSES.get(kind) is Pass.TRANSCENDENTAL]
+    rows = [op.function.row for op in (stage.op, *(link.op for link in stage.links))]
+    library = [row for row in rows if not row.is_generated]
+    inlined = [row for row in rows if row.is_generated]
     reads = 1 + len({*stage.op.inputs[1:], *(side.tensor for side in stage.sides)})
     return {
         "calls": 1.0,
         "passes": tile.vectors * (reads + 1),
         "rows": tile.rows,
-        "divisions": tile.vectors * sum(PASSES.get(kind) is Pass.DIVIDE for kind in inlined),
-        "functions": tile.vectors * sum(POLYNOMIAL_CYCLES[kind] for kind in functions),
-        "library": tile.elements * sum(LIBRARY_CYCLES[kind] for kind in library),
+        "divisions": tile.vectors * sum(row.cost is CostClass.DIVIDE for row in inlined),
+        "functions": tile.vectors * sum(row.cpu_cycles for row in inlined),
+        "library": tile.elements * sum(row.cpu_cycles for row in library),
     }
 
 
@@ -194,7 +163,7 @@ def _softmax(stage: Stage, tile: Rectangle, lanes: int) -> Amounts:
         "calls": 5.0,
         "reduced": 2 * tile.vectors,
         "passes": 4 * tile.vectors,
-        "functions": tile.vectors * POLYNOMIAL_CYCLES[OpKind.EXP],
+        "functions": tile.vectors * UnaryFn.EXP.row.cpu_cycles,
         "divisions": rows / lanes,
         "folds": 2 * rows * (axis == len(tile.extents) - 1),
         "rows": 2 * rows,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import assert_never
 
 import numpy as np
@@ -23,6 +22,7 @@ from autotune.cost_model.steps.tiling import Tiles, Tiling
 from autotune.fusion.axis_map import Footprint
 from autotune.fusion.footprint import input_footprint, is_depthwise
 from autotune.fusion.nest import Stage
+from autotune.isa.functions import CostClass
 from autotune.operators.op import Family, OpKind
 from autotune.schedule.table import Ints
 from autotune.targets.spec import HardwareSpec, VectorSpec
@@ -30,46 +30,7 @@ from autotune.targets.spec import HardwareSpec, VectorSpec
 Extent = Ints | int
 
 
-class Pass(Enum):
-    """How expensive one element is on the vector unit."""
-
-    SIMPLE = auto()
-    DIVIDE = auto()
-    TRANSCENDENTAL = auto()
-
-
-PASSES: dict[OpKind, Pass] = {
-    OpKind.DIV: Pass.DIVIDE,
-    OpKind.SQRT: Pass.DIVIDE,
-    OpKind.RECIPROCAL: Pass.DIVIDE,
-    OpKind.SIGMOID: Pass.TRANSCENDENTAL,
-    OpKind.TANH: Pass.TRANSCENDENTAL,
-    OpKind.ERF: Pass.TRANSCENDENTAL,
-    OpKind.GELU: Pass.TRANSCENDENTAL,
-    OpKind.GELU_TANH: Pass.TRANSCENDENTAL,
-    OpKind.EXP: Pass.TRANSCENDENTAL,
-    OpKind.LOG: Pass.TRANSCENDENTAL,
-    OpKind.POW: Pass.TRANSCENDENTAL,
-    OpKind.MOD: Pass.DIVIDE,
-    OpKind.FMOD: Pass.DIVIDE,
-    OpKind.ELU: Pass.TRANSCENDENTAL,
-    OpKind.SOFTPLUS: Pass.TRANSCENDENTAL,
-    OpKind.SIN: Pass.TRANSCENDENTAL,
-    OpKind.COS: Pass.TRANSCENDENTAL,
-    OpKind.TAN: Pass.TRANSCENDENTAL,
-    OpKind.ASIN: Pass.TRANSCENDENTAL,
-    OpKind.ACOS: Pass.TRANSCENDENTAL,
-    OpKind.ATAN: Pass.TRANSCENDENTAL,
-    OpKind.SINH: Pass.TRANSCENDENTAL,
-    OpKind.COSH: Pass.TRANSCENDENTAL,
-    OpKind.ASINH: Pass.TRANSCENDENTAL,
-    OpKind.ACOSH: Pass.TRANSCENDENTAL,
-    OpKind.ATANH: Pass.TRANSCENDENTAL,
-}
-"""Element-wise kinds that take more than one cycle per pass."""
-
-
-_ONE, _TWO = (Pass.SIMPLE,), (Pass.SIMPLE, Pass.SIMPLE)
+_ONE, _TWO = (CostClass.SIMPLE,), (CostClass.SIMPLE, CostClass.SIMPLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +42,20 @@ class VectorWork:
     elements: Extent
     operands: int
     written: Extent
-    kinds: tuple[Pass, ...] = (Pass.SIMPLE,)
+    kinds: tuple[CostClass, ...] = (CostClass.SIMPLE,)
     """Of the stages that a pass runs through."""
     conflict: Extent = 1
     """Cycles that reading one pass takes for its banks."""
 
 
-def pass_cycles(kind: Pass, vector: VectorSpec) -> int:
+def pass_cycles(kind: CostClass, vector: VectorSpec) -> int:
     """Cycles of one pass over all lanes."""
     match kind:
-        case Pass.SIMPLE:
+        case CostClass.SIMPLE:
             return 1
-        case Pass.DIVIDE:
+        case CostClass.DIVIDE:
             return vector.divide_cycles
-        case Pass.TRANSCENDENTAL:
+        case CostClass.TRANSCENDENTAL:
             return vector.transcendental_cycles
         case _:
             assert_never(kind)
@@ -112,7 +73,7 @@ def vector_work(
     match op.family:
         case Family.UNARY | Family.BINARY:
             run = (op, *(link.op for link in stage.links))
-            kinds = tuple(PASSES.get(x.kind, Pass.SIMPLE) for x in run)
+            kinds = tuple(x.function.row.cost for x in run)
             reads = 1 + len({*op.inputs[1:], *(side.tensor for side in stage.sides)})
             conflict = turned_conflict(tiling, stage, tiles, out, spec)
             yield VectorWork(1, elements, reads, elements, kinds, conflict)
@@ -174,9 +135,9 @@ def _softmax(
         whole = np.where(parts > 1, 0, 1)
         yield from _online(tiling, after, tiles, elements, rows, parts)
     yield VectorWork(2 * whole, elements, 1, rows)
-    yield VectorWork(whole, elements, 2, elements, (Pass.SIMPLE, Pass.TRANSCENDENTAL))
+    yield VectorWork(whole, elements, 2, elements, (CostClass.SIMPLE, CostClass.TRANSCENDENTAL))
     yield VectorWork(whole, elements, 2, elements)
-    yield VectorWork(whole, rows, 1, rows, (Pass.DIVIDE,))
+    yield VectorWork(whole, rows, 1, rows, (CostClass.DIVIDE,))
 
 
 def _online(
@@ -186,24 +147,24 @@ def _online(
     the sums filled and divided."""
     cut = np.where(parts > 1, 1, 0)
     sums = product([tiling.axis_size(axis, tiles.sizes) for axis in stage.footprint])
-    yield VectorWork(cut, elements, 1, elements, (Pass.TRANSCENDENTAL,))
+    yield VectorWork(cut, elements, 1, elements, (CostClass.TRANSCENDENTAL,))
     yield VectorWork(cut, elements, 1, rows)
     yield VectorWork(cut, sums, 2, sums)
     yield VectorWork(cut, -(-2 * sums // parts), 2, sums)
-    yield VectorWork(cut, -(-rows // parts), 1, rows, (Pass.DIVIDE,))
+    yield VectorWork(cut, -(-rows // parts), 1, rows, (CostClass.DIVIDE,))
 
 
 def _layer_norm(stage: Stage, elements: Extent, rows: Extent) -> Iterator[VectorWork]:
     if stage.op.kind is OpKind.RMS_NORM:
         yield VectorWork(1, elements, 1, elements)
         yield VectorWork(1, elements, 1, rows)
-        yield VectorWork(1, rows, 1, rows, (Pass.SIMPLE, Pass.DIVIDE))
+        yield VectorWork(1, rows, 1, rows, (CostClass.SIMPLE, CostClass.DIVIDE))
         yield VectorWork(1, elements, 3, elements, _TWO)
         return
     yield VectorWork(2, elements, 1, rows)
     yield VectorWork(1, rows, 1, rows)
     yield VectorWork(1, elements, 2, elements, _TWO)
-    yield VectorWork(1, rows, 1, rows, (Pass.SIMPLE, Pass.DIVIDE))
+    yield VectorWork(1, rows, 1, rows, (CostClass.SIMPLE, CostClass.DIVIDE))
     yield VectorWork(1, elements, 3, elements, _TWO)
     has_bias = len(stage.op.inputs) == 3
     yield VectorWork(1, elements, 3 if has_bias else 2, elements, _TWO if has_bias else _ONE)
@@ -240,7 +201,7 @@ def _window_counts(
     conflict = conflict_of([*pixels, *kernel], steps, spec)
     counted, window = product(pixels), math.prod(kernel)
     yield VectorWork(1, counted * window, 1, counted, conflict=conflict)
-    yield VectorWork(1, counted, 1, counted, (Pass.DIVIDE,))
+    yield VectorWork(1, counted, 1, counted, (CostClass.DIVIDE,))
 
 
 def _slide(

@@ -15,7 +15,7 @@ import numpy as np
 from autotune.graph.graph import Graph
 from autotune.graph.passes.note import Note, PassResult, rebuilt
 from autotune.graph.passes.subgraph_function import MOST_LINKS, Cone, Values, cones, is_pointwise
-from autotune.operators.op import Op, OpKind
+from autotune.operators.op import OPERATORS, Op, OpKind
 from autotune.operators.tensor import FLOAT_MAX
 
 TOLERANCE = 2e-6
@@ -39,30 +39,14 @@ Numbers = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """One function: what it is by definition, how its attributes are told from a fragment's values,
-    and the kinds one of which every way of writing it has."""
+    """One function to recognise. ``signs`` are kinds, one of which every way of writing it has;
+    ``numbers`` tells its attributes from a fragment's values."""
 
     kind: OpKind
-    of: Callable[..., Values]
     signs: frozenset[OpKind]
     gated: bool = False
     """x times something of x: a fragment reads x twice at least."""
     numbers: Callable[[Mapping[float, float]], Numbers] = lambda f: {}
-
-
-def _gelu(x: Values) -> Values:
-    return np.array([v / 2 * math.erfc(-v / math.sqrt(2)) for v in x])
-
-
-def _gelu_tanh(x: Values) -> Values:
-    """The approximation of arXiv:1606.08415."""
-    bent: Values = np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
-    return x / 2 * (1 + bent)
-
-
-def _clip(x: Values, min: float, max: float) -> Values:
-    inside: Values = np.minimum(np.maximum(x, min), max)
-    return inside
 
 
 def _slope(f: Mapping[float, float]) -> Numbers:
@@ -82,14 +66,14 @@ _COMPARING = frozenset({OpKind.MAXIMUM, OpKind.MINIMUM})
 _BENT = _COMPARING | {OpKind.RELU, OpKind.CLIP}
 
 ACTIVATIONS = (
-    Activation(OpKind.RELU, lambda x: np.maximum(x, 0), _BENT),
-    Activation(OpKind.LEAKY_RELU, lambda x, alpha: np.where(x < 0, alpha * x, x), _BENT, True, _slope),
-    Activation(OpKind.CLIP, _clip, _BENT, numbers=_ends),
-    Activation(OpKind.SIGMOID, lambda x: 1 / (1 + np.exp(-x)), _EXPONENTIAL),
-    Activation(OpKind.SOFTPLUS, lambda x: np.logaddexp(0, x), frozenset({OpKind.LOG})),
-    Activation(OpKind.GELU, _gelu, frozenset({OpKind.ERF}), True),
-    Activation(OpKind.GELU_TANH, _gelu_tanh, _EXPONENTIAL, True),
-)  # fmt: skip
+    Activation(OpKind.RELU, _BENT),
+    Activation(OpKind.LEAKY_RELU, _BENT, True, _slope),
+    Activation(OpKind.CLIP, _BENT, numbers=_ends),
+    Activation(OpKind.SIGMOID, _EXPONENTIAL),
+    Activation(OpKind.SOFTPLUS, frozenset({OpKind.LOG})),
+    Activation(OpKind.GELU, frozenset({OpKind.ERF}), True),
+    Activation(OpKind.GELU_TANH, _EXPONENTIAL, True),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +148,10 @@ def _function(rows: list[Activation], cone: Cone) -> tuple[OpKind, Numbers] | No
 
 
 def _agree(row: Activation, numbers: Numbers, found: Values) -> bool:
+    function = OPERATORS[row.kind].function
+    assert function is not None
     with np.errstate(all="ignore"):
-        wanted = row.of(PROBES, **numbers)
+        wanted = function.row.reference(PROBES, *(numbers[x] for x in function.row.parameters))
     near_0 = np.where(np.abs(PROBES) < SETTLED, np.minimum(np.abs(PROBES), 1), 0)
     scale = np.maximum(np.abs(wanted), near_0)
     same = (wanted == found) | (np.isnan(wanted) & np.isnan(found) & np.isinf(PROBES))

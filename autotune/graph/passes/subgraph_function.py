@@ -26,35 +26,15 @@ MOST_LINKS = 4
 """Those of a fragment that reads its source once: 1 / (1 + exp(−x)) has as many."""
 
 
-def _erf(x: Values) -> Values:
-    return np.array([math.erf(v) for v in x.ravel()]).reshape(x.shape)
-
-
-def _logistic(x: Values) -> Values:
-    return 1 / (1 + np.exp(-x))
-
-
-POINTWISE: Mapping[OpKind, Function] = {
-    OpKind.ADD: np.add,
-    OpKind.SUB: np.subtract,
-    OpKind.MUL: np.multiply,
-    OpKind.DIV: np.divide,
-    OpKind.POW: np.power,
-    OpKind.MAXIMUM: np.maximum,
-    OpKind.MINIMUM: np.minimum,
-    OpKind.NEG: np.negative,
-    OpKind.ABS: np.abs,
-    OpKind.SQRT: np.sqrt,
-    OpKind.RECIPROCAL: np.reciprocal,
-    OpKind.EXP: np.exp,
-    OpKind.LOG: np.log,
-    OpKind.ERF: _erf,
-    OpKind.TANH: np.tanh,
-    OpKind.SIGMOID: _logistic,
-    OpKind.SOFTPLUS: lambda x: np.logaddexp(0, x),
-    OpKind.RELU: lambda x: np.maximum(x, 0),
-}
-"""Kinds without attributes, of which each element of the result depends on one of each operand."""
+POINTWISE = frozenset(
+    {
+        *(OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.POW),
+        *(OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.CLIP, OpKind.RELU, OpKind.NEG, OpKind.ABS),
+        *(OpKind.SQRT, OpKind.RECIPROCAL, OpKind.EXP, OpKind.LOG, OpKind.ERF, OpKind.TANH),
+        *(OpKind.SIGMOID, OpKind.SOFTPLUS),
+    }
+)
+"""Element-wise kinds that exporters write functions with."""
 REDUCTIONS: Mapping[OpKind, Function] = {
     OpKind.REDUCE_MEAN: np.mean,
     OpKind.REDUCE_SUM: np.sum,
@@ -131,9 +111,7 @@ class Cone:
 
     def _value(self, op: Op, operands: list[Values]) -> Values:
         if op.kind in POINTWISE:
-            return POINTWISE[op.kind](*operands)
-        if op.kind is OpKind.CLIP:
-            return np.clip(operands[0], op.float("min"), op.float("max"))
+            return op.function.row.reference(*operands, *op.scalars)
         rank = len(self.graph.shape(op.inputs[0]))
         axes = tuple(axis - rank for axis in op.ints("axes"))
         return REDUCTIONS[op.kind](operands[0], axis=axes, keepdims=True)
@@ -172,7 +150,7 @@ def _trimmed(constant: Array) -> Values:
 
 def is_pointwise(op: Op) -> bool:
     """Whether a fragment may hold an operator, reductions aside."""
-    return op.kind in POINTWISE or op.kind is OpKind.CLIP
+    return op.kind in POINTWISE
 
 
 def _belongs(op: Op, inside: Mapping[str, Op], graph: Graph, reductions: bool) -> bool:

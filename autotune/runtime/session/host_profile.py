@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.errors import InputError
+from autotune.isa.functions import CostClass
 from autotune.operators.op import OPERATORS, Family
 from autotune.runtime.execution.io_adapter import IoAdapter
 from autotune.runtime.execution.native_table import network_of
@@ -33,7 +34,6 @@ LEAST_RUNS, MOST_RUNS, SECONDS = 5, 200, 1.0
 LEAST_CLOCKED, MOST_CLOCKED = 3, 20
 """Runs with clocks between steps, in as much time."""
 
-TRANSCENDENTAL_FLOPS = 8
 """Per element, from which on an operator counts as a transcendental function (``OpRow``)."""
 
 
@@ -199,8 +199,9 @@ def _group(
     bounds = work.bounds(roofs)
     limit = max(bounds, key=lambda resource: bounds[resource])
     functions = any(
-        op.family is Family.SOFTMAX or OPERATORS[op.kind].flops_per_element >= TRANSCENDENTAL_FLOPS
+        op.family is Family.SOFTMAX or (fn is not None and fn.row.cost is CostClass.TRANSCENDENTAL)
         for op in step.group.ops
+        for fn in (OPERATORS[op.kind].function,)
     )
     evidence = Evidence(seconds, bounds[limit] / seconds, limit, profile, threads, functions)
     return HostGroup(

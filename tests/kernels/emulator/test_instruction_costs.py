@@ -6,13 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from autotune.cost_model.steps.vector_work import PASSES, Pass
 from autotune.isa.formats import Format
-from autotune.isa.functions import BinaryFn, ReduceFn, StageKind, UnaryFn, When
+from autotune.isa.functions import (
+    BinaryFn,
+    CostClass,
+    ElementwiseFn,
+    ReduceFn,
+    StageKind,
+    UnaryFn,
+    When,
+)
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction
-from autotune.lowering.functions import BINARY_FNS, UNARY_FNS
-from autotune.operators.op import OpKind
 from tests.targets.machine_case import FILLED, PLAIN, alone, counted, fill, loop, make
 
 DISPATCH, LANES, VECTOR_SETUP, DIVIDE, TRANSCENDENTAL = 1, 8, 3, 4, 6
@@ -53,19 +58,17 @@ def test_a_chain_costs_one_pass_of_its_slowest_stage(
 
 
 PASS_CYCLES = {
-    Pass.SIMPLE: 1, Pass.DIVIDE: DIVIDE, Pass.TRANSCENDENTAL: TRANSCENDENTAL
-}  # fmt: skip
+    CostClass.SIMPLE: 1,
+    CostClass.DIVIDE: DIVIDE,
+    CostClass.TRANSCENDENTAL: TRANSCENDENTAL,
+}
 
 
-@pytest.mark.parametrize("kind", [*UNARY_FNS, *BINARY_FNS], ids=str)
-def test_a_function_takes_as_many_cycles_as_the_cost_model_counts(kind: OpKind) -> None:
-    stage = (
-        (StageKind.UNARY, UNARY_FNS[kind])
-        if kind in UNARY_FNS
-        else (StageKind.WITH0, BINARY_FNS[kind])
-    )
-    passes = 64 // LANES * PASS_CYCLES[PASSES.get(kind, Pass.SIMPLE)]
-    assert alone(chain(stage))["cycles"] == VECTOR_SETUP + passes
+@pytest.mark.parametrize("fn", [*UnaryFn, *BinaryFn], ids=lambda fn: fn.name.lower())
+def test_a_function_takes_as_many_cycles_as_the_cost_model_counts(fn: ElementwiseFn) -> None:
+    kind = StageKind.UNARY if isinstance(fn, UnaryFn) else StageKind.WITH0
+    passes = 64 // LANES * PASS_CYCLES[fn.row.cost]
+    assert alone(chain((kind, fn)))["cycles"] == VECTOR_SETUP + passes
 
 
 def test_a_chain_saves_the_traffic_of_what_lies_between() -> None:

@@ -20,8 +20,6 @@ from autotune.targets.native.binding.call import Call, Operand, Space
 from autotune.targets.native.codegen.kernel_spec import Recipe
 from autotune.targets.native.codegen.rows.row_run import LONGEST_ROW, Reduce, RowNode, RowRun
 from autotune.targets.native.codegen.vector.vector_run import (
-    COMPILED_BINARY,
-    COMPILED_UNARY,
     Binary,
     Constant,
     Fma,
@@ -45,14 +43,14 @@ def generable(instruction: Instruction) -> bool:
     get = instruction.get
     match instruction.opcode:
         case Opcode.UNARY:
-            return get("fn") not in COMPILED_UNARY
+            return UnaryFn(get("fn")).row.is_generated
         case Opcode.BINARY:
-            return get("fn") not in COMPILED_BINARY
+            return BinaryFn(get("fn")).row.is_generated
         case Opcode.CHAIN:
             stages = ((get(f"stage{i}_kind"), get(f"stage{i}_fn")) for i in range(CHAIN_STAGES))
             used = ((kind, fn) for kind, fn in stages if kind != StageKind.NONE)
-            return not any(
-                fn in (COMPILED_UNARY if kind == StageKind.UNARY else COMPILED_BINARY)
+            return all(
+                (UnaryFn if kind == StageKind.UNARY else BinaryFn)(fn).row.is_generated
                 for kind, fn in used
             )
         case _:

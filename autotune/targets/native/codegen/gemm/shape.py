@@ -7,6 +7,7 @@ from enum import IntEnum
 
 from autotune.errors import ProgramError
 from autotune.isa.functions import UnaryFn, When
+from autotune.isa.notation import EPILOGUE_FUNCTIONS
 
 
 class BiasAxis(IntEnum):
@@ -23,10 +24,6 @@ class VectorAxis(IntEnum):
 
     M = 0
     N0 = 1
-
-
-FUNCTIONS = (UnaryFn.COPY, UnaryFn.RELU, UnaryFn.LEAKY_RELU, UnaryFn.CLIP)
-"""What an epilogue may apply."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +76,7 @@ class GemmShape:
         for field in fields(self):
             if field.name[:2] in ("a_", "b_", "c_", "r_") and getattr(self, field.name) < 0:
                 raise ProgramError(f"matmul: {field.name} is negative; give strides of 0 and up")
-        if self.fn not in FUNCTIONS:
+        if self.fn not in EPILOGUE_FUNCTIONS:
             raise ProgramError(f"matmul: fn {self.fn.name}; its epilogue has copy to clip only")
         if self.panel is not None and self.panel < 1:
             raise ProgramError(f"matmul: panels of {self.panel}; give at least 1")

@@ -15,24 +15,14 @@ from autotune.targets.native.codegen.maths.c_lanes import CLanes, Scalar
 from autotune.targets.native.codegen.maths.maths import unary
 from autotune.targets.native.cpu.vector_isa import AVX2, SSE2, VectorIsa
 
-FUNCTIONS = (
-    UnaryFn.SIGMOID,
-    UnaryFn.TANH,
-    UnaryFn.ERF,
-    UnaryFn.GELU,
-    UnaryFn.GELU_TANH,
-    UnaryFn.EXP,
-    UnaryFn.LOG,
-    UnaryFn.ELU,
-    UnaryFn.SOFTPLUS,
-)
+FUNCTIONS = tuple(fn for fn in UnaryFn if fn.row.c is None)
 """Those that C compilers make slow calls of; the others they vectorise by themselves."""
 
 HEAD = """\
 /* Vector maths, generated: python -m autotune.targets.native.codegen.maths.c_maths. Included by
  * maths_lanes.h once per processor. */
 """
-PARAMETERS = {UnaryFn.ELU: (Scalar("p0"), Scalar("p1"))}
+SCALARS = (Scalar("p0"), Scalar("p1"))
 
 
 def code() -> str:
@@ -44,7 +34,7 @@ def _function(fn: UnaryFn) -> Iterator[str]:
     fused, parted = _body(fn, AVX2), _body(fn, SSE2)
     yield ""
     yield f"REGISTERS VECTOR OWN({fn.name.lower()})(VECTOR x, float p0, float p1) {{"
-    if PARAMETERS.get(fn) is None:
+    if not fn.row.parameters:
         yield "    (void)p0, (void)p1;"
     if fused == parted:
         yield fused
@@ -55,7 +45,7 @@ def _function(fn: UnaryFn) -> Iterator[str]:
 
 def _body(fn: UnaryFn, isa: VectorIsa) -> str:
     v = CLanes(isa)
-    result = unary(v, fn, "x", *PARAMETERS.get(fn, ()))
+    result = unary(v, fn, "x", *SCALARS[: len(fn.row.parameters)])
     # a no-break space within a statement keeps it on one line
     text = " ".join(
         line.replace(" ", "\N{NO-BREAK SPACE}") for line in (*v.lines, f"return {result};")

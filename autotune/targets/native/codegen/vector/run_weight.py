@@ -4,30 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from autotune.isa.functions import BinaryFn, UnaryFn
+from autotune.isa.functions import Origin
 from autotune.targets.native.codegen.vector.vector_run import Binary, Node, Unary, VectorRun
 
 POLYNOMIAL_WEIGHT = 20
-SIMPLE = frozenset(
-    {
-        UnaryFn.COPY,
-        UnaryFn.RELU,
-        UnaryFn.LEAKY_RELU,
-        UnaryFn.CLIP,
-        UnaryFn.NEG,
-        UnaryFn.ABS,
-        UnaryFn.SQUARE,
-        UnaryFn.AFFINE,
-        UnaryFn.SQRT,
-        UnaryFn.RSQRT,
-        UnaryFn.RECIPROCAL,
-        UnaryFn.FLOOR,
-        UnaryFn.CEIL,
-        UnaryFn.ROUND,
-        UnaryFn.TRUNC,
-        UnaryFn.SIGN,
-    }
-)
+POWER_WEIGHT = 3 * POLYNOMIAL_WEIGHT
 
 
 def weight_of(run: VectorRun) -> int:
@@ -48,8 +29,8 @@ def weight_of_nodes(nodes: Iterable[Node]) -> int:
 def _node_weight(node: Node) -> int:
     match node:
         case Unary(fn):
-            return 1 if fn in SIMPLE else POLYNOMIAL_WEIGHT
-        case Binary(BinaryFn.POW):
-            return 3 * POLYNOMIAL_WEIGHT
+            return POLYNOMIAL_WEIGHT if fn.row.origin is Origin.POLYNOMIAL else 1
+        case Binary(fn):
+            return POWER_WEIGHT if fn.row.origin is Origin.POLYNOMIAL else 1
         case _:
             return 1

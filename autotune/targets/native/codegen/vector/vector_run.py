@@ -11,24 +11,6 @@ from math import prod
 from autotune.isa.functions import BinaryFn, UnaryFn
 
 MAX_RANK = 5
-COMPILED_UNARY = frozenset(
-    (
-        UnaryFn.SIN,
-        UnaryFn.COS,
-        UnaryFn.TAN,
-        UnaryFn.ASIN,
-        UnaryFn.ACOS,
-        UnaryFn.ATAN,
-        UnaryFn.SINH,
-        UnaryFn.COSH,
-        UnaryFn.ASINH,
-        UnaryFn.ACOSH,
-        UnaryFn.ATANH,
-    )
-)
-COMPILED_BINARY = frozenset((BinaryFn.MOD, BinaryFn.FMOD))
-"""Functions that are rare, and take a library's code: runs are made without them, and instructions
-that hold one go to the compiled kernels."""
 
 
 @dataclass(frozen=True, slots=True)

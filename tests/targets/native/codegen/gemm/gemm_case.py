@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from autotune.isa.functions import UnaryFn, When
+from autotune.isa.notation import EPILOGUE_FUNCTIONS
 from autotune.targets.native.codegen.gemm.shape import (
-    FUNCTIONS,
     BiasAxis,
     GemmShape,
     VectorAxis,
@@ -59,7 +59,7 @@ def shapes(draw: st.DrawFn) -> GemmShape:
         epilogue=draw(st.sampled_from(When)),
         last=draw(st.integers(0, 3)),
         bias=draw(st.sampled_from(BiasAxis)),
-        fn=draw(st.sampled_from(FUNCTIONS)),
+        fn=draw(st.sampled_from(EPILOGUE_FUNCTIONS)),
         p0=low,
         p1=high,
         scale=draw(st.sampled_from([1.0, 1.0, 0.37])),
