@@ -12,24 +12,24 @@ import sys
 import time
 
 from autotune.isa.program import Program
-from autotune.targets import systolic
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.spec import HardwareSpec
 from benchmarks.child import best_cpu_seconds, spent
+from benchmarks.peers import scalesim_layers
 from benchmarks.topology import CASES, Layer
 
 
 def program_of(layer: Layer, spec: HardwareSpec) -> Program:
     """The layer's tile program: one MATMUL per fold of the array."""
     # the cycles that SCALE-Sim found are what the bench is about to measure, hence 0 here
-    row = systolic.Layer(layer.name, *layer.product, last_cycle=0)
-    return systolic.layer_program(row, spec.matrix)
+    row = scalesim_layers.Layer(layer.name, *layer.product, last_cycle=0)
+    return scalesim_layers.layer_program(row, spec.matrix)
 
 
 def main() -> None:
     """Measure and print."""
     case = CASES[int(sys.argv[1])]
-    spec = systolic.systolic_machine(case.rows, case.cols, case.dataflow)
+    spec = scalesim_layers.systolic_machine(case.rows, case.cols, case.dataflow)
     layers = [layer for layer in case.layers(full=True) if layer.name in sys.argv[2:]]
     start = time.process_time()
     programs = [program_of(layer, spec) for layer in layers]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 HERE = Path(__file__).parent
-REFERENCE = HERE.parent / "tests" / "targets" / "reference" / "scalesim"
+REFERENCE = HERE.parent / "tests" / "benchmarks" / "reference" / "scalesim"
 TABLES = {  # what SCALE-Sim computed for a topology is a test's reference; its columns do for both
     "resnet50": REFERENCE / "resnet50_arr32_os.csv",
     "alexnet": HERE / "alexnet.csv",

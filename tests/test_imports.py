@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-HEAVY = ("xgboost", "sklearn", "scipy", "optuna", "sqlalchemy", "networkx", "plotly")
+HEAVY = ("xgboost", "sklearn", "scipy", "optuna", "sqlalchemy", "networkx")
 
 
 def test_a_session_imports_nothing_that_only_learning_and_search_need() -> None:

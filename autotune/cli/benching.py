@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +14,6 @@ from autotune.cli.progress import progress
 
 if TYPE_CHECKING:
     from autotune.runtime.drift_demo import DriftSeries
-    from autotune.targets.systolic import LayerRun
 
 bench = typer.Typer(help="Demonstrations that measure something.", no_args_is_help=True)
 
@@ -101,61 +99,3 @@ def _print(series: DriftSeries) -> None:
     )
     for event in series.events:
         say(f"run {event.run}: {event.kind.value}: {event.text}")
-
-
-@bench.command("systolic")
-def systolic(
-    table: Annotated[
-        Path, typer.Argument(metavar="FILE.csv", help="SCALE-Sim's results, a row per layer.")
-    ],
-    rows: Annotated[int, typer.Option("--rows", help="Rows of the array.")],
-    cols: Annotated[int, typer.Option("--cols", help="Columns of the array.")],
-    dataflow: Annotated[str, typer.Option("--dataflow", help="Operand held: os, ws or is.")],
-    json: JsonOption = False,
-) -> None:
-    """Execute the layers of a SCALE-Sim table on the emulated array, and compare the cycles."""
-    from autotune.targets.emulator.target import EmulatorTarget
-    from autotune.targets.systolic import execute, read_layers, systolic_machine
-
-    target = EmulatorTarget(systolic_machine(rows, cols, dataflow))
-    runs = [execute(layer, target) for layer in read_layers(table)]
-    if json:
-        emit({"rows": rows, "cols": cols, "dataflow": dataflow, "layers": list(map(_layer, runs))})
-    else:
-        _print_layers(f"{table.name} on a {rows}×{cols} array, {dataflow}", runs)
-    if not all(run.agrees for run in runs):
-        raise typer.Exit(1)
-
-
-def _layer(run: LayerRun) -> dict[str, object]:
-    layer = run.layer
-    return {
-        "name": layer.name,
-        "m": layer.m,
-        "k": layer.k,
-        "n": layer.n,
-        "expected": layer.last_cycle,
-        "executed": run.last_cycle,
-        "agrees": run.agrees,
-        "folds": run.folds,
-        "utilisation": run.utilisation,
-    }
-
-
-def _print_layers(title: str, runs: Sequence[LayerRun]) -> None:
-    rows = [
-        (
-            run.layer.name,
-            f"{run.layer.m}×{run.layer.k}×{run.layer.n}",
-            f"{run.layer.last_cycle:,}",
-            f"{run.last_cycle:,}",
-            "" if run.agrees else f"{run.last_cycle - run.layer.last_cycle:+,}",
-            f"{run.folds:,}",
-            f"{run.utilisation:.1%}",
-        )
-        for run in runs
-    ]
-    columns = ("layer", "M×K×N", "expected", "executed", "difference", "folds", "utilisation")
-    show(title, columns, rows)
-    equal = sum(run.agrees for run in runs)
-    facts({"layers that take as long": f"{equal} of {len(runs)}"})

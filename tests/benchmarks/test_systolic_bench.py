@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from autotune.targets.emulator.target import EmulatorTarget
-from autotune.targets.systolic import systolic_machine
 from benchmarks.emulator_worker import program_of
+from benchmarks.peers.scalesim_layers import systolic_machine
 from benchmarks.systolic_figures import DecadeRow, Figures, LayerRow, PeerRow, PlanRow, WholeRow
 from benchmarks.systolic_tables import Table, markdown, text
 from benchmarks.topology import CASES, Case

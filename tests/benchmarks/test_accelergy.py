@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from autotune.errors import SpecError
-from autotune.targets.accelergy import read_ert, read_timeloop_ledger
 from autotune.targets.emulator.ledger import Action, EnergyTable, Ledger
-from autotune.targets.timeloop_stats import parse_action_counts, read_action_counts
+from benchmarks.peers.accelergy import read_ert, read_timeloop_ledger
+from benchmarks.peers.timeloop_stats import parse_action_counts, read_action_counts
 
 REFERENCE = Path(__file__).parent / "reference"
 DESIGNS = ("eyeriss_like", "simple_weight_stationary")

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotune.cli.main import main
 from autotune.errors import InputError, SpecError
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.spec import DATAFLOWS
-from autotune.targets.systolic import (
+from benchmarks.peers.scalesim_layers import (
     COLUMNS,
     EXTENT_LIMIT,
     RESIDENT_LIMIT_ELEMENTS,
     Layer,
     execute,
     layer_program,
+    main,
     read_layers,
     systolic_machine,
 )
@@ -57,7 +57,7 @@ def write(path: Path, **changes: object) -> Path:
 
 def bench(*arguments: object) -> int:
     with pytest.raises(SystemExit) as exit_info:
-        main(["bench", "systolic", *map(str, arguments)])
+        main([*map(str, arguments)])
     code = exit_info.value.code
     assert isinstance(code, int)
     return code

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.spec import DATAFLOWS
-from autotune.targets.systolic import Layer, LayerRun, execute, read_layers, systolic_machine
-from tests.targets.systolic_array import Matrix, Simulated, simulate
+from benchmarks.peers.scalesim_layers import Layer, LayerRun, execute, read_layers, systolic_machine
+from tests.benchmarks.systolic_array import Matrix, Simulated, simulate
 
 REFERENCE = Path(__file__).parent / "reference" / "scalesim"
 RTL = [

@@ -17,7 +17,7 @@ import yaml
 from autotune.disk.regular_file import regular_text
 from autotune.errors import SpecError
 from autotune.targets.emulator.ledger import Action, EnergyTable, Ledger
-from autotune.targets.timeloop_stats import read_action_counts
+from benchmarks.peers.timeloop_stats import read_action_counts
 
 _FJ_PER_PJ = 1000
 _SIZE_LIMIT_BYTES = 1 << 20

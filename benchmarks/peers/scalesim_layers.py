@@ -1,9 +1,11 @@
-"""Layers of SCALE-Sim as tile programs: what the emulator's matrix unit is compared with.
+"""Layers of SCALE-Sim as tile programs, to compare the emulator's matrix unit with.
 
-Stands beside the emulator: a table of results is read into ``Layer`` rows, each row becomes a tile
-program, the emulator executes it, and the cycles that its matrix unit was busy are set against what
-SCALE-Sim printed (Samajdar et al., "A systematic methodology for characterizing scalability of DNN
-accelerators using SCALE-Sim", ISPASS 2020; version 3.0.0).
+Each row of a table of results becomes a ``Layer``, and each layer a tile program. The emulator
+executes it, and the busy cycles of its matrix unit are compared with the cycles that SCALE-Sim
+printed (Samajdar et al., "A systematic methodology for characterizing scalability of DNN
+accelerators using SCALE-Sim", ISPASS 2020; version 3.0.0). For a table of your own:
+
+    python -m benchmarks.peers.scalesim_layers FILE.csv --rows 16 --cols 16 --dataflow ws
 
 A layer with padded input ``ifh × ifw``, filter ``fh × fw`` over ``ch`` channels, ``nf`` filters and
 stride ``sh × sw`` is the product of M×K and K×N with oh = ⌈(ifh − fh + sh) ÷ sh⌉, ow likewise,
@@ -12,9 +14,12 @@ M = oh·ow, K = fh·fw·ch, N = nf.
 
 from __future__ import annotations
 
+import argparse
 import csv
+import json
 import math
-from collections.abc import Collection, Iterator
+import sys
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -27,6 +32,7 @@ from autotune.isa.program import DramTensor, Instruction, Program, Role
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.opening import load_spec
 from autotune.targets.spec import HardwareSpec, MatrixSpec
+from benchmarks.table import Table
 
 EXTENT_LIMIT = (1 << 16) - 1
 """Of M, K and N: what an extent of a LOAD or MATMUL holds."""
@@ -299,3 +305,62 @@ def _fold(layer: Layer, outer: _Block, inner: _Block, operands: dict[str, _Opera
     return Instruction.make(
         Opcode.MATMUL, accumulate=int(accumulate), k_level=1, **extents, **fields
     )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Execute a table's layers and print both cycles; end with 1 if any differ, 2 for bad input."""
+    parser = argparse.ArgumentParser(description="Compare the emulator with a SCALE-Sim table.")
+    parser.add_argument("table", type=Path, metavar="FILE.csv", help="results, a row per layer")
+    parser.add_argument("--rows", type=int, required=True, help="rows of the array")
+    parser.add_argument("--cols", type=int, required=True, help="columns of the array")
+    parser.add_argument("--dataflow", required=True, help="operand held: os, ws or is")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    chosen = parser.parse_args(arguments)
+    try:
+        target = EmulatorTarget(systolic_machine(chosen.rows, chosen.cols, chosen.dataflow))
+        runs = [execute(layer, target) for layer in read_layers(chosen.table)]
+    except AutotuneError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    if chosen.json:
+        print(json.dumps({"layers": list(map(_plain, runs))}))
+    else:
+        title = f"{chosen.table.name} on {chosen.rows}×{chosen.cols}, {chosen.dataflow}"
+        print(_table(title, runs).text())
+        print(f"{sum(run.agrees for run in runs)} of {len(runs)} layers take as long")
+    sys.exit(0 if all(run.agrees for run in runs) else 1)
+
+
+def _plain(run: LayerRun) -> dict[str, object]:
+    layer = run.layer
+    return {
+        "name": layer.name,
+        "m": layer.m,
+        "k": layer.k,
+        "n": layer.n,
+        "expected": layer.last_cycle,
+        "executed": run.last_cycle,
+        "agrees": run.agrees,
+        "folds": run.folds,
+        "utilisation": run.utilisation,
+    }
+
+
+def _table(title: str, runs: Sequence[LayerRun]) -> Table:
+    columns = ("layer", "M×K×N", "expected", "executed", "folds", "utilisation")
+    rows = tuple(
+        (
+            run.layer.name,
+            f"{run.layer.m}×{run.layer.k}×{run.layer.n}",
+            f"{run.layer.last_cycle:,}",
+            f"{run.last_cycle:,}",
+            f"{run.folds:,}",
+            f"{run.utilisation:.1%}",
+        )
+        for run in runs
+    )
+    return Table(title, columns, rows)
+
+
+if __name__ == "__main__":
+    main()

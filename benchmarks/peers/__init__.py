@@ -1,0 +1,1 @@
+"""Readers of other tools' results, for comparisons alone: SCALE-Sim, Timeloop, Accelergy."""
