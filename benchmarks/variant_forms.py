@@ -61,7 +61,9 @@ class Form:
 def _fastest(group: Group, nest: Nest, keep: Keep, spec: HardwareSpec) -> int | None:
     rng = np.random.default_rng(0)
     capacity, cores = spec.tile_elements, spec.cores
-    table = enumerate_nest(nest, capacity, cores, ENUMERATED, rng, spec.grain, spec.buffers, True)
+    table = enumerate_nest(
+        nest, capacity, cores, ENUMERATED, rng, spec.tile_multiple, spec.max_buffers, True
+    )
     table = table.take(np.flatnonzero(keep(nest, table)))
     if not len(table):
         return None

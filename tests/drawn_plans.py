@@ -26,7 +26,7 @@ from autotune.schedule.fit import check
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.targets.protocol import Target
-from autotune.targets.spec import HardwareSpec
+from autotune.targets.spec import HardwareSpec, Memory
 from autotune.tuner.choice import Choice
 from autotune.tuner.heuristic_plan import rule_schedule
 from autotune.tuner.legality import legal_nests
@@ -75,8 +75,8 @@ def _choice(group: Group, spec: HardwareSpec, draw: st.DrawFn) -> Choice:
 
 def _drawn_nest(nest: Nest, spec: HardwareSpec, draw: st.DrawFn) -> NestSchedule:
     """Any schedule that fits: of tiles of any extents, or where those do not fit, of the space."""
-    gathers = not spec.in_place
-    any_tiles = draw(nest_schedules(nest, spec.cores, spec.buffers, gathers))
+    gathers = spec.memory is Memory.SCRATCHPAD
+    any_tiles = draw(nest_schedules(nest, spec.cores, spec.max_buffers, gathers))
     if check((nest,), Schedule((any_tiles,)), spec.tile_elements, spec.cores) is None:
         return any_tiles
     table = enumerate_nest(
@@ -85,8 +85,8 @@ def _drawn_nest(nest: Nest, spec: HardwareSpec, draw: st.DrawFn) -> NestSchedule
         spec.cores,
         4096,
         np.random.default_rng(0),
-        spec.grain,
-        spec.buffers,
+        spec.tile_multiple,
+        spec.max_buffers,
         im2col=gathers,
     )
     alike = np.flatnonzero(table.im2col == any_tiles.im2col)

@@ -139,9 +139,9 @@ def repeated(
     """Run the network ``repeat`` times; return the outputs of the first run, and on this machine the
     latency of the runs."""
     from autotune.cli.latency import measure_latency
-    from autotune.targets.opening import is_host
+    from autotune.targets.protocol import ExclusiveTarget
 
-    if is_host(session.target.name):
+    if isinstance(session.target, ExclusiveTarget):
         return measure_latency(session.run, feeds, repeat)
     outputs = session.run(feeds)
     for _ in range((repeat or 1) - 1):
@@ -153,9 +153,9 @@ def costs_of(session: NetworkSession, feeds: dict[str, Any]) -> Costs:
     """What each group cost: by the emulator's counters, or by this machine's clock."""
     from autotune.cli.group_costs import group_costs
     from autotune.runtime.session.host_profile import host_profiles
-    from autotune.targets.opening import is_host
+    from autotune.targets.protocol import ExclusiveTarget
 
-    here = is_host(session.target.name)
+    here = isinstance(session.target, ExclusiveTarget)
     return host_profiles(session, feeds) if here else group_costs(session)
 
 

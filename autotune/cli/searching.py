@@ -140,7 +140,7 @@ def cost_text(spec: HardwareSpec, objective: ObjectiveName, cost: float) -> str:
     """Return a cost with its unit: energy from femtojoules, time of this machine, or cycles."""
     if objective is ObjectiveName.ENERGY:
         return f"{cost / 1e9:,.1f} µJ"
-    if spec.in_place:
+    if spec.timed:
         return f"{1e3 * cost / spec.clock_hz:,.3f} ms"
     return f"{cost:,.0f} cycles"
 
@@ -158,9 +158,9 @@ def profiled(model: str, machine: Target, plan: Plan, dim: list[str] | None) -> 
     from autotune.runtime.session.defaults import resolve_model
     from autotune.runtime.session.host_profile import host_profile
     from autotune.runtime.session.session import Session
-    from autotune.targets.opening import is_host
+    from autotune.targets.protocol import ExclusiveTarget
 
-    if not is_host(machine.name):
+    if not isinstance(machine, ExclusiveTarget):
         return None
     network = resolve_model(model)
     with Session(network, machine, dims=dimensions(dim), plan=plan) as session:
@@ -203,7 +203,7 @@ def table(result: SearchResult, spec: HardwareSpec) -> None:
     """Print the plans side by side: cycles, or milliseconds of this machine. Energy and traffic
     are left out where the machine does not tell them."""
     base = result.unfused.measured_cycles
-    unit, scale, digits = ("ms", 1e3 / spec.clock_hz, 3) if spec.in_place else ("cycles", 1, 0)
+    unit, scale, digits = ("ms", 1e3 / spec.clock_hz, 3) if spec.timed else ("cycles", 1, 0)
     columns = ["plan", "groups", f"predicted {unit}", f"measured {unit}", "of unfused"]
     rows = []
     for name, plan in plans_of(result).items():

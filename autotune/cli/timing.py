@@ -49,14 +49,14 @@ def time(
     from autotune.cli.program_files import read_program
     from autotune.disk.atomic_file import check_place
     from autotune.report.trace_file import KIND
-    from autotune.targets.opening import is_host
+    from autotune.targets.protocol import ExclusiveTarget
 
     if trace is not None:
         check_place(trace, KIND)
     values = parameters(parameter)
     opened = open_machine(machine_name(target, threads))
     program = read_program(file, scratchpad_elements=opened.spec.scratchpad_elements)
-    if is_host(opened.name) and not marks and trace is None:
+    if isinstance(opened, ExclusiveTarget) and not marks and trace is None:
         _time_here(program.name, opened, opened.time(program, values), counters, json)
         return
     machine = emulated(opened)

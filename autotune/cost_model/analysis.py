@@ -5,7 +5,7 @@ An analytic model says without training what schedules cost; the learned model c
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from autotune.cost_model.cached.model import CachedModel
 from autotune.cost_model.scratchpad.model import ScratchpadModel
 from autotune.fusion.nest import Nest
 from autotune.schedule.table import ScheduleTable
-from autotune.targets.spec import HardwareSpec
+from autotune.targets.spec import HardwareSpec, Memory
 
 Floats = npt.NDArray[np.float64]
 
@@ -84,11 +84,6 @@ class AnalyticModel(Protocol):
         """Kinds of work [W] with fitted unit costs; empty where the estimate needs none."""
         ...
 
-    @property
-    def timed(self) -> bool:
-        """True if costs are clock times, which vary; False if they are exact counts."""
-        ...
-
     def analyse(self, nest: Nest, table: ScheduleTable, spec: HardwareSpec) -> Analysis:
         """Analyse all schedules of a table at once."""
         ...
@@ -105,4 +100,10 @@ class AnalyticModel(Protocol):
 
 def analytic_model(spec: HardwareSpec) -> AnalyticModel:
     """Return the analytic model of a machine's kind of memory."""
-    return CachedModel() if spec.in_place else ScratchpadModel()
+    match spec.memory:
+        case Memory.SCRATCHPAD:
+            return ScratchpadModel()
+        case Memory.CACHED:
+            return CachedModel()
+        case _:
+            assert_never(spec.memory)

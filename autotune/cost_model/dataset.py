@@ -27,12 +27,12 @@ Ints = npt.NDArray[np.int64]
 class Dataset:
     """``r`` measurements and the ``n`` nests that they ran (n ≥ r: a group may have several).
 
-    Per nest [n]: ``x`` [n, F] features, ``work`` [n, W] counts of the model's ``work_kinds``,
+    Per nest [n]: ``x`` [n, F] features, ``work`` [n, W] counts of the analytic model's ``work_kinds``,
     ``owner`` measurement, analytic ``estimate`` in cycles, ``dynamic_fj``, ``leak_fj`` per cycle,
     ``moved_bytes``. Per measurement [r]: measured costs, ``weight``, group ``keys``, ``networks``.
     """
 
-    model: AnalyticModel
+    spec: HardwareSpec
     x: Floats
     work: Floats
     owner: Ints
@@ -59,11 +59,12 @@ class Dataset:
         work = np.empty((len(self), 0))
         if self.work.shape[1]:
             work = np.stack([self.summed(column) for column in self.work.T], axis=1)
-        return self.model.fit(work[chosen], self.cycles[chosen], self.weight[chosen])
+        return analytic_model(self.spec).fit(work[chosen], self.cycles[chosen], self.weight[chosen])
 
     def analytic_cycles(self, unit_costs: Floats) -> Floats:
         """Return the analytic cycles [n] of each nest at unit costs [W]."""
-        return self.model.cycles(self.work, unit_costs, self.estimate)
+        model = analytic_model(self.spec)
+        return model.cycles(self.work, unit_costs, self.estimate)
 
     def analytic_energy(self, cycles: Floats) -> Floats:
         """Return the femtojoules [r] by the spec's table, for nests that run in ``cycles`` [n]."""
@@ -113,7 +114,7 @@ def dataset(
         added, lowered = _blocks([record for record, _ in members], len(rows), spec)
         blocks.extend(added)
         rows.extend(members[i] for i in lowered)
-    return _assemble(model, blocks, rows)
+    return _assemble(spec, blocks, rows)
 
 
 def _empty(model: AnalyticModel) -> _Block:
@@ -156,7 +157,7 @@ def _analyse(
 
 
 def _assemble(
-    model: AnalyticModel, blocks: list[_Block], rows: list[tuple[Record, float]]
+    spec: HardwareSpec, blocks: list[_Block], rows: list[tuple[Record, float]]
 ) -> Dataset:
     estimate, dynamic, leak, moved = np.concatenate([b.columns for b in blocks], axis=1)
 
@@ -164,7 +165,7 @@ def _assemble(
         return np.array([value(record) for record, _ in rows], dtype=np.float64)
 
     return Dataset(
-        model,
+        spec,
         np.concatenate([b.x for b in blocks]),
         np.concatenate([b.work for b in blocks]),
         np.concatenate([b.owner for b in blocks]),

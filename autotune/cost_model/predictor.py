@@ -17,7 +17,7 @@ from autotune.fusion.nest import Nest, Rejection
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.fit import check
 from autotune.schedule.schedule import Schedule
-from autotune.schedule.space import enumerate_nest
+from autotune.schedule.space import enumerate_on
 from autotune.schedule.table import ScheduleTable
 from autotune.store.store import Store
 from autotune.targets.opening import HOST, load_spec
@@ -128,16 +128,7 @@ class Predictor(Displayed):
     def _best(self, group: Group, nests: tuple[Nest, ...]) -> Cost:
         parts, total = [], np.zeros(5)
         for nest in nests:
-            table = enumerate_nest(
-                nest,
-                self.spec.tile_elements,
-                self.spec.cores,
-                ENUMERATED,
-                np.random.default_rng(0),
-                self.spec.grain,
-                self.spec.buffers,
-                not self.spec.in_place,
-            )
+            table = enumerate_on(nest, self.spec, ENUMERATED, np.random.default_rng(0))
             if not len(table):
                 raise ScheduleError(
                     f"{_names(group)}: no tile fits {self.spec.scratchpad.size_bytes} bytes; fuse less"

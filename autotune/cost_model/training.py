@@ -90,9 +90,9 @@ def train(data: Dataset, chosen: npt.NDArray[np.bool_], seed: int) -> Ratios:
     energy = data.analytic_energy(data.part * data.cycles[data.owner])
     moved = data.summed(data.moved_bytes)
     return Ratios(
-        ratio(data.cycles, data.summed(analytic), TIMED if data.model.timed else COUNTED),
+        ratio(data.cycles, data.summed(analytic), TIMED if data.spec.timed else COUNTED),
         ratio(data.energy_fj, energy, SIDE) if data.energy_fj.any() else None,
-        None if data.model.timed else ratio(data.dram_bytes, moved, SIDE),
+        None if data.spec.timed else ratio(data.dram_bytes, moved, SIDE),
         unit_costs,
     )
 

@@ -11,7 +11,7 @@ from autotune.isa.program import Program
 from autotune.measure.defects import DEFECTS
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import Schedule
-from autotune.targets.protocol import Execution, RunsAlone, Target
+from autotune.targets.protocol import ExclusiveTarget, Execution, Target
 
 Lower = Callable[..., Program]
 """``lower(group, schedule, spec) -> Program``."""
@@ -30,7 +30,7 @@ def attempt(target: Target, candidate: Candidate, lower: Lower) -> Execution | s
     return _told(f"target {target.name}", lambda: target.time(program))
 
 
-def prepared(target: RunsAlone, candidate: Candidate, lower: Lower) -> Visit:
+def prepared(target: ExclusiveTarget, candidate: Candidate, lower: Lower) -> Visit:
     """The part of an attempt that may go on beside other work: all but the timing."""
     program = _lowered(target, candidate, lower)
     if isinstance(program, str):
@@ -45,7 +45,7 @@ def unbuildable(target: Target, group: Group, schedule: Schedule) -> str | None:
     from autotune.lowering.lower import lower
 
     program = _told("lowering", lambda: lower(group, schedule, target.spec))
-    if isinstance(program, str) or not isinstance(target, RunsAlone):
+    if isinstance(program, str) or not isinstance(target, ExclusiveTarget):
         return program if isinstance(program, str) else None
     timing = _told(f"target {target.name}", lambda: target.prepared(program))
     return timing if isinstance(timing, str) else None

@@ -16,7 +16,7 @@ from autotune.measure.pool import Pool
 from autotune.measure.process import WorkerProcess
 from autotune.measure.worker import At, Batch, Begun, Go, Prepared, Ready, Refused, Timed
 from autotune.schedule.candidate import Candidate
-from autotune.targets.protocol import Execution, RunsAlone, Target
+from autotune.targets.protocol import ExclusiveTarget, Execution, Target
 
 
 def judged(candidate: Candidate, result: Execution | str) -> Measurement:
@@ -66,7 +66,7 @@ class Dispatch:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._target = target
-        self._alone = isinstance(target, RunsAlone)
+        self._alone = isinstance(target, ExclusiveTarget)
         self._candidates = enumerate(candidates)
         self._lower = lower
         self._pool = pool

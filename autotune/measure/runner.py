@@ -18,7 +18,7 @@ from autotune.measure.packing import packed
 from autotune.measure.pool import SHARED, Pool
 from autotune.measure.process import SUPPORTED
 from autotune.schedule.candidate import Candidate
-from autotune.targets.protocol import RunsAlone, Target
+from autotune.targets.protocol import ExclusiveTarget, Target
 
 MANY = 64
 """Candidates that are worth starting worker processes for, whatever they are."""
@@ -66,7 +66,7 @@ class Runner:
         Closing the iterator, Ctrl-C included, ends what is being measured at once.
         """
         source = iter(candidates)
-        alone = isinstance(self.target, RunsAlone)
+        alone = isinstance(self.target, ExclusiveTarget)
         if (self.workers == 1 and not alone) or not SUPPORTED or packed(self.target) is None:
             yield from map(self._here, source)
             return

@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection
 from autotune.measure.attempt import Lower, Visit, attempt, prepared
 from autotune.schedule.candidate import Candidate
 from autotune.targets.emulator.counters import Counters
-from autotune.targets.protocol import Execution, RunsAlone, Target
+from autotune.targets.protocol import ExclusiveTarget, Execution, Target
 
 _UNLOADABLE = (AttributeError, ImportError, TypeError, ValueError, pickle.UnpicklingError)
 
@@ -125,7 +125,7 @@ def _answer_all(line: Connection) -> None:
             line.send(Refused(f"{type(error).__name__}: {error}"))
             continue
         line.send(Begun())
-        if isinstance(held[1], RunsAlone):
+        if isinstance(held[1], ExclusiveTarget):
             _in_turn(line, held[1], lower, candidates)
             continue
         for candidate in candidates:
@@ -133,7 +133,7 @@ def _answer_all(line: Connection) -> None:
 
 
 def _in_turn(
-    line: Connection, target: RunsAlone, lower: Lower, candidates: tuple[Candidate, ...]
+    line: Connection, target: ExclusiveTarget, lower: Lower, candidates: tuple[Candidate, ...]
 ) -> None:
     """Prepare all, beside other workers, and visit them by turns when it is this worker's."""
     visits: dict[int, Visit] = {}

@@ -70,7 +70,7 @@ def default_schedule(
     nests: tuple[Nest, ...],
     capacity_elements: int,
     cores: int,
-    grain: int = 1,
+    tile_multiple: int = 1,
     buffers: int = 2,
 ) -> Schedule | None:
     """A legal schedule by rule alone; None when none fits. What runs before anything was measured."""
@@ -78,7 +78,7 @@ def default_schedule(
     for nest in nests:
         rng = np.random.default_rng(0)
         limit = _SCHEDULES if buffers > 1 else _SCHEDULES_IN_PLACE
-        table = enumerate_nest(nest, capacity_elements, cores, limit, rng, grain, buffers)
+        table = enumerate_nest(nest, capacity_elements, cores, limit, rng, tile_multiple, buffers)
         if not len(table):
             return None
         rule = least_traffic if buffers > 1 else _fewest_tiles

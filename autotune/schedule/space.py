@@ -14,6 +14,7 @@ from autotune.fusion.nest import ADDRESS_LOOPS, Buffer, Nest
 from autotune.fusion.patches import Patches
 from autotune.schedule.fit import MAX_RUNS
 from autotune.schedule.table import Ints, ScheduleTable
+from autotune.targets.spec import HardwareSpec, Memory
 
 MAX_EXTENT = (1 << 16) - 1
 """Longest tile of a dimension that is tried; of longer ones, one instruction more or less is nothing."""
@@ -38,9 +39,9 @@ def extents(extent: int, granule: int = 1) -> tuple[int, ...]:
     return tuple(legal)
 
 
-def grained(candidates: tuple[int, ...], grain: int) -> tuple[int, ...]:
-    """The candidates that are multiples of ``grain``, and the whole."""
-    return tuple(x for x in candidates if x % grain == 0 or x == candidates[-1])
+def multiples_of(candidates: tuple[int, ...], tile_multiple: int) -> tuple[int, ...]:
+    """Keep the candidates that are multiples of ``tile_multiple``, and the whole."""
+    return tuple(x for x in candidates if x % tile_multiple == 0 or x == candidates[-1])
 
 
 def thin(candidates: tuple[int, ...], count: int) -> tuple[int, ...]:
@@ -109,8 +110,8 @@ class _Grid:
     im2col: bool
 
     @classmethod
-    def of(cls, nest: Nest, budget: int, grain: int, buffers: int, im2col: bool) -> _Grid:
-        chosen = thin_product(candidate_extents(nest, grain, buffers), budget)
+    def of(cls, nest: Nest, budget: int, tile_multiple: int, buffers: int, im2col: bool) -> _Grid:
+        chosen = thin_product(candidate_extents(nest, tile_multiple, buffers), budget)
         return cls(nest, [np.array(axis, dtype=np.int64) for axis in chosen], im2col)
 
     @property
@@ -183,12 +184,31 @@ class _Grid:
         return patches.elements(self.k_tile(buffer.chunk[0]), self._size)
 
 
-def candidate_extents(nest: Nest, grain: int, buffers: int = 2) -> list[tuple[int, ...]]:
+def enumerate_on(
+    nest: Nest, spec: HardwareSpec, limit: int, rng: np.random.Generator
+) -> ScheduleTable:
+    """Enumerate at most ``limit`` legal schedules of a nest on a machine; empty when none fits."""
+    return enumerate_nest(
+        nest,
+        spec.tile_elements,
+        spec.cores,
+        limit,
+        rng,
+        spec.tile_multiple,
+        spec.max_buffers,
+        im2col=spec.memory is Memory.SCRATCHPAD,
+    )
+
+
+def candidate_extents(nest: Nest, tile_multiple: int, buffers: int = 2) -> list[tuple[int, ...]]:
     """Ascending candidates: tile extents of each tileable dimension, then the piece of each
-    contraction. Tiles of the innermost dimension are multiples of ``grain``, or the whole. Where
+    contraction. Tiles of the innermost dimension are multiples of ``tile_multiple``, or the whole. Where
     operands are read in place rows of scores stay whole: they stay in a cache."""
     tiles = [
-        grained(extents(nest.root_shape[d], nest.granule(d)), grain if d == nest.innermost else 1)
+        multiples_of(
+            extents(nest.root_shape[d], nest.granule(d)),
+            tile_multiple if d == nest.innermost else 1,
+        )
         if d != nest.reduced or buffers > 1
         else (nest.root_shape[d],)
         for d in nest.tileable
@@ -203,22 +223,26 @@ def enumerate_nest(
     cores: int,
     limit: int,
     rng: np.random.Generator,
-    grain: int = 1,
+    tile_multiple: int = 1,
     buffers: int = 2,
     im2col: bool = False,
 ) -> ScheduleTable:
     """At most ``limit`` legal schedules of a nest on cores of ``capacity_elements`` fp32 elements,
-    whose innermost tiles are multiples of ``grain`` and have up to ``buffers`` copies. With ``im2col``
+    whose innermost tiles are multiples of ``tile_multiple`` and have up to ``buffers`` copies. With ``im2col``
     a third of them read patches, where convolutions may gain by that.
 
     Empty when none fits. Where there are more, half of the rows are those of the largest tiles
     and the rest is drawn with ``rng``. Rows that would give equal programs appear once.
     """
     if not (im2col and nest.takes_patches):
-        return _enumerated(nest, capacity_elements, cores, limit, rng, grain, buffers, False)
+        return _enumerated(
+            nest, capacity_elements, cores, limit, rng, tile_multiple, buffers, False
+        )
     third = limit // 3
-    direct = _enumerated(nest, capacity_elements, cores, limit - third, rng, grain, buffers, False)
-    patches = _enumerated(nest, capacity_elements, cores, third, rng, grain, buffers, True)
+    direct = _enumerated(
+        nest, capacity_elements, cores, limit - third, rng, tile_multiple, buffers, False
+    )
+    patches = _enumerated(nest, capacity_elements, cores, third, rng, tile_multiple, buffers, True)
     return direct.then(patches)
 
 
@@ -228,12 +252,12 @@ def _enumerated(
     cores: int,
     limit: int,
     rng: np.random.Generator,
-    grain: int,
+    tile_multiple: int,
     buffers: int,
     im2col: bool,
 ) -> ScheduleTable:
     """Those of one algorithm."""
-    grid = _Grid.of(nest, _POOL if buffers > 1 else _IN_PLACE_POOL, grain, buffers, im2col)
+    grid = _Grid.of(nest, _POOL if buffers > 1 else _IN_PLACE_POOL, tile_multiple, buffers, im2col)
     single, double = grid.needs()
     fits = np.stack(
         [single <= capacity_elements, (double <= capacity_elements) & (double > single)]

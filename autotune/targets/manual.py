@@ -15,7 +15,8 @@ Generated from `autotune/targets/` by `python -m autotune.targets.manual`; do no
 
 A machine is a TOML file in `autotune/targets/specs`, or any other one (`--target path/to/file.toml`).
 `autotune targets show NAME` prints what follows, `autotune targets check FILE` does so for a new one;
-[how to add one](adding.md). `cpu` is the machine that this runs on, `cpu:2` two threads of it; its spec is
+[how to add one](adding.md). The optional key `memory` is `"scratchpad"` (programs copy tiles; the default) or
+`"cached"` (instructions read and write tensors in place). `cpu` is the machine that this runs on, `cpu:2` two threads of it; its spec is
 detected, not a file ([the native engine](native.md)).
 """
 

@@ -71,12 +71,14 @@ class Timing(Protocol):
 
 
 @runtime_checkable
-class RunsAlone(Target, Protocol):
-    """A target that runs on this very machine, so that a measurement slows another at the same
-    time, and a crash takes its process along: worker processes measure it, one at a time, never the
-    tuner's own. Marked by having the attribute."""
+class ExclusiveTarget(Target, Protocol):
+    """A target that runs on this very machine and needs it alone while it is timed.
 
-    runs_alone: bool
+    Measurements would slow each other, and a crash takes its process along: worker processes
+    measure it, one at a time, never the tuner's own. The attribute marks it.
+    """
+
+    exclusive: bool
 
     def prepared(self, program: Program) -> Timing:
         """Everything of ``time`` that comes before the clock, which may go on beside other work.

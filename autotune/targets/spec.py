@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
 from functools import cached_property
 
 from autotune.errors import SpecError
@@ -20,6 +21,15 @@ DATAFLOWS = ("os", "ws", "is")
 
 LAYOUTS = ("channels_first", "channels_last")
 """Where networks keep the channels of their images on a machine; the first is the default."""
+
+
+class Memory(StrEnum):
+    """How a core's memory is managed: by programs, or by hardware."""
+
+    SCRATCHPAD = "scratchpad"
+    """Programs copy tiles into a scratchpad; units load ahead into a second copy."""
+    CACHED = "cached"
+    """Instructions read and write tensors in place, through caches; no unit loads ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +222,9 @@ class HardwareSpec:
     off by default: equal programs then cost the same, always. Networks are opened in ``layout``.
     ``identity`` names a real machine whose figures are measured: the ``profile_id`` then depends on it
     and not on ``FIGURES``, which drift from one probe to the next.
-    Innermost tiles of schedules are multiples of ``grain`` elements, or whole: what the machine
-    moves or computes at once. A tile has up to ``buffers`` copies: one where no unit loads ahead.
+    Innermost tiles of schedules are multiples of ``tile_multiple`` elements, or whole: what the
+    machine moves or computes at once. ``memory`` decides how tiles are held, and with it which
+    schedules exist and which cost model applies.
     """
 
     name: str
@@ -229,8 +240,8 @@ class HardwareSpec:
     energy: EnergySpec
     physical: PhysicalSpec = field(default_factory=PhysicalSpec)
     layout: str = LAYOUTS[0]
-    grain: int = 1
-    buffers: int = 2
+    tile_multiple: int = 1
+    memory: Memory = Memory.SCRATCHPAD
     identity: str = ""
 
     def __post_init__(self) -> None:
@@ -239,8 +250,11 @@ class HardwareSpec:
         _require(
             self.layout in LAYOUTS, "layout", f"{self.layout!r} is not one of: {', '.join(LAYOUTS)}"
         )
-        _require(1 <= self.grain <= 4096, "grain", f"{self.grain} is not in 1..4096")
-        _require(self.buffers in (1, 2), "buffers", f"{self.buffers} is not 1 or 2")
+        _require(
+            1 <= self.tile_multiple <= 4096,
+            "tile_multiple",
+            f"{self.tile_multiple} is not in 1..4096",
+        )
 
     @cached_property
     def profile_id(self) -> str:
@@ -251,16 +265,26 @@ class HardwareSpec:
         left_out |= FIGURES if self.identity else {"identity"}
         if not self.physical.active:
             left_out.add("physical")
-        defaults = (("layout", LAYOUTS[0]), ("grain", 1), ("buffers", 2))
-        left_out |= {name for name, value in defaults if getattr(self, name) == value}
+        left_out |= {"tile_multiple", "memory"} | (
+            {"layout"} if self.layout == LAYOUTS[0] else set()
+        )
         numbers = {k: v for k, v in asdict(self).items() if k not in left_out}
+        # under the names that profiles of stored measurements were hashed with
+        if self.tile_multiple != 1:
+            numbers["grain"] = self.tile_multiple
+        if self.memory is Memory.CACHED:
+            numbers["buffers"] = self.max_buffers
         return hashlib.sha256(repr(sorted(numbers.items())).encode()).hexdigest()[:16]
 
     @property
-    def in_place(self) -> bool:
-        """Whether instructions read and write tensors where they lie, so that tiles need no copies:
-        what a machine does on which no unit loads ahead."""
-        return self.buffers == 1
+    def max_buffers(self) -> int:
+        """Copies that a tile may have: a second one only where units load ahead."""
+        return 2 if self.memory is Memory.SCRATCHPAD else 1
+
+    @property
+    def timed(self) -> bool:
+        """True if costs are clock times, which vary; False if they are exact counts."""
+        return self.memory is Memory.CACHED
 
     @property
     def peak_macs_per_cycle(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
+from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -17,6 +18,7 @@ from autotune.targets.spec import (
     EnergySpec,
     HardwareSpec,
     MatrixSpec,
+    Memory,
     ScratchpadSpec,
     VectorSpec,
 )
@@ -35,7 +37,7 @@ OPTIONAL: dict[str, type] = {"physical": PhysicalSpec}
 """Tables that may be left out, as may any key of theirs; the dataclass has defaults."""
 
 _TOP: dict[str, type] = {"description": str, "sources": list, "cores": int, "clock_hz": float}
-_TOP_OPTIONAL: dict[str, type] = {"layout": str, "grain": int, "buffers": int}
+_TOP_OPTIONAL: dict[str, type] = {"layout": str, "tile_multiple": int, "memory": Memory}
 _WORDS: dict[type, str] = {
     int: "a whole number",
     float: "a number",
@@ -110,7 +112,12 @@ def _check_keys(
 
 
 def _typed(value: Any, kind: type, where: str) -> Any:
-    """``value`` as ``kind``; whole numbers do where a float is wanted."""
+    """Return ``value`` as ``kind``; a whole number may stand for a float, a text for an enum."""
+    if issubclass(kind, Enum):
+        members = {member.value: member for member in kind}
+        if type(value) is not str or value not in members:
+            raise SpecError(f"{where}: {value!r} is not one of: {', '.join(members)}")
+        return members[value]
     if kind is float and type(value) is int:
         return float(value)
     fits = type(value) is kind

@@ -17,7 +17,7 @@ from autotune.schedule.candidate import Candidate
 from autotune.store.records import Record
 from autotune.store.store import Store
 from autotune.store.turn import turn
-from autotune.targets.protocol import RunsAlone, Target
+from autotune.targets.protocol import ExclusiveTarget, Target
 from autotune.tuner.progress import Progress, silent
 from autotune.tuner.records import to_record
 from autotune.tuner.sampling import candidates
@@ -37,7 +37,7 @@ BATCH = 256
 
 def default_budget(target: Target) -> int:
     """Measurements of a calibration unless told."""
-    return ALONE_BUDGET if isinstance(target, RunsAlone) else DEFAULT_BUDGET
+    return ALONE_BUDGET if isinstance(target, ExclusiveTarget) else DEFAULT_BUDGET
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from autotune.graph.graph import Graph
 from autotune.store.records import Record
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
+from autotune.targets.spec import Memory
 from autotune.tuner.active import ActiveMeasurement
 from autotune.tuner.candidate_evaluator import Laboratory
 from autotune.tuner.choice import Choice
@@ -97,7 +98,7 @@ class _Search:
         problem.report("prepare", 1, 3)
         rule = greedy(graph, problem.fits)
         problem.report("prepare", 2, 3)
-        choices = ruled_choices(graph, spec) if spec.in_place else ()
+        choices = ruled_choices(graph, spec) if spec.memory is Memory.CACHED else ()
         ruled = [_partition_of(graph, choices)] if choices else []
         problem.report("prepare", 3, 3)
         plans = self._proposed(alone, (*start, *ruled))
@@ -149,7 +150,7 @@ class _Search:
             name = self.problem.graph.name
             raise ScheduleError(f"{name}: no plan could be measured: {failed.reason}")
         best = Climbing().propose(measured, covered, 0, 0)
-        if self.target.spec.in_place:  # timed, not counted: a second time would differ too
+        if self.target.spec.timed:  # a second time would differ too
             return best
         compared = [best, *(plan for plan in plans if plan in covered)]
         for plan in compared:

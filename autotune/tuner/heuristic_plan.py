@@ -17,8 +17,8 @@ from autotune.graph.graph import Graph
 from autotune.operators.op import Family
 from autotune.schedule.heuristic import default_schedule, least_traffic
 from autotune.schedule.schedule import NestSchedule, Schedule
-from autotune.schedule.space import enumerate_nest
-from autotune.targets.spec import HardwareSpec
+from autotune.schedule.space import enumerate_on
+from autotune.targets.spec import HardwareSpec, Memory
 from autotune.tuner.choice import Choice
 from autotune.tuner.legality import legal_nests
 
@@ -39,7 +39,7 @@ def ruled_choices(
     Raises ``ScheduleError`` for an operator that has no legal schedule even alone."""
     rule = _Rule(graph, spec, {} if known is None else known)
     partition = greedy(graph, rule.fits)
-    if spec.in_place:
+    if spec.memory is Memory.CACHED:
         partition = with_blocks(partition, rule.fits)
     return tuple(choice for names in partition.groups for choice in rule.choices(names))
 
@@ -49,7 +49,9 @@ class _Rule:
 
     def __init__(self, graph: Graph, spec: HardwareSpec, known: Schedules) -> None:
         self._graph, self._spec, self._known = graph, spec, known
-        self._free = _free_concatenations(graph) if spec.in_place else frozenset[str]()
+        self._free = (
+            _free_concatenations(graph) if spec.memory is Memory.CACHED else frozenset[str]()
+        )
         self._legal: dict[str, bool] = {}
 
     def fits(self, names: tuple[str, ...]) -> bool:
@@ -57,7 +59,7 @@ class _Rule:
         if not self._free.isdisjoint(names):
             return False
         group = Group.from_graph(self._graph, names)
-        if self._spec.in_place:
+        if self._spec.memory is Memory.CACHED:
             return self._schedule(group) is not None
         if group.key not in self._legal:  # a schedule takes longer, and few of these groups last
             self._legal[group.key] = legal_nests(group, self._spec) is not None
@@ -97,8 +99,10 @@ def rule_schedule(group: Group, spec: HardwareSpec) -> Schedule | None:
     nests = legal_nests(group, spec)
     if nests is None:
         return None
-    if spec.in_place:
-        return default_schedule(nests, spec.tile_elements, spec.cores, spec.grain, spec.buffers)
+    if spec.memory is Memory.CACHED:
+        return default_schedule(
+            nests, spec.tile_elements, spec.cores, spec.tile_multiple, spec.max_buffers
+        )
     parts = [_least_cycles(nest, spec) for nest in nests]
     return Schedule(tuple(part for part in parts if part is not None)) if all(parts) else None
 
@@ -111,16 +115,7 @@ def _least_cycles(nest: Nest, spec: HardwareSpec) -> NestSchedule | None:
     from autotune.cost_model.analysis import analytic_model  # not where every schedule is kept
 
     rng = np.random.default_rng(0)
-    table = enumerate_nest(
-        nest,
-        spec.tile_elements,
-        spec.cores,
-        _ENUMERATED,
-        rng,
-        spec.grain,
-        spec.buffers,
-        im2col=True,
-    )
+    table = enumerate_on(nest, spec, _ENUMERATED, rng)
     if not len(table):
         return None
     if len(table) > _ESTIMATED:

@@ -29,7 +29,9 @@ def _is_addressable(nest: Nest, spec: HardwareSpec) -> bool:
     if not nest.moving_operands:
         return True
     rng = np.random.default_rng(0)
-    table = enumerate_nest(nest, spec.tile_elements, 1, 1, rng, spec.grain, spec.buffers)
+    table = enumerate_nest(
+        nest, spec.tile_elements, 1, 1, rng, spec.tile_multiple, spec.max_buffers
+    )
     return len(table) > 0
 
 

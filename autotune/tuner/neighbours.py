@@ -19,7 +19,7 @@ def neighbours(
     table: ScheduleTable,
     capacity_elements: int,
     cores: int,
-    grain: int = 1,
+    tile_multiple: int = 1,
     buffers: int = 2,
     im2col: bool = False,
 ) -> ScheduleTable:
@@ -28,7 +28,7 @@ def neighbours(
     the other number of buffers, another loop order, another number of cores, with ``im2col`` the
     other algorithm of convolutions."""
     parts = [
-        _stepped(nest, table, grain, buffers),
+        _stepped(nest, table, tile_multiple, buffers),
         _rebuffered(table),
         _reordered(nest, table, cores),
     ]
@@ -68,9 +68,9 @@ def _unique(columns: Ints) -> Ints:
     return found
 
 
-def _stepped(nest: Nest, table: ScheduleTable, grain: int, buffers: int) -> ScheduleTable:
+def _stepped(nest: Nest, table: ScheduleTable, tile_multiple: int, buffers: int) -> ScheduleTable:
     """Every schedule with every step of its extents that stays among the candidates."""
-    axes = candidate_extents(nest, grain, buffers)
+    axes = candidate_extents(nest, tile_multiple, buffers)
     if not axes:
         return table
     tiled = len(nest.tileable)

@@ -12,9 +12,9 @@ from autotune.cost_model.model import CostModel, Forecast
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
 from autotune.schedule.schedule import Schedule
-from autotune.schedule.space import enumerate_nest
+from autotune.schedule.space import enumerate_on
 from autotune.schedule.table import ScheduleTable
-from autotune.targets.spec import HardwareSpec
+from autotune.targets.spec import HardwareSpec, Memory
 from autotune.tuner.legality import legal_nests
 from autotune.tuner.neighbours import neighbours
 from autotune.tuner.objective import Objective
@@ -102,9 +102,8 @@ class Ranking:
         return Ranked(tuple(schedules), values)
 
     def _nest(self, nest: Nest, effort: Effort, rng: np.random.Generator) -> Ranked:
-        capacity, cores = self.spec.tile_elements, self.spec.cores
-        details = self.spec.grain, self.spec.buffers, not self.spec.in_place
-        table = enumerate_nest(nest, capacity, cores, effort.enumerated, rng, *details)
+        spec = self.spec
+        table = enumerate_on(nest, spec, effort.enumerated, rng)
         if not len(table):
             return Ranked.nothing()
         if len(table) > effort.predicted:
@@ -113,7 +112,15 @@ class Ranking:
         draft = self._drafted(nest, table)
         for _ in range(effort.rounds):
             best = [schedule.nests[0] for schedule in draft.schedules[: effort.refined]]
-            near = neighbours(nest, ScheduleTable.of(nest, best), capacity, cores, *details)
+            near = neighbours(
+                nest,
+                ScheduleTable.of(nest, best),
+                spec.tile_elements,
+                spec.cores,
+                spec.tile_multiple,
+                spec.max_buffers,
+                im2col=spec.memory is Memory.SCRATCHPAD,
+            )
             if len(near):
                 draft = self._better_of(draft, self._drafted(nest, near))
         return Ranked(draft.schedules, self.model.completed(draft.forecast).columns)

@@ -17,7 +17,7 @@ from autotune.graph.passes import laid_out
 from autotune.operators.axes import Layout
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import NestSchedule, Schedule
-from autotune.schedule.space import enumerate_nest
+from autotune.schedule.space import enumerate_on
 from autotune.targets.spec import HardwareSpec
 
 SCHEDULES = 6
@@ -105,16 +105,7 @@ def _nest_schedules(
 ) -> list[NestSchedule]:
     """Schedules of a nest of at most ``limit`` instructions: near-good and uniform ones mixed;
     empty when none is legal."""
-    table = enumerate_nest(
-        nest,
-        spec.tile_elements,
-        spec.cores,
-        _ENUMERATED,
-        rng,
-        spec.grain,
-        spec.buffers,
-        not spec.in_place,
-    )
+    table = enumerate_on(nest, spec, _ENUMERATED, rng)
     if not len(table):
         return []
     analysis = analytic_model(spec).analyse(nest, table, spec)

@@ -44,13 +44,14 @@ from autotune.targets.native.codegen.gemm import blocking
 from autotune.targets.native.codegen.gemm.loops import Axis, Loops, Reduction
 from autotune.targets.native.codegen.gemm.shape import VectorAxis
 from autotune.targets.native.cpu.vector_isa import AVX2, AVX512, VectorIsa
+from autotune.targets.spec import Memory
 from tests.cost_model.measured import SPEC, drawn, observations
 from tests.cost_model.walked import walk
 
 ROUNDED_ROWS = 0.02
 """A product's tiles have the mean of their rows here, there whole ones."""
 
-HOST = replace(SPEC, name="host", layout="channels_last", grain=32, buffers=1)
+HOST = replace(SPEC, name="host", layout="channels_last", tile_multiple=32, memory=Memory.CACHED)
 WALKABLE = 5_000
 
 

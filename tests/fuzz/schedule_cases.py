@@ -26,6 +26,7 @@ from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest, extents
 from autotune.targets.opening import spec_names, target
 from autotune.targets.protocol import Target
+from autotune.targets.spec import Memory
 from autotune.tuner.heuristic_plan import rule_schedule, ruled_choices
 from autotune.tuner.sampling import grown
 from tests.fuzz.draws import Rng, below, chance, pick
@@ -205,9 +206,9 @@ def _enumerated(rng: Rng, nest: Nest, machine: str) -> NestSchedule | None:
         spec.cores,
         ENUMERATED,
         rng.generator,
-        spec.grain,
-        spec.buffers,
-        im2col=not spec.in_place,
+        spec.tile_multiple,
+        spec.max_buffers,
+        im2col=spec.memory is Memory.SCRATCHPAD,
     )
     if not len(table):
         return None
@@ -231,8 +232,8 @@ def _any_schedule(rng: Rng, nest: Nest, machine: str) -> NestSchedule:
     split = [d for d in order if tile[d] < nest.root_shape[d] and d != nest.reduced]
     shared = bool(split) and nest.shareable.issuperset(split[:1])
     cores = 1 + below(rng, spec.cores) if shared else 1
-    im2col = not spec.in_place and nest.takes_patches and chance(rng, 0.5)
-    return NestSchedule(tile, order, k_tile, 1 + below(rng, spec.buffers), cores, im2col)
+    im2col = spec.memory is Memory.SCRATCHPAD and nest.takes_patches and chance(rng, 0.5)
+    return NestSchedule(tile, order, k_tile, 1 + below(rng, spec.max_buffers), cores, im2col)
 
 
 def _extent(rng: Rng, extent: int, granule: int, style: str) -> int:

@@ -24,11 +24,12 @@ from autotune.targets.emulator.races import find_races
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.cpu.host import available
 from autotune.targets.opening import load_spec
+from autotune.targets.spec import Memory
 from autotune.tuner.heuristic_plan import rule_schedule
 from tests.drawn_graphs import array, schedules
 from tests.targets.native.native_case import executed
 
-HOST = replace(load_spec("server"), cores=2, grain=16, buffers=1)
+HOST = replace(load_spec("server"), cores=2, tile_multiple=16, memory=Memory.CACHED)
 """A machine that works in place, as a CPU does."""
 
 

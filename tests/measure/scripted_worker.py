@@ -34,7 +34,7 @@ class Fate(Enum):
 class Alone(case.Counting):
     """A target that runs alone, which only workers without a process can time."""
 
-    runs_alone = True
+    exclusive = True
 
     def __reduce__(self) -> Any:
         return Alone, ()

@@ -164,7 +164,7 @@ def test_two_cores_that_read_in_place_get_equal_halves(extent: int) -> None:
     graph = b.build(outputs=[b.add(OpKind.RELU, x)])
     nests = analyse(Group.from_graph(graph, [op.name for op in graph.ops]))
     assert not isinstance(nests, Rejection)
-    found = default_schedule(nests, 1 << 20, 2, grain=16, buffers=1)
+    found = default_schedule(nests, 1 << 20, 2, tile_multiple=16, buffers=1)
     assert found is not None
     (part,) = found.nests
     outermost = part.order[0]
@@ -184,7 +184,7 @@ def test_scores_that_are_read_in_place_stay_in_a_core_s_cache(heads: int, tokens
     graph = b.build([y])
     nests = analyse(Group.from_graph(graph, [op.name for op in graph.ops]))
     assert not isinstance(nests, Rejection)
-    found = default_schedule(nests, 1 << 22, 1, grain=16, buffers=1)
+    found = default_schedule(nests, 1 << 22, 1, tile_multiple=16, buffers=1)
     assert found is not None
     tile = found.nests[0].tile
     assert 4 * tile[0] * tile[1] * tokens <= 384 * 1024

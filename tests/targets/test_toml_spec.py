@@ -12,7 +12,7 @@ from autotune.errors import SpecError
 from autotune.operators.axes import Layout
 from autotune.targets.opening import SPECS, load_spec, spec_names, target
 from autotune.targets.physical import PhysicalSpec
-from autotune.targets.spec import LAYOUTS
+from autotune.targets.spec import LAYOUTS, Memory
 
 EDGE = (SPECS / "edge.toml").read_text("utf-8")
 
@@ -68,6 +68,9 @@ def test_every_number_says_where_it_comes_from(name: str) -> None:
         ("cores = 1", "cores = 0", r"cores: 0 is not in 1\.\.64"),
         ("cores = 1", 'layout = "nhwc"\ncores = 1', r"layout: 'nhwc' is not one of: channels_first, "),
         ("cores = 1", "layout = 3\ncores = 1", r"layout: 3 is not a text"),
+        ("cores = 1", 'memory = "cache"\ncores = 1', r"memory: 'cache' is not one of: scratchpad, cached"),
+        ("cores = 1", "memory = 1\ncores = 1", r"memory: 1 is not one of: scratchpad, cached"),
+        ("cores = 1", "tile_multiple = 0\ncores = 1", r"tile_multiple: 0 is not in 1\.\.4096"),
         ("[energy]", "[energies]", r"energy: missing"),
         ("queue_depth = 16", "queue_depth = ", r"not valid TOML.*line"),
         ("[control]", "[extra]\nx = 1\n[control]", r"extra: unknown key"),
@@ -90,6 +93,16 @@ def test_the_default_layout_is_no_part_of_the_profile_and_another_one_is(tmp_pat
     edge = load_spec("edge").profile_id
     assert profile("channels_first") == edge != profile("channels_last")
     assert tuple(Layout) == LAYOUTS
+
+
+def test_a_scratchpad_is_no_part_of_the_profile_and_a_cache_is(tmp_path: Path) -> None:
+    path, edge = tmp_path / "edge.toml", load_spec("edge")
+    path.write_text(f'memory = "scratchpad"\n{EDGE}', "utf-8")
+    assert load_spec(path) == edge and load_spec(path).profile_id == edge.profile_id
+    path.write_text(f'memory = "cached"\ntile_multiple = 16\n{EDGE}', "utf-8")
+    cached = load_spec(path)
+    assert (cached.memory, cached.max_buffers, cached.timed) == (Memory.CACHED, 1, True)
+    assert cached.profile_id == "64fdd452e0b181b2"
 
 
 @pytest.mark.parametrize(

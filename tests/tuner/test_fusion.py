@@ -16,7 +16,7 @@ from autotune.runtime.session.session import Session
 from autotune.schedule.candidate import Candidate
 from autotune.store.store import Store
 from autotune.targets.emulator.target import EmulatorTarget
-from autotune.targets.spec import EnergySpec
+from autotune.targets.spec import EnergySpec, Memory
 from autotune.tuner.fusion import search
 from autotune.tuner.heuristic_plan import rule_schedule, ruled_choices
 from autotune.tuner.objective import Objective
@@ -191,7 +191,7 @@ def test_a_machine_without_room_is_refused() -> None:
 
 
 def test_where_operands_are_in_place_the_plan_of_a_session_by_rule_takes_part() -> None:
-    machine = EmulatorTarget(replace(EDGE.spec, buffers=1))
+    machine = EmulatorTarget(replace(EDGE.spec, memory=Memory.CACHED))
     model = CostModel.fit(calibrated()[1], machine.spec, seed=0)
     b = GraphBuilder("attention")
     scores = b.add(OpKind.MATMUL, b.input("q", (2, 24, 8)), b.input("k", (2, 8, 24)))

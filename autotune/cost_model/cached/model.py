@@ -63,7 +63,6 @@ class CachedModel:
 
     feature_names = FEATURE_NAMES
     work_kinds = tuple(kind.name for kind in WORK_KINDS)
-    timed = True
 
     def analyse(self, nest: Nest, table: ScheduleTable, spec: HardwareSpec) -> CachedAnalysis:
         """Analyse all schedules of a table at once."""

@@ -17,7 +17,6 @@ class ScratchpadModel:
 
     feature_names = tuple(feature.name for feature in FEATURES)
     work_kinds = ()
-    timed = False
 
     def analyse(self, nest: Nest, table: ScheduleTable, spec: HardwareSpec) -> ScratchpadAnalysis:
         """Analyse all schedules of a table at once."""

@@ -30,7 +30,7 @@ from autotune.runtime.online.remeasure import remeasure, sample
 from autotune.runtime.online.trial import Trial, compare
 from autotune.store.records import Record
 from autotune.store.store import Store
-from autotune.targets.protocol import RunsAlone, Target
+from autotune.targets.protocol import ExclusiveTarget, Target
 from autotune.tuner.observations import Observations
 
 CHANGE_TOLERANCE = 0.01
@@ -95,7 +95,7 @@ class Learner(Generic[M]):
         self._runs = 0
         self._learned_at_run = 0
         self._drifted_at_run = -PATIENCE_RUNS
-        self._runs_here = isinstance(work.target, RunsAlone)
+        self._runs_here = isinstance(work.target, ExclusiveTarget)
         self._quiet_since = 0.0
         self._learned: deque[tuple[float, float]] = deque(maxlen=_PERIODS)
 

@@ -104,9 +104,10 @@ def _choices(group: Group, target: Target) -> Iterator[Choice]:
     if schedule is not None:
         yield Choice(group, schedule)
     nests = legal_nests(group, spec)
-    buffers = 1 if spec.in_place else 2
     other = (
-        None if nests is None else default_schedule(nests, spec.tile_elements, 1, buffers=buffers)
+        None
+        if nests is None
+        else default_schedule(nests, spec.tile_elements, 1, buffers=spec.max_buffers)
     )
     if other is not None and other != schedule:
         yield Choice(group, other)

@@ -25,7 +25,7 @@ from autotune.graph.ranges import Ranges
 from autotune.targets.opening import HOST, spec_names
 from autotune.targets.opening import target as open_target
 from autotune.targets.protocol import Target
-from autotune.targets.spec import HardwareSpec
+from autotune.targets.spec import HardwareSpec, Memory
 from autotune.tuner.plan import Plan, is_plan
 from autotune.tuner.plan_tree import PlanTree, is_plan_tree, load_plans
 
@@ -167,5 +167,5 @@ def choose_accuracy(accuracy: Accuracy | str | None, spec: HardwareSpec) -> Accu
     Raises ``InputError`` for an unknown name.
     """
     if accuracy is None:
-        return Accuracy.CLOSE if spec.in_place else Accuracy.EXACT
+        return Accuracy.CLOSE if spec.memory is Memory.CACHED else Accuracy.EXACT
     return Accuracy.parse(accuracy)

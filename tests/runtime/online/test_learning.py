@@ -235,7 +235,7 @@ def test_runs_beside_learning_on_this_machine_are_no_drift(
         b.target.bandwidth = 2.0
         return case.choices(GRAPH)
 
-    monkeypatch.setattr(case.InterpretedTarget, "runs_alone", True, raising=False)
+    monkeypatch.setattr(case.InterpretedTarget, "exclusive", True, raising=False)
     monkeypatch.setattr(case.InterpretedTarget, "prepared", print, raising=False)
     b = bench(plan_while_runs_suffer)
     b.target.bandwidth = 2.0

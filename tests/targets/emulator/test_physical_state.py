@@ -62,8 +62,8 @@ def test_physics_that_is_off_is_no_part_of_the_hardware_profile() -> None:
             "sources",
             "physical",
             "layout",
-            "grain",
-            "buffers",
+            "tile_multiple",
+            "memory",
             "identity",
         )
     }

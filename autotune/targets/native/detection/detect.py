@@ -30,6 +30,7 @@ from autotune.targets.spec import (
     EnergySpec,
     HardwareSpec,
     MatrixSpec,
+    Memory,
     ScratchpadSpec,
     VectorSpec,
 )
@@ -93,8 +94,7 @@ def host_spec(threads: int, figures: HostFigures, identity: str = "") -> Hardwar
 
     Scratchpad is what a core keeps in cache, DRAM main memory; a cache line is a burst, a page a row.
     Set-up times are those of a call, and latencies typical of servers: both are coarse, and the cost
-    model learns the rest. Images are channels-last, tiles whole pairs of vectors. A second buffer
-    would bring nothing, since no unit loads ahead."""
+    model learns the rest. Images are channels-last, tiles whole pairs of vectors."""
     clock, lanes = figures.clock_hz, figures.lanes
     nanoseconds = clock / 1e9
     return HardwareSpec(
@@ -120,8 +120,8 @@ def host_spec(threads: int, figures: HostFigures, identity: str = "") -> Hardwar
         control=ControlSpec(dispatch_cycles=10, queue_depth=64),
         energy=EnergySpec(*(0,) * 11),
         layout="channels_last",
-        grain=2 * lanes,
-        buffers=1,
+        tile_multiple=2 * lanes,
+        memory=Memory.CACHED,
         identity=identity,
     )
 

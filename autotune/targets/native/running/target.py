@@ -49,7 +49,7 @@ class NativeTarget:
     and name. Code that crashes takes the process along: ``autotune.measure`` measures in workers.
     """
 
-    runs_alone = True
+    exclusive = True
     """To be timed by one worker process at a time, and never by the tuner's own."""
 
     def __init__(self, spec: HardwareSpec, name: str | None = None) -> None:

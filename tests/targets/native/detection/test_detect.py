@@ -87,7 +87,7 @@ def test_drifting_figures_change_no_profile_and_what_the_machine_is_does() -> No
     assert host_spec(2, drifted).profile_id != host_spec(2, FIGURES).profile_id
     for changed in (
         replace(spec, cores=1),
-        replace(spec, grain=2 * spec.grain),
+        replace(spec, tile_multiple=2 * spec.tile_multiple),
         host_spec(2, replace(FIGURES, near_bytes=1 << 20), "a machine"),
     ):
         assert changed.profile_id != spec.profile_id
