@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from autotune.runtime.execution.signature import TensorInfo
 from autotune.runtime.session.session import Session
 from autotune.targets.opening import HOST
 
+if TYPE_CHECKING:
+    from autotune.frontend.source_model import ModelMetadata
+
 
 @dataclass(frozen=True, slots=True)
 class NodeArg:
@@ -38,19 +41,6 @@ class NodeArg:
     name: str
     shape: list[int | str | None]
     type: str
-
-
-@dataclass(frozen=True, slots=True)
-class ModelMetadata:
-    """Facts that an ONNX file states about its model."""
-
-    producer_name: str
-    graph_name: str
-    domain: str
-    description: str
-    graph_description: str
-    version: int
-    custom_metadata_map: dict[str, str] = field(default_factory=dict)
 
 
 class InferenceSession:
@@ -134,16 +124,7 @@ class InferenceSession:
             peek_model,
         )  # a session over a kept network does without
 
-        model = peek_model(self._path)
-        return ModelMetadata(
-            producer_name=model.producer_name,
-            graph_name=model.graph.name,
-            domain=model.domain,
-            description=model.doc_string,
-            graph_description=model.graph.doc_string,
-            version=model.model_version,
-            custom_metadata_map={row.key: row.value for row in model.metadata_props},
-        )
+        return peek_model(self._path).metadata
 
     @property
     def session(self) -> Session:

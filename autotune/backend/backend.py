@@ -12,7 +12,8 @@ from onnx.backend.base import Backend, BackendRep
 
 from autotune.backend.network import Programs
 from autotune.errors import InputError, ModelError
-from autotune.frontend.model_file import check_operators
+from autotune.frontend.importing import check_model
+from autotune.frontend.source_model import SourceModel
 from autotune.runtime.execution.ownership import owned
 from autotune.runtime.session.defaults import choose_target
 from autotune.runtime.session.versions import Line, Versions
@@ -30,12 +31,13 @@ class Prepared(BackendRep):  # type: ignore[misc]  # onnx has no types
     """
 
     def __init__(self, model: onnx.ModelProto, target: Target) -> None:
+        source = SourceModel(model)
         self._versions = Versions(
-            model, lambda graph: Programs(graph, target), model.graph.name or "model"
+            source, lambda graph: Programs(graph, target), model.graph.name or "model"
         )
         self.inputs = self._versions.inputs
-        self.outputs = tuple(v.name for v in model.graph.output)
-        check_operators(model)
+        self.outputs = tuple(value.name for value in source.outputs)
+        check_model(source)
         self._versions.prepare()
 
     @property

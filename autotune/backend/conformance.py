@@ -21,7 +21,7 @@ import onnx
 
 from autotune.backend.backend import DEFAULT_TARGET, AutotuneBackend, Prepared
 from autotune.errors import InputError, ModelError
-from autotune.frontend.modernise import all_nodes
+from autotune.frontend.subgraphs import all_nodes
 from autotune.measure.orphan import end_with_parent
 from autotune.targets.protocol import Target
 

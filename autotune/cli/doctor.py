@@ -128,8 +128,8 @@ def _spelled(name: str, value: Any) -> str:
 
 
 def _operators(json: bool) -> None:
-    from autotune.frontend.control.flow import STEPPED
     from autotune.frontend.importing import constant_operators, supported_operators
+    from autotune.frontend.subgraphs import STEPPED
 
     constants = constant_operators()
     anywhere = tuple(x for x in supported_operators() if x not in constants)

@@ -69,10 +69,9 @@ def explain(
 
 def is_tree(path: Path) -> bool:
     """Whether an ONNX file has control flow."""
-    from autotune.frontend.control.flow import has_control
-    from autotune.frontend.model_file import peek_model
+    from autotune.frontend.importing import has_control_flow
 
-    return has_control(peek_model(path))
+    return has_control_flow(path)
 
 
 def _explain_plan(path: Path, json: bool) -> None:

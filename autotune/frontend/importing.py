@@ -1,49 +1,48 @@
-"""Reads an ONNX file into a graph: the border where models enter the flow."""
+"""Imports ONNX models: the border where networks enter the flow, through stages of frozen values.
+
+SourceModel ─ modernise ─► ModernModel ─ bind, fold ─► BoundModel ─ straighten ─► StraightModel
+─ translate ─► Graph. A model whose control flow only a run decides is cut into a ``GraphTree``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import onnx
 
 from autotune.arguments import dims_of, path_of
 from autotune.errors import ModelError, one_line
-from autotune.frontend.control.flow import (
-    check_bodies,
-    declare_outputs,
-    has_control,
-    is_control,
-    label_of,
-    put_in_order,
-)
-from autotune.frontend.model_file import bind_dims, check_valid, checked_nodes, read_model
-from autotune.frontend.modernise import Form, modernised
-from autotune.frontend.nodes import check_outputs, translate_node
+from autotune.frontend.bind import BoundModel, bind, bind_some, declare_inputs, declare_outputs
+from autotune.frontend.control.tree import GraphPiece, GraphTree
+from autotune.frontend.limits import WideConstant
+from autotune.frontend.model_file import peek_model, read_model
+from autotune.frontend.modernise import check_operators, check_supported, modernise
+from autotune.frontend.node import AnyArray
+from autotune.frontend.source_model import SourceModel
+from autotune.frontend.straight import straighten
+from autotune.frontend.subgraphs import has_control, is_control, label_of
 from autotune.frontend.translate import CONSTANT_ONLY, TRANSLATIONS
-from autotune.frontend.translate.element_types import dtype_of_elem, elem_name
-from autotune.frontend.translate.folding import STATIC, tensor_array
-from autotune.frontend.translate.limits import check_size
-from autotune.frontend.translate.scope import AnyArray, Node, RunTimeValue, Scope
-from autotune.frontend.weights import CutModel, CutTensor, restore
-from autotune.graph.builder import GraphBuilder
+from autotune.frontend.translate.model import translate_graph, translate_outputs
 from autotune.graph.graph import Graph
 from autotune.graph.mapped_weights import copy_mapped_weights
-from autotune.graph.passes.note import Note
-from autotune.operators.op import OpKind
+
+SUPPORTED = frozenset(TRANSLATIONS) | CONSTANT_ONLY
+"""ONNX operators that import accepts; those in ``CONSTANT_ONLY`` with constant values."""
 
 
 def supported_operators() -> tuple[str, ...]:
-    """Names of the ONNX operators that import accepts, sorted.
+    """Return the names of the ONNX operators that import accepts, sorted.
 
-    Those in ``constant_operators()`` only where their value is known at import.
+    Those in ``constant_operators()`` need a value that is known at import.
     """
-    return tuple(sorted({*TRANSLATIONS, *CONSTANT_ONLY}))
+    return tuple(sorted(SUPPORTED))
 
 
 def constant_operators() -> tuple[str, ...]:
-    """Names of the ONNX operators that are evaluated at import or refused, sorted."""
+    """Return the names of the ONNX operators that are evaluated at import or refused, sorted."""
     return tuple(sorted(CONSTANT_ONLY))
 
 
@@ -58,183 +57,171 @@ def load_onnx(path: Path | str, dims: Mapping[str, int] | None = None) -> Graph:
 
 
 def read_onnx(path: Path | str, dims: Mapping[str, int] | None = None) -> Graph:
-    """As ``load_onnx``, but weights are parts of the file, aligned or not, until they are
-    ``released``: for passes to come first."""
+    """Import a file as ``load_onnx`` does, but leave weights in the mapped file, aligned or not.
+
+    Passes come first; ``copy_mapped_weights`` copies what they leave.
+    """
     path = Path(path)
-    model, apart = read_model(path)
+    model = read_model(path)
     try:
-        return translate(model, path.stem, dims or {}, apart)
+        return import_graph(model, path.stem, dims or {})
     except ModelError as error:
         raise ModelError(f"{path}: {one_line(str(error))}") from None
 
 
-class RunTimeControl(ModelError):
-    """A model has control flow that only a run decides: it is a tree of graphs, not one. ``notes``
-    say what was folded, in the model itself, before this was found."""
-
-    def __init__(self, node: onnx.NodeProto, index: int, notes: tuple[Note, ...]) -> None:
-        super().__init__(
-            f"{label_of(node, index)}: operator {node.op_type} is decided at run time; open the model "
-            "with Session, which runs what is inside as programs of their own"
-        )
-        self.notes = notes
+def translate(model: onnx.ModelProto, name: str, dims: Mapping[str, int]) -> Graph:
+    """Import a parsed model. Raises ``ModelError`` without the file's name."""
+    return import_graph(SourceModel(model), name, dims)
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """A model split by when its outputs are known: ``graph`` computes those that depend on run-time
-    inputs (None where none does), ``known`` holds the others, by name, of their own types."""
+def import_graph(model: SourceModel, name: str, dims: Mapping[str, int]) -> Graph:
+    """Import a model as one graph.
 
-    graph: Graph | None
-    known: Mapping[str, AnyArray]
-    notes: tuple[Note, ...] = ()
-    """Control flow that was folded."""
-
-
-def translate(
-    model: onnx.ModelProto,
-    name: str,
-    dims: Mapping[str, int],
-    apart: CutModel | None = None,
-    bind: Mapping[str, AnyArray] | None = None,
-) -> Graph:
-    """The graph of a parsed model, whose dimensions are bound in place; ``apart`` is what was cut
-    from it; ``bind`` gives run-time inputs that are to be constants their
-    values.
-
-    Raises ``ModelError`` without the file's name, ``RunTimeValue`` where binding inputs would help.
+    Raises ``ModelError`` without the file's name, also for control flow that only a run decides, and
+    ``RunTimeValue`` if it would help to bind inputs.
     """
-    scope, outputs, _ = _translated(model, name, dims, apart, bind or {})
-    graph = scope.builder.build([_output(scope, x) for x in outputs])
-    if not graph.ops:
-        raise ModelError("the graph is empty: all its operators fold into constants")
-    return graph
+    bound = _folded(model, dims, {})
+    for index, node in enumerate(bound.proto.graph.node):
+        if is_control(node):
+            raise ModelError(
+                f"{label_of(node, index)}: operator {node.op_type} is decided at run time; open the "
+                "model with Session, which runs what is inside as programs of their own"
+            )
+    return translate_graph(straighten(bound), name)
 
 
-def split(
-    model: onnx.ModelProto,
+def import_tree(
+    model: SourceModel,
     name: str,
     dims: Mapping[str, int],
-    bind: Mapping[str, AnyArray] | None = None,
-) -> Imported:
-    """As ``translate``, for models that may be known at import in part or as a whole."""
-    scope, outputs, notes = _translated(model, name, dims, None, bind or {})
-    known = {x: scope.arrays[x] for x in outputs if x in scope.arrays}
-    computed = [_output(scope, x) for x in outputs if x not in known]
-    return Imported(scope.builder.build(computed) if computed else None, known, notes)
+    constants: Mapping[str, AnyArray] | None = None,
+) -> GraphTree:
+    """Import a model as a tree of graphs; ``constants`` are values of inputs, by name.
+
+    Raises ``ModelError`` without the file's name, and ``RunTimeValue`` if it would help to bind
+    inputs.
+    """
+    bound = _folded(model, dims, constants or {})
+    if has_control(bound.proto):
+        from autotune.frontend.control.cutting import tree_of  # few models have any
+
+        return tree_of(SourceModel(bound.proto, bound.weights), notes=bound.notes)
+    straight = straighten(bound)
+    made = translate_outputs(straight, name)
+    steps = () if made.graph is None else (GraphPiece(name, made.graph),)
+    return GraphTree(steps, straight.outputs, made.constants, straight.notes)
 
 
-def _translated(
-    model: onnx.ModelProto,
-    name: str,
-    dims: Mapping[str, int],
-    apart: CutModel | None,
-    bind: Mapping[str, AnyArray],
-) -> tuple[Scope, list[str], tuple[Note, ...]]:
-    """Every node evaluated or emitted, the names of the model's outputs, and what was folded."""
-    form = modernised(model, apart)
-    if has_control(model):
-        form, dims = _folded(model, form, dims, bind), {}
-    nodes = checked_nodes(model, dims, form, bind)
-    outputs = [value.name for value in model.graph.output]
-    consumed = {x for node in nodes for x in node.inputs if x} | set(outputs)  # "" is none
-    data = {} if form.apart is None else form.apart.initializers
-    scope = _scope(model, nodes, name, bind, data)
+def open_network(path: Path, dims: Mapping[str, int]) -> SourceModel:
+    """Read a file whose shapes or control flow only a run decides; ``dims`` binds some dimensions.
+
+    Weights are in memory of their own. Raises ``ModelError`` naming the file.
+    """
+    model = read_model(path)
     try:
-        for node in nodes:
-            translate_node(scope, node)
-            check_outputs(scope, node, consumed)
-            scope.count(node)
-    except RunTimeValue as need:
-        raise RunTimeValue(str(need), need.tensor, _decided_by(need.tensor, nodes, scope)) from None
-    return scope, outputs, form.folded
+        return bind_some(SourceModel(model.proto, model.weights.copy()), dims)
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from None
+
+
+def is_dynamic(path: Path, dims: Mapping[str, int]) -> bool:
+    """Return True if only a run of an ONNX file decides shapes that ``dims`` leaves open, control
+    flow, or integers beyond programs. Raises ``ModelError`` naming the file."""
+    from autotune.frontend.control.host_integers import needs_host
+
+    model = peek_model(path)
+    symbols = {symbol for value in model.inputs for symbol in value.open_axes.values()}
+    return has_control(model.proto) or not symbols <= dims.keys() or needs_host(model)
+
+
+def has_control_flow(path: Path) -> bool:
+    """Return True if an ONNX file has control flow. Raises ``ModelError`` naming the file."""
+    return has_control(peek_model(path).proto)
+
+
+def specialise(
+    model: SourceModel,
+    name: str,
+    inputs: Mapping[str, Any],
+    constants: Container[str] = (),
+    on_host: bool = False,
+) -> GraphTree:
+    """Import a model at the shapes and types of ``inputs``: arrays, sequences or optionals by name.
+
+    ``constants`` names inputs whose values become constants. With ``on_host``, numpy computes all
+    integer operators that it may. Raises ``ModelError``, and ``RunTimeValue`` if it would help to
+    bind inputs.
+    """
+    from autotune.frontend.control.cutting import passes_on, tree_of, with_stored_constants
+    from autotune.frontend.control.host_integers import needs_host
+
+    typed = declare_inputs(model, inputs)
+    if on_host or needs_host(typed):
+        typed = with_stored_constants(typed)
+        hosted = _host_tree(typed)
+        if hosted is not None:
+            return hosted
+    if passes_on(typed):
+        return tree_of(with_stored_constants(typed))
+    values = {
+        x: value.copy()  # the caller may write to its own
+        for x, value in inputs.items()
+        if x in constants or (isinstance(value, np.ndarray) and value.size == 0)
+    }
+    try:
+        return import_tree(typed, name, {}, values)
+    except WideConstant:
+        hosted = None if on_host else _host_tree(with_stored_constants(typed))
+        if hosted is None:
+            raise
+        return hosted
+
+
+def host_tree(model: SourceModel, inputs: Mapping[str, Any]) -> GraphTree | None:
+    """Cut a model at ``inputs`` into a tree whose integer operators numpy computes; return None if it
+    has none."""
+    from autotune.frontend.control.cutting import with_stored_constants
+
+    return _host_tree(with_stored_constants(declare_inputs(model, inputs)))
+
+
+def check_model(model: SourceModel) -> None:
+    """Refuse operators that are unsupported at any extents of open dimensions. Raises
+    ``ModelError``."""
+    check_operators(model, SUPPORTED)
+
+
+def _host_tree(model: SourceModel) -> GraphTree | None:
+    from autotune.frontend.control.cutting import tree_of
+    from autotune.frontend.control.host_integers import host_nodes
+
+    hosted = host_nodes(model)
+    return tree_of(model, hosted) if hosted else None
 
 
 def _folded(
-    model: onnx.ModelProto, form: Form, dims: Mapping[str, int], bind: Mapping[str, AnyArray]
-) -> Form:
-    """Bind dimensions and fold the control flow that is decided, in place. Raises ``RunTimeControl``
-    where some is left."""
-    from autotune.frontend.control.folding import fold_control  # few models have any
+    model: SourceModel, dims: Mapping[str, int], constants: Mapping[str, AnyArray]
+) -> BoundModel:
+    """Return the model in modern operators, bound, and without control flow that is decided."""
+    bound = bind(modernise(model, SUPPORTED), dims, constants)
+    if not has_control(bound.proto):
+        return bound
+    from autotune.frontend.control.folding import fold_control
 
-    if form.apart is not None:
-        restore(model, form.apart)
-    put_in_order(model)
-    check_bodies(model)
-    bind_dims(model, dims, bind)
-    check_valid(model)
-    notes = fold_control(model, lambda cone, name: _value(cone, name, bind))
-    left = next((node for node in model.graph.node if is_control(node)), None)
-    if left is not None:
-        raise RunTimeControl(left, list(model.graph.node).index(left), notes)
-    return Form(None, form.expanded, notes)
+    folded = fold_control(bound, lambda cone, name: _value(cone, name, constants))
+    if not has_control(folded.proto):
+        check_supported(folded.proto, SUPPORTED, folded.inlined)
+    return folded
 
 
-def _value(cone: onnx.ModelProto, name: str, bind: Mapping[str, AnyArray]) -> AnyArray | None:
-    """The value of a model's output; None where a run decides it."""
-    read = {value.name for value in cone.graph.input}
-    declare_outputs(cone)
+def _value(cone: SourceModel, name: str, constants: Mapping[str, AnyArray]) -> AnyArray | None:
+    """Return the value of a model's output; None if a run decides it."""
+    inputs = {value.name for value in cone.inputs}
+    proto = onnx.ModelProto()
+    proto.CopyFrom(cone.proto)
+    declare_outputs(proto)
+    values = {x: y for x, y in constants.items() if x in inputs}
     try:
-        return split(cone, name, {}, {x: y for x, y in bind.items() if x in read}).known.get(name)
-    except ModelError:  # what is wrong is said when the operators themselves are imported
+        return import_tree(SourceModel(proto, cone.weights), name, {}, values).constants.get(name)
+    except ModelError:  # reported when the operators themselves are imported
         return None
-
-
-def _scope(
-    model: onnx.ModelProto,
-    nodes: list[Node],
-    name: str,
-    bind: Mapping[str, AnyArray],
-    data: Mapping[int, memoryview],
-) -> Scope:
-    """Initializers and bound inputs become known values, the other inputs become inputs of the
-    graph."""
-    arrays: dict[str, AnyArray] = dict(bind)
-    for i, tensor in enumerate(model.graph.initializer):
-        stored = CutTensor(tensor, data[i]) if i in data else tensor
-        arrays[tensor.name] = tensor_array(f"initializer {tensor.name!r}", stored)
-    names = {value.name for value in model.graph.input} | {x for n in nodes for x in n.outputs}
-    scope = Scope(GraphBuilder(name), arrays, frozenset(names | set(arrays)))
-    for value in model.graph.input:
-        if value.name in arrays:
-            continue
-        tensor_type = value.type.tensor_type
-        dtype = dtype_of_elem(tensor_type.elem_type)
-        if dtype is None:
-            scope.foreign[value.name] = elem_name(tensor_type.elem_type)
-            continue
-        shape = tuple(dim.dim_value for dim in tensor_type.shape.dim)
-        check_size(f"input {value.name!r}", shape)
-        scope.tensors[value.name] = scope.builder.input(value.name, shape, dtype)
-        scope.types[value.name] = dtype
-    return scope
-
-
-def _decided_by(tensor: str, nodes: list[Node], scope: Scope) -> tuple[str, ...]:
-    """The run-time inputs whose values decide that of a tensor; shapes are known without them."""
-    producer = {x: node for node in nodes for x in node.outputs}
-    found: dict[str, None] = {}
-    wanted = [tensor]
-    while wanted:
-        x = wanted.pop()
-        if x in scope.arrays or x == "" or x in found:
-            continue
-        if x not in producer:
-            found[x] = None
-        elif producer[x].operator not in STATIC:
-            wanted += producer[x].inputs
-    return tuple(found)
-
-
-def _output(scope: Scope, name: str) -> str:
-    """The graph tensor of an ONNX output, under its own name."""
-    if name in scope.arrays:
-        return scope.tensors.get(name) or scope.known_output(name)
-    if name not in scope.tensors:
-        raise ModelError(f"output {name!r} is computed by no operator; export the model again")
-    tensor = scope.tensors[name]
-    if tensor == name:
-        return name
-    scope.builder.add(OpKind.RESHAPE, tensor, name=name, output=name, shape=scope.shape(tensor))
-    scope.builder.mean(name, scope.types[name])
-    return name

@@ -1,14 +1,16 @@
-"""Cuts the weights out of an ONNX file's bytes: parsing and checking what is left takes no time, and
-each weight is copied once, into its array.
+"""Cuts weights out of an ONNX file's bytes, so that parsing, checking and copying a model take no time.
 
-Reads protobuf's wire format (protobuf.dev/programming-guides/encoding) as far as the way to tensors
-goes: ModelProto.graph 7; GraphProto.node 1, initializer 5; NodeProto.attribute 5;
-AttributeProto.t 5; TensorProto.raw_data 9 (onnx.proto).
+A placeholder takes the place of each large tensor's data; a ``Weights`` table holds the data by the
+placeholder's number, wherever the tensor moves. Reads protobuf's wire format
+(protobuf.dev/programming-guides/encoding) on the way to tensors only: ModelProto.graph 7;
+GraphProto.node 1, initializer 5; NodeProto.attribute 5; AttributeProto.t 5; TensorProto.raw_data 9
+(onnx.proto).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import onnx
@@ -19,57 +21,80 @@ _VARINT, _BYTES = 0, 2
 _FIXED_BYTES = {1: 8, 5: 4}
 
 SMALL_BYTES = 4096
-"""Data up to this stays where it is."""
+"""Largest data that stays in its tensor."""
 MOST_FIELDS = 1_000_000
-"""Fields that are looked at, at 1 µs each; the parser is left to read a file with more by itself."""
-PLACEHOLDER = bytes(16)
-"""What stands for data that was cut: an element of whatever type."""
-
-
-@dataclass(frozen=True, slots=True)
-class CutModel:
-    """A model's bytes without the data of its large tensors, and that data: of initializers by
-    their position, of attributes by the positions of node and attribute."""
-
-    model: bytes
-    initializers: Mapping[int, memoryview]
-    attributes: Mapping[tuple[int, int], memoryview]
-
-    def checkable(self, model: onnx.ModelProto, order: Sequence[int]) -> onnx.ModelProto:
-        """The parsed model, whose nodes are in ``order`` by now, with single elements in place of
-        what was cut: ONNX's checker compares shapes with sizes. Reading the data does so too."""
-        made = onnx.ModelProto()
-        made.CopyFrom(model)
-        for i in self.initializers:
-            made.graph.initializer[i].ClearField("dims")
-        place = {node: i for i, node in enumerate(order)}
-        for node, attribute in self.attributes:
-            made.graph.node[place[node]].attribute[attribute].t.ClearField("dims")
-        return made
+"""Limit on fields to look at, at 1 µs each; the parser reads a file with more by itself."""
+_TOKEN = os.urandom(8)
+"""First half of a placeholder; random, so that no file can contain it."""
+_PLACEHOLDER_BYTES = 16
+"""Placeholder size: at least one element of any type."""
 
 
 @dataclass(frozen=True, slots=True)
 class CutTensor:
-    """A tensor whose data was cut."""
+    """A tensor with its cut data."""
 
     tensor: onnx.TensorProto
     data: memoryview
 
     @property
     def whole(self) -> onnx.TensorProto:
-        """The tensor with its data."""
-        made = onnx.TensorProto()
-        made.CopyFrom(self.tensor)
-        made.raw_data = bytes(self.data)
-        return made
+        """A copy of the tensor that contains its data."""
+        copy = onnx.TensorProto()
+        copy.CopyFrom(self.tensor)
+        copy.raw_data = bytes(self.data)
+        return copy
 
 
-def restore(model: onnx.ModelProto, apart: CutModel) -> None:
-    """Put back what was cut from a model, before its nodes or initializers move."""
-    for i, data in apart.initializers.items():
-        model.graph.initializer[i].raw_data = bytes(data)
-    for (node, attribute), data in apart.attributes.items():
-        model.graph.node[node].attribute[attribute].t.raw_data = bytes(data)
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Data of the tensors that were cut out of a model; empty if nothing was cut.
+
+    ``in_attributes`` is True if some of them are attributes of nodes.
+    """
+
+    data: tuple[memoryview, ...] = ()
+    in_attributes: bool = False
+
+    def tensor(self, tensor: onnx.TensorProto) -> onnx.TensorProto | CutTensor:
+        """Return a tensor of the model together with its data."""
+        if not self.data:
+            return tensor
+        raw = tensor.raw_data
+        if len(raw) != _PLACEHOLDER_BYTES or not raw.startswith(_TOKEN):
+            return tensor
+        return CutTensor(tensor, self.data[int.from_bytes(raw[len(_TOKEN) :], "little")])
+
+    def copy(self) -> Weights:
+        """Return the weights in memory of their own, independent of the file."""
+        return Weights(tuple(memoryview(bytes(data)) for data in self.data), self.in_attributes)
+
+    def checkable(self, model: onnx.ModelProto) -> onnx.ModelProto:
+        """Return the model with single elements for what was cut: ONNX's checker compares shapes with
+        sizes. Reading the data does so too."""
+        if not self.data:
+            return model
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        tensors = list(copy.graph.initializer)
+        if self.in_attributes:
+            tensors += [a.t for node in copy.graph.node for a in node.attribute if a.HasField("t")]
+        for tensor in tensors:
+            if isinstance(self.tensor(tensor), CutTensor):
+                tensor.ClearField("dims")
+        return copy
+
+
+NO_WEIGHTS = Weights()
+"""The weights of a model that holds its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutFile:
+    """A model's bytes with placeholders, and the data that they stand for."""
+
+    model: bytes
+    weights: Weights
 
 
 class NotProtobufError(ValueError):
@@ -77,71 +102,65 @@ class NotProtobufError(ValueError):
 
 
 class _Unusual(Exception):
-    """What no exporter writes: left to the parser, which knows it or says what is wrong."""
+    """A file such as no exporter writes; the parser reads it, or says what is wrong."""
 
 
 _Rewrite = Callable[[int, int, int], bytes | None]
-"""From a field's position among its like, and its first byte and end, to what replaces it."""
+"""Maps a field's position among its like, first byte and end to its replacement."""
 
 
-def cut(content: bytes | memoryview) -> CutModel | None:
-    """A file's bytes cut; None where nothing is large, and for what is no plain ONNX file. Raises
-    ``NotProtobufError`` at the first field of number 0."""
+def cut(content: bytes | memoryview) -> CutFile | None:
+    """Cut the weights out of a file's bytes; return None if nothing is large, or if it is no plain
+    ONNX file. Raises ``NotProtobufError`` at the first field of number 0."""
     cutter = _Cutter(memoryview(content))
     try:
         model = cutter.model()
     except _Unusual:
         return None
-    return None if model is None else CutModel(model, cutter.initializers, cutter.attributes)
+    weights = Weights(tuple(cutter.data), cutter.in_attributes)
+    return None if model is None else CutFile(model, weights)
 
 
 class _Cutter:
-    """Walks a file once; ``initializers`` and ``attributes`` fill while ``model`` runs."""
+    """Walks a file once; ``data`` and ``in_attributes`` are set while ``model`` runs."""
 
     def __init__(self, content: memoryview) -> None:
         self._content = content
         self._fields_left = MOST_FIELDS
-        self.initializers: dict[int, memoryview] = {}
-        self.attributes: dict[tuple[int, int], memoryview] = {}
+        self.data: list[memoryview] = []
+        self.in_attributes = False
 
     def model(self) -> bytes | None:
-        """The file without what was cut."""
+        """Return the file with placeholders; None if nothing was cut."""
         return self._rewritten(0, len(self._content), {_MODEL_GRAPH: self._graph}, once=True)
 
     def _graph(self, _: int, first: int, end: int) -> bytes | None:
         inner = {_GRAPH_NODE: self._node, _GRAPH_INITIALIZER: self._initializer}
         return self._rewritten(first, end, inner)
 
-    def _initializer(self, position: int, first: int, end: int) -> bytes | None:
-        def keep(data: memoryview) -> None:
-            self.initializers[position] = data
+    def _initializer(self, _: int, first: int, end: int) -> bytes | None:
+        return self._rewritten(first, end, {_TENSOR_RAW: self._raw}, once=True)
 
-        return self._tensor(first, end, keep)
+    def _node(self, _: int, first: int, end: int) -> bytes | None:
+        return self._rewritten(first, end, {_NODE_ATTRIBUTE: self._attribute})
 
-    def _node(self, node: int, first: int, end: int) -> bytes | None:
-        def attribute(position: int, first: int, end: int) -> bytes | None:
-            def keep(data: memoryview) -> None:
-                self.attributes[node, position] = data
+    def _attribute(self, _: int, first: int, end: int) -> bytes | None:
+        return self._rewritten(first, end, {_ATTRIBUTE_TENSOR: self._attribute_tensor}, once=True)
 
-            def tensor(_: int, first: int, end: int) -> bytes | None:
-                return self._tensor(first, end, keep)
+    def _attribute_tensor(self, _: int, first: int, end: int) -> bytes | None:
+        self.in_attributes = True
+        return self._rewritten(first, end, {_TENSOR_RAW: self._raw}, once=True)
 
-            return self._rewritten(first, end, {_ATTRIBUTE_TENSOR: tensor}, once=True)
-
-        return self._rewritten(first, end, {_NODE_ATTRIBUTE: attribute})
-
-    def _tensor(self, first: int, end: int, keep: Callable[[memoryview], None]) -> bytes | None:
-        def raw(_: int, first: int, end: int) -> bytes:
-            keep(self._content[first:end])
-            return PLACEHOLDER
-
-        return self._rewritten(first, end, {_TENSOR_RAW: raw}, once=True)
+    def _raw(self, _: int, first: int, end: int) -> bytes:
+        number = len(self.data)
+        self.data.append(self._content[first:end])
+        return _TOKEN + number.to_bytes(_PLACEHOLDER_BYTES - len(_TOKEN), "little")
 
     def _rewritten(
         self, first: int, end: int, inner: Mapping[int, _Rewrite], once: bool = False
     ) -> bytes | None:
-        """A message with some of its fields rewritten, None where none changes. Fields that stand
-        there ``once`` would be merged if they came again."""
+        """Return a message with some of its fields rewritten; None if none changes. With ``once``, a
+        repeated field is refused: protobuf would merge it."""
         pieces: list[memoryview | bytes] = []
         counts = dict.fromkeys(inner, 0)
         copied = first
@@ -160,7 +179,7 @@ class _Cutter:
     def _fields(
         self, at: int, end: int, wanted: Mapping[int, object]
     ) -> Iterator[tuple[int, int, int, int]]:
-        """Number, begin, and first byte and end of what is in it, of the ``wanted`` fields."""
+        """Yield number, begin, and first and last byte of the content of each ``wanted`` field."""
         while at < end:
             begin = at
             key, at = self._number(at, end)
@@ -189,7 +208,7 @@ class _Cutter:
                 raise _Unusual
 
     def _number(self, at: int, end: int) -> tuple[int, int]:
-        """A varint and where it ends."""
+        """Return the varint at a byte, and the byte behind it."""
         value = shift = 0
         while at < end and shift < 64:
             byte = self._content[at]

@@ -16,8 +16,15 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from autotune.errors import InputError
-from autotune.frontend.host_integers import UNKNOWN_TO_PROGRAMS, computed, host_nodes, needs_host
-from autotune.frontend.model_file import nodes_of
+from autotune.frontend.control.host_integers import (
+    UNKNOWN_TO_PROGRAMS,
+    computed,
+    host_nodes,
+    needs_host,
+)
+from autotune.frontend.node import nodes_of
+from autotune.frontend.source_model import SourceModel
+from autotune.frontend.weights import NO_WEIGHTS
 from autotune.runtime.session.dynamic import DynamicSession
 from autotune.runtime.session.session import Session
 
@@ -152,7 +159,7 @@ def test_limits_of_slices_are_no_integers_to_compute_with() -> None:
         N("Concat", ["rows", "most"], ["ends"], axis=0), N("Slice", ["x", "starts", "ends"], ["y"]),
     ]  # fmt: skip
     constants = {"first": [0], "second": [1], "most": [2**63 - 1], "starts": [1, 0]}
-    assert not needs_host(model_of(nodes, {"x": SCORES}, {"y": F}, constants))
+    assert not needs_host(SourceModel(model_of(nodes, {"x": SCORES}, {"y": F}, constants)))
 
 
 def test_what_depends_on_quantised_products_stays_in_programs() -> None:
@@ -165,7 +172,8 @@ def test_what_depends_on_quantised_products_stays_in_programs() -> None:
     fed = {"a": np.zeros((2, 3), np.uint8), "ids": np.zeros(2, np.int64)}
     constants = {"w": np.zeros((3, 2), np.int8), "big": np.int64(2**40 + 1)}
     model = model_of(nodes, fed, {"f": F, "g": F}, constants)
-    assert needs_host(model) and host_nodes(model).keys() == {2, 3}
+    source = SourceModel(model)
+    assert needs_host(source) and host_nodes(source).keys() == {2, 3}
 
 
 def test_an_index_beyond_the_end_is_refused_on_the_host(tmp_path: Path) -> None:
@@ -201,7 +209,7 @@ def test_host_operators_mean_what_onnx_means(operator: str, data: st.DataObject)
     if operator == "CumSum":
         fed["b"] = np.array(0, np.int64)
     model = model_of([N(operator, list(fed), ["y"])], fed, {"y": F}, {})
-    (node,) = nodes_of(model)
+    (node,) = nodes_of(model, NO_WEIGHTS)
     with np.errstate(all="ignore"):
         (wanted,) = ReferenceEvaluator(model).run(None, fed)
     made = computed(node, fed)["y"]

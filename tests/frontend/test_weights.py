@@ -14,9 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 from autotune.errors import ModelError
 from autotune.frontend.importing import load_onnx, read_onnx, translate
 from autotune.frontend.weights import (
-    PLACEHOLDER,
     SMALL_BYTES,
-    CutModel,
+    CutFile,
     CutTensor,
     NotProtobufError,
     cut,
@@ -47,15 +46,17 @@ def model_of(sizes: list[tuple[int, int]]) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def whole(apart: CutModel) -> onnx.ModelProto:
+def whole(file: CutFile) -> onnx.ModelProto:
     """The cut model with its data put back."""
-    model = onnx.load_model_from_string(apart.model)
-    for i, data in apart.initializers.items():
-        assert model.graph.initializer[i].raw_data == PLACEHOLDER
-        model.graph.initializer[i].raw_data = bytes(data)
-    for (node, attribute), data in apart.attributes.items():
-        assert model.graph.node[node].attribute[attribute].t.raw_data == PLACEHOLDER
-        model.graph.node[node].attribute[attribute].t.raw_data = bytes(data)
+    model = onnx.load_model_from_string(file.model)
+    attributes = [a.t for node in model.graph.node for a in node.attribute if a.HasField("t")]
+    restored = 0
+    for tensor in (*model.graph.initializer, *attributes):
+        stored = file.weights.tensor(tensor)
+        if isinstance(stored, CutTensor):
+            tensor.CopyFrom(stored.whole)
+            restored += 1
+    assert restored == len(file.weights.data)
     return model
 
 
@@ -65,12 +66,12 @@ SIZES = st.sampled_from([1, ELEMENTS, ELEMENTS + 1, 3 * ELEMENTS, 40_000])
 @given(st.lists(st.tuples(SIZES, SIZES), min_size=1, max_size=4))
 def test_cut_and_put_together_is_the_same_model(sizes: list[tuple[int, int]]) -> None:
     model = model_of(sizes)
-    apart = cut(model.SerializeToString())
+    file = cut(model.SerializeToString())
     large = sum(size > ELEMENTS for pair in sizes for size in pair)
-    assert (0 if apart is None else len(apart.initializers) + len(apart.attributes)) == large
-    if apart is not None:
-        assert whole(apart) == model
-        assert len(apart.model) < len(model.SerializeToString()) - large * SMALL_BYTES + 64 * large
+    assert (0 if file is None else len(file.weights.data)) == large
+    if file is not None:
+        assert whole(file) == model
+        assert len(file.model) < len(model.SerializeToString()) - large * SMALL_BYTES + 64 * large
 
 
 @given(st.data())
@@ -85,17 +86,17 @@ def test_damaged_bytes_are_not_cut_or_mean_the_same(data: st.DataObject) -> None
     except Exception:  # noqa: BLE001  # protobuf's error has no public base
         parsed = None
     try:
-        apart = cut(bytes(content))
+        file = cut(bytes(content))
     except NotProtobufError:
         assert parsed is None
         return
-    if apart is None:
+    if file is None:
         return
     if parsed is None:
         with pytest.raises(Exception, match=r"."):
-            onnx.load_model_from_string(apart.model)
+            onnx.load_model_from_string(file.model)
         return
-    assert whole(apart) == parsed
+    assert whole(file) == parsed
 
 
 def test_a_graph_that_comes_twice_is_left_to_the_parser() -> None:
@@ -108,7 +109,7 @@ def test_a_tensor_put_together_is_what_it_was() -> None:
     given_tensor = tensor("w", 2 * ELEMENTS, 0)
     light = onnx.TensorProto()
     light.CopyFrom(given_tensor)
-    light.raw_data = PLACEHOLDER
+    light.raw_data = b""
     assert CutTensor(light, memoryview(given_tensor.raw_data)).whole == given_tensor
 
 

@@ -31,7 +31,8 @@ from onnx.reference import ReferenceEvaluator
 
 from autotune.errors import AutotuneError
 from autotune.frontend.importing import load_onnx
-from autotune.frontend.modernise import OLDEST_OPSET, opset_of
+from autotune.frontend.modernise import OLDEST_OPSET
+from autotune.frontend.subgraphs import opset_of
 from autotune.graph.evaluation import evaluate
 from autotune.operators.tensor import DType
 from tests.fuzz.draws import Rng, below, chance, pick

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
+from autotune.frontend.source_model import SourceModel
 from autotune.runtime.execution.reference_session import ReferenceSession
 from autotune.runtime.session.versions import Versions
 
@@ -24,7 +25,7 @@ def model_of(text: str) -> onnx.ModelProto:
 
 def versions_of(model: onnx.ModelProto) -> Versions:
     """The model over the numpy reference."""
-    return Versions(model, ReferenceSession, "case")
+    return Versions(SourceModel(model), ReferenceSession, "case")
 
 
 def agrees(model: onnx.ModelProto, versions: Versions, inputs: Mapping[str, Any]) -> None:

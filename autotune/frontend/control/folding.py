@@ -1,47 +1,68 @@
-"""Folds control flow that import can decide: takes the branch of a known If, unrolls a short Loop."""
+"""Folds control flow that import can decide: takes the branch of a constant If, unrolls a short Loop."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from autotune.frontend.control.flow import (
-    bodies,
+from autotune.frontend.bind import BoundModel
+from autotune.frontend.control.body_check import check_bodies
+from autotune.frontend.node import AnyArray
+from autotune.frontend.source_model import SourceModel
+from autotune.frontend.straight import check_valid
+from autotune.frontend.subgraphs import (
+    all_nodes,
+    bodies_of,
     captured,
     is_control,
     label_of,
     node_count,
+    opset_of,
     part,
+    put_in_order,
     reads,
     replace_nodes,
 )
-from autotune.frontend.modernise import all_nodes, opset_of
 from autotune.frontend.translate.folding import tensor_array
-from autotune.frontend.translate.scope import AnyArray
+from autotune.frontend.weights import Weights
 from autotune.graph.passes.note import Note
 
 UNROLLED_TRIPS = 16
-"""A loop of more trips stays one: its body is compiled once instead of that many times."""
+"""Most trips of an unrolled loop; the body of a longer one is compiled once instead."""
 
 UNROLLED_NODES = 512
-"""Nodes, with those inside of nested bodies, that all loops of a model that are unrolled may come to."""
+"""Limit on the nodes, bodies included, that all loops of a model unroll to."""
 
 UNROLLED_IN_ALL = 2048
-"""Nodes that all unrolled loops of a model may come to: those within others multiply."""
+"""Limit on the nodes that unrolling adds: loops within loops multiply."""
 
 PASS_NAME = "control folding"
 
-Evaluate = Callable[[onnx.ModelProto, str], AnyArray | None]
-"""The value of a model's only output, by its name, where import knows it."""
+Evaluate = Callable[[SourceModel, str], AnyArray | None]
+"""Returns the value of a model's only output, by its name, if import can compute it."""
 
 
-def fold_control(model: onnx.ModelProto, evaluate: Evaluate) -> tuple[Note, ...]:
-    """Replace every If and Loop that is decided by constants and shapes, in place, to what it comes
-    to; dimensions are bound before. Says what went and why."""
+def fold_control(model: BoundModel, evaluate: Evaluate) -> BoundModel:
+    """Replace every If and Loop that constants and shapes decide by the operators that it runs.
+
+    Notes tell what went and why. Raises ``ModelError`` for an invalid model.
+    """
+    proto = onnx.ModelProto()
+    proto.CopyFrom(model.proto)
+    put_in_order(proto)
+    check_bodies(proto)
+    check_valid(proto, model.weights)
+    notes = _fold(proto, model.weights, evaluate)
+    return replace(model, proto=proto, notes=notes)
+
+
+def _fold(model: onnx.ModelProto, weights: Weights, evaluate: Evaluate) -> tuple[Note, ...]:
+    """Fold the control flow of a model, in place."""
     store_constants(model)
     notes: list[Note] = []
     tried: set[str] = set()
@@ -49,12 +70,12 @@ def fold_control(model: onnx.ModelProto, evaluate: Evaluate) -> tuple[Note, ...]
     fresh = itertools.count()
     most = sum(1 for _ in all_nodes(model.graph)) + UNROLLED_IN_ALL
     while len(model.graph.node) <= most:
-        at = _next(model, tried)
+        at = _next_control(model, tried)
         if at is None:
-            return tuple(notes)
+            break
         node = model.graph.node[at]
         tried.add(_identity(node))
-        folding = _Folding(model, at, f"{_identity(node)}/{next(fresh)}", evaluate)
+        folding = _Folding(model, weights, at, f"{_identity(node)}/{next(fresh)}", evaluate)
         note = folding.branch() if node.op_type == "If" else folding.loop(room)
         if note is not None:
             notes.append(note)
@@ -83,7 +104,7 @@ def _identity(node: onnx.NodeProto) -> str:
     return str(next(x for x in node.output if x))
 
 
-def _next(model: onnx.ModelProto, tried: set[str]) -> int | None:
+def _next_control(model: onnx.ModelProto, tried: set[str]) -> int | None:
     for i, node in enumerate(model.graph.node):
         if node.op_type in ("If", "Loop") and is_control(node) and _identity(node) not in tried:
             return i
@@ -91,23 +112,26 @@ def _next(model: onnx.ModelProto, tried: set[str]) -> int | None:
 
 
 class _Folding:
-    """One node that may be decided. ``prefix`` begins the names of what takes its place."""
+    """Folds one node. ``prefix`` begins the names of the nodes and tensors that replace it."""
 
-    def __init__(self, model: onnx.ModelProto, at: int, prefix: str, evaluate: Evaluate) -> None:
-        self._model, self._at, self._prefix, self._evaluate = model, at, prefix, evaluate
+    def __init__(
+        self, model: onnx.ModelProto, weights: Weights, at: int, prefix: str, evaluate: Evaluate
+    ) -> None:
+        self._model, self._weights, self._at = model, weights, at
+        self._prefix, self._evaluate = prefix, evaluate
         self._node = model.graph.node[at]
         self._label = label_of(self._node, at)
         self.unrolled_nodes = 0
 
     def branch(self) -> Note | None:
-        """Take the branch of an If whose condition is known."""
+        """Replace an If by the branch that its constant condition takes."""
         condition = self._number(self._node.input[0])
         if condition is None:
             return None
         taken = bool(condition)
-        body = _attribute(self._node, "then_branch" if taken else "else_branch")
-        nodes, made = self._inlined(body, self._prefix, {})
-        self._splice(nodes + _renaming(made, self._node.output))
+        body = _body(self._node, "then_branch" if taken else "else_branch")
+        nodes, made = self._inline(body, self._prefix, {})
+        self._splice(nodes + _identities(made, self._node.output))
         other = "else" if taken else "then"
         return Note(
             PASS_NAME,
@@ -116,9 +140,9 @@ class _Folding:
         )
 
     def loop(self, room: int) -> Note | None:
-        """Write out a Loop of a known, small number of trips that no condition ends early, if that
-        comes to no more nodes than there is ``room`` for."""
-        trips, body = self._trips(), _attribute(self._node, "body")
+        """Unroll a Loop of few constant trips that no condition ends early, if that makes at most
+        ``room`` nodes."""
+        trips, body = self._trips(), _body(self._node, "body")
         if trips is None or not 0 < trips <= UNROLLED_TRIPS or not self._never_ends(body):
             return None
         self.unrolled_nodes = trips * node_count(body)
@@ -130,11 +154,11 @@ class _Folding:
             prefix = f"{self._prefix}/{trip}"
             number = self._constant(f"{prefix}/trip", np.asarray(trip, np.int64))
             formal = dict(zip((v.name for v in body.input), (number, true, *carried), strict=True))
-            more, made = self._inlined(body, prefix, formal)
+            more, made = self._inline(body, prefix, formal)
             nodes += more
             carried = made[1 : 1 + len(carried)]
             slices.append(made[1 + len(carried) :])
-        nodes += _renaming(carried, self._node.output)
+        nodes += _identities(carried, self._node.output)
         nodes += self._stacks(slices, list(self._node.output[len(carried) :]))
         self._splice(nodes)
         return Note(
@@ -144,19 +168,19 @@ class _Folding:
         )
 
     def _trips(self) -> int | None:
-        """How often a Loop runs if its condition stays true."""
+        """Return the trips of a Loop whose condition stays true; None if a run decides them."""
         given = (*self._node.input, "", "")
         trips = self._number(given[0]) if given[0] else None
         first = self._number(given[1]) if given[1] else 1
         return int(trips) if trips is not None and first else None
 
     def _number(self, name: str) -> float | None:
-        """The value of a scalar, where constants and shapes decide it."""
-        value = self._known(name)
+        """Return the value of a scalar that constants and shapes decide, else None."""
+        value = self._constant_value(name)
         return None if value is None or value.size != 1 else value.item()
 
     def _never_ends(self, body: onnx.GraphProto) -> bool:
-        """Whether the body hands on the condition that it got, or one that is always true."""
+        """Return True if the body returns its own condition, or one that is always true."""
         producer = {x: node for node in body.node for x in node.output}
         name = body.output[0].name
         while name in producer and producer[name].op_type == "Identity":
@@ -171,18 +195,18 @@ class _Folding:
     ) -> AnyArray | None:
         for tensor in body.initializer:
             if tensor.name == name:
-                return tensor_array(f"initializer {tensor.name!r}", tensor)
+                return self._stored(f"initializer {tensor.name!r}", tensor)
         if name in producer:
             values = [a.t for a in producer[name].attribute if a.name == "value"]
             is_constant = producer[name].op_type == "Constant" and len(values) == 1
-            return tensor_array(self._label, values[0]) if is_constant else None
-        return self._known(name) if name in captured(body) else None
+            return self._stored(self._label, values[0]) if is_constant else None
+        return self._constant_value(name) if name in captured(body) else None
 
-    def _known(self, name: str) -> AnyArray | None:
-        """The value of a tensor of the model, where constants and shapes decide it."""
+    def _constant_value(self, name: str) -> AnyArray | None:
+        """Return the value of a tensor that constants and shapes decide, else None."""
         for tensor in self._model.graph.initializer:
             if tensor.name == name:
-                return tensor_array(f"initializer {tensor.name!r}", tensor)
+                return self._stored(f"initializer {tensor.name!r}", tensor)
         nodes = _cone(self._model, name, self._at)
         if nodes is None:
             return None
@@ -192,16 +216,19 @@ class _Folding:
             if value.name not in types:
                 return None
             value.CopyFrom(types[value.name])
-        return self._evaluate(cone, name)
+        return self._evaluate(SourceModel(cone, self._weights), name)
+
+    def _stored(self, label: str, tensor: onnx.TensorProto) -> AnyArray:
+        return tensor_array(label, self._weights.tensor(tensor))
 
     def _constant(self, name: str, value: AnyArray) -> str:
         self._model.graph.initializer.append(numpy_helper.from_array(value, name))
         return name
 
-    def _inlined(
+    def _inline(
         self, body: onnx.GraphProto, prefix: str, formal: Mapping[str, str]
     ) -> tuple[list[onnx.NodeProto], list[str]]:
-        """A body's nodes under names of their own, and those of its outputs."""
+        """Return copies of a body's nodes under fresh names, and the names of its outputs."""
         own = {t.name for t in body.initializer} | {x for n in body.node for x in n.output if x}
         names = {**{x: f"{prefix}/{x}" for x in own}, **formal}
         for tensor in body.initializer:
@@ -209,13 +236,13 @@ class _Folding:
             copy.CopyFrom(tensor)
             copy.name = names[tensor.name]
             self._model.graph.initializer.append(copy)
-        nodes = [_renamed(node, names) for node in body.node]
+        nodes = [_rename(node, names) for node in body.node]
         for node in nodes:
             node.name = f"{prefix}/{node.name}" if node.name else ""
         return nodes, [names.get(value.name, value.name) for value in body.output]
 
     def _stacks(self, slices: list[list[str]], outputs: list[str]) -> list[onnx.NodeProto]:
-        """What joins the scan outputs of all trips along a new first axis."""
+        """Return nodes that join the scan outputs of all trips along a new first axis."""
         nodes = []
         axes = self._constant(f"{self._prefix}/axes", np.asarray([0], np.int64))
         for place, output in enumerate(outputs):
@@ -227,17 +254,17 @@ class _Folding:
         return nodes
 
     def _splice(self, nodes: list[onnx.NodeProto]) -> None:
-        """Put nodes in the place of the one that is folded."""
+        """Replace the folded node by these."""
         all_nodes = list(self._model.graph.node)
         replace_nodes(self._model, [*all_nodes[: self._at], *nodes, *all_nodes[self._at + 1 :]])
 
 
-def _attribute(node: onnx.NodeProto, name: str) -> onnx.GraphProto:
+def _body(node: onnx.NodeProto, name: str) -> onnx.GraphProto:
     return next(a.g for a in node.attribute if a.name == name)
 
 
 def _cone(model: onnx.ModelProto, name: str, before: int) -> list[onnx.NodeProto] | None:
-    """The nodes that a tensor depends on, in their order; None where a control node is one."""
+    """Return the nodes that a tensor depends on, in order; None if one is a control node."""
     wanted, chosen = {name}, []
     for node in reversed(model.graph.node[:before]):
         if wanted.isdisjoint(node.output):
@@ -249,29 +276,29 @@ def _cone(model: onnx.ModelProto, name: str, before: int) -> list[onnx.NodeProto
     return chosen[::-1]
 
 
-def _renaming(made: list[str], outputs: list[str]) -> list[onnx.NodeProto]:
+def _identities(made: list[str], outputs: list[str]) -> list[onnx.NodeProto]:
     pairs = zip(made, outputs, strict=False)
     return [onnx.helper.make_node("Identity", [x], [y]) for x, y in pairs if y]
 
 
-def _renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
-    """A copy of a node that reads and makes other names, in its bodies too."""
+def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
+    """Return a copy of a node with other names of tensors, in its bodies too."""
     copy = onnx.NodeProto()
     copy.CopyFrom(node)
     copy.input[:] = [names.get(x, x) for x in node.input]
     copy.output[:] = [names.get(x, x) for x in node.output]
-    for body in bodies(copy):
+    for body in bodies_of(copy):
         _rename_body(body, names)
     return copy
 
 
 def _rename_body(body: onnx.GraphProto, names: Mapping[str, str]) -> None:
-    """Rename what a body captures, in place; its own names hide those outside."""
+    """Rename the captures of a body, in place; its own names hide outer ones."""
     seen = set(captured(body))
     outer = {x: y for x, y in names.items() if x in seen}
     for value in body.output:
         value.name = outer.get(value.name, value.name)
-    nodes = [_renamed(node, outer) for node in body.node]
+    nodes = [_rename(node, outer) for node in body.node]
     del body.node[:]
     body.node.extend(nodes)
 

@@ -1,204 +1,151 @@
-"""Cuts an ONNX model with control flow into the steps of a tree, in running order."""
+"""A network as a tree of graphs: steps in running order, whose bodies are models of their own.
+
+A straight network is a tree of one piece. Control flow that import cannot fold splits a network:
+each piece and each body is imported, fused, tuned and run by itself. A body captures outer tensors
+as further inputs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
-from functools import cached_property
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import assert_never
 
-import onnx
-
-from autotune.errors import ModelError
-from autotune.frontend.control.flow import (
-    Axis,
-    Branch,
-    Host,
-    Loop,
-    Move,
-    Piece,
-    Scan,
-    Step,
-    Tree,
-    captured,
-    is_control,
-    label_of,
-    part,
-    reads,
-    shell,
-)
-from autotune.frontend.control.loop_slices import picking
-from autotune.frontend.modernise import OLDEST_OPSET, opset_of
-from autotune.frontend.translate.scope import Node
+from autotune.frontend.control.loop_slices import LoopSlices
+from autotune.frontend.node import AnyArray, Node
+from autotune.frontend.source_model import SourceModel
+from autotune.graph.graph import Graph
+from autotune.graph.passes.note import Note
 
 
-def tree_of(model: onnx.ModelProto, hosted: Mapping[int, Node] | None = None) -> Tree:
-    """The steps of a model whose nodes are in execution order; ``hosted`` are those that numpy
-    computes, by their place.
+@dataclass(frozen=True, slots=True)
+class GraphPiece:
+    """A straight piece whose shapes are known, ready to be planned."""
 
-    Operators that wait for the same control node are one piece. What depends on constants alone
-    belongs to every piece that reads it, so that import still sees a constant there.
+    label: str
+    graph: Graph
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A straight piece between two control steps; only a run knows its shapes."""
+
+    label: str
+    model: SourceModel
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """An If: the tensor ``condition`` chooses the body that makes ``outputs``."""
+
+    label: str
+    condition: str
+    then: SourceModel
+    otherwise: SourceModel
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A Loop: ``trips`` and ``condition`` name tensors or are empty; ``carried`` names the first
+    values of the loop state.
+
+    The body's first ``2 + len(carried)`` inputs are the trip's number, the condition and the state;
+    the others are captured. ``slices`` makes some of these from values of the trip.
     """
-    hosted = hosted or {}
-    cut = _Cut(model, hosted.keys())
-    steps: list[Step] = []
-    for stage in range(len(cut.control) + 1):
-        if stage > 0:
-            at = cut.control[stage - 1]
-            label = cut.labels[at]
-            steps.append(
-                Host(label, hosted[at]) if at in hosted else _step(model, cut.nodes[at], label)
-            )
-        piece = cut.piece(stage)
-        if piece is not None:
-            steps.append(piece)
-    constants = tuple(t for t in model.graph.initializer if t.name in cut.wanted)
-    return Tree(tuple(steps), tuple(value.name for value in model.graph.output), constants)
+
+    label: str
+    trips: str
+    condition: str
+    carried: tuple[str, ...]
+    body: SourceModel
+    outputs: tuple[str, ...]
+    slices: LoopSlices | None = None
 
 
-class _Cut:
-    """A model's nodes by the last control node that they wait for: their stage."""
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The axis along which a Scan slices an input or stacks an output, and its direction."""
 
-    def __init__(self, model: onnx.ModelProto, hosted: Container[int]) -> None:
-        self._model = model
-        self.nodes = list(model.graph.node)
-        self.control = [i for i, node in enumerate(self.nodes) if is_control(node) or i in hosted]
-        self._straight = frozenset(range(len(self.nodes))) - frozenset(self.control)
-        self._reads = [reads(node) for node in self.nodes]
-        self._producer = {x: i for i, node in enumerate(self.nodes) for x in node.output if x}
-
-    @cached_property
-    def labels(self) -> Mapping[int, str]:
-        """What control nodes are called, no two alike: ONNX lets nodes share a name."""
-        found: dict[str, int] = {}
-        for i in self.control:
-            label = label_of(self.nodes[i], i)
-            found[f"{label} #{i}" if label in found else label] = i
-        return {i: label for label, i in found.items()}
-
-    @cached_property
-    def wanted(self) -> frozenset[str]:
-        """What control nodes read, and the model's outputs."""
-        read = {x for i in self.control for x in self._reads[i]}
-        return frozenset(read | {value.name for value in self._model.graph.output})
-
-    @cached_property
-    def _free(self) -> frozenset[int]:
-        """Straight nodes that depend on constants alone."""
-        known = {t.name for t in self._model.graph.initializer}
-        found = set()
-        for i, node in enumerate(self.nodes):
-            if i in self._straight and known.issuperset(self._reads[i]):
-                known |= set(node.output)
-                found.add(i)
-        return frozenset(found)
-
-    @cached_property
-    def _stage(self) -> dict[int, int]:
-        """Node to stage; a control node begins its own."""
-        begun = {i: place for place, i in enumerate(self.control, 1)}
-        found: dict[int, int] = {}
-        for i in range(len(self.nodes)):
-            before = [
-                found.get(self._producer[x], 0) for x in self._reads[i] if x in self._producer
-            ]
-            found[i] = begun.get(i, max(before, default=0))
-        return found
-
-    @cached_property
-    def _leaving(self) -> frozenset[str]:
-        """What another stage, a control node or the caller reads."""
-        found = set(self.wanted)
-        for i, names in enumerate(self._reads):
-            for x in names:
-                maker = self._producer.get(x)
-                if maker is not None and maker not in self._free:
-                    found |= {x} if self._stage[maker] != self._stage[i] else set()
-        return frozenset(found)
-
-    def piece(self, stage: int) -> Piece | None:
-        """The straight operators of a stage; None where nobody reads what they make."""
-        members = [i for i, s in self._stage.items() if s == stage and self._is_own(i)]
-        made = [x for i in members for x in self.nodes[i].output if x in self._leaving]
-        if not made:
-            return None
-        chosen = [self.nodes[i] for i in sorted({*members, *self._constant_makers(members)})]
-        return Piece(f"piece {stage}", part(self._model, chosen, made))
-
-    def _is_own(self, i: int) -> bool:
-        """Whether a node is straight, and no constant that only pieces read."""
-        if i in self._free:
-            return not self.wanted.isdisjoint(self.nodes[i].output)
-        return i in self._straight
-
-    def _constant_makers(self, members: Iterable[int]) -> set[int]:
-        """The nodes over constants that some nodes read, however indirectly."""
-        found: set[int] = set()
-        wanted = [x for i in members for x in self._reads[i]]
-        while wanted:
-            maker = self._producer.get(wanted.pop())
-            if maker is not None and maker in self._free and maker not in found:
-                found.add(maker)
-                wanted += self._reads[maker]
-        return found
+    axis: int
+    backwards: bool
 
 
-def _step(model: onnx.ModelProto, node: onnx.NodeProto, label: str) -> Step:
-    outputs = tuple(node.output)
-    match node.op_type:
-        case "If":
-            then, otherwise = (_body(model, node, x) for x in ("then_branch", "else_branch"))
-            return Branch(label, node.input[0], then, otherwise, outputs)
-        case "Loop":
-            return _loop(model, node, label)
-        case "Scan":
-            return _scan(model, node, label)
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A Scan over slices of the tensors ``scanned``, along the axes ``sliced``.
+
+    The body's first inputs are the state ``carried`` and a slice of each scanned tensor; its further
+    outputs are joined along the axes ``stacked``.
+    """
+
+    label: str
+    carried: tuple[str, ...]
+    scanned: tuple[str, ...]
+    sliced: tuple[Axis, ...]
+    stacked: tuple[Axis, ...]
+    body: SourceModel
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """An operator on sequences or optionals: moves tensors and computes nothing."""
+
+    label: str
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """An operator on integers or booleans that numpy computes, exactly over its type."""
+
+    label: str
+    node: Node
+
+
+Step = GraphPiece | Piece | Branch | Loop | Scan | Move | Host
+
+
+@dataclass(frozen=True, slots=True)
+class GraphTree:
+    """A network at known shapes of its inputs: steps in running order and the outputs they leave.
+
+    ``constants`` are tensors by name that steps other than pieces read, or that are outputs;
+    ``notes`` tell which control flow was folded.
+    """
+
+    steps: tuple[Step, ...]
+    outputs: tuple[str, ...]
+    constants: Mapping[str, AnyArray]
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def is_straight(self) -> bool:
+        """True if the network is at most one graph."""
+        return all(isinstance(step, GraphPiece) for step in self.steps)
+
+    @property
+    def has_host(self) -> bool:
+        """True if numpy computes some of its integers."""
+        return any(isinstance(step, Host) for step in self.steps)
+
+    @property
+    def graph(self) -> Graph | None:
+        """The graph of a straight network; None if all outputs are constants."""
+        return next((step.graph for step in self.steps if isinstance(step, GraphPiece)), None)
+
+
+def bodies_of(step: Step) -> Mapping[str, SourceModel]:
+    """Return the open models of a step by label."""
+    match step:
+        case Piece():
+            return {step.label: step.model}
+        case Branch():
+            return {f"{step.label} then": step.then, f"{step.label} else": step.otherwise}
+        case Loop() | Scan():
+            return {f"{step.label} body": step.body}
+        case GraphPiece() | Move() | Host():
+            return {}
         case _:
-            return Move(label, node)
-
-
-def _loop(model: onnx.ModelProto, node: onnx.NodeProto, label: str) -> Loop:
-    trips, condition, *carried = (*node.input, "", "")[: max(2, len(node.input))]
-    cut = picking(_body(model, node, "body"), 2 + len(carried))
-    return Loop(label, trips, condition, tuple(carried), cut.body, tuple(node.output), cut.picks)
-
-
-def _scan(model: onnx.ModelProto, node: onnx.NodeProto, label: str) -> Scan:
-    attrs = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-    if opset_of(model) < OLDEST_OPSET:
-        raise ModelError(
-            f"{label}: Scan of operator sets before 9 runs over batches; export the model with opset "
-            "9 or newer"
-        )
-    body = _body(model, node, "body")
-    count = int(attrs["num_scan_inputs"])
-    carried, scanned = node.input[: len(node.input) - count], node.input[-count:]
-    slices_out = len(node.output) - len(carried)
-    return Scan(
-        label,
-        tuple(carried),
-        tuple(scanned),
-        _axes(attrs.get("scan_input_axes"), attrs.get("scan_input_directions"), count),
-        _axes(attrs.get("scan_output_axes"), attrs.get("scan_output_directions"), slices_out),
-        body,
-        tuple(node.output),
-    )
-
-
-def _axes(axes: list[int] | None, directions: list[int] | None, count: int) -> tuple[Axis, ...]:
-    pairs = zip(axes or [0] * count, directions or [0] * count, strict=True)
-    return tuple(Axis(axis, bool(backwards)) for axis, backwards in pairs)
-
-
-def _body(model: onnx.ModelProto, node: onnx.NodeProto, name: str) -> onnx.ModelProto:
-    """A body as a model: what it captures comes behind its own inputs; outer constants are its own."""
-    graph = next(a.g for a in node.attribute if a.name == name)
-    own = shell(model)
-    own.graph.CopyFrom(graph)
-    for value in own.graph.input:  # it runs with the shapes that it is given
-        value.ClearField("type")
-    stored = {t.name: t for t in model.graph.initializer}
-    for x in captured(graph):
-        if x in stored:
-            own.graph.initializer.append(stored[x])
-        else:
-            own.graph.input.append(onnx.ValueInfoProto(name=x))
-    return own
+            assert_never(step)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ml_dtypes
 
 from autotune.errors import ModelError
-from autotune.frontend.translate.element_types import dtype_of_elem, elem_name
-from autotune.frontend.translate.limits import COMPUTED
+from autotune.frontend.element_types import dtype_of_elem, elem_name
+from autotune.frontend.limits import COMPUTED
+from autotune.frontend.node import AnyArray, Node
 from autotune.frontend.translate.logic import truth
-from autotune.frontend.translate.scope import AnyArray, Node, Scope, Translate
+from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
 from autotune.operators.tensor import NUMPY, DType
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from autotune.errors import ModelError
-from autotune.frontend.translate.scope import Node, Scope, Translate
+from autotune.frontend.node import Node
+from autotune.frontend.translate.scope import Scope, Translate
 from autotune.frontend.translate.volume import convolved_volume
 from autotune.frontend.translate.window import VOLUME_RANK, planar_input
 from autotune.frontend.translate.window_axes import window_of

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autotune.errors import ModelError
+from autotune.frontend.node import Node
 from autotune.frontend.translate.rearrangement import Run, part, seen_as, stretched, turned
-from autotune.frontend.translate.scope import Node, Scope, Translate
+from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
 
 Labels = tuple[str, ...]

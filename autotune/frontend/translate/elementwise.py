@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from autotune.frontend.translate.scope import Node, Scope, Translate
+from autotune.frontend.node import Node
+from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
 from autotune.operators.tensor import FLOAT_MAX
 

@@ -15,8 +15,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from autotune.frontend.node import Node
 from autotune.frontend.translate.rearrangement import Run
-from autotune.frontend.translate.scope import Node, Scope
+from autotune.frontend.translate.scope import Scope
 from autotune.graph.product_sums import ProductSums
 from autotune.operators.interval_rules import Interval
 from autotune.operators.op import OpKind

@@ -11,9 +11,9 @@ import onnx
 from onnx import numpy_helper
 
 from autotune.errors import ModelError
-from autotune.frontend.translate.limits import check_size
+from autotune.frontend.limits import check_size
+from autotune.frontend.node import AnyArray, Node
 from autotune.frontend.translate.movement import target_shape
-from autotune.frontend.translate.scope import AnyArray, Node
 from autotune.frontend.weights import CutTensor
 
 Values = Sequence[AnyArray]
@@ -89,16 +89,22 @@ def tensor_array(label: str, stored: onnx.TensorProto | CutTensor) -> AnyArray:
     check_size(label, tuple(tensor.dims))
     _check_element_type(label, tensor.data_type)
     try:
-        if not isinstance(stored, CutTensor):
-            return np.asarray(numpy_helper.to_array(tensor))
-        if tensor.data_type == onnx.TensorProto.FLOAT and sys.byteorder == "little":
+        is_float = tensor.data_type == onnx.TensorProto.FLOAT and sys.byteorder == "little"
+        if isinstance(stored, CutTensor) and is_float:
             return np.frombuffer(stored.data, np.float32).reshape(tuple(tensor.dims))
-        return np.asarray(numpy_helper.to_array(stored.whole))
+        return stored_array(stored)
     except (ValueError, TypeError) as error:
         raise ModelError(
             f"{label}: the data of tensor {tensor.name!r} does not fit its shape "
             f"{list(tensor.dims)}: {error}; the file is damaged, export it again"
         ) from None
+
+
+def stored_array(stored: onnx.TensorProto | CutTensor) -> AnyArray:
+    """Return the value of a stored tensor as ONNX reads it. Raises ``ValueError`` or ``TypeError`` for
+    a damaged one."""
+    whole = stored.whole if isinstance(stored, CutTensor) else stored
+    return np.asarray(numpy_helper.to_array(whole))
 
 
 def _check_element_type(label: str, elem_type: int) -> None:

@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.errors import ModelError
-from autotune.frontend.translate.limits import check_size
+from autotune.frontend.limits import check_size
+from autotune.frontend.node import Node
 from autotune.frontend.translate.rearrangement import Run, joined, padded, part, seen_as, turned
 from autotune.frontend.translate.reduction import checked_axis
-from autotune.frontend.translate.scope import Node, Scope, Translate
+from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
 
 Matrix = npt.NDArray[np.float64]

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from autotune.errors import ModelError
-from autotune.frontend.translate.scope import Node, Scope
+from autotune.frontend.node import Node
+from autotune.frontend.translate.scope import Scope
 from autotune.operators.op import OpKind
 
 Emit = Callable[[Scope, Node, str, float, float], str]

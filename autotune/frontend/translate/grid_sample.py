@@ -14,9 +14,10 @@ from itertools import product
 import numpy as np
 
 from autotune.errors import ModelError
+from autotune.frontend.node import Node
 from autotune.frontend.translate.indexing import EXACT_NUMBERS
 from autotune.frontend.translate.rearrangement import Run, part, seen_as, turned
-from autotune.frontend.translate.scope import Node, Scope, Translate
+from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
 
 KEYS = -0.75

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.errors import ModelError
+from autotune.frontend.node import Node
 from autotune.frontend.translate.rearrangement import (
     Run,
     joined,
@@ -18,7 +19,7 @@ from autotune.frontend.translate.rearrangement import (
     seen_as,
 )
 from autotune.frontend.translate.reduction import checked_axis
-from autotune.frontend.translate.scope import Node, Scope, Translate
+from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
 
 MAX_RUNS = 16

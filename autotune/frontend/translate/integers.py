@@ -4,7 +4,8 @@ shifts of bits."""
 from __future__ import annotations
 
 from autotune.errors import ModelError
-from autotune.frontend.translate.scope import Node, Scope, Translate
+from autotune.frontend.node import Node
+from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
 from autotune.operators.tensor import EXACT_LIMIT
 

@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 
+from autotune.frontend.node import AnyArray, Node
 from autotune.frontend.translate.logic import chosen
 from autotune.frontend.translate.rearrangement import Run, part
 from autotune.frontend.translate.reduction import checked_axis
-from autotune.frontend.translate.scope import AnyArray, Node, Scope, Translate
+from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
 
 

@@ -7,9 +7,10 @@ import math
 import numpy as np
 
 from autotune.errors import ModelError
+from autotune.frontend.node import Node
 from autotune.frontend.translate.rearrangement import turned
 from autotune.frontend.translate.reduction import axes_of, checked_axis
-from autotune.frontend.translate.scope import Node, Scope, Translate
+from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.axes import MAX_MOVED_AXES
 from autotune.operators.op import OpKind
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autotune.frontend.node import Node
 from autotune.frontend.translate.rearrangement import Run, seen_as, sliced, turned
-from autotune.frontend.translate.scope import Node, Scope
+from autotune.frontend.translate.scope import Scope
 from autotune.operators.op import OpKind
 
 MIN_PRODUCTS = 1024

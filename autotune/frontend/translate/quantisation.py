@@ -11,10 +11,11 @@ import math
 from collections.abc import Mapping, Sequence
 
 from autotune.errors import ModelError
+from autotune.frontend.node import Node
 from autotune.frontend.translate.exact_sums import Factors, conv_pieces, exact_sum, matmul_pieces
 from autotune.frontend.translate.rearrangement import Run, part, seen_as
 from autotune.frontend.translate.reduction import checked_axis
-from autotune.frontend.translate.scope import Node, Scope, Translate
+from autotune.frontend.translate.scope import Scope, Translate
 from autotune.frontend.translate.window import planar_input
 from autotune.frontend.translate.window_axes import window_of
 from autotune.operators.axes import MAX_MOVED_AXES

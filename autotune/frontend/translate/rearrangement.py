@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from autotune.errors import ModelError
-from autotune.frontend.translate.scope import Node, Scope
+from autotune.frontend.node import Node
+from autotune.frontend.translate.scope import Scope
 from autotune.operators.axes import MAX_MOVED_AXES
 from autotune.operators.op import OPERATORS, OpKind
 

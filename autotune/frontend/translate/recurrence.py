@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from autotune.errors import ModelError
+from autotune.frontend.node import Node
 from autotune.frontend.translate.gates import Activation, activations_of
 from autotune.frontend.translate.rearrangement import Run, joined, part, seen_as, turned
-from autotune.frontend.translate.scope import Node, Scope
+from autotune.frontend.translate.scope import Scope
 from autotune.operators.op import OpKind
 
 MAX_STEPS = 1024

@@ -5,8 +5,9 @@ Gates come in ONNX's order: update, reset, hidden (GRU); input, output, forget, 
 
 from __future__ import annotations
 
+from autotune.frontend.node import Node
 from autotune.frontend.translate.recurrence import Direction, Recurrence, State, unrolled
-from autotune.frontend.translate.scope import Node, Scope, Translate
+from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
 
 

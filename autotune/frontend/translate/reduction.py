@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from autotune.errors import ModelError
-from autotune.frontend.translate.scope import Node, Scope, Translate
+from autotune.frontend.node import Node
+from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
 from autotune.operators.tensor import FLOAT_MAX
 

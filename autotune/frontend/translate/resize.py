@@ -13,6 +13,7 @@ from functools import reduce
 import numpy as np
 
 from autotune.errors import ModelError
+from autotune.frontend.node import Node
 from autotune.frontend.translate.indexing import indexed
 from autotune.frontend.translate.interpolation import (
     COORDINATES,
@@ -23,7 +24,7 @@ from autotune.frontend.translate.interpolation import (
 )
 from autotune.frontend.translate.rearrangement import seen_as
 from autotune.frontend.translate.reduction import checked_axis
-from autotune.frontend.translate.scope import Node, Scope, Translate
+from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
 
 

@@ -13,11 +13,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from autotune.errors import ModelError
+from autotune.frontend.node import Node
 from autotune.frontend.translate.indexing import Indices, from_the_front, indexed, looked_up
 from autotune.frontend.translate.logic import chosen, denied
 from autotune.frontend.translate.rearrangement import joined, seen_as
 from autotune.frontend.translate.reduction import checked_axis
-from autotune.frontend.translate.scope import Node, Scope, Translate
+from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
 
 REDUCTIONS: dict[str, tuple[OpKind, float]] = {

@@ -4,87 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from autotune.errors import ModelError
-from autotune.frontend.translate.element_types import ONE_TYPE, dtype_of_array, result_types
-from autotune.frontend.translate.limits import check_size, checked_type, not_computed
+from autotune.frontend.element_types import ONE_TYPE, dtype_of_array, result_types
+from autotune.frontend.limits import check_size, checked_type, not_computed
+from autotune.frontend.node import AnyArray, Node, RunTimeValue
 from autotune.graph.builder import GraphBuilder
 from autotune.operators.op import AttrValue, OpKind
 from autotune.operators.tensor import NUMPY, DType
 
-AnyArray = npt.NDArray[Any]
-"""An array of any element type, as ONNX stores them."""
-
 MAX_FOLDED_BYTES = 4 << 30
 """What all values that are computed at import may take together."""
-
-
-BOUND_ELEMENTS = 4096
-"""A tensor with more elements than this holds data: where only a run knows it, it decides no shape."""
-
-
-class RunTimeValue(ModelError):
-    """The import needs the value of a tensor that only a run knows: a shape, axes, a number of
-    elements. Naming the run-time inputs that decide it lets a caller bind them and import again."""
-
-    def __init__(self, message: str, tensor: str, inputs: tuple[str, ...] = ()) -> None:
-        super().__init__(message)
-        self.tensor = tensor
-        self.inputs = inputs
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """One ONNX node, its attributes decoded; ``label`` is how messages call it."""
-
-    operator: str
-    name: str
-    label: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    attrs: dict[str, object]
-    opset: int
-
-    @property
-    def reads(self) -> str:
-        """How messages say that this node reads something."""
-        return f"{self.label}: {self.operator} reads"
-
-    def has_input(self, index: int) -> bool:
-        """Whether the optional input at this position is given."""
-        return index < len(self.inputs) and self.inputs[index] != ""
-
-    def ints(self, name: str) -> tuple[int, ...] | None:
-        """A list-of-integers attribute, or None when it is absent."""
-        value = self.attrs.get(name)
-        if value is None:
-            return None
-        if not isinstance(value, list):
-            raise ModelError(f"{self.label}: attribute {name} must be integers, got {value!r}")
-        return tuple(int(v) for v in value)
-
-    def int(self, name: str, default: int) -> int:
-        """An integer attribute."""
-        value = self.attrs.get(name, default)
-        if not isinstance(value, int):
-            raise ModelError(f"{self.label}: attribute {name} must be an integer, got {value!r}")
-        return value
-
-    def float(self, name: str, default: float) -> float:
-        """A floating-point attribute."""
-        value = self.attrs.get(name, default)
-        if not isinstance(value, int | float):
-            raise ModelError(f"{self.label}: attribute {name} must be a number, got {value!r}")
-        return float(value)
-
-    def text(self, name: str, default: str) -> str:
-        """A string attribute."""
-        value = self.attrs.get(name, default)
-        return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from autotune.errors import ModelError
+from autotune.frontend.node import Node
 from autotune.frontend.translate.indexing import indexed
 from autotune.frontend.translate.rearrangement import (
     Run,
@@ -18,7 +19,7 @@ from autotune.frontend.translate.rearrangement import (
     turned,
 )
 from autotune.frontend.translate.reduction import checked_axis
-from autotune.frontend.translate.scope import Node, Scope, Translate
+from autotune.frontend.translate.scope import Scope, Translate
 
 
 def constant_ints(scope: Scope, node: Node, index: int) -> tuple[int, ...]:

@@ -11,10 +11,11 @@ import math
 import numpy as np
 
 from autotune.errors import ModelError
+from autotune.frontend.node import Node
 from autotune.frontend.translate.logic import chosen
 from autotune.frontend.translate.rearrangement import joined, seen_as, turned
 from autotune.frontend.translate.reduction import checked_axis
-from autotune.frontend.translate.scope import Node, Scope, Translate
+from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
 from autotune.operators.tensor import EXACT_LIMIT
 

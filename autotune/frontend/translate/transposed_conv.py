@@ -14,9 +14,10 @@ import math
 import numpy as np
 
 from autotune.errors import ModelError
+from autotune.frontend.node import Node
 from autotune.frontend.translate.places import Axes, TransposedAxis, convolved_places, splits
 from autotune.frontend.translate.rearrangement import Run, padded, part, seen_as, sliced, turned
-from autotune.frontend.translate.scope import Node, Scope, Translate
+from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
 
 VOLUME = 3

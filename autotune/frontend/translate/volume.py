@@ -5,8 +5,9 @@ y[d] = Σₖ x[d · stride + k · dilation] ∗ w[k]: all output slices of one t
 
 from __future__ import annotations
 
+from autotune.frontend.node import Node
 from autotune.frontend.translate.rearrangement import Run, padded, part, seen_as, turned
-from autotune.frontend.translate.scope import Node, Scope
+from autotune.frontend.translate.scope import Scope
 from autotune.frontend.translate.window_axes import Window
 from autotune.operators.op import OpKind
 

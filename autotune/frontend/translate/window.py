@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable
 
 from autotune.errors import ModelError
+from autotune.frontend.node import Node
 from autotune.frontend.translate.rearrangement import padded, seen_as
-from autotune.frontend.translate.scope import Node, Scope, Translate
+from autotune.frontend.translate.scope import Scope, Translate
 from autotune.frontend.translate.window_axes import Window, window_of
 from autotune.operators.op import AttrValue, OpKind
 from autotune.operators.shapes import MAX_SLIDING_RANK

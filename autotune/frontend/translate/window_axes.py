@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autotune.errors import ModelError
-from autotune.frontend.translate.scope import Node
+from autotune.frontend.node import Node
 from autotune.operators.op import AttrValue
 
 MAX_AXES = 3

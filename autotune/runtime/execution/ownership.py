@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:  # sessions that run by programs alone take no time to import ONNX
-    from autotune.frontend.translate.scope import AnyArray
-    from autotune.runtime.execution.values import Value, Values
+from autotune.runtime.execution.values import AnyArray, Value, Values
 
 
 def read_only(array: AnyArray) -> AnyArray:

@@ -12,8 +12,8 @@ from autotune.errors import InputError
 from autotune.graph.graph import Graph
 from autotune.operators.tensor import NUMPY
 
-if TYPE_CHECKING:
-    import onnx
+if TYPE_CHECKING:  # sessions that run by programs alone take no time to import ONNX
+    from autotune.frontend.source_model import Declaration
 
 
 _ONNX_NAMES = {"float32": "float", "float64": "double"}
@@ -65,35 +65,15 @@ def tensors_of_graph(graph: Graph, names: Iterable[str]) -> tuple[TensorInfo, ..
     return tuple(TensorInfo(x, types[x].shape, NUMPY[types[x].dtype]) for x in names)
 
 
-def tensors_of_model(values: Iterable[onnx.ValueInfoProto]) -> tuple[TensorInfo, ...]:
+def tensors_of_model(declared: Iterable[Declaration]) -> tuple[TensorInfo, ...]:
     """Return declared inputs or outputs of an ONNX model."""
-    return tuple(map(_declared, values))
+    return tuple(map(_declared, declared))
 
 
-def _declared(value: onnx.ValueInfoProto) -> TensorInfo:
-    from autotune.frontend.translate.element_types import dtype_of_elem  # it imports onnx
-
-    kind = value.type.tensor_type
-    dtype = dtype_of_elem(kind.elem_type) if value.type.HasField("tensor_type") else None
-    shape = tuple(dim.dim_value or dim.dim_param or None for dim in kind.shape.dim)
-    return TensorInfo(
-        value.name,
-        shape if kind.HasField("shape") else None,
-        None if dtype is None else NUMPY[dtype],
-        None if value.type.HasField("tensor_type") else _composite_type(value.type),
-    )
-
-
-def _composite_type(kind: onnx.TypeProto) -> str:
-    from onnx.helper import tensor_dtype_to_np_dtype
-
-    match kind.WhichOneof("value"):
-        case "sequence_type":
-            return f"seq({_composite_type(kind.sequence_type.elem_type)})"
-        case "optional_type":
-            return f"optional({_composite_type(kind.optional_type.elem_type)})"
-        case _:
-            return _tensor_type(tensor_dtype_to_np_dtype(kind.tensor_type.elem_type))
+def _declared(value: Declaration) -> TensorInfo:
+    shape = None if value.shape is None else tuple(extent or None for extent in value.shape)
+    dtype = None if value.dtype is None else NUMPY[value.dtype]
+    return TensorInfo(value.name, shape, dtype, None if value.is_tensor else value.type)
 
 
 def arrays_by_name(

@@ -10,9 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.errors import AutotuneError, InputError, ModelError
-from autotune.frontend.control.flow import has_control
-from autotune.frontend.host_integers import needs_host
-from autotune.frontend.model_file import open_axes, peek_model
+from autotune.frontend import importing
 from autotune.graph.graph import Graph
 from autotune.graph.passes import simplify
 from autotune.graph.passes.note import Note
@@ -27,7 +25,7 @@ from autotune.runtime.execution.program_table import ProgramTable
 from autotune.runtime.execution.random_inputs import draw_array
 from autotune.runtime.execution.reference_session import ReferenceSession
 from autotune.runtime.execution.signature import TensorInfo, tensors_of_model
-from autotune.runtime.session.control.binding import bound_model, unusual_types
+from autotune.runtime.session.control.binding import unusual_types
 from autotune.runtime.session.exploration import drawn_inputs
 from autotune.runtime.session.graph_session import GraphSession
 from autotune.runtime.session.network_session import Arrays, NetworkSession, PlannedBy
@@ -42,11 +40,7 @@ from autotune.tuner.plan import Plan
 def is_dynamic(path: Path, dims: Mapping[str, int]) -> bool:
     """Return True if an ONNX file has control flow, integers that only numpy computes, or dimensions
     that ``dims`` does not bind."""
-    model = peek_model(path)
-    stored = {tensor.name for tensor in model.graph.initializer}
-    values = [value for value in model.graph.input if value.name not in stored]
-    symbols = {symbol for value in values for symbol in open_axes(value).values()}
-    return has_control(model) or not symbols <= dims.keys() or needs_host(model)
+    return importing.is_dynamic(path, dims)
 
 
 class DynamicSession:
@@ -70,8 +64,8 @@ class DynamicSession:
         self.path = request.source
         self._runs = Runs()
         self._closed = False
-        self.model = bound_model(self.path, request.dims)
-        self._unusual = unusual_types(self.model)
+        self.model = importing.open_network(self.path, request.dims)
+        self._unusual = unusual_types(self.model.inputs)
         try:
             self._versions = Versions(self.model, self._open_part, self.name)
             self._versions.prepare()
@@ -101,13 +95,12 @@ class DynamicSession:
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
         """Name, shape and element type of every input; open dimensions by their names."""
-        stored = {tensor.name for tensor in self.model.graph.initializer}
-        return tensors_of_model(x for x in self.model.graph.input if x.name not in stored)
+        return tensors_of_model(self.model.inputs)
 
     @property
     def outputs(self) -> tuple[TensorInfo, ...]:
         """Name, shape and element type of every output, as far as the file declares them."""
-        return tensors_of_model(self.model.graph.output)
+        return tensors_of_model(self.model.outputs)
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
         """Run the network once, at the shapes of these arrays; a sequence is a list of arrays.

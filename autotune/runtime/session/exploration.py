@@ -9,19 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 
 from autotune.errors import AutotuneError, InputError, ModelError
-from autotune.frontend.control.flow import Branch, Host, Loop, Move, Piece, Scan, Step
-from autotune.frontend.model_file import open_axes
-from autotune.frontend.translate.element_types import dtype_of_elem, elem_name
+from autotune.frontend.control.tree import Branch, Host, Loop, Move, Piece, Scan, Step
+from autotune.frontend.importing import open_network
+from autotune.frontend.source_model import Declaration, SourceModel
 from autotune.graph.graph import Graph
 from autotune.graph.passes.note import Note
 from autotune.operators.tensor import TensorType
 from autotune.runtime.execution.random_inputs import draw_array
 from autotune.runtime.execution.reference_session import ReferenceSession
 from autotune.runtime.execution.values import Value
-from autotune.runtime.session.control.binding import bound_model
 from autotune.runtime.session.control.tree_runner import ControlFlow, Environment, truth
 from autotune.runtime.session.version_table import Version
 from autotune.runtime.session.versions import Line, Versions
@@ -56,7 +54,7 @@ class Exploration:
         return tuple(found.values())
 
 
-def explore(model: onnx.ModelProto, name: str, inputs: Mapping[str, Value]) -> Exploration:
+def explore(model: SourceModel, name: str, inputs: Mapping[str, Value]) -> Exploration:
     """Run a model by the numpy reference, with both branches of every If and at least one trip of
     every loop. Shapes that depend on values are those of these ``inputs``.
 
@@ -73,20 +71,19 @@ def explored(path: Path, dims: Mapping[str, int], seed: int = 0) -> Exploration:
     """The parts of an ONNX file's network at seeded inputs. Raises ``ModelError`` or ``InputError``
     naming the file."""
     rng = np.random.default_rng(seed)
-    model = bound_model(path, dims)
+    model = open_network(path, dims)
     try:
         return explore(model, path.stem, drawn_inputs(model, lambda kind: draw_array(kind, rng)))
     except (ModelError, InputError) as error:
         raise type(error)(f"{path}: {error}") from None
 
 
-def drawn_inputs(model: onnx.ModelProto, draw: Draw) -> dict[str, Any]:
+def drawn_inputs(model: SourceModel, draw: Draw) -> dict[str, Any]:
     """Arrays for the run-time inputs as they are declared.
 
     Raises ``InputError`` for an input with an open dimension, or one that is no tensor.
     """
-    stored = {tensor.name for tensor in model.graph.initializer}
-    return {v.name: draw(_type_of(v)) for v in model.graph.input if v.name not in stored}
+    return {value.name: draw(_type_of(value)) for value in model.inputs}
 
 
 class _Explorer(ControlFlow):
@@ -132,28 +129,25 @@ def _kind(step: Step) -> str:
             return "Loop"
         case Scan():
             return "Scan"
-        case Move():
-            return str(step.node.op_type)
-        case Host():
+        case Move() | Host():
             return step.node.operator
         case _:
             return ""
 
 
-def _type_of(value: onnx.ValueInfoProto) -> TensorType:
-    if not value.type.HasField("tensor_type"):
+def _type_of(value: Declaration) -> TensorType:
+    if not value.is_tensor:
         raise InputError(
             f"input {value.name!r} is no tensor; give the values of all inputs with --inputs"
         )
-    for axis, symbol in open_axes(value).items():
+    for axis, symbol in value.open_axes.items():
         raise InputError(
             f"input {value.name!r} has the dynamic dimension {symbol!r} (axis {axis}); bind it with "
             f"--dim {symbol}=1, or give arrays with --inputs"
         )
-    kind = value.type.tensor_type
-    dtype = dtype_of_elem(kind.elem_type)
-    if dtype is None:
+    if value.dtype is None:
         raise InputError(
-            f"input {value.name!r} is of type {elem_name(kind.elem_type)}; give arrays with --inputs"
+            f"input {value.name!r} is of type {value.element}; give arrays with --inputs"
         )
-    return TensorType(tuple(dim.dim_value for dim in kind.shape.dim), dtype)
+    shape = tuple(extent for extent in value.shape or () if isinstance(extent, int))
+    return TensorType(shape, value.dtype)

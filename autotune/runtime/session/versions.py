@@ -11,25 +11,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import onnx
 
 from autotune.errors import ExactnessError
-from autotune.frontend.control.flow import put_in_order
-from autotune.frontend.control.folding import store_constants
-from autotune.frontend.host_integers import host_nodes, needs_host
-from autotune.frontend.importing import RunTimeControl, split
-from autotune.frontend.model_file import open_axes
-from autotune.frontend.translate.limits import WideConstant
-from autotune.frontend.translate.scope import BOUND_ELEMENTS, AnyArray, Node, RunTimeValue
+from autotune.frontend.control.tree import GraphTree
+from autotune.frontend.importing import host_tree, specialise
+from autotune.frontend.node import BOUND_ELEMENTS, RunTimeValue
+from autotune.frontend.source_model import SourceModel
 from autotune.graph.graph import Graph
 from autotune.graph.passes.note import Note
 from autotune.runtime.execution.ownership import read_only
-from autotune.runtime.execution.values import Value, Values
+from autotune.runtime.execution.values import AnyArray, Value, Values
 from autotune.runtime.session.control.binding import (
     check_values,
-    give_types,
-    is_empty,
-    passes_on,
     placeholder,
     signature,
 )
@@ -94,15 +87,14 @@ class Versions:
 
     def __init__(
         self,
-        model: onnx.ModelProto,
+        model: SourceModel,
         open_graph: OpenGraph,
         name: str,
         make_tree: type[ControlFlow] | None = None,
     ) -> None:
-        stored = {tensor.name for tensor in model.graph.initializer}
         self.name = name
         self.model = model
-        self._declared = {v.name: v for v in model.graph.input if v.name not in stored}
+        self._declared = {value.name: value for value in model.inputs}
         self._open_graph = open_graph
         self._make_tree = make_tree
         self._bound: tuple[str, ...] = ()
@@ -142,10 +134,11 @@ class Versions:
             self._table.leave(current)
             if not isinstance(current.version, Line):  # another thread was here meanwhile
                 return True
-            if not host_nodes(self._typed(inputs)):
+            tree = host_tree(self.model, inputs)
+            if tree is None:
                 return False
             self._on_host = True
-            self._table.leave(self._keep(inputs, self._specialised(inputs)))
+            self._table.leave(self._keep(inputs, self._version_of(tree)))
             return True
 
     def version(self, inputs: Values) -> Version:
@@ -183,7 +176,7 @@ class Versions:
         """Import for the declared inputs, where no extent is open, so that whatever can be refused
         is refused now; what needs values waits for a run. Raises ``ModelError``."""
         declared = self._declared.values()
-        if not all(v.type.HasField("tensor_type") and not open_axes(v) for v in declared):
+        if not all(value.is_tensor and not value.open_axes for value in declared):
             return
         inputs = {value.name: placeholder(value) for value in declared}
         try:
@@ -194,50 +187,23 @@ class Versions:
     def _keep(self, inputs: Values, version: Version) -> Entry:
         return self._table.keep(self._key(inputs), version)
 
-    def _typed(self, inputs: Values) -> onnx.ModelProto:
-        own = onnx.ModelProto()
-        own.CopyFrom(self.model)
-        give_types(own, inputs)
-        put_in_order(own)
-        return own
-
     def _specialised(self, inputs: Values) -> Version:
-        own = self._typed(inputs)
-        if self._on_host or needs_host(own):
-            store_constants(own)
-            hosted = host_nodes(own)
-            if hosted:
-                return self._tree(own, (), hosted)
-        if passes_on(own.graph):
-            store_constants(own)
-            return self._tree(own, ())
-        bound = {x: y for x, y in inputs.items() if x in self._bound or is_empty(y)}
-        bind = {x: y.copy() for x, y in bound.items()}  # the caller may write to its own
-        try:
-            imported = split(own, self.name, {}, bind)
-        except RunTimeControl as control:
-            return self._tree(own, control.notes)
-        except WideConstant:
-            if self._on_host or not host_nodes(self._typed(inputs)):
-                raise
-            self._on_host = True
-            return self._specialised(inputs)
-        graph = imported.graph
-        known = {x: read_only(y) for x, y in imported.known.items()}
-        return Line(None if graph is None else self._open_graph(graph), known, imported.notes)
+        return self._version_of(
+            specialise(self.model, self.name, inputs, self._bound, self._on_host)
+        )
 
-    def _tree(
-        self,
-        model: onnx.ModelProto,
-        notes: tuple[Note, ...],
-        hosted: Mapping[int, Node] | None = None,
-    ) -> Version:
+    def _version_of(self, tree: GraphTree) -> Version:
+        if tree.is_straight:
+            known = {x: read_only(y) for x, y in tree.constants.items()}
+            graph = tree.graph
+            return Line(None if graph is None else self._open_graph(graph), known, tree.notes)
         from autotune.runtime.session.control.tree_runner import (
             ControlFlow,  # its pieces have versions in turn
         )
 
+        self._on_host = self._on_host or tree.has_host
         make = ControlFlow if self._make_tree is None else self._make_tree
-        return make(model, self._open_graph, self.name, notes, hosted)
+        return make(tree, self._open_graph, self.name)
 
     def _key(self, inputs: Values) -> Key:
         """What decides the version; that of inputs that are misnamed is never in the table."""

@@ -7,10 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.errors import ModelError
-from autotune.frontend.control.flow import node_count
+from autotune.frontend.bind import bind
 from autotune.frontend.control.folding import UNROLLED_NODES, UNROLLED_TRIPS, fold_control
-from autotune.frontend.importing import split, translate
-from autotune.frontend.model_file import bind_dims
+from autotune.frontend.importing import SUPPORTED, import_tree, translate
+from autotune.frontend.modernise import modernise
+from autotune.frontend.source_model import SourceModel
+from autotune.frontend.subgraphs import node_count
 from autotune.operators.op import OpKind
 from autotune.runtime.session.versions import Line
 from tests.runtime.control_case import COUNTED, HEAD, NESTED, agrees, model_of, versions_of
@@ -51,7 +53,7 @@ def floats(*shape: int) -> np.ndarray:
 def test_a_branch_that_shapes_decide_is_taken_at_import() -> None:
     model = model_of(BY_RANK)
     agrees(model, versions_of(model), {"x": floats(2, 3)})
-    imported = split(model_of(BY_RANK), "ranked", {"N": 2})
+    imported = import_tree(SourceModel(model_of(BY_RANK)), "ranked", {"N": 2})
     assert imported.graph is not None
     kinds = {op.kind for op in imported.graph.ops}
     assert OpKind.RELU in kinds and OpKind.NEG not in kinds
@@ -126,9 +128,9 @@ def test_all_loops_that_are_written_out_come_to_a_bounded_number_of_nodes(
     outer: int, inner: int, adds: int
 ) -> None:
     model = model_of(nested(outer, inner, adds))
-    bind_dims(model, {"N": 2})
-    fold_control(model, lambda cone, name: None)
-    assert node_count(model.graph) <= UNROLLED_NODES + node_count(model_of(nested(1, 1, 1)).graph)
+    bound = bind(modernise(SourceModel(model), SUPPORTED), {"N": 2}, {})
+    folded = fold_control(bound, lambda cone, name: None).proto
+    assert node_count(folded.graph) <= UNROLLED_NODES + node_count(model_of(nested(1, 1, 1)).graph)
 
 
 def test_small_loops_in_loops_are_written_out_as_a_whole() -> None:
@@ -152,7 +154,7 @@ def test_a_body_that_takes_other_values_than_it_is_handed_is_refused() -> None:
     body = model.graph.node[2].attribute[0].g
     del body.input[2]
     with pytest.raises(ModelError, match="hands 3 values to its body"):
-        split(model, "repeated", {"N": 2})
+        import_tree(SourceModel(model), "repeated", {"N": 2})
 
 
 def test_a_body_inside_a_body_that_takes_other_values_is_refused_naming_both() -> None:
@@ -164,7 +166,7 @@ def test_a_body_inside_a_body_that_takes_other_values_is_refused_naming_both() -
         r"unnamed node #1 in the body 'around' of unnamed node #3: Loop hands 3 values to its body"
     )
     with pytest.raises(ModelError, match=told):
-        split(model, "nested", {"N": 2})
+        import_tree(SourceModel(model), "nested", {"N": 2})
 
 
 def test_a_shape_that_is_taken_apart_is_known() -> None:

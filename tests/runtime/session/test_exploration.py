@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from autotune.frontend.source_model import SourceModel
 from autotune.runtime.execution.reference_session import ReferenceSession
 from autotune.runtime.session import exploration
 from tests.runtime.control_case import model_of
@@ -60,7 +61,7 @@ def test_the_runs_of_an_exploration_grow_with_the_depth_of_a_network_and_not_bey
     given = {"pick": np.asarray(True), "x": x} if text is branches else {
         "trips": np.asarray(1), "go": np.asarray(True), "x": x
     }  # fmt: skip
-    found = exploration.explore(model_of(text(depth)), "nested", given)
+    found = exploration.explore(SourceModel(model_of(text(depth))), "nested", given)
     graphs = [part.graph for part in found.parts if part.graph is not None]
     assert len(runs) == len(graphs) and len(graphs) >= depth
     assert not any(part.kind == "not reached" for part in found.parts)
@@ -69,6 +70,6 @@ def test_the_runs_of_an_exploration_grow_with_the_depth_of_a_network_and_not_bey
 @pytest.mark.parametrize("trips", [0, 1])
 def test_the_body_of_a_loop_is_found_whether_it_runs_or_not(trips: int) -> None:
     given = {"trips": np.asarray(trips), "go": np.asarray(True), "x": np.ones(3, np.float32)}
-    found = exploration.explore(model_of(loops(2)), "nested", given)
+    found = exploration.explore(SourceModel(model_of(loops(2))), "nested", given)
     assert [part.kind for part in found.parts].count("Loop") == 2
     assert len(found.graphs) >= 2

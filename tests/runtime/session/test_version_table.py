@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from autotune.errors import AutotuneError
+from autotune.frontend.control.cutting import tree_of
+from autotune.frontend.source_model import SourceModel
 from autotune.graph.graph import Graph
 from autotune.runtime.execution.reference_session import ReferenceSession
 from autotune.runtime.session.control.tree_runner import ControlFlow
@@ -51,7 +53,7 @@ def versions_of(
             opening()
         return Closing(graph, closed, failing)
 
-    return Versions(model_of(RELU), opened, "relu")
+    return Versions(SourceModel(model_of(RELU)), opened, "relu")
 
 
 def test_a_version_that_is_made_while_the_table_closes_is_closed_and_its_run_refused() -> None:
@@ -84,7 +86,9 @@ def test_all_versions_are_closed_though_the_closing_of_each_fails() -> None:
 
 def test_all_pieces_of_a_tree_are_closed_though_the_closing_of_each_fails() -> None:
     closed: list[str] = []
-    tree = ControlFlow(model_of(BRANCHED), lambda g: Closing(g, closed, failing=True), "tree", ())
+    tree = ControlFlow(
+        tree_of(SourceModel(model_of(BRANCHED))), lambda g: Closing(g, closed, failing=True), "tree"
+    )
     for pick in (True, False):
         tree.run({"pick": np.asarray(pick), **inputs(2)})
     with pytest.raises(AutotuneError, match="learning failed"):

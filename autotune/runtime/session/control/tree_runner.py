@@ -7,21 +7,28 @@ from contextlib import ExitStack
 from typing import Any, assert_never
 
 import numpy as np
-import onnx
 from numpy.exceptions import AxisError
-from onnx import numpy_helper
 
 from autotune.errors import InputError, ModelError
-from autotune.frontend.control.flow import Axis, Branch, Host, Loop, Move, Piece, Scan, Step
-from autotune.frontend.control.tree import tree_of
-from autotune.frontend.host_integers import computed
-from autotune.frontend.translate.scope import Node
-from autotune.frontend.translate.sequences import move
-from autotune.graph.passes.note import Note
+from autotune.frontend.control.host_integers import computed
+from autotune.frontend.control.tree import (
+    Axis,
+    Branch,
+    GraphPiece,
+    GraphTree,
+    Host,
+    Loop,
+    Move,
+    Piece,
+    Scan,
+    Step,
+    bodies_of,
+)
+from autotune.frontend.sequences import move
+from autotune.frontend.source_model import Declaration
 from autotune.operators.tensor import EXACT_LIMIT
 from autotune.runtime.execution.ownership import read_only
 from autotune.runtime.execution.values import Value
-from autotune.runtime.session.control.slice_evaluator import Picker
 from autotune.runtime.session.versions import OpenGraph, Versions
 
 Environment = dict[str, Value]
@@ -34,30 +41,17 @@ class ControlFlow:
     shapes change from one iteration to the next is specialised again for each of them.
     """
 
-    def __init__(
-        self,
-        model: onnx.ModelProto,
-        open_graph: OpenGraph,
-        name: str,
-        notes: tuple[Note, ...],
-        hosted: Mapping[int, Node] | None = None,
-    ) -> None:
-        """``hosted`` are the nodes that numpy computes, by their place."""
+    def __init__(self, tree: GraphTree, open_graph: OpenGraph, name: str) -> None:
         self.name = name
-        self.notes = notes
-        self.tree = tree_of(model, hosted)
-        self._constants = {t.name: read_only(numpy_helper.to_array(t)) for t in self.tree.constants}
-        inner = [(x, part) for step in self.tree.steps for x, part in _inner(step).items()]
+        self.notes = tree.notes
+        self.tree = tree
+        self._constants = {x: read_only(value) for x, value in tree.constants.items()}
+        inner = [(x, body) for step in tree.steps for x, body in bodies_of(step).items()]
         self.models: dict[str, Versions] = {
-            label: Versions(part, open_graph, f"{name}/{label}", type(self))
-            for label, part in inner
+            label: Versions(body, open_graph, f"{name}/{label}", type(self))
+            for label, body in inner
         }
         assert len(self.models) == len(inner), "no two steps have one label"
-        self._pickers = {
-            step.label: Picker(f"{name}: {step.label}", step.picks)
-            for step in self.tree.steps
-            if isinstance(step, Loop) and step.picks is not None
-        }
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
         """Outputs by name."""
@@ -68,7 +62,7 @@ class ControlFlow:
 
     def labels(self, step: Step) -> tuple[str, ...]:
         """The pieces and bodies of a step, by which ``models`` has them."""
-        return tuple(_inner(step))
+        return tuple(bodies_of(step))
 
     def close(self) -> None:
         """Close the versions of all pieces, whatever one of them raises."""
@@ -94,15 +88,21 @@ class ControlFlow:
                 _give(step.outputs, made, known)
             case Move():
                 try:
-                    made = move(step.node, [known[x] if x else None for x in step.node.input])
+                    made = move(
+                        step.node.operator,
+                        step.node.attrs,
+                        [known[x] if x else None for x in step.node.inputs],
+                    )
                 except InputError as error:
                     raise InputError(f"{self.name}: {step.label}: {error}") from None
-                _give(tuple(step.node.output), [made], known)
+                _give(step.node.outputs, [made], known)
             case Host():
                 try:
                     known |= computed(step.node, known)
                 except ModelError as error:
                     raise InputError(f"{self.name}: {error}") from None
+            case GraphPiece():
+                raise AssertionError("only a straight tree has one")
             case _:
                 assert_never(step)
 
@@ -116,7 +116,7 @@ class ControlFlow:
     def _outputs(self, label: str, given: Sequence[Value], known: Environment) -> list[Value]:
         """The outputs of a body in its order."""
         made = self._call(label, given, known)
-        return [made[value.name] for value in self.models[label].model.graph.output]
+        return [made[value.name] for value in self.models[label].model.outputs]
 
     def _branch(self, step: Branch, known: Environment) -> list[Value]:
         taken = truth(step.label, known[step.condition])
@@ -146,7 +146,7 @@ class ControlFlow:
     def _no_rows(self, step: Loop, carried: list[Value], known: Environment) -> list[Value]:
         """Scan outputs of a loop that never ran: of the shapes that the body declares, or of those
         that an iteration on the first values would make (which is run: a body has no effects)."""
-        declared = [_declared_rows(v) for v in list(step.body.graph.output)[1 + len(carried) :]]
+        declared = [_declared_rows(v) for v in step.body.outputs[1 + len(carried) :]]
         if all(rows is not None for rows in declared):
             return declared
         rows = self._trip(step, 0, True, carried, known)[1 + len(carried) :]
@@ -157,10 +157,10 @@ class ControlFlow:
     ) -> list[Value]:
         """What one iteration makes: the condition, what is carried on, and rows."""
         given = [np.asarray(trip, np.int64), np.asarray(condition), *carried]
-        picker = self._pickers.get(step.label)
-        if picker is not None:
-            own = (value.name for value in step.body.graph.input)
-            known = known | picker.run(known | dict(zip(own, given, strict=False)))
+        if step.slices is not None:
+            own = (value.name for value in step.body.inputs)
+            values = known | dict(zip(own, given, strict=False))
+            known = known | step.slices.evaluate(f"{self.name}: {step.label}", values)
         return self._outputs(f"{step.label} body", given, known)
 
     def _scan(self, step: Scan, known: Environment) -> list[Value]:
@@ -187,21 +187,6 @@ class ControlFlow:
             )
         pairs_out = zip(_stacked(slices), step.stacked, strict=True)
         return [*carried, *(_laid(x, axis) for x, axis in pairs_out)]
-
-
-def _inner(step: Step) -> dict[str, onnx.ModelProto]:
-    """The models of a step by label."""
-    match step:
-        case Piece():
-            return {step.label: step.model}
-        case Branch():
-            return {f"{step.label} then": step.then, f"{step.label} else": step.otherwise}
-        case Loop() | Scan():
-            return {f"{step.label} body": step.body}
-        case Move() | Host():
-            return {}
-        case _:
-            assert_never(step)
 
 
 def _give(names: Sequence[str], values: Sequence[Value], known: Environment) -> None:
@@ -237,13 +222,11 @@ def _stacked(slices: Sequence[Sequence[Value]]) -> list[Value]:
     return [np.stack(column) for column in columns]
 
 
-def _declared_rows(value: onnx.ValueInfoProto) -> Value:
-    """No rows of a declared shape; None where that is open."""
-    kind = value.type.tensor_type
-    if not kind.HasField("shape") or not all(dim.HasField("dim_value") for dim in kind.shape.dim):
+def _declared_rows(value: Declaration) -> Value:
+    """Return no rows of a declared shape; None if that is open."""
+    if value.shape is None or not all(isinstance(extent, int) for extent in value.shape):
         return None
-    extents = [dim.dim_value for dim in kind.shape.dim]
-    return np.empty((0, *extents), onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    return np.empty((0, *value.shape), value.numpy_dtype)
 
 
 def _laid(joined: Value, axis: Axis) -> Value:

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
 from autotune.errors import InputError, ModelError
-from autotune.frontend.control.loop_slices import picking
+from autotune.frontend.control.loop_slices import LoopSlices, SlicedBody, cut_slices
+from autotune.frontend.node import AnyArray, Node
+from autotune.frontend.source_model import SourceModel
 from autotune.frontend.translate.folding import Values, fold
-from autotune.frontend.translate.scope import AnyArray, Node
-from autotune.runtime.session.control.slice_evaluator import Picker
 from autotune.runtime.session.control.tree_runner import ControlFlow
 from autotune.runtime.session.versions import Versions
 from tests.runtime.control_case import HEAD, agrees, model_of, versions_of
@@ -137,7 +137,7 @@ def test_places_that_constants_decide_are_left_to_import() -> None:
     agrees(model, versions, fed(4))
     (tree,) = versions.held
     assert isinstance(tree, ControlFlow)
-    assert all(getattr(step, "picks", None) is None for step in tree.tree.steps)
+    assert all(getattr(step, "slices", None) is None for step in tree.tree.steps)
 
 
 def test_a_place_that_a_table_does_not_have_is_refused_naming_the_loop() -> None:
@@ -178,43 +178,40 @@ def test_loops_in_loops_slice_by_both_numbers() -> None:
     agrees(model, versions_of(model), inputs)
 
 
-def damaged(*nodes: onnx.NodeProto) -> onnx.ModelProto:
-    """A body of these nodes behind the place ``s`` of an iteration's number."""
+def sliced(*nodes: onnx.NodeProto) -> SlicedBody:
+    """What is cut from a body of these nodes behind the place ``s`` of an iteration's number."""
     place = helper.make_node("Unsqueeze", ["i", "axis"], ["s"])
     names = [onnx.ValueInfoProto(name=x) for x in ("i", "on", "x")]
     out = [onnx.ValueInfoProto(name="y")]
     axis = numpy_helper.from_array(np.asarray([0]), "axis")
     graph = helper.make_graph([place, *nodes], "body", names, out, [axis])
-    return helper.make_model(graph)
+    return cut_slices(SourceModel(helper.make_model(graph)), 2)
 
 
 @pytest.mark.parametrize(
     "inputs", [[], ["x"], ["x", "s"], ["x", "s", ""], ["x", "", "s"], ["", "s", "s"]]
 )
 def test_a_slice_that_lacks_a_name_is_left_to_import(inputs: list[str]) -> None:
-    body = damaged(helper.make_node("Slice", inputs, ["y"]))
-    assert picking(body, 2).picks is None
-    assert picking(damaged(helper.make_node("Slice", ["x", "s", "s"], [])), 2).picks is None
+    assert sliced(helper.make_node("Slice", inputs, ["y"])).slices is None
+    assert sliced(helper.make_node("Slice", ["x", "s", "s"], [])).slices is None
+
+
+def slices_of(*nodes: onnx.NodeProto) -> LoopSlices:
+    slices = sliced(*nodes).slices
+    assert slices is not None
+    return slices
 
 
 def test_places_that_wait_for_each_other_are_refused() -> None:
     ring = [helper.make_node("Add", [a, "s"], [b]) for a, b in ("ab", "ba")]
     with pytest.raises(ModelError, match="cycle"):
-        picking(damaged(*ring, helper.make_node("Slice", ["x", "a", "b"], ["y"])), 2)
+        sliced(*ring, helper.make_node("Slice", ["x", "a", "b"], ["y"]))
 
 
 def test_a_slice_of_a_sequence_is_refused() -> None:
-    picks = picking(damaged(helper.make_node("Slice", ["x", "s", "s"], ["y"])), 2).picks
-    assert picks is not None
+    slices = slices_of(helper.make_node("Slice", ["x", "s", "s"], ["y"]))
     with pytest.raises(InputError, match="reads 'x', which is list; only tensors are sliced"):
-        Picker("the loop", picks).run({"i": np.asarray(0), "x": [np.zeros(3)]})
-
-
-def picker_of(*nodes: onnx.NodeProto) -> Picker:
-    """What makes the slice y of x at s and e, of which these nodes make e."""
-    picks = picking(damaged(*nodes, helper.make_node("Slice", ["x", "s", "e"], ["y"])), 2).picks
-    assert picks is not None
-    return Picker("the loop", picks)
+        slices.evaluate("the loop", {"i": np.asarray(0), "x": [np.zeros(3)]})
 
 
 def test_what_constants_decide_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,14 +221,16 @@ def test_what_constants_decide_is_made_once(monkeypatch: pytest.MonkeyPatch) -> 
         computed.append(node.operator)
         return fold(node, values)
 
-    monkeypatch.setattr("autotune.runtime.session.control.slice_evaluator.fold", counted)
+    monkeypatch.setattr("autotune.frontend.control.loop_slices.fold", counted)
     three = helper.make_node("Constant", [], ["three"], value_ints=[3])
     more = helper.make_node("Neg", ["three"], ["more"])
-    picker = picker_of(three, more, helper.make_node("Sub", ["s", "more"], ["e"]))
+    end = helper.make_node("Sub", ["s", "more"], ["e"])
+    slices = slices_of(three, more, end, helper.make_node("Slice", ["x", "s", "e"], ["y"]))
     computed.clear()
     x = np.arange(5)
     for i in range(3):
-        np.testing.assert_array_equal(picker.run({"i": np.asarray(i), "x": x})["y"], x[i : i + 3])
+        made = slices.evaluate("the loop", {"i": np.asarray(i), "x": x})
+        np.testing.assert_array_equal(made["y"], x[i : i + 3])
     assert computed == ["Unsqueeze", "Sub", "Slice"] * 3
 
 
@@ -240,9 +239,9 @@ def test_constants_that_do_not_fit_are_refused_by_the_first_trip() -> None:
         helper.make_node("Constant", [], [x], value_ints=[1] * n) for x, n in (("p", 2), ("q", 3))
     ]
     end = [helper.make_node("Add", ["p", "q"], ["r"]), helper.make_node("Add", ["r", "s"], ["e"])]
-    picker = picker_of(*odd, *end)
+    slices = slices_of(*odd, *end, helper.make_node("Slice", ["x", "s", "e"], ["y"]))
     with pytest.raises(InputError, match="the loop: a slice in its body does not fit"):
-        picker.run({"i": np.asarray(0), "x": np.zeros(3)})
+        slices.evaluate("the loop", {"i": np.asarray(0), "x": np.zeros(3)})
 
 
 LAYERED = """

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.errors import AutotuneError, InputError
-from autotune.frontend.control.flow import bodies
-from autotune.frontend.translate.sequences import SEQUENCES
+from autotune.frontend.sequences import SEQUENCES
+from autotune.frontend.subgraphs import bodies_of
 from autotune.runtime.session.version_table import VERSIONS_KEPT
 from autotune.runtime.session.versions import Versions
 from tests.runtime.control_case import (
@@ -227,7 +227,7 @@ def damage(graph: onnx.GraphProto, random: Random) -> None:
 def nodes_of(graph: onnx.GraphProto) -> Iterator[tuple[onnx.GraphProto, onnx.NodeProto]]:
     for node in graph.node:
         yield graph, node
-        for body in bodies(node):
+        for body in bodies_of(node):
             yield from nodes_of(body)
 
 

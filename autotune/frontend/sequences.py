@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 
 from autotune.errors import InputError
 
@@ -105,12 +104,11 @@ _OF_SEQUENCES = frozenset(
 """Those whose first input is a sequence."""
 
 
-def move(node: onnx.NodeProto, values: Sequence[Value]) -> Value:
-    """What a node makes of its inputs. Raises ``InputError`` without the node's name."""
-    attrs = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-    if node.op_type in _OF_SEQUENCES and not (values and isinstance(values[0], list)):
-        raise InputError(f"{node.op_type} reads what is no sequence; export the model again")
+def move(operator: str, attrs: Attrs, values: Sequence[Value]) -> Value:
+    """Return the output of an operator. Raises ``InputError`` without the node's name."""
+    if operator in _OF_SEQUENCES and not (values and isinstance(values[0], list)):
+        raise InputError(f"{operator} reads what is no sequence; export the model again")
     try:
-        return SEQUENCES[node.op_type](attrs, values)
+        return SEQUENCES[operator](attrs, values)
     except (ValueError, TypeError, IndexError, AttributeError, ZeroDivisionError) as error:
         raise InputError(f"{error}; check the model's sequences") from None

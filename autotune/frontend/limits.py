@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.errors import ModelError
-from autotune.frontend.translate.element_types import dtype_of_array
+from autotune.frontend.element_types import dtype_of_array
 from autotune.operators.tensor import EXACT_LIMIT, FLOAT_MAX, DType, below_float32, beyond_float32
 
 COMPUTED = "floats, integers and booleans are computed: convert the model"

@@ -13,14 +13,22 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import onnx
-from onnx import numpy_helper
 
-from autotune.frontend.model_file import nodes_of
-from autotune.frontend.modernise import OLDEST_OPSET, opset_of
-from autotune.frontend.translate.element_types import dtype_of_elem, result_types
-from autotune.frontend.translate.folding import FOLDED, STATIC, Values, evaluated, fold
-from autotune.frontend.translate.limits import is_exact
-from autotune.frontend.translate.scope import AnyArray, Node
+from autotune.frontend.element_types import dtype_of_elem, result_types
+from autotune.frontend.limits import is_exact
+from autotune.frontend.modernise import OLDEST_OPSET
+from autotune.frontend.node import AnyArray, Node, nodes_of
+from autotune.frontend.source_model import SourceModel
+from autotune.frontend.subgraphs import is_standard, opset_of
+from autotune.frontend.translate.folding import (
+    FOLDED,
+    STATIC,
+    Values,
+    evaluated,
+    fold,
+    stored_array,
+)
+from autotune.frontend.weights import CutTensor, Weights
 from autotune.operators.tensor import DType
 
 UNKNOWN_TO_PROGRAMS = frozenset({"BitwiseAnd", "BitwiseOr", "BitwiseXor"})
@@ -77,31 +85,32 @@ def computed(node: Node, known: Mapping[str, Any]) -> dict[str, AnyArray]:
     return evaluated(node, {x: known[x] for x in node.inputs if x})
 
 
-def needs_host(model: onnx.ModelProto) -> bool:
+def needs_host(model: SourceModel) -> bool:
     """Return True if a model has an integer operator that no program computes: one on bits, or one
     that reads a constant that float32 does not hold."""
-    constants = {t.name for t in model.graph.initializer} | {""}
-    wide = {t.name for t in model.graph.initializer if _is_wide(t)}
-    for node in model.graph.node:
+    graph, weights = model.proto.graph, model.weights
+    constants = {t.name for t in graph.initializer} | {""}
+    wide = {t.name for t in graph.initializer if _is_wide(t, weights)}
+    for node in graph.node:
         if node.op_type in UNKNOWN_TO_PROGRAMS:
             return True
         if node.op_type in STATIC or constants.issuperset(node.input):  # import evaluates it
             constants |= set(node.output)
-            wide |= set(node.output) if _may_be_wide(node, wide) else set()
+            wide |= set(node.output) if _may_be_wide(node, wide, weights) else set()
         elif node.op_type in NUMERIC and not wide.isdisjoint(node.input):
             return True
     return False
 
 
-def _may_be_wide(node: onnx.NodeProto, wide: Set[str]) -> bool:
+def _may_be_wide(node: onnx.NodeProto, wide: Set[str], weights: Weights) -> bool:
     """Return True if a node over constants holds a wide integer, or has one among its operands."""
     if node.op_type in VALUED:
-        return any(a.HasField("t") and _is_wide(a.t) for a in node.attribute)
+        return any(a.HasField("t") and _is_wide(a.t, weights) for a in node.attribute)
     operands = node.input if node.op_type in NUMERIC else node.input[:1]
     return node.op_type in HOSTED and not wide.isdisjoint(operands)
 
 
-def _is_wide(tensor: onnx.TensorProto) -> bool:
+def _is_wide(tensor: onnx.TensorProto, weights: Weights) -> bool:
     """Return True if a small stored tensor holds an integer that float32 does not."""
     dtype = dtype_of_elem(tensor.data_type)
     if dtype is None or not dtype.is_integer or tensor.data_location == tensor.EXTERNAL:
@@ -109,20 +118,20 @@ def _is_wide(tensor: onnx.TensorProto) -> bool:
     if int(np.prod(tensor.dims)) > MAX_SCANNED:
         return False
     try:
-        return not is_exact(numpy_helper.to_array(tensor))
+        return not is_exact(stored_array(weights.tensor(tensor)))
     except (ValueError, TypeError):  # a damaged tensor is refused where it is imported
         return False
 
 
-def host_nodes(model: onnx.ModelProto) -> dict[int, Node]:
+def host_nodes(model: SourceModel) -> dict[int, Node]:
     """The nodes that numpy computes, by their place: those on integers and booleans alone, and the
     casts from and to them. Left out are shapes, and what hangs together with quantised products."""
-    if opset_of(model) < OLDEST_OPSET:
+    if opset_of(model.proto) < OLDEST_OPSET:
         return {}
-    nodes = nodes_of(model)
-    standard = [proto.domain in ("", "ai.onnx") for proto in model.graph.node]
-    types = _types(model, nodes, standard)
-    shapes = _known(model, nodes)
+    nodes = nodes_of(model.proto, model.weights)
+    standard = [is_standard(proto) for proto in model.proto.graph.node]
+    types = _types(model.proto, nodes, standard)
+    shapes = _known(model.proto, nodes)
     whole = {
         i: node
         for i, node in enumerate(nodes)
@@ -146,14 +155,15 @@ def _types(
     """The element type of every tensor, as far as ONNX's schemas tell."""
     types = {v.name: dtype_of_elem(v.type.tensor_type.elem_type) for v in model.graph.input}
     types |= {t.name: dtype_of_elem(t.data_type) for t in model.graph.initializer}
-    for node, is_standard in zip(nodes, standard, strict=True):
+    for node, is_onnx in zip(nodes, standard, strict=True):
         stored = node.attrs.get("value") if node.operator in VALUED else None
-        if isinstance(stored, onnx.TensorProto):
-            types[node.outputs[0]] = dtype_of_elem(stored.data_type)
+        if isinstance(stored, onnx.TensorProto | CutTensor):
+            tensor = stored.tensor if isinstance(stored, CutTensor) else stored
+            types[node.outputs[0]] = dtype_of_elem(tensor.data_type)
         elif node.operator == "Constant":
             if node.attrs.keys() & {"value_int", "value_ints"}:
                 types[node.outputs[0]] = DType.INT64
-        elif is_standard:
+        elif is_onnx:
             given = [types.get(x) if x else None for x in node.inputs]
             made = result_types(node.operator, node.opset, node.attrs, given)
             types.update(zip(node.outputs, made, strict=False))
