@@ -3,14 +3,7 @@ from the inputs forwards."""
 
 from __future__ import annotations
 
-from autotune.fusion.axis_map import Footprint, full
 from autotune.fusion.buffers import BufferTable
-from autotune.fusion.footprint import (
-    input_footprint,
-    is_depthwise,
-    padded_footprint,
-    tile_footprints,
-)
 from autotune.fusion.group import Group
 from autotune.fusion.nest import (
     MAX_RANK,
@@ -28,7 +21,11 @@ from autotune.fusion.online_softmax import STATE_WORDS
 from autotune.fusion.patches import patches_of
 from autotune.fusion.region_inference import Regions, infer_regions, padding_value
 from autotune.fusion.stage_merging import StageMerger
+from autotune.operators.axis_map import Footprint, full
+from autotune.operators.contraction import is_depthwise
+from autotune.operators.families import input_footprint
 from autotune.operators.op import Family, Op, OpKind
+from autotune.operators.winograd_conv import padded_footprint, tile_footprints
 
 STRIDED = frozenset((Family.TRANSPOSE, Family.SLICE, Family.PAD, Family.EXPAND))
 """What strides over any operand can express, and no copy is needed for."""

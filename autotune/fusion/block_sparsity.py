@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autotune.fusion.axis_map import AxisMap, full
 from autotune.fusion.nest import Nest, Stage
+from autotune.operators.axis_map import AxisMap, full
 from autotune.operators.block_sparsity import ZeroBlocks, made_axis, zero_blocks
 
 

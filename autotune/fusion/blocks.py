@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import math
 
-from autotune.fusion.footprint import is_depthwise
 from autotune.fusion.greedy import Fits
 from autotune.fusion.nest import EPILOGUE_FNS
 from autotune.fusion.partition import Partition
 from autotune.fusion.quotient import Quotient
 from autotune.graph.graph import Graph
+from autotune.operators.contraction import is_depthwise
 from autotune.operators.op import Family, Op
 
 _PRODUCTS = (Family.CONV, Family.MATMUL)

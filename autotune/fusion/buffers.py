@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from autotune.fusion.axis_map import Footprint
 from autotune.fusion.nest import Buffer, BufferRole
 from autotune.fusion.patches import Patches
+from autotune.operators.axis_map import Footprint
 
 
 class BufferTable:

@@ -10,12 +10,14 @@ from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
-from autotune.fusion.axis_map import Footprint
-from autotune.fusion.footprint import channels_per_group, input_footprint, winograd_tile
 from autotune.fusion.online_softmax import dependents, tile_reduction
 from autotune.fusion.patches import Patches
+from autotune.operators.axis_map import Footprint
+from autotune.operators.contraction import channels_per_group
+from autotune.operators.families import input_footprint
 from autotune.operators.op import Family, Op, OpKind
 from autotune.operators.tensor import TensorType
+from autotune.operators.winograd_conv import winograd_tile
 
 MAX_RANK = 5
 MAX_STAGES, MAX_SIDES = 4, 2

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from autotune.fusion.axis_map import AxisMap, Footprint
 from autotune.fusion.group import Group
+from autotune.operators.axis_map import AxisMap, Footprint
 from autotune.operators.op import Family, Op
 
 STATE_WORDS = 3

@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autotune.fusion.axis_map import AxisMap, Footprint
-from autotune.fusion.footprint import is_depthwise
 from autotune.operators.axes import Axes
+from autotune.operators.axis_map import AxisMap, Footprint
 from autotune.operators.block_sparsity import zero_blocks
+from autotune.operators.contraction import is_depthwise
 from autotune.operators.op import Family, Op
 from autotune.operators.tensor import TensorType
 
 if TYPE_CHECKING:
-    from autotune.fusion.axis_map import Ints
+    from autotune.operators.axis_map import Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ import math
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
-from autotune.fusion.axis_map import Footprint, axis_range, full, hull, root_footprint
-from autotune.fusion.footprint import channels_per_group, forced_dims, input_footprint
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.fusion.online_softmax import OnlineSoftmax, can_follow_reduction, find_online_softmax
+from autotune.operators.axis_map import Footprint, axis_range, full, hull, root_footprint
+from autotune.operators.contraction import channels_per_group
+from autotune.operators.families import input_footprint, whole_dims
 from autotune.operators.op import Family, Op, OpKind
 
 PADDING = frozenset((Family.CONV, Family.WINOGRAD, Family.POOL, Family.SLIDE, Family.PAD))
@@ -96,7 +97,7 @@ def _footprints(
     """Footprints of all tensors made in the nest, from the root backwards."""
     types = group.type_of
     root_shape = _root_shape(group, root, online)
-    forced = forced_dims(group.producer[root], types)
+    forced = whole_dims(group.producer[root], types)
     found = {root: root_footprint(types[root].shape, forced)}
     for op in reversed(ops):
         if _is_left_to_dma(op) and op.inputs[0] in group.producer:
@@ -141,7 +142,7 @@ def _whole(group: Group, op: Op, footprint: Footprint) -> frozenset[int]:
     that the root's tiles do not lie on."""
     channel, types = op.axes.channel, group.type_of
     if channels_per_group(op, types) is None or footprint[channel].is_identity():
-        return forced_dims(op, types)
+        return whole_dims(op, types)
     return frozenset((channel,))
 
 

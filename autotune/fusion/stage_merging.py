@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from autotune.fusion.axis_map import Footprint
 from autotune.fusion.buffers import BufferTable
-from autotune.fusion.footprint import ragged, winograd_tile
 from autotune.fusion.nest import EPILOGUE_FNS, MAX_SIDES, MAX_STAGES, Epilogue, Link, SideOperand
 from autotune.fusion.region_inference import Regions
+from autotune.operators.axis_map import Footprint
 from autotune.operators.op import Family, Op, OpKind
+from autotune.operators.winograd_conv import ragged, winograd_tile
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from autotune.errors import ModelError
 from autotune.graph.graph import Graph
+from autotune.operators.families import infer_shape
 from autotune.operators.op import OPERATORS, AttrValue, Op, OpKind
-from autotune.operators.shapes import infer_shape
 from autotune.operators.tensor import Array, DType, TensorType
 
 DEFAULTS: dict[str, AttrValue] = {

@@ -8,7 +8,7 @@ import numpy as np
 
 from autotune.errors import InputError
 from autotune.graph.graph import Graph
-from autotune.operators.reference import evaluate_op
+from autotune.operators.families import evaluate_op
 from autotune.operators.tensor import Array
 
 

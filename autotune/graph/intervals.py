@@ -17,7 +17,9 @@ import numpy as np
 
 from autotune.graph.graph import Graph
 from autotune.graph.product_sums import ProductSums, product_sums
-from autotune.operators.interval_rules import ANYTHING, RULES, Interval, whole_quotient
+from autotune.operators.elementwise import whole_quotient
+from autotune.operators.families import result_interval
+from autotune.operators.interval import ANYTHING, Interval
 from autotune.operators.op import Op, OpKind
 from autotune.operators.tensor import EXACT_LIMIT, Array, DType
 
@@ -72,7 +74,7 @@ def _made(
     given = [known[x] for x in op.inputs]
     if op.name in sums:
         return sums[op.name].made(given)
-    made = RULES[op.kind](op, given, [graph.shape(x) for x in op.inputs])
+    made = result_interval(op, given, [graph.shape(x) for x in op.inputs])
     dtype = graph.types[op.output].dtype
     if dtype is DType.BOOL:
         return Interval(max(0.0, min(made.low, 1.0)), min(1.0, max(made.high, 0.0)))

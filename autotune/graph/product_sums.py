@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.graph.graph import Graph
-from autotune.operators.interval_rules import Interval
+from autotune.operators.interval import Interval
 from autotune.operators.op import Op, OpKind
 from autotune.operators.tensor import Array
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from autotune.errors import InputError, RangeError
 from autotune.graph.graph import Graph
-from autotune.operators.interval_rules import Interval
+from autotune.operators.interval import Interval
 from autotune.operators.tensor import Array
 
 Ranges = Mapping[str, tuple[float, float]]

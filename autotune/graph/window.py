@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from autotune.graph.graph import Graph
 from autotune.operators.op import Family, Op
-from autotune.operators.shapes import window_extent
+from autotune.operators.window import window_extent
 
 Run = tuple[int, int]
 """First number, and the one behind the last: of positions, taps, or elements."""

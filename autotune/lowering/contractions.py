@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from autotune.fusion.footprint import POINT, channels_per_group
 from autotune.fusion.nest import Epilogue, Stage, k_axis
 from autotune.isa.functions import When
 from autotune.isa.tile import TileWriter, View
@@ -13,8 +12,10 @@ from autotune.lowering.resident_tiles import Piece, ResidentTiles
 from autotune.lowering.tiles import Origin
 from autotune.lowering.vector_operators import scalars
 from autotune.operators.axes import CHANNELS_LAST
+from autotune.operators.contraction import channels_per_group
 from autotune.operators.op import Family, Op
 from autotune.operators.tensor import TensorType
+from autotune.operators.winograd_conv import POINT
 
 
 def contract(writer: TileWriter, resident: ResidentTiles, stage: Stage, result: View) -> None:

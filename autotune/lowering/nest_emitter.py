@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from autotune.fusion.axis_map import Footprint
 from autotune.fusion.nest import Nest, Stage
 from autotune.isa.tile import Node, TileWriter, View, row_major
 from autotune.kernels.emit import movement
@@ -14,6 +13,7 @@ from autotune.lowering.contractions import contract, prepare
 from autotune.lowering.resident_tiles import ResidentTiles, coordinates
 from autotune.lowering.tiles import Segment, Tile, dense
 from autotune.lowering.vector_operators import compute, compute_chain, rearranged
+from autotune.operators.axis_map import Footprint
 from autotune.operators.op import Family
 from autotune.operators.tensor import TensorType
 from autotune.schedule.fit import split_dims

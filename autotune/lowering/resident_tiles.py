@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from autotune.fusion.axis_map import Footprint
 from autotune.fusion.nest import Buffer, Nest, SideOperand, Stage
 from autotune.fusion.patches import Patches
 from autotune.isa.tile import TileWriter, View
@@ -24,6 +23,7 @@ from autotune.lowering.tiles import (
     storage,
 )
 from autotune.operators.axes import inverse
+from autotune.operators.axis_map import Footprint
 from autotune.operators.tensor import TensorType
 from autotune.schedule.fit import split_dims
 from autotune.schedule.schedule import NestSchedule

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from autotune.fusion.axis_map import AxisMap, Footprint
 from autotune.fusion.nest import Nest, buffer_sizes
 from autotune.isa.fields import NO_LEVEL
 from autotune.isa.tile import Storage, Terms, View, add_terms, row_major
+from autotune.operators.axis_map import AxisMap, Footprint
 from autotune.schedule.fit import slots
 from autotune.schedule.schedule import NestSchedule
 

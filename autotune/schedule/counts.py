@@ -8,9 +8,9 @@ from collections.abc import Iterable, Set
 import numpy as np
 import numpy.typing as npt
 
-from autotune.fusion.axis_map import AxisMap, Footprint
 from autotune.fusion.nest import ADDRESS_LOOPS, Buffer, Nest, Stage
 from autotune.fusion.patches import Patches
+from autotune.operators.axis_map import AxisMap, Footprint
 from autotune.operators.op import Family
 from autotune.schedule.block_sparsity import needed
 from autotune.schedule.fit import MAX_RUNS

@@ -9,9 +9,9 @@ from itertools import permutations
 import numpy as np
 import numpy.typing as npt
 
-from autotune.fusion.axis_map import AxisMap
 from autotune.fusion.nest import ADDRESS_LOOPS, Buffer, Nest
 from autotune.fusion.patches import Patches
+from autotune.operators.axis_map import AxisMap
 from autotune.schedule.fit import MAX_RUNS
 from autotune.schedule.table import Ints, ScheduleTable
 from autotune.targets.spec import HardwareSpec, Memory

@@ -7,12 +7,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from autotune.fusion.analysis import analyse
-from autotune.fusion.axis_map import AxisMap, Footprint, full, hull
-from autotune.fusion.footprint import reshape_pairs
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Buffer, BufferRole, Nest, Rejection
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
+from autotune.operators.axis_map import AxisMap, Footprint, full, hull
+from autotune.operators.movement import reshape_pairs
 from autotune.operators.op import OpKind
 from tests.drawn_graphs import graphs
 

@@ -9,14 +9,14 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
 from autotune.graph.intervals import first_excess, intervals_of, licence
-from autotune.operators.interval_rules import RULES, Interval
+from autotune.operators.interval import Interval
 from autotune.operators.op import OPERATORS, Family, OpKind
 from autotune.operators.tensor import EXACT_LIMIT, DType
 
 ELEMENTWISE = [
     kind
-    for kind in RULES
-    if OPERATORS[kind].family in (Family.UNARY, Family.BINARY) and not OPERATORS[kind].attrs
+    for kind, row in OPERATORS.items()
+    if row.family in (Family.UNARY, Family.BINARY) and not row.attrs
 ]
 
 

@@ -20,8 +20,8 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.passes import simplify
 from autotune.operators.axes import Layout
+from autotune.operators.families import FAMILIES
 from autotune.operators.op import Family, OpKind
-from autotune.operators.reference import REFERENCE
 from autotune.operators.tensor import Array
 from tests.datasets.small_networks import SMALL, feeds, widened
 
@@ -48,7 +48,7 @@ def in_float64(graph: Graph, fed: Mapping[str, Array]) -> dict[str, np.ndarray]:
     values = {name: np.asarray(x, np.float64) for name, x in {**graph.constants, **fed}.items()}
     readers = {name: len(ops) for name, ops in graph.consumers.items()}
     for op in graph.ops:
-        values[op.output] = REFERENCE[op.kind](op, [values[x] for x in op.inputs])
+        values[op.output] = FAMILIES[op.family].reference(op, [values[x] for x in op.inputs])
         for x in dict.fromkeys(op.inputs):
             readers[x] -= 1
             if readers[x] == 0 and x not in graph.outputs:

@@ -13,7 +13,7 @@ from autotune.graph.graph import Graph
 from autotune.graph.passes import simplify
 from autotune.operators.axes import Layout
 from autotune.operators.block_sparsity import ZeroBlocks, zero_blocks
-from autotune.operators.interval_rules import Interval
+from autotune.operators.interval import Interval
 from autotune.operators.op import OpKind as K
 
 MASKS = st.builds(

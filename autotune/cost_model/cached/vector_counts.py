@@ -13,9 +13,9 @@ import numpy as np
 from autotune.cost_model.cached.work_kinds import Floats, Quantity
 from autotune.cost_model.steps.tiling import Tiles, Tiling
 from autotune.cost_model.steps.vector_work import Extent, product
-from autotune.fusion.footprint import input_footprint
 from autotune.fusion.nest import Stage
 from autotune.isa.functions import CostClass, UnaryFn
+from autotune.operators.families import input_footprint
 from autotune.operators.op import Family, OpKind
 
 Amounts = dict[str, Quantity]

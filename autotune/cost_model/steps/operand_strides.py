@@ -6,8 +6,8 @@ import numpy as np
 
 from autotune.cost_model.steps.bank_conflicts import Extent, pass_conflict
 from autotune.cost_model.steps.tiling import Tiles, Tiling
-from autotune.fusion.footprint import input_footprint
 from autotune.fusion.nest import Stage
+from autotune.operators.families import input_footprint
 from autotune.operators.op import Family, Op
 from autotune.targets.spec import HardwareSpec
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from autotune.cost_model.steps.step import Effort, Step
 from autotune.cost_model.steps.tiling import Floats, Tiles, Tiling
-from autotune.fusion.axis_map import AxisMap
 from autotune.fusion.nest import Buffer
 from autotune.fusion.patches import Patches
 from autotune.isa.formats import ELEMENT_BYTES
+from autotune.operators.axis_map import AxisMap
 from autotune.schedule.table import Ints
 from autotune.targets.spec import DramSpec, HardwareSpec
 

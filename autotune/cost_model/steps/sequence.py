@@ -14,9 +14,9 @@ from autotune.cost_model.steps.step import Effort, Step
 from autotune.cost_model.steps.tiling import Floats, Tiles, Tiling
 from autotune.cost_model.steps.transfers import rectangle_of, transfer
 from autotune.cost_model.steps.winograd import back_cost, products_cost, there_cost
-from autotune.fusion.axis_map import Footprint
 from autotune.fusion.nest import Stage
 from autotune.isa.opcodes import Unit
+from autotune.operators.axis_map import Footprint
 from autotune.operators.op import Family
 from autotune.schedule.block_sparsity import Needed, needed
 from autotune.schedule.table import Ints

@@ -10,8 +10,8 @@ import numpy as np
 from autotune.cost_model.steps.product_rows import product_rows
 from autotune.cost_model.steps.tiling import Floats, Tiles, Tiling
 from autotune.cost_model.steps.vector_work import Extent, pass_cycles, product, vector_work
-from autotune.fusion.footprint import channels_per_group
 from autotune.fusion.nest import Stage
+from autotune.operators.contraction import channels_per_group
 from autotune.operators.op import Family
 from autotune.targets.spec import HardwareSpec, MatrixSpec
 

@@ -13,8 +13,8 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from autotune.fusion.axis_map import AxisMap
 from autotune.fusion.nest import Buffer, Nest
+from autotune.operators.axis_map import AxisMap
 from autotune.schedule.table import Ints, ScheduleTable
 
 Floats = npt.NDArray[np.float64]

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.steps.tiling import Floats, Tiles, Tiling
-from autotune.fusion.axis_map import AxisMap, Footprint
 from autotune.isa.formats import ELEMENT_BYTES
+from autotune.operators.axis_map import AxisMap, Footprint
 from autotune.schedule.table import Ints
 from autotune.targets.spec import HardwareSpec
 

@@ -19,10 +19,11 @@ from autotune.cost_model.steps.operand_strides import (
     turned_conflict,
 )
 from autotune.cost_model.steps.tiling import Tiles, Tiling
-from autotune.fusion.axis_map import Footprint
-from autotune.fusion.footprint import input_footprint, is_depthwise
 from autotune.fusion.nest import Stage
 from autotune.isa.functions import CostClass
+from autotune.operators.axis_map import Footprint
+from autotune.operators.contraction import is_depthwise
+from autotune.operators.families import input_footprint
 from autotune.operators.op import Family, OpKind
 from autotune.schedule.table import Ints
 from autotune.targets.spec import HardwareSpec, VectorSpec

@@ -19,7 +19,7 @@ from autotune.frontend.node import Node
 from autotune.frontend.translate.rearrangement import Run
 from autotune.frontend.translate.scope import Scope
 from autotune.graph.product_sums import ProductSums
-from autotune.operators.interval_rules import Interval
+from autotune.operators.interval import Interval
 from autotune.operators.op import OpKind
 from autotune.operators.tensor import EXACT_LIMIT
 

@@ -11,7 +11,7 @@ from autotune.frontend.translate.rearrangement import padded, seen_as
 from autotune.frontend.translate.scope import Scope, Translate
 from autotune.frontend.translate.window_axes import Window, window_of
 from autotune.operators.op import AttrValue, OpKind
-from autotune.operators.shapes import MAX_SLIDING_RANK
+from autotune.operators.window import MAX_SLIDING_RANK
 
 CHANNEL_AXIS = 1
 """Of every tensor that ONNX slides a window over."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from autotune.graph.graph import Graph
 from autotune.graph.passes.note import Note, PassResult, rebuilt
-from autotune.operators.op import Op
+from autotune.operators.families import evaluate_op
 from autotune.operators.tensor import EXACT_LIMIT, Array, DType
 
 
@@ -27,7 +27,7 @@ class ConstantFolding:
         for op in graph.ops:
             kind = graph.types[op.output]
             known = kind.size_bytes <= self.limit_bytes and all(x in values for x in op.inputs)
-            value = _evaluated(op, [values[x] for x in op.inputs]) if known else None
+            value = evaluate_op(op, [values[x] for x in op.inputs]) if known else None
             if value is None or not _holds(kind.dtype, value):
                 kept.append(op)
                 continue
@@ -43,9 +43,3 @@ def _holds(dtype: DType, value: Array) -> bool:
     low, high = dtype.limits
     low, high = max(low, 1 - EXACT_LIMIT), min(high, EXACT_LIMIT - 1)
     return bool(np.min(value) >= low and np.max(value) <= high)
-
-
-def _evaluated(op: Op, inputs: list[Array]) -> Array:
-    from autotune.operators.reference import evaluate_op  # imports SciPy, which few networks need
-
-    return evaluate_op(op, inputs)

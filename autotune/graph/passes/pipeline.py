@@ -29,7 +29,7 @@ from autotune.graph.passes.separable_pooling import SeparablePooling
 from autotune.graph.passes.view_chains import ViewChains
 from autotune.graph.passes.winograd import WinogradConvolutions
 from autotune.operators.axes import Layout
-from autotune.operators.interval_rules import Interval
+from autotune.operators.interval import Interval
 
 PASSES: tuple[Pass, ...] = (
     ConstantFolding(),

@@ -19,7 +19,7 @@ from autotune.graph.graph import Graph
 from autotune.graph.intervals import interval_of, intervals_of
 from autotune.graph.passes.note import Note, PassResult
 from autotune.graph.passes.sweep import Sweep
-from autotune.operators.interval_rules import ANYTHING, Interval
+from autotune.operators.interval import ANYTHING, Interval
 from autotune.operators.op import Op, OpKind
 from autotune.operators.tensor import Array
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from autotune.graph.accuracy import Accuracy, allows
 from autotune.graph.graph import Graph
 from autotune.graph.passes.note import Note, PassResult, rebuilt
-from autotune.graph.work import tiles_of
 from autotune.operators.axes import CHANNELS_LAST
 from autotune.operators.op import Op, OpKind
 from autotune.operators.tensor import Array
 from autotune.operators.winograd import F2, F4, KERNEL, Form, transformed_weight
+from autotune.operators.winograd_conv import tile_count
 
 MIN_CHANNELS = 16
 """In and out: fewer leave the matrix unit idle (measured on Zen 3: by F(4×4) 1.6 times as fast as the
@@ -80,7 +80,7 @@ def chosen_form(op: Op, graph: Graph, accuracy: Accuracy) -> Form | None:
     if min(channels, outputs) < MIN_CHANNELS:
         return None
     for form in FORMS_BY_PRODUCTS:
-        many = tiles_of(graph.shape(op.output), form) >= MIN_TILES
+        many = tile_count(graph.shape(op.output), form) >= MIN_TILES
         if many and allows(accuracy, form, channels):
             return form
     return None

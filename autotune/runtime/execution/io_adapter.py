@@ -22,7 +22,7 @@ from autotune.graph.intervals import (
 )
 from autotune.graph.product_sums import ProductSums, product_sums
 from autotune.graph.ranges import check_within
-from autotune.operators.interval_rules import Interval
+from autotune.operators.interval import Interval
 from autotune.operators.tensor import EXACT_LIMIT, FLOAT_MAX, NUMPY, Array, DType, beyond_float32
 
 FLOAT32 = np.dtype(np.float32)

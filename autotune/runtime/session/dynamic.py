@@ -15,7 +15,7 @@ from autotune.graph.graph import Graph
 from autotune.graph.passes import simplify
 from autotune.graph.passes.note import Note
 from autotune.operators.axes import Layout
-from autotune.operators.interval_rules import Interval
+from autotune.operators.interval import Interval
 from autotune.runtime.execution.event import Event
 from autotune.runtime.execution.execution import RunTrace
 from autotune.runtime.execution.io_adapter import as_array, of_type

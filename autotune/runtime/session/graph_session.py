@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from autotune.errors import AutotuneError, ExactnessError, RangeError
 from autotune.graph.graph import Graph
-from autotune.operators.interval_rules import Interval
+from autotune.operators.interval import Interval
 from autotune.runtime.execution.collector_pause import pause_collector
 from autotune.runtime.execution.event import Event
 from autotune.runtime.execution.execution import RunTrace, execute

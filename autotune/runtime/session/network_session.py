@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.graph.graph import Graph
-from autotune.operators.interval_rules import Interval
+from autotune.operators.interval import Interval
 from autotune.runtime.execution.event import Event
 from autotune.runtime.execution.execution import RunTrace
 from autotune.runtime.execution.profiler import GroupProfile, PairProfile

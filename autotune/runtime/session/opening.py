@@ -13,7 +13,7 @@ from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.ranges import Ranges, intervals_by_input
 from autotune.operators.axes import Layout
-from autotune.operators.interval_rules import Interval
+from autotune.operators.interval import Interval
 from autotune.runtime.caches.network_cache import NetworkKey, cached_network
 from autotune.runtime.session.request import OpenRequest
 from autotune.targets.protocol import Target

@@ -14,7 +14,7 @@ from autotune.display import Card, Displayed
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.ranges import Ranges
-from autotune.operators.interval_rules import Interval
+from autotune.operators.interval import Interval
 from autotune.runtime.execution.event import Event
 from autotune.runtime.execution.execution import RunTrace
 from autotune.runtime.execution.profiler import GroupProfile, PairProfile

@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 from autotune.errors import ModelError
 from autotune.graph.evaluation import evaluate
 from autotune.graph.intervals import licence
-from autotune.operators.interval_rules import Interval
+from autotune.operators.interval import Interval
 from autotune.operators.op import OpKind
 from autotune.operators.tensor import EXACT_LIMIT
 from tests.frontend.onnx_case import assert_same, imported, single

@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 from autotune.errors import InputError, ModelError
 from autotune.graph.evaluation import evaluate
 from autotune.graph.intervals import intervals_of
-from autotune.operators.interval_rules import Interval
+from autotune.operators.interval import Interval
 from autotune.runtime.execution.io_adapter import IoAdapter
 from tests.frontend.onnx_case import imported, single
 

@@ -18,9 +18,9 @@ from autotune.graph.passes.channels_last import ChannelsLast
 from autotune.graph.passes.transpose_motion import keeps_order
 from autotune.graph.work import flops, multiply_adds
 from autotune.operators.axes import Layout
+from autotune.operators.families import evaluate_op
 from autotune.operators.op import Op
 from autotune.operators.op import OpKind as K
-from autotune.operators.reference import evaluate_op
 from autotune.operators.tensor import DType
 from tests.drawn_graphs import array, graphs
 from tests.graph.graph_cases import assert_equivalent

@@ -13,7 +13,7 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.passes import simplify
 from autotune.graph.passes.range_pruning import RangePruning
-from autotune.operators.interval_rules import Interval
+from autotune.operators.interval import Interval
 from autotune.operators.op import OpKind as K
 from tests.graph.graph_cases import assert_equivalent, kinds_after, normal
 from tests.graph.passes.graph_text import becomes

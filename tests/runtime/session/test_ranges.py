@@ -14,7 +14,7 @@ from autotune.errors import AutotuneError, InputError
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
-from autotune.operators.interval_rules import Interval
+from autotune.operators.interval import Interval
 from autotune.operators.op import OpKind as K
 from autotune.runtime.execution.execution import RunTrace
 from autotune.runtime.session.graph_session import GraphSession
