@@ -1,4 +1,4 @@
-"""Where each instruction touches the scratchpad, by field position; the verifier runs on this."""
+"""Scratchpad operands of every opcode, by field position: addresses, spans and conditions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MATMUL_DIMENSIONS = {
     "c": ("m", "n1", "n0"),
     "r": ("m", "n1", "n0"),
 }
-"""Loops of a matrix multiply that each operand runs over; ``bias_axis`` says so for the bias."""
+"""Loops of a matrix multiply that each operand runs over; the bias follows ``bias_axis``."""
 BIAS_DIMENSION = {1: "m", 2: "n0"}
 TILE_ROWS = {
     Transform.F4_INPUT: (6, 6),
@@ -31,7 +31,7 @@ TILE_ROWS = {
     Transform.F2_INPUT: (4, 4),
     Transform.F2_OUTPUT: (2, 4),
 }
-"""Rows of a TRANSFORM's tile, as many as columns, in its result and in its source."""
+"""Rows of a TRANSFORM's square tile, in its result and in its source."""
 STATE_WORDS = 3
 """Words per row of an ONLINE's state: maximum, sum, factor."""
 FORMAT_FIELDS = {
@@ -44,7 +44,7 @@ FORMAT_FIELDS = {
     (Opcode.CONVERT, "dst"): "dst_format",
     (Opcode.CONVERT, "src"): "src_format",
 }
-"""Which field holds the format of an operand; the elements of every other one fill a word."""
+"""Field with the format of an operand; elements of every other operand fill a word."""
 _BYTES: dict[int | float, int] = {int(form): form.bytes for form in Format}
 
 
@@ -52,9 +52,9 @@ _BYTES: dict[int | float, int] = {int(form): form.bytes for form in Format}
 class Access:
     """One operand of one opcode.
 
-    ``address(values)`` is base, step0, level0, step1, level1, slot, turn; ``span(values)`` is the
-    distance in words from the rectangle's first element to its last. ``present`` says whether the
-    instruction touches the operand at all (None: always), ``keeps`` whether it reads what it
+    ``address(values)`` is base, step0, level0, step1, level1, slot, turn. ``span(values)`` is the
+    distance in words from the rectangle's first element to its last. ``present`` tells if an
+    instruction uses the operand at all (None: always). ``keeps`` tells if it reads the operand it
     writes already in its first run (None: never).
     """
 
@@ -69,7 +69,8 @@ class Access:
 def _span(
     opcode: Opcode, sizes: Sequence[str], strides: Sequence[str], form: str | None
 ) -> Callable[[Values], int]:
-    """``form`` is the field that holds the format; elements never straddle two words."""
+    """Make the span function of an operand. ``form`` names its format field; no element straddles
+    two words."""
     sizes_of, strides_of = fields_getter(opcode, *sizes), fields_getter(opcode, *strides)
 
     def span(values: Values) -> int:
@@ -105,9 +106,9 @@ def _address(opcode: Opcode, operand: str) -> Getter:
     return fields_getter(opcode, *(f"{operand}_{part}" for part in OPERAND_PARTS))
 
 
-def _field(opcode: Opcode, name: str, wanted: int) -> Condition:
+def _field(opcode: Opcode, name: str, expected: int) -> Condition:
     place = field_index(opcode)[name]
-    return lambda values: values[place] == wanted
+    return lambda values: values[place] == expected
 
 
 def _always(values: Values) -> bool:
@@ -204,13 +205,13 @@ def _lookup() -> tuple[Access, ...]:
 
 
 def _plain(opcode: Opcode) -> tuple[Access, ...]:
-    """Operands of an opcode that touches all of them in every run."""
-    found = [_access(opcode, name, written) for name, written in OPERANDS[opcode]]
+    """Return the operands of an opcode that uses all of them in every run."""
+    accesses = [_access(opcode, name, written) for name, written in OPERANDS[opcode]]
     if opcode is Opcode.FMA:
-        found[0] = replace(found[0], keeps=_always)
+        accesses[0] = replace(accesses[0], keeps=_always)
     elif opcode is Opcode.REDUCE:
-        found[0] = replace(found[0], keeps=_field(opcode, "accumulate", 1))
-    return tuple(sorted(found, key=lambda access: access.written))
+        accesses[0] = replace(accesses[0], keeps=_field(opcode, "accumulate", 1))
+    return tuple(sorted(accesses, key=lambda access: access.written))
 
 
 _PARTICULAR = {
@@ -224,7 +225,7 @@ ACCESSES: dict[Opcode, tuple[Access, ...]] = {
     opcode: _PARTICULAR[opcode]() if opcode in _PARTICULAR else _plain(opcode)
     for opcode in OPERANDS
 }
-"""Operands of every opcode, those that are read before those that are written."""
+"""Operands of every opcode: read operands come first, written ones last."""
 
 
 _SIZES = tuple(f"size{d}" for d in range(MAX_RANK))

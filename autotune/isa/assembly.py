@@ -40,7 +40,7 @@ _SIGNALS = tuple(i for i, field in enumerate(HEADER) if field.name.startswith("s
 
 
 def disassemble(program: Program) -> str:
-    """The program as text; ``assemble`` gives an equal program back."""
+    """Return the program as text; ``assemble`` gives an equal program back."""
     lines = [f".program {_quoted(program.name)}", f".scratchpad {program.scratchpad_elements}"]
     for number, tensor in enumerate(program.tensors):
         shape = ", ".join(map(str, tensor.shape))
@@ -68,7 +68,7 @@ def _stream_lines(stream: tuple[Instruction, ...]) -> Iterator[str]:
 
 
 def instruction_text(instruction: Instruction) -> str:
-    """One instruction as text, without indentation; for messages and listings."""
+    """Return one instruction as text without indentation, for messages and listings."""
     values = instruction.values
     parts = [instruction.opcode.name.lower()]
     for group in GROUPS[instruction.opcode]:
@@ -84,10 +84,10 @@ def instruction_text(instruction: Instruction) -> str:
 
 
 def assemble(text: str) -> Program:
-    """A program from its text form.
+    """Return the program of a text.
 
-    Raises ``ProgramError`` that names line and column for anything that does not parse; whether
-    the program is safe to run is the verifier's to say.
+    Raises ``ProgramError`` with line and column for anything that does not parse. The result is not
+    verified.
     """
     draft = _Draft()
     for number, line in enumerate(text.split("\n"), start=1):
@@ -99,7 +99,7 @@ def assemble(text: str) -> Program:
 
 
 class _Draft:
-    """What the lines read so far say."""
+    """A program under construction: directives and instructions of the lines read so far."""
 
     def __init__(self) -> None:
         self.name: str | None = None
@@ -109,7 +109,7 @@ class _Draft:
         self.credits: list[tuple[int, ...] | None] = []
 
     def add(self, scan: Scanner) -> None:
-        """One line that is not blank."""
+        """Add one line that is not blank."""
         column = scan.next.column
         word = scan.word("a directive or an instruction")
         match word:
@@ -162,7 +162,7 @@ class _Draft:
             raise scan.error(f"{word} before the first .core", column)
 
     def program(self, lines: int) -> Program:
-        """The whole, once every line is read."""
+        """Return the whole program, once every line is read."""
         place = f"line {lines}, column 1"
         if self.name is None:
             raise ProgramError(f'{place}: the text ends without .program "NAME"')
@@ -221,7 +221,7 @@ def _semaphore(scan: Scanner) -> int:
 
 
 def _group(opcode: Opcode, left: dict[str, FieldGroup], scan: Scanner) -> FieldGroup:
-    """The group of the next ``key=``; each may be written once."""
+    """Take the group of the next ``key=``; each may be written once."""
     column = scan.next.column
     key = scan.word("a field, ?semaphore or !semaphore")
     if key not in left:

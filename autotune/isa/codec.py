@@ -1,9 +1,9 @@
-"""The binary form of a program: a checked container of 1536-bit words; stands beside assembly.
+"""The binary form of a program: a checked container of 1536-bit words.
 
-Layout, little-endian: magic ``ATTP``, u16 version, u16 zero; name; u32 scratchpad elements;
-u16 tensor count, each: name, u8 role, u8 format, u8 rank, u32 extents; u16 core count, each: u16
-credit count, u8 credits, u32 instruction count, words of 192 bytes; u32 CRC-32 of all before it.
-A name is a u16 byte count and UTF-8. Bits of a word beyond its row's fields are zero.
+Layout, little-endian: magic ``ATTP``, u16 version, u16 zero; name; u32 scratchpad elements; u16
+tensor count, each: name, u8 role, u8 format, u8 rank, u32 extents; u16 core count, each: u16 credit
+count, u8 credits, u32 instruction count, words of 192 bytes; u32 CRC-32 of all before it. A name is
+a u16 byte count and UTF-8. Bits of a word beyond its row's fields are zero.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from autotune.errors import ProgramError
 from autotune.isa.fields import HEADER, WORD_BYTES, FieldType
 from autotune.isa.formats import Format
 from autotune.isa.opcodes import Opcode
-from autotune.isa.program import DramTensor, Instruction, Program, Role, fitted
+from autotune.isa.program import DramTensor, Instruction, Program, Role, fit
 from autotune.isa.table import INSTRUCTIONS
 
 MAGIC = b"ATTP"
@@ -31,7 +31,7 @@ _ROLES = tuple(Role)
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """Where one field stands in the word."""
+    """Position of one field in the word."""
 
     shift: int
     mask: int
@@ -51,7 +51,7 @@ def _slots(opcode: Opcode) -> tuple[_Slot, ...]:
 
 
 def encode_word(instruction: Instruction) -> bytes:
-    """One instruction as 192 bytes; float32 bits are kept, but a signalling NaN becomes quiet.
+    """Encode one instruction as 192 bytes. Float32 bits are kept; a signalling NaN becomes quiet.
 
     Raises ``ProgramError`` for a value that its field cannot hold.
     """
@@ -65,8 +65,8 @@ def encode_word(instruction: Instruction) -> bytes:
             "build it with Instruction.make"
         )
     word = 0
-    for slot, field, given in zip(_slots(opcode), fields, instruction.values, strict=True):
-        value = fitted(opcode, field, given)
+    for slot, field, raw in zip(_slots(opcode), fields, instruction.values, strict=True):
+        value = fit(opcode, field, raw)
         if slot.type is FieldType.FLOAT:
             value = int.from_bytes(_FLOAT32.pack(value), "little")
         word |= (int(value) & slot.mask) << slot.shift
@@ -74,8 +74,10 @@ def encode_word(instruction: Instruction) -> bytes:
 
 
 def decode_word(data: bytes) -> Instruction:
-    """One instruction from 192 bytes. Raises ``ProgramError`` for an unknown opcode or for bits
-    set beyond the row's fields."""
+    """Decode one instruction from 192 bytes.
+
+    Raises ``ProgramError`` for an unknown opcode, or for bits set beyond the row's fields.
+    """
     if len(data) != WORD_BYTES:
         raise ProgramError(f"an instruction word has {WORD_BYTES} bytes, not {len(data)}")
     word = int.from_bytes(data, "little")
@@ -98,9 +100,9 @@ def decode_word(data: bytes) -> Instruction:
 
 
 def encode(program: Program) -> bytes:
-    """The program as bytes; ``decode`` gives an equal program back.
+    """Encode the program as bytes; ``decode`` gives an equal program back.
 
-    Raises ``ProgramError`` where a number or a name does not fit the container.
+    Raises ``ProgramError`` if a number or a name does not fit the container.
     """
     parts = [_PREFIX.pack(MAGIC, VERSION, 0), _name_bytes(program.name)]
     parts.append(_packed(_U32, program.scratchpad_elements, f"{program.name}: scratchpad elements"))
@@ -139,10 +141,10 @@ def _name_bytes(name: str) -> bytes:
 
 
 def decode(data: bytes) -> Program:
-    """A program from the bytes of ``encode``.
+    """Decode a program from the bytes of ``encode``.
 
-    Raises ``ProgramError`` with the byte offset and the reason for anything else. What comes back
-    is well formed, not proven: the verifier does that.
+    Raises ``ProgramError`` with byte offset and reason for anything else. The result is well
+    formed, but not verified.
     """
     if len(data) < _PREFIX.size + _CRC.size:
         raise ProgramError(f"offset {len(data)}: the program is cut off; encode it again")
@@ -163,7 +165,7 @@ def decode(data: bytes) -> Program:
 
 
 class _Reader:
-    """Reads the parts of a container in order; ``offset`` is where the next one begins."""
+    """Reads the parts of a container in order; ``offset`` is the position of the next one."""
 
     def __init__(self, data: bytes, offset: int, end: int) -> None:
         self.data = data

@@ -21,7 +21,7 @@ CHAIN_SIDES = 2
 
 
 class FieldType(StrEnum):
-    """How the bits of a field are read."""
+    """Encoding of a field's bits."""
 
     UNSIGNED = "unsigned"
     SIGNED = "signed"
@@ -56,29 +56,29 @@ HEADER = (
 )
 
 ADDRESS_BITS = 26
-"""Bits of a scratchpad address: of the largest scratchpad, 256 MiB. Strides need no more, since both ends of
-a stride lie in the scratchpad; dimensions of one element go without."""
+"""Bits of a scratchpad address: the largest scratchpad has 256 MiB. A stride needs no more, as both
+of its ends lie in the scratchpad; dimensions of one element have none."""
 EXTENT_BITS = ADDRESS_BITS + 1
 """Bits of an extent: a rectangle may fill the largest scratchpad."""
 STEP_BITS = ADDRESS_BITS + 1
 """Bits of an address step, with its sign."""
 COORDINATE_BITS = 33
-"""Bits of a coordinate, a step or a hop in a DRAM tensor, with their sign: the program's container has 32 bits
-for an extent."""
+"""Bits of a coordinate, step or hop in a DRAM tensor, sign included. The program's container holds
+an extent in 32 bits."""
 
 
 def extent(name: str, doc: str) -> Field:
-    """An extent of a rectangle in the scratchpad, 1 unless told."""
+    """Make an extent of a rectangle in the scratchpad; its default is 1."""
     return Field(name, EXTENT_BITS, doc, default=1)
 
 
 def stride(name: str, doc: str) -> Field:
-    """A scratchpad stride in elements."""
+    """Make a scratchpad stride in elements."""
     return Field(name, ADDRESS_BITS, doc)
 
 
 def tensor() -> Field:
-    """The DRAM tensor of a transfer; the program's container has 16 bits for their count."""
+    """Make the DRAM tensor of a transfer; a program's container counts tensors in 16 bits."""
     return Field("tensor", 16, "index in the tensor table")
 
 
@@ -87,15 +87,17 @@ def _step(name: str, doc: str) -> Field:
 
 
 def level(name: str, doc: str) -> Field:
-    """A loop level, none unless told."""
+    """Make a loop level; its default is no loop."""
     return Field(name, 4, doc, default=NO_LEVEL)
 
 
 def operand(name: str, doc: str) -> tuple[Field, ...]:
-    """A scratchpad address in words of ``ELEMENT_BYTES``:
-    ``base + Σᵢ stepᵢ · index[levelᵢ] + slot · (count[turn] mod 2)``, where ``index`` is a loop's
-    current trip and ``count`` the trips it has begun since the program started, so that double
-    buffers keep alternating when a loop is entered again."""
+    """Make the fields of a scratchpad address in words of ``ELEMENT_BYTES``.
+
+    The address is ``base + Σᵢ stepᵢ · index[levelᵢ] + slot · (count[turn] mod 2)``. ``index`` is a
+    loop's current trip. ``count`` is the number of trips begun since the program started, so double
+    buffers keep alternating when a loop is entered again.
+    """
     return (
         Field(f"{name}_base", ADDRESS_BITS, f"{doc}: first word"),
         _step(f"{name}_step0", f"{doc}: words per trip of level0"),
@@ -108,7 +110,7 @@ def operand(name: str, doc: str) -> tuple[Field, ...]:
 
 
 def strides(name: str, rank: int = MAX_RANK) -> tuple[Field, ...]:
-    """One stride per dimension of an operand, in elements of its format."""
+    """Make one stride per dimension of an operand, in elements of its format."""
     return tuple(
         stride(f"{name}_stride{d}", f"scratchpad stride of dimension {d} of {name}, elements")
         for d in range(rank)
@@ -127,8 +129,10 @@ def _coordinate(name: str, doc: str, default: int = 0) -> Field:
 
 
 def coordinates() -> tuple[Field, ...]:
-    """Where a rectangle begins in its tensor: ``coord_d + step_d · index[level_d]``. Parts outside
-    the tensor are padding: a load fills them with ``pad``, a store leaves them out."""
+    """Make the coordinates of a rectangle's first element: ``coord_d + step_d · index[level_d]``.
+
+    Parts outside the tensor are padding: a load fills them with ``pad``, a store leaves them out.
+    """
     fields: list[Field] = []
     for d in range(MAX_RANK):
         fields += [
@@ -140,12 +144,13 @@ def coordinates() -> tuple[Field, ...]:
 
 
 def format_of(name: str, doc: str) -> Field:
-    """The format of an operand's elements, FP32 unless told."""
+    """Make the format of an operand's elements; its default is FP32."""
     return Field(name, 3, f"Format of {doc}")
 
 
 def stage(i: int) -> tuple[Field, ...]:
-    """What stage ``i`` of a CHAIN does; ``fn`` is a UnaryFn or a BinaryFn as its kind says."""
+    """Make the fields of stage ``i`` of a CHAIN; its kind decides if ``fn`` is a UnaryFn or a
+    BinaryFn."""
     return (
         Field(f"stage{i}_kind", 3, f"StageKind of stage {i}"),
         Field(f"stage{i}_fn", 6, f"function code of stage {i}"),
@@ -155,8 +160,11 @@ def stage(i: int) -> tuple[Field, ...]:
 
 
 def axes() -> tuple[Field, ...]:
-    """Dimension d of a gathered rectangle runs along tensor dimension ``axis_d``, ``hop_d``
-    coordinates per element; several dimensions may share one (a window and its place in a row)."""
+    """Make the axes of a gathered rectangle.
+
+    Dimension d runs along tensor dimension ``axis_d``, ``hop_d`` coordinates per element. Several
+    dimensions may share an axis, as a window and its position in a row do.
+    """
     fields: list[Field] = []
     for d in range(MAX_RANK):
         fields += [

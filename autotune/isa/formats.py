@@ -1,15 +1,15 @@
-"""How numbers are stored in the scratchpad and in DRAM."""
+"""Number formats of scratchpad and DRAM."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 
 ELEMENT_BYTES = 4
-"""Bytes of a scratchpad word, the unit of every operand address; narrow formats are packed."""
+"""Bytes of a scratchpad word, the unit of every operand address."""
 
 
 class Format(IntEnum):
-    """How a number is stored. Narrow formats are packed: four INT8 or two BF16 to a word."""
+    """Storage format of a number. Narrow formats are packed: four INT8 or two BF16 to a word."""
 
     FP32 = 0
     BF16 = 1  # upper half of an fp32; rounding to nearest, ties to even

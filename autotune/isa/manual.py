@@ -80,30 +80,30 @@ Generated from `autotune/isa/table.py` by `python -m autotune.isa.manual`; do no
 An instruction word has {WORD_BITS} bits, little-endian. Bit 0 is the least significant; fields
 are packed in the order of the tables below, unused bits are 0.
 
-The scratchpad is made of words of {ELEMENT_BYTES} bytes; every address counts words. Sizes and strides count
-elements of the operand's format, float32 unless a field says otherwise; narrow formats are packed,
-and an operand begins at the first byte of its word.
+The scratchpad consists of words of {ELEMENT_BYTES} bytes; every address counts words. Sizes and strides count
+elements of the operand's format, which is float32 unless a field says otherwise. Narrow formats are
+packed, and an operand begins at the first byte of its word.
 
 A program has a table of DRAM tensors and, for each core, one stream of instructions that ends with
 HALT. A core hands each instruction to its unit's queue in stream order; queues run decoupled, each
 one in order, synchronised by semaphores alone.
 
 **Loops** nest up to {MAX_LOOP_DEPTH} deep. A loop's *level* is the number of loops around it; a
-level field that holds {NO_LEVEL} means *no loop* (`_` in the text form), and its step or slot is
-without effect. A **CASE** nests and counts as a loop of one trip that may be left out, by one of the
-program's {PARAMETERS} runtime parameters. What is written in it does not count as written behind
-it, and its body changes no semaphore's count.
+level field of {NO_LEVEL} means *no loop* (`_` in the text form), and its step or slot has no
+effect. A **CASE** nests and counts as a loop of one trip; one of the program's {PARAMETERS} runtime
+parameters decides if it runs. Its writes do not count as writes behind it, and its body changes no
+semaphore's count.
 
 **Scratchpad addresses** are `base + step0 · index[level0] + step1 · index[level1]
-+ slot · (count[turn] mod 2)`. `index` is a loop's current trip, from 0; `count` is the number of
-trips it has begun since the program started, so that double buffers keep alternating when a loop
-is entered again. In text: `dst=[base + step0*i0 + step1*i1 + slot@i2]`.
++ slot · (count[turn] mod 2)`. `index` is a loop's current trip, from 0. `count` is the number of
+trips begun since the program started, so double buffers keep alternating when a loop is entered
+again. In text: `dst=[base + step0*i0 + step1*i1 + slot@i2]`.
 
 **Rectangles** have up to {MAX_RANK} dimensions, `size0` to `size{MAX_RANK - 1}`, with one stride
 per dimension and operand. Dimension d of a rectangle is dimension d of its tensor; dimensions that
 the tensor lacks have size 1, coordinate 0 and step 0. A rectangle begins at
-`coord_d + step_d · index[level_d]` in dimension d, `at=(…)` in text. What lies outside of the
-tensor is padding: a load fills it with `pad`, a store leaves it out. A GATHER alone chooses by
+`coord_d + step_d · index[level_d]` in dimension d, `at=(…)` in text. Elements outside of the
+tensor are padding: a load fills them with `pad`, a store leaves them out. A GATHER alone chooses by
 `axis` and `hop` how its rectangle lies in the tensor.
 
 **Transfers** convert between the tensor's format and the operand's.
@@ -116,7 +116,7 @@ signals of their own.
 
 
 def manual() -> str:
-    """The manual as Markdown."""
+    """Return the manual as Markdown."""
     lines = [_INTRODUCTION, *_units(), *_header()]
     for row in INSTRUCTIONS.values():
         lines += _instruction(row)

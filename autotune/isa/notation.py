@@ -1,7 +1,7 @@
-"""How an instruction's fields are grouped for people and for checks; derived from the table.
+"""Groups of an instruction's fields, for the text form and for checks; derived from the table.
 
-The assembler, the disassembler, the verifier and the manual read these groups; none of them
-knows a field's position by itself.
+Assembler, disassembler, verifier and manual go by these groups. None of them knows a field's
+position by itself.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CODES: dict[Opcode, dict[str, type[IntEnum]]] = {
     Opcode.CONVERT: {"dst_format": Format, "src_format": Format},
     Opcode.TRANSFORM: {"transform": Transform, "fn": UnaryFn},
 }
-"""Fields that hold a code, with the enumeration that names it."""
+"""Enumeration of each field that holds a code."""
 
 STAGE_FUNCTIONS: dict[StageKind, type[IntEnum] | None] = {
     StageKind.NONE: None,
@@ -48,10 +48,10 @@ STAGE_FUNCTIONS: dict[StageKind, type[IntEnum] | None] = {
     StageKind.FROM0: BinaryFn,
     StageKind.FROM1: BinaryFn,
 }
-"""What the function code of a CHAIN's stage is, by the stage's kind."""
+"""Functions that a CHAIN's stage chooses from, by the stage's kind."""
 
 EPILOGUE_FUNCTIONS = (UnaryFn.COPY, UnaryFn.RELU, UnaryFn.LEAKY_RELU, UnaryFn.CLIP)
-"""What a MATMUL may apply on the way out of the accumulator, and a TRANSFORM on its way out."""
+"""Functions that MATMUL and TRANSFORM may apply to their result."""
 
 ALWAYS_SHOWN: dict[Opcode, tuple[str, ...]] = {
     Opcode.LOOP: ("level", "trips"),
@@ -66,7 +66,7 @@ ALWAYS_SHOWN: dict[Opcode, tuple[str, ...]] = {
     Opcode.REDUCE: ("fn",),
     Opcode.TRANSFORM: ("transform",),
 }
-"""Fields that the disassembler writes even when they hold their default."""
+"""Fields that the disassembler writes even if they hold their default."""
 
 OPERAND_PARTS = ("base", "step0", "level0", "step1", "level1", "slot", "turn")
 """Suffixes of an operand's fields, in word order."""
@@ -75,11 +75,11 @@ STAGE_PARTS = ("kind", "fn", "p0", "p1")
 LEVEL_FIELDS = ("level", "k_level")
 """Fields that hold a loop level and stand for themselves."""
 BLOCKS = (Opcode.LOOP, Opcode.CASE)
-"""What an END closes."""
+"""Opcodes closed by an END."""
 
 
 class Syntax(Enum):
-    """How a group of fields is written."""
+    """Text form of a group of fields."""
 
     NUMBER = auto()  # m=32, p0=0.5
     CODE = auto()  # fn=relu
@@ -92,7 +92,7 @@ class Syntax(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FieldGroup:
-    """One ``key=value`` of the text form: the fields that it stands for, in word order."""
+    """One ``key=value`` of the text form, with its fields in word order."""
 
     key: str
     syntax: Syntax
@@ -142,12 +142,12 @@ def _groups(opcode: Opcode) -> tuple[FieldGroup, ...]:
             for i in range(CHAIN_STAGES)
         ),
     ]
-    found = [group for group in candidates if group is not None]
-    taken = {position for group in found for position in group.positions}
+    groups = [group for group in candidates if group is not None]
+    taken = {position for group in groups for position in group.positions}
     for position, field in enumerate(INSTRUCTIONS[opcode].all_fields):
         if position >= len(HEADER) and position not in taken:
-            found.append(_single(opcode, field.name))
-    return tuple(sorted(found, key=lambda group: group.positions[0]))
+            groups.append(_single(opcode, field.name))
+    return tuple(sorted(groups, key=lambda group: group.positions[0]))
 
 
 GROUPS: dict[Opcode, tuple[FieldGroup, ...]] = {opcode: _groups(opcode) for opcode in INSTRUCTIONS}
@@ -155,7 +155,7 @@ GROUPS: dict[Opcode, tuple[FieldGroup, ...]] = {opcode: _groups(opcode) for opco
 
 
 def _level_positions(opcode: Opcode) -> tuple[int, ...]:
-    """Positions of the fields that name a loop which must enclose the instruction."""
+    """Return the positions of the fields that name an enclosing loop."""
     if opcode in (*BLOCKS, Opcode.END):
         return ()
     positions: list[int] = []

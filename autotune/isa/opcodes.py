@@ -1,4 +1,4 @@
-"""The queues of a core and the codes of its instructions; the table has a row for each."""
+"""The queues of a core, and the codes of its instructions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tile programs: what lowering emits and engines run."""
+"""Tile programs, as lowering emits and engines run them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Values = tuple[int | float, ...]
 
 @cache
 def field_index(opcode: Opcode) -> dict[str, int]:
-    """Field name to position in ``Instruction.values`` for one opcode."""
+    """Return the position of each field in ``Instruction.values`` of an opcode."""
     return {field.name: i for i, field in enumerate(INSTRUCTIONS[opcode].all_fields)}
 
 
 def fields_getter(opcode: Opcode, *names: str) -> Callable[..., tuple[int, ...]]:
-    """A function from ``Instruction.values`` of one opcode to these fields of it."""
+    """Return a function that picks these fields from ``Instruction.values`` of an opcode."""
     index = field_index(opcode)
     places = [index[name] for name in names]
     if len(places) == 1:
@@ -40,8 +40,8 @@ def fields_getter(opcode: Opcode, *names: str) -> Callable[..., tuple[int, ...]]
 
 
 def _ranges(row: InstructionRow) -> dict[str, tuple[int, int, int, Field]]:
-    """Field name to position, smallest and largest integer (an empty range for FLOAT fields), and
-    the field."""
+    """Return (position, smallest, largest, field) by field name; a FLOAT's integer range is
+    empty."""
     return {
         field.name: (i, 1, 0, field)
         if field.type is FieldType.FLOAT
@@ -65,8 +65,8 @@ _MAKINGS = {op: (_ranges(row), _defaults(row)) for op, row in INSTRUCTIONS.items
 _FLOAT32 = struct.Struct("<f")
 
 
-def fitted(opcode: Opcode, field: Field, value: int | float) -> int | float:
-    """``value`` as its field holds it: a Python int in range, or a float rounded to float32.
+def fit(opcode: Opcode, field: Field, value: int | float) -> int | float:
+    """Return ``value`` as its field holds it: an int in range, or a float rounded to float32.
 
     Raises ``ProgramError`` for a value that the field cannot hold.
     """
@@ -86,7 +86,7 @@ def fitted(opcode: Opcode, field: Field, value: int | float) -> int | float:
 
 
 _OPCODES: Mapping[int | float, Opcode] = {int(opcode): opcode for opcode in Opcode}
-"""By number: ``Opcode(number)`` takes several times as long, and it is asked for all the time."""
+"""Opcodes by number; ``Opcode(number)`` takes several times as long and runs very often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +97,15 @@ class Instruction:
 
     @classmethod
     def make(cls, opcode: Opcode, **fields: int | float) -> Instruction:
-        """Build from named fields; the rest take their defaults. Raises ``ProgramError`` for a
-        value that does not fit its field."""
+        """Build from named fields; the others take their defaults.
+
+        Raises ``ProgramError`` for a value that does not fit its field.
+        """
         return cls.of(opcode, fields)
 
     @classmethod
     def of(cls, opcode: Opcode, fields: Mapping[str, int | float]) -> Instruction:
-        """As ``make``, of fields by name."""
+        """Build from a mapping of named fields, as ``make`` does."""
         index, defaults = _MAKINGS[opcode]
         values = [*defaults]
         for name, value in fields.items():
@@ -111,7 +113,7 @@ class Instruction:
             if type(value) is int and low <= value <= high:
                 values[position] = value
             else:
-                values[position] = fitted(opcode, field, value)
+                values[position] = fit(opcode, field, value)
         return cls(tuple(values))
 
     @property
@@ -125,15 +127,15 @@ class Instruction:
         return INSTRUCTIONS[self.opcode]
 
     def get(self, name: str) -> int:
-        """An integer field by name."""
+        """Return an integer field by name."""
         return int(self.values[field_index(self.opcode)[name]])
 
     def scalar(self, name: str) -> float:
-        """A float field by name."""
+        """Return a float field by name."""
         return float(self.values[field_index(self.opcode)[name]])
 
     def replace(self, **fields: int | float) -> Instruction:
-        """A copy with some fields changed."""
+        """Return a copy with some fields changed."""
         names = (field.name for field in self.row.all_fields)
         own = dict(zip(names, self.values, strict=True))
         del own["opcode"]
@@ -153,11 +155,10 @@ _CELLS = {int(opcode): _cells(row.all_fields) for opcode, row in INSTRUCTIONS.it
 
 
 def pack_table(rows: Sequence[tuple[int | float, ...]]) -> npt.NDArray[np.int64]:
-    """``Instruction.values`` of a stream as ``[instructions, fields]``, padded with zeros behind
-    the longest row; FLOAT fields hold the bits of the float32.
+    """Pack ``Instruction.values`` of a stream into ``[instructions, fields]`` int64.
 
-    Raises ``struct.error`` for a value of the wrong type or beyond int64; a float beyond float32
-    becomes infinite.
+    Rows are padded with zeros. FLOAT fields hold the bits of the float32. Raises ``struct.error``
+    for a value of the wrong type or beyond int64; a float beyond float32 becomes infinite.
     """
     width = max(map(len, rows)) * _CELL_BYTES
     cells = bytearray(len(rows) * width)
@@ -169,7 +170,7 @@ def pack_table(rows: Sequence[tuple[int | float, ...]]) -> npt.NDArray[np.int64]
 
 
 class Role(StrEnum):
-    """What a DRAM tensor is to its program."""
+    """Use of a DRAM tensor by its program."""
 
     INPUT = "input"
     CONSTANT = "constant"
@@ -198,8 +199,8 @@ class DramTensor:
 class Program:
     """A tile program: tensor table, one instruction stream per core, initial semaphore counts.
 
-    ``credits[c][s]`` is the count that semaphore ``s`` of core ``c`` starts with.
-    ``scratchpad_elements`` is what one core's streams need at most.
+    ``credits[c][s]`` is the initial count of semaphore ``s`` of core ``c``. ``scratchpad_elements``
+    is the most that one core's stream needs.
     """
 
     name: str
@@ -222,6 +223,5 @@ class Program:
             )
 
     def table(self, core: int) -> npt.NDArray[np.int64]:
-        """The stream of one core as ``[instructions, fields]`` int64, rows padded with zeros;
-        FLOAT fields hold the bits of the float32. This is what engines decode from."""
+        """Return the stream of one core as ``pack_table`` packs it; engines decode from this."""
         return pack_table([instruction.values for instruction in self.streams[core]])

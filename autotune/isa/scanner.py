@@ -1,4 +1,4 @@
-"""Splits one line of assembly into tokens and reports errors by line and column; for assembly."""
+"""Tokens of one line of assembly, with errors by line and column."""
 
 from __future__ import annotations
 
@@ -56,36 +56,36 @@ class Scanner:
 
     @property
     def done(self) -> bool:
-        """Whether the line is used up."""
+        """True at the end of the line."""
         return self.next.kind == "end"
 
     def error(self, reason: str, column: int | None = None) -> ProgramError:
-        """A ``ProgramError`` that names this line and a column, by default the cursor's."""
+        """Return a ``ProgramError`` at this line and a column, by default the cursor's."""
         column = self.next.column if column is None else column
         return ProgramError(f"line {self.line}, column {column}: {reason}")
 
     def found(self) -> str:
-        """The token under the cursor, for a message."""
+        """Return the token under the cursor, for a message."""
         return "the end of the line" if self.done else repr(self.next.text)
 
     def accept(self, mark: str) -> bool:
-        """Steps over ``mark`` if it stands here."""
+        """Step over ``mark`` if it comes next; return True if it did."""
         if self.next.kind != "mark" or self.next.text != mark:
             return False
         self.place += 1
         return True
 
     def expect(self, mark: str) -> None:
-        """Steps over ``mark``, which must stand here."""
+        """Step over ``mark``. Raises ``ProgramError`` if another token comes next."""
         if not self.accept(mark):
             raise self.error(f"expected {mark!r}, found {self.found()}")
 
     def word(self, what: str) -> str:
-        """A word, described as ``what`` if it is missing."""
+        """Take a word; ``what`` describes it in the error."""
         return self._take("word", what).text
 
     def string(self, what: str) -> str:
-        """A quoted string."""
+        """Take a quoted string."""
         token = self._take("string", what)
         try:
             return str(json.loads(token.text))
@@ -93,7 +93,7 @@ class Scanner:
             raise self.error(f"{what}: {error.msg}", token.column) from None
 
     def integer(self, what: str) -> int:
-        """A whole number with an optional minus sign."""
+        """Take a whole number with an optional minus sign."""
         sign = -1 if self.accept("-") else 1
         token = self._take("number", what)
         if not token.text.isdigit() or len(token.text) > 20:
@@ -101,14 +101,14 @@ class Scanner:
         return sign * int(token.text)
 
     def real(self, what: str) -> float:
-        """A number, ``inf`` or ``nan`` with an optional minus sign."""
+        """Take a number, ``inf`` or ``nan`` with an optional minus sign."""
         sign = -1.0 if self.accept("-") else 1.0
         if self.next.kind == "word" and self.next.text in ("inf", "nan"):
             return sign * float(self._take("word", what).text)
         return sign * float(self._take("number", what).text)
 
     def list(self, what: str) -> list[int]:
-        """``(1, 2, 3)``; may be empty."""
+        """Take ``(1, 2, 3)``; the list may be empty."""
         self.expect("(")
         numbers: list[int] = []
         while not self.accept(")"):
@@ -118,7 +118,7 @@ class Scanner:
         return numbers
 
     def finish(self) -> None:
-        """Nothing may follow."""
+        """Raise ``ProgramError`` unless the line has ended."""
         if not self.done:
             raise self.error(f"unexpected {self.found()} after the end of the statement")
 

@@ -1,8 +1,5 @@
-"""Writes and reads one ``key=value`` of the text form; stands between notation and assembly.
-
-``write`` gives the text of a group's values, ``read`` the values of a text: for every group and
-all values that fit its fields, ``read(write(values)) == values``.
-"""
+"""Text of one ``key=value``: ``read(write(values)) == values`` for every group and fitting
+values."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from autotune.isa.scanner import Scanner
 
 
 def write(group: FieldGroup, values: Sequence[int | float]) -> str | None:
-    """``key=value`` for the group's values, or None where all hold their defaults."""
+    """Return ``key=value`` of the group's values, or None if all hold their defaults."""
     if not group.always and all(map(_is_default, group.fields, values)):
         return None
     return f"{group.key}={_text(group, values)}"
@@ -79,7 +76,7 @@ def _stage_text(kind: int | float, fn: int | float, p0: int | float, p1: int | f
 
 
 def _stage_functions(kind: int) -> type[IntEnum] | None:
-    """What the stage's function code is; None where the kind has none or is unknown."""
+    """Return the functions of a stage's kind; None if it has none or is unknown."""
     return STAGE_FUNCTIONS[StageKind(kind)] if kind in StageKind._value2member_map_ else None
 
 
@@ -88,7 +85,7 @@ def _level_text(level: int) -> str:
 
 
 def _listed(items: list[str], defaults: list[str]) -> str:
-    """Leaves out what holds its default at the end."""
+    """Write a list without its trailing defaults."""
     count = len(items)
     while count > 1 and items[count - 1] == defaults[count - 1]:
         count -= 1
@@ -121,8 +118,10 @@ def _address_text(values: list[int]) -> str:
 
 
 def read(group: FieldGroup, scan: Scanner) -> list[int | float]:
-    """The group's values from the text after ``key=``. Raises ``ProgramError`` with line and
-    column for what does not parse or does not fit its field."""
+    """Read the group's values from the text after ``key=``.
+
+    Raises ``ProgramError`` with line and column for text that does not parse or fit its field.
+    """
     match group.syntax:
         case Syntax.NUMBER if group.fields[0].type is FieldType.FLOAT:
             return [_real(group.fields[0], scan)]
@@ -164,7 +163,7 @@ def _real(field: Field, scan: Scanner) -> float:
 
 
 def _code(field: Field, codes: type[IntEnum] | None, scan: Scanner) -> int:
-    """A code by name or by number; without ``codes`` by number alone."""
+    """Read a code by name or by number; without ``codes`` by number alone."""
     if codes is None or scan.next.kind == "number":
         return _whole(field, scan)
     column = scan.next.column
@@ -180,9 +179,9 @@ def _stage(group: FieldGroup, scan: Scanner) -> list[int | float]:
     scan.expect("(")
     what = _code(kind, StageKind, scan)
     function = _code(fn, _stage_functions(what), scan) if scan.accept(",") else int(fn.default)
-    given = [_real(s, scan) if scan.accept(",") else float(s.default) for s in scalars]
+    parameters = [_real(s, scan) if scan.accept(",") else float(s.default) for s in scalars]
     scan.expect(")")
-    return [what, function, *given]
+    return [what, function, *parameters]
 
 
 def _level(scan: Scanner) -> int:
@@ -233,7 +232,7 @@ def _address(group: FieldGroup, scan: Scanner) -> list[int]:
 
 
 def _signed(scan: Scanner, what: str) -> int:
-    """``+ 8`` or ``- 8``."""
+    """Read ``+ 8`` or ``- 8``."""
     if scan.accept("-"):
         return -scan.integer(what)
     scan.expect("+")

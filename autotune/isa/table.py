@@ -34,7 +34,8 @@ from autotune.isa.opcodes import Opcode, Unit
 
 @dataclass(frozen=True, slots=True)
 class InstructionRow:
-    """One instruction: unit, opcode, fields after the header, meaning."""
+    """One instruction: opcode, unit, fields after the header, meaning, written and read
+    operands."""
 
     opcode: Opcode
     unit: Unit
@@ -150,9 +151,9 @@ TRANSFER_ROWS = (
             Field("pad", 32, "value outside the tensor", FieldType.FLOAT),
             format_of("format", "the destination; converts where the tensor has another one"),
         ),
-        "Copy elements of a DRAM tensor into the scratchpad, each rectangle dimension along any "
+        "Copy elements of a DRAM tensor into the scratchpad; each rectangle dimension runs along any "
         "tensor dimension with any hop: patches (im2col), channel blocks, sampling, broadcast "
-        "(hop 0). What lies outside is padding. `coord`, `step` and `level` go by tensor "
+        "(hop 0). Elements outside the tensor are padding. `coord`, `step` and `level` go by tensor "
         "dimension.",
         writes=("dst",),
     ),
@@ -170,10 +171,10 @@ TRANSFER_ROWS = (
             Field("pad", 32, "value outside the tensor, from dimension 1 on", FieldType.FLOAT),
             format_of("format", "the destination; converts where the tensor has another one"),
         ),
-        "Copy rows of a DRAM tensor into the scratchpad: dst[i] is the row that src[i], an fp32, "
-        "names: rounded towards zero, a number below the first row is row 0, as is NaN, one behind "
-        "the last row is the last row. Coordinates of dimension 0 are 0; the other dimensions are a "
-        "rectangle as of LOAD. dst lies apart from src; nothing may store to the tensor. Its time "
+        "Copy rows of a DRAM tensor into the scratchpad: dst[i] is the row numbered src[i], an fp32 "
+        "rounded towards zero. NaN and numbers below the first row mean row 0, numbers behind the "
+        "last row the last row. Coordinates of dimension 0 are 0; the other dimensions are a "
+        "rectangle as of LOAD. dst lies apart from src; nothing may store to the tensor. Time "
         "does not depend on the numbers: every row is a transfer from closed banks.",
         writes=("dst",),
         reads=("src",),
@@ -351,7 +352,7 @@ VECTOR_ROWS = (
             *(field for i in range(CHAIN_STAGES) for field in stage(i)),
         ),
         "dst = stage3(stage2(stage1(stage0(src)))), element by element in one pass; the vector "
-        "unit's stages run behind each other, so that a pass takes as long as its slowest one. "
+        "unit's stages form a pipeline, so a pass takes as long as its slowest stage. "
         "A side operand that no stage uses is not read; dst may be any operand.",
         writes=("dst",),
         reads=("src", "side0", "side1"),
@@ -374,8 +375,8 @@ VECTOR_ROWS = (
         ),
         "Online softmax of one tile: state holds per row its running maximum m, running sum l "
         "and factor f, side by side. m' = max(m, max scale·src), f = exp(m − m'), "
-        "dst = exp(scale·src − m'), l' = l·f + Σ dst. Anew, m = −∞, l = 0 and f = 0. What was "
-        "summed with older weights is to be multiplied by f; dst may be src (Milakov and "
+        "dst = exp(scale·src − m'), l' = l·f + Σ dst. Anew, m = −∞, l = 0 and f = 0. Sums "
+        "of older weights are to be multiplied by f; dst may be src (Milakov and "
         "Gimelshein, arXiv:1805.02867).",
         writes=("dst", "state"),
         reads=("src",),
@@ -422,8 +423,8 @@ VECTOR_ROWS = (
             *SCALARS,
         ),
         "dst[i,j,t1,t0,c] = fn(Σ T[i,p] · T[j,q] · src[p,q,t1,t0,c] + bias[c] + r[i,j,t1,t0,c]) over "
-        "p and q: dimensions 0 and 1 are rows and columns inside of a tile, in src as many as the "
-        "matrix has columns, in dst as it has rows, 2 to 4 tiles down, tiles across and channels. fn: COPY RELU LEAKY_RELU CLIP "
+        "p and q. Dimensions 0 and 1 are rows and columns inside of a tile: in src as many as the "
+        "matrix has columns, in dst as it has rows. Dimensions 2 to 4 are tiles down, tiles across and channels. fn: COPY RELU LEAKY_RELU CLIP "
         "only. Source tiles may overlap each other; dst lies apart from src and bias, and may be r.",
         writes=("dst",),
         reads=("src", "bias", "r"),

@@ -1,4 +1,5 @@
-"""Symbolic tiles: what kernel variants emit, before semaphores and loop words are laid down."""
+"""Symbolic tiles and loop trees: kernel variants emit them before semaphores and loop words
+exist."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ Terms = tuple[tuple[int, int], ...]
 
 
 def add_terms(a: Terms, b: Terms) -> Terms:
-    """Sum of two affine forms."""
+    """Add two affine forms."""
     if not a or not b:
         return a or b
     total: dict[int, int] = {}
@@ -31,8 +32,11 @@ def add_terms(a: Terms, b: Terms) -> Terms:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """A reserved piece of the scratchpad: base element, distance of its second slot, and the level
-    of the loop whose trips alternate the slots (``NO_LEVEL`` for one slot)."""
+    """A reserved piece of the scratchpad.
+
+    It has a base element and the distance of its second slot. ``turn`` is the level of the loop
+    whose trips alternate the slots (``NO_LEVEL``: one slot).
+    """
 
     index: int
     base: int
@@ -56,32 +60,32 @@ class View(NamedTuple):
 
     @property
     def contiguous(self) -> bool:
-        """Whether the elements lie densely in row-major order."""
+        """True if the elements lie densely in row-major order."""
         dense = zip(self.sizes, self.strides, row_major(self.sizes), strict=True)
-        return all(stride == wanted for n, stride, wanted in dense if n > 1)
+        return all(stride == expected for n, stride, expected in dense if n > 1)
 
     def slice(self, dim: int, start: int, size: int, step: int = 1) -> View:
-        """Elements ``start, start + step, …`` (``size`` of them) of one dimension."""
+        """Take ``size`` elements ``start, start + step, …`` of one dimension."""
         sizes, strides = list(self.sizes), list(self.strides)
         offset = self.offset + start * strides[dim]
         sizes[dim], strides[dim] = size, strides[dim] * step
         return View(self.storage, offset, self.terms, tuple(sizes), tuple(strides))
 
     def drop(self, dim: int) -> View:
-        """Without a dimension, at its first element."""
+        """Remove a dimension, at its first element."""
         return self._shaped(
             self.sizes[:dim] + self.sizes[dim + 1 :],
             self.strides[:dim] + self.strides[dim + 1 :],
         )
 
     def permute(self, perm: Sequence[int]) -> View:
-        """Dimensions in another order."""
+        """Reorder the dimensions."""
         return self._shaped(
             tuple([self.sizes[d] for d in perm]), tuple([self.strides[d] for d in perm])
         )
 
     def split(self, dim: int, outer: int) -> View:
-        """One dimension as ``outer`` groups of equal size."""
+        """Split one dimension into ``outer`` groups of equal size."""
         inner = self.sizes[dim] // outer
         return self._shaped(
             (*self.sizes[:dim], outer, inner, *self.sizes[dim + 1 :]),
@@ -109,7 +113,7 @@ class View(NamedTuple):
         )
 
     def broadcast(self, sizes: tuple[int, ...]) -> View:
-        """Stretched to ``sizes`` by numpy's rules: stretched dimensions get stride 0."""
+        """Stretch to ``sizes`` by numpy's rules: stretched dimensions get stride 0."""
         shift = len(sizes) - self.rank
         strides = [0] * len(sizes)
         for d, (n, stride) in enumerate(zip(self.sizes, self.strides, strict=True)):
@@ -117,7 +121,7 @@ class View(NamedTuple):
         return self._shaped(sizes, tuple(strides))
 
     def moved(self, offset: int, terms: Terms = ()) -> View:
-        """The same rectangle elsewhere in the storage."""
+        """Move the rectangle within the storage."""
         if not offset and not terms:
             return self
         return View(
@@ -129,11 +133,12 @@ class View(NamedTuple):
         )
 
     def _shaped(self, sizes: tuple[int, ...], strides: tuple[int, ...]) -> View:
-        """The same first element with other dimensions."""
+        """Replace the dimensions; the first element stays."""
         return View(self.storage, self.offset, self.terms, sizes, strides)
 
     def address(self, name: str) -> dict[str, int]:
-        """The address fields of operand ``name``. Raises ``ProgramError`` for too many terms."""
+        """Return the address fields of operand ``name``. Raises ``ProgramError`` for too many
+        terms."""
         if len(self.terms) > MAX_TERMS:
             raise ProgramError(
                 f"operand {name} depends on {len(self.terms)} loops; an address holds {MAX_TERMS}"
@@ -149,8 +154,10 @@ class View(NamedTuple):
         return fields
 
     def operand(self, name: str) -> dict[str, int]:
-        """Address and stride fields of operand ``name``. A dimension of one element goes without a
-        stride that no field holds."""
+        """Return the address and stride fields of operand ``name``.
+
+        A dimension of one element needs no stride, so one that no field can hold is left out.
+        """
         fields = self.address(name)
         names = _address_names(name).strides
         for stride_name, n, stride in zip(names, self.sizes, self.strides, strict=False):
@@ -171,7 +178,7 @@ class _AddressNames(NamedTuple):
 
 @cache
 def _address_names(name: str) -> _AddressNames:
-    """Of one operand: written once, as a program names thousands of operands."""
+    """Make the field names of one operand; cached, as a program names thousands."""
     return _AddressNames(
         f"{name}_base",
         f"{name}_slot",
@@ -182,7 +189,7 @@ def _address_names(name: str) -> _AddressNames:
 
 
 def row_major(sizes: Sequence[int]) -> tuple[int, ...]:
-    """Dense strides; extents of 1 count like any other."""
+    """Return dense strides; extents of 1 count like any other."""
     if not sizes:
         return ()
     strides = [1]
@@ -192,7 +199,7 @@ def row_major(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def sizes_of(sizes: Sequence[int]) -> dict[str, int]:
-    """The size fields of a rectangle."""
+    """Return the size fields of a rectangle."""
     if len(sizes) > MAX_RANK:
         raise ProgramError(f"rectangle of rank {len(sizes)}; an instruction holds {MAX_RANK}")
     return {f"size{d}": n for d, n in enumerate(sizes)}
@@ -219,7 +226,7 @@ Node = Leaf | Block
 
 
 def _touched(views: tuple[View, ...]) -> tuple[tuple[int, int], ...]:
-    """(storage, turn level) of views, each once; most operands are one view."""
+    """Return (storage, turn level) of views, each once; most operands are one view."""
     if len(views) == 1:
         storage = views[0].storage
         return ((storage.index, storage.turn),)
@@ -252,7 +259,7 @@ class TileWriter:
         )
 
     def inner(self) -> Self:
-        """A writer for the body of a loop at this depth."""
+        """Return a writer for the body of a loop at this depth."""
         return type(self)(self.depth + 1)
 
     def close(self, inner: TileWriter, trips: int) -> None:

@@ -1,4 +1,4 @@
-"""Semaphore balance of one core's stream: no deadlock, no lost signal; part of the verifier."""
+"""Semaphore balance of one core's stream: no deadlock, no lost signal."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ COUNT_LIMIT = 255
 
 
 class Balance:
-    """Counts of one core's semaphores along program order, each loop body taken as a unit.
+    """Counts of one core's semaphores along program order; each loop body is taken as a unit.
 
-    A body changes no count (checked at its end), so one pass over it stands for every trip. Program
-    order is then a schedule that completes. Every semaphore is taken by one queue only, so that no
-    queue can take what another one waits for; hence every other schedule completes as well.
-    All methods raise ``ProgramError`` with the reason alone.
+    A body changes no count (checked at its end), so one pass over it stands for every trip. Hence
+    program order is a schedule that completes. One queue alone takes from a semaphore, so no queue
+    can take a signal meant for another. Hence every other schedule completes too. All methods raise
+    ``ProgramError`` with the reason alone.
     """
 
     __slots__ = ("counts", "credits", "entries", "takers")
@@ -35,7 +35,7 @@ class Balance:
         self.entries: list[list[int]] = []
 
     def wait(self, semaphore: int, unit: int) -> None:
-        """The queue ``unit`` takes one from ``semaphore``."""
+        """Take one from ``semaphore`` for the queue ``unit``."""
         if self.takers[semaphore] != unit:
             self._claim(semaphore, unit)
         if not self.counts[semaphore]:
@@ -54,17 +54,17 @@ class Balance:
         self.takers[semaphore] = unit
 
     def signal(self, semaphore: int) -> None:
-        """``semaphore`` gains one."""
+        """Add one to ``semaphore``."""
         self.counts[semaphore] += 1
         if self.counts[semaphore] > COUNT_LIMIT:
             raise ProgramError(f"semaphore {semaphore} goes above {COUNT_LIMIT}")
 
     def enter(self) -> None:
-        """A loop body begins."""
+        """Begin a loop body."""
         self.entries.append(self.counts.copy())
 
     def leave(self) -> None:
-        """The innermost open body ends."""
+        """End the innermost open body."""
         before = self.entries.pop()
         if before != self.counts:
             semaphore = _first_difference(before, self.counts)
@@ -74,7 +74,7 @@ class Balance:
             )
 
     def finish(self) -> None:
-        """The stream ends."""
+        """End the stream."""
         if self.counts != self.credits:
             semaphore = _first_difference(self.credits, self.counts)
             raise ProgramError(

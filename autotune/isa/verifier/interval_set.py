@@ -1,4 +1,4 @@
-"""A set of whole numbers held as disjoint intervals; the verifier's record of what was written."""
+"""A set of whole numbers, held as disjoint intervals."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 
 
 class IntervalSet:
-    """Sorted, disjoint, closed intervals that do not touch each other."""
+    """Sorted, disjoint, closed intervals, with a gap between neighbours."""
 
     __slots__ = ("highs", "lows")
 
@@ -15,7 +15,7 @@ class IntervalSet:
         self.highs: list[int] = []
 
     def copy(self) -> IntervalSet:
-        """An equal set that changes on its own."""
+        """Return an equal, independent set."""
         other = IntervalSet()
         other.lows, other.highs = self.lows.copy(), self.highs.copy()
         return other
@@ -37,7 +37,7 @@ class IntervalSet:
         return place < len(self.lows) and self.lows[place] <= number
 
     def holds_both(self, low: int, high: int) -> bool:
-        """Whether both numbers, ``low`` not above ``high``, are in the set."""
+        """Return True if ``low`` and ``high`` are in the set; ``low`` is at most ``high``."""
         place = bisect_left(self.highs, low)
         if place == len(self.lows) or self.lows[place] > low:
             return False

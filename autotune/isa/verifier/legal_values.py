@@ -1,6 +1,6 @@
-"""Whether each value of a stream is one that its field may hold; the verifier's first look at it.
+"""Legal values of every field: the verifier's first check of a stream.
 
-May hold is less than can hold: codes are known, extents and trips begin at 1.
+A legal value is more than one that fits: codes are known, extents and trips begin at 1.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Floats = Callable[..., tuple[float, ...]]
 
 
 def _code_limits() -> dict[tuple[Opcode, str], tuple[int, int]]:
-    """Codes count from 0 without a gap."""
+    """Return the limits of all codes; codes count from 0 without a gap."""
     limits: dict[tuple[Opcode, str], tuple[int, int]] = {}
     for opcode, fields in CODES.items():
         for name, codes in fields.items():
@@ -62,12 +62,14 @@ def _at_least_one() -> dict[tuple[Opcode, str], str]:
 
 
 AT_LEAST_ONE = _at_least_one()
-"""Unsigned fields that must not be 0, with what a 0 is refused with."""
+"""Unsigned fields that must not be 0, with the message that refuses a 0."""
 
 
 def _legal(opcode: Opcode, field: Field) -> tuple[int, int]:
-    """Smallest and largest value of a field; the float32 bits of every FLOAT. Control
-    instructions leave the header's semaphores alone."""
+    """Return the smallest and largest value of a field, as float32 bits for a FLOAT.
+
+    Control instructions leave the header's semaphores alone.
+    """
     if field.type is FieldType.FLOAT:
         return 0, (1 << 32) - 1
     if INSTRUCTIONS[opcode].unit is Unit.CONTROL and field in HEADER[1:]:
@@ -87,7 +89,8 @@ def _floats(fields: Sequence[Field]) -> Floats | None:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What the values of one opcode look like: row in the limits, count, and the FLOAT ones."""
+    """Form of one opcode's values: row in the limits, number of values, getter of the FLOAT
+    ones."""
 
     number: int
     count: int
@@ -95,7 +98,7 @@ class _Shape:
 
 
 def _limits() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
-    """Smallest value and distance to the largest, ``[opcodes, fields]``; 0 behind the last field."""
+    """Return smallest values and distances to the largest, ``[opcodes, fields]``, padded with 0."""
     width = max(len(row.all_fields) for row in INSTRUCTIONS.values())
     lows = np.zeros((len(INSTRUCTIONS), width), np.int64)
     spans = np.zeros((len(INSTRUCTIONS), width), np.uint64)
@@ -115,9 +118,11 @@ _FLOAT32S = [struct.Struct(f"<{count}f") for count in range(_LOWS.shape[1])]
 
 
 def find_illegal_value(stream: Sequence[Instruction]) -> tuple[int, str] | None:
-    """Position and reason of the first instruction with a value that its field may not hold:
-    unknown opcode or code, wrong number or type of values, out of range, NaN. None if there is
-    none."""
+    """Return position and reason of the first instruction with an illegal value, or None.
+
+    Illegal are an unknown opcode or code, a wrong number or type of values, a value out of range,
+    and NaN.
+    """
     rows = [instruction.values for instruction in stream]
     numbers = []
     for at, values in enumerate(rows):
@@ -136,7 +141,7 @@ def find_illegal_value(stream: Sequence[Instruction]) -> tuple[int, str] | None:
 
 
 def _fit(floats: Sequence[float]) -> bool:
-    """Whether these are surely FLOAT values: floats, no NaN, finite ones within float32."""
+    """Return True if all are surely FLOAT values: floats, no NaN, finite ones within float32."""
     if not _FLOAT.issuperset(map(type, floats)) or math.isnan(sum(floats)):
         return False
     try:
@@ -165,7 +170,7 @@ def _first_out_of_range(
 
 
 def _reason(values: Sequence[int | float]) -> str | None:
-    """Why one of the values does not fit, None if all do."""
+    """Return the reason why a value is illegal, None if all are legal."""
     opcode = Opcode(int(values[0]))
     for field, value in zip(INSTRUCTIONS[opcode].all_fields, values, strict=True):
         wanted = float if field.type is FieldType.FLOAT else int

@@ -1,34 +1,33 @@
-"""Proves that a program is safe before an engine runs it; stands between lowering and targets.
+"""Proof that a program is safe; an unverified program never runs.
 
 Proven, for every core and every trip of every loop:
 
-- every field holds a value of its type that fits its bits, no scalar is NaN, codes are known, also
-  those of a CHAIN's stages; formats, zero points and epilogues of a MATMUL or CONVERT go together; a
-  MATMUL that forwards signals;
-- loops and cases nest, are closed, bounded and at most ``MAX_LOOP_DEPTH`` deep; ``level`` fields say
-  their nesting; every level that a field names encloses its instruction; HALT ends the stream;
-- every scratchpad access lies in ``[0, program.scratchpad_elements)``, and that in what the
-  target has. A rectangle's extreme addresses are exact: they are affine in the loop indices, and
-  the second slot counts as reached wherever a loop turns it;
-- all tensors together fit DRAM's address space;
-- rectangles agree with the rank of their tensor (they may lie outside of it: padding); only OUTPUT
-  tensors are stored to; an OUTPUT is loaded only after a STORE to it earlier in the same stream
-  that runs whenever the load does: not one in a CASE that ended before;
-- semaphores neither deadlock nor lose a signal, and one queue alone takes from each (``balance``);
-  control instructions wait and signal through WAIT and SIGNAL only. Counts stay at or below 255
-  along program order; a queue that runs ahead of the others may raise them further. The body of a
-  CASE changes no count, so that it may as well be left out.
+- Every field holds a value of its type and fits its bits. No scalar is NaN. Codes are known, also
+  those of a CHAIN's stages. Formats, zero points and epilogue of a MATMUL or CONVERT go together. A
+  MATMUL that forwards signals a semaphore.
+- Loops and cases nest, are closed and bounded, and are at most ``MAX_LOOP_DEPTH`` deep. ``level``
+  fields state their nesting. Every level in a field encloses its instruction. HALT ends the stream.
+- Every scratchpad access lies in ``[0, program.scratchpad_elements)``, and this in the target's
+  scratchpad. A rectangle's extreme addresses are exact, as they are affine in the loop indices. The
+  second slot counts as reached wherever a loop turns it.
+- All tensors together fit DRAM's address space.
+- Rectangles agree with the rank of their tensor; they may lie outside of it, as padding. Stores go
+  to OUTPUT tensors alone. An OUTPUT is loaded only after a STORE to it in the same stream, outside
+  of any CASE that has ended.
+- Semaphores neither deadlock nor lose a signal, and one queue alone takes from each (``balance``).
+  Control instructions wait and signal through WAIT and SIGNAL only. Counts stay at or below 255
+  along program order; a queue that runs ahead may raise them further. The body of a CASE changes no
+  count, so it may be left out.
 
-Checked, short of a proof: reads of scratchpad that was never written. A read is refused when, the
-first time it runs, its first or last element lies in no interval written by an instruction before
-it; or when, over all trips, the same holds of its lowest or highest element and intervals written
-before it or in its outermost loop. An interval runs from the lowest to the highest word that an
-instruction writes over all trips. What a CASE writes counts inside of it alone, since it may not
-run. So no program that writes all it reads whatever its cases do is refused, and an accepted one
-may still read a gap between the words written. Such a read meets old numbers, never memory outside
-of the scratchpad.
+Checked, but not proven: reads of scratchpad that nothing wrote. A read is refused in two cases. In
+its first run, its first or last element lies in no interval written before it. Or over all trips,
+its lowest or highest element lies in no interval written before it or in its outermost loop. An
+interval runs from the lowest to the highest word that an instruction writes over all trips. Writes
+inside a CASE count inside of it alone. So a program is accepted if it writes all that it reads,
+whatever its cases do. An accepted program may still read a gap between written words: old numbers,
+never memory outside of the scratchpad.
 
-Not checked: races between units that no semaphore orders, and between cores in DRAM; that is done by
+Not checked: races between units that no semaphore orders, and between cores in DRAM. See
 ``autotune.targets.emulator.races``.
 """
 
@@ -55,15 +54,14 @@ from autotune.isa.verifier.transfers import Transfers
 TENSOR_LIMIT = 1 << 10
 """Tensors that the ``tensor`` field can tell apart."""
 DRAM_LIMIT_BYTES = 1 << 46
-"""That all tensors may have together: an engine's 64 bits hold every address and hop with it."""
+"""Bytes of all tensors together: every address and hop then fits an engine's 64 bits."""
 
 
 def verify(program: Program, scratchpad_elements: int | None = None) -> None:
-    """Return if the program is proven safe (see the module); raise ``ProgramError`` that names
-    core, instruction and reason otherwise.
+    """Return if the program is proven safe.
 
-    ``scratchpad_elements`` is what one core of the target has, None to ask only for what the
-    program itself declares.
+    Raises ``ProgramError`` with core, instruction and reason otherwise. ``scratchpad_elements`` is
+    the scratchpad of one core of the target; None checks the program's own declaration only.
     """
     declared = program.scratchpad_elements
     if declared < 0:
@@ -93,8 +91,8 @@ def verify(program: Program, scratchpad_elements: int | None = None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """Getters and constants of one opcode: its queue, loop levels, scratchpad accesses, and the
-    rule that its fields obey among themselves."""
+    """Checks of one opcode: its queue, loop levels, scratchpad accesses, and the rule between its
+    fields."""
 
     opcode: Opcode
     unit: int
@@ -130,13 +128,13 @@ _END_LEVEL = field_index(Opcode.END)["level"]
 _UNIT_AND_SEMAPHORE = fields_getter(Opcode.WAIT, "unit", "semaphore")
 assert field_index(Opcode.SIGNAL) == field_index(Opcode.WAIT)
 _SEMAPHORES_OF = fields_getter(Opcode.HALT, *(field.name for field in HEADER[1:]))
-"""Three to wait for, three to signal; of any opcode."""
+"""Three to wait for and three to signal, of any opcode."""
 _ENCLOSING = tuple(frozenset((*range(depth), NO_LEVEL)) for depth in range(MAX_LOOP_DEPTH + 1))
-"""Levels that a field may name inside of so many loops and cases."""
+"""Levels that a field may name, by the number of open loops and cases."""
 
 
 class _StreamProof:
-    """Walks one core's stream in program order; ``at`` is the instruction it looks at."""
+    """Walks one core's stream in program order; ``at`` is the current instruction."""
 
     def __init__(
         self, program: Program, core: int, stream: tuple[Instruction, ...], balance: Balance
@@ -241,7 +239,7 @@ class _StreamProof:
             self.scratchpad.leave()
 
     def _work(self, look: Inspection, values: Values) -> None:
-        """An instruction of a queue other than control."""
+        """Check an instruction of a queue other than control."""
         semaphores = _SEMAPHORES_OF(values)
         idle = not any(semaphores)
         if not idle:

@@ -1,7 +1,7 @@
-"""What the fields of one instruction must agree on among themselves; part of the verifier.
+"""Rules between the fields of one instruction.
 
-Every rule takes ``Instruction.values`` whose single fields fit already, and raises
-``ProgramError`` with the reason alone.
+Every rule takes ``Instruction.values`` whose single fields are legal, and raises ``ProgramError``
+with the reason alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from autotune.isa.program import Values, fields_getter
 Rule = Callable[[Values], None]
 
 INTEGERS = frozenset((Format.INT8, Format.UINT8, Format.INT32))
-"""Formats that a zero point belongs to."""
+"""Formats with a zero point."""
 FACTORS = frozenset((Format.INT8, Format.UINT8))
 """Integer formats that the matrix unit multiplies, in any pair."""
 INTEGER_EPILOGUES = (UnaryFn.COPY, UnaryFn.RELU)
@@ -89,7 +89,7 @@ _STAGE_CODES: dict[int, Sequence[int]] = {
     for kind, functions in STAGE_FUNCTIONS.items()
     if functions is not None
 }
-"""Known function codes by kind; that of a stage that does nothing is without effect."""
+"""Known function codes by kind; a stage without operation ignores its code."""
 
 
 def _chain(values: Values) -> None:
@@ -125,7 +125,7 @@ _SIZES = fields_getter(Opcode.GATHER, *(f"size{d}" for d in range(MAX_RANK)))
 
 
 def check_axes(values: Values, rank: int) -> None:
-    """Every dimension of a GATHER runs along one that its tensor of ``rank`` has, or has size 1."""
+    """Check a GATHER: each dimension runs along an existing axis of its tensor, or has size 1."""
     for d, (axis, size) in enumerate(zip(_AXES(values), _SIZES(values), strict=True)):
         if axis >= rank and size > 1:
             raise ProgramError(

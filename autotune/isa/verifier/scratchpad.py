@@ -1,4 +1,4 @@
-"""Bounds and first writes of one core's scratchpad accesses; part of the verifier."""
+"""Bounds and first writes of one core's scratchpad accesses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from autotune.isa.verifier.interval_set import IntervalSet
 
 
 class LateReadError(ProgramError):
-    """A read at instruction ``at`` that turned out unsupplied when its outermost loop ended."""
+    """A read at instruction ``at`` that nothing had supplied when its outermost loop ended."""
 
     def __init__(self, at: int, reason: str) -> None:
         super().__init__(reason)
@@ -21,7 +21,7 @@ class LateReadError(ProgramError):
 
 @dataclass(frozen=True, slots=True)
 class _LateRead:
-    """A read that only a write later in its outermost loop may supply."""
+    """A read that only a later write in its outermost loop can supply."""
 
     at: int
     operand: str
@@ -31,16 +31,17 @@ class _LateRead:
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """What was known when a CASE began: what was written, and the number of late reads."""
+    """State at the begin of a CASE: written elements and number of late reads."""
 
     written: IntervalSet
     late_reads: int
 
 
 class Scratchpad:
-    """Follows a stream in program order; all methods raise ``ProgramError`` with the reason alone.
+    """Record of one core's accesses in program order.
 
-    ``limit`` is the number of elements that accesses must stay below.
+    ``limit`` is the number of elements that accesses must stay below. All methods raise
+    ``ProgramError`` with the reason alone.
     """
 
     __slots__ = ("before", "last_index", "late_reads", "limit", "loops", "written")
@@ -54,32 +55,36 @@ class Scratchpad:
         self.before: list[_Before] = []
 
     def enter(self, level: int, trips: int) -> None:
-        """A loop of ``trips`` trips begins at ``level``."""
+        """Begin a loop of ``trips`` trips at ``level``."""
         self.last_index[level] = trips - 1
         self.loops += 1
 
     def leave(self) -> None:
-        """The innermost loop ends; with the outermost, all that its trips write is known."""
+        """End the innermost loop. At the end of the outermost all its writes are known."""
         self.loops -= 1
         if not self.loops:
             self._settle()
 
     def enter_case(self, level: int) -> None:
-        """A CASE begins at ``level``."""
+        """Begin a CASE at ``level``."""
         self.last_index[level] = 0
         self.before.append(_Before(self.written, len(self.late_reads)))
         self.written = self.written.copy()
 
     def leave_case(self) -> None:
-        """It ends. What its body wrote supplies its own reads, in later trips of the loops around
-        it; to all others it may never have been written."""
+        """End a CASE.
+
+        Its writes supply its own reads, in later trips of the loops around it. For all others they
+        may never have run.
+        """
         before = self.before.pop()
         own = self.late_reads[before.late_reads :]
         self.late_reads[before.late_reads :] = [r for r in own if not self._supplied(r)]
         self.written = before.written
 
     def access(self, access: Access, values: Values, at: int) -> None:
-        """One operand of instruction ``at``: in bounds over all trips; written before if read."""
+        """Check one operand of instruction ``at``: in bounds over all trips, and written before if
+        read."""
         if access.present is not None and not access.present(values):
             return
         base, step0, level0, step1, level1, slot, turn = access.address(values)
@@ -106,8 +111,11 @@ class Scratchpad:
     def _read(
         self, at: int, operand: str, first: tuple[int, int], hull: tuple[int, int], slot: int
     ) -> None:
-        """``first``: its outermost elements the first time; ``hull``: over all trips; each may as
-        well lie ``slot`` further on."""
+        """Check a read. ``first`` holds its outermost elements in the first trip, ``hull`` over all
+        trips.
+
+        Each of them may lie ``slot`` further on.
+        """
         if not self.written.holds_both(*first) and not (
             slot and self.written.holds_both(first[0] + slot, first[1] + slot)
         ):

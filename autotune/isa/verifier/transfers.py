@@ -1,4 +1,4 @@
-"""Tensors, roles and ranks of one core's loads and stores; part of the verifier."""
+"""Tensors, roles and ranks of one core's loads and stores."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ _ROWS = fields_getter(Opcode.LOOKUP, "coord0", "step0")
 
 
 def _beyond(opcode: Opcode, rank: int) -> tuple[Callable[..., tuple[int, ...]], tuple[int, ...]]:
-    """Coordinates and steps, and but for GATHER sizes, of the dimensions that a tensor of ``rank``
-    does not have; and what they must be."""
+    """Return the getter and the required values of fields beyond a tensor's rank.
+
+    The fields are coordinates and steps, and sizes except for GATHER.
+    """
     dims = range(rank, MAX_RANK)
     wanted = {f"{part}{d}": 0 for part in ("coord", "step") for d in dims}
     if opcode is not Opcode.GATHER:
@@ -31,11 +33,12 @@ _BEYOND: list[dict[int | float, tuple[Callable[..., tuple[int, ...]], tuple[int,
     {int(opcode): _beyond(opcode, rank) for opcode in _MOVES} if 1 <= rank < MAX_RANK else {}
     for rank in range(MAX_RANK)
 ]
-"""By rank and opcode."""
+"""Fields beyond the rank, by rank and opcode."""
 
 
 class Transfers:
-    """Follows a stream in program order; raises ``ProgramError`` with the reason alone."""
+    """Record of one core's stores in program order; raises ``ProgramError`` with the reason
+    alone."""
 
     __slots__ = ("before", "stored", "tensors")
 
@@ -45,15 +48,15 @@ class Transfers:
         self.before: list[set[int]] = []
 
     def enter_case(self) -> None:
-        """A CASE begins."""
+        """Begin a CASE."""
         self.before.append(self.stored.copy())
 
     def leave_case(self) -> None:
-        """It ends: its stores may not have run."""
+        """End a CASE: its stores may not have run."""
         self.stored = self.before.pop()
 
     def check(self, values: Values) -> None:
-        """A LOAD, STORE, GATHER or LOOKUP."""
+        """Check a LOAD, STORE, GATHER or LOOKUP."""
         opcode, number = values[0], int(values[_TENSOR])
         if number >= len(self.tensors):
             raise ProgramError(f"tensor {number} of {len(self.tensors)}")
@@ -83,7 +86,7 @@ class Transfers:
 
 
 def _check_rows(values: Values, tensor: DramTensor) -> None:
-    """Which rows a LOOKUP reads is known at run time only: any of them, none of them written."""
+    """Check a LOOKUP: its rows are known at run time only, so none of them may be written."""
     if _ROWS(values) != (0, 0):
         raise ProgramError("chooses rows by numbers; coord0 and step0 must be 0")
     if tensor.role is Role.OUTPUT:
