@@ -1,5 +1,4 @@
-"""The analysis of a group into nests: footprints from the output backwards, then buffers and stages
-from the inputs forwards."""
+"""Analysis of a group into nests: regions inferred backwards, then buffers and stages forwards."""
 
 from __future__ import annotations
 
@@ -28,12 +27,15 @@ from autotune.operators.op import Family, Op, OpKind
 from autotune.operators.winograd_conv import padded_footprint, tile_footprints
 
 STRIDED = frozenset((Family.TRANSPOSE, Family.SLICE, Family.PAD, Family.EXPAND))
-"""What strides over any operand can express, and no copy is needed for."""
+"""Families that strides over any operand can express, without a copy."""
 
 
 def analyse(group: Group) -> tuple[Nest, ...] | Rejection:
-    """The nests of a group: one for its last output, and one more for every other output whose
-    tiles do not fall out of an earlier nest exactly. Rejection if no program can be made."""
+    """Return the nests of a group, or the Rejection that no program can be made.
+
+    The last output has a nest. Every other output has one too, unless an earlier nest makes its
+    tiles exactly.
+    """
     for name, kind in group.types:
         if len(kind.shape) > MAX_RANK:
             return Rejection(
@@ -58,7 +60,7 @@ def _position(group: Group, tensor: str) -> int:
 
 
 class _NestBuilder:
-    """Lays out the buffers and stages of one nest over its spread, operator by operator."""
+    """Builds buffers and stages of one nest from its regions, operator by operator."""
 
     def __init__(self, regions: Regions) -> None:
         self.regions = regions
@@ -69,7 +71,7 @@ class _NestBuilder:
         self.contractions: list[Contraction] = []
 
     def nest(self) -> Nest:
-        """The nest: a stage per operator that is not merged into an earlier one's."""
+        """Build the nest: one stage per operator that no earlier stage takes along."""
         skip: set[str] = set()
         for op in self.regions.ops:
             if op.output not in skip:
@@ -127,7 +129,7 @@ class _NestBuilder:
         return merged
 
     def _result(self, op: Op, operands: tuple[int | None, ...], output: str) -> int:
-        """The buffer that a stage makes ``output`` in."""
+        """Return the buffer that a stage makes ``output`` in."""
         dying = self._in_place(op, operands)
         if dying is not None:
             return dying
@@ -167,8 +169,7 @@ class _NestBuilder:
         return len(self.contractions) - 1
 
     def _in_place(self, op: Op, operands: tuple[int | None, ...]) -> int | None:
-        """A dying operand of the same shape whose buffer the result can take over, and nothing else
-        reads."""
+        """Return the buffer of a dying operand of the same shape that the result can take over."""
         if op.family not in (Family.UNARY, Family.BINARY, Family.SOFTMAX):
             return None
         for x, loaded in zip(op.inputs, operands, strict=True):
@@ -190,7 +191,7 @@ class _NestBuilder:
         return None
 
     def _temps(self, op: Op) -> tuple[int, ...]:
-        """Scratch buffers an operator's emitter asks for."""
+        """Add the scratch buffers that an operator's emitter asks for."""
         footprint = self.regions.footprints[op.output]
         if op.family is Family.WINOGRAD:
             found = tile_footprints(op, footprint, self.types)
@@ -219,7 +220,8 @@ class _NestBuilder:
         return ()
 
     def _rename(self, op: Op) -> None:
-        """What only rearranges: a view of its operand where strides can express it."""
+        """Append the stage of a rearranging operator: a view of its operand where strides can
+        express it."""
         x = op.inputs[0]
         footprint = self.regions.footprints[op.output]
         need = input_footprint(op, 0, footprint, self.types)
@@ -250,8 +252,10 @@ class _NestBuilder:
         )
 
     def _load_moved(self, op: Op, need: Footprint) -> int:
-        """The loaded operand of an operator that only rearranges. A slice that leaves elements out
-        or turns them round comes as it is wanted, element by element."""
+        """Load the operand of a rearranging operator.
+
+        A slice with steps other than 1 is loaded as its result, element by element.
+        """
         if op.family is not Family.SLICE or set(op.ints("steps")) == {1}:
             return self.buffers.load(op.inputs[0], need, None, padding_value(op))
         sample = tuple(zip(op.ints("starts"), op.ints("steps"), strict=True))
@@ -260,7 +264,7 @@ class _NestBuilder:
 
 
 def _stays_dense(op: Op, is_loaded: bool) -> bool:
-    """Whether a view of a dense operand is dense in its own shape too."""
+    """Return True if a view of a dense operand is dense in its own shape too."""
     match op.family:
         case Family.SLICE:
             return is_loaded or set(op.ints("steps")) <= {1}

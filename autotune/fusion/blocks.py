@@ -1,18 +1,17 @@
-"""Blocks: groups of several anchors that a rule joins, beyond what greedy fusion does; for machines
-whose intermediates stay in cache (tuner/heuristic_plan.py).
+"""Blocks: groups of several anchors that a rule joins, for machines that keep intermediates in
+cache.
 
-A softmax joins the product that makes its rows, and the product of its result: scores of a few rows
-of a head at a time never leave the cache. Transposes of these products' operands and result join as
-views, that a product reads or writes in place. The one row of a classifier stays apart from its large
-product, which cores share.
+A softmax joins the product that makes its rows, and the product of its result. So scores of a few
+rows of a head at a time never leave the cache. Transposes of these products' operands and result
+join as views that a product reads or writes in place. A classifier's single row stays apart from
+its large product, which cores share.
 
-Two dense products of small weights join where what lies between them is too large to stay in cache:
-it is made and read by rows.
+Two dense products of small weights join if the tensor between them is too large for the cache. It
+is then made and read by rows.
 
-A depthwise convolution joins the product of its operand and the one of its result, where what lies
-between them is too large to stay in cache. The first writes into the padded tile at once, that would
-else be copied; the second reads the tile while it is near
-(docs/decisions/0020-blocks.md has the measurements).
+A depthwise convolution joins the products before and behind it if the tensor between them is too
+large for the cache. The first product writes into the padded tile at once, which saves a copy. The
+second reads the tile while it is near (docs/decisions/0020-blocks.md has the measurements).
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from autotune.operators.op import Family, Op
 
 _PRODUCTS = (Family.CONV, Family.MATMUL)
 FAR_ELEMENTS = 256 * 1024
-"""A tensor of this size is not in a second-level cache any more when it is read (1 MiB)."""
+"""Elements of a tensor that no longer fits a second-level cache when it is read (1 MiB)."""
 
 
 def with_blocks(partition: Partition, fits: Fits) -> Partition:
-    """The partition with every softmax, depthwise convolution and pair of dense products in a block,
-    as far as joint groups ``fits``."""
+    """Return the partition with softmaxes, depthwise convolutions and dense pairs in blocks that
+    ``fits``."""
     graph = partition.graph
     quotient = Quotient(graph, partition.groups)
     for op in graph.ops:
@@ -48,14 +47,14 @@ def with_blocks(partition: Partition, fits: Fits) -> Partition:
 
 
 class _Block:
-    """Joins what belongs to one softmax, depthwise convolution or product."""
+    """Joins the operators of one block, around a softmax, depthwise convolution or product."""
 
     def __init__(self, graph: Graph, quotient: Quotient, fits: Fits) -> None:
         self._graph, self._quotient, self._fits = graph, quotient, fits
         self._ops = {op.name: op for op in graph.ops}
 
     def around(self, softmax: Op) -> None:
-        """The products before and behind it, then their transposes."""
+        """Join the products before and behind a softmax, then their transposes."""
         maker = self._graph.producer.get(softmax.inputs[0])
         if maker is None or not self._has_product(maker) or self._is_classifier(softmax, maker):
             return
@@ -69,8 +68,8 @@ class _Block:
                 self._turn(product)
 
     def _is_classifier(self, softmax: Op, maker: Op) -> bool:
-        """Whether one row is made of weights that come from far away: cores share them only where no
-        softmax needs the whole row."""
+        """Return True if one row is made of far weights; cores can share those only without the
+        softmax."""
         if math.prod(self._graph.shape(softmax.output)) != self._graph.shape(softmax.output)[-1]:
             return False
         weights = (op.inputs[1] for op in self._members(maker) if op.family is Family.MATMUL)
@@ -80,7 +79,7 @@ class _Block:
         )
 
     def between(self, depthwise: Op) -> None:
-        """The products before and behind it, element-wise operators at their ends included."""
+        """Join the products before and behind, including element-wise operators at their ends."""
         maker = self._graph.producer.get(depthwise.inputs[0])
         if maker is not None and self._is_far(maker) and self._leaves_a_product(maker):
             self._join(maker, depthwise)
@@ -90,7 +89,8 @@ class _Block:
             self._join(last, user)
 
     def through(self, product: Op) -> None:
-        """A dense product and the only reader of what its group makes, if that is one as well."""
+        """Join a dense product and the only reader of its group's result, if that is one as
+        well."""
         last = self._members(product)[-1]
         user = self._only_reader(last)
         if user is None or not self._is_far(last):
@@ -103,7 +103,7 @@ class _Block:
             self._join(last, user)
 
     def _is_dense(self, op: Op) -> bool:
-        """Whether an operator multiplies every pixel or row by one constant matrix."""
+        """Return True if an operator multiplies every pixel or row by one constant matrix."""
         if op.inputs[1] not in self._graph.constants:
             return False
         if op.family is Family.MATMUL:
@@ -112,8 +112,11 @@ class _Block:
         return is_pointwise and op.int("group") == 1 and set(op.ints("strides")) == {1}
 
     def _leaves_a_product(self, op: Op) -> bool:
-        """Whether an operator's result comes out of a product's accumulator, in a group without a
-        depthwise convolution, whose window would make the next one's tiles overlap twice."""
+        """Return True if a result comes out of a product's accumulator.
+
+        Its group must have no depthwise convolution, as that window would make the next one's tiles
+        overlap twice.
+        """
         if op.kind in EPILOGUE_FNS:
             op = self._graph.producer.get(op.inputs[0], op)
         convolutions = (x for x in self._members(op) if x.family is Family.CONV)
@@ -125,7 +128,7 @@ class _Block:
         return op.family is Family.MATMUL
 
     def _members(self, op: Op) -> list[Op]:
-        """The operators of an operator's group."""
+        """Return the operators of an operator's group."""
         return [self._ops[name] for name in self._quotient.names(self._quotient.home(op.name))]
 
     def _is_far(self, op: Op) -> bool:

@@ -1,4 +1,4 @@
-"""The buffers of a nest while its stages are laid out: one per tile loaded, made or worked in."""
+"""The buffers of a nest under construction: one per tile that is loaded, made or worked in."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from autotune.operators.axis_map import Footprint
 
 
 class BufferTable:
-    """Collects buffers by number. ``located`` tells of a tensor made so far the buffer it lies in
-    and whether densely; equal loads share a buffer."""
+    """Buffers by number; equal loads share one.
+
+    ``located`` maps each tensor made so far to its buffer, and tells if the tensor lies there
+    densely.
+    """
 
     def __init__(self) -> None:
         self.rows: list[Buffer] = []
@@ -19,7 +22,7 @@ class BufferTable:
         self._loads: dict[Buffer, int] = {}
 
     def add(self, buffer: Buffer) -> int:
-        """The number of a new buffer."""
+        """Add a buffer and return its number."""
         self.rows.append(buffer)
         return len(self.rows) - 1
 
@@ -32,12 +35,13 @@ class BufferTable:
         sample: tuple[tuple[int, int], ...] = (),
         patches: Patches | None = None,
     ) -> int:
-        """The number of the buffer that holds a part of a tensor of the group's inputs."""
+        """Return the number of the buffer that holds a part of a group's input; add it if it is
+        new."""
         buffer = Buffer(BufferRole.LOAD, tensor, footprint, chunk, pad, sample, patches)
         if buffer not in self._loads:
             self._loads[buffer] = self.add(buffer)
         return self._loads[buffer]
 
     def loads(self, tensor: str, footprint: Footprint) -> bool:
-        """Whether that part, whole and unpadded, is loaded for an earlier stage."""
+        """Return True if an earlier stage loads this part, whole and unpadded."""
         return Buffer(BufferRole.LOAD, tensor, footprint) in self._loads

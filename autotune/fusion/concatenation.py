@@ -1,5 +1,8 @@
-"""Concatenations whose operands can lie in the result, so that on their own they copy nothing: grouping
-by rule (tuner/heuristic_plan.py) leaves them alone, and windows (runtime/execution/concat_aliasing.py) then place the operands."""
+"""Concatenations that copy nothing, because their operands can lie in the result.
+
+The heuristic plan leaves them alone; ``runtime/execution/concat_aliasing.py`` then places the
+operands.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,11 @@ from autotune.operators.op import Family, Op
 
 
 def joins_in_place(graph: Graph, op: Op, viewed: Set[str]) -> bool:
-    """Whether an operator joins tensors along their last axis each of which may lie in the result:
-    computed by the network for itself, not joined twice, and none of ``viewed``: the tensors that
-    share the memory of another, and those others."""
+    """Return True if every operand of a last-axis concatenation can lie in its result.
+
+    The network computes each operand for itself, and none is joined twice. None is in ``viewed``:
+    tensors that share memory with another one.
+    """
     if op.family is not Family.CONCAT or op.int("axis") != len(graph.shape(op.output)) - 1:
         return False
     if len({*op.inputs}) < len(op.inputs):

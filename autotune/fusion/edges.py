@@ -1,4 +1,4 @@
-"""Edges that fusion decides about: those that can be fused at all, tied where a block repeats."""
+"""Edges that fusion decides about: every fusible edge, tied to its repetitions."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from autotune.operators.op import Op
 
 @dataclass(frozen=True, slots=True)
 class FusionChoice:
-    """Edges that one decision fuses or cuts: all have ends of equal kinds and shapes, as the same
-    edge in every repetition of a block does."""
+    """Edges that one decision fuses or cuts.
+
+    The ends of all of them have equal kinds and shapes, as in every repetition of a block.
+    """
 
     signature: str
     edges: tuple[Edge, ...]
 
 
 def edges(graph: Graph) -> tuple[Edge, ...]:
-    """Every (producer, consumer) pair of operator names, in the graph's order."""
+    """Return every (producer, consumer) pair of operator names, in the graph's order."""
     return tuple(
         (graph.producer[x].name, op.name)
         for op in graph.ops
@@ -32,7 +34,7 @@ def edges(graph: Graph) -> tuple[Edge, ...]:
 
 
 def fusible_edges(graph: Graph) -> tuple[Edge, ...]:
-    """Edges whose two ends can become one program on some machine."""
+    """Return the edges whose two ends can become one program on some machine."""
     known: dict[str, bool] = {}
     found = []
     for edge in edges(graph):
@@ -45,7 +47,7 @@ def fusible_edges(graph: Graph) -> tuple[Edge, ...]:
 
 
 def choices(graph: Graph) -> tuple[FusionChoice, ...]:
-    """The fusible edges, those of equal signature tied to one decision, in the graph's order."""
+    """Return the fusible edges in the graph's order, equal signatures tied to one decision."""
     by_name = {op.name: op for op in graph.ops}
     tied: dict[str, list[Edge]] = {}
     for edge in fusible_edges(graph):

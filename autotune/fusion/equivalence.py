@@ -1,5 +1,8 @@
-"""EquivalenceClasses: groups alike but for where they cut pieces out of their inputs, as cells do that are written out
-for every step of a sequence. Search ranks and tries schedules of one of them for all."""
+"""Equivalence classes of groups that differ only in the positions of their slices.
+
+Cells of a network unrolled over a sequence are such groups. Search ranks and tries schedules of one
+representative for the whole class.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,12 @@ from autotune.fusion.region_inference import PADDING
 from autotune.operators.op import Family, Op, OpKind
 
 _CUT = f'"{OpKind.SLICE.value}"'
-"""What stands in the JSON text of a group that cuts: others are their own twins and need not be read."""
+"""Text in the JSON of every group that slices; other groups represent themselves."""
 
 
 class EquivalenceClasses:
-    """The twins of groups on a machine with bursts of ``aligned_bytes``, remembered by the groups' keys."""
+    """Classes of groups on a machine with bursts of ``aligned_bytes``; representatives are
+    cached."""
 
     def __init__(self, aligned_bytes: int) -> None:
         self._aligned_bytes = aligned_bytes
@@ -23,13 +27,14 @@ class EquivalenceClasses:
         self._keys: dict[str, str] = {}
 
     def representative(self, group: Group) -> Group:
-        """The one of a group's twins that stands for all of them."""
+        """Return the representative of the group's class."""
         if group.key not in self._groups:
             self._groups[group.key] = representative(group, self._aligned_bytes)
         return self._groups[group.key]
 
     def key(self, group_key: str, group_json: str) -> str:
-        """The key of the twin of a stored group; stores hold many records of each."""
+        """Return the key of a stored group's representative; stores hold many records of each
+        group."""
         if _CUT not in group_json:
             return group_key
         if group_key not in self._keys:
@@ -39,11 +44,13 @@ class EquivalenceClasses:
 
 
 def representative(group: Group, aligned_bytes: int) -> Group:
-    """The group that cuts its inputs as near to their beginnings as pieces keep their places relative to
-    each other and to every multiple of ``aligned_bytes``: of equal schedules, and of costs that the
-    cost model cannot tell apart where that is a burst of DRAM. What they cost differs where pieces
-    begin in other rows and banks. The group itself where it cuts nothing, or where windows may
-    reach beyond what is cut out."""
+    """Return the group with slices moved as near to the beginning of their inputs as possible.
+
+    Slices keep their positions relative to each other and to every multiple of ``aligned_bytes``.
+    Schedules stay the same. With bursts of DRAM as multiples, the cost model cannot tell the groups
+    apart; real costs differ where slices begin in other rows and banks. The group is its own
+    representative if it slices nothing, or if windows may reach beyond a slice.
+    """
     if any(op.family in PADDING for op in group.ops):
         return group
     moved: dict[str, Op] = {}
@@ -57,12 +64,12 @@ def representative(group: Group, aligned_bytes: int) -> Group:
 
 
 def _cuts(op: Op) -> bool:
-    """Whether an operator takes one dense piece of its operand."""
+    """Return True if an operator takes one dense slice of its operand."""
     return op.family is Family.SLICE and set(op.ints("steps")) <= {1}
 
 
 def _moved(readers: list[Op], shape: tuple[int, ...], aligned_bytes: int) -> dict[str, Op]:
-    """The readers of one tensor by name, all moved by as much, where that is anything at all."""
+    """Return the readers of one tensor by name, all moved by the same shift; empty for no shift."""
     starts = [op.ints("starts") for op in readers]
     shift = tuple(
         min(start[d] for start in starts) // step * step
@@ -74,7 +81,7 @@ def _moved(readers: list[Op], shape: tuple[int, ...], aligned_bytes: int) -> dic
 
 
 def _steps(shape: tuple[int, ...], aligned_bytes: int) -> tuple[int, ...]:
-    """By how many elements a piece may move along every axis."""
+    """Return the elements by which a slice may move along every axis."""
     steps, pitch_elements = [], 1
     for extent in reversed(shape):
         pitch_bytes = 4 * pitch_elements

@@ -1,4 +1,4 @@
-"""Partitions by rule: every operator alone, and element-wise operators with their producers."""
+"""Partitions by rule: every operator alone, or element-wise operators with their producers."""
 
 from __future__ import annotations
 
@@ -10,30 +10,32 @@ from autotune.graph.graph import Graph
 from autotune.operators.op import Family, Op
 
 Fits = Callable[[Names], bool]
-"""Whether some legal schedule exists for the group of these operators."""
+"""Returns True if some legal schedule exists for the group of these operators."""
 
 LARGEST = 32
-"""Operators of a group that is made by rule or tried by a search: a transformer block is best as one
-group of 29, and looking at a group takes time in proportion to its square."""
+"""Most operators of a group by rule or in a search. A transformer block is best as one group of 29;
+looking at a group takes time in proportion to its square."""
 
 EPILOGUES = frozenset((Family.UNARY, Family.BINARY))
-"""What a rule-based compiler appends to the operator that produces its operand."""
+"""Families that a rule-based compiler appends to the producer of their operand."""
 LOADED_AS = frozenset((Family.SLICE, Family.PAD, Family.EXPAND))
-"""What the loads of the operator that reads its result do along the way."""
+"""Families that the loads of their reader perform on the way."""
 _FREE = frozenset((*EPILOGUES, *LOADED_AS, Family.RESHAPE))
 
 
 def unfused(graph: Graph) -> Partition:
-    """Every operator on its own."""
+    """Return the partition with every operator on its own."""
     return Partition.of(graph, [(op.name,) for op in graph.ops])
 
 
 def greedy(graph: Graph, fits: Fits) -> Partition:
-    """What a rule-based compiler does: every element-wise operator joins the producers of its
-    operands, the latest first, that nothing outside of its group reads, when the joint group
-    ``fits``; a group keeps to one operator that is not element-wise (its anchor). A group that grew
-    is looked at again: what two of its operators read may by now be read by them alone. What loads
-    do along the way joins the only operator that reads it. No group exceeds ``LARGEST`` operators."""
+    """Return the partition of a rule-based compiler, with groups of at most ``LARGEST`` operators.
+
+    Every element-wise operator joins the producers of its operands, latest first, if nothing
+    outside of its group reads them and the joint group ``fits``. A group has one operator that is
+    not element-wise: its anchor. A grown group is visited again, as its operators may now be the
+    only readers of other operands. Operators in ``LOADED_AS`` join their only reader.
+    """
     quotient = Quotient(graph)
     by_name = {op.name: op for op in graph.ops}
     refused: set[Names] = set()
@@ -55,8 +57,11 @@ def greedy(graph: Graph, fits: Fits) -> Partition:
 def _joins(
     quotient: Quotient, op: Op, by_name: dict[str, Op], fits: Fits, refused: set[Names]
 ) -> bool:
-    """Merge an operator's group with those of its producers that it alone reads, where they fit;
-    whether there was one. ``refused`` remembers what does not fit."""
+    """Merge an operator's group with its producers' where they fit; return True if any merged.
+
+    The group must be the only reader of each producer. ``refused`` remembers groups that do not
+    fit.
+    """
     graph, merged = quotient.graph, False
     producers = [graph.producer[x] for x in dict.fromkeys(op.inputs) if x in graph.producer]
     for producer in sorted(producers, key=lambda p: -quotient.position[p.name]):

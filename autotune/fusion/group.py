@@ -18,11 +18,11 @@ from autotune.operators.tensor import TensorType
 
 @dataclass(frozen=True)
 class Group:
-    """Operators in topological order with the types of every tensor they touch.
+    """Operators in topological order, with the types of every tensor they read or make.
 
-    ``outputs`` are the tensors that something outside reads; ``constants`` are the inputs whose
-    values are known before run time. A group stands alone: it can be pickled, stored as JSON, and
-    two groups of equal structure and shapes have the same ``key`` whatever their tensors' names.
+    ``outputs`` are read outside of the group; ``constants`` are inputs with values known before run
+    time. A group stands alone: it can be pickled and stored as JSON. Groups of equal structure and
+    shapes have the same ``key``, whatever their tensors' names.
     """
 
     ops: tuple[Op, ...]
@@ -40,7 +40,7 @@ class Group:
 
     @classmethod
     def from_graph(cls, graph: Graph, names: Iterable[str]) -> Group:
-        """The group of the named operators of ``graph``, in the graph's order."""
+        """Return the group of the named operators of ``graph``, in the graph's order."""
         wanted = set(names)
         ops = tuple(graph.ops[i] for i in sorted(graph.position[name] for name in wanted))
         outputs = tuple(
@@ -76,12 +76,12 @@ class Group:
 
     @property
     def is_view(self) -> bool:
-        """Whether the group only renames memory (reshapes): it needs no program."""
+        """True if the group only renames memory (reshapes): it needs no program."""
         return all(op.family is Family.RESHAPE for op in self.ops)
 
     @cached_property
     def canonical(self) -> Group:
-        """The same group with positional names: equal for groups that cost the same."""
+        """The group with positional names: equal for groups of equal cost."""
         names: dict[str, str] = {}
         for op in self.ops:
             for x in (*op.inputs, op.output):
@@ -114,7 +114,7 @@ class Group:
         }
 
     def to_json(self) -> str:
-        """Lossless JSON text; ``from_json`` reads it back."""
+        """Return lossless JSON text; ``from_json`` reads it back."""
         return self._text()
 
     @classmethod
@@ -127,7 +127,7 @@ class Group:
 
 
 def is_convex(graph: Graph, names: set[str]) -> bool:
-    """Whether no path leaves the set and comes back: the condition to run it as one program."""
+    """Return True if no path leaves the set and comes back: such a set can be one program."""
     position = {op.name: i for i, op in enumerate(graph.ops)}
     last = max(position[name] for name in names)
     frontier = [s for name in names for s in graph.successors(name) if s not in names]
@@ -145,7 +145,7 @@ def is_convex(graph: Graph, names: set[str]) -> bool:
 
 
 def is_connected(graph: Graph, names: set[str]) -> bool:
-    """Whether the set hangs together through tensors made and read inside it."""
+    """Return True if tensors made and read inside the set connect it."""
     apart, frontier = set(names), [next(iter(names))]
     while frontier:
         name = frontier.pop()

@@ -1,5 +1,7 @@
-"""The tile nest of a group: which tile of every tensor is computed, loaded and kept for one tile
-of the root. Lowering, capacity checks and features all read this one analysis."""
+"""The tile nest of a group: the tiles computed, loaded and kept for one tile of the root.
+
+Lowering, capacity checks and features all read this one analysis.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from autotune.operators.winograd_conv import winograd_tile
 
 MAX_RANK = 5
 MAX_STAGES, MAX_SIDES = 4, 2
-"""Operators of one vector pass, and operands that they read besides the first one's."""
+"""Operators of one vector pass, and the operands that they read besides the first one's."""
 ADDRESS_LOOPS = 2
 """Loops that the address of an operand may depend on."""
 EPILOGUE_FNS = frozenset((OpKind.RELU, OpKind.LEAKY_RELU, OpKind.CLIP))
@@ -29,13 +31,13 @@ EPILOGUE_FNS = frozenset((OpKind.RELU, OpKind.LEAKY_RELU, OpKind.CLIP))
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why a group or candidate is not legal: the constraint that failed, with its numbers."""
+    """Reason why a group or candidate is not legal: the failed constraint with its numbers."""
 
     reason: str
 
 
 class BufferRole(StrEnum):
-    """What a scratchpad buffer is for."""
+    """Use of a scratchpad buffer."""
 
     LOAD = "load"
     VALUE = "value"
@@ -44,8 +46,10 @@ class BufferRole(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """One scratchpad buffer of a nest. ``footprint`` is what it holds for a root tile; ``chunk``
-    is (contraction, axis) when only ``k_tile`` of that axis is resident at a time."""
+    """One scratchpad buffer of a nest; ``footprint`` is its content for a root tile.
+
+    ``chunk`` is (contraction, axis) if only ``k_tile`` of that axis is resident at a time.
+    """
 
     role: BufferRole
     tensor: str
@@ -54,10 +58,10 @@ class Buffer:
     pad: float = 0.0
     """Value of the parts of a loaded region that lie outside the tensor."""
     sample: tuple[tuple[int, int], ...] = ()
-    """Per dimension the coordinate of element 0 and the hop to the next one, where DMA takes single
-    elements of the tensor: the footprint is then that of what they make. Empty: a rectangle."""
+    """Coordinate of element 0 and hop to the next, per dimension, where DMA takes single elements;
+    the footprint is then that of the result. Empty for a rectangle."""
     patches: Patches | None = None
-    """What it holds instead where the schedule says so."""
+    """Patches that it holds instead if the schedule chooses them."""
 
     @property
     def dims(self) -> frozenset[int]:
@@ -67,8 +71,11 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class SideOperand:
-    """A tile that an operator merged into a stage reads: the part ``footprint`` of ``tensor``, in the
-    loaded buffer ``buffer``, or made inside the nest where that is None."""
+    """A tile that a merged operator reads besides its stage's result.
+
+    It is the part ``footprint`` of ``tensor``, in the loaded buffer ``buffer``; None if the nest
+    makes it.
+    """
 
     tensor: str
     footprint: Footprint
@@ -77,8 +84,8 @@ class SideOperand:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """An element-wise operator that runs in the same pass behind another one; ``side`` is what it
-    reads besides that one's result."""
+    """An element-wise operator that continues the pass of another one; ``side`` is its other
+    operand."""
 
     op: Op
     side: SideOperand | None = None
@@ -86,7 +93,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """What a contraction applies on the way out of the accumulator: fn(sums + bias + residual)."""
+    """Operations of a contraction on the way out of the accumulator: fn(sums + bias + residual)."""
 
     bias: int | None = None
     """Buffer of the bias vector."""
@@ -98,11 +105,12 @@ class Epilogue:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One step of a nest. ``op`` is computed into buffer ``result``; ``operands`` are, for each
-    input of ``op``, the loaded buffer, or None when the input is made inside the nest, or a table
-    that rows are looked up in.
-    ``view`` stages (reshape, transpose, slice, …) rename their operand instead of computing.
-    ``contraction`` numbers the stages that run on the matrix unit."""
+    """One step of a nest: ``op`` is computed into buffer ``result``.
+
+    ``operands`` holds the loaded buffer of each input, or None if the nest makes the input or looks
+    up its rows. A ``view`` stage (reshape, transpose, slice, …) renames its operand instead of
+    computing. ``contraction`` numbers the stages on the matrix unit.
+    """
 
     op: Op
     output: str
@@ -114,34 +122,36 @@ class Stage:
     contraction: int | None = None
     view: bool = False
     links: tuple[Link, ...] = ()
-    """Of an element-wise stage: what follows in its pass."""
+    """Operators that continue the pass of an element-wise stage."""
     reduced: bool = False
-    """Whether it is the product of an online softmax."""
+    """True for the product of an online softmax."""
     mask: float | None = None
     """Fill value for the parts outside the tensor, where a window operator reads them."""
 
     @property
     def loads(self) -> tuple[int, ...]:
-        """Loaded buffers that it reads: those of its operands, then those of its epilogue."""
+        """Loaded buffers of its operands, then those of its epilogue."""
         sides = (side.buffer for side in self.sides)
         return tuple(i for i in (*self.operands, self.epilogue.bias, *sides) if i is not None)
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Tensors that it reads, loaded or made; a loaded bias left out."""
+        """Tensors that it reads, loaded or made, without a loaded bias."""
         return (*self.op.inputs, *(side.tensor for side in self.sides))
 
     @property
     def sides(self) -> tuple[SideOperand, ...]:
-        """Tiles that operators merged into it read."""
+        """Tiles that its merged operators read."""
         found = (self.epilogue.residual, *(link.side for link in self.links))
         return tuple(side for side in found if side is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """A stage on the matrix unit: its reduction extent that may be split, and whether it may. Of
-    Winograd's convolution it is the points, a product each."""
+    """A reduction on the matrix unit: its extent, and True if it may be split.
+
+    For Winograd's convolution it is the points, with a product each.
+    """
 
     k_extent: int
     chunkable: bool
@@ -149,8 +159,11 @@ class Contraction:
 
 @dataclass(frozen=True, slots=True)
 class MovingOperand:
-    """An operand of the operator ``reader`` that moves with loops over the root dimensions ``dims``, and over
-    the pieces of ``contraction`` unless that is None."""
+    """An operand whose address moves with loops within a tile that is resident outside of them.
+
+    The operator ``reader`` reads it. It moves with loops over the root dimensions ``dims``, and
+    over the pieces of ``contraction`` unless that is None.
+    """
 
     reader: str
     operand: str
@@ -159,15 +172,15 @@ class MovingOperand:
 
     @property
     def most_loops(self) -> int:
-        """Loops that move it where all of its dimensions are split."""
+        """Number of loops that move it if all of its dimensions are split."""
         return len(self.dims) + (self.contraction is not None)
 
 
 @dataclass(frozen=True)
 class Nest:
-    """Loops over tiles of ``root``, and for each tile the stages that make it.
+    """Loops over tiles of ``root``, and the stages that make each tile.
 
-    ``stores`` are (tensor, buffer, footprint): the group outputs written by this nest.
+    ``stores`` names the group outputs that this nest writes.
     """
 
     root: str
@@ -180,8 +193,8 @@ class Nest:
     types: Mapping[str, TensorType] = field(compare=False, repr=False)
     """Type of every tensor of the group."""
     reduced: int | None = None
-    """The dimension behind the root's that an online softmax and its product reduce over, if there is
-    one: its loop is the innermost."""
+    """Dimension behind the root's that an online softmax and its product reduce over, or None; its
+    loop is the innermost."""
 
     @cached_property
     def tileable(self) -> tuple[int, ...]:
@@ -195,15 +208,18 @@ class Nest:
 
     @cached_property
     def behind(self) -> frozenset[str]:
-        """What an online softmax's product makes, and all that is made of it."""
+        """Results of an online softmax's product, and everything made of them."""
         steps = [(stage.inputs, stage.output) for stage in self.stages]
         products = (stage.output for stage in self.stages if stage.reduced)
         return frozenset[str]().union(*(dependents(product, steps) for product in products))
 
     @cached_property
     def shareable(self) -> frozenset[int]:
-        """Root dimensions whose loop may be divided over cores: tiles along them store disjoint
-        parts of every output, so that no two cores write the same element of DRAM."""
+        """Root dimensions whose loop may be divided over cores.
+
+        Tiles along them store disjoint parts of every output, so no two cores write the same
+        element of DRAM.
+        """
         stored = [stage.footprint for stage in self.stages if stage.output in self.stores]
         return frozenset(
             d for d in self.tileable if all(_is_apart(footprint, d) for footprint in stored)
@@ -211,7 +227,7 @@ class Nest:
 
     @cached_property
     def _granules(self) -> Mapping[int, int]:
-        """Of root dimensions that Winograd's tiles or groups of channels cut."""
+        """Multiples that Winograd's tiles or channel groups require of root tiles, by dimension."""
         found: dict[int, int] = {}
         for stage in self.stages:
             for d, granule in _cuts(stage.op, self.types):
@@ -221,7 +237,8 @@ class Nest:
         return found
 
     def granule(self, dim: int) -> int:
-        """What a tile along a root dimension must be a multiple of, unless it is the whole."""
+        """Return the multiple that a tile along a root dimension must have, unless it is the
+        whole."""
         return self._granules.get(dim, 1)
 
     @cached_property
@@ -231,11 +248,11 @@ class Nest:
 
     @cached_property
     def dims(self) -> tuple[frozenset[int], ...]:
-        """Of every buffer the root dimensions that its content depends on."""
+        """Root dimensions that each buffer's content depends on."""
         return tuple(buffer.dims for buffer in self.buffers)
 
     def need(self, stage: Stage, index: int) -> Footprint:
-        """The footprint of input ``index`` of a stage: the same for every schedule."""
+        """Return the footprint of input ``index`` of a stage; it is the same for every schedule."""
         known = self._needs.get((stage.output, index))
         if known is None:
             known = self._needs[stage.output, index] = self._need(stage, index)
@@ -243,7 +260,7 @@ class Nest:
 
     @cached_property
     def _needs(self) -> dict[tuple[str, int], Footprint]:
-        """Footprints by the stage's output and the input's number: lowering asks for every schedule."""
+        """Footprints by stage output and input number, cached: lowering asks for every schedule."""
         return {}
 
     def _need(self, stage: Stage, index: int) -> Footprint:
@@ -262,12 +279,12 @@ class Nest:
 
     @cached_property
     def takes_patches(self) -> bool:
-        """Whether a schedule may have convolutions read patches."""
+        """True if a schedule may have convolutions read patches."""
         return any(buffer.patches is not None for buffer in self.buffers)
 
 
 def _cuts(op: Op, types: Mapping[str, TensorType]) -> tuple[tuple[int, int], ...]:
-    """Output dimensions of an operator with what tiles along them must be a multiple of."""
+    """Return output dimensions of an operator with the multiple that tiles along them must have."""
     if op.family is Family.WINOGRAD:
         return tuple((d, winograd_tile(op, types)) for d in op.axes.spatial)
     sizes = channels_per_group(op, types)
@@ -275,12 +292,12 @@ def _cuts(op: Op, types: Mapping[str, TensorType]) -> tuple[tuple[int, int], ...
 
 
 def _is_apart(footprint: Footprint, dim: int) -> bool:
-    """Whether root tiles side by side along ``dim`` have no element of ``footprint`` in common."""
+    """Return True if neighbouring root tiles along ``dim`` share no element of ``footprint``."""
     return any(axis.dim == dim and axis.window <= axis.scale for axis in footprint)
 
 
 def _moving_operands(nest: Nest) -> tuple[MovingOperand, ...]:
-    """Operands of a nest that a schedule may move with more loops than an address holds."""
+    """Return the operands that a schedule may move with more loops than an address holds."""
     tiles: dict[str, _ResidentTile] = {}
     found: list[MovingOperand] = []
     for stage in nest.stages:
@@ -292,7 +309,7 @@ def _moving_operands(nest: Nest) -> tuple[MovingOperand, ...]:
 
 
 class _ResidentTile(NamedTuple):
-    """What is resident of a tensor, and the root dimensions along which that moves already, as a view."""
+    """The resident part of a tensor, and the root dimensions that already move it as a view."""
 
     footprint: Footprint
     dims: frozenset[int] = frozenset()
@@ -301,7 +318,7 @@ class _ResidentTile(NamedTuple):
 def _read_operands(
     nest: Nest, stage: Stage, tiles: Mapping[str, _ResidentTile]
 ) -> list[MovingOperand]:
-    """What a stage reads of loaded tiles and of those made before it."""
+    """Return the operands that a stage reads from loaded tiles and from earlier stages."""
 
     def read(
         tensor: str, buffer: int | None, need: Footprint, contraction: int | None
@@ -323,7 +340,7 @@ def _read_operands(
 
 
 def _moving_dims(own: Footprint, need: Footprint) -> frozenset[int]:
-    """Root dimensions whose loops move the part ``need`` within the tile ``own``."""
+    """Return the root dimensions whose loops move the part ``need`` within the tile ``own``."""
     found: set[int] = set()
     for tile, part in zip(own, need, strict=True):
         if (tile.dim, tile.scale, tile.per) != (part.dim, part.scale, part.per):
@@ -332,7 +349,7 @@ def _moving_dims(own: Footprint, need: Footprint) -> frozenset[int]:
 
 
 def k_axis(op: Op, index: int, shape: tuple[int, ...]) -> int | None:
-    """The axis of input ``index`` that a contraction reduces over and may take in pieces."""
+    """Return the axis of input ``index`` that a contraction reduces over and may split."""
     if op.family is Family.CONV:
         return (op.axes.channel, op.axes.in_channel, None)[index]
     if op.family is Family.WINOGRAD:
@@ -346,7 +363,7 @@ def k_axis(op: Op, index: int, shape: tuple[int, ...]) -> int | None:
 def buffer_sizes(
     nest: Nest, tile: tuple[int, ...], k_tile: tuple[int, ...], im2col: bool = False
 ) -> Iterable[tuple[int, ...]]:
-    """Extents of every buffer for one root tile, in elements per dimension."""
+    """Return the extents of every buffer for one root tile, in elements per dimension."""
     for buffer in nest.buffers:
         sizes = [axis.size(tile) for axis in buffer.footprint]
         if buffer.chunk is not None:

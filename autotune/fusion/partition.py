@@ -1,4 +1,4 @@
-"""Partitions: which operators of a graph run together; what fusion search looks for."""
+"""Partitions: the groups of operators that run together; fusion search looks for the best one."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Edge = tuple[str, str]
 
 @dataclass(frozen=True)
 class Partition:
-    """Groups of operator names that cover a graph exactly once, in an order in which they can run.
+    """Groups of operator names that cover a graph exactly once, in running order.
 
-    Every group is connected, and since the graph between groups has no cycle, convex. Two
-    partitions of a graph are equal when their groups are. ``Partition.of`` brings groups into
-    order. Raises ``PlanError`` for groups that are none of this.
+    Every group is connected. It is convex too, as the graph between groups has no cycle. Partitions
+    of a graph are equal if their groups are. ``Partition.of`` brings groups into order. Raises
+    ``PlanError`` for any other groups.
     """
 
     graph: Graph = field(compare=False, repr=False)
@@ -40,7 +40,8 @@ class Partition:
 
     @classmethod
     def of(cls, graph: Graph, groups: Iterable[Sequence[str]]) -> Partition:
-        """The partition with these groups, whatever their order and that of their operators."""
+        """Return the partition with these groups; their order and that of their operators is
+        free."""
         return cls(graph, Quotient(graph, groups).groups())
 
     @classmethod
@@ -52,8 +53,8 @@ class Partition:
     ) -> Partition:
         """Join the ends of every fused edge, in the graph's order.
 
-        An edge that would close a cycle between groups, or whose joined group does not ``fits``,
-        waits until the others are joined and is refused if it still breaks the partition then.
+        An edge waits if it would close a cycle between groups, or if its joint group does not
+        ``fits``. It is refused if this still holds when all others are joined.
         """
         quotient = Quotient(graph)
         position = quotient.position
@@ -82,9 +83,9 @@ class Partition:
         return {name: i for i, names in enumerate(self.groups) for name in names}
 
     def fuses(self, edge: Edge) -> bool:
-        """Whether both ends of an edge are in one group."""
+        """Return True if both ends of an edge are in one group."""
         return self.home[edge[0]] == self.home[edge[1]]
 
     def group(self, index: int) -> Group:
-        """One group as a fusion group."""
+        """Return one group as a fusion group."""
         return Group.from_graph(self.graph, self.groups[index])

@@ -1,5 +1,7 @@
-"""Patches: the operand of a convolution as one column of window × channels per pixel of its result (im2col),
-which DMA makes on the way from DRAM. The analysis says where that may pay; a schedule chooses it."""
+"""Patches (im2col): a convolution's operand as one column of window × channels per pixel.
+
+DMA makes them on the way from DRAM. The analysis finds where they may pay; a schedule chooses them.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Patches:
-    """Patches for one tile of a convolution's result. ``pixels`` are that tile's images, rows and
-    columns; ``kernel``, ``strides``, ``dilations`` and ``pads`` are by rows and columns. ``apart``:
-    an image, a row of the kernel and the rest are too many dimensions for one instruction."""
+    """Patches for one tile of a convolution's result.
+
+    ``pixels`` are that tile's images, rows and columns. ``kernel``, ``strides``, ``dilations`` and
+    ``pads`` are by rows and columns. ``apart`` is True if images, kernel rows and the rest are too
+    many dimensions for one instruction.
+    """
 
     axes: Axes
     pixels: tuple[AxisMap, AxisMap, AxisMap]
@@ -40,16 +45,17 @@ class Patches:
 
     @property
     def instructions(self) -> int:
-        """DMA instructions that make them: one for each row of the kernel where it takes several."""
+        """DMA instructions per tile: one for each kernel row if one instruction cannot hold all."""
         return self.kernel[0] if self.apart else 1
 
     def sizes(self, pixels: tuple[int, ...], channels: int) -> tuple[int, ...]:
-        """Extents as [images, channels, kernel rows, kernel columns, rows, columns]."""
+        """Return extents as [images, channels, kernel rows, kernel columns, rows, columns]."""
         images, rows, columns = pixels
         return (images, channels, *self.kernel, rows, columns)
 
     def elements(self, channels: Ints, extent_of: Callable[[AxisMap], Ints | int]) -> Ints:
-        """Elements of ``sizes`` for many schedules at once, ``extent_of`` each of which an axis has."""
+        """Return the elements of ``sizes`` for many schedules at once; ``extent_of`` gives an
+        axis's extents."""
         total: Ints = channels * self.taps
         for axis in self.pixels:
             total = total * extent_of(axis)
@@ -57,18 +63,19 @@ class Patches:
 
     @property
     def order(self) -> tuple[int, ...]:
-        """The dimensions of ``sizes`` as they lie in the scratchpad, the order in which DRAM has them."""
+        """Order of the dimensions of ``sizes`` in the scratchpad, which is DRAM's order."""
         last = self.axes.channel > self.axes.spatial[1]
         return (0, 4, 5, 2, 3, 1) if last else (0, 1, 2, 3, 4, 5)
 
 
 def patches_of(op: Op, types: Mapping[str, TensorType], result: Footprint) -> Patches | None:
-    """Those of a convolution for the part ``result`` of its output; None where they gain nothing.
+    """Return the patches for the part ``result`` of a convolution's output; None if they gain
+    nothing.
 
-    A product reduces over all taps of a window as it is, so patches fill the array no better than
-    the image does. They gain where images are smaller than the array, several of them in one
-    product; and where strides longer than the kernel leave out pixels, which the rectangle that a
-    tile reads has. Dilations leave out some too, and never gained (docs/decisions/0022-im2col.md).
+    A product reduces over all taps of a window anyway, so patches fill the array no better than the
+    image. They gain in two cases. Images are smaller than the array, and one product takes several
+    of them. Or strides exceed the kernel, so a tile's rectangle holds pixels that no window reads.
+    Dilations skip pixels too, but never gained (docs/decisions/0022-im2col.md).
     """
     if op.family is not Family.CONV or is_depthwise(op, types) or op.int("group") != 1:
         return None

@@ -1,4 +1,4 @@
-"""The graph between groups while they are being merged: it stays acyclic; partitions are made here."""
+"""The graph between groups while they merge; it stays acyclic."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from autotune.graph.topological_order import topological_order
 
 
 class Quotient:
-    """Groups of a graph's operators, who reads whom, and an order in which they can run.
+    """Groups of a graph's operators, their readers, and an order in which they can run.
 
-    Starts from ``groups`` (default: every operator alone). ``merge`` joins two groups unless that
-    would close a cycle, so every group stays convex. The order is kept while groups are merged, and
-    only what stands in it between two groups is looked at to merge them (Pearce and Kelly, "A
-    dynamic topological sort algorithm for directed acyclic graphs", ACM JEA 11, 2007): grouping
-    takes time in proportion to the network. Raises ``PlanError`` when the given groups do
-    not cover the graph exactly once or depend on each other in a circle.
+    It starts from ``groups`` (default: every operator alone). ``merge`` joins two groups unless
+    that closes a cycle, so every group stays convex. The order is kept up to date, and a merge
+    visits only groups between the two in that order. So grouping takes time in proportion to the
+    network (Pearce and Kelly, "A dynamic topological sort algorithm for directed acyclic graphs",
+    ACM JEA 11, 2007). Raises ``PlanError`` if the given groups do not cover the graph exactly once,
+    or depend on each other in a circle.
     """
 
     def __init__(self, graph: Graph, groups: Iterable[Sequence[str]] | None = None) -> None:
@@ -66,15 +66,15 @@ class Quotient:
                     self._sources[other].add(home)
 
     def home(self, name: str) -> int:
-        """The group that holds an operator."""
+        """Return the group that holds an operator."""
         return self._home[self.position[name]]
 
     def names(self, group: int) -> tuple[str, ...]:
-        """Operators of a group, in the graph's order."""
+        """Return the operators of a group, in the graph's order."""
         return self._names(self._members[group])
 
     def together(self, first: int, second: int) -> tuple[str, ...]:
-        """Operators of two groups, in the graph's order."""
+        """Return the operators of two groups, in the graph's order."""
         return self._names(heapq.merge(self._members[first], self._members[second]))
 
     def _names(self, positions: Iterable[int]) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ class Quotient:
         return tuple(ops[at].name for at in positions)
 
     def may_merge(self, first: int, second: int) -> bool:
-        """Whether two different groups can become one without a cycle through a third."""
+        """Return True if two different groups can become one without a cycle through a third."""
         if first == second:
             return False
         early, late = sorted((first, second), key=self._rank.__getitem__)
@@ -91,8 +91,11 @@ class Quotient:
     def _between(
         self, start: int, goal: int, neighbours: Mapping[int, set[int]]
     ) -> set[int] | None:
-        """The groups that ``start`` leads to and that stand before ``goal`` in the order, or behind
-        it when going back; None when one of them leads to ``goal``."""
+        """Return the groups reachable from ``start`` that stand between it and ``goal`` in the
+        order.
+
+        None if one of them leads to ``goal``. ``neighbours`` sets the direction.
+        """
         low, high = sorted((self._rank[start], self._rank[goal]))
         found: set[int] = set()
         waiting = [group for group in neighbours[start] if group != goal]
@@ -106,7 +109,7 @@ class Quotient:
         return found
 
     def merge(self, first: int, second: int) -> int:
-        """Join two groups that ``may_merge`` allows; returns the group that holds both."""
+        """Join two groups that ``may_merge`` allows; return the group that holds both."""
         early, late = sorted((first, second), key=self._rank.__getitem__)
         behind = self._between(early, late, self._readers)
         before = self._between(late, early, self._sources)
@@ -130,7 +133,7 @@ class Quotient:
         return sorted(groups, key=self._rank.__getitem__)
 
     def groups(self) -> tuple[tuple[str, ...], ...]:
-        """All groups in an order in which they can run; of those ready, the earliest first."""
+        """Return all groups in running order; of those ready, the earliest comes first."""
         early = sorted(self._members, key=lambda group: self._members[group][0])
         place = {group: i for i, group in enumerate(early)}
         order = topological_order([{place[s] for s in self._sources[group]} for group in early])
@@ -138,7 +141,7 @@ class Quotient:
 
 
 def _sorted(readers: dict[int, set[int]], sources: dict[int, set[int]]) -> list[int]:
-    """Groups in topological order; those on or behind a cycle are missing."""
+    """Return groups in topological order, without those on or behind a cycle."""
     open_sources = {group: len(found) for group, found in sources.items()}
     ready = [group for group, count in open_sources.items() if count == 0]
     order: list[int] = []

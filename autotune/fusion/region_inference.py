@@ -1,5 +1,7 @@
-"""What one nest needs of every tensor: footprints from its root backwards. The first half of the
-analysis; stages are laid out over it forwards."""
+"""Regions that one nest needs of every tensor, inferred from its root backwards.
+
+This is the first half of the analysis; the second lays out stages over the regions forwards.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,17 @@ from autotune.operators.families import input_footprint, whole_dims
 from autotune.operators.op import Family, Op, OpKind
 
 PADDING = frozenset((Family.CONV, Family.WINOGRAD, Family.POOL, Family.SLIDE, Family.PAD))
-"""What reads past its operand's borders."""
+"""Families that read past their operand's borders."""
 
 
 @dataclass(frozen=True, slots=True)
 class Regions:
-    """The operators of ``group`` that the nest of ``root`` runs, in order; the footprint of every
-    tensor they make and how often each tensor is read; the padding's value where a made tensor is
-    read beyond its borders; and the group outputs that the nest stores."""
+    """The operators of ``group`` that the nest of ``root`` runs, and the region of every tensor.
+
+    ``footprints`` holds every made tensor's region, ``uses`` the number of reads of each tensor.
+    ``masks`` holds the padding's value of made tensors that are read beyond their borders.
+    ``stores`` are the group outputs that the nest writes.
+    """
 
     group: Group
     root: str
@@ -37,21 +42,22 @@ class Regions:
     online: OnlineSoftmax | None = None
 
     def makes(self, tensor: str) -> bool:
-        """Whether an operator of the group makes a tensor."""
+        """Return True if an operator of the group makes a tensor."""
         return tensor in self.group.producer
 
     def shape(self, tensor: str) -> tuple[int, ...]:
-        """The extents of a whole tensor."""
+        """Return the extents of a whole tensor."""
         return self.group.type_of[tensor].shape
 
     def need(self, op: Op, index: int) -> Footprint:
-        """The part of input ``index`` that the part of ``op``'s output here takes."""
+        """Return the part of input ``index`` that ``op`` needs for its output's region."""
         need = input_footprint(op, index, self.footprints[op.output], self.group.type_of)
         return need if self.online is None else self.online.tile_reduction(op, index, need)
 
 
 def infer_regions(group: Group, root: str, covered: Set[str]) -> Regions | Rejection:
-    """The spread of the nest of ``root``; outputs ``covered`` by earlier nests are not stored again."""
+    """Return the regions of the nest of ``root``; outputs ``covered`` by earlier nests are not
+    stored."""
     ops = _needed(group, root)
     footprints, online = _footprints(group, root, ops, None), find_online_softmax(group, root, ops)
     if isinstance(footprints, Rejection):
@@ -94,7 +100,7 @@ def _root_shape(group: Group, root: str, online: OnlineSoftmax | None) -> tuple[
 def _footprints(
     group: Group, root: str, ops: tuple[Op, ...], online: OnlineSoftmax | None
 ) -> dict[str, Footprint] | Rejection:
-    """Footprints of all tensors made in the nest, from the root backwards."""
+    """Return the footprints of all tensors made in the nest, from the root backwards."""
     types = group.type_of
     root_shape = _root_shape(group, root, online)
     forced = whole_dims(group.producer[root], types)
@@ -123,8 +129,7 @@ def _footprints(
 def _completed(
     group: Group, op: Op, footprint: Footprint, root_shape: tuple[int, ...]
 ) -> Footprint | Rejection:
-    """What is computed of an operator's output where ``footprint`` of it is needed: dimensions that
-    it can only compute whole are."""
+    """Return the part of an operator's output to compute, with unsplittable dimensions whole."""
     made = list(footprint)
     for d in _whole(group, op, footprint):
         extent = group.type_of[op.output].shape[d]
@@ -138,8 +143,10 @@ def _completed(
 
 
 def _whole(group: Group, op: Op, footprint: Footprint) -> frozenset[int]:
-    """Output dimensions that are computed whole: the operator's own, and channels in groups
-    that the root's tiles do not lie on."""
+    """Return output dimensions that are computed whole.
+
+    They are the operator's own, and channels in groups that root tiles do not align with.
+    """
     channel, types = op.axes.channel, group.type_of
     if channels_per_group(op, types) is None or footprint[channel].is_identity():
         return whole_dims(op, types)
@@ -147,8 +154,10 @@ def _whole(group: Group, op: Op, footprint: Footprint) -> frozenset[int]:
 
 
 def _winograd_neighbours(group: Group, ops: tuple[Op, ...]) -> Rejection | None:
-    """Its tiles begin at multiples of their size of the result: what follows must keep every element
-    in its place. Its weight and bias come from DRAM."""
+    """Reject operators behind Winograd's convolution that move elements.
+
+    Its tiles begin at multiples of their size. Its weight and bias must come from DRAM.
+    """
     reached: dict[str, str] = {}
     for op in ops:
         behind = next((reached[x] for x in op.inputs if x in reached), None)
@@ -173,7 +182,7 @@ def _masks(
     ops: tuple[Op, ...],
     footprints: Mapping[str, Footprint],
 ) -> dict[str, float] | Rejection:
-    """Made tensors whose padding is read by a window operator, with the padding's value."""
+    """Return made tensors whose padding a window operator reads, with the padding's value."""
     masks: dict[str, float] = {}
     for op in ops:
         x = op.inputs[0]
@@ -200,7 +209,7 @@ def _stores(
     footprints: Mapping[str, Footprint],
     covered: Set[str],
 ) -> tuple[str, ...]:
-    """Group outputs whose tiles this nest makes exactly: the root, and those that it covers."""
+    """Return the group outputs that this nest makes exactly: the root, and those it covers."""
 
     def exact(tensor: str) -> bool:
         shape = group.type_of[tensor].shape
@@ -219,15 +228,14 @@ def _stores(
 
 
 def padding_value(op: Op) -> float:
-    """What an operator reads outside of its operand."""
+    """Return the value that an operator reads outside of its operand."""
     if op.family is Family.PAD:
         return op.float("value")
     return -math.inf if op.kind is OpKind.MAX_POOL else 0.0
 
 
 def _is_left_to_dma(op: Op) -> bool:
-    """Whether an operator takes its first operand by rows that numbers choose, or backwards along
-    some axis."""
+    """Return True if an operator looks up rows of its first operand, or reverses an axis."""
     if op.family is Family.GATHER:
         return True
     return op.family is Family.SLICE and min(op.ints("steps"), default=1) < 0

@@ -1,5 +1,5 @@
-"""What runs in one stage with the operator before it: the epilogue of a contraction, and chains of
-element-wise operators. Asked by the analysis for every stage that it lays out."""
+"""Merging of operators into the stage before them: epilogues of contractions, element-wise
+chains."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from autotune.operators.winograd_conv import ragged, winograd_tile
 
 @dataclass(frozen=True, slots=True)
 class StageMerger:
-    """Merges operators of a nest into the stage of the one before them, loading what they read."""
+    """Merges operators of a nest into the stage before them, and loads their operands."""
 
     regions: Regions
     buffers: BufferTable
 
     def epilogue(self, op: Op, bias: int | None) -> tuple[Epilogue, tuple[str, ...]]:
-        """Sums with a bias vector and with another tile, then an activation, that follow a
-        contraction and can leave with its accumulator; and the tensors made along with it. ``bias``
-        is the buffer of the contraction's own."""
+        """Return the epilogue of a contraction and the tensors made along with it.
+
+        It may add a bias vector and another tile, then apply an activation. ``bias`` is the buffer
+        of the contraction's own.
+        """
         epilogue, output = Epilogue(bias), op.output
         merged: tuple[str, ...] = ()
         user = self._only_user(output)
@@ -36,7 +38,8 @@ class StageMerger:
         return epilogue, merged
 
     def _grown(self, epilogue: Epilogue, op: Op, user: Op, output: str) -> Epilogue | None:
-        """The epilogue of ``op`` with ``user`` of ``output`` in it; None where it has no place."""
+        """Return the epilogue of ``op`` extended by ``user`` of ``output``; None if it has no
+        place."""
         if user.kind in EPILOGUE_FNS:
             return replace(epilogue, fn=user)
         other = self._addend(user, output)
@@ -57,12 +60,13 @@ class StageMerger:
         return replace(epilogue, residual=SideOperand(other, need, buffer))
 
     def _is_ragged(self, op: Op) -> bool:
-        """Whether tiles of Winograd's convolution reach beyond its result, where no residual is."""
+        """Return True if Winograd's tiles reach beyond the result, where a residual has no
+        elements."""
         tile = winograd_tile(op, self.regions.group.type_of)
         return any(ragged(n, tile) for n in op.axes.sizes(self.regions.shape(op.output)))
 
     def links(self, op: Op) -> tuple[Link, ...]:
-        """The element-wise operators behind ``op`` that its pass can take along."""
+        """Return the element-wise operators behind ``op`` that its pass can take along."""
         links: tuple[Link, ...] = ()
         sides, output = set(op.inputs[1:]), op.output
         while len(links) < MAX_STAGES - 1:
@@ -77,7 +81,8 @@ class StageMerger:
         return links
 
     def _link(self, output: str) -> Link | None:
-        """The only user of ``output`` if it is element-wise and all else that it reads is there."""
+        """Return the only user of ``output`` if it is element-wise and its other operand is at
+        hand."""
         user = self._only_user(output)
         if user is None or user.family not in (Family.UNARY, Family.BINARY):
             return None
@@ -96,15 +101,19 @@ class StageMerger:
         )
 
     def _at_hand(self, tensor: str, need: Footprint) -> bool:
-        """Whether a stage may wait for one more operand from DRAM: it was loaded for an earlier
-        stage, or is a vector. A whole tile would come while a product runs and is added behind it
-        (docs/decisions/0009-fused-primitives.md has the cycles)."""
+        """Return True if a stage may wait for one more operand from DRAM.
+
+        It is a vector, or an earlier stage loaded it. A whole tile would come while a product runs,
+        and is better added behind it (docs/decisions/0009-fused-primitives.md has the cycles).
+        """
         is_vector = sum(n > 1 for n in self.regions.shape(tensor)) <= 1
         return is_vector or self.buffers.loads(tensor, need)
 
     def _addend(self, user: Op, output: str) -> str | None:
-        """What ``user`` adds to every element of ``output``, if that is all it does and the
-        addend is there by then: loaded, or made by an earlier stage."""
+        """Return the other operand if ``user`` only adds it to every element of ``output``.
+
+        It must exist by then: loaded, or made by an earlier stage.
+        """
         shape = self.regions.shape
         if user.kind is not OpKind.ADD or shape(user.output) != shape(output):
             return None
@@ -112,7 +121,7 @@ class StageMerger:
         return None if self.regions.makes(other) and other not in self.buffers.located else other
 
     def _only_user(self, tensor: str) -> Op | None:
-        """The one operator that reads a made tensor nothing else needs, tile for tile."""
+        """Return the only reader of a made tensor if it reads it tile for tile."""
         if self.regions.uses.get(tensor, 0) != 1 or tensor in self.regions.stores:
             return None
         user = next(op for op in self.regions.ops if tensor in op.inputs)

@@ -1,7 +1,6 @@
-"""Affine maps of tiles: which interval of a tensor's dimension a tile of a nest's root stands for.
+"""Affine maps of tiles: the interval of a tensor's dimension that a tile of a nest's root needs.
 
-A *footprint* has one for every dimension of a tensor; footprint.py says how an operator's result's
-become those of its inputs. Nothing here depends on tile sizes.
+A *footprint* has one map for every dimension of a tensor. Nothing here depends on tile sizes.
 """
 
 from __future__ import annotations
@@ -19,10 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AxisMap:
-    """The interval of one tensor dimension that a root tile ``[s, s + t)`` along root dimension
-    ``dim`` needs: it starts at ``scale·s / per + offset`` and has ``(scale·(t − 1) + window) / per``
-    elements. With ``dim`` None it is fixed: starts at ``offset``, ``window`` elements. ``per`` is 1
-    but for groups of channels, whose tiles divide evenly, and scratch buffers, where sizes round up.
+    """The interval of one tensor dimension that a root tile ``[s, s + t)`` along ``dim`` needs.
+
+    It starts at ``scale·s / per + offset`` and has ``(scale·(t − 1) + window) / per`` elements.
+    With ``dim`` None it is fixed: it starts at ``offset`` and has ``window`` elements. ``per`` is 1
+    except for groups of channels, whose tiles divide evenly, and for scratch buffers, whose sizes
+    round up.
     """
 
     dim: int | None
@@ -42,11 +43,11 @@ class AxisMap:
         return -(-(self.scale * (size - 1) + self.window) // self.per)
 
     def size(self, tile: tuple[int, ...]) -> int:
-        """Elements for a root tile of the given sizes."""
+        """Return the elements for a root tile of the given sizes."""
         return self.window if self.dim is None else self.extent(tile[self.dim])
 
     def windowed(self, stride: int, pad: int, reach: int) -> AxisMap:
-        """What a sliding window of ``reach`` elements needs below this map."""
+        """Return the map of a sliding window's operand: ``reach`` elements for each result."""
         return AxisMap(
             self.dim,
             self.scale * stride,
@@ -66,7 +67,7 @@ class AxisMap:
         return self.scale * first // self.per
 
     def is_identity(self) -> bool:
-        """Whether tiles of it partition the dimension exactly as tiles of the root do."""
+        """Return True if its tiles partition the dimension exactly as root tiles do."""
         found = self.scale, self.offset, self.window, self.per
         return self.dim is not None and found == (1, 0, 1, 1)
 
@@ -75,19 +76,19 @@ Footprint = tuple[AxisMap, ...]
 
 
 def full(extent: int) -> AxisMap:
-    """The whole dimension, whatever the tile."""
+    """Return the map of a whole dimension, for any tile."""
     return AxisMap(None, 0, 0, extent)
 
 
 def root_footprint(shape: tuple[int, ...], forced: frozenset[int]) -> Footprint:
-    """Footprint of the root itself: identity, or full where the dimension cannot be tiled."""
+    """Return the root's own footprint: identity, or full where a dimension cannot be tiled."""
     return tuple(
         full(n) if d in forced or n == 1 else AxisMap(d, 1, 0, 1) for d, n in enumerate(shape)
     )
 
 
 def hull(a: Footprint, b: Footprint, root_shape: tuple[int, ...]) -> Footprint:
-    """Smallest footprint that holds both."""
+    """Return the smallest footprint that holds both."""
     return tuple(_hull_axis(x, y, root_shape) for x, y in zip(a, b, strict=True))
 
 
@@ -102,12 +103,12 @@ def _hull_axis(a: AxisMap, b: AxisMap, root_shape: tuple[int, ...]) -> AxisMap:
 
 
 def axis_range(axis: AxisMap, root_shape: tuple[int, ...]) -> tuple[int, int]:
-    """First and one-past-last coordinate over all tiles of the root."""
+    """Return the first and the one-past-last coordinate over all tiles of the root."""
     if axis.dim is None:
         return axis.offset, axis.offset + axis.window
     return axis.offset, axis.offset + axis.size(root_shape)
 
 
 def elements(footprint: Footprint, tile: tuple[int, ...]) -> int:
-    """Elements of a footprint for one root tile."""
+    """Return the elements of a footprint for one root tile."""
     return math.prod(axis.size(tile) for axis in footprint)
