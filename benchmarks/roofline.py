@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from autotune.cli.host_costs import shares
-from autotune.report.view import titled
+from autotune.cli.host_profile import shares_text
+from autotune.report.view import kinds_text
 from benchmarks.child import busy, run_child
 from benchmarks.cpu_networks import NAMES
 from benchmarks.table import Table
@@ -62,7 +62,7 @@ def network_table(found: Mapping[str, Profile], threads: int) -> Table:
                 f"{sum(group['flops'] for group in profile['groups']) / 1e9:.3f}",
                 f"{figures['peak_fraction']:.0%}",
                 f"{figures['bound_fraction']:.0%}",
-                shares(figures["steps"]),
+                shares_text(figures["steps"]),
             )
         )
     head = next(iter(found.values()))["roofline"]
@@ -83,7 +83,7 @@ def group_table(found: Mapping[str, Profile], threads: int) -> Table:
             rows.append(
                 (
                     name,
-                    f"{titled(group['kinds'])} ({group['operators'][-1]})",
+                    f"{kinds_text(group['kinds'])} ({group['operators'][-1]})",
                     f"{1e3 * group['seconds']:.3f}",
                     f"{_lost(group) / total:.0%}",
                     f"{group['fraction']:.0%}",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from autotune.cli.host_costs import documents, summary
+from autotune.cli.host_profile import documents, summary
 from autotune.runtime.session.host_profile import host_profile
 from autotune.runtime.session.session import Session
 from benchmarks.child import raise_priority

@@ -1,4 +1,4 @@
-"""Where output goes: figures to stdout, progress and messages to stderr."""
+"""The command line's output: figures on stdout, progress and messages on stderr."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _PIPED_WIDTH = 120
 
 
 def say(text: str) -> None:
-    """A message for people."""
+    """Print a message for people on stderr."""
     MESSAGES.print(text, markup=False, soft_wrap=True)
 
 
-def emit(figures: object) -> None:
-    """One JSON document on stdout."""
+def print_json(figures: object) -> None:
+    """Print one JSON document on stdout."""
     sys.stdout.write(json.dumps(figures, indent=2) + "\n")
 
 
-def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table on stdout; the first column is text, the others are figures."""
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table on stdout; the first column is text, the others are figures."""
     table = Table(title=title, title_justify="left")
     for i, column in enumerate(columns):
         table.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
@@ -35,8 +35,8 @@ def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> N
     Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH).print(table)
 
 
-def facts(pairs: Mapping[str, Any]) -> None:
-    """Label and value lines on stdout."""
+def print_facts(pairs: Mapping[str, Any]) -> None:
+    """Print label and value lines on stdout."""
     width = max(map(len, pairs), default=0)
     for name, value in pairs.items():
         sys.stdout.write(f"{name:{width}}  {value}\n")

@@ -1,4 +1,4 @@
-"""How a command ends: one line on stderr, with --json an object on stdout, and an exit code."""
+"""The end of a command: one line on stderr, with --json an object on stdout, and an exit code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from types import FrameType
 from autotune.errors import one_line
 
 OK, MISMATCH, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
-_KEPT = "what was measured is kept, run it again to go on"
+_REMEDY = "what was measured is kept, run it again to go on"
 
 
 class Ending:
@@ -25,24 +25,26 @@ class Ending:
         self._is_json = "--json" in arguments
         self.is_terminated = False
 
-    def refused(self, message: str) -> int:
-        """Tell an error of the user's; return the exit code."""
+    def refuse(self, message: str) -> int:
+        """Print an error of the user's; return the exit code."""
         line = one_line(" ".join(message.split()))
         print(f"autotune: error: {line}", file=sys.stderr)
         self._emit(line)
         return USAGE
 
-    def interrupted(self) -> int:
-        """Tell that Ctrl-C or SIGTERM ended the command; return the exit code."""
+    def interrupt(self) -> int:
+        """Print that Ctrl-C or SIGTERM ended the command; return the exit code."""
         word = "terminated" if self.is_terminated else "interrupted"
-        print(f"autotune: {word}; {_KEPT}", file=sys.stderr)
-        self._emit(f"{word}; {_KEPT}")
+        print(f"autotune: {word}; {_REMEDY}", file=sys.stderr)
+        self._emit(f"{word}; {_REMEDY}")
         return TERMINATED if self.is_terminated else INTERRUPTED
 
     @contextmanager
     def terminable(self) -> Iterator[None]:
-        """Take the first SIGTERM inside as Ctrl-C, so that what was measured is kept; a second one ends the
-        process at once. Without effect outside of the main thread."""
+        """Take the first SIGTERM in the block as Ctrl-C, which keeps measurements.
+
+        A second one ends the process at once. Without effect outside of the main thread.
+        """
 
         def interrupt(number: int, frame: FrameType | None) -> None:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -67,8 +69,7 @@ class Ending:
 
 
 def prepare_streams() -> None:
-    """Make stdout and stderr usable: closed ones lead nowhere, and signs that the encoding lacks are
-    spelt out."""
+    """Make stdout and stderr usable: lead closed ones nowhere, spell out signs that the encoding lacks."""
     if sys.stdout is None or sys.stderr is None:
         _occupy_descriptors()
         sys.stdout = sys.stdout or _nowhere()
@@ -87,8 +88,8 @@ def settle_output() -> None:
 
 
 def _occupy_descriptors() -> None:
-    """Open 0, 1 and 2 where they are closed, before a file of ours takes such a number and the output of
-    a library."""
+    """Open descriptors 0, 1 and 2 where they are closed: a library may write to them, and a file of ours
+    must not be there."""
     while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(handle)

@@ -9,26 +9,26 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
+from typer.exceptions import TyperException
 
 from autotune import __version__
-from autotune.cli import (
-    assembling,
-    benching,
-    calibration,
-    conforming,
+from autotune.cli.commands import (
+    asm,
+    bench_conformance,
+    bench_drift,
+    calibrate,
+    disasm,
     doctor,
-    drifting,
-    inspection,
-    machine,
-    running,
-    searching,
-    timing,
+    explain,
+    predict,
+    run,
+    search,
+    store,
+    targets,
+    time,
 )
 from autotune.cli.ending import INTERRUPTED, OK, USAGE, Ending, prepare_streams, settle_output
 from autotune.errors import AutotuneError, one_line
-
-_UsageError: type[Any] = typer.BadParameter.__mro__[1]
-"""Wrong arguments: click's class, or typer's own in the versions that bring click along."""
 
 app = typer.Typer(
     name="autotune",
@@ -36,20 +36,22 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.command("calibrate")(calibration.calibrate)
-app.command("search")(searching.search)
-app.command("run")(running.run)
-app.command("explain")(inspection.explain)
-app.command("predict")(inspection.predict)
-app.command("asm")(assembling.asm)
-app.command("disasm")(assembling.disasm)
-app.command("time")(timing.time)
+app.command("calibrate")(calibrate.calibrate)
+app.command("search")(search.search)
+app.command("run")(run.run)
+app.command("explain")(explain.explain)
+app.command("predict")(predict.predict)
+app.command("asm")(asm.asm)
+app.command("disasm")(disasm.disasm)
+app.command("time")(time.time)
 app.command("doctor")(doctor.doctor)
-machine.targets.command("drift")(drifting.drift)
-app.add_typer(machine.targets, name="targets")
-app.add_typer(machine.store, name="store")
-benching.bench.command("conformance")(conforming.conformance)
-app.add_typer(benching.bench, name="bench")
+app.add_typer(targets.targets, name="targets")
+app.add_typer(store.store, name="store")
+
+bench = typer.Typer(help="Demonstrations that measure something.", no_args_is_help=True)
+bench.command("drift")(bench_drift.drift)
+bench.command("conformance")(bench_conformance.conformance)
+app.add_typer(bench, name="bench")
 
 
 def _version(wanted: bool) -> None:
@@ -73,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Ctrl-C, 143 for SIGTERM; anything unexpected is a bug and shows its traceback."""
     prepare_streams()
     with warnings.catch_warnings():
-        warnings.showwarning = _warned
+        warnings.showwarning = _print_warning
         sys.exit(_status(arguments))
 
 
@@ -86,32 +88,37 @@ def _status(arguments: Sequence[str] | None) -> int:
             sys.stdout.flush()
         code = status if isinstance(status, int) else OK
         if code == INTERRUPTED:  # how typer reports Ctrl-C
-            code = ending.interrupted()
+            code = ending.interrupt()
     except (typer.Abort, KeyboardInterrupt):
-        code = ending.interrupted()
-    except _UsageError as error:
-        code = _misused(error, ending)
+        code = ending.interrupt()
+    except TyperException as error:
+        code = _refuse_usage(error, ending)
     except AutotuneError as error:
-        code = ending.refused(str(error))
-    except BrokenPipeError:
+        code = ending.refuse(str(error))
+    except (BrokenPipeError, SystemExit) as error:
+        # typer and rich make an exit with 1 of it when the reader of stdout is gone
+        if not isinstance(error, BrokenPipeError) and not isinstance(
+            error.__context__, BrokenPipeError
+        ):
+            raise
         settle_output()
         code = OK
     except OSError as error:
         if error.filename is None and error.errno != errno.ENOSPC:
             raise
         if error.filename is not None:
-            code = ending.refused(f"{error.filename}: {error.strerror}")
+            code = ending.refuse(f"{error.filename}: {error.strerror}")
         else:
-            code = ending.refused(f"{error.strerror}; free some for output and temporary files")
+            code = ending.refuse(f"{error.strerror}; free some for output and temporary files")
     return code
 
 
-def _warned(message: Warning | str, *_: object, **__: object) -> None:
-    """A warning as one line for people."""
+def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Print a warning as one line for people."""
     sys.stderr.write(f"autotune: warning: {one_line(str(message))}\n")
 
 
-def _misused(error: Any, ending: Ending) -> int:
+def _refuse_usage(error: Any, ending: Ending) -> int:
     """Tell wrong arguments in one line; without any, show the help."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show(sys.stderr)
@@ -119,4 +126,4 @@ def _misused(error: Any, ending: Ending) -> int:
     command = "autotune" if error.ctx is None else error.ctx.command_path
     text = error.format_message()
     stop = "" if text.endswith((".", "?", "!")) else "."
-    return ending.refused(f"{text}{stop} See '{command} --help'")
+    return ending.refuse(f"{text}{stop} See '{command} --help'")

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options and arguments of several commands, and the values of their texts."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ AccuracyOption = Annotated[
     ),
 ]
 MOST_COUNTED = 10_000_000
-"""Measurements, partitions or runs that a command may be asked for: years of work."""
+"""Largest number of measurements or partitions of one command: years of work."""
+NoVerifyOption = Annotated[
+    bool, typer.Option("--no-verify", help="Do not prove that the program is safe to run.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
 DimOption = Annotated[
     list[str] | None, typer.Option("--dim", help="Bind a symbolic dimension: NAME=INT; repeatable.")
@@ -94,10 +97,10 @@ OutOption = Annotated[Path | None, typer.Option("--out", help="Plan file to writ
 
 
 def machine_name(target: str | None, threads: int | None, model: Path | str | None = None) -> str:
-    """Return the name of the machine, with the number of threads in it where that is given.
+    """Return the name of the machine, with ``threads`` in it where they are given.
 
-    Without a ``target`` it is the machine of the plan in ``model``, or else this CPU. Raises
-    ``SpecError`` for threads of an emulated machine.
+    Without a ``target`` it is the machine of the plan in ``model``, else this CPU. Raises ``SpecError``
+    for threads of an emulated machine.
     """
     from autotune.runtime.session.defaults import target_name
     from autotune.targets.opening import host_name
@@ -106,22 +109,22 @@ def machine_name(target: str | None, threads: int | None, model: Path | str | No
 
 
 def dimensions(options: list[str] | None) -> dict[str, int]:
-    """``NAME=INT`` options as a mapping. Raises ``InputError``."""
-    found: dict[str, int] = {}
+    """Return ``NAME=INT`` options as a mapping. Raises ``InputError``."""
+    extents: dict[str, int] = {}
     for option in options or ():
         name, _, value = option.rpartition("=")
         if not name or not value.isdigit() or int(value) < 1:
             raise InputError(
                 f"--dim {option!r} is not NAME=INT with INT ≥ 1, such as --dim batch=1"
             )
-        if found.setdefault(name, int(value)) != int(value):
-            raise InputError(f"--dim {name}: given as {found[name]} and as {value}; give it once")
-    return found
+        if extents.setdefault(name, int(value)) != int(value):
+            raise InputError(f"--dim {name}: given as {extents[name]} and as {value}; give it once")
+    return extents
 
 
 def input_ranges(options: list[str] | None) -> dict[str, tuple[float, float]]:
-    """``NAME=LOW:HIGH`` options as a mapping. Raises ``InputError``."""
-    found: dict[str, tuple[float, float]] = {}
+    """Return ``NAME=LOW:HIGH`` options as a mapping. Raises ``InputError``."""
+    ranges: dict[str, tuple[float, float]] = {}
     for option in options or ():
         name, _, ends = option.rpartition("=")
         try:
@@ -132,6 +135,6 @@ def input_ranges(options: list[str] | None) -> dict[str, tuple[float, float]]:
             raise InputError(
                 f"--range {option!r} is not NAME=LOW:HIGH with numbers, such as --range x=0:1"
             )
-        if found.setdefault(name, (low, high)) != (low, high):
+        if ranges.setdefault(name, (low, high)) != (low, high):
             raise InputError(f"--range {name}: given twice, with other ends; give it once")
-    return found
+    return ranges

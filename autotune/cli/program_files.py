@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 from autotune.disk.atomic_file import FileKind, replace_file
 from autotune.disk.regular_file import open_regular
@@ -20,18 +21,18 @@ ASSEMBLY = FileKind("program as assembly", (b".", b"#"))
 
 
 def read_program(
-    name: str, *, verified: bool = True, scratchpad_elements: int | None = None
+    name: str, *, is_verified: bool = True, scratchpad_elements: int | None = None
 ) -> Program:
-    """The program in a file of either form, verified for a core with so much scratchpad.
+    """Read a program of either form; verify it for a core with ``scratchpad_elements``.
 
     Raises ``ProgramError`` that names the file and, in assembly, line and column.
     """
-    data = sys.stdin.buffer.read() if name == STREAM else _content(name)
+    data = sys.stdin.buffer.read() if name == STREAM else _read(name)
     where = "stdin" if name == STREAM else name
     try:
         text = None if data.startswith(MAGIC) or b"\0" in data else data.decode("utf-8-sig")
         program = decode(data) if text is None else assemble(text)
-        if verified:
+        if is_verified:
             _verify(program, text, scratchpad_elements)
     except UnicodeDecodeError as error:
         raise ProgramError(
@@ -42,7 +43,7 @@ def read_program(
     return program
 
 
-def _content(name: str) -> bytes:
+def _read(name: str) -> bytes:
     with open_regular(Path(name)) as file:
         return file.read()
 
@@ -56,9 +57,9 @@ def _verify(program: Program, text: str | None, scratchpad_elements: int | None)
 
 
 def _place(text: str, refusal: str) -> str:
-    """Line and column of the instruction that the verifier's message begins with; empty without."""
-    found = re.match(r"core (\d+), instruction (\d+)", refusal)
-    if found is None:
+    """Return line and column of the instruction that a refusal begins with; nothing without one."""
+    match = re.match(r"core (\d+), instruction (\d+)", refusal)
+    if match is None:
         return ""
     core, instruction = -1, -1
     for number, line in enumerate(text.split("\n"), start=1):
@@ -67,14 +68,26 @@ def _place(text: str, refusal: str) -> str:
             core, instruction = core + 1, -1
         elif statement and not statement.startswith("."):
             instruction += 1
-        if (core, instruction) == (int(found[1]), int(found[2])):
+        if (core, instruction) == (int(match[1]), int(match[2])):
             return f"line {number}, column {len(line) - len(line.lstrip()) + 1}: "
     return ""
 
 
+def program_figures(program: Program) -> dict[str, Any]:
+    """Return a program's name and size, as JSON has them."""
+    return {
+        "program": program.name,
+        "cores": len(program.streams),
+        "instructions": sum(map(len, program.streams)),
+        "scratchpad_elements": program.scratchpad_elements,
+    }
+
+
 def write(name: str, content: str | bytes) -> None:
-    """Write a program or assembly to a file, whole or not at all, or to stdout. Raises ``InputError`` for a
-    place that cannot hold it, ``OSError`` when writing fails."""
+    """Write a program or assembly to a file, whole or not at all, or to stdout.
+
+    Raises ``InputError`` for a place that cannot hold it, ``OSError`` when writing fails.
+    """
     # a lone surrogate can stand in a quoted name alone, where assembly reads this escape
     data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     if name != STREAM:

@@ -28,20 +28,20 @@ EVERY_SECONDS = 5.0
 """Least time between two lines."""
 
 HEARTBEAT_SECONDS = 20.0
-"""A line says that the work goes on when nothing else did for so long."""
+"""Silence after which a line says that the work goes on."""
 
 PATIENCE_SECONDS = 0.5
-"""Time after which short work says what it is doing."""
+"""Time after which short work names itself."""
 
 LEAST_FRACTION, LEAST_SECONDS = 0.05, 3.0
-"""Fraction and time of the work after which the time left is told."""
+"""Fraction and time of the work before which its time left is not estimated."""
 
-Tell = Callable[[float], str]
-"""Text of a plan's cost."""
+CostText = Callable[[float], str]
+"""From a plan's cost to its text with a unit."""
 
 
 def time_left(fraction: float, elapsed_seconds: float) -> str:
-    """Return the time left at the speed so far; nothing while that says little."""
+    """Return the time left at the speed so far; nothing before an estimate is worth it."""
     if fraction < LEAST_FRACTION or elapsed_seconds < LEAST_SECONDS:
         return ""
     return f"{_clock(elapsed_seconds * (1 - fraction) / fraction)} left"
@@ -52,11 +52,11 @@ def _clock(seconds: float) -> str:
 
 
 class Report:
-    """State of a command's work; ``tell`` makes text of the best cost so far."""
+    """State of a command's work; ``cost_text`` makes text of the best cost so far."""
 
     def __init__(self, title: str, stages: Mapping[str, float]) -> None:
         self.title = title
-        self.tell: Tell | None = None
+        self.cost_text: CostText | None = None
         self._whole = Whole(stages)
         self._begin = time.monotonic()
         self._first_report: float | None = None
@@ -64,13 +64,13 @@ class Report:
         self._best = ""
 
     def __call__(self, phase: str, done: int, total: int, best: float | None = None) -> None:
-        """Take a report; see ``autotune.tuner.progress.Progress``."""
+        """Take a report, as ``autotune.tuner.progress.Progress`` defines it."""
         if self._first_report is None:
             self._first_report = time.monotonic()
         self._whole.reached(phase, done, total)
         self._state = f"{phase} {done:,}/{total:,}"
-        if best is not None and self.tell is not None:
-            self._best = f"best predicted {self.tell(best)}"
+        if best is not None and self.cost_text is not None:
+            self._best = f"best predicted {self.cost_text(best)}"
         self.show()
 
     @property
@@ -80,7 +80,7 @@ class Report:
 
     @property
     def state(self) -> str:
-        """What is done now, and the best cost so far."""
+        """Current phase, and the best cost so far."""
         return ", ".join(filter(None, (self._state, self._best)))
 
     @property
@@ -90,7 +90,7 @@ class Report:
 
     @property
     def time_left(self) -> str:
-        """Time left at the speed since the first report: imports come before it."""
+        """Time left at the speed since the first report, which comes after the imports."""
         if self._first_report is None:
             return ""
         return time_left(self.fraction, time.monotonic() - self._first_report)
@@ -101,8 +101,10 @@ class Report:
 
 
 class Lines(Report):
-    """Plain lines: the first within a second, then at most one every few seconds, and a heartbeat
-    between reports. Work that ends at once says nothing."""
+    """Plain lines: the first within a second, then one every few seconds at most, and a heartbeat.
+
+    Work that ends at once says nothing.
+    """
 
     def __init__(self, title: str, stages: Mapping[str, float]) -> None:
         super().__init__(title, stages)
@@ -111,7 +113,7 @@ class Lines(Report):
         self._thread = threading.Thread(target=self._beat, daemon=True)
 
     def begin(self) -> None:
-        """See to the first line and the heartbeat."""
+        """Start the first line and the heartbeat."""
         self._thread.start()
 
     def end(self) -> None:
@@ -139,7 +141,7 @@ class Lines(Report):
 
 
 class _TimeLeft(ProgressColumn):
-    """Time left of what reports."""
+    """Column: time left of the report of its task."""
 
     def render(self, task: Task) -> Text:
         """Return the text of the column, anew whenever the bar is drawn."""
@@ -147,7 +149,7 @@ class _TimeLeft(ProgressColumn):
 
 
 class _State(ProgressColumn):
-    """State of what reports: the one column that gives way on a narrow terminal."""
+    """Column: state of the report of its task; it alone gives way on a narrow terminal."""
 
     def render(self, task: Task) -> Text:
         """Return the text of the column, in one line."""
@@ -155,7 +157,7 @@ class _State(ProgressColumn):
 
 
 class Bar(Report):
-    """One bar on a terminal, with what is done now, elapsed time and time left."""
+    """One bar on a terminal, with state, elapsed time and time left."""
 
     def __init__(self, title: str, stages: Mapping[str, float], shown: Progress) -> None:
         super().__init__(title, stages)
@@ -181,10 +183,10 @@ def _bar_columns() -> tuple[ProgressColumn, ...]:
 
 @contextmanager
 def progress(title: str, stages: Mapping[str, float] | None = None) -> Iterator[Report]:
-    """Show the progress of long work that reports to what this gives.
+    """Show the progress of long work, which calls the ``Report`` of this context.
 
-    ``stages`` are its phases in order with their shares of the time; without them its one phase is
-    the whole. The first line appears within a second: enter this before long imports.
+    ``stages`` are its phases in order with their shares of the time; without them one phase is the
+    whole. The first line appears within a second: enter this before long imports.
     """
     if MESSAGES.is_terminal:
         with Progress(*_bar_columns(), console=MESSAGES, transient=True) as shown:
@@ -200,7 +202,7 @@ def progress(title: str, stages: Mapping[str, float] | None = None) -> Iterator[
 
 @contextmanager
 def working(text: str, quiet: bool = False) -> Iterator[None]:
-    """Say what is being done if it takes longer than a moment; on a terminal with a spinner.
+    """Print ``text`` if the block takes longer than a moment; on a terminal with a spinner.
 
     ``quiet`` is for output that programs read: an error is then the one line on stderr.
     """

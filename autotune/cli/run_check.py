@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cli.run_arrays import difference, shipped_arrays
+from autotune.operators.tensor import NUMPY, Array, DType
+from autotune.runtime.execution.signature import TensorInfo
 from autotune.runtime.session.network_session import NetworkSession
 
 AnyArray = npt.NDArray[Any]
 
+RTOL, ATOL = 1e-3, 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Largest absolute difference of an output from its reference, and the verdict on it."""
+
+    largest: float
+    is_tolerable: bool
+
 
 def random_inputs(session: NetworkSession, seed: int) -> dict[str, AnyArray]:
-    """Return the inputs that ship with one of ONNX's light networks, within their ranges (its
-    uniform weights make anything else ill-conditioned), or seeded random arrays.
+    """Return the shipped inputs of one of ONNX's light networks, clipped to their ranges; for any
+    other network seeded arrays.
 
-    Raises ``InputError`` where a dimension is open, or an input is no tensor.
+    The light networks have uniform weights, which make any other input ill-conditioned. Raises
+    ``InputError`` where a dimension is open, or an input is no tensor.
     """
     shipped = shipped_arrays(session.name, session.inputs)
     if shipped is None:
@@ -26,38 +41,78 @@ def random_inputs(session: NetworkSession, seed: int) -> dict[str, AnyArray]:
     return inputs | {x: np.clip(inputs[x], r.low, r.high) for x, r in session.ranges.items()}
 
 
+def shipped_arrays(
+    network: str, inputs: Iterable[TensorInfo]
+) -> tuple[dict[str, Array], dict[str, Array]] | None:
+    """Return inputs and expected outputs that the onnx package ships for a light network.
+
+    None for other networks and for other ``inputs``.
+    """
+    from autotune.datasets import LIGHT_MODELS, light_expected
+
+    if network not in LIGHT_MODELS:
+        return None
+    arrays, outputs = light_expected(network)
+    same = {x: value.shape for x, value in arrays.items()} == {x.name: x.shape for x in inputs}
+    return (arrays, outputs) if same else None
+
+
 def check_outputs(
     session: NetworkSession, feeds: dict[str, AnyArray], outputs: dict[str, Any]
-) -> dict[str, tuple[float, bool]]:
-    """Return per output the largest difference from the numpy reference, and True if it is within
-    tolerance. A light network on its shipped inputs is compared with the shipped outputs too."""
-    wanted: dict[str, Any] = session.reference_outputs(feeds)
+) -> dict[str, Difference]:
+    """Compare the outputs of a session's run on ``feeds`` with the numpy reference, by name.
+
+    A light network on its shipped inputs is compared with the shipped outputs too.
+    """
+    references: dict[str, Any] = session.reference_outputs(feeds)
     shipped = shipped_arrays(session.name, session.inputs)
     if shipped is not None and all(np.array_equal(feeds[x], v) for x, v in shipped[0].items()):
-        wanted |= {f"{name} (shipped)": value for name, value in shipped[1].items()}
-    return compare(wanted, outputs)
+        references |= {f"{name} (shipped)": value for name, value in shipped[1].items()}
+    return compare(references, outputs)
 
 
-def compare(wanted: dict[str, Any], outputs: dict[str, Any]) -> dict[str, tuple[float, bool]]:
-    """Return per wanted value the largest difference of its output, and True if it is within
-    tolerance. `` (shipped)`` behind a name marks another value wanted for the same output."""
+def compare(references: dict[str, Any], outputs: dict[str, Any]) -> dict[str, Difference]:
+    """Compare outputs with references by name; `` (shipped)`` behind a name marks a second reference."""
     return {
-        name: _difference(outputs[name.removesuffix(" (shipped)")], value)
-        for name, value in wanted.items()
+        name: _compare_values(outputs[name.removesuffix(" (shipped)")], reference)
+        for name, reference in references.items()
     }
 
 
-def _difference(output: Any, wanted: Any) -> tuple[float, bool]:
-    """Compare two values; of sequences, the items that are furthest apart."""
-    if isinstance(wanted, list) and isinstance(output, list):
-        pairs = [_difference(x, y) for x, y in zip(output, wanted, strict=False)]
-        is_same_length = len(output) == len(wanted)
-        largest = float(np.max([apart for apart, _ in pairs], initial=0.0))
-        return largest, is_same_length and all(ok for _, ok in pairs)
-    if output is None and wanted is None:  # an optional without a value
-        return 0.0, True
-    if any(x is None or isinstance(x, list) for x in (output, wanted)):
-        return float("inf"), False
-    if np.shape(output) != np.shape(wanted):
-        return float("inf"), False
-    return difference(np.asarray(output), np.asarray(wanted))
+def _compare_values(output: Any, reference: Any) -> Difference:
+    """Compare tensors, sequences by their worst item, and optionals."""
+    if isinstance(reference, list) and isinstance(output, list):
+        items = [_compare_values(x, y) for x, y in zip(output, reference, strict=False)]
+        is_tolerable = len(output) == len(reference) and all(x.is_tolerable for x in items)
+        return Difference(float(np.max([x.largest for x in items], initial=0.0)), is_tolerable)
+    if output is None and reference is None:  # an optional without a value
+        return Difference(0.0, True)
+    if any(x is None or isinstance(x, list) for x in (output, reference)):
+        return Difference(float("inf"), False)
+    if np.shape(output) != np.shape(reference):
+        return Difference(float("inf"), False)
+    return compare_arrays(np.asarray(output), np.asarray(reference))
+
+
+def compare_arrays(output: AnyArray, reference: AnyArray) -> Difference:
+    """Compare arrays of one size in float64, which is exact for integers and booleans.
+
+    Equal infinities and NaNs do not differ. Narrow floats may be one step further apart than others:
+    close numbers may round to neighbours.
+    """
+    actual = np.asarray(output.reshape(reference.shape), np.float64)
+    exact = np.asarray(reference, np.float64)
+    rtol = RTOL + _relative_step(reference.dtype)
+    is_tolerable = bool(np.allclose(actual, exact, rtol, ATOL, equal_nan=True))
+    with np.errstate(invalid="ignore"):
+        distance = np.abs(actual - exact)
+    same = (actual == exact) | (np.isnan(actual) & np.isnan(exact))
+    return Difference(float(np.where(same, 0.0, distance).max(initial=0.0)), is_tolerable)
+
+
+def _relative_step(dtype: np.dtype[Any]) -> float:
+    """Return the distance from 1 to the next number of a float narrower than float32; else 0."""
+    kind = {NUMPY[kind]: kind for kind in DType}.get(dtype, DType.FLOAT32)
+    if not kind.is_float or kind is DType.FLOAT32:
+        return 0.0
+    return float(ml_dtypes.finfo(dtype).eps)

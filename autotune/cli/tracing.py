@@ -1,4 +1,4 @@
-"""``--trace``: the options, and the trace file that a command fills with the programs that it times."""
+"""``--trace``: its options, and the trace file of the programs that a command times."""
 
 from __future__ import annotations
 
@@ -31,18 +31,22 @@ TraceLimitOption = Annotated[
 ]
 
 
-def emulated(target: Target) -> EmulatorTarget:
-    """The target as one that records traces. Raises ``InputError`` for one that is not emulated."""
+def require_emulated(target: Target, remedy: str = "") -> EmulatorTarget:
+    """Return the target as an emulated one. Raises ``InputError`` with the ``remedy`` for any other."""
     from autotune.targets.emulator.target import EmulatorTarget
 
     if not isinstance(target, EmulatorTarget):
-        raise InputError(f"{target.name} is not emulated; only an emulated machine can be traced")
+        raise InputError(
+            f"{target.name} is not emulated; {remedy or 'only an emulated machine can be traced'}"
+        )
     return target
 
 
 @contextmanager
-def trace_file(path: Path, title: str, target: Target, limit: int | None) -> Iterator[TraceFile]:
-    """The file at ``path``, to be filled by the block; says when events did not fit."""
+def open_trace_file(
+    path: Path, title: str, target: Target, limit: int | None
+) -> Iterator[TraceFile]:
+    """Open the trace file at ``path`` for the block; say when events did not fit."""
     from autotune.report.trace_file import writing
     from autotune.targets.emulator.trace import EVENT_LIMIT
 
@@ -55,15 +59,15 @@ def trace_file(path: Path, title: str, target: Target, limit: int | None) -> Ite
         )
 
 
-def record(session: NetworkSession, path: Path, limit: int | None) -> None:
+def record_trace(session: NetworkSession, path: Path, limit: int | None) -> None:
     """Execute every program of the session's plan once more, without numbers, into a trace file.
 
     Raises ``InputError`` for a target that is not emulated.
     """
-    machine = emulated(session.target)
+    machine = require_emulated(session.target)
     parts = session.parts.values()
     title = next((part.graph.name for part in parts), "")
-    with trace_file(path, title, machine, limit) as file:
+    with open_trace_file(path, title, machine, limit) as file:
         for step in (step for part in parts for step in part.table.group_steps):
             _, trace = machine.trace(step.program, limit=file.room)
             file.add(trace, " + ".join(step.operators))

@@ -53,7 +53,7 @@ class GroupRow:
     @property
     def title(self) -> str:
         """The operators in few words, repeats counted: ``conv + relu ×2``."""
-        return titled(self.operators)
+        return kinds_text(self.operators)
 
     @property
     def cycles(self) -> float:
@@ -77,10 +77,23 @@ class GroupRow:
         return self.multiply_adds / self.dram_bytes
 
 
-def titled(operators: Sequence[str]) -> str:
-    """Kinds of operators in few words, repeats counted."""
-    counts = Counter(operators)
+NAMES_SHOWN = 4
+"""Operators of a group that a label names; the first and the last of a longer group."""
+
+
+def kinds_text(kinds: Sequence[str]) -> str:
+    """Return kinds of operators in few words, repeats counted: ``conv + relu ×2``."""
+    counts = Counter(kinds)
     return " + ".join(kind if n == 1 else f"{kind} ×{n}" for kind, n in counts.items())
+
+
+def group_label(kinds: Sequence[str], names: Sequence[str]) -> str:
+    """Return ``conv + relu (n0, n1)``; the names alone where the kinds are not known."""
+    shown = list(names)
+    if len(shown) > NAMES_SHOWN:
+        shown = [*shown[: NAMES_SHOWN - 2], "…", shown[-1]]
+    listed = ", ".join(shown)
+    return f"{kinds_text(kinds)} ({listed})" if kinds else listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +121,7 @@ class RooflineRow:
     @property
     def title(self) -> str:
         """The operators in few words."""
-        return titled(self.operators)
+        return kinds_text(self.operators)
 
     @property
     def fraction(self) -> float | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import warnings
 from functools import cache
 from pathlib import Path
 
@@ -34,8 +36,8 @@ def load_spec(path_or_name: Path | str) -> HardwareSpec:
         return detected(_threads_of(str(path_or_name)))
     from autotune.targets.toml_spec import read_spec  # this machine has no file
 
-    shipped = SPECS / f"{path_or_name}.toml"
-    if isinstance(path_or_name, str) and shipped.parent == SPECS and shipped.is_file():
+    shipped = _shipped_file(path_or_name)
+    if shipped is not None:
         return read_spec(shipped)
     path = Path(path_or_name)
     if not str(path_or_name) or (not path.exists() and path.suffix != ".toml"):
@@ -79,15 +81,49 @@ def _threads_of(name: str) -> int | None:
 
 
 def target(name_or_path: Path | str, threads: int | None = None) -> Target:
-    """The emulator of a shipped or own spec; for ``cpu`` this machine itself with ``threads``, one
-    per core unless told. Raises ``SpecError`` as ``load_spec`` does, and for threads of a machine
-    that is emulated."""
+    """Open a machine by name or spec file: an emulator, or for ``cpu`` this machine itself.
+
+    ``threads`` are those of ``cpu``, one per core unless told. An emulated machine has the drift that
+    ``autotune targets drift`` remembered, and a ``UserWarning`` says so; ``EmulatorTarget(load_spec(name))``
+    has none. Raises ``SpecError`` as ``load_spec`` does, for threads of an emulated machine, and for a
+    remembered drift that it cannot have; ``StoreError`` for remembered drift that cannot be read.
+    """
     path_of(name_or_path, "a target")
     name_or_path = host_name(name_or_path, threads)
     if is_host(name_or_path):
         from autotune.targets.native.running.target import NativeTarget
 
         return NativeTarget(load_spec(name_or_path))
-    from autotune.targets.emulator.target import EmulatorTarget  # this machine does without
+    return _as_left(name_or_path)
 
-    return EmulatorTarget(load_spec(name_or_path), str(name_or_path))
+
+def machine_key(name_or_path: Path | str) -> str:
+    """Return the shipped name, or the one path that all spellings of a spec file's lead to."""
+    if is_host(name_or_path) or _shipped_file(name_or_path) is not None:
+        return str(name_or_path)
+    return str(Path(name_or_path).resolve())
+
+
+def _shipped_file(name_or_path: Path | str) -> Path | None:
+    """Return the file of a shipped spec's name; None for any other text and for a path."""
+    file = SPECS / f"{name_or_path}.toml"
+    is_shipped = isinstance(name_or_path, str) and file.parent == SPECS and file.is_file()
+    return file if is_shipped else None
+
+
+def _as_left(name_or_path: Path | str) -> Target:
+    """Open an emulated machine with its remembered drift; warn of one."""
+    from autotune.targets.drift_memory import describe_drift, recall  # this machine
+    from autotune.targets.emulator.target import EmulatorTarget  # does without either
+    from autotune.targets.physical import Drift
+
+    machine = EmulatorTarget(load_spec(name_or_path), str(name_or_path))
+    drift = recall(machine_key(name_or_path))
+    if drift != Drift():
+        machine.drift(drift)
+        warnings.warn(
+            f"{name_or_path} runs drifted: {describe_drift(drift)}; 'autotune targets drift "
+            f"{shlex.quote(str(name_or_path))} --reset' takes it back",
+            stacklevel=3,
+        )
+    return machine

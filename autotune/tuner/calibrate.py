@@ -54,12 +54,12 @@ class WorstGroup:
 @dataclass(frozen=True, slots=True, repr=False)
 class CalibrationResult(Displayed):
     """What a calibration did: measurements taken now (``failed`` of them without a cost), those of
-    the draw that the store ``knew``, the trained model, its metrics on networks not trained on, and what it is worst at there."""
+    the draw that the store ``known_before``, the trained model, its metrics on networks not trained on, and what it is worst at there."""
 
     metrics: Mapping[str, float]
     measured: int
     failed: int
-    knew: int
+    known_before: int
     seconds: float
     model: CostModel
     worst: tuple[WorstGroup, ...] = ()
@@ -67,7 +67,7 @@ class CalibrationResult(Displayed):
     def _card(self) -> Card:
         facts = [
             ("measured", f"{self.measured:,} ({self.failed} failed)"),
-            ("known before", f"{self.knew:,}"),
+            ("known before", f"{self.known_before:,}"),
             ("seconds", f"{self.seconds:.1f}"),
             ("held-out MAPE", f"{self.metrics['mape']:.2%}"),
         ]

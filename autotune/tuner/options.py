@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from autotune.arguments import integer_of
 from autotune.errors import InputError
-from autotune.targets.spec import HardwareSpec
 from autotune.tuner.objective import Objective
+
+if TYPE_CHECKING:  # the command line shows these defaults in its help
+    from autotune.targets.spec import HardwareSpec
 
 DEFAULT_TRIALS = 200
 DEFAULT_MEASURE = 64

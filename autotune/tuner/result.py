@@ -135,8 +135,6 @@ class SearchResult(Displayed):
     ruled: PlanResult | None = None
 
     def _card(self) -> Card:
-        plans = {"unfused": self.unfused, "greedy": self.greedy, "by rule": self.ruled}
-        compared = {**plans, "found": self.found}
         rows = [
             (
                 name,
@@ -144,8 +142,7 @@ class SearchResult(Displayed):
                 f"{plan.predicted_cycles:,.0f}",
                 _count(plan.measured_cycles),
             )
-            for name, plan in compared.items()
-            if plan is not None
+            for name, plan in self.plans.items()
         ]
         facts = [
             ("found cycles", _count(self.found.measured_cycles)),
@@ -154,6 +151,12 @@ class SearchResult(Displayed):
         ]
         title = f"SearchResult {self.plan.network} on {self.plan.target}"
         return Card(title, facts, ("plan", "groups", "predicted cycles", "measured cycles"), rows)
+
+    @property
+    def plans(self) -> dict[str, PlanResult]:
+        """The compared plans by name, the found one last."""
+        ruled = {} if self.ruled is None else {"by rule": self.ruled}
+        return {"unfused": self.unfused, "greedy": self.greedy, **ruled, "found": self.found}
 
     @property
     def groups(self) -> tuple[GroupResult, ...]:

@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 from autotune import backend
 from autotune.backend.conformance import Case, Outcome, cause, counts, run_suite
 from autotune.backend.manual import rows_of
-from autotune.cli.conforming import refusals
+from autotune.cli.commands.bench_conformance import refusals
 from autotune.cli.main import main
 from autotune.errors import InputError, ModelError
 

@@ -312,7 +312,7 @@ def test_a_store_in_a_place_that_is_not_a_folder_is_refused(
 
 
 def test_inputs_that_are_not_npz_are_refused(refused: Refused, tmp_path: Path) -> None:
-    from autotune.cli.run_arrays import read_inputs
+    from autotune.cli.npz import read_inputs
     from autotune.errors import InputError
 
     path = tmp_path / "x.npz"
@@ -327,7 +327,7 @@ def test_inputs_that_are_not_npz_are_refused(refused: Refused, tmp_path: Path) -
 
 
 def test_damage_anywhere_in_an_archive_is_one_line(tmp_path: Path) -> None:
-    from autotune.cli.run_arrays import read_inputs
+    from autotune.cli.npz import read_inputs
     from autotune.errors import InputError
 
     path = tmp_path / "x.npz"

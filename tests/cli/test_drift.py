@@ -12,7 +12,6 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from autotune.cli import drift_memory
 from autotune.cli.main import main
 from autotune.errors import StoreError
 from autotune.fusion.analysis import analyse
@@ -20,8 +19,9 @@ from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.runtime.session.session import Session
 from autotune.schedule.heuristic import default_schedule
+from autotune.targets import drift_memory
 from autotune.targets.emulator.target import EmulatorTarget
-from autotune.targets.opening import SPECS, load_spec
+from autotune.targets.opening import SPECS, load_spec, machine_key, target
 from autotune.targets.physical import Drift
 from autotune.tuner.objective import Objective
 from autotune.tuner.plan import NetworkFile, Plan, PlannedGroup
@@ -125,7 +125,7 @@ def test_a_run_on_a_drifted_machine_costs_what_that_machine_costs(
     assert found["check"]["y"]["ok"]
     lines = [line for line in said.splitlines() if "drift" in line]
     assert lines == [
-        "edge runs drifted: DRAM bandwidth × 0.5, clock × 0.8; 'autotune targets drift edge --reset' "
+        "autotune: warning: edge runs drifted: DRAM bandwidth × 0.5, clock × 0.8; 'autotune targets drift edge --reset' "
         "takes it back"
     ]
     command("targets", "drift", "edge", "--reset")
@@ -147,7 +147,7 @@ def test_calibration_and_search_open_the_drifted_machine(
         raise Seen
 
     monkeypatch.setattr(api, "calibrate", lambda target, *_, **__: see(target))
-    monkeypatch.setattr(api, "search", lambda _, target, *__, **___: see(target))
+    monkeypatch.setattr(api, "search", lambda target, **_: see(target))
     command("targets", "drift", "edge", "--clock", 0.5)
     edge = ["--target", "edge"]
     for arguments in (["calibrate", *edge], ["search", "mlp", *edge]):
@@ -159,7 +159,8 @@ def test_a_temperature_needs_a_machine_that_heats(command: Command, heating: Pat
     _, said = command("targets", "drift", "edge", "--temperature", 85, code=2)
     assert "drift.temperature_celsius: 85 on edge, which does not heat" in said
     command("targets", "drift", heating, "--temperature", 85)
-    machine = drift_memory.open_machine(str(heating))
+    with pytest.warns(UserWarning, match="heating.toml runs drifted: from 85.0 °C"):
+        machine = target(heating)
     assert isinstance(machine, EmulatorTarget)
     assert machine.physical_state is not None
     assert machine.physical_state.throttled
@@ -170,8 +171,8 @@ def test_every_spelling_of_a_spec_file_is_the_same_machine(
 ) -> None:
     monkeypatch.chdir(heating.parent)
     command("targets", "drift", heating, "--clock", 0.5)
-    assert drift_memory.recall("heating.toml") == Drift(clock=0.5)
-    assert drift_memory.recall("./heating.toml") == Drift(clock=0.5)
+    assert drift_memory.recall(machine_key("heating.toml")) == Drift(clock=0.5)
+    assert drift_memory.recall(machine_key("./heating.toml")) == Drift(clock=0.5)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +213,7 @@ def test_a_broken_memory_is_refused_with_the_way_out(home: Path, text: str, reas
     home.mkdir()
     (home / "drift.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(StoreError, match=rf"drift\.json: .*{reason}.*; delete the file") as caught:
-        drift_memory.open_machine("edge")
+        target("edge")
     assert "\n" not in str(caught.value)
 
 
@@ -220,3 +221,15 @@ def test_a_folder_that_cannot_be_written_is_named(home: Path) -> None:
     home.write_text("a file where the folder should be")
     with pytest.raises(StoreError, match=r"drift\.json: cannot be "):
         drift_memory.remember("edge", Drift(clock=0.5))
+
+
+def test_a_machine_opened_by_name_in_python_is_the_drifted_one(command: Command) -> None:
+    command("targets", "drift", "edge", "--clock", 0.5)
+    with pytest.warns(UserWarning, match="edge runs drifted: clock × 0.5; 'autotune targets drift"):
+        machine = target("edge")
+    assert isinstance(machine, EmulatorTarget)
+    assert machine._drift == Drift(clock=0.5)
+    command("targets", "drift", "edge", "--reset")
+    pristine = target("edge")
+    assert isinstance(pristine, EmulatorTarget)
+    assert pristine._drift == Drift()

@@ -29,7 +29,7 @@ def test_the_first_sigterm_is_taken_as_ctrl_c() -> None:
     with pytest.raises(KeyboardInterrupt):
         end()
     assert ending.is_terminated
-    assert ending.interrupted() == 143
+    assert ending.interrupt() == 143
     assert signal.getsignal(signal.SIGTERM) == before
 
 
@@ -41,6 +41,24 @@ def test_closed_stdout_is_no_error(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "command", [["--help"], ["targets", "list"], ["doctor", "--json"], ["store", "path"]]
+)
+def test_a_reader_of_stdout_that_is_gone_is_no_error(command: list[str], tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [*COMMAND, *command],
+        env=os.environ | {"AUTOTUNE_HOME": str(tmp_path)},
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writing)
     assert (done.returncode, done.stderr) == (0, "")
 
 

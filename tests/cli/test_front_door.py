@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from autotune import __version__
-from autotune.cli.group_labels import group_label
 from autotune.cli.main import main
 from autotune.cli.options import complete_network, complete_target
 from autotune.datasets import NETWORKS
+from autotune.report.view import group_label
 from tests.cli.plan_case import GROUPS, write_plan
 
 

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from autotune.cli.main import main
-from autotune.cli.run_arrays import member_names, save
+from autotune.cli.npz import member_names, write_outputs
 from autotune.tuner.plan import write_text
 
 
@@ -80,7 +80,7 @@ def test_search_refuses_its_files_before_it_begins(
 @pytest.mark.parametrize(
     "write",
     [
-        lambda path: save(path, {"x": np.zeros(2, np.float32)}),
+        lambda path: write_outputs(path, {"x": np.zeros(2, np.float32)}),
         lambda path: write_text(path, '{"schema": 1}'),
     ],
     ids=["outputs", "plan"],
@@ -101,7 +101,9 @@ def test_every_name_of_an_output_has_a_safe_one_in_the_archive(place: Path) -> N
     names = ["y", "a/b", "/etc/x", "../../x/o", "x\\..\\o", "C:/x/o", "..", "file", "x:0", "x_o"]
     safe = ["y", "a/b", "etc_x", "x_o", "x_o_2", "x_o_3", "output", "file", "x:0", "x_o_4"]
     assert member_names(names) == safe
-    save(place / "o.npz", {name: np.full(2, i, np.float32) for i, name in enumerate(names)})
+    write_outputs(
+        place / "o.npz", {name: np.full(2, i, np.float32) for i, name in enumerate(names)}
+    )
     with np.load(place / "o.npz") as archive:
         assert archive.files == safe
         assert [archive[name][0] for name in safe] == list(range(len(names)))

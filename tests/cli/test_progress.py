@@ -10,9 +10,10 @@ import pytest
 from rich.console import Console
 
 from autotune.cli import progress as module
+from autotune.cli.commands.search import cost_text
 from autotune.cli.progress import Lines, progress, time_left, working
-from autotune.cli.searching import ObjectiveName, cost_text
 from autotune.targets.opening import load_spec
+from autotune.tuner.objective import Objective
 from autotune.tuner.progress import CALIBRATION_STAGES, GRAPHS, SEARCH_STAGES, Whole
 
 
@@ -50,7 +51,7 @@ def test_the_first_line_comes_within_a_second_and_tells_what_is_done(
         while "search net: 0%, starting" not in capsys.readouterr().err:
             assert time.monotonic() < until
         heard.title = "search net on edge"
-        heard.tell = partial(cost_text, load_spec("edge"), ObjectiveName.LATENCY)
+        heard.cost_text = partial(cost_text, load_spec("edge"), Objective.LATENCY)
         heard("fuse", 8, 16, 28899132.0)
         assert "search net on edge: 24%, fuse 8/16, best predicted 28,899,132 cycles" in (
             capsys.readouterr().err
@@ -79,7 +80,7 @@ def test_a_terminal_has_one_bar_with_the_best_cost(monkeypatch: pytest.MonkeyPat
     shown = Console(force_terminal=True, width=160, file=io.StringIO())
     monkeypatch.setattr(module, "MESSAGES", shown)
     with progress("search net", SEARCH_STAGES) as heard, working("open net"):
-        heard.tell = partial(cost_text, load_spec("cpu"), ObjectiveName.LATENCY)
+        heard.cost_text = partial(cost_text, load_spec("cpu"), Objective.LATENCY)
         heard("measure", 1, 2, load_spec("cpu").clock_hz / 1e3)
         assert heard.fraction == pytest.approx(0.9)
         assert heard.state == "measure 1/2, best predicted 1.000 ms"
@@ -87,6 +88,6 @@ def test_a_terminal_has_one_bar_with_the_best_cost(monkeypatch: pytest.MonkeyPat
 
 def test_costs_have_the_units_of_the_machine_and_the_objective() -> None:
     edge, cpu = load_spec("edge"), load_spec("cpu")
-    assert cost_text(edge, ObjectiveName.ENERGY, 2.5e9) == "2.5 µJ"
-    assert cost_text(edge, ObjectiveName.LATENCY, 1234.0) == "1,234 cycles"
-    assert cost_text(cpu, ObjectiveName.LATENCY, cpu.clock_hz) == "1,000.000 ms"
+    assert cost_text(edge, Objective.ENERGY, 2.5e9) == "2.5 µJ"
+    assert cost_text(edge, Objective.LATENCY, 1234.0) == "1,234 cycles"
+    assert cost_text(cpu, Objective.LATENCY, cpu.clock_hz) == "1,000.000 ms"

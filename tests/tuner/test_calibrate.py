@@ -33,11 +33,11 @@ def test_an_interrupted_calibration_continues() -> None:
             calibrate(EDGE, budget=80, store=store, progress=interrupt, workers=1)
         assert store.count(PROFILE, "calibrate") == 30
         result = calibrate(EDGE, budget=80, store=store, workers=1)
-        assert (result.measured, result.knew) == (50, 30)
+        assert (result.measured, result.known_before) == (50, 30)
         assert repr(result).startswith("<CalibrationResult edge: measured 50 (0 failed), known")
         assert store.count(PROFILE, "calibrate") == 80
         again = calibrate(EDGE, budget=80, store=store, workers=1)
-        assert (again.measured, again.knew) == (0, 80)
+        assert (again.measured, again.known_before) == (0, 80)
         assert store.load_model(PROFILE) is not None
 
 

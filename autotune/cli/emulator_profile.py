@@ -1,4 +1,4 @@
-"""``autotune run --profile``: what each fusion group of a run cost, and what its units waited for."""
+"""``autotune run --profile`` on an emulated machine: cost and stalls of each fusion group."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from autotune.cli.console import show
-from autotune.cli.group_labels import group_label
-from autotune.errors import InputError
+from autotune.cli.console import print_table
+from autotune.cli.tracing import require_emulated
+from autotune.report.view import group_label
 
 if TYPE_CHECKING:
     from autotune.runtime.execution.execution import GroupRun, RunTrace
@@ -19,7 +19,7 @@ STALLS_SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """Cycles that a unit spent on one cause, over all cores; ``share`` is of the unit's cycles."""
+    """Cycles of a unit lost to one cause, over all cores; ``share`` is of the unit's cycles."""
 
     unit: str
     cause: str
@@ -29,9 +29,12 @@ class Stall:
 
 @dataclass(frozen=True, slots=True)
 class GroupCost:
-    """One group of a run. Shares are fractions of 1: ``share`` of the run's cycles, ``busy`` of each
-    unit's cycles, ``array_utilisation`` of what the arrays could multiply in them. ``stalls`` are
-    the largest, in order; ``energy_fj`` is by component, and adds up to the group's."""
+    """Cost of one group of a run.
+
+    Shares are fractions of 1: ``share`` of the run's cycles, ``busy`` of each unit's cycles,
+    ``array_utilisation`` of the multiply-adds that the arrays could do. ``stalls`` are the largest, in
+    order. ``energy_fj`` is by component and adds up to the group's energy.
+    """
 
     operators: tuple[str, ...]
     kinds: tuple[str, ...]
@@ -46,17 +49,11 @@ class GroupCost:
 
 
 def group_costs(session: NetworkSession) -> tuple[GroupCost, ...]:
-    """The groups of the session's last run, in order of execution.
+    """Return the costs of the session's last run by group, in order of execution.
 
     Raises ``InputError`` for a target that is not emulated.
     """
-    from autotune.targets.emulator.target import EmulatorTarget
-
-    if not isinstance(session.target, EmulatorTarget):
-        raise InputError(
-            f"{session.target.name} is not emulated; only an emulated machine has counters: "
-            "leave --profile out"
-        )
+    require_emulated(session.target, "only an emulated machine has counters: leave --profile out")
     trace: RunTrace = session.last_run
     return tuple(_group_cost(run, trace.cycles) for run in trace.groups)
 
@@ -82,19 +79,19 @@ def _group_cost(run: GroupRun, all_cycles: int) -> GroupCost:
 
 
 def _stalls(counters: Mapping[str, int]) -> tuple[Stall, ...]:
-    """The largest of all units."""
+    """Return the largest stalls of all units."""
     from autotune.targets.emulator.counters import causes_of
     from autotune.targets.emulator.reading import UNITS
 
     core_cycles = counters["core_cycles"]
-    found = []
+    stalls = []
     for unit in UNITS:
         for cause in causes_of(unit):
             cycles = counters[f"{unit}_{cause}_cycles"]
             if cause != "busy" and cycles:
                 name = cause.removeprefix("stall_")
-                found.append(Stall(unit, name, cycles, _fraction(cycles, core_cycles)))
-    return tuple(sorted(found, key=lambda stall: -stall.cycles)[:STALLS_SHOWN])
+                stalls.append(Stall(unit, name, cycles, _fraction(cycles, core_cycles)))
+    return tuple(sorted(stalls, key=lambda stall: -stall.cycles)[:STALLS_SHOWN])
 
 
 def _fraction(part: int, whole: int) -> float:
@@ -102,12 +99,12 @@ def _fraction(part: int, whole: int) -> float:
 
 
 def documents(costs: tuple[GroupCost, ...]) -> list[dict[str, Any]]:
-    """The JSON form."""
+    """Return the costs as JSON has them."""
     return [asdict(cost) for cost in costs]
 
 
-def tell(costs: tuple[GroupCost, ...]) -> None:
-    """The table on stdout."""
+def print_costs(costs: tuple[GroupCost, ...]) -> None:
+    """Print the costs as a table."""
     units = tuple(costs[0].busy) if costs else ()
     rows = [
         (
@@ -121,7 +118,7 @@ def tell(costs: tuple[GroupCost, ...]) -> None:
         )
         for cost in costs
     ]
-    show(
+    print_table(
         "groups of the last run: shares of each unit's cycles",
         ("group", "cycles", "array use", *units, "stalls most on", "DRAM bytes", "µJ"),
         rows,

@@ -1,4 +1,4 @@
-"""``autotune time``: one program on a machine, and what its units spent their cycles on."""
+"""``autotune time``: one program on a machine, and the cycles of its units by cause."""
 
 from __future__ import annotations
 
@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autotune.cli.console import emit, facts, show
+from autotune.cli.console import print_facts, print_json, print_table
 from autotune.cli.options import EmulatedOption, JsonOption, ThreadsOption, machine_name
-from autotune.cli.tracing import TraceLimitOption, TraceOption, emulated, trace_file
+from autotune.cli.tracing import (
+    TraceLimitOption,
+    TraceOption,
+    open_trace_file,
+    require_emulated,
+)
 from autotune.errors import InputError
 
 if TYPE_CHECKING:
+    from autotune.targets.emulator.profile import Profile
     from autotune.targets.emulator.target import EmulatorTarget
     from autotune.targets.protocol import Execution, Target
 
@@ -27,7 +33,7 @@ MARK_COLUMNS = (
     "dram_read_bytes",
     "dram_write_bytes",
 )
-"""Counters that are shown of a profile mark; --json has them all."""
+"""Counters in the table of profile marks; --json has all of them."""
 
 
 def time(
@@ -45,47 +51,34 @@ def time(
     json: JsonOption = False,
 ) -> None:
     """Time one program on a machine, without numbers."""
-    from autotune.cli.drift_memory import open_machine
     from autotune.cli.program_files import read_program
     from autotune.disk.atomic_file import check_place
     from autotune.report.trace_file import KIND
+    from autotune.runtime.session.defaults import choose_target
     from autotune.targets.protocol import ExclusiveTarget
 
     if trace is not None:
         check_place(trace, KIND)
-    values = parameters(parameter)
-    opened = open_machine(machine_name(target, threads))
-    program = read_program(file, scratchpad_elements=opened.spec.scratchpad_elements)
-    if isinstance(opened, ExclusiveTarget) and not marks and trace is None:
-        _time_here(program.name, opened, opened.time(program, values), counters, json)
+    values = parse_parameters(parameter)
+    machine = choose_target(machine_name(target, threads))
+    program = read_program(file, scratchpad_elements=machine.spec.scratchpad_elements)
+    if isinstance(machine, ExclusiveTarget) and not marks and trace is None:
+        execution = machine.time(program, values)
+        _show_host(program.name, machine, execution, counters, json)
         return
-    machine = emulated(opened)
-    profile = machine.profile(program, parameters=values)
+    emulator = require_emulated(machine)
+    profile = emulator.profile(program, parameters=values)
     if trace is not None:
-        with trace_file(trace, program.name, machine, trace_limit) as out:
-            out.add(machine.trace(program, parameters=values, limit=out.room)[1], program.name)
-    execution, by_mark = profile.execution, profile.marks
-    if json:
-        document = _document(program.name, machine, execution)
-        document["units"] = _units(execution.counters)
-        if counters:
-            document["counters"] = dict(execution.counters)
-        if marks:
-            document["marks"] = [{"mark": m, **counted} for m, counted in by_mark.items()]
-        emit(document)
-        return
-    _tell(program.name, machine, execution)
-    if marks:
-        _tell_marks(by_mark)
-    if counters:
-        _tell_counters(execution)
+        with open_trace_file(trace, program.name, emulator, trace_limit) as out:
+            out.add(emulator.trace(program, parameters=values, limit=out.room)[1], program.name)
+    _show_emulated(program.name, emulator, profile, marks, counters, json)
 
 
-def parameters(options: list[str] | None) -> dict[int, int]:
-    """``NUMBER=INT`` options as a mapping. Raises ``InputError``."""
+def parse_parameters(options: list[str] | None) -> dict[int, int]:
+    """Return ``NUMBER=INT`` options as a mapping. Raises ``InputError``."""
     from autotune.isa.fields import PARAMETERS
 
-    found: dict[int, int] = {}
+    values: dict[int, int] = {}
     for option in options or ():
         parts = re.fullmatch(r"(\d{1,9})=(-?\d{1,9})", option, re.ASCII)
         if parts is None or int(parts[1]) >= PARAMETERS:
@@ -93,31 +86,57 @@ def parameters(options: list[str] | None) -> dict[int, int]:
                 f"--parameter {option!r} is not NUMBER=INT with NUMBER from 0 to {PARAMETERS - 1} "
                 "and INT of up to nine digits, such as --parameter 0=3"
             )
-        found[int(parts[1])] = int(parts[2])
-    return found
+        values[int(parts[1])] = int(parts[2])
+    return values
 
 
-def _time_here(
-    name: str, machine: Target, execution: Execution, counters: bool, json: bool
+def _show_host(
+    name: str, machine: Target, execution: Execution, with_counters: bool, json: bool
 ) -> None:
-    """What this machine took, and how sure that is."""
+    """Print the clock's figures of this machine and their spread."""
+    figures = execution.counters
     if json:
         document = _document(name, machine, execution)
-        emit(document | ({"counters": dict(execution.counters)} if counters else {}))
+        print_json(document | ({"counters": dict(figures)} if with_counters else {}))
         return
-    found = execution.counters
-    facts(
+    print_facts(
         {
             "program": name,
-            "median": f"{found['nanoseconds'] / 1e3:,.2f} µs of {found['repeats']:,} repeats",
-            "fastest": f"{found['nanoseconds_min'] / 1e3:,.2f} µs",
-            "spread": f"{found['spread_ppm'] / 1e4:.1f} %{' (noisy)' if found['noisy'] else ''}",
+            "median": f"{figures['nanoseconds'] / 1e3:,.2f} µs of {figures['repeats']:,} repeats",
+            "fastest": f"{figures['nanoseconds_min'] / 1e3:,.2f} µs",
+            "spread": f"{figures['spread_ppm'] / 1e4:.1f} %{' (noisy)' if figures['noisy'] else ''}",
             "cycles": f"{execution.cycles:,} at {machine.spec.clock_hz / 1e9:g} GHz",
             "tensor bytes": f"{execution.dram_bytes:,}",
         }
     )
-    if counters:
-        show("counters", ("counter", "value"), [(k, f"{v:,}") for k, v in found.items()])
+    if with_counters:
+        print_table("counters", ("counter", "value"), [(k, f"{v:,}") for k, v in figures.items()])
+
+
+def _show_emulated(
+    name: str,
+    machine: EmulatorTarget,
+    profile: Profile,
+    with_marks: bool,
+    with_counters: bool,
+    json: bool,
+) -> None:
+    """Print the counters of an emulated machine: totals, by unit, by profile mark."""
+    execution, by_mark = profile.execution, profile.marks
+    if not json:
+        _print_execution(name, machine, execution)
+        if with_marks:
+            _print_marks(by_mark)
+        if with_counters:
+            _print_counters(execution)
+        return
+    document = _document(name, machine, execution)
+    document["units"] = _units(execution.counters)
+    if with_counters:
+        document["counters"] = dict(execution.counters)
+    if with_marks:
+        document["marks"] = [{"mark": mark, **counters} for mark, counters in by_mark.items()]
+    print_json(document)
 
 
 def _document(name: str, machine: Target, execution: Execution) -> dict[str, Any]:
@@ -132,24 +151,24 @@ def _document(name: str, machine: Target, execution: Execution) -> dict[str, Any
 
 
 def _units(counters: Mapping[str, int]) -> dict[str, dict[str, int]]:
-    """Cycles of each unit by what it did, in the order of the counter table."""
+    """Return the cycles of each unit by activity, in the order of the counter table."""
     from autotune.targets.emulator.reading import CAUSES, UNITS
 
     return {
         unit: {
-            what: counters[f"{unit}_{what}_cycles"]
-            for what in (*CAUSES, "idle")
-            if f"{unit}_{what}_cycles" in counters
+            cause: counters[f"{unit}_{cause}_cycles"]
+            for cause in (*CAUSES, "idle")
+            if f"{unit}_{cause}_cycles" in counters
         }
         for unit in UNITS
     }
 
 
-def _tell(name: str, machine: EmulatorTarget, execution: Execution) -> None:
+def _print_execution(name: str, machine: EmulatorTarget, execution: Execution) -> None:
     from autotune.targets.emulator.reading import CAUSES
 
     counters = execution.counters
-    facts(
+    print_facts(
         {
             "program": name,
             "cycles": f"{execution.cycles:,}",
@@ -164,31 +183,31 @@ def _tell(name: str, machine: EmulatorTarget, execution: Execution) -> None:
     units = _units(counters)
     docs = {**CAUSES, "idle": "after its last instruction"}
     rows = [
-        (what, *(f"{spent[what]:,}" if what in spent else "" for spent in units.values()), doc)
-        for what, doc in docs.items()
-        if any(spent.get(what) for spent in units.values())
+        (cause, *(f"{spent[cause]:,}" if cause in spent else "" for spent in units.values()), doc)
+        for cause, doc in docs.items()
+        if any(spent.get(cause) for spent in units.values())
     ]
-    show(
+    print_table(
         f"cycles of {machine.spec.cores} × {counters['cycles']:,} by unit",
         ("", *units, "a unit is"),
         rows,
     )
 
 
-def _tell_marks(marks: Mapping[int | None, Mapping[str, int]]) -> None:
+def _print_marks(marks: Mapping[int | None, Mapping[str, int]]) -> None:
     rows = [
-        ("none" if mark is None else str(mark), *(f"{counted[name]:,}" for name in MARK_COLUMNS))
-        for mark, counted in marks.items()
+        ("none" if mark is None else str(mark), *(f"{counters[name]:,}" for name in MARK_COLUMNS))
+        for mark, counters in marks.items()
     ]
     titles = (name.removesuffix("_cycles").replace("_", " ") for name in MARK_COLUMNS)
-    show("by profile mark", ("mark", *titles), rows)
+    print_table("by profile mark", ("mark", *titles), rows)
 
 
-def _tell_counters(execution: Execution) -> None:
+def _print_counters(execution: Execution) -> None:
     from autotune.targets.emulator.counters import COUNTERS
 
     rows = [
         (name, f"{value:,}", COUNTERS[name].unit, COUNTERS[name].doc)
         for name, value in execution.counters.items()
     ]
-    show("counters", ("counter", "value", "unit", "meaning"), rows)
+    print_table("counters", ("counter", "value", "unit", "meaning"), rows)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from autotune.cli.console import emit, facts, say, show
+from autotune.cli.console import print_facts, print_json, print_table, say
 from autotune.cli.options import JsonOption
 from autotune.cli.progress import progress
 from autotune.errors import InputError
@@ -38,45 +38,45 @@ def conformance(
         re.compile(pattern)
     except re.error as error:
         raise InputError(f"--filter {pattern!r} is no regular expression: {error}") from None
-    with progress("conformance") as heard:
+    with progress("conformance") as report:
         cases = run_suite(
             pattern,
             jobs or os.cpu_count() or 1,
-            lambda done, total: heard("cases", done, total),
+            lambda done, total: report("cases", done, total),
         )
-    found = counts(cases)
+    by_outcome = counts(cases)
     if json:
-        emit(
+        print_json(
             {
-                **found,
+                **by_outcome,
                 "known": sum(case.known for case in cases),
                 "cases": [asdict(case) for case in cases],
             }
         )
     else:
-        _print(cases)
-        facts({**found, "passed, known at import": sum(case.known for case in cases)})
-    if found["failed"]:
+        _print_cases(cases)
+        print_facts({**by_outcome, "passed, known at import": sum(case.known for case in cases)})
+    if by_outcome["failed"]:
         raise typer.Exit(1)
 
 
 def refusals(cases: Sequence[Case]) -> list[tuple[str, str]]:
-    """Causes of refusals and how many cases each refused, the most frequent first."""
-    reasons = Counter(_kind(case.reason) for case in cases if case.outcome == "refused")
+    """Return causes of refusals with their numbers of cases, the most frequent first."""
+    reasons = Counter(_cause(case.reason) for case in cases if case.outcome == "refused")
     return [(reason, str(number)) for reason, number in reasons.most_common(SHOWN_REASONS)]
 
 
-def _print(cases: Sequence[Case]) -> None:
+def _print_cases(cases: Sequence[Case]) -> None:
     rows = refusals(cases)
     if rows:
-        show("refused, by reason", ("reason", "cases"), rows)
+        print_table("refused, by reason", ("reason", "cases"), rows)
     for case in cases:
         if case.outcome == "failed":
             say(f"{case.name}: {' '.join(case.reason.split())[:300]}")
 
 
-def _kind(reason: str) -> str:
-    """A refusal without the names and numbers that differ between cases."""
+def _cause(reason: str) -> str:
+    """Return a refusal without the names and numbers that differ between cases."""
     from autotune.backend.conformance import cause
 
     return re.sub(r"\d+", "#", cause(reason))[:110]

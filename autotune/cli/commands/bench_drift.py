@@ -1,4 +1,4 @@
-"""``autotune bench``: demonstrations that measure something and print it."""
+"""``autotune bench drift``: online learning while an emulated machine loses DRAM bandwidth."""
 
 from __future__ import annotations
 
@@ -8,22 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from autotune.cli.console import emit, facts, say, show
+from autotune.cli.console import print_facts, print_json, print_table, say
 from autotune.cli.options import JsonOption, TargetOption
 from autotune.cli.progress import progress
 
 if TYPE_CHECKING:
     from autotune.runtime.drift_demo import DriftSeries
 
-bench = typer.Typer(help="Demonstrations that measure something.", no_args_is_help=True)
+COLUMNS = ("run", "DRAM", "prediction error", "cycles", "model", "plan")
 
 
-@bench.callback()
-def group() -> None:
-    """Keeps ``bench`` a group of commands."""
-
-
-@bench.command("drift")
 def drift(
     plan: Annotated[Path, typer.Argument(help="Plan file of the network to run.")],
     target: TargetOption = None,
@@ -45,7 +39,7 @@ def drift(
     loaded.check_target(machine.spec)
     network = loaded.network_file.check() if loaded.network_file is not None else loaded.network
     graph = api.load_network(network, layout=machine.spec.layout, accuracy=loaded.accuracy)
-    with api.opened(None) as store, progress(f"drift of {plan}") as heard:
+    with api.opened(None) as store, progress(f"drift of {plan}") as report:
         series = demonstrate_drift(
             graph,
             machine,
@@ -54,24 +48,24 @@ def drift(
             runs_before=before,
             runs_after=after,
             dram_bandwidth=bandwidth,
-            progress=lambda done, total: heard("runs", done, total),
+            progress=lambda done, total: report("runs", done, total),
         )
     if json:
-        emit(_plain(series))
-        return
-    _print(series)
+        print_json(_document(series))
+    else:
+        _print_series(series)
 
 
-def _plain(series: DriftSeries) -> dict[str, object]:
-    plain = asdict(series)
-    plain["events"] = [
+def _document(series: DriftSeries) -> dict[str, object]:
+    document = asdict(series)
+    document["events"] = [
         {"kind": e.kind.value, "run": e.run, "text": e.text, "figures": dict(e.figures)}
         for e in series.events
     ]
-    return plain
+    return document
 
 
-def _print(series: DriftSeries) -> None:
+def _print_series(series: DriftSeries) -> None:
     rows = [
         (
             str(p.run),
@@ -83,13 +77,10 @@ def _print(series: DriftSeries) -> None:
         )
         for p in series.points
     ]
-    show(
-        f"{series.network} on {series.target}, DRAM bandwidth × {series.dram_bandwidth:g}",
-        ("run", "DRAM", "prediction error", "cycles", "model", "plan"),
-        rows,
-    )
+    title = f"{series.network} on {series.target}, DRAM bandwidth × {series.dram_bandwidth:g}"
+    print_table(title, COLUMNS, rows)
     last = series.points[-1].cycles
-    facts(
+    print_facts(
         {
             "error before, worst, after": f"{series.error_before:.1%}, {series.error_at_worst:.1%}, "
             f"{series.error_after:.1%}",

@@ -1,56 +1,29 @@
-"""Drift that is remembered between commands, per target, in a small file of the user's folder; commands
-open their machine here, so that it runs as it was left."""
+"""Drift of emulated machines that outlives a process: one small file in the user's folder.
+
+``autotune targets drift`` writes it; ``opening.target`` reads it, so that a machine's name means the machine
+as it was left, from the command line and from Python.
+"""
 
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from autotune.cli.console import say
 from autotune.disk.atomic_file import PRIVATE_MODE, replace_file
 from autotune.disk.home import home
 from autotune.disk.private_folder import make_private
 from autotune.disk.regular_file import regular_text
-from autotune.errors import InputError, SpecError, StoreError
-from autotune.targets import opening
-from autotune.targets.emulator.target import EmulatorTarget
+from autotune.errors import SpecError, StoreError
 from autotune.targets.physical import Drift
-from autotune.targets.protocol import Target
 
 FILE_NAME = "drift.json"
 SCHEMA = 1
 
 
-def open_machine(target: str) -> Target:
-    """The target by name or spec file, drifted as remembered; says so when it is.
-
-    Raises ``SpecError`` for a bad spec or a drift that it cannot have, ``StoreError`` for a memory
-    that cannot be read.
-    """
-    drift = recall(target)
-    if drift == Drift():
-        return opening.target(target)
-    say(
-        f"{target} runs drifted: {described(drift)}; "
-        f"'autotune targets drift {shlex.quote(target)} --reset' takes it back"
-    )
-    return drifted(target, drift)
-
-
-def drifted(target: str, drift: Drift) -> Target:
-    """The target with a drift. Raises ``InputError`` for one that is not emulated."""
-    machine = opening.target(target)
-    if not isinstance(machine, EmulatorTarget):
-        raise InputError(f"{target} is not emulated; only an emulated machine can be drifted")
-    machine.drift(drift)
-    return machine
-
-
-def described(drift: Drift) -> str:
-    """A drift in words."""
+def describe_drift(drift: Drift) -> str:
+    """Return a drift in words."""
     parts = [
         (drift.dram_bandwidth != 1, f"DRAM bandwidth × {drift.dram_bandwidth:g}"),
         (drift.clock != 1, f"clock × {drift.clock:g}"),
@@ -60,24 +33,22 @@ def described(drift: Drift) -> str:
     return ", ".join(text for is_so, text in parts if is_so) or "none"
 
 
-def recall(target: str) -> Drift:
-    """The remembered drift of a target; none at all for one that was never drifted."""
-    return _load(home() / FILE_NAME).get(_key(target), Drift())
+def recall(machine_key: str) -> Drift:
+    """Return the remembered drift of a machine, ``Drift()`` without any.
+
+    Raises ``StoreError`` when the file cannot be read.
+    """
+    return _load(home() / FILE_NAME).get(machine_key, Drift())
 
 
-def remember(target: str, drift: Drift) -> None:
-    """Replace the remembered drift of a target; ``Drift()`` forgets it.
+def remember(machine_key: str, drift: Drift) -> None:
+    """Replace the remembered drift of a machine; ``Drift()`` forgets it.
 
     Raises ``StoreError`` when the file cannot be read or written.
     """
     path = home() / FILE_NAME
-    drifts = {**_load(path), _key(target): drift}
+    drifts = {**_load(path), machine_key: drift}
     _save(path, {key: value for key, value in drifts.items() if value != Drift()})
-
-
-def _key(target: str) -> str:
-    """A shipped name, or the one path that all spellings of a spec file's lead to."""
-    return target if target in opening.spec_names() else str(Path(target).resolve())
 
 
 def _load(path: Path) -> dict[str, Drift]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from autotune.cli.console import emit, facts
+from autotune.cli.console import print_facts, print_json
 from autotune.cli.options import JsonOption
 
 LIBRARIES = (
@@ -33,7 +33,7 @@ FEATURES = {
     "dotprod": "dot product",
     "sve": "SVE",
 }
-"""Features that matter to neural networks: LLVM's name to the vendor's."""
+"""CPU features that speed up neural networks: LLVM's name to the vendor's."""
 
 
 def doctor(
@@ -44,32 +44,32 @@ def doctor(
 ) -> None:
     """Check the installation and show this machine; with --operators, list what networks may contain."""
     if operators:
-        _operators(json)
+        _print_operators(json)
         return
-    found = installation() | host() | folders()
+    figures = installation() | host() | folders()
     if json:
-        emit(found)
+        print_json(figures)
     else:
-        facts({_label(name): _spelled(name, value) for name, value in found.items()})
+        print_facts({_label(name): _spell(name, value) for name, value in figures.items()})
 
 
 def installation() -> dict[str, Any]:
-    """Return the versions of this program and of the libraries that it needs."""
+    """Return the versions of this program and of its libraries."""
     from importlib.metadata import PackageNotFoundError, version
 
     from autotune.kernels.emit import contraction  # noqa: F401 (that they load is the check)
     from autotune.kernels.emulator import engine  # noqa: F401 (that they load is the check)
 
-    def installed(name: str) -> str:
+    def find_version(name: str) -> str:
         try:
             return version(name)
         except PackageNotFoundError:
             return "missing"
 
     return {
-        "autotune": installed("autotune"),
+        "autotune": find_version("autotune"),
         "Python": platform.python_version(),
-        **{name: installed(name) for name in LIBRARIES},
+        **{name: find_version(name) for name in LIBRARIES},
         "compiled kernels": "present",
     }
 
@@ -93,7 +93,7 @@ def host() -> dict[str, Any]:
 
 
 def folders() -> dict[str, Any]:
-    """Return the user's folders with their sizes, the free disk, and if the store can be written."""
+    """Return the user's folders with their sizes, the free disk, and the state of the store."""
     from autotune.disk.eviction import folder_bytes
     from autotune.disk.home import cache_folder, home
     from autotune.store.store import Store
@@ -107,12 +107,12 @@ def folders() -> dict[str, Any]:
         "home_size_bytes": folder_bytes(place),
         "cache": str(cache),
         "cache_size_bytes": folder_bytes(cache),
-        "free_disk_bytes": shutil.disk_usage(_existing(place)).free,
+        "free_disk_bytes": shutil.disk_usage(_nearest_existing(place)).free,
         "store": f"{path} ({state})",
     }
 
 
-def _existing(path: Path) -> Path:
+def _nearest_existing(path: Path) -> Path:
     """Return the path, or the nearest folder above it that exists."""
     return next(place for place in (path, *path.absolute().parents) if place.exists())
 
@@ -121,20 +121,20 @@ def _label(name: str) -> str:
     return name.removesuffix("_bytes").replace("_", " ")
 
 
-def _spelled(name: str, value: Any) -> str:
+def _spell(name: str, value: Any) -> str:
     if name.endswith("_bytes"):
         return f"{value / 1e9:,.2f} GB"
     return ", ".join(value) or "none" if isinstance(value, list) else str(value)
 
 
-def _operators(json: bool) -> None:
+def _print_operators(json: bool) -> None:
     from autotune.frontend.importing import constant_operators, supported_operators
     from autotune.frontend.subgraphs import STEPPED
 
     constants = constant_operators()
     anywhere = tuple(x for x in supported_operators() if x not in constants)
     if json:
-        emit(
+        print_json(
             {
                 "operators": anywhere,
                 "on_constants_only": constants,

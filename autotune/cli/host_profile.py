@@ -1,31 +1,33 @@
-"""``autotune run --profile`` on this machine: what each fusion group took, against its roofline."""
+"""``autotune run --profile`` on this machine: time of each fusion group, against its roofline."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from autotune.cli.console import facts, show
-from autotune.report.view import titled
+from autotune.cli.console import print_facts, print_table
+from autotune.report.view import kinds_text
 
 if TYPE_CHECKING:
     from autotune.runtime.session.host_profile import HostGroup, HostProfile
 
 WORST = 3
-"""Groups that are named with what they lose."""
+"""Groups with the largest losses that are named."""
 
-NOT_TOLD = None
+NOT_MEASURED = None
 """Energy and DRAM traffic: no instruction tells a process of them."""
 
 
 def parts_document(profiles: Mapping[str, HostProfile]) -> dict[str, Any]:
-    """The JSON form of a network's parts by name, or of the network where it is one."""
-    found = {name: {"groups": documents(p), "roofline": summary(p)} for name, p in profiles.items()}
-    return next(iter(found.values())) if len(found) == 1 else {"profiles": found}
+    """Return the profiles of a network's parts as JSON has them; those of one part without its name."""
+    by_part = {
+        name: {"groups": documents(p), "roofline": summary(p)} for name, p in profiles.items()
+    }
+    return next(iter(by_part.values())) if len(by_part) == 1 else {"profiles": by_part}
 
 
 def documents(profile: HostProfile) -> list[dict[str, Any]]:
-    """The JSON form of the groups; ``energy_fj`` and ``dram_bytes`` are null."""
+    """Return the groups as JSON has them; ``energy_fj`` and ``dram_bytes`` are null."""
     return [
         {
             "operators": group.operators,
@@ -41,15 +43,15 @@ def documents(profile: HostProfile) -> list[dict[str, Any]]:
             "steps": {kind.value: share for kind, share in group.steps.items()},
             "parts": group.parts,
             "reason": group.reason,
-            "energy_fj": NOT_TOLD,
-            "dram_bytes": NOT_TOLD,
+            "energy_fj": NOT_MEASURED,
+            "dram_bytes": NOT_MEASURED,
         }
         for group in profile.groups
     ]
 
 
 def summary(profile: HostProfile) -> dict[str, Any]:
-    """The JSON form of the whole network's figures, per second and as fractions."""
+    """Return the whole network's figures as JSON has them, per second and as fractions."""
     return {
         "runs": profile.runs,
         "peak_flops": profile.roofs.flops,
@@ -65,35 +67,37 @@ def summary(profile: HostProfile) -> dict[str, Any]:
     }
 
 
-def tell(profile: HostProfile, part: str | None = None) -> None:
-    """The tables on stdout, of a part of a network where one is named."""
-    show(
+def print_profile(profile: HostProfile, part: str | None = None) -> None:
+    """Print the tables of a network, or of its ``part``."""
+    print_table(
         f"{'' if part is None else f'{part}: '}groups, the least time of each in {profile.runs} runs",
         ("group", "ms", "share", "MFLOP", "kB", "kB far", "bound ms", "of bound", "limit", "why"),
         [_row(group) for group in profile.groups],
     )
     roofs = profile.roofs
-    facts(
+    print_facts(
         {
-            **_reconciled(profile),
+            **_balance(profile),
             "peak": f"{roofs.flops / 1e9:,.0f} GFLOP/s, of which the network does "
             f"{profile.peak_fraction:.0%}",
             "memory": f"{roofs.memory_bytes / 1e9:,.1f} GB/s; {roofs.capacity_bytes / 2**20:,.0f} "
             "MiB stay in cache; 'kB far' come from memory or go there",
             "of bound": f"{profile.bound_fraction:.0%} in all: the least time by peak, memory and "
             "cache, over the time taken",
-            "time by step": shares(profile.steps),
+            "time by step": shares_text(profile.steps),
             "energy, DRAM bytes": "not measured: a CPU does not tell them",
         }
     )
     for group in profile.worst(WORST):
-        facts(
-            {"loses most": f"{1e3 * group.lost_seconds:.3f} ms in {named(group)}: {group.reason}"}
+        print_facts(
+            {
+                "loses most": f"{1e3 * group.lost_seconds:.3f} ms in {group_title(group)}: {group.reason}"
+            }
         )
 
 
-def _reconciled(profile: HostProfile) -> dict[str, str]:
-    """Lines that add up: groups, overhead, waiting where it is known, and the run."""
+def _balance(profile: HostProfile) -> dict[str, str]:
+    """Return lines that add up: groups, overhead, waiting where it is known, and the run."""
     rest = "inputs and outputs, dispatch, variation between runs"
     lines = {"groups": f"{1e3 * profile.seconds:,.3f} ms in all"}
     if profile.waiting_seconds:
@@ -109,21 +113,21 @@ def _reconciled(profile: HostProfile) -> dict[str, str]:
     return lines | {"run": run}
 
 
-def shares(steps: Mapping[Any, float]) -> str:
-    """Shares of the time by kind of step, the largest first."""
-    found = sorted(steps.items(), key=lambda item: -item[1])
-    return ", ".join(f"{kind} {share:.0%}" for kind, share in found if share >= 0.005)
+def shares_text(steps: Mapping[Any, float]) -> str:
+    """Return shares of the time by kind of step, the largest first."""
+    ordered = sorted(steps.items(), key=lambda item: -item[1])
+    return ", ".join(f"{kind} {share:.0%}" for kind, share in ordered if share >= 0.005)
 
 
-def named(group: HostGroup) -> str:
-    """What a group computes, and the operator that ends it."""
-    return f"{titled(group.kinds)} ({group.operators[-1]})"
+def group_title(group: HostGroup) -> str:
+    """Return the kinds of a group's operators, and the name of its last one."""
+    return f"{kinds_text(group.kinds)} ({group.operators[-1]})"
 
 
 def _row(group: HostGroup) -> tuple[str, ...]:
     work = group.work
     return (
-        named(group),
+        group_title(group),
         f"{1e3 * group.seconds:.3f}",
         f"{group.share:.1%}",
         f"{work.flops / 1e6:,.2f}",

@@ -1,0 +1,1 @@
+"""The commands of ``autotune``, a file for each; ``main`` puts them together."""

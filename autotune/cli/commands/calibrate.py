@@ -1,0 +1,103 @@
+"""``autotune calibrate``: measure fused operators on a target and train its cost model."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from autotune.cli.console import print_facts, print_json, print_table
+from autotune.cli.options import (
+    MOST_COUNTED,
+    AccuracyOption,
+    JsonOption,
+    SeedOption,
+    TargetOption,
+    ThreadsOption,
+    machine_name,
+)
+from autotune.cli.progress import progress
+from autotune.tuner.progress import CALIBRATION_STAGES
+
+if TYPE_CHECKING:
+    from autotune.tuner.calibrate import CalibrationResult
+
+BudgetOption = Annotated[
+    int | None,
+    typer.Option(
+        "--budget",
+        min=1,
+        max=MOST_COUNTED,
+        help="Measurements; default: under 90 s on two cores, minutes for cpu.",
+    ),
+]
+ModelsOption = Annotated[
+    list[str] | None,
+    typer.Option("--models", help="ONNX file or shipped network to draw groups from; repeatable."),
+]
+
+
+def calibrate(
+    target: TargetOption = None,
+    threads: ThreadsOption = None,
+    budget: BudgetOption = None,
+    models: ModelsOption = None,
+    accuracy: AccuracyOption = None,
+    seed: SeedOption = 0,
+    json: JsonOption = False,
+) -> None:
+    """Measure fused operators on the target and train the cost model on them.
+
+    Ctrl-C keeps what was measured; running again continues.
+    """
+    with progress("calibrate", CALIBRATION_STAGES) as report:
+        from autotune import api  # takes seconds
+        from autotune.runtime.session.defaults import choose_target
+
+        machine = choose_target(machine_name(target, threads))
+        report.title = f"calibrate {machine.name}"
+        result = api.calibrate(
+            machine,
+            budget,
+            models or api.CALIBRATED_ON,
+            seed,
+            progress=report,
+            accuracy=accuracy,
+        )
+    if json:
+        print_json(_document(result))
+    else:
+        _print_result(result)
+
+
+def _document(result: CalibrationResult) -> dict[str, Any]:
+    return {
+        "measured": result.measured,
+        "failed": result.failed,
+        "known_before": result.known_before,
+        "seconds": result.seconds,
+        "metrics": {name: float(value) for name, value in result.metrics.items()},
+        "worst": [asdict(group) for group in result.worst],
+    }
+
+
+def _print_result(result: CalibrationResult) -> None:
+    metrics = result.metrics
+    print_facts(
+        {
+            "measured now": f"{result.measured} ({result.failed} failed), "
+            f"{result.known_before} known before",
+            "seconds": f"{result.seconds:.1f}",
+            "held-out MAPE": f"{float(metrics['mape']):.2%}  "
+            "(networks that the model was not trained on)",
+            "held-out Spearman": f"{float(metrics['spearman']):.4f}",
+            "held-out top-1 regret": f"{float(metrics['top1_regret']):.2%}",
+            "interval coverage": f"{float(metrics['coverage']):.1%}  (of nominal 90 %)",
+        }
+    )
+    print_table(
+        "groups that it is worst at",
+        ("operators", "network", "measured / predicted", "runs"),
+        [(" ".join(g.kinds), g.network, f"{g.factor:.2f}", str(g.runs)) for g in result.worst],
+    )

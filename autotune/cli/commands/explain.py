@@ -1,0 +1,206 @@
+"""``autotune explain``: the groups of a plan, or what import and passes made of a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autotune.cli.console import print_json, print_table
+from autotune.cli.options import (
+    AccuracyOption,
+    DimOption,
+    JsonOption,
+    RangeOption,
+    RunnableArgument,
+    TargetOption,
+    dimensions,
+    input_ranges,
+    machine_name,
+)
+from autotune.errors import AutotuneError, InputError
+from autotune.report.view import group_label
+
+if TYPE_CHECKING:
+    from autotune.graph.accuracy import Accuracy
+    from autotune.graph.passes.note import Note
+    from autotune.graph.ranges import Ranges
+    from autotune.runtime.session.exploration import Exploration
+    from autotune.targets.spec import HardwareSpec
+    from autotune.tuner.plan import Plan
+
+NOTE_COLUMNS = ("pass", "removed", "why")
+
+
+def explain(
+    model: RunnableArgument,
+    target: TargetOption = None,
+    dim: DimOption = None,
+    range_: RangeOption = None,
+    accuracy: AccuracyOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show a plan's groups with prediction and measurement; of a network, what the passes
+    removed and why."""
+    from autotune.frontend.importing import has_control_flow
+    from autotune.runtime.session.defaults import choose_accuracy, resolve_model
+    from autotune.targets.opening import load_spec
+
+    path, dims, ranges = resolve_model(model), dimensions(dim), input_ranges(range_)
+    options = {"--range": range_, "--accuracy": accuracy, "--target": target}
+    if path.suffix == ".plan":
+        _refuse(path, "a plan keeps its {name}", options)
+        _explain_plan(path, json)
+    elif has_control_flow(path):
+        _refuse(path, "{option} is for networks without control flow", options)
+        _explain_tree(path, dims, json)
+    else:
+        spec = load_spec(machine_name(target, None))
+        _explain_graph(path, dims, ranges, spec, choose_accuracy(accuracy, spec), json)
+
+
+def _refuse(path: Path, reason: str, options: Mapping[str, object]) -> None:
+    """Raise ``InputError`` with the ``reason`` for the first option that has a value."""
+    for option, value in options.items():
+        if value is not None:
+            text = reason.format(option=option, name=option[2:])
+            raise InputError(f"{path}: {text}; leave {option} out")
+
+
+def _explain_plan(path: Path, json: bool) -> None:
+    from autotune.tuner.plan_tree import load_plans
+
+    kinds_by_plan = [(plan, _kinds_of(plan, path)) for plan in load_plans(path)]
+    if json:
+        documents = [_plan_document(plan, kinds) for plan, kinds in kinds_by_plan]
+        print_json(documents[0] if len(documents) == 1 else {"plans": documents})
+        return
+    for plan, kinds in kinds_by_plan:
+        _print_plan(plan, kinds)
+
+
+def _kinds_of(plan: Plan, path: Path) -> dict[str, str]:
+    """Return the kinds of the plan's operators by name; nothing if its network cannot be opened."""
+    from autotune.runtime.session.defaults import choose_target
+    from autotune.runtime.session.opening import open_graph
+    from autotune.runtime.session.request import open_request
+
+    try:
+        graph = open_graph(open_request(plan, choose_target(None, path))).graph
+    except AutotuneError:  # the file has gone or changed, or the plan is for a part of it
+        return {}
+    return {op.name: op.kind.value for op in graph.ops}
+
+
+def _plan_document(plan: Plan, kinds: dict[str, str]) -> dict[str, Any]:
+    from autotune.report.from_search import describe
+
+    return {
+        "network": plan.network,
+        "target": plan.target,
+        "profile_id": plan.profile_id,
+        "groups": [
+            {
+                "operators": g.operators,
+                "kinds": [kinds[x] for x in g.operators] if kinds else None,
+                "predicted": g.predicted_cycles,
+                "measured": g.measured_cycles,
+                "energy": g.energy_fj,
+                "dram_bytes": g.dram_bytes,
+                "schedule": None if g.schedule is None else describe(g.schedule),
+            }
+            for g in plan.groups
+        ],
+    }
+
+
+def _print_plan(plan: Plan, kinds: dict[str, str]) -> None:
+    from autotune.report.from_search import describe
+
+    rows = [
+        (
+            group_label([kinds[x] for x in g.operators] if kinds else (), g.operators),
+            f"{g.predicted_cycles:,.0f}",
+            "" if g.measured_cycles is None else f"{g.measured_cycles:,}",
+            "view: no program" if g.schedule is None else describe(g.schedule),
+        )
+        for g in plan.groups
+    ]
+    columns = ("group", "predicted", "measured", "schedule")
+    print_table(f"{plan.network} on {plan.target}", columns, rows)
+
+
+def _explain_graph(
+    path: Path,
+    dims: dict[str, int],
+    ranges: Ranges,
+    spec: HardwareSpec,
+    accuracy: Accuracy,
+    json: bool,
+) -> None:
+    from autotune.frontend.importing import load_onnx
+    from autotune.graph.passes import simplify
+    from autotune.graph.ranges import intervals_by_input
+    from autotune.operators.axes import Layout
+
+    imported = load_onnx(path, dims)
+    intervals = intervals_by_input(imported, ranges)
+    result = simplify(imported, Layout(spec.layout), accuracy, intervals)
+    before, after = len(imported.ops), len(result.graph.ops)
+    if json:
+        counts = {"operators_before": before, "operators_after": after}
+        print_json(counts | {"notes": _note_documents(result.notes)})
+        return
+    title = f"{imported.name}: {before} operators, {after} after passes"
+    print_table(title, NOTE_COLUMNS, _note_rows(result.notes))
+
+
+def _explain_tree(path: Path, dims: dict[str, int], json: bool) -> None:
+    """Show the pieces and control nodes of a network, and what folding and the passes removed."""
+    from autotune.runtime.session.exploration import explored
+
+    tree = explored(path, dims)
+    parts, notes = _simplify_parts(tree)
+    if json:
+        print_json({"parts": parts, "notes": _note_documents(notes)})
+        return
+    print_table(
+        f"{path.stem}: a tree of {len(tree.graphs)} graphs",
+        ("part", "kind", "operators", "after passes"),
+        [("  " * part["depth"] + part["part"], part["kind"], *_counts(part)) for part in parts],
+    )
+    print_table("what went", NOTE_COLUMNS, _note_rows(notes))
+
+
+def _simplify_parts(tree: Exploration) -> tuple[list[dict[str, Any]], list[Note]]:
+    """Simplify each part; return a row for each, and the notes of folding and passes."""
+    from autotune.graph.passes import simplify
+
+    notes = list(tree.notes)
+    rows = []
+    for part in tree.parts:
+        before = after = 0
+        if part.graph is not None:
+            result = simplify(part.graph)
+            before, after = len(part.graph.ops), len(result.graph.ops)
+            notes += result.notes
+        row = {"part": part.label, "depth": part.depth, "kind": part.kind or "piece"}
+        rows.append(row | {"operators_before": before, "operators_after": after})
+    return rows, notes
+
+
+def _counts(part: dict[str, Any]) -> tuple[str, str]:
+    """Return the operators of a part before and after the passes, as text."""
+    if part["kind"] != "piece":
+        return "", ""
+    if part["operators_before"] == 0:
+        return "known at import", ""
+    return str(part["operators_before"]), str(part["operators_after"])
+
+
+def _note_documents(notes: Iterable[Note]) -> list[dict[str, str]]:
+    return [{"pass": n.pass_name, "removed": n.removed, "reason": n.reason} for n in notes]
+
+
+def _note_rows(notes: Iterable[Note]) -> list[tuple[str, str, str]]:
+    return [(note.pass_name, note.removed, note.reason) for note in notes]

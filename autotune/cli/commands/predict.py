@@ -1,0 +1,106 @@
+"""``autotune predict``: cycles of a network's operators and greedily fused groups, unmeasured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from autotune.cli.console import print_json, print_table, say
+from autotune.cli.options import (
+    DimOption,
+    JsonOption,
+    ModelArgument,
+    TargetOption,
+    ThreadsOption,
+    dimensions,
+    machine_name,
+)
+from autotune.errors import ScheduleError
+from autotune.report.view import group_label
+
+if TYPE_CHECKING:
+    from autotune.cost_model.predictor import Predictor
+    from autotune.fusion.group import Group
+    from autotune.graph.graph import Graph
+
+Rows = dict[str, list[dict[str, Any]]]
+"""Rows of groups by the name of their partition."""
+
+
+def predict(
+    model: ModelArgument,
+    target: TargetOption = None,
+    threads: ThreadsOption = None,
+    dim: DimOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Predict what every operator of a network would cost, and its greedily fused groups."""
+    from autotune import api
+    from autotune.cost_model.predictor import Predictor
+    from autotune.runtime.session.defaults import choose_accuracy
+
+    predictor = Predictor.load(machine_name(target, threads))
+    spec = predictor.spec
+    accuracy = choose_accuracy(None, spec)
+    graph = api.load_network(model, dimensions(dim), spec.layout, accuracy)
+    rows = _predict_partitions(predictor, graph)
+    if json:
+        print_json({name: {"cycles": _total(rows[name]), "groups": rows[name]} for name in rows})
+    else:
+        _print_rows(f"{graph.name} on {spec.name}", rows)
+
+
+def _predict_partitions(predictor: Predictor, graph: Graph) -> Rows:
+    """Predict every operator by itself, and the groups of greedy fusion."""
+    from autotune.fusion.greedy import greedy, unfused
+    from autotune.fusion.group import Group
+
+    def fits(names: tuple[str, ...]) -> bool:
+        return _fits(predictor, Group.from_graph(graph, names))
+
+    partitions = {"unfused": unfused(graph), "greedy": greedy(graph, fits)}
+    return {
+        name: [
+            _predict_group(predictor, Group.from_graph(graph, names)) for names in partition.groups
+        ]
+        for name, partition in partitions.items()
+    }
+
+
+def _fits(predictor: Predictor, group: Group) -> bool:
+    """Return True if the predictor finds a legal schedule."""
+    try:
+        predictor.predict(group)
+    except ScheduleError:
+        return False
+    return True
+
+
+def _predict_group(predictor: Predictor, group: Group) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "operators": [op.name for op in group.ops],
+        "kinds": [op.kind.value for op in group.ops],
+    }
+    if group.is_view:
+        return row | {"cycles": 0.0, "low": 0.0, "high": 0.0}
+    cost = predictor.predict(group)
+    return row | {"cycles": cost.cycles, "low": cost.low_cycles, "high": cost.high_cycles}
+
+
+def _total(rows: list[dict[str, Any]]) -> float:
+    return float(sum(row["cycles"] for row in rows))
+
+
+def _print_rows(title: str, rows_by_partition: Rows) -> None:
+    for name, rows in rows_by_partition.items():
+        print_table(
+            f"{title}, {name}: {_total(rows):,.0f} cycles predicted",
+            ("group", "cycles", "low", "high"),
+            [
+                (
+                    group_label(row["kinds"], row["operators"]),
+                    *(f"{row[column]:,.0f}" for column in ("cycles", "low", "high")),
+                )
+                for row in rows
+            ],
+        )
+    say("intervals hold 90 % of measurements")

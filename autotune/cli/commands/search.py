@@ -1,0 +1,277 @@
+"""``autotune search``: find fusion groups and schedules of a network, measured on the target.
+
+The way of the data: options → request → search of every graph → reports → output.
+"""
+
+from __future__ import annotations
+
+import json as json_text
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from autotune.cli.console import print_json, print_table, say
+from autotune.cli.options import (
+    MOST_COUNTED,
+    AccuracyOption,
+    DimOption,
+    JsonOption,
+    ModelArgument,
+    OutOption,
+    RangeOption,
+    SeedOption,
+    TargetOption,
+    ThreadsOption,
+    dimensions,
+    input_ranges,
+    machine_name,
+)
+from autotune.cli.progress import Report, progress
+from autotune.disk.atomic_file import check_place
+from autotune.errors import InputError
+from autotune.tuner.objective import Objective
+from autotune.tuner.options import DEFAULT_MEASURE, DEFAULT_TRIALS
+from autotune.tuner.progress import SEARCH_STAGES
+
+if TYPE_CHECKING:
+    from autotune.graph.accuracy import Accuracy
+    from autotune.graph.ranges import Ranges
+    from autotune.runtime.session.host_profile import HostProfile
+    from autotune.targets.protocol import Target
+    from autotune.targets.spec import HardwareSpec
+    from autotune.tuner.plan import Plan
+    from autotune.tuner.result import GroupResult, PlanResult, SearchResult
+
+TrialsOption = Annotated[
+    int, typer.Option("--trials", min=1, max=MOST_COUNTED, help="Partitions that Optuna tries.")
+]
+MeasureOption = Annotated[
+    int, typer.Option("--measure", min=1, max=MOST_COUNTED, help="Measurements for candidates.")
+]
+ObjectiveOption = Annotated[Objective, typer.Option("--objective")]
+ReportOption = Annotated[Path | None, typer.Option("--report", help="HTML report to write.")]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """The options of one ``autotune search``, parsed; the files can be written."""
+
+    model: str
+    target: str | None
+    threads: int | None
+    trials: int
+    measure: int
+    objective: Objective
+    plan_file: Path
+    report_file: Path
+    dims: dict[str, int]
+    accuracy: Accuracy | None
+    ranges: Ranges
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOutcome:
+    """The results of a search with a report for each; several for a network with control flow."""
+
+    spec: HardwareSpec
+    is_tree: bool
+    results: tuple[SearchResult, ...]
+    reports: list[Path]
+
+
+def search(
+    model: ModelArgument,
+    target: TargetOption = None,
+    threads: ThreadsOption = None,
+    trials: TrialsOption = DEFAULT_TRIALS,
+    measure: MeasureOption = DEFAULT_MEASURE,
+    objective: ObjectiveOption = Objective.LATENCY,
+    out: OutOption = None,
+    report: ReportOption = None,
+    dim: DimOption = None,
+    accuracy: AccuracyOption = None,
+    range_: RangeOption = None,
+    seed: SeedOption = 0,
+    json: JsonOption = False,
+) -> None:
+    """Find what to fuse and how to tile it, measure the best, and write plan and report."""
+    with progress(f"search {model}", SEARCH_STAGES) as heard:  # imports alone take seconds
+        plan_file, report_file = _output_files(model, out, report)
+        request = SearchRequest(
+            model=model,
+            target=target,
+            threads=threads,
+            trials=trials,
+            measure=measure,
+            objective=objective,
+            plan_file=plan_file,
+            report_file=report_file,
+            dims=dimensions(dim),
+            accuracy=accuracy,
+            ranges=input_ranges(range_),
+            seed=seed,
+        )
+        outcome = _execute(request, heard)
+    if json:
+        documents = [search_document(result) for result in outcome.results]
+        print_json({"parts": documents} if outcome.is_tree else documents[0])
+    else:
+        for result in outcome.results:
+            print_plans(result, outcome.spec)
+    say(f"plan: {plan_file}")
+    for file in outcome.reports:
+        say(f"report: {file}")
+
+
+def _output_files(model: str, out: Path | None, report: Path | None) -> tuple[Path, Path]:
+    """Return the plan file and the report file. Raises ``InputError`` for files of other kinds."""
+    from autotune.report.document import KIND as PAGE
+    from autotune.tuner.plan import KIND as PLAN
+
+    default = Path(f"{Path(model).stem}.plan")
+    plan_file = default if out is None else out
+    beside = default if plan_file.exists() and not plan_file.is_file() else plan_file
+    report_file = beside.with_suffix(".html") if report is None else report
+    check_place(plan_file, PLAN)
+    check_place(report_file, PAGE)
+    return plan_file, report_file
+
+
+def _execute(request: SearchRequest, heard: Report) -> SearchOutcome:
+    """Search every graph of the network; write the plan and a report for each graph."""
+    from autotune.frontend.importing import has_control_flow
+    from autotune.report.from_search import write_report
+    from autotune.runtime.session.defaults import choose_target, resolve_model
+    from autotune.targets.protocol import ExclusiveTarget
+
+    machine = choose_target(machine_name(request.target, request.threads))
+    network = resolve_model(request.model)
+    is_tree = has_control_flow(network)
+    heard.title = f"search {request.model} on {machine.name}"
+    heard.cost_text = partial(cost_text, machine.spec, request.objective)
+    results = _search_graphs(request, machine, is_tree, heard)
+    reports = _report_files(request.report_file, len(results))
+    for number, (result, file) in enumerate(zip(results, reports, strict=True)):
+        heard("report", number, len(results))
+        is_timed = isinstance(machine, ExclusiveTarget) and not is_tree
+        profile = _profile_plan(network, machine, result.plan, request.dims) if is_timed else None
+        write_report(result, machine.spec, file, profile)
+    return SearchOutcome(machine.spec, is_tree, results, reports)
+
+
+def _search_graphs(
+    request: SearchRequest, machine: Target, is_tree: bool, heard: Report
+) -> tuple[SearchResult, ...]:
+    """Search one graph, or each graph of a network with control flow.
+
+    Raises ``InputError`` for ranges of a network with control flow.
+    """
+    from autotune import api
+
+    if is_tree and request.ranges:
+        raise InputError(
+            f"{request.model}: --range is for networks without control flow; leave it out"
+        )
+    arguments: dict[str, Any] = {
+        "model": request.model,
+        "target": machine,
+        "trials": request.trials,
+        "measure": request.measure,
+        "objective": request.objective,
+        "seed": request.seed,
+        "dims": request.dims,
+        "out": request.plan_file,
+        "progress": heard,
+        "accuracy": request.accuracy,
+    }
+    if is_tree:
+        return api.search_tree(**arguments)
+    return (api.search(**arguments, ranges=request.ranges),)
+
+
+def cost_text(spec: HardwareSpec, objective: Objective, cost: float) -> str:
+    """Return a cost with its unit: energy from femtojoules, time of this machine, or cycles."""
+    if objective is Objective.ENERGY:
+        return f"{cost / 1e9:,.1f} µJ"
+    if spec.timed:
+        return f"{1e3 * cost / spec.clock_hz:,.3f} ms"
+    return f"{cost:,.0f} cycles"
+
+
+def _report_files(first: Path, count: int) -> list[Path]:
+    """Return a file for the report of each graph; numbered where there are several."""
+    if count == 1:
+        return [first]
+    return [first.with_name(f"{first.stem}.{i}{first.suffix}") for i in range(1, count + 1)]
+
+
+def _profile_plan(network: Path, machine: Target, plan: Plan, dims: dict[str, int]) -> HostProfile:
+    """Run a plan on this machine; return the time of each of its groups."""
+    from autotune.cli.run_check import random_inputs
+    from autotune.runtime.session.host_profile import host_profile
+    from autotune.runtime.session.session import Session
+
+    with Session(network, machine, dims=dims, plan=plan) as session:
+        return host_profile(session, random_inputs(session, seed=0))
+
+
+def search_document(result: SearchResult) -> dict[str, Any]:
+    """Return a search's result as JSON has it."""
+    plans = result.plans
+    return {
+        "measured": {name: plan.measured_cycles for name, plan in plans.items()},
+        "predicted": {name: plan.predicted_cycles for name, plan in plans.items()},
+        "energy": {name: plan.energy_fj for name, plan in plans.items()},
+        "dram_bytes": {name: plan.dram_bytes for name, plan in plans.items()},
+        "measurements": result.measurements,
+        "trials": len(result.trials),
+        "gap": result.gap,
+        "groups": [_group_document(group) for group in result.groups],
+    }
+
+
+def _group_document(group: GroupResult) -> dict[str, Any]:
+    schedule = None if group.schedule is None else json_text.loads(group.schedule.to_json())
+    return {
+        "operators": [op.name for op in group.group.ops],
+        "kinds": [op.kind.value for op in group.group.ops],
+        "schedule": schedule,
+        "predicted": group.predicted_cycles,
+        "measured": group.measured_cycles,
+    }
+
+
+def print_plans(result: SearchResult, spec: HardwareSpec) -> None:
+    """Print the plans side by side, in cycles or in milliseconds of this machine.
+
+    Energy and traffic are left out where the machine does not tell them.
+    """
+    unit = "ms" if spec.timed else "cycles"
+    columns = ["plan", "groups", f"predicted {unit}", f"measured {unit}", "of unfused"]
+    if spec.energy.known:
+        columns += ["energy µJ", "DRAM bytes"]
+    title = f"{result.plan.network} on {result.plan.target}, {result.measurements} measurements"
+    base = result.unfused.measured_cycles
+    rows = [_plan_row(name, plan, base, spec) for name, plan in result.plans.items()]
+    print_table(title, columns, rows)
+
+
+def _plan_row(name: str, plan: PlanResult, base: int | None, spec: HardwareSpec) -> list[str]:
+    """Return the cells of one plan; ``base`` are the cycles of the unfused one."""
+    scale, digits = (1e3 / spec.clock_hz, 3) if spec.timed else (1, 0)
+    measured = plan.measured_cycles
+    row = [
+        name,
+        str(len(plan.groups)),
+        f"{scale * plan.predicted_cycles:,.{digits}f}",
+        "–" if measured is None else f"{scale * measured:,.{digits}f}",
+        "–" if measured is None or not base else f"{measured / base:.3f}",
+    ]
+    if spec.energy.known:
+        row.append("–" if plan.energy_fj is None else f"{plan.energy_fj / 1e9:,.1f}")
+        row.append("–" if plan.dram_bytes is None else f"{plan.dram_bytes:,}")
+    return row

@@ -1,0 +1,86 @@
+"""NPZ files of arrays: the inputs that ``autotune run`` reads and the outputs that it writes."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.disk.atomic_file import FileKind, replacing
+from autotune.disk.regular_file import open_regular
+from autotune.errors import InputError
+from autotune.operators.tensor import Array
+
+_UNREADABLE = (
+    *(ValueError, EOFError, AttributeError, KeyError, MemoryError, NotImplementedError),
+    *(RuntimeError, zipfile.BadZipFile, zlib.error),
+)
+"""Errors of NumPy and zipfile for damaged, encrypted or foreign archives."""
+KIND = FileKind("NPZ file", (b"pk",))
+_SEPARATOR = re.compile(r"[/\\\0]|^[A-Za-z]:(?=[/\\])")
+
+
+def read_inputs(path: Path) -> dict[str, Array]:
+    """Return the arrays of an NPZ file by name. Raises ``InputError`` for any other file."""
+    try:
+        with open_regular(path) as file:
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise ValueError("it holds one array without a name")
+            return {name: archive[name] for name in archive.files}
+    except OSError as error:
+        if error.filename is not None:  # else a place beyond the archive
+            raise
+        raise _not_arrays(path, error) from None
+    except _UNREADABLE as error:
+        raise _not_arrays(path, error) from None
+
+
+def _not_arrays(path: Path, error: Exception) -> InputError:
+    return InputError(f"{path}: not an NPZ file of arrays ({error}); write it with numpy.savez")
+
+
+def write_outputs(path: Path, outputs: dict[str, Array]) -> None:
+    """Write the outputs as NPZ, whole or not at all.
+
+    Element types that NumPy lacks become float32; an input of such a type accepts them again. Raises
+    ``InputError`` for a sequence and for a place that cannot hold the file, ``OSError`` when writing fails.
+    """
+    for name, value in outputs.items():
+        if not isinstance(value, np.ndarray):
+            raise InputError(
+                f"{path}: output {name!r} is a sequence; an NPZ file holds arrays only"
+            )
+    with replacing(path, KIND) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, value in zip(member_names(outputs), outputs.values(), strict=True):
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, _storable(value), allow_pickle=False)
+
+
+def member_names(names: Iterable[str]) -> list[str]:
+    """Return names that no reader of an archive takes for a path outside of its folder.
+
+    A safe name of a tensor stays. The parts of any other are joined by ``_``; a number tells equal ones
+    apart.
+    """
+    members: list[str] = []
+    for name in names:
+        parts = _SEPARATOR.split(name)
+        safe = [part for part in parts if part.strip(". ")]
+        base = name if len(safe) == len(parts) else "_".join(safe) or "output"
+        unique, count = base, 1
+        while unique in members:
+            count += 1
+            unique = f"{base}_{count}"
+        members.append(unique)
+    return members
+
+
+def _storable(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return value if value.dtype.isbuiltin == 1 else np.asarray(value.astype(np.float32))
