@@ -16,7 +16,7 @@ from autotune.fusion.nest import Rejection
 from autotune.schedule.fit import has_ranks_of
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
-from autotune.store.records import Record
+from autotune.store.records import Outcome, Record
 from autotune.targets.spec import HardwareSpec
 
 Floats = npt.NDArray[np.float64]
@@ -102,7 +102,7 @@ def dataset(
     latest = {
         (record.group_key, record.schedule_json): (record, weight)
         for record, weight in weighted
-        if record.outcome == "ok" and record.cycles > 0
+        if record.outcome is Outcome.OK and record.cycles > 0
     }
     by_group: dict[str, list[tuple[Record, float]]] = {}
     for record, weight in latest.values():

@@ -1,5 +1,4 @@
-"""How many of the candidates that wait a worker gets at once: so many at most, and so many bytes; dispatch
-asks for every batch."""
+"""Batch sizes: how many waiting candidates a worker gets at once, bounded by count and bytes."""
 
 from __future__ import annotations
 
@@ -12,25 +11,24 @@ BATCH = 32
 """Candidates per message at most: about 0.2 ms of sending for some 30 ms of measuring."""
 
 BATCH_ALONE = 8
-"""The same on a target that runs alone: their results come when all of a round is measured, and their
-tensors lie in memory until then …"""
+"""The same on a target that runs alone: tensors stay in memory until a whole round is measured."""
 
 BATCH_ALONE_BYTES = 1 << 28
-"""… of so many bytes at most, unless one candidate has more: eight of VGG's first dense layer have 6 GiB, and
-a worker that the system ends for that would be taken for a candidate's failure."""
+"""Bytes of tensors in such a batch at most, or one candidate: eight of VGG's first dense layer have
+6 GiB, and a worker ended by the system for its memory would count as a failed candidate."""
 
 PORTIONS = 4
-"""Batches per worker that what is left is cut into: small ones at the end let all finish together."""
+"""Batches per worker that the rest is cut into: small last batches let all workers finish together."""
 
 
-def portion(waiting: int, workers: int) -> int:
-    """Candidates of the next batch, when so many wait and workers come for them one by one."""
+def batch_size(waiting: int, workers: int) -> int:
+    """Return the size of the next batch, from the counts of waiting candidates and of workers."""
     return min(BATCH, max(1, waiting // (PORTIONS * workers)))
 
 
-def portion_alone(waiting: Iterable[Candidate], count: int, workers: int) -> int:
-    """Candidates of the next batch of a round, when ``count`` wait, in order, and are shared out evenly to
-    so many workers that have none yet."""
+def round_batch_size(waiting: Iterable[Candidate], count: int, workers: int) -> int:
+    """Return the size of the next batch of a round: an even share of ``count`` waiting candidates for
+    ``workers`` workers, within ``BATCH_ALONE`` candidates and ``BATCH_ALONE_BYTES`` of tensors."""
     share = min(BATCH_ALONE, -(-count // workers))
     held_bytes = 0
     for place, candidate in zip(range(share), waiting, strict=False):
@@ -41,8 +39,8 @@ def portion_alone(waiting: Iterable[Candidate], count: int, workers: int) -> int
 
 
 def tensor_bytes(group: Group) -> int:
-    """Bytes that a prepared program of the group holds: its tensors, and its constants once more, as
-    kernels take them."""
+    """Count the bytes that a prepared program of the group holds: its tensors, and its constants once
+    more in packed form."""
     outside = (*group.inputs, *group.outputs, *group.constants)
     types = (group.type_of[name] for name in outside)
     return sum(of.elements * of.dtype.size_bytes for of in types)

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from autotune.measure.attempt import Lower, attempt
-from autotune.measure.batching import BATCH, BATCH_ALONE, PORTIONS, portion, portion_alone
+from autotune.measure.batching import BATCH, BATCH_ALONE, PORTIONS, batch_size, round_batch_size
 from autotune.measure.measurement import Failed, Measured, Measurement
-from autotune.measure.packing import packed
+from autotune.measure.packing import pack
 from autotune.measure.pool import Pool
 from autotune.measure.process import WorkerProcess
 from autotune.measure.worker import At, Batch, Begun, Go, Prepared, Ready, Refused, Timed
@@ -19,22 +19,26 @@ from autotune.schedule.candidate import Candidate
 from autotune.targets.protocol import ExclusiveTarget, Execution, Target
 
 
-def judged(candidate: Candidate, result: Execution | str) -> Measurement:
-    """The measurement that an attempt's result stands for."""
+def to_measurement(candidate: Candidate, result: Execution | str) -> Measurement:
+    """Wrap the result of an attempt as a measurement."""
     if isinstance(result, str):
         return Failed(candidate, result)
     return Measured(candidate, result)
 
 
 LOSSES = 8
-"""Workers of a run that may die of no candidate (ended from outside, or by loading the target)
-before it goes on without any."""
+"""Workers that a run may lose outside of a candidate, by loading the target or by a signal, before it
+goes on in this process."""
 
 
 @dataclass(slots=True)
 class _Job:
-    """What a worker has yet to answer, by place in its batch; the place that it is at, None while it
-    waits, and since when, had it been there at one go; whether it is ``ready`` to time, and does."""
+    """A worker's batch in progress.
+
+    ``left``: candidates without an answer, by place in the batch. ``at``: the place in work, None
+    while the worker waits. ``since_seconds``: when that place began, less the time spent on it
+    before. ``ready``: everything is prepared. ``timing``: the worker measures.
+    """
 
     left: dict[int, tuple[int, Candidate]]
     at: int | None = None
@@ -43,17 +47,16 @@ class _Job:
     timing: bool = False
 
     def begin(self, place: int | None, seconds: float) -> None:
-        """It is at a place from now on; None: nowhere."""
+        """Note the place in work from now on, or None."""
         self.at, self.since_seconds = place, None if place is None else seconds
 
 
 class Dispatch:
-    """Runs candidates over lent workers; without any, or when they cannot load the target, in this
-    process. At most a few batches per worker are drawn ahead of what has been yielded.
+    """Runs candidates over lent workers, or in this process if no worker can load the target.
 
-    On a target that runs alone workers go in rounds. All prepare a batch side by side while this
-    process draws the next; then one after the other times its own, while everyone else waits: what
-    they did would take a core from what is being timed."""
+    At most a few batches per worker are drawn ahead of the results. On a target that runs alone,
+    workers go in rounds: all prepare a batch side by side while this process draws the next. Then
+    each times its own batch while the others wait, so that nothing takes a core from the timing."""
 
     def __init__(
         self,
@@ -96,7 +99,7 @@ class Dispatch:
             self._pool.give_back(self._idle)
 
     def _advance(self, index: int) -> bool:
-        """Work until result ``index`` is there; False when there are no more candidates."""
+        """Work until result ``index`` exists; return False when no candidate is left."""
         while True:
             if self._alone:
                 self._finish_round()
@@ -116,7 +119,7 @@ class Dispatch:
                 return False
 
     def _finish_round(self) -> None:
-        """Work until no worker has anything left: they prepare, and then have their turns."""
+        """Work until every batch is prepared and, one worker after the other, timed."""
         while self._jobs:
             timing = any(job.timing for job in self._jobs.values())
             if not timing and self._all_wait:
@@ -126,7 +129,7 @@ class Dispatch:
 
     @property
     def _all_wait(self) -> bool:
-        """Whether all have prepared their batches, and whoever replaces a worker has started."""
+        """True when every batch is prepared and every replacement of a worker has started."""
         prepared = all(job.ready for job in self._jobs.values())
         return prepared and all(worker.ready for worker in self._idle)
 
@@ -138,7 +141,7 @@ class Dispatch:
             self._lose(worker)
 
     def _draw(self) -> bool:
-        """Draw one candidate more; False when there are enough, or no more."""
+        """Draw one more candidate; return False when enough wait, or none is left."""
         if len(self._waiting) >= self._ahead:
             return False
         item = next(self._candidates, None)
@@ -148,7 +151,7 @@ class Dispatch:
 
     def _assign(self) -> None:
         while self._idle and self._waiting and (not self._jobs or self._may_run_ahead):
-            target = packed(self._target)
+            target = pack(self._target)
             if target is None:
                 self._dismiss()
                 return
@@ -161,21 +164,23 @@ class Dispatch:
                 self._lose(worker)
 
     def _size(self) -> int:
-        """Candidates of the next batch."""
+        """Return the number of candidates of the next batch."""
         count = len(self._waiting)
         if self._alone:
             waiting = (candidate for _, candidate in self._waiting)
-            return portion_alone(waiting, count, len(self._idle))
-        return portion(count, self._count)
+            return round_batch_size(waiting, count, len(self._idle))
+        return batch_size(count, self._count)
 
     @property
     def _may_run_ahead(self) -> bool:
-        """Whether there is room for results that are not to be yielded yet."""
+        """True while there is room for results out of order."""
         return len(self._results) < 2 * self._ahead
 
     def _do_here(self) -> None:
         index, candidate = self._waiting.popleft()
-        self._results[index] = judged(candidate, attempt(self._target, candidate, self._lower))
+        self._results[index] = to_measurement(
+            candidate, attempt(self._target, candidate, self._lower)
+        )
 
     def _receive(self, block: bool) -> None:
         for key, _ in self._selector.select(self._patience() if block else 0):
@@ -210,13 +215,13 @@ class Dispatch:
         job = self._jobs[worker]
         index, candidate = job.left.pop(place)
         job.begin(next(iter(job.left), None), self._clock())
-        self._results[index] = judged(candidate, answer)
+        self._results[index] = to_measurement(candidate, answer)
         if not job.left:
             del self._jobs[worker]
             self._idle.append(worker)
 
     def _patience(self) -> float | None:
-        """Seconds until the first busy worker is overdue; None: wait for as long as it takes."""
+        """Return the seconds until the first busy worker is overdue; None without a limit."""
         begun = [j.since_seconds for j in self._jobs.values() if j.since_seconds is not None]
         if self._timeout_seconds is None or not begun:
             return None
@@ -232,7 +237,7 @@ class Dispatch:
                 self._replace(worker)
 
     def _lose(self, worker: WorkerProcess) -> None:
-        """A worker has died: of its current candidate, if it had begun; what is left waits."""
+        """Handle the death of a worker: its current candidate fails, the others wait again."""
         cause = worker.cause_of_death()
         job = self._jobs.get(worker)
         if job is not None and job.since_seconds is not None:

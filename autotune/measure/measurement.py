@@ -1,10 +1,8 @@
-"""Measurements: the outcome of running one candidate once; made here, recorded by search and runs."""
+"""Measurements: a candidate with its cost, or with the reason why it has none."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 from autotune.schedule.candidate import Candidate
 from autotune.targets.protocol import Execution
@@ -12,7 +10,7 @@ from autotune.targets.protocol import Execution
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A candidate and what it cost."""
+    """A candidate and its cost."""
 
     candidate: Candidate
     execution: Execution
@@ -20,7 +18,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A candidate that could not be measured, and why, in one line."""
+    """A candidate without a cost, and the reason in one line."""
 
     candidate: Candidate
     reason: str
@@ -30,12 +28,3 @@ class Failed:
 
 
 Measurement = Measured | Failed
-
-
-class Measurer(Protocol):
-    """Where candidates are measured: this machine, recorded measurements, other machines."""
-
-    def measure(self, candidates: Iterable[Candidate]) -> Iterator[Measurement]:
-        """One measurement per candidate, in order, as they come. No candidate raises; closing
-        the iterator early stops the work that is under way."""
-        ...

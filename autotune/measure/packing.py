@@ -10,8 +10,8 @@ from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.protocol import Target
 
 
-def packed(target: Target) -> bytes | None:
-    """The pickled target; None for one that another process could not load or must not copy."""
+def pack(target: Target) -> bytes | None:
+    """Pickle a target; None for one that another process could not load or must not copy."""
     buffer = io.BytesIO()
     try:
         _Pickler(buffer, pickle.HIGHEST_PROTOCOL).dump(target)

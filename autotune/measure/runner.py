@@ -12,40 +12,40 @@ from itertools import chain, islice
 from autotune.errors import InputError
 from autotune.lowering.lower import lower as lower_group
 from autotune.measure.attempt import Lower, attempt
-from autotune.measure.dispatch import Dispatch, judged
+from autotune.measure.dispatch import Dispatch, to_measurement
 from autotune.measure.measurement import Measurement
-from autotune.measure.packing import packed
+from autotune.measure.packing import pack
 from autotune.measure.pool import SHARED, Pool
 from autotune.measure.process import SUPPORTED
 from autotune.schedule.candidate import Candidate
 from autotune.targets.protocol import ExclusiveTarget, Target
 
 MANY = 64
-"""Candidates that are worth starting worker processes for, whatever they are."""
+"""Number of candidates from which worker processes are started at once."""
 
 MANY_WARM = 8
-"""Candidates that are worth sending to worker processes that are already there."""
+"""The same where worker processes run already."""
 
 MANY_ALONE = 32
-"""Candidates of a target that runs alone that are worth preparing by more than one worker process …"""
+"""Number of candidates of a target that runs alone from which several workers prepare them."""
 
 MOST_ALONE = 4
-"""… of which there are so many at most, since they are timed one by one."""
+"""Workers of a target that runs alone at most, as they time one by one."""
 
 START_SECONDS = 0.5
-"""What starting the workers costs. A shorter list of candidates is measured in this process until it
-has taken as long: the rest then goes to workers, at no more than twice the best cost."""
+"""Cost of starting the workers. A shorter list is measured in this process for as long, and the rest
+by workers: at most twice the best cost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """A ``Measurer`` of one target on this machine.
+    """Measures candidates of one target on this machine.
 
-    ``workers`` is the number of processes; None: one per core if the candidates are many, else none;
-    1: always this process. A target that runs alone never runs in this one: its processes prepare
-    candidates side by side and time them one by one. A target goes to a worker pickled, with its present state, batch by
-    batch; one that cannot be pickled is measured in this process. A candidate that takes a worker
-    longer than ``timeout_seconds`` fails. Raises ``InputError`` for ``workers`` below 1.
+    ``workers`` is the number of processes. 1 is always this process; None is one per core for many
+    candidates, else none. A target that runs alone never runs in this process: its workers prepare
+    candidates side by side and time them one by one. Each batch carries the pickled target with its
+    present state; a target that cannot be pickled is measured in this process. A candidate fails
+    after ``timeout_seconds`` in a worker. Raises ``InputError`` for ``workers`` below 1.
     """
 
     target: Target
@@ -60,14 +60,15 @@ class Runner:
             raise InputError(f"workers = {self.workers} is not ≥ 1; leave it out to use all cores")
 
     def measure(self, candidates: Iterable[Candidate]) -> Iterator[Measurement]:
-        """One measurement per candidate, in order, as they come; a candidate that is not legal,
-        breaks the lowering or kills its process is ``Failed`` and the others go on.
+        """Yield one measurement per candidate, in order, as they come.
 
-        Closing the iterator, Ctrl-C included, ends what is being measured at once.
+        A candidate is ``Failed`` if it is not legal, meets a defect (whose traceback is logged) or
+        kills its process; the others go on. Closing the iterator, Ctrl-C included, ends the
+        measurements under way at once.
         """
         source = iter(candidates)
         alone = isinstance(self.target, ExclusiveTarget)
-        if (self.workers == 1 and not alone) or not SUPPORTED or packed(self.target) is None:
+        if (self.workers == 1 and not alone) or not SUPPORTED or pack(self.target) is None:
             yield from map(self._here, source)
             return
         many = MANY_ALONE if alone else self._many()
@@ -93,7 +94,7 @@ class Runner:
         return MANY_WARM if self.pool.warm else MANY
 
     def _for_a_while(self, candidates: deque[Candidate]) -> Iterator[Measurement]:
-        """Measure here until it has taken ``START_SECONDS``; what is left over stays in the queue."""
+        """Measure here for ``START_SECONDS``; the rest stays in the queue."""
         spent_seconds = 0.0
         while candidates and (spent_seconds < START_SECONDS or len(candidates) == 1):
             start = self.clock()
@@ -102,7 +103,7 @@ class Runner:
             yield result
 
     def _here(self, candidate: Candidate) -> Measurement:
-        return judged(candidate, attempt(self.target, candidate, self.lower))
+        return to_measurement(candidate, attempt(self.target, candidate, self.lower))
 
 
 def measure(

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 
-from autotune.measure.attempt import Lower, Visit, attempt, prepared
+from autotune.measure.attempt import Lower, Visit, attempt, prepare
 from autotune.schedule.candidate import Candidate
 from autotune.targets.emulator.counters import Counters
 from autotune.targets.protocol import ExclusiveTarget, Execution, Target
@@ -140,7 +140,7 @@ def _in_turn(
     spent_seconds = [0.0] * len(candidates)
     for place, candidate in enumerate(candidates):
         with _at(line, place, spent_seconds):
-            visits[place] = prepared(target, candidate, lower)
+            visits[place] = prepare(target, candidate, lower)
     line.send(Prepared())
     go = line.recv()
     assert isinstance(go, Go)

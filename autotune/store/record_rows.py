@@ -1,4 +1,4 @@
-"""Rows of records: how a record lies in the tables; between ``Record`` and the database.
+"""Rows of records: the codec between ``Record`` and the tables.
 
 Texts that many records share stand once, in ``texts``, under their hash: the group, and the names
 of the counters, whose values are packed. At 120 counters that is a quarter of the space and of the
@@ -15,37 +15,38 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from autotune.store.records import Record
+from autotune.store.records import Outcome, Record
 from autotune.store.schema import RECORDS
 
 _PLAIN = tuple(
     column.name
     for column in RECORDS.columns
-    if column.name not in ("id", "group_digest", "counters_digest", "counters")
+    if column.name not in ("id", "outcome", "group_digest", "counters_digest", "counters")
 )
 
 
 def digest(text: str) -> bytes:
-    """What a text is filed under."""
+    """Return the key of a text in ``texts``: the first 16 bytes of its SHA-256."""
     return hashlib.sha256(text.encode()).digest()[:16]
 
 
 def to_rows(records: Iterable[Record]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Rows for ``texts`` and for ``records``."""
+    """Encode records as rows of ``texts`` and rows of ``records``."""
     digests: dict[str, bytes] = {}
-    listed: dict[tuple[str, ...], str] = {}
+    name_lists: dict[tuple[str, ...], str] = {}
     rows = []
     for record in records:
-        counted = tuple(record.counters)
-        if counted not in listed:
-            listed[counted] = json.dumps(counted, separators=(",", ":"))
-        names = listed[counted]
+        key = tuple(record.counters)
+        if key not in name_lists:
+            name_lists[key] = json.dumps(key, separators=(",", ":"))
+        names = name_lists[key]
         for text in (record.group_json, names):
             if text not in digests:
                 digests[text] = digest(text)
         rows.append(
             {
                 **{name: getattr(record, name) for name in _PLAIN},
+                "outcome": record.outcome.value,
                 "group_digest": digests[record.group_json],
                 "counters_digest": digests[names],
                 "counters": struct.pack(f"<{len(record.counters)}q", *record.counters.values()),
@@ -55,7 +56,7 @@ def to_rows(records: Iterable[Record]) -> tuple[list[dict[str, Any]], list[dict[
 
 
 def from_rows(rows: Sequence[Row[Any]], texts: Mapping[bytes, str]) -> Iterator[Record]:
-    """Records from rows of ``records`` and the texts by hash.
+    """Decode rows of ``records``, with the texts by hash.
 
     Raises ``ValueError`` naming the row when one is damaged.
     """
@@ -65,14 +66,15 @@ def from_rows(rows: Sequence[Row[Any]], texts: Mapping[bytes, str]) -> Iterator[
         try:
             if row.counters_digest not in names:
                 names[row.counters_digest] = tuple(json.loads(sound[row.counters_digest]))
-            counted = names[row.counters_digest]
-            values = struct.unpack(f"<{len(counted)}q", row.counters)
+            counters = names[row.counters_digest]
+            values = struct.unpack(f"<{len(counters)}q", row.counters)
             yield Record(
                 group_json=sound[row.group_digest],
-                counters=dict(zip(counted, values, strict=True)),
+                outcome=Outcome(row.outcome),
+                counters=dict(zip(counters, values, strict=True)),
                 **{name: getattr(row, name) for name in _PLAIN},
             )
         except KeyError:
             raise ValueError(f"record {row.id} is damaged (a text it refers to is lost)") from None
-        except (ValueError, TypeError, AssertionError, struct.error) as error:
+        except (ValueError, TypeError, struct.error) as error:
             raise ValueError(f"record {row.id} is damaged ({error})") from error

@@ -1,27 +1,34 @@
-"""Records: one measurement as the store keeps it; made by search and runs, read by training."""
+"""Records: one measurement as the store holds it; made by search and runs, read by training."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 SOURCES = ("calibrate", "search", "run")
-OUTCOMES = ("ok", "failed")
 NOISY_TRUST = 0.05
-"""What a time counts in training whose repeats did not agree. On a loaded machine a fifth of them did
-not; trusted like the others they took the error on those from 25.6 % to 29.3 %."""
+"""Weight in training of a time whose repeats disagreed. On a loaded machine a fifth of them did;
+at full weight they raised the error on such times from 25.6 % to 29.3 %."""
 LIMIT = 1 << 63
-"""SQLite integers, and so every count here, stay below this."""
+"""Upper bound of every count here: SQLite integers stay below it."""
+
+
+class Outcome(StrEnum):
+    """What became of a candidate; the values are stored."""
+
+    OK = "ok"
+    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What one candidate cost on one machine, or why it could not be measured.
+    """Cost of one candidate on one machine, or the reason why it has none.
 
-    ``group_json`` and ``schedule_json`` are what was run, lossless; ``network`` is where the group
-    came from (held-out splits go by it); ``source`` is one of ``SOURCES``, ``outcome`` of
-    ``OUTCOMES``; a failed one has its ``reason`` and costs nothing. ``created_at`` is in seconds
-    since 1970. ``counters`` are those of the target, by name.
+    ``group_json`` and ``schedule_json`` are lossless texts of the candidate. ``network`` is the
+    origin of the group, by which held-out splits go. ``source`` is one of ``SOURCES``. A failed
+    record has a ``reason`` and no cost. ``counters`` are those of the target, by name;
+    ``created_at`` is in seconds since 1970. Raises ``ValueError`` for a value out of its range.
     """
 
     group_key: str
@@ -31,7 +38,7 @@ class Record:
     target: str
     network: str
     source: str
-    outcome: str
+    outcome: Outcome
     reason: str
     cycles: int
     energy_fj: int
@@ -41,13 +48,15 @@ class Record:
 
     @property
     def trust(self) -> float:
-        """What it counts in training."""
+        """Weight in training."""
         return NOISY_TRUST if self.counters.get("noisy", 0) else 1.0
 
     def __post_init__(self) -> None:
-        assert self.source in SOURCES, f"source {self.source!r} is not one of {SOURCES}"
-        assert self.outcome in OUTCOMES, f"outcome {self.outcome!r} is not one of {OUTCOMES}"
-        assert (self.outcome == "failed") == bool(self.reason), "a reason if and only if it failed"
+        if self.source not in SOURCES:
+            raise ValueError(f"source {self.source!r} is not one of {SOURCES}")
+        if (self.outcome is Outcome.FAILED) != bool(self.reason):
+            raise ValueError(f"outcome {self.outcome!r} has the reason {self.reason!r}")
         for name in ("cycles", "energy_fj", "dram_bytes"):
             value = getattr(self, name)
-            assert 0 <= value < LIMIT, f"{name} = {value} is not in 0..2^63"
+            if not 0 <= value < LIMIT:
+                raise ValueError(f"{name} = {value} is not in 0..2^63")

@@ -76,15 +76,6 @@ RECORDS = Table(
 names that ``counters_digest`` leads to. Two calibrations at once may draw the same candidate: the
 first to store it wins. Searches and runs append as often as they measure."""
 
-PROFILES = Table(
-    "profiles",
-    METADATA,
-    Column("profile_id", Text, primary_key=True),
-    Column("name", Text, nullable=False),
-    Column("spec_json", Text, nullable=False),
-    Column("created_at", Float, nullable=False),
-)
-
 MODELS = Table(
     "models",
     METADATA,
@@ -98,16 +89,27 @@ MODELS = Table(
     Index("models_by_profile", "profile_id"),
 )
 
-PROGRAMS = Table(
-    "programs",
-    METADATA,
-    Column("profile_id", Text, primary_key=True),
-    Column("group_key", Text, primary_key=True),
-    Column("schedule_json", Text, primary_key=True),
-    Column("sha256", Text, nullable=False),
-    Column("blob", LargeBinary, nullable=False),
-    Column("created_at", Float, nullable=False),
+RESERVED = (
+    Table(
+        "profiles",
+        METADATA,
+        Column("profile_id", Text, primary_key=True),
+        Column("name", Text, nullable=False),
+        Column("spec_json", Text, nullable=False),
+        Column("created_at", Float, nullable=False),
+    ),
+    Table(
+        "programs",
+        METADATA,
+        Column("profile_id", Text, primary_key=True),
+        Column("group_key", Text, primary_key=True),
+        Column("schedule_json", Text, primary_key=True),
+        Column("sha256", Text, nullable=False),
+        Column("blob", LargeBinary, nullable=False),
+        Column("created_at", Float, nullable=False),
+    ),
 )
+"""Tables without a writer yet. They stay, so that stores of this version keep one schema."""
 
 
 def _fingerprint(columns: Iterable[str]) -> str:
@@ -139,7 +141,7 @@ def create_or_check(connection: Connection, place: str) -> None:
 
 
 def is_empty(connection: Connection) -> bool:
-    """Whether the database has no tables yet."""
+    """Return True if the database has no tables yet."""
     return not inspect(connection).get_table_names()
 
 
@@ -158,12 +160,12 @@ def check(connection: Connection, place: str) -> None:
             f"{place}: schema version {version}, this autotune reads {SCHEMA_VERSION}; "
             f"{advice} or {ELSEWHERE}"
         )
-    if not meta.get("fingerprint") == FINGERPRINT == _found(connection):
+    if not meta.get("fingerprint") == FINGERPRINT == _actual_fingerprint(connection):
         raise StoreError(f"{place}: its tables were changed; move it away or {ELSEWHERE}")
 
 
-def _found(connection: Connection) -> str:
-    """Fingerprint of what is really in the database, tables of others left aside."""
+def _actual_fingerprint(connection: Connection) -> str:
+    """Return the fingerprint of the tables in the database, without tables of other programs."""
     inspector = inspect(connection)
     names = [name for name in inspector.get_table_names() if name in METADATA.tables]
     return _fingerprint(f"{t}.{c['name']}" for t in names for c in inspector.get_columns(t))

@@ -1,4 +1,4 @@
-"""The store: keeps measurements, models, hardware profiles and programs between runs, in SQLite."""
+"""The store: measurements and cost models that outlive a process, in one SQLite file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -17,23 +18,31 @@ from autotune.disk.home import store_file
 from autotune.errors import StoreError
 from autotune.store.database import BUSY_SECONDS, Database
 from autotune.store.faults import ELSEWHERE
-from autotune.store.info import StoreInfo
-from autotune.store.models import StoredModel
-from autotune.store.profiles import StoredProfile
 from autotune.store.record_rows import from_rows, to_rows
 from autotune.store.records import Record
-from autotune.store.schema import MODELS, PROFILES, PROGRAMS, RECORDS, SCHEMA_VERSION, TEXTS
-from autotune.store.summary import summarise
+from autotune.store.schema import MODELS, RECORDS, SCHEMA_VERSION, TEXTS
+from autotune.store.summary import StoreSummary, summarise
 
 MODELS_KEPT = 8
-"""Versions of a profile's model that stay: a session that learns saves one every few minutes."""
+"""Newest versions of a profile's model that stay: a learning session saves one every few minutes."""
 
 VARIABLES = 500
 """Values bound in one statement; SQLite before 3.32 takes no more than 999."""
 
 
+@dataclass(frozen=True, slots=True)
+class StoredModel:
+    """The bytes of a cost model (their SHA-256 was checked), its held-out ``metrics``, the version
+    of its features, and seconds since 1970."""
+
+    blob: bytes
+    metrics: Mapping[str, float] = field(hash=False)
+    feature_version: int
+    created_at: float
+
+
 class Store:
-    """Measurements, models, profiles and programs in one SQLite file.
+    """Measurements and cost models in one SQLite file.
 
     Every change is atomic: a crash or Ctrl-C leaves all of it or nothing. Safe to use from several
     threads, and several processes may have the same file open. Every method raises ``StoreError``,
@@ -64,7 +73,7 @@ class Store:
 
     @classmethod
     def memory(cls, clock: Callable[[], float] = time.time) -> Store:
-        """A store that lives as long as the object."""
+        """Make a store that lives as long as the object."""
         return cls(Database(None), clock)
 
     @property
@@ -74,7 +83,7 @@ class Store:
 
     @property
     def is_writable(self) -> bool:
-        """Whether the store can be changed; a store opened for ``reading`` may not."""
+        """True unless the store was opened for ``reading`` and its file cannot be written."""
         return self._database.is_writable
 
     def close(self) -> None:
@@ -107,7 +116,7 @@ class Store:
     def records(
         self, profile_id: str, source: str | None = None, limit: int | None = None
     ) -> list[Record]:
-        """Measurements on a machine, oldest first; with ``limit`` the newest that many."""
+        """Return measurements on a machine, oldest first; with ``limit`` only the newest."""
         wanted = RECORDS.c.profile_id == profile_id
         if source is not None:
             wanted &= RECORDS.c.source == source
@@ -122,7 +131,7 @@ class Store:
 
     @staticmethod
     def _texts(connection: Connection, rows: Sequence[Row[Any]]) -> dict[bytes, str]:
-        """The texts that rows of records refer to, by hash, asked for in portions."""
+        """Read the texts that rows of records refer to, by hash."""
         wanted = list({d for row in rows for d in (row.group_digest, row.counters_digest)})
         texts: dict[bytes, str] = {}
         for start in range(0, len(wanted), VARIABLES):
@@ -133,14 +142,14 @@ class Store:
         return texts
 
     def known(self, profile_id: str) -> set[tuple[str, str]]:
-        """(group key, schedule JSON) of everything that was tried on a machine, failures too."""
+        """Return (group key, schedule JSON) of every candidate tried on a machine, failures too."""
         query = select(RECORDS.c.group_key, RECORDS.c.schedule_json)
         with self._database.read() as connection:
             rows = connection.execute(query.where(RECORDS.c.profile_id == profile_id))
             return {(key, schedule) for key, schedule in rows}
 
     def count(self, profile_id: str, source: str | None = None) -> int:
-        """Number of measurements on a machine, failures too."""
+        """Count the measurements on a machine, failures too."""
         query = select(func.count()).where(RECORDS.c.profile_id == profile_id)
         if source is not None:
             query = query.where(RECORDS.c.source == source)
@@ -166,10 +175,10 @@ class Store:
             connection.execute(delete(MODELS).where(ours, MODELS.c.id.not_in(kept)))
 
     def load_model(self, profile_id: str, feature_version: int | None = None) -> StoredModel | None:
-        """The newest model of a machine, of those trained on these features where a version is
-        given; None when there is none.
+        """Return the newest model of a machine, or None.
 
-        Raises ``StoreError`` when its bytes are not those that were saved.
+        A ``feature_version`` restricts the choice to models of those features. Raises
+        ``StoreError`` for a damaged model.
         """
         query = select(MODELS).where(MODELS.c.profile_id == profile_id)
         if feature_version is not None:
@@ -182,6 +191,8 @@ class Store:
             if hashlib.sha256(row.blob).hexdigest() != row.sha256:
                 raise ValueError("its SHA-256 does not fit")
             metrics = json.loads(row.metrics_json)
+            if not isinstance(metrics, dict):
+                raise ValueError("its metrics are no object")
         except (TypeError, ValueError) as error:
             raise StoreError(
                 f"{self.path}: the cost model of hardware profile {profile_id} is damaged "
@@ -189,58 +200,10 @@ class Store:
             ) from None
         return StoredModel(row.blob, metrics, row.feature_version, row.created_at)
 
-    def add_profile(self, profile_id: str, name: str, spec_json: str) -> None:
-        """Keep the spec behind a profile id; the first to do so wins."""
-        row = {
-            "profile_id": profile_id,
-            "name": name,
-            "spec_json": spec_json,
-            "created_at": self._clock(),
-        }
-        with self._database.write() as connection:
-            connection.execute(insert(PROFILES).on_conflict_do_nothing(), row)
-
-    def profiles(self) -> list[StoredProfile]:
-        """Hardware profiles, oldest first."""
-        query = select(PROFILES).order_by(PROFILES.c.created_at, PROFILES.c.profile_id)
-        with self._database.read() as connection:
-            return [StoredProfile(*row) for row in connection.execute(query)]
-
-    def put_program(
-        self, profile_id: str, group_key: str, schedule_json: str, program: bytes
-    ) -> None:
-        """Cache the encoded program of a candidate on a machine, in place of an older one."""
-        key = {"profile_id": profile_id, "group_key": group_key, "schedule_json": schedule_json}
-        value = {
-            "sha256": hashlib.sha256(program).hexdigest(),
-            "blob": program,
-            "created_at": self._clock(),
-        }
-        statement = insert(PROGRAMS).values(**key, **value)
-        with self._database.write() as connection:
-            connection.execute(
-                statement.on_conflict_do_update(index_elements=list(key), set_=value)
-            )
-
-    def get_program(self, profile_id: str, group_key: str, schedule_json: str) -> bytes | None:
-        """The cached program of a candidate; None when there is none, or its bytes are damaged:
-        it can be lowered again."""
-        c = PROGRAMS.c
-        query = select(c.blob, c.sha256).where(
-            c.profile_id == profile_id,
-            c.group_key == group_key,
-            c.schedule_json == schedule_json,
-        )
-        with self._database.read() as connection:
-            row = connection.execute(query).one_or_none()
-        if row is None or hashlib.sha256(row.blob).hexdigest() != row.sha256:
-            return None
-        return bytes(row.blob)
-
     def prune_runs(self, profile_id: str, keep: int) -> int:
-        """Drop all but the newest ``keep`` measurements from runs; returns how many went.
+        """Drop all but the newest ``keep`` measurements of runs; return the number dropped.
 
-        What calibration and search measured stays: it is the training set.
+        Measurements of calibration and search stay: they are the training set.
         """
         ours = (RECORDS.c.profile_id == profile_id) & (RECORDS.c.source == "run")
         kept = select(RECORDS.c.id).where(ours).order_by(RECORDS.c.id.desc()).limit(keep)
@@ -250,8 +213,8 @@ class Store:
             connection.execute(delete(TEXTS).where(TEXTS.c.digest.not_in(used)))
             return gone.rowcount
 
-    def info(self) -> StoreInfo:
-        """What the store holds, per hardware profile."""
+    def info(self) -> StoreSummary:
+        """Summarise the store, per hardware profile."""
         with self._database.read() as connection:
             profiles = summarise(connection)
-        return StoreInfo(self.path, self._database.size_bytes(), SCHEMA_VERSION, profiles)
+        return StoreSummary(self.path, self._database.size_bytes(), SCHEMA_VERSION, profiles)

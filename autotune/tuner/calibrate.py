@@ -14,9 +14,9 @@ from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.measure.runner import measure
 from autotune.schedule.candidate import Candidate
-from autotune.store.records import Record
+from autotune.store.profile_lock import profile_lock
+from autotune.store.records import Outcome, Record
 from autotune.store.store import Store
-from autotune.store.turn import turn
 from autotune.targets.protocol import ExclusiveTarget, Target
 from autotune.tuner.progress import Progress, silent
 from autotune.tuner.records import to_record
@@ -99,7 +99,7 @@ def calibrate(
     """
     heard = silent if progress is None else progress
     start, profile = clock(), target.spec.profile_id
-    with turn(store.path, profile, lambda: heard("wait for another calibration", 0, 1)):
+    with profile_lock(store.path, profile, lambda: heard("wait for another calibration", 0, 1)):
         known = set(store.known(profile))
         drawn = _Drawn(candidates(graphs, target.spec, seed, accuracy), known, budget)
         measured, failed = _measured(target, drawn, store, workers, heard)
@@ -129,7 +129,7 @@ def _measured(
         for result in measure(target, drawn, workers):
             records.append(to_record(result, target, "calibrate"))
             measured += 1
-            failed += records[-1].outcome != "ok"
+            failed += records[-1].outcome is not Outcome.OK
             heard("measure", drawn.skipped + measured, drawn.budget)
             if len(records) == BATCH:
                 store.add(records)

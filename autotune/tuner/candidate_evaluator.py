@@ -9,7 +9,7 @@ from autotune.fusion.group import Group
 from autotune.measure.runner import measure
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import Schedule
-from autotune.store.records import Record
+from autotune.store.records import Outcome, Record
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
 from autotune.tuner.progress import Progress, silent
@@ -97,7 +97,9 @@ class Laboratory:
             sample = Sample(fresh[key][1], record)
             self._samples[key] = sample
             known = self._best.get(record.group_key)
-            if record.outcome == "ok" and (known is None or self._cost(sample) < self._cost(known)):
+            if record.outcome is Outcome.OK and (
+                known is None or self._cost(sample) < self._cost(known)
+            ):
                 self._best[record.group_key] = sample
         self.records += records
         self.costs.observe(records)
@@ -129,7 +131,7 @@ class Laboratory:
         others = (
             sample
             for (key, text), sample in self._samples.items()
-            if key == alike and sample.record.outcome == "ok"
+            if key == alike and sample.record.outcome is Outcome.OK
             if (group.key, text) not in self._samples
         )
         return min(others, key=self._cost, default=None)

@@ -12,7 +12,7 @@ from autotune.fusion.greedy import greedy, unfused
 from autotune.fusion.partition import Partition
 from autotune.graph.accuracy import accuracy_of
 from autotune.graph.graph import Graph
-from autotune.store.records import Record
+from autotune.store.records import Outcome, Record
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
 from autotune.targets.spec import Memory
@@ -146,7 +146,7 @@ class _Search:
         measured = FusionProblem(self.problem.graph, self.laboratory)
         covered = [plan for plan in pool if measured.cost(plan) is not None]
         if not covered:
-            failed = next(r for r in self.laboratory.records if r.outcome != "ok")
+            failed = next(r for r in self.laboratory.records if r.outcome is not Outcome.OK)
             name = self.problem.graph.name
             raise ScheduleError(f"{name}: no plan could be measured: {failed.reason}")
         best = Climbing().propose(measured, covered, 0, 0)
@@ -163,7 +163,7 @@ class _Search:
         if store is None:
             return
         records = store.records(spec.profile_id)
-        if sum(record.outcome == "ok" for record in records) < MIN_RECORDS:
+        if sum(record.outcome is Outcome.OK for record in records) < MIN_RECORDS:
             return
         costs.retrained(CostModel.fit(records, spec, seed=self.options.seed))
         model = costs.model

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from autotune.measure.measurement import Failed, Measured
-from autotune.store.records import Record
+from autotune.store.records import Outcome, Record
 from autotune.targets.protocol import Target
 
 
@@ -30,7 +30,7 @@ def to_record(
         target=target.name,
         network=candidate.network,
         source=source,
-        outcome="ok" if done is not None else "failed",
+        outcome=Outcome.OK if done is not None else Outcome.FAILED,
         reason=result.reason if isinstance(result, Failed) else "",
         cycles=done.cycles if done is not None else 0,
         energy_fj=done.energy_fj if done is not None else 0,

@@ -10,7 +10,7 @@ from autotune.display import Card, Displayed
 from autotune.fusion.group import Group
 from autotune.fusion.partition import Partition
 from autotune.schedule.schedule import Schedule
-from autotune.store.records import Record
+from autotune.store.records import Outcome, Record
 from autotune.tuner.candidate_evaluator import Laboratory
 from autotune.tuner.choice import Choice
 from autotune.tuner.plan import Plan, PlannedGroup
@@ -198,7 +198,7 @@ def ruled_result(
         sample = None if schedule is None else laboratory.sample(group, schedule)
         if schedule is None:
             found.append(_view_result(group))
-        elif sample is None or sample.record.outcome != "ok":
+        elif sample is None or sample.record.outcome is not Outcome.OK:
             return None
         else:
             tells = laboratory.target.spec.energy.known

@@ -15,7 +15,7 @@ from autotune.fusion.equivalence import EquivalenceClasses
 from autotune.fusion.group import Group
 from autotune.schedule.fit import has_ranks_of
 from autotune.schedule.schedule import Schedule
-from autotune.store.records import Record
+from autotune.store.records import Outcome, Record
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.bulk import rank_all
 from autotune.tuner.legality import legal_nests
@@ -191,7 +191,7 @@ class GroupCosts:
         scored = [
             replace(row, correction=correction, record=record)
             for row, record in found
-            if record is None or record.outcome == "ok"
+            if record is None or record.outcome is Outcome.OK
         ]
         return tuple(sorted(scored, key=lambda row: row.cost(self.objective)))
 
@@ -205,7 +205,7 @@ class GroupCosts:
             (
                 record
                 for text, record in records.items()
-                if record.outcome == "ok" and text not in held
+                if record.outcome is Outcome.OK and text not in held
             ),
             key=lambda record: measured_cost(record, self.objective),
         )
@@ -228,7 +228,7 @@ def _correction(found: list[tuple[ScoredSchedule, Record | None]], objective: Ob
     ratios = [
         measured_cost(record, objective) / row.predicted(objective)
         for row, record in found
-        if record is not None and record.outcome == "ok"
+        if record is not None and record.outcome is Outcome.OK
     ]
     if not ratios:
         return 1.0

@@ -105,7 +105,7 @@ def test_a_store_that_cannot_be_written_is_read_and_refuses_changes(
         assert not store.is_writable
         assert store.count(target("edge").spec.profile_id) == 64
         with pytest.raises(StoreError, match="read-only"):
-            store.add_profile("p", "edge", "{}")
+            store.save_model("p", b"", {}, 1)
     assert not Path(f"{calibrated}-wal").exists()
 
 

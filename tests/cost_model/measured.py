@@ -16,7 +16,7 @@ from autotune.graph.passes import laid_out
 from autotune.operators.axes import Layout
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
-from autotune.store.records import Record
+from autotune.store.records import Outcome, Record
 from autotune.targets.spec import (
     ControlSpec,
     DramSpec,
@@ -82,7 +82,7 @@ def observations(
             spec.name,
             f"network:{index % 12}",
             "calibrate",
-            "ok",
+            Outcome.OK,
             "",
             round(cycles),
             round(10_000 * moved + 20_000 * cycles),

@@ -18,7 +18,7 @@ from autotune.graph.builder import GraphBuilder
 from autotune.operators.op import OpKind
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
-from autotune.store.records import Record
+from autotune.store.records import Outcome, Record
 from tests.cost_model.measured import SPEC, drawn, observations
 
 pytestmark = pytest.mark.slow  # trains models
@@ -96,7 +96,7 @@ def test_threads_share_a_model(model: CostModel) -> None:
 
 
 def test_too_few_measurements_are_refused_with_the_way_out(records: list[Record]) -> None:
-    failed = [replace(r, outcome="failed", reason="no room") for r in records[MIN_RECORDS:]]
+    failed = [replace(r, outcome=Outcome.FAILED, reason="no room") for r in records[MIN_RECORDS:]]
     with pytest.raises(StoreError, match="run 'autotune calibrate --target small' first"):
         CostModel.fit([*records[: MIN_RECORDS - 1], *failed], SPEC, seed=0)
 
@@ -130,7 +130,7 @@ def fused_attention(tile: tuple[int, ...]) -> Record:
     group = Group.from_graph(graph, [op.name for op in graph.ops])
     part = NestSchedule(tile, tuple(range(len(tile))), (8, 16), 1, 1)
     text = Schedule((part,)).to_json()
-    origin = (SPEC.profile_id, SPEC.name, "attention", "calibrate", "ok", "")
+    origin = (SPEC.profile_id, SPEC.name, "attention", "calibrate", Outcome.OK, "")
     return Record(group.key, group.to_json(), text, *origin, 9, 9, 9)
 
 

@@ -10,8 +10,8 @@ from autotune.measure.batching import (
     BATCH_ALONE,
     BATCH_ALONE_BYTES,
     PORTIONS,
-    portion,
-    portion_alone,
+    batch_size,
+    round_batch_size,
     tensor_bytes,
 )
 from autotune.operators.op import Op, OpKind
@@ -62,16 +62,16 @@ def test_a_program_holds_its_tensors_and_its_weights_packed() -> None:
 def test_batches_of_a_round_end_before_they_hold_too_much(
     waiting: list[Candidate], size: int
 ) -> None:
-    assert portion_alone(waiting, len(waiting), 1) == size
+    assert round_batch_size(waiting, len(waiting), 1) == size
 
 
 @pytest.mark.parametrize(
     ("count", "workers", "size"), [(40, 2, 8), (9, 2, 5), (3, 4, 1), (1, 1, 1)]
 )
 def test_a_round_is_shared_out_evenly(count: int, workers: int, size: int) -> None:
-    assert portion_alone([SMALL] * count, count, workers) == size
+    assert round_batch_size([SMALL] * count, count, workers) == size
 
 
 @pytest.mark.parametrize("count", [1, 2, 63, 64, 10_000])
 def test_batches_become_small_at_the_end(count: int) -> None:
-    assert portion(count, 2) == min(BATCH, max(1, count // (2 * PORTIONS)))
+    assert batch_size(count, 2) == min(BATCH, max(1, count // (2 * PORTIONS)))

@@ -18,6 +18,7 @@ from autotune.errors import InputError
 from autotune.fusion.analysis import analyse
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
+from autotune.measure import attempt as attempts
 from autotune.measure.measurement import Failed, Measured, Measurement
 from autotune.measure.pool import Pool
 from autotune.measure.process import WorkerProcess
@@ -125,6 +126,22 @@ def test_an_illegal_candidate_or_a_defect_fails_alone(pool: Pool, workers: int) 
                 assert i % 5 == 0 and reason.startswith("defect in lowering: IndexError")
             case Measured():
                 assert i % 3 and i % 5
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_defect_is_reported_once_with_its_traceback(
+    workers: int,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(attempts, "_REPORTED", set())
+    with Pool(1) as pool:
+        runner = Runner(case.Counting(), workers, case.refusing, pool=pool)
+        assert len(list(runner.measure(map(case.candidate, range(40))))) == 40
+    printed = capfd.readouterr().err + caplog.text  # of the worker, and of this process
+    assert printed.count("Traceback (most recent call last)") == 1
+    assert "IndexError: list index out of range" in printed and "in refusing" in printed
 
 
 def test_a_worker_that_dies_fails_its_candidate_and_the_rest_goes_on(pool: Pool) -> None:

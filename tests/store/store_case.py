@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from autotune.store.records import SOURCES, Record
+from autotune.store.records import SOURCES, Outcome, Record
 
 INT64 = st.integers(0, 2**63 - 1)
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
@@ -20,7 +20,7 @@ def record(index: int, source: str = "run", profile: str = "p", **fields: object
         "target": "edge",
         "network": "net",
         "source": source,
-        "outcome": "ok",
+        "outcome": Outcome.OK,
         "reason": "",
         "cycles": index,
         "energy_fj": 10 * index,
@@ -43,7 +43,7 @@ def records(draw: st.DrawFn) -> Record:
         draw(TEXT),
         draw(TEXT),
         draw(st.sampled_from(SOURCES)),
-        "failed" if failed else "ok",
+        Outcome.FAILED if failed else Outcome.OK,
         draw(TEXT.filter(bool)) if failed else "",
         *(draw(INT64) for _ in range(3)),
         draw(st.dictionaries(TEXT, st.integers(-(2**63), 2**63 - 1), max_size=4)),
@@ -65,3 +65,17 @@ with Store.open(path) as store:
         print(start, flush=True)
 """
 """Appends batches of records; prints the start of each batch that the store has taken."""
+
+READ = """
+import sys
+from pathlib import Path
+from autotune.errors import StoreError
+from autotune.store.store import Store
+
+with Store.open(Path(sys.argv[1])) as store:
+    try:
+        print("read", store.records("p"))
+    except StoreError as error:
+        print("StoreError", error)
+"""
+"""Reads all records, and prints them or the error."""

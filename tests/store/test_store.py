@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from autotune.disk.home import home
 from autotune.errors import StoreError
-from autotune.store.records import Record
+from autotune.store.records import Outcome, Record
 from autotune.store.store import MODELS_KEPT, Store
-from tests.store.store_case import APPEND, record, records
+from tests.store.store_case import APPEND, READ, record, records
 
 
 @pytest.fixture(params=["file", "memory"])
@@ -128,34 +128,39 @@ def test_a_damaged_model_is_refused_with_the_way_out(tmp_path: Path) -> None:
             store.load_model("p")
 
 
-def test_programs_are_cached_replaced_and_never_returned_damaged(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "a.db") as store:
-        assert store.get_program("p", "g", "[]") is None
-        store.put_program("p", "g", "[]", b"old")
-        store.put_program("p", "g", "[]", b"new")
-        assert store.get_program("p", "g", "[]") == b"new"
-        assert store.get_program("q", "g", "[]") is None
-        edit(tmp_path / "a.db", "UPDATE programs SET blob = x'00'")
-        assert store.get_program("p", "g", "[]") is None
-
-
-def test_profiles_keep_what_was_seen_first(store: Store) -> None:
-    store.add_profile("p", "edge", "{}")
-    store.add_profile("p", "mine", "[]")
-    assert [(s.profile_id, s.name, s.spec_json) for s in store.profiles()] == [("p", "edge", "{}")]
-
-
 def test_info_counts_what_is_stored(tmp_path: Path) -> None:
     with Store.open(tmp_path / "a.db") as store:
         store.add([record(1), record(2), record(8, "calibrate")])
-        store.add([record(9, "calibrate", outcome="failed", reason="r")])
-        store.add_profile("q", "mobile", "{}")
+        store.add([record(9, "calibrate", outcome=Outcome.FAILED, reason="r")])
+        store.save_model("q", b"", {}, 1)
         info = store.info()
     assert info.path == str(tmp_path / "a.db") and info.size_bytes > 0
     p, q = info.profiles
     assert p.records == (("calibrate", "failed", 1), ("calibrate", "ok", 1), ("run", "ok", 2))
     assert (p.targets, p.groups, p.measurements, p.first_at, p.last_at) == (("edge",), 2, 4, 1, 9)
-    assert (q.targets, q.measurements, q.first_at) == (("mobile",), 0, None)
+    assert (q.targets, q.measurements, q.models, q.first_at) == ((), 0, 1, None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["outcome = 'maybe'", "reason = 'odd'", "cycles = -1", "source = 'guess'", "counters = x'00'"],
+)
+@pytest.mark.parametrize("flags", [[], ["-O"]], ids=["asserts", "no asserts"])
+def test_a_damaged_record_is_refused_with_and_without_asserts(
+    change: str, flags: list[str], tmp_path: Path
+) -> None:
+    with Store.open(tmp_path / "a.db") as store:
+        store.add([record(1)])
+    edit(tmp_path / "a.db", f"UPDATE records SET {change}")
+    done = subprocess.run(
+        [sys.executable, *flags, "-c", READ, str(tmp_path / "a.db")],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    assert "record 1 is damaged" in done.stdout
+    assert done.stdout.startswith("StoreError")
 
 
 def test_pruning_drops_old_runs_and_texts_nothing_refers_to(store: Store) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from autotune.measure.measurement import Failed, Measured
 from autotune.measure.runner import measure
+from autotune.store.records import Outcome
 from autotune.store.store import Store
 from autotune.tuner.calibrate import calibrate
 from autotune.tuner.records import to_record
@@ -19,7 +20,7 @@ PROFILE = EDGE.spec.profile_id
 
 def test_the_model_predicts_what_it_was_trained_on() -> None:
     model, records = calibrated()
-    assert model.metrics["n"] == sum(record.outcome == "ok" for record in records)
+    assert model.metrics["n"] == sum(record.outcome is Outcome.OK for record in records)
     assert model.metrics["spearman"] > 0.9
 
 
@@ -54,10 +55,10 @@ def test_a_record_says_what_was_measured_or_why_not() -> None:
     assert isinstance(result, Measured)
     record = to_record(result, EDGE, "calibrate", clock=lambda: 7.0)
     assert (record.group_key, record.schedule_json) == candidate.key
-    assert (record.cycles, record.outcome) == (result.execution.cycles, "ok")
+    assert (record.cycles, record.outcome) == (result.execution.cycles, Outcome.OK)
     assert (record.created_at, record.network) == (7.0, candidate.network)
     failed = to_record(Failed(candidate, "too hot"), EDGE, "search")
-    assert (failed.outcome, failed.reason, failed.cycles) == ("failed", "too hot", 0)
+    assert (failed.outcome, failed.reason, failed.cycles) == (Outcome.FAILED, "too hot", 0)
 
 
 def test_the_groups_it_is_worst_at_are_told_worst_first() -> None:

@@ -17,7 +17,7 @@ from autotune.operators.op import OpKind
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.fit import check
 from autotune.schedule.schedule import Schedule
-from autotune.store.records import Record
+from autotune.store.records import Outcome, Record
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner import bulk, schedules
 from autotune.tuner.bulk import MANY, Job, rank_all
@@ -52,7 +52,7 @@ def measured(group: Group, schedule: Schedule) -> Record:
 
 def failure(record: Record) -> Record:
     """The same candidate, had it failed."""
-    return replace(record, outcome="failed", reason="no", cycles=0, energy_fj=0, dram_bytes=0)
+    return replace(record, outcome=Outcome.FAILED, reason="no", cycles=0, energy_fj=0, dram_bytes=0)
 
 
 def cells() -> list[Group]:

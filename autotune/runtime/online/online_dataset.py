@@ -15,7 +15,7 @@ import numpy.typing as npt
 from sklearn.ensemble import ExtraTreesRegressor
 
 from autotune.runtime.execution.program_table import CostKey
-from autotune.store.records import Record
+from autotune.store.records import Outcome, Record
 
 Floats = npt.NDArray[np.float64]
 
@@ -70,7 +70,7 @@ class OnlineDataset:
 
     def observe(self, record: Record) -> None:
         """Take in one successful measurement; failed ones say nothing of cost."""
-        if record.outcome != "ok":
+        if record.outcome is not Outcome.OK:
             return
         key = record.group_key, record.schedule_json
         entry = self._entries.get(key)

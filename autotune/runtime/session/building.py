@@ -11,10 +11,8 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from autotune.errors import AutotuneError
 from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
-from autotune.measure.defects import DEFECTS
 from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.execution.program_table import ProgramTable, SplitGroup
 from autotune.targets.protocol import Target
@@ -33,7 +31,7 @@ def build_or_split(graph: Graph, choices: Sequence[Choice], target: Target, make
     """
     try:
         return make(choices, ())
-    except (AutotuneError, *DEFECTS):
+    except Exception:
         kept, split = _split(graph, choices, target)
         if not split:
             raise

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autotune.runtime.online.online_dataset import CORRECTED_WEIGHT, OnlineDataset
-from autotune.store.records import Record
+from autotune.store.records import Outcome, Record
 
 
 def machine(rng: np.random.Generator, count: int) -> list[tuple[int, int]]:
@@ -27,7 +27,7 @@ def record(index: int, compute: int, moved: int, bandwidth: float, at_seconds: f
         target="edge",
         network="n",
         source="calibrate",
-        outcome="ok",
+        outcome=Outcome.OK,
         reason="",
         cycles=cycles,
         energy_fj=10 * cycles,
@@ -106,5 +106,5 @@ def test_news_are_new_candidates_and_moved_costs() -> None:
 
 
 def test_failed_measurements_say_nothing_of_cost() -> None:
-    failed = replace(record(0, 10_000, 8, 8.0, 1.0), outcome="failed", reason="no", cycles=0)
+    failed = replace(record(0, 10_000, 8, 8.0, 1.0), outcome=Outcome.FAILED, reason="no", cycles=0)
     assert len(OnlineDataset([failed])) == 0

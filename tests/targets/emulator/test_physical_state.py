@@ -13,7 +13,7 @@ import pytest
 
 from autotune.errors import SpecError
 from autotune.isa.program import Role
-from autotune.measure.packing import packed
+from autotune.measure.packing import pack
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.physical import Drift, PhysicalSpec, PhysicalState, noise_factor
 from autotune.targets.spec import HardwareSpec
@@ -188,11 +188,11 @@ def test_a_pickled_machine_goes_on_where_it_stands() -> None:
 
 def test_a_machine_with_a_history_is_not_copied_to_worker_processes() -> None:
     machine = EmulatorTarget(PLAIN)
-    assert packed(machine) is not None
+    assert pack(machine) is not None
     machine.drift(Drift(noise=0.1))
-    assert packed(machine) is None
+    assert pack(machine) is None
     machine.drift(Drift(dram_bandwidth=0.5, clock=0.5))
-    assert packed(machine) is not None
+    assert pack(machine) is not None
 
 
 def test_a_temperature_can_be_set_and_throttles_at_once() -> None:

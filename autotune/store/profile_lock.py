@@ -1,4 +1,4 @@
-"""Turns: processes that share a store measure for one machine one after another, not side by side."""
+"""Profile locks: processes that share a store measure one machine one after another."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from autotune.store.database import MEMORY
 
 
 @contextmanager
-def turn(place: str, profile_id: str, waits: Callable[[], None]) -> Iterator[None]:
-    """Hold the turn of a hardware profile for the block; ``place`` is the store's file.
+def profile_lock(place: str, profile_id: str, on_wait: Callable[[], None]) -> Iterator[None]:
+    """Hold the lock of a hardware profile for the block; ``place`` is the store's file.
 
-    Calls ``waits`` once if another process holds the turn. The turn of a process that dies is free.
-    A store in memory, or in a folder that cannot be written to, has no turns.
+    Call ``on_wait`` once if another process holds the lock. A process that dies frees its lock.
+    A store in memory, or in a folder that cannot be written, has no locks.
     """
     if place == MEMORY:
         yield
@@ -32,7 +32,7 @@ def turn(place: str, profile_id: str, waits: Callable[[], None]) -> Iterator[Non
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            waits()
+            on_wait()
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:

@@ -1,4 +1,4 @@
-"""One process at a time holds a turn, and a process that dies gives it back."""
+"""One process at a time holds a profile's lock, and a process that dies frees it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-from autotune.store.turn import turn
+from autotune.store.profile_lock import profile_lock
 
 HOLDER = """
 import sys, time
-from autotune.store.turn import turn
-with turn(sys.argv[1], "p", lambda: None):
+from autotune.store.profile_lock import profile_lock
+with profile_lock(sys.argv[1], "p", lambda: None):
     print("holds", flush=True)
     time.sleep(60)
 """
 
 
-def test_a_turn_is_waited_for_and_freed_by_death(tmp_path: Path) -> None:
+def test_a_lock_is_waited_for_and_freed_by_death(tmp_path: Path) -> None:
     place, waited = str(tmp_path / "autotune.db"), []
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, place],
@@ -34,20 +34,20 @@ def test_a_turn_is_waited_for_and_freed_by_death(tmp_path: Path) -> None:
         waited.append(True)
         holder.send_signal(signal.SIGKILL)
 
-    with turn(place, "other machine", lambda: waited.append(False)):
+    with profile_lock(place, "other machine", lambda: waited.append(False)):
         pass
-    with turn(place, "p", end):
+    with profile_lock(place, "p", end):
         holder.wait(10)
     holder.stdout.close()
     assert waited == [True]
 
 
-def test_a_store_in_memory_has_no_turns() -> None:
-    with turn(":memory:", "p", lambda: None), turn(":memory:", "p", lambda: None):
+def test_a_store_in_memory_has_no_locks() -> None:
+    with profile_lock(":memory:", "p", lambda: None), profile_lock(":memory:", "p", lambda: None):
         pass
     assert not Path(":memory:.p.lock").exists()
 
 
-def test_a_folder_that_cannot_be_written_has_no_turns(tmp_path: Path) -> None:
-    with turn(str(tmp_path / "none" / "a.db"), "p", lambda: None):
+def test_a_folder_that_cannot_be_written_has_no_locks(tmp_path: Path) -> None:
+    with profile_lock(str(tmp_path / "none" / "a.db"), "p", lambda: None):
         pass
