@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 
 from autotune.targets.native.codegen.maths.exponential import (
-    EXP_LOW,
     LN2_LOWER,
     LN2_UPPER,
+    falling_exp,
     less_one,
-    lowered,
-    raised_exp,
 )
 from autotune.targets.native.codegen.writing.lanes import Lanes
 
@@ -58,8 +56,7 @@ def log(v: Lanes, x: str) -> str:
 
 def softplus(v: Lanes, x: str) -> str:
     """max(x, 0) + ln(1 + e) with e = exp(−|x|)."""
-    size = v.at_most(v.abs(x), v.constant(-EXP_LOW))
-    e = lowered(v, raised_exp(v, v.neg(size)))
+    e = falling_exp(v, v.neg(v.abs(x)))
     return v.add(v.at_least(x, v.constant(0.0)), _log_one_plus(v, e))
 
 

@@ -3,7 +3,8 @@
 vector_run.py lists what has no code here: the compiled kernels compute it.
 
 exp, log and rsqrt are within 2 ulp of the exact value, the rest within 4, over the whole range of
-fp32 with its special values; subnormal numbers count in full.
+fp32 with its special values. Subnormal arguments count in full; exp and its like give 0 where their
+result would be subnormal (exponential.EXP_LOW).
 """
 
 from __future__ import annotations
