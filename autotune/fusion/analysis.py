@@ -194,16 +194,16 @@ class _NestBuilder:
         """Add the scratch buffers that an operator's emitter asks for."""
         footprint = self.regions.footprints[op.output]
         if op.family is Family.WINOGRAD:
-            found = tile_footprints(op, footprint, self.types)
-            return tuple(self.buffers.add(Buffer(BufferRole.TEMP, op.output, f)) for f in found)
+            tiles = tile_footprints(op, footprint, self.types)
+            return tuple(self.buffers.add(Buffer(BufferRole.TEMP, op.output, f)) for f in tiles)
         if op.family is Family.SOFTMAX:
             online = self.regions.online
             words = STATE_WORDS if online is not None and op.output == online.softmax else 1
-            kept = tuple(full(words) if d == op.int("axis") else a for d, a in enumerate(footprint))
-            return (self.buffers.add(Buffer(BufferRole.TEMP, op.output, kept)),)
+            rows = tuple(full(words) if d == op.int("axis") else a for d, a in enumerate(footprint))
+            return (self.buffers.add(Buffer(BufferRole.TEMP, op.output, rows)),)
         if op.family is Family.LAYER_NORM:
-            kept = tuple(full(1) if d >= op.int("axis") else a for d, a in enumerate(footprint))
-            rows = (*kept[:-1], full(2))
+            reduced = tuple(full(1) if d >= op.int("axis") else a for d, a in enumerate(footprint))
+            rows = (*reduced[:-1], full(2))
             return (self.buffers.add(Buffer(BufferRole.TEMP, op.output, rows)),)
         if (
             op.kind is OpKind.AVERAGE_POOL

@@ -18,7 +18,7 @@ class BufferTable:
         self.rows: list[Buffer] = []
         self.located: dict[str, tuple[int, bool]] = {}
         self.shared: set[int] = set()
-        """BufferTable that a view shares with something else that reads its operand."""
+        """Buffers that a view shares with another reader of its operand."""
         self._loads: dict[Buffer, int] = {}
 
     def add(self, buffer: Buffer) -> int:

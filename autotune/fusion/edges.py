@@ -35,15 +35,15 @@ def edges(graph: Graph) -> tuple[Edge, ...]:
 
 def fusible_edges(graph: Graph) -> tuple[Edge, ...]:
     """Return the edges whose two ends can become one program on some machine."""
-    known: dict[str, bool] = {}
-    found = []
+    is_legal: dict[str, bool] = {}
+    fusible = []
     for edge in edges(graph):
         group = Group.from_graph(graph, edge)
-        if group.key not in known:
-            known[group.key] = not isinstance(analyse(group), Rejection)
-        if known[group.key]:
-            found.append(edge)
-    return tuple(found)
+        if group.key not in is_legal:
+            is_legal[group.key] = not isinstance(analyse(group), Rejection)
+        if is_legal[group.key]:
+            fusible.append(edge)
+    return tuple(fusible)
 
 
 def choices(graph: Graph) -> tuple[FusionChoice, ...]:
@@ -54,7 +54,7 @@ def choices(graph: Graph) -> tuple[FusionChoice, ...]:
         producer, consumer = by_name[edge[0]], by_name[edge[1]]
         signature = f"{_signature(graph, producer)}>{_signature(graph, consumer)}"
         tied.setdefault(signature, []).append(edge)
-    return tuple(FusionChoice(signature, tuple(found)) for signature, found in tied.items())
+    return tuple(FusionChoice(signature, tuple(repeated)) for signature, repeated in tied.items())
 
 
 def _signature(graph: Graph, op: Op) -> str:

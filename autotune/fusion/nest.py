@@ -142,8 +142,8 @@ class Stage:
     @property
     def sides(self) -> tuple[SideOperand, ...]:
         """Tiles that its merged operators read."""
-        found = (self.epilogue.residual, *(link.side for link in self.links))
-        return tuple(side for side in found if side is not None)
+        sides = (self.epilogue.residual, *(link.side for link in self.links))
+        return tuple(side for side in sides if side is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,13 +228,13 @@ class Nest:
     @cached_property
     def _granules(self) -> Mapping[int, int]:
         """Multiples that Winograd's tiles or channel groups require of root tiles, by dimension."""
-        found: dict[int, int] = {}
+        granules: dict[int, int] = {}
         for stage in self.stages:
             for d, granule in _cuts(stage.op, self.types):
                 dim = stage.footprint[d].dim
                 if dim is not None:
-                    found[dim] = math.lcm(found.get(dim, 1), granule)
-        return found
+                    granules[dim] = math.lcm(granules.get(dim, 1), granule)
+        return granules
 
     def granule(self, dim: int) -> int:
         """Return the multiple that a tile along a root dimension must have, unless it is the
@@ -253,10 +253,10 @@ class Nest:
 
     def need(self, stage: Stage, index: int) -> Footprint:
         """Return the footprint of input ``index`` of a stage; it is the same for every schedule."""
-        known = self._needs.get((stage.output, index))
-        if known is None:
-            known = self._needs[stage.output, index] = self._need(stage, index)
-        return known
+        need = self._needs.get((stage.output, index))
+        if need is None:
+            need = self._needs[stage.output, index] = self._need(stage, index)
+        return need
 
     @cached_property
     def _needs(self) -> dict[tuple[str, int], Footprint]:
@@ -299,13 +299,13 @@ def _is_apart(footprint: Footprint, dim: int) -> bool:
 def _moving_operands(nest: Nest) -> tuple[MovingOperand, ...]:
     """Return the operands that a schedule may move with more loops than an address holds."""
     tiles: dict[str, _ResidentTile] = {}
-    found: list[MovingOperand] = []
+    moving: list[MovingOperand] = []
     for stage in nest.stages:
         operands = _read_operands(nest, stage, tiles)
-        found += operands
+        moving += operands
         dims = operands[0].dims if stage.view else frozenset[int]()
         tiles[stage.output] = _ResidentTile(stage.footprint, dims)
-    return tuple(x for x in found if x.most_loops > ADDRESS_LOOPS)
+    return tuple(x for x in moving if x.most_loops > ADDRESS_LOOPS)
 
 
 class _ResidentTile(NamedTuple):
@@ -327,25 +327,25 @@ def _read_operands(
         dims = tile.dims | _moving_dims(tile.footprint, need)
         return MovingOperand(stage.op.name, tensor, dims, contraction if buffer is None else None)
 
-    found = []
+    operands = []
     for index, x in enumerate(stage.op.inputs):
         if stage.op.family is Family.GATHER and index == 0:
             continue  # the table stays in DRAM
         factor = index < 2 and stage.op.family is not Family.WINOGRAD
         contraction = stage.contraction if factor else None
-        found.append(read(x, stage.operands[index], nest.need(stage, index), contraction))
+        operands.append(read(x, stage.operands[index], nest.need(stage, index), contraction))
     for side in stage.sides:
-        found.append(read(side.tensor, side.buffer, side.footprint, None))
-    return found
+        operands.append(read(side.tensor, side.buffer, side.footprint, None))
+    return operands
 
 
 def _moving_dims(own: Footprint, need: Footprint) -> frozenset[int]:
     """Return the root dimensions whose loops move the part ``need`` within the tile ``own``."""
-    found: set[int] = set()
+    dims: set[int] = set()
     for tile, part in zip(own, need, strict=True):
         if (tile.dim, tile.scale, tile.per) != (part.dim, part.scale, part.per):
-            found.update(axis.dim for axis in (tile, part) if axis.dim is not None)
-    return frozenset(found)
+            dims.update(axis.dim for axis in (tile, part) if axis.dim is not None)
+    return frozenset(dims)
 
 
 def k_axis(op: Op, index: int, shape: tuple[int, ...]) -> int | None:

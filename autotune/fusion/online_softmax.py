@@ -39,10 +39,10 @@ def tile_reduction(op: Op, index: int, need: Footprint, dim: int) -> Footprint:
 
 def find_online_softmax(group: Group, root: str, ops: Sequence[Op]) -> OnlineSoftmax | None:
     """Return the nest's one softmax with a made operand and a product as its only reader."""
-    found = [x for op in ops if (x := _pair(group, ops, op)) is not None]
-    if len(found) != 1:
+    pairs = [x for op in ops if (x := _pair(group, ops, op)) is not None]
+    if len(pairs) != 1:
         return None
-    softmax, product = found[0]
+    softmax, product = pairs[0]
     return OnlineSoftmax(softmax, product, len(group.type_of[root].shape))
 
 
@@ -77,8 +77,8 @@ def can_follow_reduction(
 def dependents(tensor: str, steps: Iterable[tuple[tuple[str, ...], str]]) -> frozenset[str]:
     """Return a tensor and everything made of it by ``steps``, pairs of inputs and output in
     order."""
-    found = {tensor}
+    tensors = {tensor}
     for inputs, output in steps:
-        if not found.isdisjoint(inputs):
-            found.add(output)
-    return frozenset(found)
+        if not tensors.isdisjoint(inputs):
+            tensors.add(output)
+    return frozenset(tensors)

@@ -97,16 +97,16 @@ class Quotient:
         None if one of them leads to ``goal``. ``neighbours`` sets the direction.
         """
         low, high = sorted((self._rank[start], self._rank[goal]))
-        found: set[int] = set()
+        between: set[int] = set()
         waiting = [group for group in neighbours[start] if group != goal]
         while waiting:
             group = waiting.pop()
             if group == goal:
                 return None
-            if group not in found and low < self._rank[group] < high:
-                found.add(group)
+            if group not in between and low < self._rank[group] < high:
+                between.add(group)
                 waiting += neighbours[group]
-        return found
+        return between
 
     def merge(self, first: int, second: int) -> int:
         """Join two groups that ``may_merge`` allows; return the group that holds both."""
@@ -142,7 +142,7 @@ class Quotient:
 
 def _sorted(readers: dict[int, set[int]], sources: dict[int, set[int]]) -> list[int]:
     """Return groups in topological order, without those on or behind a cycle."""
-    open_sources = {group: len(found) for group, found in sources.items()}
+    open_sources = {group: len(makers) for group, makers in sources.items()}
     ready = [group for group, count in open_sources.items() if count == 0]
     order: list[int] = []
     while ready:

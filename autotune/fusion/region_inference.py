@@ -85,11 +85,11 @@ def infer_regions(group: Group, root: str, covered: Set[str]) -> Regions | Rejec
 
 
 def _needed(group: Group, root: str) -> tuple[Op, ...]:
-    wanted = {root}
+    needed = {root}
     for op in reversed(group.ops):
-        if op.output in wanted:
-            wanted.update(op.inputs)
-    return tuple(op for op in group.ops if op.output in wanted)
+        if op.output in needed:
+            needed.update(op.inputs)
+    return tuple(op for op in group.ops if op.output in needed)
 
 
 def _root_shape(group: Group, root: str, online: OnlineSoftmax | None) -> tuple[int, ...]:
@@ -104,42 +104,42 @@ def _footprints(
     types = group.type_of
     root_shape = _root_shape(group, root, online)
     forced = whole_dims(group.producer[root], types)
-    found = {root: root_footprint(types[root].shape, forced)}
+    footprints = {root: root_footprint(types[root].shape, forced)}
     for op in reversed(ops):
         if _is_left_to_dma(op) and op.inputs[0] in group.producer:
             return Rejection(
                 f"{op.name}: {op.kind} takes {op.inputs[0]!r} by single rows or backwards; only DMA "
                 "does that, from DRAM"
             )
-        made: Footprint | Rejection = found[op.output]
+        region: Footprint | Rejection = footprints[op.output]
         if online is None or op.output != online.softmax:
-            made = _completed(group, op, found[op.output], root_shape)
-        if isinstance(made, Rejection):
-            return made
-        found[op.output] = made
+            region = _completed(group, op, footprints[op.output], root_shape)
+        if isinstance(region, Rejection):
+            return region
+        footprints[op.output] = region
         for index, x in enumerate(op.inputs):
             if x not in group.producer:
                 continue
-            need = input_footprint(op, index, made, types)
+            need = input_footprint(op, index, region, types)
             need = need if online is None else online.tile_reduction(op, index, need)
-            found[x] = hull(found[x], need, root_shape) if x in found else need
-    return found
+            footprints[x] = hull(footprints[x], need, root_shape) if x in footprints else need
+    return footprints
 
 
 def _completed(
     group: Group, op: Op, footprint: Footprint, root_shape: tuple[int, ...]
 ) -> Footprint | Rejection:
     """Return the part of an operator's output to compute, with unsplittable dimensions whole."""
-    made = list(footprint)
+    region = list(footprint)
     for d in _whole(group, op, footprint):
         extent = group.type_of[op.output].shape[d]
-        low, high = axis_range(made[d], root_shape)
+        low, high = axis_range(region[d], root_shape)
         if low < 0 or high > extent:
             return Rejection(
                 f"{op.name}: {op.kind} needs dimension {d} whole, but its consumer pads it"
             )
-        made[d] = full(extent)
-    return tuple(made)
+        region[d] = full(extent)
+    return tuple(region)
 
 
 def _whole(group: Group, op: Op, footprint: Footprint) -> frozenset[int]:

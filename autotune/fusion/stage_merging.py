@@ -30,14 +30,14 @@ class StageMerger:
         merged: tuple[str, ...] = ()
         user = self._only_user(output)
         while user is not None and epilogue.fn is None and output not in self.regions.masks:
-            grown = self._grown(epilogue, op, user, output)
-            if grown is None:
+            extended = self._extend(epilogue, op, user, output)
+            if extended is None:
                 break
-            epilogue, output, merged = grown, user.output, (*merged, user.output)
+            epilogue, output, merged = extended, user.output, (*merged, user.output)
             user = self._only_user(output)
         return epilogue, merged
 
-    def _grown(self, epilogue: Epilogue, op: Op, user: Op, output: str) -> Epilogue | None:
+    def _extend(self, epilogue: Epilogue, op: Op, user: Op, output: str) -> Epilogue | None:
         """Return the epilogue of ``op`` extended by ``user`` of ``output``; None if it has no
         place."""
         if user.kind in EPILOGUE_FNS:

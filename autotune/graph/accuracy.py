@@ -1,4 +1,4 @@
-"""How far a network's numbers may move for speed: a user's choice, which the passes go by."""
+"""Accuracy: how far a user lets a network's numbers move for speed."""
 
 from __future__ import annotations
 
@@ -13,17 +13,24 @@ if TYPE_CHECKING:
 
 
 class Accuracy(StrEnum):
-    """What a user allows. EXACT: every sum of products as the model writes it, but for the order of
-    its additions and the folding of constants, and functions that are written out, which become
-    one operator where values differ by less than 2e-6, as by constants of six digits. Where a step on the way overflows, the function may be finite: log(1 + exp(x)) that
-    becomes softplus, a softmax whose maximum is not taken off. Zeros may differ in sign.
-    CLOSE: also convolutions by Winograd's F(2×2, 3×3), and by F(4×4, 3×3) of up to CLOSE_CHANNELS input
-    channels. A result is within 3e-6 of the range of the convolution's outputs (greatest minus least)
-    of the exact sum, where EXACT is within 1.5e-6; over the shipped networks both are within 2e-5 of
-    the range of a network's outputs (docs/decisions/0023-small-winograd-tiles.md). Infinity or NaN in
-    one pixel spreads over the tiles of results that read it. FAST: also F(4×4, 3×3) of more channels, and products that
-    leave out zero blocks of their weights, which is exact for finite numbers: infinity and NaN do not
-    come through them."""
+    """Rewrites that a user allows.
+
+    EXACT keeps every sum of products as the model writes it. Only the order of additions may
+    change, constants are folded, and functions that are written out become one operator. Values
+    then differ by less than 2e-6, as with constants of six digits. Where a step on the way
+    overflows, the result may become finite: log(1 + exp(x)) as softplus, or a softmax whose maximum
+    is not subtracted. Zeros may differ in sign.
+
+    CLOSE also allows convolutions by Winograd's F(2×2, 3×3), and by F(4×4, 3×3) of up to
+    CLOSE_CHANNELS input channels. A result is within 3e-6 of the range of the convolution's outputs
+    (greatest minus least) of the exact sum; EXACT is within 1.5e-6. Over the shipped networks both
+    are within 2e-5 of the range of a network's outputs
+    (docs/decisions/0023-small-winograd-tiles.md). Infinity or NaN in one pixel spreads over the
+    tiles that read it.
+
+    FAST also allows F(4×4, 3×3) of more channels, and products without the zero blocks of their
+    weights. The latter are exact for finite numbers; infinity and NaN do not pass through them.
+    """
 
     EXACT = "exact"
     CLOSE = "close"
@@ -39,8 +46,8 @@ class Accuracy(StrEnum):
 
 
 CLOSE_CHANNELS = 512
-"""Input channels up to which CLOSE allows F(4×4, 3×3): its error grows with the square root of their number,
-and reaches 2e-6 of the range there."""
+"""Input channels up to which CLOSE allows F(4×4, 3×3). Its error grows with the square root of
+their number, and reaches 2e-6 of the range there."""
 
 
 def allows(accuracy: Accuracy, form: Form, channels: int) -> bool:
@@ -53,7 +60,7 @@ def allows(accuracy: Accuracy, form: Form, channels: int) -> bool:
 
 
 def accuracy_of(graph: Graph) -> Accuracy:
-    """The strictest choice that allows the operators of a graph."""
+    """Return the strictest accuracy that allows the operators of a graph."""
     from autotune.operators.block_sparsity import zero_blocks
     from autotune.operators.op import Family
     from autotune.operators.winograd import FORMS

@@ -45,7 +45,7 @@ class GraphBuilder:
     def constant(
         self, value: npt.ArrayLike, name: str | None = None, dtype: DType = DType.FLOAT32
     ) -> str:
-        """Hold an array (kept as float32, not copied when it is already) and return its name."""
+        """Add a constant, as float32 without a copy where possible, and return its name."""
         array = np.asarray(value, dtype=np.float32)
         name = name or self._fresh("const")
         self._declare(name, array.shape, dtype)
@@ -73,10 +73,10 @@ class GraphBuilder:
         if name in self._op_names:
             raise ModelError(f"{self.name}: two operators are named {name!r}")
         shapes = [self._types[x].shape for x in inputs]
-        given = {k: DEFAULTS[k] for k in OPERATORS[kind].attrs if k in DEFAULTS} | attrs
+        values = {k: DEFAULTS[k] for k in OPERATORS[kind].attrs if k in DEFAULTS} | attrs
         rank = len(shapes[0]) if shapes else 0
         op = Op.make(
-            name, kind, inputs, output, {k: _positive(k, v, rank) for k, v in given.items()}
+            name, kind, inputs, output, {k: _positive(k, v, rank) for k, v in values.items()}
         )
         self._declare(output, infer_shape(op, shapes))
         self._ops.append(op)
@@ -84,19 +84,19 @@ class GraphBuilder:
         return output
 
     def mean(self, tensor: str, dtype: DType) -> None:
-        """Say what the numbers of a tensor made so far mean; float32 until told."""
+        """Declare the element type that a tensor stands for; it is float32 by default."""
         self._types[tensor] = TensorType(self._types[tensor].shape, dtype)
 
     def shape(self, tensor: str) -> tuple[int, ...]:
-        """Shape of a tensor made so far."""
+        """Return the shape of a tensor made so far."""
         return self._types[tensor].shape
 
     def has(self, tensor: str) -> bool:
-        """Whether a tensor of this name exists."""
+        """Return True if a tensor of this name exists."""
         return tensor in self._types
 
     def build(self, outputs: list[str] | tuple[str, ...]) -> Graph:
-        """The finished graph; the builder may go on and build a larger one."""
+        """Return the finished graph; the builder may continue with a larger one."""
         return Graph(
             self.name, self._ops, self._types, tuple(self._inputs), tuple(outputs), self._constants
         )

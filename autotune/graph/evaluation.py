@@ -1,4 +1,4 @@
-"""Evaluates a graph operator by operator with the reference semantics: the oracle of every engine."""
+"""Evaluation of a graph by the reference semantics: the oracle of every engine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ def evaluate(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def check_inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """The fed arrays as float32, after checking names and shapes against the graph's inputs."""
+    """Return the fed arrays as float32.
+
+    Raises ``InputError`` unless names and shapes are those of the graph's inputs.
+    """
     for name in inputs:
         if name not in graph.inputs:
             raise InputError(f"{graph.name}: no input {name!r}; inputs are {list(graph.inputs)}")

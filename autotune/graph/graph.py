@@ -1,4 +1,4 @@
-"""The network as a directed acyclic graph of operators over networkx."""
+"""The network: a directed acyclic graph of operators."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class Graph(Displayed):
-    """An immutable network: operators in a topological order, tensor types and constants.
+    """An immutable network: operators in topological order, tensor types and constants.
 
-    ``inputs`` are fed at run time, ``constants`` hold weights, every other tensor is the output
+    ``inputs`` are fed at run time and ``constants`` hold weights. Every other tensor is the output
     of exactly one operator. Raises ``ModelError`` for cycles, undefined or doubly defined tensors.
     """
 
@@ -70,15 +70,15 @@ class Graph(Displayed):
         return tuple(ops[i] for i in order)
 
     def _check(self) -> None:
-        known = set(self.inputs) | set(self.constants) | {op.output for op in self.ops}
+        defined = set(self.inputs) | set(self.constants) | {op.output for op in self.ops}
         for op in self.ops:
             for x in op.inputs:
-                if x not in known:
+                if x not in defined:
                     raise ModelError(f"{op.name}: input tensor {x!r} is not defined")
         for x in self.outputs:
-            if x not in known:
+            if x not in defined:
                 raise ModelError(f"{self.name}: output tensor {x!r} is not defined")
-        for x in known:
+        for x in defined:
             if x not in self.types:
                 raise ModelError(f"{self.name}: tensor {x!r} has no known type")
         for x, value in self.constants.items():
@@ -105,16 +105,19 @@ class Graph(Displayed):
     @cached_property
     def consumers(self) -> Mapping[str, tuple[Op, ...]]:
         """Tensor name to the operators that read it, in topological order, each once."""
-        found: dict[str, list[Op]] = {name: [] for name in self.types}
+        readers: dict[str, list[Op]] = {name: [] for name in self.types}
         for op in self.ops:
             for x in dict.fromkeys(op.inputs):
-                found[x].append(op)
-        return {name: tuple(ops) for name, ops in found.items()}
+                readers[x].append(op)
+        return {name: tuple(ops) for name, ops in readers.items()}
 
     @cached_property
     def digraph(self) -> nx.DiGraph:
-        """The networkx view: a node per operator name (attribute ``op``), an edge per tensor
-        between two operators (attribute ``tensor``)."""
+        """The networkx view.
+
+        It has a node per operator name (attribute ``op``) and an edge per tensor between two
+        operators (attribute ``tensor``).
+        """
         import networkx as nx  # for search only; a network that runs does without
 
         digraph = nx.DiGraph()
@@ -127,21 +130,21 @@ class Graph(Displayed):
         return digraph
 
     def successors(self, name: str) -> tuple[str, ...]:
-        """Names of the operators that read what the named one makes."""
+        """Return the names of the operators that read the named operator's result."""
         return tuple(op.name for op in self.consumers[self.named[name].output])
 
     def predecessors(self, name: str) -> tuple[str, ...]:
-        """Names of the operators that make what the named one reads, each once."""
+        """Return the names of the operators that make the named operator's inputs, each once."""
         inputs = dict.fromkeys(self.named[name].inputs)
         return tuple(self.producer[x].name for x in inputs if x in self.producer)
 
     def shape(self, tensor: str) -> tuple[int, ...]:
-        """Shape of a tensor."""
+        """Return the shape of a tensor."""
         return self.types[tensor].shape
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over structure and shapes (not over weights): the plan's network id."""
+        """SHA-256 over structure and shapes, without weights: the plan's network id."""
         text = repr(
             (
                 self.ops,

@@ -1,6 +1,6 @@
-"""Limits of run-time indices: what a network's inputs may hold where they number the elements of an axis.
+"""Limits of run-time indices: legal values of inputs that number the elements of an axis.
 
-GATHER clamps its numbers, where ONNX has no result: the border of a run checks inputs by these limits.
+GATHER clamps its indices, where ONNX has no result. So a run checks its inputs by these limits.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from autotune.operators.tensor import Array
 
 @dataclass(frozen=True, slots=True)
 class IndexLimit:
-    """An input of indices, as ``views`` (RESHAPE, TRANSPOSE) show it; ``extents`` of the axes broadcast
-    over what they make."""
+    """Limit of an input of indices.
+
+    ``views`` (RESHAPE, TRANSPOSE) lead from the input to the indices. ``extents`` of the axes
+    broadcast over the result.
+    """
 
     input: str
     views: tuple[Op, ...]
@@ -45,7 +48,7 @@ class IndexLimit:
 
 
 def index_limits(graph: Graph) -> tuple[IndexLimit, ...]:
-    """The limits of all inputs that are read as indices, as they are, reshaped or transposed."""
+    """Return the limits of all inputs that serve as indices, directly, reshaped or transposed."""
     return tuple(_limits(graph))
 
 
@@ -78,8 +81,10 @@ def _products(graph: Graph, negative: str) -> Iterator[tuple[str, Array]]:
 
 
 def _source(graph: Graph, tensor: str) -> tuple[str, tuple[Op, ...]] | None:
-    """The integer input that a tensor shows, and the views between, first to last; None where it is
-    computed."""
+    """Return the integer input behind a tensor and the views between, first to last.
+
+    None if the tensor is computed.
+    """
     views: list[Op] = []
     while (op := graph.producer.get(tensor)) is not None:
         if op.kind not in (OpKind.RESHAPE, OpKind.TRANSPOSE):

@@ -1,5 +1,4 @@
-"""Weights that are still parts of the file that they were read from: import makes such, and passes
-that rewrite a weight never copy it; what is left of them gets memory of its own here."""
+"""Weights in the mapped model file: passes never copy them; this gives them memory of their own."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from autotune.operators.tensor import Array
 
 
 def copy_mapped_weights(graph: Graph) -> Graph:
-    """The graph without its file: every weight aligned, and in memory that nobody else can change."""
+    """Return the graph without its file: every weight aligned and in private memory."""
     parts = {x: value for x, value in graph.constants.items() if _is_part_of_file(value)}
     if not parts:
         return graph

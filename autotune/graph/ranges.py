@@ -1,4 +1,4 @@
-"""Ranges of inputs that whoever opens a network vouches for: what more passes may remove by."""
+"""Declared ranges of inputs: passes may remove operators that have no effect inside them."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from autotune.operators.interval import Interval
 from autotune.operators.tensor import Array
 
 Ranges = Mapping[str, tuple[float, float]]
-"""Least and largest number by name of an input."""
+"""Least and largest number by input name."""
 
 
 def intervals_by_input(graph: Graph, ranges: Ranges | None) -> dict[str, Interval]:
-    """The ranges as intervals. Raises ``InputError`` for what is no input of the network, and for a
-    range without numbers."""
-    found = {}
+    """Return the ranges as intervals.
+
+    Raises ``InputError`` for a name that is no input of the network, and for an empty range.
+    """
+    intervals = {}
     for name, (low, high) in (ranges or {}).items():
         if name not in graph.inputs:
-            wanted = ", ".join(map(repr, graph.inputs))
-            raise InputError(f"{graph.name}: a range for {name!r}; the inputs are {wanted}")
+            names = ", ".join(map(repr, graph.inputs))
+            raise InputError(f"{graph.name}: a range for {name!r}; the inputs are {names}")
         if not low <= high:
             raise InputError(f"{graph.name}: the range {low} to {high} of {name!r} has no numbers")
-        found[name] = Interval(float(low), float(high))
-    return found
+        intervals[name] = Interval(float(low), float(high))
+    return intervals
 
 
 def check_within(graph: Graph, ranges: Mapping[str, Interval], fed: Mapping[str, Array]) -> None:

@@ -1,6 +1,6 @@
-"""Operators and networks as values that JSON holds, and back: what of them is kept on disk.
+"""Operators and networks as JSON values, without the numbers of constants.
 
-The numbers of a network's constants go another way: they may be gigabytes.
+Those may take gigabytes, and are stored elsewhere.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from autotune.operators.tensor import Array, DType, TensorType
 
 
 def plain_op(op: Op) -> list[Any]:
-    """An operator; ``op_of`` reads it back, also after JSON made lists of tuples."""
+    """Return an operator as a list; ``op_of`` reads it back, also from JSON."""
     return [op.name, op.kind.value, op.inputs, op.output, op.attrs]
 
 
 def op_of(plain: list[Any]) -> Op:
-    """Reads what ``plain_op`` made. Raises ``ModelError`` for no legal operator."""
+    """Read an operator from ``plain_op``. Raises ``ModelError`` for no legal operator."""
     name, kind, inputs, output, attrs = plain
     held = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in attrs)
     return Op(name, OpKind(kind), tuple(inputs), output, held)
 
 
 def plain_graph(graph: Graph) -> dict[str, Any]:
-    """A network without the numbers of its constants."""
+    """Return a network as a mapping, without the numbers of its constants."""
     return {
         "name": graph.name,
         "ops": [plain_op(op) for op in graph.ops],
@@ -37,7 +37,7 @@ def plain_graph(graph: Graph) -> dict[str, Any]:
 
 
 def graph_of(plain: Mapping[str, Any], constants: Mapping[str, Array]) -> Graph:
-    """Reads what ``plain_graph`` made. Raises ``ModelError`` for no legal network."""
+    """Read a network from ``plain_graph``. Raises ``ModelError`` for no legal network."""
     return Graph(
         plain["name"],
         [op_of(row) for row in plain["ops"]],

@@ -1,6 +1,6 @@
-"""Running order: what is needed comes first; networks, ONNX files and plans are put in it.
+"""Topological order of networks, ONNX files and plans.
 
-NetworkX could do it, but takes longer to import than a network to load.
+NetworkX offers one too, but its import takes longer than loading a network.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from autotune.errors import ModelError
 
 
 class CycleError(Exception):
-    """Items that need each other: ``positions``, each needed by the next, the last by the first;
-    the lowest comes first."""
+    """Items that need each other in a cycle.
+
+    Each of ``positions`` is needed by the next, the last by the first. The lowest comes first.
+    """
 
     def __init__(self, positions: tuple[int, ...]) -> None:
         super().__init__(positions)
@@ -21,8 +23,10 @@ class CycleError(Exception):
 
 
 def topological_order(needs: Sequence[Collection[int]]) -> list[int]:
-    """Positions 0 … n − 1 such that each comes behind those that it needs, and the lowest wherever
-    that is free (Kahn 1962 with a heap). Raises ``CycleError``."""
+    """Return positions 0 … n − 1 with every item behind its needs (Kahn 1962 with a heap).
+
+    The lowest position comes first wherever several are free. Raises ``CycleError``.
+    """
     waits = [set(needed) for needed in needs]
     users: list[list[int]] = [[] for _ in needs]
     for i, needed in enumerate(waits):
@@ -43,8 +47,11 @@ def topological_order(needs: Sequence[Collection[int]]) -> list[int]:
 
 
 def order_by_tensors(reads: Sequence[Iterable[str]], makes: Sequence[Iterable[str]]) -> list[int]:
-    """Positions of nodes, by the names that each reads and makes, so that producers come first; file
-    order wherever that is free. Names are empty where there is nothing. Raises ``ModelError``."""
+    """Return positions of nodes with producers first, by the names that each reads and makes.
+
+    File order holds wherever several are free. An empty name stands for no tensor. Raises
+    ``ModelError`` for a cycle.
+    """
     producer = {x: i for i, made in enumerate(makes) for x in made if x}
     try:
         return topological_order([{producer[x] for x in read if x in producer} for read in reads])
@@ -56,7 +63,7 @@ def order_by_tensors(reads: Sequence[Iterable[str]], makes: Sequence[Iterable[st
 
 
 def _cycle(waits: Sequence[Collection[int]]) -> tuple[int, ...]:
-    """Every item that still waits waits for another such: follow them until one comes again."""
+    """Return a cycle among waiting items: follow needs until an item repeats."""
     at = next(i for i, needed in enumerate(waits) if needed)
     place: dict[int, int] = {}
     while at not in place:

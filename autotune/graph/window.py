@@ -1,5 +1,5 @@
-"""A window that slides along one axis of an image: which of its taps read the image at which positions, and
-which read padding."""
+"""A window that slides along one axis of an image: taps that read the image, and taps that read
+padding."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from autotune.operators.op import Family, Op
 from autotune.operators.window import window_extent
 
 Run = tuple[int, int]
-"""First number, and the one behind the last: of positions, taps, or elements."""
+"""First number and one past the last, of positions, taps or elements."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowAxis:
-    """``kernel`` taps, ``dilation`` apart, over ``size`` elements with ``before`` and ``after`` elements
-    of padding; the window moves by ``stride``."""
+    """A window of ``kernel`` taps, ``dilation`` apart, over ``size`` elements.
+
+    There are ``before`` and ``after`` elements of padding. The window moves by ``stride``.
+    """
 
     size: int
     kernel: int
@@ -33,7 +35,7 @@ class WindowAxis:
         )
 
     def reading(self, tap: int) -> Run:
-        """The positions at which ``tap`` reads the image; an empty run where it never does."""
+        """Return the positions at which ``tap`` reads the image; an empty run if it never does."""
         shift = tap * self.dilation - self.before
         first = max(0, -(shift // self.stride))
         last = min(self.positions, (self.size - 1 - shift) // self.stride + 1)
@@ -45,15 +47,19 @@ class WindowAxis:
         return end > first
 
     def elements(self, positions: Run, taps: Run) -> Run:
-        """The elements between the first and the last one that ``taps`` read at ``positions``; padding
-        before the image is negative."""
+        """Return the elements from the first to the last that ``taps`` read at ``positions``.
+
+        Padding before the image has negative numbers.
+        """
         first = positions[0] * self.stride + taps[0] * self.dilation - self.before
         last = (positions[1] - 1) * self.stride + (taps[1] - 1) * self.dilation - self.before
         return first, last + 1
 
     def cropped(self, taps: Run) -> WindowAxis:
-        """The same window with ``taps`` alone, at the same positions. The taps left out must be as far
-        from the others as there is padding."""
+        """Return the window with ``taps`` alone, at the same positions.
+
+        The removed taps must reach as far as there is padding.
+        """
         behind = (self.kernel - taps[1]) * self.dilation
         kernel = taps[1] - taps[0]
         return replace(
@@ -66,7 +72,7 @@ class WindowAxis:
 
 
 def window_axes(op: Op, graph: Graph) -> tuple[WindowAxis, WindowAxis]:
-    """Rows and columns of a convolution or pooling."""
+    """Return the rows and columns of a convolution or pooling."""
     if op.family is Family.CONV:
         kernel = op.axes.taps(graph.shape(op.inputs[1]))
     else:

@@ -19,7 +19,8 @@ from autotune.operators.winograd_conv import POINT
 
 
 def contract(writer: TileWriter, resident: ResidentTiles, stage: Stage, result: View) -> None:
-    """Emit the contraction of ``stage`` into ``result``; of Winograd's the products, and the way back."""
+    """Emit the contraction of ``stage`` into ``result``; for Winograd its products and the way
+    back."""
     _pieces(writer, resident, stage, result)
     if stage.op.family is Family.WINOGRAD:
         products = resident.temp(stage.temps[1]).view
@@ -27,8 +28,10 @@ def contract(writer: TileWriter, resident: ResidentTiles, stage: Stage, result: 
 
 
 def prepare(writer: TileWriter, resident: ResidentTiles, stage: Stage) -> None:
-    """Emit what a contraction is made of besides its operands, the transform of Winograd's input: once
-    for all tiles of the result that it serves."""
+    """Emit the set-up of a contraction: the transform of Winograd's input.
+
+    It runs once for all tiles of the result that it serves.
+    """
     if stage.op.family is Family.WINOGRAD:
         there = resident.temp(stage.temps[0]).view
         winograd.there(writer, there, resident.operand(stage, 0))
@@ -93,7 +96,7 @@ def _piece(
 
 
 def _points(writer: TileWriter, resident: ResidentTiles, stage: Stage, piece: Piece) -> None:
-    """The products of some points of Winograd's convolution."""
+    """Emit the products of some points of Winograd's convolution."""
     weight = _factor(writer, resident, stage, 1, piece)
     there, products = (_along(resident.temp(i).view, POINT, piece) for i in stage.temps)
     winograd.products(writer, products, weight, there)
@@ -102,7 +105,7 @@ def _points(writer: TileWriter, resident: ResidentTiles, stage: Stage, piece: Pi
 def _factor(
     writer: TileWriter, resident: ResidentTiles, stage: Stage, index: int, piece: Piece
 ) -> View:
-    """A piece of a factor along its reduction axis: loaded now, or of what is resident."""
+    """Return a piece of a factor along its reduction axis; load it unless it is resident."""
     buffer = stage.operands[index]
     if buffer is not None and resident.in_pieces(buffer):
         return resident.load_piece(writer, buffer, piece)
@@ -117,7 +120,7 @@ def _factor(
 
 
 def _along(view: View, axis: int, piece: Piece) -> View:
-    """The piece of a view along ``axis``."""
+    """Return the piece of a view along ``axis``."""
     origin, size = piece
     terms = tuple((level, step * view.strides[axis]) for level, step in origin.terms)
     return view.slice(axis, origin.first, size).moved(0, terms)
@@ -139,7 +142,7 @@ def _epilogue(resident: ResidentTiles, stage: Stage, when: When) -> dict[str, ob
 
 
 def activation(op: Op) -> dict[str, int | float]:
-    """Epilogue fields of an activation merged into a contraction."""
+    """Return the epilogue fields of an activation merged into a contraction."""
     p0, p1 = scalars(op)
     return {"fn": int(op.function), "p0": p0, "p1": p1}
 
@@ -207,7 +210,7 @@ def _conv(
     reduction: dict[str, int],
     epilogue: dict[str, object],
 ) -> None:
-    """The emitter sees every layout as [N, C, H, W]: strides say where the channels are."""
+    """Emit a convolution; strides express any layout as [N, C, H, W]."""
     axes = op.axes
     residual = epilogue.get("residual")
     if isinstance(residual, View):
@@ -232,7 +235,7 @@ def _conv(
 
 
 def _groups(op: Op, types: Mapping[str, TensorType], result: View) -> int:
-    """Groups of channels in a tile: it is made of whole ones."""
+    """Return the groups of channels in a tile, which holds whole groups."""
     sizes = channels_per_group(op, types)
     return 1 if sizes is None else result.sizes[op.axes.channel] // sizes[1]
 

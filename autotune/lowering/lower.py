@@ -1,4 +1,4 @@
-"""From a group and its schedule to a verified-ready tile program."""
+"""Lowering: a group and its schedule become a tile program, ready to verify."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from autotune.targets.spec import HardwareSpec
 
 @lru_cache(maxsize=256)
 def nests_of(group: Group) -> tuple[Nest, ...]:
-    """The nests of a group. Raises ``ScheduleError`` when no program can be made of it."""
+    """Return the nests of a group. Raises ``ScheduleError`` if no program can be made of it."""
     nests = analyse(group)
     if isinstance(nests, Rejection):
         raise ScheduleError(f"group of {', '.join(op.name for op in group.ops)}: {nests.reason}")
@@ -27,10 +27,10 @@ def nests_of(group: Group) -> tuple[Nest, ...]:
 
 
 def lower(group: Group, schedule: Schedule, spec: HardwareSpec) -> Program:
-    """The program that computes ``group`` by ``schedule`` on a machine like ``spec``.
+    """Return the program that computes ``group`` by ``schedule`` on a machine like ``spec``.
 
-    Tensor names in its table are the group's. Raises ``ScheduleError`` with the failed constraint
-    when the schedule is not legal there.
+    Its tensor table has the group's names. Raises ``ScheduleError`` with the failed constraint if
+    the schedule is not legal there.
     """
     nests = nests_of(group)
     rejection = check(nests, schedule, spec.tile_elements, spec.cores)
@@ -77,7 +77,7 @@ def _stream(
 def _synchronised(
     trees: list[tuple[Node, ...]],
 ) -> tuple[tuple[Instruction, ...], tuple[int, ...]]:
-    """The stream and its credits, sparing of semaphores only where they would not suffice."""
+    """Return the stream and its credits; semaphores are shared only if they would not suffice."""
     synchroniser = Synchroniser()
     try:
         synchroniser.sequence(trees)

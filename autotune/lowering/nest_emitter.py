@@ -1,4 +1,4 @@
-"""Emits the loop tree of one nest for one core: the heart of tile-and-fuse."""
+"""Emits the loop tree of one nest for one core: tile-and-fuse."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ from autotune.schedule.schedule import NestSchedule
 
 
 class _Level(NamedTuple):
-    """What is emitted at one depth of the loops: stages, each with the loads of that depth that it
-    needs, then all loads of that depth, and what prepares stages of deeper loops; behind the loop over
-    a reduction, what is made of its sums."""
+    """Code emitted at one loop depth: stages with the loads each triggers, all loads, set-up of
+    deeper stages (``ahead``), and stages after the reduction loop (``behind``)."""
 
     stages: list[tuple[Stage, list[int]]]
     loads: list[int]
@@ -32,9 +31,12 @@ class _Level(NamedTuple):
 
 
 class NestEmitter:
-    """Walks the split dimensions outer to inner and emits, at each level, the loads and stages
-    whose footprints depend on no deeper one. Full tiles become a hardware loop, the remainder of a
-    dimension is peeled, so every instruction's sizes are constants."""
+    """Emits a nest by walking its split dimensions, outer to inner.
+
+    Each level has the loads and stages whose footprints depend on no deeper one. Full tiles become
+    a hardware loop and a dimension's remainder is peeled, so every instruction's sizes are
+    constants.
+    """
 
     def __init__(
         self,
@@ -52,7 +54,7 @@ class NestEmitter:
         self.split = split_dims(nest, schedule)
         self.reduces = nest.reduced in self.split
         self.load_level = {i: self._depth(nest.buffers[i].footprint) for i in nest.loads}
-        self.plan = self._planned()
+        self.plan = self._plan_levels()
 
     @property
     def elements(self) -> int:
@@ -60,7 +62,7 @@ class NestEmitter:
         return self.resident.elements
 
     def emit(self) -> tuple[Node, ...]:
-        """The nest's nodes on this core; empty when its share is empty."""
+        """Return the nest's nodes on this core; empty if the core has no share."""
         if not self.split and self.core > 0:
             return ()
         writer = TileWriter()
@@ -70,12 +72,12 @@ class NestEmitter:
         return tuple(writer.nodes)
 
     def _depth(self, footprint: Footprint) -> int:
-        """Position in the loop order of the deepest dimension a footprint depends on, or −1."""
+        """Return the deepest loop position that a footprint depends on, or −1."""
         dims = {axis.dim for axis in footprint}
         return max((p for p, d in enumerate(self.split) if d in dims), default=-1)
 
-    def _planned(self) -> list[_Level]:
-        """What is emitted outside of all loops, and at every depth of them."""
+    def _plan_levels(self) -> list[_Level]:
+        """Return the code outside of all loops, and at every depth of them."""
         plan = [_Level([], [], [], []) for _ in range(len(self.split) + 1)]
         for stage in self.nest.stages:
             level = len(self.split) - 1 if self._sums(stage) else self._depth(stage.footprint)
@@ -92,7 +94,7 @@ class NestEmitter:
         return plan
 
     def _prepared_at(self, stage: Stage) -> int:
-        """Depth at which all that a contraction is prepared from is resident."""
+        """Return the depth at which all inputs of a contraction's preparation are resident."""
         if stage.op.family is not Family.WINOGRAD:
             return self._depth(stage.footprint)
         return self._depth(self.nest.buffers[stage.temps[0]].footprint)
@@ -116,7 +118,7 @@ class NestEmitter:
             self._segment(writer, position + 1, dim, segment)
         for stage in here.behind:
             if stage.reduced:
-                self._divided(writer, stage)
+                self._finish_online(writer, stage)
             else:
                 self._stage(writer, stage)
 
@@ -131,10 +133,10 @@ class NestEmitter:
             last = min(last, trips)
         elif self.core > 0 and outermost:
             return []
-        found = [Segment(first * size, size, last - first, None)] if last > first else []
+        segments = [Segment(first * size, size, last - first, None)] if last > first else []
         if dim in self.resident.kept.unrolled:
-            found = [Segment(tile * size, size, 1, None) for tile in range(first, last)]
-        return [*found, Segment(trips * size, rest, 1, None)] if rest else found
+            segments = [Segment(tile * size, size, 1, None) for tile in range(first, last)]
+        return [*segments, Segment(trips * size, rest, 1, None)] if rest else segments
 
     def _segment(self, writer: TileWriter, position: int, dim: int, segment: Segment) -> None:
         here = self.resident
@@ -152,34 +154,34 @@ class NestEmitter:
         here.segments[dim], here.tiles, here.loaded = outer
 
     def _sums(self, stage: Stage) -> bool:
-        """Whether a stage adds to its result in every trip of the loop over the nest's reduction."""
+        """Return True if a stage adds to its result in every trip of the nest's reduction loop."""
         return self.reduces and stage.reduced
 
-    def _divided(self, writer: TileWriter, stage: Stage) -> None:
-        """The product of an online softmax when its sums are complete."""
+    def _finish_online(self, writer: TileWriter, stage: Stage) -> None:
+        """Emit the end of an online softmax's product, whose sums are complete."""
         tile = Tile(self.resident.result(stage), self.resident.origin(stage.footprint))
         self.resident.tiles[stage.output] = tile
         online_softmax.finish(writer, tile.view, self._state(stage.op.inputs[0]))
-        self._left(writer, stage, tile)
+        self._leave(writer, stage, tile)
 
     def _state(self, weights: str) -> View:
-        """Maximum, sum and factor of the rows of an online softmax."""
+        """Return maximum, sum and factor of the rows of an online softmax."""
         softmax = next(stage for stage in self.nest.stages if stage.output == weights)
         return self.resident.temp(softmax.temps[0]).view
 
     def _stage(self, writer: TileWriter, stage: Stage) -> None:
         if stage.view:
-            tile = self._renamed(stage)
+            tile = self._rename(stage)
         else:
             tile = Tile(self.resident.result(stage), self.resident.origin(stage.footprint))
         self.resident.tiles[stage.output] = tile
         if not stage.view:
-            self._computed(writer, stage, tile.view)
+            self._compute(writer, stage, tile.view)
         if not self._sums(stage):
-            self._left(writer, stage, tile)
+            self._leave(writer, stage, tile)
 
-    def _left(self, writer: TileWriter, stage: Stage, tile: Tile) -> None:
-        """What a complete tile leaves: padding around it, and itself in DRAM."""
+    def _leave(self, writer: TileWriter, stage: Stage, tile: Tile) -> None:
+        """Emit the end of a complete tile: padding around it, and its store to DRAM."""
         at = coordinates(tile.origin)
         if stage.mask is not None:
             movement.mask(writer, tile.view, at, self.types[stage.output].shape, stage.mask)
@@ -187,7 +189,7 @@ class NestEmitter:
             view = tile.view if tile.view.rank else dense(tile.view.storage, (1,))
             movement.store(writer, view, self.resident.tensor_index[stage.output], at)
 
-    def _renamed(self, stage: Stage) -> Tile:
+    def _rename(self, stage: Stage) -> Tile:
         source = self.resident.operand(stage, 0)
         origin = self.resident.origin(stage.footprint)
         sizes = self.resident.sizes(stage.footprint)
@@ -197,17 +199,17 @@ class NestEmitter:
         view = View(source.storage, source.offset, source.terms, sizes, row_major(sizes))
         return Tile(view, origin)
 
-    def _computed(self, writer: TileWriter, stage: Stage, result: View) -> None:
+    def _compute(self, writer: TileWriter, stage: Stage, result: View) -> None:
         here = self.resident
         if self.reduces and self.nest.reduced is not None:
-            turn = online_softmax.Turn.of(here.segments[self.nest.reduced])
+            accumulation = online_softmax.Accumulation.of(here.segments[self.nest.reduced])
             if stage.reduced:
                 state = self._state(stage.op.inputs[0])
-                online_softmax.add(writer, here, stage, result, state, turn)
+                online_softmax.add(writer, here, stage, result, state, accumulation)
                 return
             if any(x.reduced and x.op.inputs[0] == stage.output for x in self.nest.stages):
                 online_softmax.weigh(
-                    writer, result, here.operand(stage, 0), self._state(stage.output), turn
+                    writer, result, here.operand(stage, 0), self._state(stage.output), accumulation
                 )
                 return
         if stage.contraction is not None:

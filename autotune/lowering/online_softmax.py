@@ -19,15 +19,15 @@ _SUM, _FACTOR = 1, 2
 """Words of a row's state behind its maximum."""
 
 
-class Turn(NamedTuple):
-    """Whether a tile of the rows continues what earlier ones began."""
+class Accumulation(NamedTuple):
+    """When a tile of the rows continues the sums of earlier tiles."""
 
     when: When
     level: int | None
 
     @classmethod
-    def of(cls, segment: Segment) -> Turn:
-        """Of the tiles of the reduction that code is being emitted for."""
+    def of(cls, segment: Segment) -> Accumulation:
+        """Return the accumulation of the reduction's tiles that the emitted code covers."""
         if segment.start:
             return cls(When.ALWAYS, None)
         return cls(When.NEVER if segment.level is None else When.BY_LEVEL, segment.level)
@@ -39,26 +39,33 @@ class Turn(NamedTuple):
         return {"accumulate": int(self.when), **level}
 
 
-def weigh(writer: TileWriter, weights: View, scores: View, state: View, turn: Turn) -> None:
+def weigh(
+    writer: TileWriter, weights: View, scores: View, state: View, accumulation: Accumulation
+) -> None:
     """Emit the weights of one tile of all rows; ``state`` [..., 3] is theirs."""
     if not scores.contiguous:
         elementwise.unary(writer, UnaryFn.COPY, weights, scores)
         scores = weights
     y, x = _rows(weights), _rows(scores)
-    kept = View(state.storage, state.offset, state.terms, y.sizes[:1], state.strides[-2:-1])
-    fields = {**y.operand("dst"), **x.operand("src"), **kept.operand("state"), **sizes_of(y.sizes)}
-    writer.emit(Opcode.ONLINE, Unit.VECTOR, (y, kept), (x, kept), **fields, **turn.fields)
+    rows = View(state.storage, state.offset, state.terms, y.sizes[:1], state.strides[-2:-1])
+    fields = {**y.operand("dst"), **x.operand("src"), **rows.operand("state"), **sizes_of(y.sizes)}
+    writer.emit(Opcode.ONLINE, Unit.VECTOR, (y, rows), (x, rows), **fields, **accumulation.fields)
 
 
 def add(
-    writer: TileWriter, resident: ResidentTiles, stage: Stage, sums: View, state: View, turn: Turn
+    writer: TileWriter,
+    resident: ResidentTiles,
+    stage: Stage,
+    sums: View,
+    state: View,
+    accumulation: Accumulation,
 ) -> None:
     """Emit the product of one tile of weights, added to ``sums`` at the new maximum."""
-    if turn.when is not When.NEVER:
+    if accumulation.when is not When.NEVER:
         _scale(writer, sums, state, _FACTOR)
     factors = [resident.operand(stage, index) for index in range(2)]
-    added = {"accumulate": int(When.NEVER if turn.when is When.NEVER else When.ALWAYS)}
-    compute_contraction(writer, stage.op, resident.types, sums, factors, added, {})
+    reduction = {"accumulate": int(When.NEVER if accumulation.when is When.NEVER else When.ALWAYS)}
+    compute_contraction(writer, stage.op, resident.types, sums, factors, reduction, {})
 
 
 def begin(writer: TileWriter, sums: View) -> None:
@@ -79,7 +86,7 @@ def _scale(writer: TileWriter, sums: View, state: View, word: int) -> None:
 
 
 def _rows(view: View) -> View:
-    """A dense rectangle as its rows."""
+    """Return a dense rectangle as its rows."""
     assert view.contiguous, "an online softmax takes dense rows"
     columns = view.sizes[-1]
     rows = math.prod(view.sizes[:-1])

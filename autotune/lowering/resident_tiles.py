@@ -1,5 +1,5 @@
-"""What a nest has in the scratchpad while it is emitted: the tiles loaded and made so far, where they
-lie, and the parts of them that a stage reads."""
+"""Tiles in the scratchpad while a nest is emitted: those loaded and made so far, and their
+parts."""
 
 from __future__ import annotations
 
@@ -29,12 +29,15 @@ from autotune.schedule.fit import split_dims
 from autotune.schedule.schedule import NestSchedule
 
 Piece = tuple[Origin, int]
-"""Where a piece of a reduction begins, and its extent."""
+"""Origin and extent of a piece of a reduction."""
 
 
 class ResidentTiles:
-    """``segments`` are the tiles of every root dimension that code is being emitted for; ``tiles``
-    hold the tensors made for them, ``loaded`` the buffers that were filled."""
+    """Resident tiles of one nest on one core.
+
+    ``segments`` are the tiles of every root dimension that the emitted code covers. ``tiles`` holds
+    the tensors made for them, ``loaded`` the filled buffers.
+    """
 
     def __init__(
         self,
@@ -58,26 +61,26 @@ class ResidentTiles:
         self._second = self._alternating()
 
     def origin(self, footprint: Footprint) -> tuple[Origin, ...]:
-        """Where a footprint begins for the current tiles."""
+        """Return the origin of a footprint for the current tiles."""
         return origin_of(footprint, self.segments)
 
     def sizes(self, footprint: Footprint) -> tuple[int, ...]:
-        """Extents of a footprint for the current tiles."""
+        """Return the extents of a footprint for the current tiles."""
         return sizes_of(footprint, self.segments)
 
     def turn(self, index: int) -> int | None:
-        """The innermost hardware loop that refills a buffer."""
+        """Return the innermost hardware loop that refills a buffer."""
         levels = [self.segments[d].level for d in self.dims[index]]
         return max((level for level in levels if level is not None), default=None)
 
-    def load_whole(self, writer: TileWriter, wanted: Sequence[int]) -> None:
-        """Fill whole-footprint operands that are not there."""
-        for index in wanted:
+    def load_whole(self, writer: TileWriter, indices: Sequence[int]) -> None:
+        """Fill those whole-footprint operands that are not resident."""
+        for index in indices:
             if index not in self.loaded:
                 self._load(writer, index, self.turn(index), None)
 
     def in_pieces(self, index: int) -> bool:
-        """Whether a loaded operand comes piece by piece along its reduction axis."""
+        """Return True if a loaded operand comes piece by piece along its reduction axis."""
         chunk = self.nest.buffers[index].chunk
         if chunk is None:
             return False
@@ -100,7 +103,7 @@ class ResidentTiles:
         if piece is not None and buffer.chunk is not None:
             origin[buffer.chunk[1]], sizes[buffer.chunk[1]] = piece
         if patches is not None:
-            tile = self._gathered(writer, index, turn, sizes[patches.axes.channel], origin)
+            tile = self._gather(writer, index, turn, sizes[patches.axes.channel], origin)
             self.loaded[index] = tile
             return tile
         tile = Tile(self._place(index, turn, tuple(sizes)), tuple(origin))
@@ -126,10 +129,11 @@ class ResidentTiles:
             self._fill(writer, buffer, tile.view.slice(axis, first, size), coordinates(origin))
 
     def patches(self, index: int) -> Patches | None:
-        """What a buffer holds instead of its part of a tensor, if this schedule says so."""
+        """Return the patches that a buffer holds instead of a rectangle, if this schedule has
+        them."""
         return self.nest.buffers[index].patches if self.schedule.im2col else None
 
-    def _gathered(
+    def _gather(
         self, writer: TileWriter, index: int, turn: int | None, channels: int, origin: list[Origin]
     ) -> Tile:
         """Emit the DMA that makes patches of the image from ``origin`` on; their view has the
@@ -137,8 +141,8 @@ class ResidentTiles:
         buffer, patches = self.nest.buffers[index], self.patches(index)
         assert patches is not None
         sizes = patches.sizes(self.sizes(patches.pixels), channels)
-        held = self._place(index, turn, tuple([sizes[d] for d in patches.order]))
-        view = held.permute(inverse(patches.order))
+        stored = self._place(index, turn, tuple([sizes[d] for d in patches.order]))
+        view = stored.permute(inverse(patches.order))
         tensor = self.tensor_index[buffer.tensor]
         movement.patches(writer, view, tensor, coordinates(origin), patches, buffer.pad)
         return Tile(view, tuple(origin))
@@ -146,7 +150,7 @@ class ResidentTiles:
     def _fill(
         self, writer: TileWriter, buffer: Buffer, view: View, at: list[tuple[int, int, int]]
     ) -> None:
-        """From the coordinates ``at`` of the buffer's footprint on."""
+        """Fill a buffer from the coordinates ``at`` of its footprint on."""
         tensor = self.tensor_index[buffer.tensor]
         if not buffer.sample:
             movement.load(writer, view, tensor, at, buffer.pad)
@@ -159,42 +163,47 @@ class ResidentTiles:
         movement.sample(writer, view, tensor, places, hops, buffer.pad)
 
     def operand(self, stage: Stage, index: int) -> View:
-        """The part of input ``index`` that the stage needs for the current tile."""
+        """Return the part of input ``index`` that the stage needs for the current tile."""
         buffer, need = stage.operands[index], self.nest.need(stage, index)
         tile = self.tiles[stage.op.inputs[index]] if buffer is None else self.loaded[buffer]
         return tile.part(self.origin(need), self.sizes(need))
 
     def side(self, side: SideOperand) -> View:
-        """The tile that an operator merged into a stage reads."""
+        """Return the tile that a merged operator reads."""
         tile = self.tiles[side.tensor] if side.buffer is None else self.loaded[side.buffer]
         return tile.part(self.origin(side.footprint), self.sizes(side.footprint))
 
     def temp(self, index: int) -> Tile:
-        """A scratch buffer."""
+        """Return a scratch buffer."""
         footprint = self.nest.buffers[index].footprint
         view = self._place(index, self.turn(index), self.sizes(footprint))
         return Tile(view, self.origin(footprint))
 
     def result(self, stage: Stage) -> View:
-        """Where a stage makes its output: the first elements of a buffer that may be wider, or all of
-        one that was loaded in another shape."""
+        """Return the view that a stage makes its output in.
+
+        It covers the first elements of a buffer that may be wider, or all of one that was loaded in
+        another shape.
+        """
         index, sizes = stage.result, self.sizes(stage.footprint)
         turn = self.turn(index)
-        held = self.sizes(self.nest.buffers[index].footprint)
-        if len(held) != len(sizes) or math.prod(held) == math.prod(sizes):
+        extents = self.sizes(self.nest.buffers[index].footprint)
+        if len(extents) != len(sizes) or math.prod(extents) == math.prod(sizes):
             return self._place(index, turn, sizes)
-        wide = self._place(index, turn, held)
+        wide = self._place(index, turn, extents)
         return View(wide.storage, wide.offset, wide.terms, sizes, wide.strides)
 
     def alternate(self, dim: int) -> None:
-        """The next tile along ``dim``, whose loop is written out, goes into the other slots."""
+        """Switch to the other slots for the next tile along ``dim``, whose loop is unrolled."""
         for index in self._second:
             if dim in self.dims[index] and not self._in_kept_pieces(index):
                 self._second[index] = not self._second[index]
 
     def _alternating(self) -> dict[int, bool]:
-        """Buffers of two slots that no hardware loop refills, by whether the second is in use: those
-        of weights that come in pieces written out, and what depends on loops written out alone."""
+        """Return the double buffers that no hardware loop refills, by the use of their second slot.
+
+        They hold weights whose pieces are unrolled, or depend on unrolled loops alone.
+        """
         split = frozenset(split_dims(self.nest, self.schedule))
         return {
             index: False
@@ -226,5 +235,5 @@ class ResidentTiles:
 
 
 def coordinates(origin: tuple[Origin, ...] | list[Origin]) -> list[tuple[int, int, int]]:
-    """Per dimension: first coordinate, loop level, step."""
+    """Return first coordinate, loop level and step per dimension."""
     return [(o.first, *(o.terms[0] if o.terms else (0, 0))) for o in origin] or [(0, 0, 0)]

@@ -1,11 +1,11 @@
-"""Puts semaphores into a loop tree, so that units may run decoupled and still never race.
+"""Synchronisation: semaphores in a loop tree, so that units run decoupled and never race.
 
-For every body (a loop's, or the top level) and every storage touched in it, an access must wait
-for the last conflicting access of every *other* unit: within the same iteration, or, where none
-precedes it there, one iteration back (two where the storage alternates slots in this loop; such an
-edge starts with that many credits). Edges that a stricter one between the same two units implies
-are left out. An edge that ends at a nested loop becomes a WAIT or SIGNAL in the unit's queue.
-Program order satisfies every edge, hence the result cannot deadlock.
+A body is a loop's, or the top level. For every storage accessed in a body, an access must wait for
+the last conflicting access of every *other* unit. That one lies in the same iteration if any
+precedes it there. Otherwise it lies one iteration back, or two if the storage alternates slots in
+this loop; such an edge starts with that many credits. Edges that a stricter one between the same
+units implies are left out. An edge that ends at a nested loop becomes a WAIT or SIGNAL in the
+unit's queue. Program order satisfies every edge, so the result cannot deadlock.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ _SLOTS = 3
 """Semaphores that fit into an instruction's own wait or signal fields."""
 
 _APART = 64
-"""Edges of a body that have a semaphore each; only bodies written out have more."""
+"""Edges of a body with a semaphore each; only unrolled bodies have more."""
 _TOGETHER = 100
-"""Edges that share one then: its count stays below what a semaphore holds."""
+"""Edges that share a semaphore beyond that; its count then stays within a semaphore's limit."""
 
 Edge = tuple[int, Unit, int, Unit, int]
-"""Source item, its unit (the giver), target item, its unit (the taker), and distance: the target
-waits for the source that many iterations of the body before (0: in the same one). Positions are item
-numbers in the body. Plain tuples, as a program has thousands: making a named one takes longer than
-all that is done with it."""
+"""Source item, its unit (the giver), target item, its unit (the taker), and distance.
+
+The target waits for the source ``distance`` iterations of the body before (0: in the same one).
+Items are numbered by position in the body. Edges are plain tuples, as a program has thousands, and
+making a named one takes longer than all its uses."""
 
 Sharing = tuple[Unit, Unit, int, int]
-"""Giver, taker, distance and credits: bodies one after the other may use such a semaphore in turn,
-once there are no others. What one of them leaves of it are its credits, which only come later."""
+"""Giver, taker, distance and credits of a semaphore that successive bodies may use in turn when no
+others are left. A body leaves exactly its credits."""
 
 Access = tuple[int, Unit, bool, int]
 """One item's use of a storage by one unit: item, unit, whether it writes, and levels it turns by."""
@@ -51,10 +52,11 @@ class SemaphoreError(ScheduleError):
 
 
 class Synchroniser:
-    """Lays out one core's stream: LOOP, END and semaphore words around the given leaves.
+    """Writes one core's stream: LOOP, END and semaphore words around the given leaves.
 
-    ``sparing``: edges of a body that can share a semaphore do, and bodies use free ones again before new ones;
-    units then wait longer for each other, but larger programs have enough of them."""
+    With ``sparing``, edges of a body share semaphores where they can, and bodies reuse free ones
+    before new ones. Units then wait longer for each other, but larger programs have enough.
+    """
 
     def __init__(self, sparing: bool = False) -> None:
         self._apart = 0 if sparing else _APART
@@ -105,7 +107,7 @@ class Synchroniser:
         waits: dict[int, list[tuple[Unit, int]]] = defaultdict(list)
         signals: dict[int, list[tuple[Unit, int]]] = defaultdict(list)
         edges = _edges([self._uses_of(node) for node in body], level)
-        taken = self._taken(edges)
+        taken = self._take_semaphores(edges)
         for (source, giver, target, taker, _), (semaphore, _) in zip(edges, taken, strict=True):
             signals[source].append((giver, semaphore))
             waits[target].append((taker, semaphore))
@@ -120,10 +122,12 @@ class Synchroniser:
         for semaphore, sharing in dict.fromkeys(taken):
             self._free[sharing].append(semaphore)
 
-    def _taken(self, edges: list[Edge]) -> list[tuple[int, Sharing]]:
-        """The semaphore of every edge of a body, with who may share it; one each, or in a body written
-        out one for all edges between two units: these cross nowhere, so the first wait takes the first
-        signal, the second the second."""
+    def _take_semaphores(self, edges: list[Edge]) -> list[tuple[int, Sharing]]:
+        """Return the semaphore of every edge of a body, with its possible sharers.
+
+        In an unrolled body, edges between two units share one. They never cross, so the first wait
+        takes the first signal, the second the second.
+        """
         kinds = [(giver, taker, distance) for _, giver, _, taker, distance in edges]
         if len(edges) <= self._apart:
             alone = [(*kind, kind[2]) for kind in kinds]
@@ -134,8 +138,8 @@ class Synchroniser:
             batches.append((kind, seen[kind] // _TOGETHER))
             seen[kind] += 1
         sharing = {x: (*x[0], x[0][2] * count) for x, count in Counter(batches).items()}
-        found = {x: self._semaphore(one[3], one) for x, one in sharing.items()}
-        return [(found[x], sharing[x]) for x in batches]
+        semaphores = {x: self._semaphore(one[3], one) for x, one in sharing.items()}
+        return [(semaphores[x], sharing[x]) for x in batches]
 
     def _leaf(self, leaf: Leaf, waits: list[int], signals: list[int]) -> None:
         for semaphore in waits[_SLOTS:]:
@@ -161,28 +165,28 @@ class Synchroniser:
             self._control(Opcode.SIGNAL, unit, semaphore)
 
     def _uses_of(self, node: Node) -> Uses:
-        """What a node touches; every level above asks for it again."""
-        known = self._uses.get(id(node))  # nodes live as long as the trees of `sequence`
-        if known is not None:
-            return known
-        found: Uses = {}
+        """Return the storages that a node uses; cached, as every level above asks again."""
+        cached = self._uses.get(id(node))  # nodes live as long as the trees of `sequence`
+        if cached is not None:
+            return cached
+        uses: Uses = {}
         if isinstance(node, Leaf):
             for storage, turn in node.reads:
-                found[storage, node.unit] = (False, 1 << turn)
+                uses[storage, node.unit] = (False, 1 << turn)
             for storage, turn in node.writes:
-                found[storage, node.unit] = (True, 1 << turn)
+                uses[storage, node.unit] = (True, 1 << turn)
         else:
             for child in node.body:
                 for key, (writes, turns) in self._uses_of(child).items():
-                    written, turned = found.get(key, (False, 0))
-                    found[key] = (written or writes, turned | turns)
-        self._uses[id(node)] = found
-        return found
+                    written, turned = uses.get(key, (False, 0))
+                    uses[key] = (written or writes, turned | turns)
+        self._uses[id(node)] = uses
+        return uses
 
 
 @lru_cache(maxsize=4096)
 def _word(opcode: Opcode, **fields: int) -> Instruction:
-    """A control word; programs have many equal ones."""
+    """Make a control word; cached, as programs have many equal ones."""
     return Instruction.make(opcode, **fields)
 
 
@@ -196,26 +200,28 @@ def _edges(items: Sequence[Uses], level: int | None) -> list[Edge]:
     accesses: dict[int, list[Access]] = {}
     for item, uses in enumerate(items):
         for (storage, unit), (writes, turns) in uses.items():
-            found = accesses.get(storage)
-            if found is None:
+            earlier = accesses.get(storage)
+            if earlier is None:
                 accesses[storage] = [(item, unit, writes, turns)]
             else:
-                found.append((item, unit, writes, turns))
+                earlier.append((item, unit, writes, turns))
     edges: set[Edge] = set()
-    for found in accesses.values():
-        first, unit, _, _ = found[0]
-        if found[-1][0] == first or all(access[1] is unit for access in found):
+    for uses_of_one in accesses.values():
+        first, unit, _, _ = uses_of_one[0]
+        if uses_of_one[-1][0] == first or all(access[1] is unit for access in uses_of_one):
             continue
         distance = 0
         if level is not None:
-            distance = 2 if all(access[3] == 1 << level for access in found) else 1
-        _add_conflicts(edges, found, distance)
+            distance = 2 if all(access[3] == 1 << level for access in uses_of_one) else 1
+        _add_conflicts(edges, uses_of_one, distance)
     return _strictest(edges) if edges else []
 
 
 def _add_conflicts(edges: set[Edge], accesses: list[Access], distance: int) -> None:
-    """Edges into every access of one storage: from the last conflicting access of each other unit.
-    A write conflicts with all accesses, a read with writes."""
+    """Add edges into every access of one storage, from the last conflicting access of other units.
+
+    A write conflicts with all accesses, a read with writes.
+    """
     last, last_write = _last(accesses) if distance else ({}, {})
     start = 0
     before: dict[Unit, int] = {}
@@ -237,7 +243,7 @@ def _add_conflicts(edges: set[Edge], accesses: list[Access], distance: int) -> N
 
 
 def _last(accesses: list[Access]) -> tuple[dict[Unit, int], dict[Unit, int]]:
-    """By unit, the item of its last access and of its last write."""
+    """Return the item of each unit's last access and of its last write."""
     last: dict[Unit, int] = {}
     last_write: dict[Unit, int] = {}
     for item, unit, writes, _ in accesses:
@@ -248,10 +254,12 @@ def _last(accesses: list[Access]) -> tuple[dict[Unit, int], dict[Unit, int]]:
 
 
 def _strictest(edges: set[Edge]) -> list[Edge]:
-    """Without the edges that another one between the same units implies: one that begins no
-    earlier, ends no later and reaches back no further."""
+    """Remove edges that another edge between the same units implies.
+
+    The other one begins no earlier, ends no later and reaches back no further.
+    """
     best: dict[tuple[Unit, Unit, int], int] = {}
-    kept = []
+    strictest = []
     for edge in sorted(edges, key=lambda e: (e[2], -e[0], e[4])):
         source, giver, _, taker, distance = edge
         if best.get((giver, taker, distance), -1) >= source:
@@ -259,9 +267,9 @@ def _strictest(edges: set[Edge]) -> list[Edge]:
         if distance == 2 and best.get((giver, taker, 1), -1) >= source:
             continue
         best[giver, taker, distance] = source
-        kept.append(edge)
-    return sorted(kept, key=_ORDER)
+        strictest.append(edge)
+    return sorted(strictest, key=_ORDER)
 
 
 _ORDER = itemgetter(2, 0, 1, 3, 4)
-"""By target, source, giver, taker, distance."""
+"""Order of edges: by target, source, giver, taker, distance."""

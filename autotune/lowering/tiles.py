@@ -1,4 +1,4 @@
-"""Where every tensor's tile lies while a nest is emitted: storages, origins, operand views."""
+"""Tiles of a nest in the scratchpad: storages, origins and views."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from autotune.schedule.schedule import NestSchedule
 
 
 class Segment(NamedTuple):
-    """The tiles of one root dimension that the code being emitted is for: ``trips`` tiles of
-    ``size`` from ``start`` on; ``level`` is the hardware loop over them, None for one tile."""
+    """The tiles of one root dimension that the emitted code covers.
+
+    There are ``trips`` tiles of ``size`` from ``start`` on. ``level`` is the hardware loop over
+    them, None for one tile.
+    """
 
     start: int
     size: int
@@ -38,7 +41,7 @@ class Tile(NamedTuple):
     origin: tuple[Origin, ...]
 
     def part(self, origin: tuple[Origin, ...], sizes: tuple[int, ...]) -> View:
-        """The view of the sub-rectangle that begins at ``origin``."""
+        """Return the view of the sub-rectangle that begins at ``origin``."""
         offset = 0
         terms: Terms = ()
         for stride, own, wanted in zip(self.view.strides, self.origin, origin, strict=True):
@@ -58,12 +61,12 @@ Segments = Mapping[int, Segment]
 
 @lru_cache(maxsize=256)
 def _fixed(first: int) -> Origin:
-    """Of an interval that no loop moves: nearly all begin at 0."""
+    """Return the origin of an interval that no loop moves; cached, as nearly all begin at 0."""
     return Origin(first, ())
 
 
 def axis_origin(axis: AxisMap, segments: Segments) -> Origin:
-    """Where a dimension's interval begins for the current tile."""
+    """Return the first coordinate of a dimension's interval for the current tile."""
     if axis.dim is None:
         return _fixed(axis.offset)
     segment = segments[axis.dim]
@@ -72,22 +75,22 @@ def axis_origin(axis: AxisMap, segments: Segments) -> Origin:
 
 
 def axis_size(axis: AxisMap, segments: Segments) -> int:
-    """Elements of a dimension's interval for the current tile."""
+    """Return the elements of a dimension's interval for the current tile."""
     return axis.window if axis.dim is None else axis.extent(segments[axis.dim].size)
 
 
 def origin_of(footprint: Footprint, segments: Segments) -> tuple[Origin, ...]:
-    """Origins of all dimensions."""
+    """Return the origins of all dimensions."""
     return tuple([axis_origin(axis, segments) for axis in footprint])
 
 
 def sizes_of(footprint: Footprint, segments: Segments) -> tuple[int, ...]:
-    """Extents of all dimensions."""
+    """Return the extents of all dimensions."""
     return tuple([a.window if a.dim is None else a.extent(segments[a.dim].size) for a in footprint])
 
 
 class Reservation(NamedTuple):
-    """A buffer's place in the scratchpad: base element, elements of one slot, whether it has two."""
+    """A buffer's place in the scratchpad: base element, elements of a slot, True if it has two."""
 
     base: int
     elements: int
@@ -95,7 +98,8 @@ class Reservation(NamedTuple):
 
 
 def reserve(nest: Nest, schedule: NestSchedule) -> tuple[tuple[Reservation, ...], int]:
-    """Places for all buffers, one after the other, and the elements they take together."""
+    """Reserve places for all buffers in sequence; return them and the elements they take
+    together."""
     base, places = 0, []
     sizes = buffer_sizes(nest, schedule.tile, schedule.k_tile, schedule.im2col)
     for buffer, size in zip(nest.buffers, sizes, strict=True):
@@ -109,18 +113,21 @@ def reserve(nest: Nest, schedule: NestSchedule) -> tuple[tuple[Reservation, ...]
 
 
 def second_slot(index: int, place: Reservation) -> Storage:
-    """The second slot of buffer ``index`` alone, where code written out alternates the slots: a
-    storage of its own, so that one slot is filled while the other one is read."""
+    """Return the second slot of buffer ``index`` as a storage of its own.
+
+    Unrolled code alternates the slots this way: one slot is filled while the other one is read.
+    """
     return Storage(-1 - index, place.base + place.elements, 0, NO_LEVEL)
 
 
 def storage(index: int, place: Reservation, turn: int | None) -> Storage:
-    """The storage of buffer ``index``, its slots alternated by loop level ``turn`` if given."""
+    """Return the storage of buffer ``index``; loop level ``turn``, if given, alternates its
+    slots."""
     if not place.double or turn is None:
         return Storage(index, place.base, 0, NO_LEVEL)
     return Storage(index, place.base, place.elements, turn)
 
 
 def dense(where: Storage, sizes: tuple[int, ...]) -> View:
-    """The whole of a storage as a row-major rectangle."""
+    """Return the whole of a storage as a row-major rectangle."""
     return View(where, 0, (), sizes, row_major(sizes))

@@ -1,5 +1,4 @@
-"""Which kernel variant computes an operator's tile on the vector unit, given the views of its operands;
-products.py has those of the matrix unit."""
+"""Kernel variants of operators on the vector unit, given the views of their operands."""
 
 from __future__ import annotations
 
@@ -16,9 +15,9 @@ from autotune.operators.op import Family, Op, OpKind
 from autotune.operators.tensor import TensorType
 
 Link = tuple[Op, tuple[str, View] | None]
-"""An operator behind another one, with the name and tile of what else it reads."""
+"""An operator behind another one, with name and tile of its other operand."""
 _KINDS = ((StageKind.FROM0, StageKind.FROM1), (StageKind.WITH0, StageKind.WITH1))
-"""By the position of the side operand among an operator's inputs, then by its number."""
+"""Stage kinds by the side operand's position among an operator's inputs, then by its number."""
 
 
 def compute_chain(
@@ -38,7 +37,7 @@ def compute_chain(
 def _chain_stage(
     op: Op, side: tuple[int, View] | None, sides: list[View]
 ) -> tuple[StageKind, int, float, float]:
-    """Kind, function and scalars of one stage; its side operand joins ``sides`` if it is new."""
+    """Return kind, function and scalars of one stage; a new side operand joins ``sides``."""
     if side is None:
         return (StageKind.UNARY, int(op.function), *scalars(op))
     position, view = side
@@ -101,7 +100,7 @@ def _depthwise(writer: TileWriter, op: Op, result: View, operands: list[View]) -
 
 
 def _reduce(writer: TileWriter, op: Op, result: View, x: View) -> None:
-    """Over axes, or over a window that slides along one."""
+    """Emit a reduction over axes, or over a window that slides along one."""
     fn = op.reduction
     if op.family is Family.SLIDE:
         window = op.int("before") + 1 + op.int("after")
@@ -114,7 +113,7 @@ def _reduce(writer: TileWriter, op: Op, result: View, x: View) -> None:
 
 
 def _normalise(writer: TileWriter, op: Op, result: View, operands: list[View], rows: View) -> None:
-    """``rows`` are a temporary's: what an operator finds for every row."""
+    """Emit a normalisation; ``rows`` is the view of a temporary with numbers per row."""
     x = operands[0]
     if op.kind is OpKind.SOFTMAX:
         elementwise.softmax(writer, result, x, rows.slice(op.int("axis"), 0, 1))
@@ -127,8 +126,10 @@ def _normalise(writer: TileWriter, op: Op, result: View, operands: list[View], r
 
 
 def rearranged(op: Op, source: View, sizes: tuple[int, ...]) -> View:
-    """The operand of an operator that strides can express, seen as its result of these sizes. DMA
-    has taken the steps of a slice already where the operand has its sizes."""
+    """Return an operand seen as the result, of these sizes, of a rearranging operator.
+
+    DMA has already taken the steps of a slice if the operand has the result's sizes.
+    """
     match op.family:
         case Family.TRANSPOSE:
             return source.permute(op.ints("perm"))
@@ -149,13 +150,15 @@ def _scalar(view: View) -> View:
 
 
 def _ranked(view: View) -> View:
-    """The same view with at least one dimension, so that equal operands are equal views."""
+    """Return the view with at least one dimension, so that equal operands are equal views."""
     return view if view.rank else _scalar(view)
 
 
 def _copy_reshaped(writer: TileWriter, op: Op, result: View, source: View) -> None:
-    """Gather a strided operand into a dense result of another shape: the result is written
-    through the operand's shape, which is dense there too."""
+    """Copy a strided operand into a dense result of another shape.
+
+    The result is written through the operand's shape, which is dense there too.
+    """
     target = View(
         result.storage, result.offset, result.terms, source.sizes, row_major(source.sizes)
     )

@@ -39,7 +39,7 @@ class AxisMap:
     def extent(self, size: Ints) -> Ints: ...
 
     def extent(self, size: int | Ints) -> int | Ints:
-        """Elements for tiles of ``size`` along ``dim``, whatever that is where the map is fixed."""
+        """Return the elements for tiles of ``size`` along ``dim``; a fixed map has ``window``."""
         return -(-(self.scale * (size - 1) + self.window) // self.per)
 
     def size(self, tile: tuple[int, ...]) -> int:
@@ -63,13 +63,17 @@ class AxisMap:
     def start(self, first: Ints) -> Ints: ...
 
     def start(self, first: int | Ints) -> int | Ints:
-        """Where the interval of a root tile that begins at ``first`` begins, the offset left out."""
+        """Return the start of the interval of a root tile at ``first``, without the offset."""
         return self.scale * first // self.per
 
     def is_identity(self) -> bool:
         """Return True if its tiles partition the dimension exactly as root tiles do."""
-        found = self.scale, self.offset, self.window, self.per
-        return self.dim is not None and found == (1, 0, 1, 1)
+        return self.dim is not None and (self.scale, self.offset, self.window, self.per) == (
+            1,
+            0,
+            1,
+            1,
+        )
 
 
 Footprint = tuple[AxisMap, ...]

@@ -10,8 +10,11 @@ from autotune.schedule.schedule import Schedule
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What can be lowered, measured and predicted. ``network`` names where the group came from
-    (a model file's stem, or ``workload:N``): held-out splits go by it."""
+    """A group and a schedule to lower, measure or predict.
+
+    ``network`` names the group's origin: a model file's stem, or ``workload:N``. Held-out splits go
+    by it.
+    """
 
     group: Group
     schedule: Schedule

@@ -1,4 +1,4 @@
-"""The schedule of a group by rule alone: what runs before anything was measured."""
+"""The schedule of a group by rule alone, before any measurement."""
 
 from __future__ import annotations
 
@@ -29,41 +29,42 @@ from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable
 
 _CUT_TILES = 64.0
-"""Tiles of which a nest is worth cutting one more for another core."""
+"""Price, in tiles, of cutting a nest once more for another core."""
 _READ_TILES = 1.0
-"""Tiles of which a nest is worth halving what it reads."""
+"""Price, in tiles, of doubling the elements that a nest reads."""
 _WINDOW_READ_TILES = 32.0
-"""The same of a nest that only slides a window over an image with padding: that takes as long as it
-reads, and reads lines of memory that tiles of few channels share."""
+"""The same price of a nest that only slides a window over a padded image. It takes as long as it
+reads, and tiles of few channels share the lines of memory that they read."""
 _NEAR_ELEMENTS = 64 * 1024
-"""What a product makes for another stage should be no more of, nor what is copied for its padding: it
-stays in a second-level cache of 512 KiB beside what it is made of."""
+"""Elements of a product for another stage, or copied for padding, that stay in a second-level cache
+of 512 KiB beside their operands."""
 _WEIGHTS_PER_IMAGE = 4
-"""Times as large as a padded image may weights be that pass by again for each of its tiles: cuts paid where
-they were 3 times, and cost where they were 20, of 512 channels on 7x7 (Zen 3)."""
+"""Largest ratio of weights to a padded image for which cuts pay, as every tile reads the weights
+again. They paid at 3 and cost at 20, of 512 channels on 7x7 (Zen 3)."""
 _FAR_TILES = 32.0
-"""Tiles of which a nest is worth halving what is kept beyond that."""
+"""Price, in tiles, of doubling the kept elements beyond that."""
 _PASSED_TILES = 3.0
-"""Tiles of which a nest is worth halving what others make for a product beyond that: read once
-(MobileNet-v2's depthwise convolutions on Zen 3, docs/decisions/0020-blocks.md)."""
+"""Price, in tiles, of doubling the elements that other stages make for a product beyond that, which
+reads them once (MobileNet-v2's depthwise convolutions on Zen 3, docs/decisions/0020-blocks.md)."""
 _MADE_OPERATIONS = 16.0
-"""Multiply-adds that take as long as an element that is made without: memory bounds those."""
+"""Multiply-adds that take as long as an element without any; memory bounds such elements."""
 _SHARING_OPERATIONS = 1e5
-"""Multiply-adds that take as long as to share a nest: the other core looks up, and fetches what this
+"""Multiply-adds that take as long as sharing a nest: the other core looks up, and fetches what this
 one has in cache (2 microseconds of a core with two vectors of 8)."""
 _CUTTING_OPERATIONS = 1e5
-"""Multiply-adds that take as long as one tile more of a product (as above)."""
+"""Multiply-adds that take as long as one more tile of a product (as above)."""
 _LEAST_TILE_PRICE = 0.25
-"""Of a large nest that cores share: some twelve tiles. Of twice as many, products of 7x7 pixels by 512
-channels took a quarter longer, as each tile waits for its first weights (docs/decisions/0028-two-threads.md)."""
+"""Least price of a tile of a large nest that cores share: some twelve tiles. With twice as many,
+products of 7x7 pixels by 512 channels took a quarter longer, as each tile waits for its first
+weights (docs/decisions/0028-two-threads.md)."""
 _SCHEDULES, _SCHEDULES_IN_PLACE = 2048, 8192
 """Schedules of a nest that the rule looks at. Where operands are read in place, tiles have to be many and
 even for cores to share them: among 2048 of VGG-19's largest convolution none was for two cores."""
 _REFILLED_TILES = 0.5
-"""Tiles of which a nest is worth halving what its loops load again of the keys and values of heads:
-what stays over the inner loops is packed once for all of their trips."""
+"""Price, in tiles, of doubling the keys and values of heads that loops load again. Those that stay
+over the inner loops are packed once for all of their trips."""
 _TILE_ELEMENTS = 512.0
-"""What a tile costs in set-up, as elements of traffic that take as long (edge: near 100 cycles)."""
+"""Set-up of a tile in elements of traffic that take as long (edge: about 100 cycles)."""
 
 
 def default_schedule(
@@ -73,8 +74,8 @@ def default_schedule(
     tile_multiple: int = 1,
     buffers: int = 2,
 ) -> Schedule | None:
-    """A legal schedule by rule alone; None when none fits. What runs before anything was measured."""
-    parts = []
+    """Return a legal schedule by rule alone; None if none fits."""
+    decisions = []
     for nest in nests:
         rng = np.random.default_rng(0)
         limit = _SCHEDULES if buffers > 1 else _SCHEDULES_IN_PLACE
@@ -83,35 +84,39 @@ def default_schedule(
             return None
         rule = least_traffic if buffers > 1 else _fewest_tiles
         cost = rule(nest, table)
-        parts.append(table.row(int(np.argmin(cost))))
-    return Schedule(tuple(parts))
+        decisions.append(table.row(int(np.argmin(cost))))
+    return Schedule(tuple(decisions))
 
 
 def least_traffic(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
-    """Cost [n] of schedules where tiles are loaded ahead of their use: traffic, tiles and overlap decide.
+    """Return the cost [n] of schedules with tiles loaded ahead of use: traffic, tiles and overlap.
 
-    Only its order is meaningful."""
+    Only its order is meaningful.
+    """
     cost = loaded_elements(nest, table) + tile_count(nest, table) * _TILE_ELEMENTS
     ahead: npt.NDArray[np.float64] = 1.0 + 0.9 * (table.buffers - 1) + 0.8 * (table.cores - 1)
     return cost / ahead
 
 
 def _fewest_tiles(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
-    """Where operands are read in place: tiles cost what they cut short, on as many cores as can
-    share them; of equals the one whose tiles read least."""
+    """Return the cost [n] of schedules with operands read in place; only its order is meaningful.
+
+    Tiles cost the work that they cut short, on as many cores as can share them. Of equals the one
+    wins whose tiles read least.
+    """
     loaded = read_elements(nest, table)
     pieces = np.ones(len(table))
     for k, contraction in enumerate(nest.contractions):
         pieces *= -(-contraction.k_extent // table.k_tile[:, k])
     time = _time_share(nest, table) * _work_share(nest, table)
-    kept = kept_elements(nest, table)
-    price = _tile_price(nest, table, bool(kept.any()))
+    between = kept_elements(nest, table)
+    price = _tile_price(nest, table, bool(between.any()))
     cost = _CUT_TILES * time + tile_count(nest, table) * pieces * price
     padded = padded_elements(nest, table) * _keeps_images_near(nest)
     slides = not nest.contractions and bool(padded.any())
     weight = _WINDOW_READ_TILES if slides else _READ_TILES
     cost += weight * loaded / max(1.0, float(loaded.min()))
-    cost += _FAR_TILES * _doublings(kept)
+    cost += _FAR_TILES * _doublings(between)
     cost += _FAR_TILES * _doublings(padded)
     cost += _PASSED_TILES * _doublings(passed_elements(nest, table))
     refilled = loaded_elements(nest, table, batch_factors(nest))
@@ -134,7 +139,7 @@ def _tile_price(nest: Nest, table: ScheduleTable, keeps: bool) -> npt.NDArray[np
 
 
 def _keeps_images_near(nest: Nest) -> bool:
-    """Whether what is copied for its padding is worth being cut until it stays in a cache."""
+    """Return True if cutting a padded copy until it stays in a cache is worth it."""
     images = padded_loads(nest)
     others = frozenset(nest.loads) - images
     limit = _WEIGHTS_PER_IMAGE * _whole(nest, images)
@@ -142,20 +147,22 @@ def _keeps_images_near(nest: Nest) -> bool:
 
 
 def _whole(nest: Nest, buffers: Iterable[int]) -> int:
-    """Elements of buffers for the whole nest as one tile."""
+    """Return the elements of buffers for the whole nest as one tile."""
     footprints = (nest.buffers[i].footprint for i in buffers)
     return sum(math.prod(axis.size(nest.root_shape) for axis in axes) for axes in footprints)
 
 
 def _doublings(elements: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """How often what a tile keeps is twice what stays in a second-level cache."""
+    """Return how often a tile's elements [n] double beyond a second-level cache."""
     beyond: npt.NDArray[np.float64] = np.log2(np.maximum(1.0, elements / _NEAR_ELEMENTS))
     return beyond
 
 
 def _work_share(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
-    """Work of all tiles, of that of one tile: what several of them need is made for each, and what is
-    multiplied by zero blocks is not."""
+    """Return the work of all tiles [n] relative to one tile.
+
+    Elements that several tiles need are made for each; products with zero blocks are skipped.
+    """
     total = np.zeros(len(table))
     for stage in nest.stages:
         whole = math.prod(nest.types[stage.output].shape)
@@ -168,8 +175,11 @@ def _work_share(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
 
 
 def _time_share(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
-    """Time that a nest takes, of that on one core: the most of its outermost loop that a core runs,
-    half a tile more where cores share it, as they are not equally fast, and what sharing costs."""
+    """Return the run time [n] relative to one core.
+
+    It is the busiest core's share of the outermost loop. Cores that share it add half a tile of
+    imbalance and a fixed cost.
+    """
     outermost = table.order[:, 0] if table.order.shape[1] else np.zeros(len(table), np.int64)
     if not len(nest.root_shape):
         return np.ones(len(table))
@@ -184,7 +194,7 @@ def _time_share(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
 
 
 def operations(nest: Nest) -> float:
-    """Multiply-adds of a nest's contractions, and as many for what others make as take as long."""
+    """Return the multiply-adds of a nest's contractions, and the equivalent of its other stages."""
     return max(1.0, float(sum(_stage_operations(nest, stage) for stage in nest.stages)))
 
 

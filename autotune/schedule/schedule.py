@@ -10,10 +10,13 @@ from autotune.errors import ScheduleError
 
 @dataclass(frozen=True, slots=True)
 class NestSchedule:
-    """Decisions of one nest: root tile extents per dimension, loop order (root dimensions, outer
-    to inner; dimensions that are not split are skipped), reduction piece per contraction, 1 or 2
-    buffers per tile, cores that share the outermost loop, and whether convolutions read patches
-    (``Buffer.patches``) instead of their images."""
+    """Decisions of one nest.
+
+    ``tile`` holds root tile extents per dimension. ``order`` lists root dimensions, outer to inner;
+    those that are not split are skipped. ``k_tile`` is the reduction piece of each contraction,
+    ``buffers`` the copies of each tile, 1 or 2. ``cores`` share the outermost loop. With ``im2col``
+    convolutions read patches (``Buffer.patches``) instead of their images.
+    """
 
     tile: tuple[int, ...]
     order: tuple[int, ...]
@@ -42,7 +45,7 @@ class Schedule:
     nests: tuple[NestSchedule, ...]
 
     def to_json(self) -> str:
-        """Lossless, canonical JSON text: equal schedules give equal text."""
+        """Return lossless, canonical JSON text: equal schedules give equal text."""
         return json.dumps([_plain(n) for n in self.nests], separators=(",", ":"))
 
     @classmethod
@@ -69,7 +72,7 @@ class Schedule:
 
 
 def _plain(nest: NestSchedule) -> list[object]:
-    """The algorithm is named only where it is not the direct one."""
+    """Return the decisions as a list; the algorithm is named unless it is the direct one."""
     row = [nest.tile, nest.order, nest.k_tile, nest.buffers, nest.cores]
     return [*row, "im2col"] if nest.im2col else row
 

@@ -17,24 +17,26 @@ from autotune.schedule.table import Ints, ScheduleTable
 from autotune.targets.spec import HardwareSpec, Memory
 
 MAX_EXTENT = (1 << 16) - 1
-"""Longest tile of a dimension that is tried; of longer ones, one instruction more or less is nothing."""
+"""Longest tile of a dimension in the space; beyond it, one more instruction hardly counts."""
 _MULTIPLES = (8, 16, 32)
 _EVEN_PARTS = 8
 
 
 def extents(extent: int, granule: int = 1) -> tuple[int, ...]:
-    """Ascending candidates for a tile of a dimension: divisors and near-even parts (no or small
-    remainders), powers of two and multiples of 8, 16 and 32 (full array folds), and the whole. All
-    but the whole are multiples of ``granule``."""
-    found = {extent}
+    """Return ascending candidates for a tile of a dimension.
+
+    They are divisors and near-even parts (no or small remainders), powers of two, multiples of 8,
+    16 and 32 (full array folds), and the whole. All except the whole are multiples of ``granule``.
+    """
+    candidates = {extent}
     for root in range(1, math.isqrt(extent) + 1):
         if extent % root == 0:
-            found.update((root, extent // root))
-    found.update(1 << power for power in range(extent.bit_length()))
-    found.update(-(-extent // parts) for parts in range(2, _EVEN_PARTS + 1))
+            candidates.update((root, extent // root))
+    candidates.update(1 << power for power in range(extent.bit_length()))
+    candidates.update(-(-extent // parts) for parts in range(2, _EVEN_PARTS + 1))
     for step in _MULTIPLES:
-        found.update(step * count for count in (1, 2, 3, 4, 6))
-    rounded = {-(-x // granule) * granule for x in found} | {extent}
+        candidates.update(step * count for count in (1, 2, 3, 4, 6))
+    rounded = {-(-x // granule) * granule for x in candidates} | {extent}
     legal = sorted(x for x in rounded if x <= min(extent, MAX_EXTENT))
     return tuple(legal)
 
@@ -45,7 +47,7 @@ def multiples_of(candidates: tuple[int, ...], tile_multiple: int) -> tuple[int, 
 
 
 def thin(candidates: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """``count`` of the candidates, the largest always, the others evenly spread in rank."""
+    """Return ``count`` of the candidates: the largest, and others evenly spread in rank."""
     if len(candidates) <= count:
         return candidates
     if count == 1:
@@ -56,7 +58,7 @@ def thin(candidates: tuple[int, ...], count: int) -> tuple[int, ...]:
 
 
 def thin_product(axes: list[tuple[int, ...]], budget: int) -> list[tuple[int, ...]]:
-    """Candidate lists thinned, the longest first, until their product is at most ``budget``."""
+    """Thin candidate lists, the longest first, until their product is at most ``budget``."""
     lengths = [len(axis) for axis in axes]
     while math.prod(lengths) > budget and max(lengths) > 1:
         lengths[lengths.index(max(lengths))] -= 1
@@ -67,43 +69,47 @@ Order = tuple[int, ...]
 
 
 def distinct_orders(nest: Nest, split: tuple[int, ...], shared: bool) -> tuple[Order, ...]:
-    """Orders of all root dimensions, split ones first, of which no two refill the same buffers
-    and run the same stages equally often; ``shared``: the outermost loop is divided over cores,
-    so that it tells orders apart as well and must be one that can be. Of equal orders the first in dimension order stays: it
-    walks DRAM rows in sequence."""
+    """Return loop orders of which no two refill equal buffers and run stages equally often.
+
+    An order lists all root dimensions, split ones first. With ``shared`` the outermost loop is
+    divided over cores: it must allow this, and distinguishes orders too. Of equal orders the first
+    in dimension order stays, as it walks DRAM rows in sequence.
+    """
     rest = tuple(d for d in range(len(nest.root_shape)) if d not in split)
     contents = {nest.buffers[i].dims for i in nest.loads}
     contents |= {
         frozenset(axis.dim for axis in stage.footprint if axis.dim is not None)
         for stage in nest.stages
     }
-    found: dict[tuple[object, ...], Order] = {}
+    orders: dict[tuple[object, ...], Order] = {}
     for order in permutations(split):
         outermost = order[:1] if shared else ()
         if not nest.shareable.issuperset(outermost) or nest.reduced in order[:-1]:
             continue
         signature = (outermost, *(_around(order, dims) for dims in sorted(contents, key=sorted)))
-        found.setdefault(signature, (*order, *rest))
-    return tuple(found.values())
+        orders.setdefault(signature, (*order, *rest))
+    return tuple(orders.values())
 
 
 def _around(order: Order, dims: frozenset[int]) -> frozenset[int]:
-    """Loops that enclose what depends on ``dims``: all up to the innermost of them."""
+    """Return the loops that enclose content of ``dims``: all down to the innermost of them."""
     depth = max((position for position, d in enumerate(order) if d in dims), default=-1)
     return frozenset(order[: depth + 1])
 
 
 _POOL = 8192
-"""Combinations of tile and reduction extents looked at; keeps an enumeration near 2 ms."""
+"""Combinations of tile and reduction extents to look at; an enumeration stays near 2 ms."""
 _IN_PLACE_POOL = 16384
-"""The same where operands are read in place: among fewer the rows of an image lacked the part that makes
-four equal tiles while its columns had it, and tiles of columns take up to a fifth longer."""
+"""The same where operands are read in place. Among fewer, an image's rows lacked the part that
+makes four equal tiles while its columns had it; tiles of columns take up to a fifth longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """The product of candidate extents: one axis per tileable dimension, then one per contraction;
-    every quantity is an array that broadcasts over these axes."""
+    """The product of candidate extents: one axis per tileable dimension, then one per contraction.
+
+    Every quantity is an array that broadcasts over these axes.
+    """
 
     nest: Nest
     axes: list[Ints]
@@ -119,27 +125,29 @@ class _Grid:
         return tuple(len(axis) for axis in self.axes)
 
     def along(self, axis: int) -> Ints:
-        """The candidates of one axis, shaped to broadcast."""
+        """Return the candidates of one axis, shaped to broadcast."""
         shape = [1] * len(self.axes)
         shape[axis] = -1
         return self.axes[axis].reshape(shape)
 
     def tile(self, dim: int) -> Ints | int:
-        """Tile extents along a root dimension."""
+        """Return tile extents along a root dimension."""
         if dim in self.nest.tileable:
             return self.along(self.nest.tileable.index(dim))
         return self.nest.root_shape[dim]
 
     def k_tile(self, contraction: int) -> Ints:
-        """Reduction pieces of a contraction."""
+        """Return reduction pieces of a contraction."""
         return self.along(len(self.nest.tileable) + contraction)
 
     def _size(self, axis: AxisMap) -> Ints | int:
         return axis.window if axis.dim is None else axis.extent(self.tile(axis.dim))
 
     def needs(self) -> tuple[Ints, Ints]:
-        """Scratchpad elements of every combination with single and with double buffers;
-        ``schedule.scratchpad_elements`` in bulk."""
+        """Return scratchpad elements of every combination with single and with double buffers.
+
+        It is ``fit.scratchpad_elements`` in bulk.
+        """
         single = np.zeros(self.shape, dtype=np.int64)
         second = np.zeros(self.shape, dtype=np.int64)
         for buffer in self.nest.buffers:
@@ -162,22 +170,22 @@ class _Grid:
         return single, single + second
 
     def expressible(self) -> npt.NDArray[np.bool_]:
-        """Combinations that ``fit.check`` would not reject for their loops."""
+        """Return the combinations that ``fit.check`` would not reject for their loops."""
         shape, contractions = self.nest.root_shape, self.nest.contractions
         trips = {d: shape[d] // self.tile(d) for d in self.nest.tileable}
         pieces = [c.k_extent // self.k_tile(k) for k, c in enumerate(contractions)]
         runs = np.ones(self.shape)
         for count in (*trips.values(), *pieces):
             runs = runs * np.maximum(1, count)
-        found: npt.NDArray[np.bool_] = runs <= MAX_RUNS
+        possible: npt.NDArray[np.bool_] = runs <= MAX_RUNS
         for moving in self.nest.moving_operands:
             loops = np.zeros(self.shape, dtype=np.int64)
             for d in moving.dims & trips.keys():
                 loops += trips[d] > 1
             if moving.contraction is not None:
                 loops += pieces[moving.contraction] > 1
-            found = found & (loops <= ADDRESS_LOOPS)
-        return found
+            possible = possible & (loops <= ADDRESS_LOOPS)
+        return possible
 
     def _patch_elements(self, buffer: Buffer, patches: Patches) -> Ints:
         assert buffer.chunk is not None
@@ -201,9 +209,11 @@ def enumerate_on(
 
 
 def candidate_extents(nest: Nest, tile_multiple: int, buffers: int = 2) -> list[tuple[int, ...]]:
-    """Ascending candidates: tile extents of each tileable dimension, then the piece of each
-    contraction. Tiles of the innermost dimension are multiples of ``tile_multiple``, or the whole. Where
-    operands are read in place rows of scores stay whole: they stay in a cache."""
+    """Return ascending candidates: extents of each tileable dimension, then contraction pieces.
+
+    Tiles of the innermost dimension are multiples of ``tile_multiple``, or the whole. Rows of scores
+    stay whole where operands are read in place, as a cache holds them.
+    """
     tiles = [
         multiples_of(
             extents(nest.root_shape[d], nest.granule(d)),
@@ -227,26 +237,24 @@ def enumerate_nest(
     buffers: int = 2,
     im2col: bool = False,
 ) -> ScheduleTable:
-    """At most ``limit`` legal schedules of a nest on cores of ``capacity_elements`` fp32 elements,
-    whose innermost tiles are multiples of ``tile_multiple`` and have up to ``buffers`` copies. With ``im2col``
-    a third of them read patches, where convolutions may gain by that.
+    """Return at most ``limit`` legal schedules of a nest; empty if none fits.
 
-    Empty when none fits. Where there are more, half of the rows are those of the largest tiles
-    and the rest is drawn with ``rng``. Rows that would give equal programs appear once.
+    A core has ``capacity_elements`` fp32 elements. Innermost tiles are multiples of
+    ``tile_multiple`` and have up to ``buffers`` copies. With ``im2col`` a third of the schedules
+    read patches, where convolutions may gain by that. If more than ``limit`` are legal, half of the
+    rows have the largest tiles and ``rng`` draws the rest. Rows of equal programs appear once.
     """
     if not (im2col and nest.takes_patches):
-        return _enumerated(
-            nest, capacity_elements, cores, limit, rng, tile_multiple, buffers, False
-        )
+        return _enumerate(nest, capacity_elements, cores, limit, rng, tile_multiple, buffers, False)
     third = limit // 3
-    direct = _enumerated(
+    direct = _enumerate(
         nest, capacity_elements, cores, limit - third, rng, tile_multiple, buffers, False
     )
-    patches = _enumerated(nest, capacity_elements, cores, third, rng, tile_multiple, buffers, True)
+    patches = _enumerate(nest, capacity_elements, cores, third, rng, tile_multiple, buffers, True)
     return direct.then(patches)
 
 
-def _enumerated(
+def _enumerate(
     nest: Nest,
     capacity_elements: int,
     cores: int,
@@ -256,7 +264,7 @@ def _enumerated(
     buffers: int,
     im2col: bool,
 ) -> ScheduleTable:
-    """Those of one algorithm."""
+    """Enumerate the schedules of one algorithm."""
     grid = _Grid.of(nest, _POOL if buffers > 1 else _IN_PLACE_POOL, tile_multiple, buffers, im2col)
     single, double = grid.needs()
     fits = np.stack(
@@ -296,7 +304,7 @@ def _enumerated(
 def _orders(
     nest: Nest, columns: list[Ints], cores: int
 ) -> tuple[Ints, list[list[tuple[int, ...]]]]:
-    """For every cell the mask of its split dimensions; for every mask its (order…, cores)."""
+    """Return the mask of split dimensions for every cell, and (order…, cores) for every mask."""
     split = np.zeros(len(columns[0]) if columns else 1, dtype=np.int64)
     for bit, (d, column) in enumerate(zip(nest.tileable, columns, strict=False)):
         split |= (column < nest.root_shape[d]).astype(np.int64) << bit
@@ -312,7 +320,7 @@ def _orders(
 
 
 def _volumes(nest: Nest, columns: list[Ints]) -> npt.NDArray[np.float64]:
-    """Root tile elements times reduction pieces: what 'large' means for a tile."""
+    """Return root tile elements times reduction pieces, the measure of a large tile."""
     volume = np.ones(len(columns[0]) if columns else 1)
     for column in columns:
         volume = volume * column
@@ -322,7 +330,7 @@ def _volumes(nest: Nest, columns: list[Ints]) -> npt.NDArray[np.float64]:
 def _choose(
     variants: Ints, volumes: npt.NDArray[np.float64], limit: int, rng: np.random.Generator
 ) -> tuple[Ints, Ints]:
-    """Cells and their variants: all of them, or the largest half of ``limit`` and random others."""
+    """Return cells and their variants: all, or the largest half of ``limit`` and random others."""
     ranked = np.argsort(-volumes, kind="stable")
     ends = np.cumsum(variants[ranked])
     total = int(ends[-1])

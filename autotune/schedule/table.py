@@ -1,4 +1,4 @@
-"""Schedules of one nest as columns: what the space enumerates and features are computed from."""
+"""Schedules of one nest as columns, for enumeration and features."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ScheduleTable:
-    """``n`` schedules of one nest, a row each. All columns are int64: ``tile`` and ``order``
-    [n, rank], ``k_tile`` [n, contractions], ``buffers``, ``cores`` and ``im2col`` (0 or 1) [n]."""
+    """``n`` schedules of one nest, a row each.
+
+    All columns are int64: ``tile`` and ``order`` [n, rank], ``k_tile`` [n, contractions],
+    ``buffers``, ``cores`` and ``im2col`` (0 or 1) [n].
+    """
 
     tile: Ints
     order: Ints
@@ -36,7 +39,7 @@ class ScheduleTable:
         return len(self.tile)
 
     def row(self, index: int) -> NestSchedule:
-        """One row as a schedule."""
+        """Return one row as a schedule."""
         return NestSchedule(
             tuple(self.tile[index].tolist()),
             tuple(self.order[index].tolist()),
@@ -47,7 +50,7 @@ class ScheduleTable:
         )
 
     def take(self, indices: npt.ArrayLike) -> ScheduleTable:
-        """The rows at ``indices`` (integers or a mask), in that order."""
+        """Return the rows at ``indices`` (integers or a mask), in that order."""
         rows = np.asarray(indices)
         return ScheduleTable(
             self.tile[rows],
@@ -59,7 +62,7 @@ class ScheduleTable:
         )
 
     def then(self, other: ScheduleTable) -> ScheduleTable:
-        """The rows of this table, then those of another one of the same nest."""
+        """Return the rows of this table, then those of another table of the same nest."""
         return ScheduleTable(
             np.concatenate([self.tile, other.tile]),
             np.concatenate([self.order, other.order]),
@@ -70,7 +73,8 @@ class ScheduleTable:
         )
 
     def loops(self, nest: Nest) -> Ints:
-        """Root dimensions from the outermost loop in [n, rank]: a reduction of the nest is last."""
+        """Return root dimensions from the outermost loop in [n, rank]; a nest's reduction is
+        last."""
         if nest.reduced is None:
             return self.order
         last = np.argsort(self.order == nest.reduced, axis=1, kind="stable")
@@ -78,7 +82,7 @@ class ScheduleTable:
 
     @classmethod
     def of(cls, nest: Nest, schedules: Sequence[NestSchedule]) -> ScheduleTable:
-        """A table of the given schedules, all of ``nest``."""
+        """Make a table of the given schedules, all of ``nest``."""
         n = len(schedules)
 
         def column(rows: list[tuple[int, ...]], width: int) -> Ints:
