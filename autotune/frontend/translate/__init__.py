@@ -5,6 +5,7 @@ from __future__ import annotations
 from autotune.frontend.translate.activation import ACTIVATION
 from autotune.frontend.translate.casting import CASTING
 from autotune.frontend.translate.contraction import CONTRACTION
+from autotune.frontend.translate.convolution import CONVOLUTION
 from autotune.frontend.translate.einsum import EINSUM
 from autotune.frontend.translate.elementwise import ELEMENTWISE
 from autotune.frontend.translate.folding import FOLDED, STATIC
@@ -16,8 +17,9 @@ from autotune.frontend.translate.logic import LOGIC
 from autotune.frontend.translate.masks import MASKS
 from autotune.frontend.translate.movement import MOVEMENT
 from autotune.frontend.translate.normalisation import NORMALISATION
+from autotune.frontend.translate.pooling import POOLING
 from autotune.frontend.translate.quantisation import QUANTISATION
-from autotune.frontend.translate.recurrent_cells import RECURRENT
+from autotune.frontend.translate.recurrence import RECURRENT
 from autotune.frontend.translate.reduction import REDUCTION
 from autotune.frontend.translate.resize import RESIZE
 from autotune.frontend.translate.scatter import SCATTER
@@ -25,12 +27,12 @@ from autotune.frontend.translate.scope import Translate
 from autotune.frontend.translate.slicing import SLICING
 from autotune.frontend.translate.topk import TOP
 from autotune.frontend.translate.transposed_conv import TRANSPOSED_CONV
-from autotune.frontend.translate.window import WINDOW
 
 TRANSLATIONS: dict[str, Translate] = {
     **CONTRACTION,
     **EINSUM,
-    **WINDOW,
+    **CONVOLUTION,
+    **POOLING,
     **RECURRENT,
     **ELEMENTWISE,
     **ACTIVATION,

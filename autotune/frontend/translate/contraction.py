@@ -1,4 +1,4 @@
-"""ONNX operators that multiply and accumulate: Conv, MatMul, Gemm."""
+"""ONNX's matrix products: MatMul, Gemm."""
 
 from __future__ import annotations
 
@@ -7,31 +7,7 @@ import numpy as np
 from autotune.errors import ModelError
 from autotune.frontend.node import Node
 from autotune.frontend.translate.scope import Scope, Translate
-from autotune.frontend.translate.volume import convolved_volume
-from autotune.frontend.translate.window import VOLUME_RANK, planar_input
-from autotune.frontend.translate.window_axes import window_of
 from autotune.operators.op import OpKind
-
-
-def _conv(scope: Scope, node: Node) -> str:
-    x, w = scope.tensor(node, 0), scope.tensor(node, 1)
-    x_shape, w_shape = scope.shape(x), scope.shape(w)
-    kernel = node.ints("kernel_shape") or w_shape[2:]
-    if kernel != w_shape[2:]:
-        raise ModelError(
-            f"{node.label}: kernel_shape {list(kernel)} differs from the weight {list(w_shape)}"
-        )
-    window = window_of(node, x_shape, kernel)
-    if len(x_shape) == VOLUME_RANK:
-        return convolved_volume(scope, node, window)
-    attrs = window.planar().conv(node.int("group", 1))
-    rest = (scope.tensor(node, 2),) if node.has_input(2) else ()
-    if len(x_shape) == 4:
-        return scope.result(node, OpKind.CONV, x, w, *rest, **attrs)
-    x, w = planar_input(scope, node, x), planar_input(scope, node, w)
-    y = scope.step(node, OpKind.CONV, x, w, *rest, **attrs)
-    n, m, _, length = scope.shape(y)
-    return scope.reshaped(node, y, (n, m, length))
 
 
 def _matmul(scope: Scope, node: Node) -> str:
@@ -76,7 +52,6 @@ def _gemm(scope: Scope, node: Node) -> str:
 
 
 CONTRACTION: dict[str, Translate] = {
-    "Conv": _conv,
     "MatMul": _matmul,
     "Gemm": _gemm,
 }

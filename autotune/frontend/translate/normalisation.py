@@ -1,4 +1,4 @@
-"""ONNX operators that normalise by statistics: of a training set, of an instance, of a row."""
+"""ONNX operators that normalise: by statistics of a training set, image, row or window of channels."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from autotune.frontend.node import Node
 from autotune.frontend.translate.reduction import checked_axis, spread
 from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
+from autotune.operators.window import MAX_SLIDING_RANK
+
+CHANNEL_AXIS = 1
+"""Channel axis of every image."""
 
 
 def _batch_norm(scope: Scope, node: Node) -> str:
@@ -113,7 +117,49 @@ def _lp_norm(scope: Scope, node: Node) -> str:
     return scope.result(node, OpKind.KEEP_IF, scope.step(node, OpKind.DIV, x, norm), norm)
 
 
+def _local_response_norm(scope: Scope, node: Node) -> str:
+    """y = x / (bias + alpha / size · Σ x²)^beta over ``size`` neighbouring channels
+    (Krizhevsky et al. 2012, section 3.3). The windows reach ⌊(size − 1) / 2⌋ channels down."""
+    size = node.int("size", 0)
+    if size < 1:
+        raise ModelError(f"{node.label}: LRN size must be an integer ≥ 1, got {size}")
+    x = scope.tensor(node, 0)
+    if not 2 <= len(scope.shape(x)) <= MAX_SLIDING_RANK:
+        raise ModelError(
+            f"{node.label}: LRN over shape {list(scope.shape(x))}: only ranks 2 to "
+            f"{MAX_SLIDING_RANK} are supported"
+        )
+    before, most = (size - 1) // 2, scope.shape(x)[CHANNEL_AXIS] - 1  # farther there is nothing
+    total = scope.step(
+        node,
+        OpKind.SLIDING_SUM,
+        scope.step(node, OpKind.MUL, x, x),
+        axis=CHANNEL_AXIS,
+        before=min(before, most),
+        after=min(size - 1 - before, most),
+    )
+    share = scope.constant(node, node.float("alpha", 1e-4) / size, "alpha")
+    scaled = scope.step(node, OpKind.MUL, total, share)
+    base = scope.step(
+        node, OpKind.ADD, scaled, scope.constant(node, node.float("bias", 1.0), "bias")
+    )
+    return scope.result(node, OpKind.DIV, x, _power(scope, node, base, node.float("beta", 0.75)))
+
+
+def _power(scope: Scope, node: Node, base: str, beta: float) -> str:
+    """base^beta; the published 0.75 by two square roots, exact where a general power is not."""
+    if beta == 1.0:
+        return base
+    if beta not in (0.5, 0.75):
+        return scope.step(node, OpKind.POW, base, scope.constant(node, beta, "beta"))
+    root = scope.step(node, OpKind.SQRT, base)
+    if beta == 0.5:
+        return root
+    return scope.step(node, OpKind.SQRT, scope.step(node, OpKind.MUL, base, root))
+
+
 NORMALISATION: dict[str, Translate] = {
+    "LRN": _local_response_norm,
     "BatchNormalization": _batch_norm,
     "LayerNormalization": _layer_norm,
     "InstanceNormalization": _instance_norm,

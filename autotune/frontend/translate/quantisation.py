@@ -16,8 +16,7 @@ from autotune.frontend.translate.exact_sums import Factors, conv_pieces, exact_s
 from autotune.frontend.translate.rearrangement import Run, part, seen_as
 from autotune.frontend.translate.reduction import checked_axis
 from autotune.frontend.translate.scope import Scope, Translate
-from autotune.frontend.translate.window import planar_input
-from autotune.frontend.translate.window_axes import window_of
+from autotune.frontend.translate.window import planar_input, window_of
 from autotune.operators.axes import MAX_MOVED_AXES
 from autotune.operators.op import AttrValue, OpKind
 

@@ -1,23 +1,84 @@
-"""ONNX operators that slide a window: the poolings and LRN."""
+"""Windows of convolutions and poolings: extents, strides, padding and dilation by axis."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from dataclasses import dataclass
 
 from autotune.errors import ModelError
 from autotune.frontend.node import Node
-from autotune.frontend.translate.rearrangement import padded, seen_as
-from autotune.frontend.translate.scope import Scope, Translate
-from autotune.frontend.translate.window_axes import Window, window_of
+from autotune.frontend.translate.scope import Scope
 from autotune.operators.op import AttrValue, OpKind
-from autotune.operators.window import MAX_SLIDING_RANK
 
-CHANNEL_AXIS = 1
-"""Of every tensor that ONNX slides a window over."""
-
-
+MAX_AXES = 3
+PLANE = 2
+"""Spatial axes of a window operator of the graph."""
 PLANE_RANK, VOLUME_RANK = 4, 5
+"""Ranks [N, C, H, W] and [N, C, D, H, W]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window over some spatial axes with every default and ``auto_pad`` resolved."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    dilations: tuple[int, ...]
+    widened: tuple[int, ...]
+    """What ``ceil_mode`` added behind what the model declares, part of ``after``."""
+
+    @property
+    def pads(self) -> tuple[int, ...]:
+        """Before every axis, then behind every one."""
+        return (*self.before, *self.after)
+
+    def planar(self) -> Window:
+        """With a leading extent of 1 where there is one axis alone."""
+        if len(self.kernel) == PLANE:
+            return self
+        return Window(
+            (1, *self.kernel),
+            (1, *self.strides),
+            (0, *self.before),
+            (0, *self.after),
+            (1, *self.dilations),
+            (0, *self.widened),
+        )
+
+    def part(self, axes: slice) -> Window:
+        """The window over some of its axes."""
+        return Window(
+            self.kernel[axes],
+            self.strides[axes],
+            self.before[axes],
+            self.after[axes],
+            self.dilations[axes],
+            self.widened[axes],
+        )
+
+    def within_padding(self) -> Window:
+        """The window over an input that holds the declared padding already."""
+        none = (0,) * len(self.kernel)
+        return Window(self.kernel, self.strides, none, self.widened, self.dilations, self.widened)
+
+    def conv(self, group: int) -> dict[str, AttrValue]:
+        """The attributes of a CONV operator."""
+        return {
+            "strides": self.strides,
+            "pads": self.pads,
+            "dilations": self.dilations,
+            "group": group,
+        }
+
+    def pool(self) -> dict[str, AttrValue]:
+        """The attributes of a MAX_POOL operator."""
+        return {
+            "kernel": self.kernel,
+            "strides": self.strides,
+            "pads": self.pads,
+            "dilations": self.dilations,
+        }
 
 
 def planar_input(scope: Scope, node: Node, tensor: str) -> str:
@@ -28,159 +89,67 @@ def planar_input(scope: Scope, node: Node, tensor: str) -> str:
     return scope.step(node, OpKind.RESHAPE, tensor, shape=(*shape[:2], 1, *shape[2:]))
 
 
-def _pooled(scope: Scope, node: Node, kind: OpKind) -> str:
-    kernel = node.ints("kernel_shape")
-    if kernel is None:
-        raise ModelError(f"{node.label}: {node.operator} has no kernel_shape")
-    x = scope.tensor(node, 0)
-    shape = scope.shape(x)
-    window = window_of(node, shape, kernel)
-    include = kind is OpKind.AVERAGE_POOL and node.int("count_include_pad", 0) != 0
-    if include and any(window.widened):
-        # what ceil_mode reaches beyond the padding is not counted: the padding is made, then not either
-        x = padded(scope, node, x, (0, 0, *window.before), (0, 0, *_declared(window)))
-        window, include = window.within_padding(), False
-    extra: dict[str, AttrValue] = {}
-    if kind is OpKind.AVERAGE_POOL:
-        extra = {"count_include_pad": int(include)}
-    if len(shape) == VOLUME_RANK:
-        y, volume = _pooled_volume(scope, node, kind, x, window, extra)
-        return scope.reshaped(node, y, volume)
-    if len(shape) == PLANE_RANK:
-        return scope.result(node, kind, x, **window.pool(), **extra)
-    y = scope.step(node, kind, planar_input(scope, node, x), **window.planar().pool(), **extra)
-    n, c, _, length = scope.shape(y)
-    return scope.reshaped(node, y, (n, c, length))
-
-
-def _declared(window: Window) -> tuple[int, ...]:
-    return tuple(a - w for a, w in zip(window.after, window.widened, strict=True))
-
-
-def _pooled_volume(
-    scope: Scope, node: Node, kind: OpKind, x: str, window: Window, extra: dict[str, AttrValue]
-) -> tuple[str, tuple[int, ...]]:
-    """A tensor [N, C, slices, pixels] and its shape as a volume: over rows and columns of every slice, then over slices: windows are
-    boxes, so that maxima, sums and counts of what lies inside separate."""
-    n, c, slices, rows, columns = scope.shape(x)
-    images = scope.step(node, OpKind.RESHAPE, x, shape=(n, c * slices, rows, columns))
-    flat = scope.step(node, kind, images, **window.part(slice(1, 3)).pool(), **extra)
-    _, _, rows, columns = scope.shape(flat)
-    pixels = scope.step(node, OpKind.RESHAPE, flat, shape=(n, c, slices, rows * columns))
-    deep = window.part(slice(0, 1))
-    upright = Window(
-        (*deep.kernel, 1), (*deep.strides, 1), (*deep.before, 0), (*deep.after, 0),
-        (*deep.dilations, 1), (*deep.widened, 0),
-    )  # fmt: skip
-    y = scope.step(node, kind, pixels, **upright.pool(), **extra)
-    return y, (n, c, scope.shape(y)[2], rows, columns)
-
-
-def _root_of_powers(scope: Scope, node: Node, x: str, pooled: Callable[[str], str]) -> str:
-    """(Σ |x|^p)^(1/p) over what ``pooled`` sums."""
-    order = node.int("p", 2)
-    if order < 1:
-        raise ModelError(f"{node.label}: {node.operator} with p={order}; p must be 1 or more")
-    size = scope.step(node, OpKind.ABS, x)
-    if order == 1:
-        return pooled(size)
-    if order == 2:
-        return scope.step(node, OpKind.SQRT, pooled(scope.step(node, OpKind.MUL, x, x)))
-    power = scope.step(node, OpKind.POW, size, scope.constant(node, order, "p"))
-    root = scope.constant(node, 1 / order, "root")
-    return scope.step(node, OpKind.POW, pooled(power), root)
-
-
-def _lp_pooled(scope: Scope, node: Node) -> str:
-    """A sum over a window is its mean, padding counted as zeros, times its size."""
-    kernel = node.ints("kernel_shape")
-    if kernel is None:
-        raise ModelError(f"{node.label}: {node.operator} has no kernel_shape")
-    x = scope.tensor(node, 0)
-    shape = scope.shape(x)
-    window = window_of(node, shape, kernel)
-
-    def summed(powers: str) -> str:
-        wide = padded(scope, node, powers, (0, 0, *window.before), (0, 0, *window.after))
-        none = (0,) * len(kernel)
-        inner = Window(kernel, window.strides, none, none, window.dilations, none)
-        counted: dict[str, AttrValue] = {"count_include_pad": 1}
-        if len(shape) == VOLUME_RANK:
-            mean, volume = _pooled_volume(scope, node, OpKind.AVERAGE_POOL, wide, inner, counted)
-            mean = seen_as(scope, node, mean, volume)
-        else:
-            flat, plane = planar_input(scope, node, wide), inner.planar()
-            mean = scope.step(node, OpKind.AVERAGE_POOL, flat, **plane.pool(), **counted)
-        size = scope.constant(node, math.prod(kernel), "size")
-        return scope.step(node, OpKind.MUL, mean, size)
-
-    y = _root_of_powers(scope, node, x, summed)
-    made = scope.shape(y)
-    return scope.reshaped(node, y, (*made[:2], *made[-len(kernel) :]))
-
-
-def _global_lp_pooled(scope: Scope, node: Node) -> str:
-    x = scope.tensor(node, 0)
-    axes = tuple(range(2, len(scope.shape(x))))
-    y = _root_of_powers(scope, node, x, lambda t: scope.step(node, OpKind.REDUCE_SUM, t, axes=axes))
-    return scope.reshaped(node, y, scope.shape(y))
-
-
-def _global_pooled(scope: Scope, node: Node, kind: OpKind) -> str:
-    x = scope.tensor(node, 0)
-    rank = len(scope.shape(x))
-    if rank < 3:
-        raise ModelError(f"{node.label}: {node.operator} needs rank ≥ 3, got {rank}")
-    return scope.result(node, kind, x, axes=tuple(range(2, rank)))
-
-
-def _local_response_norm(scope: Scope, node: Node) -> str:
-    """y = x / (bias + alpha / size · Σ x²)^beta over ``size`` neighbouring channels
-    (Krizhevsky et al. 2012, section 3.3). The windows reach ⌊(size − 1) / 2⌋ channels down."""
-    size = node.int("size", 0)
-    if size < 1:
-        raise ModelError(f"{node.label}: LRN size must be an integer ≥ 1, got {size}")
-    x = scope.tensor(node, 0)
-    if not 2 <= len(scope.shape(x)) <= MAX_SLIDING_RANK:
+def window_of(node: Node, x_shape: tuple[int, ...], kernel: tuple[int, ...]) -> Window:
+    """Read strides, pads, dilations, ``auto_pad`` and ``ceil_mode`` of a node over ``x_shape``."""
+    axes = len(x_shape) - 2
+    if not 1 <= axes <= MAX_AXES:
         raise ModelError(
-            f"{node.label}: LRN over shape {list(scope.shape(x))}: only ranks 2 to "
-            f"{MAX_SLIDING_RANK} are supported"
+            f"{node.label}: {node.operator} over shape {list(x_shape)}: only one to {MAX_AXES} spatial "
+            "axes (rank 3 to 5) are supported"
         )
-    before, most = (size - 1) // 2, scope.shape(x)[CHANNEL_AXIS] - 1  # farther there is nothing
-    total = scope.step(
-        node,
-        OpKind.SLIDING_SUM,
-        scope.step(node, OpKind.MUL, x, x),
-        axis=CHANNEL_AXIS,
-        before=min(before, most),
-        after=min(size - 1 - before, most),
-    )
-    share = scope.constant(node, node.float("alpha", 1e-4) / size, "alpha")
-    scaled = scope.step(node, OpKind.MUL, total, share)
-    base = scope.step(
-        node, OpKind.ADD, scaled, scope.constant(node, node.float("bias", 1.0), "bias")
-    )
-    return scope.result(node, OpKind.DIV, x, _power(scope, node, base, node.float("beta", 0.75)))
+    strides = _per_axis(node, "strides", axes)
+    dilations = _per_axis(node, "dilations", axes)
+    if len(kernel) != axes or min(*kernel, *strides, *dilations) < 1:
+        raise ModelError(f"{node.label}: kernel, strides and dilations must be {axes} integers ≥ 1")
+    spans = tuple(d * (k - 1) + 1 for d, k in zip(dilations, kernel, strict=True))
+    before, after = _pads(node, x_shape[2:], spans, strides)
+    extra = (0,) * axes
+    if node.int("ceil_mode", 0):
+        extra = tuple(
+            _ceil_extra(size, span, s, b, a)
+            for size, span, s, b, a in zip(x_shape[2:], spans, strides, before, after, strict=True)
+        )
+    after = tuple(a + e for a, e in zip(after, extra, strict=True))
+    return Window(kernel, strides, before, after, dilations, extra)
 
 
-def _power(scope: Scope, node: Node, base: str, beta: float) -> str:
-    """base^beta; the published 0.75 by two square roots, exact where a general power is not."""
-    if beta == 1.0:
-        return base
-    if beta not in (0.5, 0.75):
-        return scope.step(node, OpKind.POW, base, scope.constant(node, beta, "beta"))
-    root = scope.step(node, OpKind.SQRT, base)
-    if beta == 0.5:
-        return root
-    return scope.step(node, OpKind.SQRT, scope.step(node, OpKind.MUL, base, root))
+def _per_axis(node: Node, name: str, axes: int) -> tuple[int, ...]:
+    values = node.ints(name) or (1,) * axes
+    if len(values) != axes:
+        raise ModelError(f"{node.label}: {name} must hold {axes} integers, got {list(values)}")
+    return values
 
 
-WINDOW: dict[str, Translate] = {
-    "MaxPool": lambda scope, node: _pooled(scope, node, OpKind.MAX_POOL),
-    "AveragePool": lambda scope, node: _pooled(scope, node, OpKind.AVERAGE_POOL),
-    "LpPool": _lp_pooled,
-    "GlobalLpPool": _global_lp_pooled,
-    "LRN": _local_response_norm,
-    "GlobalAveragePool": lambda scope, node: _global_pooled(scope, node, OpKind.REDUCE_MEAN),
-    "GlobalMaxPool": lambda scope, node: _global_pooled(scope, node, OpKind.REDUCE_MAX),
-}
+def _pads(
+    node: Node, sizes: tuple[int, ...], spans: tuple[int, ...], strides: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    axes = len(sizes)
+    mode = node.text("auto_pad", "NOTSET")
+    if mode == "VALID":
+        return (0,) * axes, (0,) * axes
+    if mode in ("SAME_UPPER", "SAME_LOWER"):
+        total = tuple(
+            max(0, (-(-size // s) - 1) * s + span - size)
+            for size, span, s in zip(sizes, spans, strides, strict=True)
+        )
+        small = tuple(t // 2 for t in total)
+        large = tuple(t - h for t, h in zip(total, small, strict=True))
+        return (small, large) if mode == "SAME_UPPER" else (large, small)
+    pads = node.ints("pads") or (0,) * (2 * axes)
+    if mode != "NOTSET" or len(pads) != 2 * axes or min(pads) < 0:
+        raise ModelError(
+            f"{node.label}: auto_pad={mode}, pads={list(pads)}: expected {2 * axes} pads ≥ 0"
+        )
+    return pads[:axes], pads[axes:]
+
+
+def _ceil_extra(size: int, span: int, stride: int, before: int, after: int) -> int:
+    """Padding behind the input that lets floor mode give the output extent of ceil mode.
+
+    A last window that would start in the padding behind the input is dropped, as ONNX says.
+    """
+    room = size + before + after - span
+    positions = -(-room // stride) + 1
+    if (positions - 1) * stride >= size + before:
+        positions -= 1
+    return max(0, (positions - 1) * stride - room)

@@ -1,21 +1,44 @@
-"""ONNX's Conv over three spatial axes: a sum of convolutions over the images of a volume.
+"""ONNX's Conv over one to three spatial axes.
 
-y[d] = Σₖ x[d · stride + k · dilation] ∗ w[k]: all output slices of one tap are one batch of images.
+A convolution of volumes is a sum of convolutions of images: y[d] = Σₖ x[d · stride + k · dilation] ∗ w[k].
+All output slices of one tap are one batch of images.
 """
 
 from __future__ import annotations
 
+from autotune.errors import ModelError
 from autotune.frontend.node import Node
 from autotune.frontend.translate.rearrangement import Run, padded, part, seen_as, turned
-from autotune.frontend.translate.scope import Scope
-from autotune.frontend.translate.window_axes import Window
+from autotune.frontend.translate.scope import Scope, Translate
+from autotune.frontend.translate.window import VOLUME_RANK, Window, planar_input, window_of
 from autotune.operators.op import OpKind
 
 DEPTH = 2
 """Axis of the slices of [N, C, D, H, W] and of a weight [M, C, KD, KH, KW]."""
 
 
-def convolved_volume(scope: Scope, node: Node, window: Window) -> str:
+def _conv(scope: Scope, node: Node) -> str:
+    x, w = scope.tensor(node, 0), scope.tensor(node, 1)
+    x_shape, w_shape = scope.shape(x), scope.shape(w)
+    kernel = node.ints("kernel_shape") or w_shape[2:]
+    if kernel != w_shape[2:]:
+        raise ModelError(
+            f"{node.label}: kernel_shape {list(kernel)} differs from the weight {list(w_shape)}"
+        )
+    window = window_of(node, x_shape, kernel)
+    if len(x_shape) == VOLUME_RANK:
+        return _conv_volume(scope, node, window)
+    attrs = window.planar().conv(node.int("group", 1))
+    rest = (scope.tensor(node, 2),) if node.has_input(2) else ()
+    if len(x_shape) == 4:
+        return scope.result(node, OpKind.CONV, x, w, *rest, **attrs)
+    x, w = planar_input(scope, node, x), planar_input(scope, node, w)
+    y = scope.step(node, OpKind.CONV, x, w, *rest, **attrs)
+    n, m, _, length = scope.shape(y)
+    return scope.reshaped(node, y, (n, m, length))
+
+
+def _conv_volume(scope: Scope, node: Node, window: Window) -> str:
     """The convolution of a node whose input has rank 5."""
     x, w = scope.tensor(node, 0), scope.tensor(node, 1)
     batch = scope.shape(x)[0]
@@ -50,3 +73,6 @@ def _slices(scope: Scope, node: Node, x: str, window: Window) -> str:
     upright = turned(scope, node, x, scope.shape(x), (0, 2, 1, 3, 4), shape)
     before, after = ((0, side, 0, 0, 0) for side in (window.before[0], window.after[0]))
     return padded(scope, node, upright, before, after)
+
+
+CONVOLUTION: dict[str, Translate] = {"Conv": _conv}
