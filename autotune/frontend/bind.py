@@ -42,7 +42,7 @@ def bind(
     Raises ``ModelError`` for a dimension that is left open or that does not exist, an extent below 1,
     and an input without a shape.
     """
-    proto = _bound(model.proto, dims, constants)
+    proto = _bind_dims(model.proto, dims, constants)
     for value in _run_time_inputs(proto, constants):
         if value.type.WhichOneof("value") not in ("tensor_type", None):
             continue
@@ -61,7 +61,7 @@ def bind_some(model: SourceModel, dims: Mapping[str, int]) -> SourceModel:
 
     Raises ``ModelError`` for a dimension that does not exist, and for an extent below 1.
     """
-    return SourceModel(_bound(model.proto, dims, ()), model.weights)
+    return SourceModel(_bind_dims(model.proto, dims, ()), model.weights)
 
 
 def declare_inputs(model: SourceModel, values: Mapping[str, Any]) -> SourceModel:
@@ -93,7 +93,7 @@ def declare_outputs(model: onnx.ModelProto) -> None:
             value.type.tensor_type.shape.SetInParent()
 
 
-def _bound(
+def _bind_dims(
     model: onnx.ModelProto, dims: Mapping[str, int], constants: Container[str]
 ) -> onnx.ModelProto:
     """Return the model with the extents that ``dims`` gives: itself if there are none."""

@@ -1,4 +1,4 @@
-"""What ONNX's element types are in the graph, and what type each output of a node has."""
+"""ONNX's element types in the graph, and the element types of an operator's outputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BY_NUMPY = {kind: dtype for dtype, kind in NUMPY.items()}
 _BY_ONNX = {onnx.helper.np_dtype_to_tensor_dtype(kind): dtype for dtype, kind in NUMPY.items()}
 
 FRACTIONAL = frozenset({"ReduceMean", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "Mean"})
-"""Operators that are computed with fractions, which ONNX does not have between integers."""
+"""Operators computed with fractions, which ONNX does not define between integers."""
 
 ONE_TYPE = frozenset(
     (
@@ -27,17 +27,17 @@ ONE_TYPE = frozenset(
 
 
 def dtype_of_elem(elem_type: int) -> DType | None:
-    """The graph's type for one of ONNX; None where there is none."""
+    """Return the graph's type for an ONNX element type; None if it has none."""
     return _BY_ONNX.get(elem_type)
 
 
 def dtype_of_array(value: np.ndarray[Any, Any]) -> DType | None:
-    """The graph's type for a numpy array's; None where there is none."""
+    """Return the graph's type for the elements of an array; None if it has none."""
     return _BY_NUMPY.get(value.dtype)
 
 
 def elem_name(elem_type: int) -> str:
-    """An ONNX element type as messages call it."""
+    """Return the name of an ONNX element type for messages."""
     known = elem_type in onnx.TensorProto.DataType.values()
     return onnx.TensorProto.DataType.Name(elem_type).lower() if known else f"#{elem_type}"
 
@@ -45,35 +45,38 @@ def elem_name(elem_type: int) -> str:
 def result_types(
     operator: str, opset: int, attrs: Mapping[str, object], inputs: Sequence[DType | None]
 ) -> tuple[DType, ...]:
-    """The element type of each output, by ONNX's own schema of the operator; ``inputs`` are those
-    given, None where an input is absent. What the schema leaves open is float32."""
+    """Return the element type of each output by ONNX's schema of the operator.
+
+    ``inputs`` are the types of the inputs, None for an absent one. Types that the schema leaves
+    open are float32.
+    """
     fallback = FALLBACKS.get(operator, DType.FLOAT32)
     if isinstance(fallback, int):
-        fallback = _given(fallback, inputs) or DType.FLOAT32
+        fallback = _input_type(fallback, inputs) or DType.FLOAT32
     return tuple(
-        _resolved(source, attrs, inputs) or fallback for source in _output_sources(operator, opset)
+        _resolve(source, attrs, inputs) or fallback for source in _output_sources(operator, opset)
     )
 
 
 Source = DType | int | None
-"""Where an output's type comes from: always this one, that of an input, or an attribute."""
+"""Source of an output's type: a fixed type, the position of an input, or None for an attribute."""
 
 
 FALLBACKS: Mapping[str, DType | int] = {"QuantizeLinear": DType.UINT8, "DequantizeLinear": 1}
-"""The type, or the input that has it, where neither schema nor attribute says."""
+"""Output type, or the input that has it, where neither schema nor attribute tells."""
 
 
-def _resolved(
+def _resolve(
     source: Source, attrs: Mapping[str, object], inputs: Sequence[DType | None]
 ) -> DType | None:
     if isinstance(source, DType):
         return source
-    given = None if source is None else _given(source, inputs)
+    given = None if source is None else _input_type(source, inputs)
     named = attrs.get("to", attrs.get("dtype", attrs.get("output_dtype")))
     return given or (_BY_ONNX.get(named) if isinstance(named, int) and named else None)
 
 
-def _given(place: int, inputs: Sequence[DType | None]) -> DType | None:
+def _input_type(place: int, inputs: Sequence[DType | None]) -> DType | None:
     return inputs[place] if place < len(inputs) else None
 
 

@@ -80,7 +80,7 @@ def import_graph(model: SourceModel, name: str, dims: Mapping[str, int]) -> Grap
     Raises ``ModelError`` without the file's name, also for control flow that only a run decides, and
     ``RunTimeValue`` if it would help to bind inputs.
     """
-    bound = _folded(model, dims, {})
+    bound = _prepare(model, dims, {})
     for index, node in enumerate(bound.proto.graph.node):
         if is_control(node):
             raise ModelError(
@@ -101,7 +101,7 @@ def import_tree(
     Raises ``ModelError`` without the file's name, and ``RunTimeValue`` if it would help to bind
     inputs.
     """
-    bound = _folded(model, dims, constants or {})
+    bound = _prepare(model, dims, constants or {})
     if has_control(bound.proto):
         from autotune.frontend.control.cutting import tree_of  # few models have any
 
@@ -199,7 +199,7 @@ def _host_tree(model: SourceModel) -> GraphTree | None:
     return tree_of(model, hosted) if hosted else None
 
 
-def _folded(
+def _prepare(
     model: SourceModel, dims: Mapping[str, int], constants: Mapping[str, AnyArray]
 ) -> BoundModel:
     """Return the model in modern operators, bound, and without control flow that is decided."""

@@ -1,5 +1,4 @@
-"""What import refuses of tensors: too many bytes or axes, types that are not computed, numbers that float32 has
-not; scope.py and the translations ask here."""
+"""Limits of import on tensors: bytes, axes, element types, numbers that float32 holds."""
 
 from __future__ import annotations
 
@@ -14,17 +13,17 @@ from autotune.frontend.element_types import dtype_of_array
 from autotune.operators.tensor import EXACT_LIMIT, FLOAT_MAX, DType, below_float32, beyond_float32
 
 COMPUTED = "floats, integers and booleans are computed: convert the model"
-"""What to do about element types that the graph has not."""
+"""Remedy for element types without a counterpart in the graph."""
 
 MAX_TENSOR_BYTES = 2 << 30
-"""A tensor larger than this is refused before memory for it is asked for."""
+"""Largest tensor that import allocates."""
 
 MAX_RANK = 64
-"""Axes of a tensor: numpy's limit."""
+"""Most axes of a tensor: numpy's limit."""
 
 
 class WideConstant(ModelError):
-    """A program would read an integer that float32 does not hold: numpy has to compute with it."""
+    """A program would read an integer beyond float32; numpy has to compute with it."""
 
 
 def is_exact(value: npt.NDArray[Any]) -> bool:
@@ -38,7 +37,8 @@ def is_exact(value: npt.NDArray[Any]) -> bool:
 
 
 def check_size(label: str, shape: tuple[int, ...], item_bytes: int = 4) -> None:
-    """Refuse a tensor of more than ``MAX_TENSOR_BYTES``, or of more than ``MAX_RANK`` axes."""
+    """Refuse a tensor of more than ``MAX_TENSOR_BYTES`` or ``MAX_RANK`` axes. Raises
+    ``ModelError``."""
     if len(shape) > MAX_RANK:
         raise ModelError(
             f"{label}: a tensor of {len(shape)} axes, more than the limit of {MAX_RANK}; use fewer"
@@ -51,9 +51,9 @@ def check_size(label: str, shape: tuple[int, ...], item_bytes: int = 4) -> None:
         )
 
 
-def checked_type(reader: str, name: str, value: npt.NDArray[Any]) -> DType:
-    """The element type of a value that ``reader`` is about to compute with. Raises ``ModelError`` for
-    types that the graph has not, and for numbers that float32 has not."""
+def check_type(reader: str, name: str, value: npt.NDArray[Any]) -> DType:
+    """Return the element type of a value that ``reader`` computes with. Raises ``ModelError`` for
+    types that the graph lacks and numbers beyond float32."""
     dtype = dtype_of_array(value)
     if dtype is None:
         raise not_computed(reader, name, str(value.dtype))
@@ -69,12 +69,12 @@ def checked_type(reader: str, name: str, value: npt.NDArray[Any]) -> DType:
 
 
 def not_computed(reader: str, name: str, dtype: str) -> ModelError:
-    """What to raise of a tensor whose type the graph has not."""
+    """Return the error for a tensor whose type the graph lacks."""
     return ModelError(f"{reader} {name!r} of type {dtype}; {COMPUTED}")
 
 
 def _check_float64(reads: str, value: npt.NDArray[Any]) -> None:
-    """Refuse numbers that float32 would make infinite or 0."""
+    """Refuse numbers that become infinite or 0 as float32."""
     if beyond_float32(value):
         raise ModelError(
             f"{reads}, which holds {np.abs(value).max():g}; float64 is computed as float32, which "

@@ -10,7 +10,7 @@ from onnx import inliner, version_converter
 
 from autotune.errors import ModelError
 from autotune.frontend.model_file import MAX_NODES
-from autotune.frontend.node import labelled
+from autotune.frontend.node import label_with_functions
 from autotune.frontend.source_model import SourceModel
 from autotune.frontend.subgraphs import has_control, is_control, is_standard, opset_of
 from autotune.frontend.weights import Weights
@@ -50,10 +50,10 @@ def modernise(model: SourceModel, supported: Set[str]) -> ModernModel:
     proto = model.proto
     check_extent(proto)
     if 0 < opset_of(proto) < OLDEST_OPSET:
-        proto = _converted(proto)
+        proto = _convert(proto)
     functions = tuple(sorted({node.op_type for node in functions_of(proto, supported)}))
     if functions:
-        proto = _inlined(proto, functions, supported)
+        proto = _inline(proto, functions, supported)
     if not has_control(proto):
         check_supported(proto, supported, functions)
     return ModernModel(proto, model.weights, functions)
@@ -84,7 +84,7 @@ def _check_supported(
         return
     operator = node.op_type if is_standard(node) else f"{node.domain}.{node.op_type}"
     raise ModelError(
-        f"{labelled(node, index, inlined)}: operator {operator} is not supported; run 'autotune doctor "
+        f"{label_with_functions(node, index, inlined)}: operator {operator} is not supported; run 'autotune doctor "
         "--operators' to list what is supported"
     )
 
@@ -136,7 +136,7 @@ class _NodeCounter:
         return count + self._counts.get(key, 0)
 
 
-def _converted(model: onnx.ModelProto) -> onnx.ModelProto:
+def _convert(model: onnx.ModelProto) -> onnx.ModelProto:
     if any(node.op_type == "Scan" for node in model.graph.node):
         raise ModelError(
             f"operator Scan of opset {opset_of(model)} runs over batches, which is not supported; "
@@ -152,7 +152,7 @@ def _converted(model: onnx.ModelProto) -> onnx.ModelProto:
         ) from None
 
 
-def _inlined(
+def _inline(
     model: onnx.ModelProto, functions: tuple[str, ...], supported: Set[str]
 ) -> onnx.ModelProto:
     """Return the model with ``functions``, and those that they call, replaced by their bodies."""

@@ -91,12 +91,18 @@ def nodes_of(
     """
     opset = opset_of(model)
     return tuple(
-        node_of(proto, labelled(proto, index, inlined), opset, weights, f"{proto.op_type}#{index}")
+        node_of(
+            proto,
+            label_with_functions(proto, index, inlined),
+            opset,
+            weights,
+            f"{proto.op_type}#{index}",
+        )
         for index, proto in enumerate(model.graph.node)
     )
 
 
-def labelled(proto: onnx.NodeProto, index: int, inlined: tuple[str, ...]) -> str:
+def label_with_functions(proto: onnx.NodeProto, index: int, inlined: tuple[str, ...]) -> str:
     """Return the name of a node for messages, with the functions that it may come from."""
     label = label_of(proto, index)
     return f"{label} (in what {' or '.join(inlined)} stands for)" if inlined else label

@@ -1,7 +1,7 @@
 """ONNX's operators on sequences and optionals: they move whole tensors and compute nothing.
 
-Sequences are lists of arrays, an optional without a value is None; both exist between the pieces of
-a tree of control flow only.
+A sequence is a list of arrays, an empty optional is None. Both exist only between the pieces of a
+tree.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Moving = Callable[[Attrs, Sequence[Value]], Value]
 
 
 def _place(values: Sequence[Value], index: int, end: int) -> int:
-    """The position that an operator is given, counted from the start; by default the last."""
+    """Return the position that an operator addresses, counted from the start; by default ``end``."""
     given = values[index] if index < len(values) else None
     if given is None:
         return end
@@ -101,7 +101,7 @@ _OF_SEQUENCES = frozenset(
         "ConcatFromSequence",
     }
 )
-"""Those whose first input is a sequence."""
+"""Operators whose first input is a sequence."""
 
 
 def move(operator: str, attrs: Attrs, values: Sequence[Value]) -> Value:

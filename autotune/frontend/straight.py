@@ -49,7 +49,7 @@ def straighten(model: BoundModel) -> StraightModel:
     _check_defined(nodes, proto)
     order = order_by_tensors([n.inputs for n in nodes], [n.outputs for n in nodes])
     _check_tensors(proto, model.constants)
-    check_valid(_ordered(proto, order), model.weights)
+    check_valid(_reorder(proto, order), model.weights)
     return StraightModel(
         tuple(nodes[index] for index in order),
         tuple(map(declaration_of, proto.graph.input)),
@@ -70,7 +70,7 @@ def check_valid(model: onnx.ModelProto, weights: Weights) -> None:
         raise ModelError("not valid ONNX: a text in it is not UTF-8; export it again") from None
 
 
-def _ordered(model: onnx.ModelProto, order: Sequence[int]) -> onnx.ModelProto:
+def _reorder(model: onnx.ModelProto, order: Sequence[int]) -> onnx.ModelProto:
     """Return the model with its nodes in this order: itself if they are."""
     if order == sorted(order):
         return model

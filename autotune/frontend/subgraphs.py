@@ -58,17 +58,17 @@ def node_count(graph: onnx.GraphProto) -> int:
     return sum(1 + sum(node_count(body) for body in bodies_of(node)) for node in graph.node)
 
 
-def reads(node: onnx.NodeProto) -> tuple[str, ...]:
+def reads_of(node: onnx.NodeProto) -> tuple[str, ...]:
     """Return the tensors that a node reads: its inputs and the captures of its bodies."""
-    inner = [x for body in bodies_of(node) for x in captured(body)]
+    inner = [x for body in bodies_of(node) for x in captures_of(body)]
     return tuple(dict.fromkeys([x for x in (*node.input, *inner) if x]))
 
 
-def captured(body: onnx.GraphProto) -> tuple[str, ...]:
+def captures_of(body: onnx.GraphProto) -> tuple[str, ...]:
     """Return the outer tensors that a body reads."""
     own = {value.name for value in body.input} | {t.name for t in body.initializer}
     own |= {x for node in body.node for x in node.output}
-    read = [x for node in body.node for x in reads(node)]
+    read = [x for node in body.node for x in reads_of(node)]
     read += [value.name for value in body.output]
     return tuple(dict.fromkeys(x for x in read if x not in own))
 
@@ -81,7 +81,7 @@ def label_of(node: onnx.NodeProto, index: int) -> str:
 def put_in_order(model: onnx.ModelProto) -> None:
     """Sort the nodes, in place, so that producers come first. Raises ``ModelError`` for cycles."""
     nodes = list(model.graph.node)
-    order = order_by_tensors([reads(n) for n in nodes], [n.output for n in nodes])
+    order = order_by_tensors([reads_of(n) for n in nodes], [n.output for n in nodes])
     if order != sorted(order):
         replace_nodes(model, [nodes[i] for i in order])
 
@@ -101,7 +101,7 @@ def part(
     """Return some nodes of a model as a model; outer tensors become untyped inputs or initializers."""
     own = shell(model)
     made = {x for node in nodes for x in node.output}
-    read = dict.fromkeys(x for node in nodes for x in reads(node) if x not in made)
+    read = dict.fromkeys(x for node in nodes for x in reads_of(node) if x not in made)
     stored = {t.name: t for t in model.graph.initializer}
     own.graph.node.extend(nodes)
     own.graph.initializer.extend(stored[x] for x in read if x in stored)

@@ -132,31 +132,31 @@ class _Cutter:
 
     def model(self) -> bytes | None:
         """Return the file with placeholders; None if nothing was cut."""
-        return self._rewritten(0, len(self._content), {_MODEL_GRAPH: self._graph}, once=True)
+        return self._rewrite(0, len(self._content), {_MODEL_GRAPH: self._graph}, once=True)
 
     def _graph(self, _: int, first: int, end: int) -> bytes | None:
         inner = {_GRAPH_NODE: self._node, _GRAPH_INITIALIZER: self._initializer}
-        return self._rewritten(first, end, inner)
+        return self._rewrite(first, end, inner)
 
     def _initializer(self, _: int, first: int, end: int) -> bytes | None:
-        return self._rewritten(first, end, {_TENSOR_RAW: self._raw}, once=True)
+        return self._rewrite(first, end, {_TENSOR_RAW: self._raw}, once=True)
 
     def _node(self, _: int, first: int, end: int) -> bytes | None:
-        return self._rewritten(first, end, {_NODE_ATTRIBUTE: self._attribute})
+        return self._rewrite(first, end, {_NODE_ATTRIBUTE: self._attribute})
 
     def _attribute(self, _: int, first: int, end: int) -> bytes | None:
-        return self._rewritten(first, end, {_ATTRIBUTE_TENSOR: self._attribute_tensor}, once=True)
+        return self._rewrite(first, end, {_ATTRIBUTE_TENSOR: self._attribute_tensor}, once=True)
 
     def _attribute_tensor(self, _: int, first: int, end: int) -> bytes | None:
         self.in_attributes = True
-        return self._rewritten(first, end, {_TENSOR_RAW: self._raw}, once=True)
+        return self._rewrite(first, end, {_TENSOR_RAW: self._raw}, once=True)
 
     def _raw(self, _: int, first: int, end: int) -> bytes:
         number = len(self.data)
         self.data.append(self._content[first:end])
         return _TOKEN + number.to_bytes(_PLACEHOLDER_BYTES - len(_TOKEN), "little")
 
-    def _rewritten(
+    def _rewrite(
         self, first: int, end: int, inner: Mapping[int, _Rewrite], once: bool = False
     ) -> bytes | None:
         """Return a message with some of its fields rewritten; None if none changes. With ``once``, a

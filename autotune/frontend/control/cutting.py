@@ -25,12 +25,12 @@ from autotune.frontend.modernise import OLDEST_OPSET
 from autotune.frontend.node import Node, node_of
 from autotune.frontend.source_model import SourceModel
 from autotune.frontend.subgraphs import (
-    captured,
+    captures_of,
     is_control,
     label_of,
     opset_of,
     part,
-    reads,
+    reads_of,
     shell,
 )
 from autotune.frontend.translate.folding import tensor_array
@@ -88,7 +88,7 @@ class _Cut:
         self.nodes = list(self._graph.node)
         self.control = [i for i, node in enumerate(self.nodes) if is_control(node) or i in hosted]
         self._straight = frozenset(range(len(self.nodes))) - frozenset(self.control)
-        self._reads = [reads(node) for node in self.nodes]
+        self._reads = [reads_of(node) for node in self.nodes]
         self._producer = {x: i for i, node in enumerate(self.nodes) for x in node.output if x}
 
     @cached_property
@@ -224,7 +224,7 @@ def _body(model: SourceModel, node: onnx.NodeProto, name: str) -> SourceModel:
     for value in own.graph.input:  # it runs with the shapes that it is given
         value.ClearField("type")
     stored = {t.name: t for t in model.proto.graph.initializer}
-    for x in captured(graph):
+    for x in captures_of(graph):
         if x in stored:
             own.graph.initializer.append(stored[x])
         else:

@@ -18,14 +18,14 @@ from autotune.frontend.straight import check_valid
 from autotune.frontend.subgraphs import (
     all_nodes,
     bodies_of,
-    captured,
+    captures_of,
     is_control,
     label_of,
     node_count,
     opset_of,
     part,
     put_in_order,
-    reads,
+    reads_of,
     replace_nodes,
 )
 from autotune.frontend.translate.folding import tensor_array
@@ -200,7 +200,7 @@ class _Folding:
             values = [a.t for a in producer[name].attribute if a.name == "value"]
             is_constant = producer[name].op_type == "Constant" and len(values) == 1
             return self._stored(self._label, values[0]) if is_constant else None
-        return self._constant_value(name) if name in captured(body) else None
+        return self._constant_value(name) if name in captures_of(body) else None
 
     def _constant_value(self, name: str) -> AnyArray | None:
         """Return the value of a tensor that constants and shapes decide, else None."""
@@ -272,7 +272,7 @@ def _cone(model: onnx.ModelProto, name: str, before: int) -> list[onnx.NodeProto
         if is_control(node):
             return None
         chosen.append(node)
-        wanted |= set(reads(node))
+        wanted |= set(reads_of(node))
     return chosen[::-1]
 
 
@@ -294,7 +294,7 @@ def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
 
 def _rename_body(body: onnx.GraphProto, names: Mapping[str, str]) -> None:
     """Rename the captures of a body, in place; its own names hide outer ones."""
-    seen = set(captured(body))
+    seen = set(captures_of(body))
     outer = {x: y for x, y in names.items() if x in seen}
     for value in body.output:
         value.name = outer.get(value.name, value.name)

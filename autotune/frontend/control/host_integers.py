@@ -1,8 +1,8 @@
-"""Integer operators that numpy computes on the host, exactly over their type: which of a model's, and what
-each makes. A tree of steps has them between its pieces (tree.py).
+"""Integer operators that numpy computes on the host, exactly over their type.
 
-Programs compute integers as float32, exactly up to 2^24. Where a model's integers may leave that range,
-all operators on integers and booleans that hang together run here, with the wraparound of their types.
+Programs compute integers as float32, exact up to 2^24. Where a model's integers may leave this
+range, all connected operators on integers and booleans run here, with the wraparound of their
+types.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from autotune.frontend.translate.folding import (
     FOLDED,
     STATIC,
     Values,
-    evaluated,
+    evaluate_by_onnx,
     fold,
     stored_array,
 )
@@ -32,7 +32,7 @@ from autotune.frontend.weights import CutTensor, Weights
 from autotune.operators.tensor import DType
 
 UNKNOWN_TO_PROGRAMS = frozenset({"BitwiseAnd", "BitwiseOr", "BitwiseXor"})
-"""Operators that run-time integers only have here."""
+"""Operators on run-time integers that no program computes."""
 
 BY_REFERENCE = frozenset(
     {
@@ -64,30 +64,30 @@ QUANTISED = frozenset(
         "QuantizeLinear",
     }
 )
-"""Operators whose integers stay in programs: their sums are exact there (frontend/translate/exact_sums.py)."""
+"""Operators whose integers stay in programs, where their sums are exact."""
 
 VALUED = frozenset({"Constant", "ConstantOfShape"})
 """Operators that make a constant from a stored tensor."""
 
 MAX_SCANNED = 4096
-"""Elements of a constant that is searched for integers beyond float32."""
+"""Largest constant, in elements, to search for integers beyond float32."""
 
 
-def computed(node: Node, known: Mapping[str, Any]) -> dict[str, AnyArray]:
-    """The outputs of a node from the arrays that it reads. Raises ``ModelError`` where they do not
-    fit, an index outside of its axis among them."""
+def compute_on_host(node: Node, known: Mapping[str, Any]) -> dict[str, AnyArray]:
+    """Return the outputs of a node from the arrays that it reads. Raises ``ModelError`` if they do
+    not fit, for example for an index outside of its axis."""
     values = [known[x] for x in node.inputs if x]
     if node.operator in WRAPPING:
         with np.errstate(all="ignore"):
             return {node.outputs[0]: np.asarray(WRAPPING[node.operator](node, values))}
     if node.operator in FOLDED:
         return {node.outputs[0]: fold(node, values)}
-    return evaluated(node, {x: known[x] for x in node.inputs if x})
+    return evaluate_by_onnx(node, {x: known[x] for x in node.inputs if x})
 
 
 def needs_host(model: SourceModel) -> bool:
-    """Return True if a model has an integer operator that no program computes: one on bits, or one
-    that reads a constant that float32 does not hold."""
+    """Return True if a model has an integer operator that no program computes: a bitwise one, or
+    one that reads a constant beyond float32."""
     graph, weights = model.proto.graph, model.weights
     constants = {t.name for t in graph.initializer} | {""}
     wide = {t.name for t in graph.initializer if _is_wide(t, weights)}
@@ -124,22 +124,24 @@ def _is_wide(tensor: onnx.TensorProto, weights: Weights) -> bool:
 
 
 def host_nodes(model: SourceModel) -> dict[int, Node]:
-    """The nodes that numpy computes, by their place: those on integers and booleans alone, and the
-    casts from and to them. Left out are shapes, and what hangs together with quantised products."""
+    """Return the nodes that numpy computes, by position: those on integers and booleans alone, and
+    casts from and to them. Shapes are left out, and nodes connected to quantised products."""
     if opset_of(model.proto) < OLDEST_OPSET:
         return {}
     nodes = nodes_of(model.proto, model.weights)
     standard = [is_standard(proto) for proto in model.proto.graph.node]
     types = _types(model.proto, nodes, standard)
-    shapes = _known(model.proto, nodes)
+    shapes = _constant_positions(model.proto, nodes)
     whole = {
         i: node
         for i, node in enumerate(nodes)
-        if standard[i] and i not in shapes and _is_whole(node, types)
+        if standard[i] and i not in shapes and _is_integer_node(node, types)
     }
     joined = nx.Graph()
     for i, node in whole.items():
-        joined.add_edges_from((i, x) for x in (*node.inputs, *node.outputs) if _is_count(types, x))
+        joined.add_edges_from(
+            (i, x) for x in (*node.inputs, *node.outputs) if _is_integer(types, x)
+        )
     for node in nodes:
         if node.operator in QUANTISED:
             joined.add_edges_from(("quantised", x) for x in (*node.inputs, *node.outputs) if x)
@@ -152,7 +154,7 @@ def host_nodes(model: SourceModel) -> dict[int, Node]:
 def _types(
     model: onnx.ModelProto, nodes: Sequence[Node], standard: Sequence[bool]
 ) -> dict[str, DType | None]:
-    """The element type of every tensor, as far as ONNX's schemas tell."""
+    """Return the element type of every tensor, as far as ONNX's schemas tell."""
     types = {v.name: dtype_of_elem(v.type.tensor_type.elem_type) for v in model.graph.input}
     types |= {t.name: dtype_of_elem(t.data_type) for t in model.graph.initializer}
     for node, is_onnx in zip(nodes, standard, strict=True):
@@ -170,8 +172,8 @@ def _types(
     return types
 
 
-def _known(model: onnx.ModelProto, nodes: Sequence[Node]) -> frozenset[int]:
-    """Places of the nodes that import evaluates: those on constants and shapes."""
+def _constant_positions(model: onnx.ModelProto, nodes: Sequence[Node]) -> frozenset[int]:
+    """Return the positions of nodes that import evaluates: those over constants and shapes."""
     names = {t.name for t in model.graph.initializer} | {""}
     found = set()
     for i, node in enumerate(nodes):
@@ -181,18 +183,18 @@ def _known(model: onnx.ModelProto, nodes: Sequence[Node]) -> frozenset[int]:
     return frozenset(found)
 
 
-def _is_count(types: Mapping[str, DType | None], name: str) -> bool:
+def _is_integer(types: Mapping[str, DType | None], name: str) -> bool:
     dtype = types.get(name)
     return dtype is not None and not dtype.is_float
 
 
-def _is_whole(node: Node, types: Mapping[str, DType | None]) -> bool:
-    """Return True if numpy has the operator, and it reads and makes integers and booleans alone."""
+def _is_integer_node(node: Node, types: Mapping[str, DType | None]) -> bool:
+    """Return True if numpy has the operator, and all its tensors are integers or booleans."""
     if node.operator == "Cast":
-        return any(_is_count(types, x) for x in (node.inputs[0], node.outputs[0]))
+        return any(_is_integer(types, x) for x in (node.inputs[0], node.outputs[0]))
     if node.operator not in HOSTED:
         return False
-    return all(_is_count(types, x) for x in (*node.inputs, *node.outputs) if x)
+    return all(_is_integer(types, x) for x in (*node.inputs, *node.outputs) if x)
 
 
 def _bit_shift(node: Node, values: Values) -> AnyArray:
@@ -203,7 +205,7 @@ def _bit_shift(node: Node, values: Values) -> AnyArray:
 
 
 def _cumulative_sum(node: Node, values: Values) -> AnyArray:
-    """Running sums, without the own element, or from the end, where the node says so."""
+    """Return running sums; ``exclusive`` omits the own element, ``reverse`` starts at the end."""
     axis, backwards = int(values[1].reshape(())), bool(node.int("reverse", 0))
     x = np.flip(values[0], axis) if backwards else values[0]
     total = np.cumsum(x, axis=axis, dtype=x.dtype)

@@ -18,7 +18,7 @@ import onnx
 from autotune.errors import InputError, ModelError
 from autotune.frontend.node import BOUND_ELEMENTS, AnyArray, Node, nodes_of
 from autotune.frontend.source_model import SourceModel
-from autotune.frontend.subgraphs import is_standard, part, put_in_order, reads, replace_nodes
+from autotune.frontend.subgraphs import is_standard, part, put_in_order, reads_of, replace_nodes
 from autotune.frontend.translate.folding import STATIC, fold, fold_shape, stored_array
 
 PLACING = STATIC | frozenset(
@@ -72,7 +72,7 @@ def cut_slices(body: SourceModel, own: int) -> SlicedBody:
     names = [node.output[0] for node in slices]
     model = part(body.proto, [*places, *slices], names)
     put_in_order(model)
-    rest = SourceModel(_without(body.proto, names, own), body.weights)
+    rest = SourceModel(_remove_slices(body.proto, names, own), body.weights)
     return SlicedBody(rest, _loop_slices(SourceModel(model, body.weights)))
 
 
@@ -188,7 +188,7 @@ def _places(
     return _Places(tuple(found.values()), decided)
 
 
-def _without(body: onnx.ModelProto, made: list[str], own: int) -> onnx.ModelProto:
+def _remove_slices(body: onnx.ModelProto, made: list[str], own: int) -> onnx.ModelProto:
     """Return the body with the tensors ``made`` as inputs, without nodes that nothing needs."""
     rest = onnx.ModelProto()
     rest.CopyFrom(body)
@@ -197,7 +197,7 @@ def _without(body: onnx.ModelProto, made: list[str], own: int) -> onnx.ModelProt
     for node in reversed(body.graph.node):
         if not needed.isdisjoint(node.output) and not set(made) & set(node.output):
             kept.append(node)
-            needed |= set(reads(node))
+            needed |= set(reads_of(node))
     replace_nodes(rest, kept[::-1])
     del rest.graph.input[own:], rest.graph.initializer[:], rest.graph.value_info[:]
     rest.graph.input.extend(x for x in body.graph.input[own:] if x.name in needed)

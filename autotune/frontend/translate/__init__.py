@@ -1,4 +1,4 @@
-"""How each ONNX operator is read: one table row per operator, by family."""
+"""Translations of ONNX operators: a table row for each operator, a module for each family."""
 
 from __future__ import annotations
 
@@ -56,4 +56,4 @@ TRANSLATIONS: dict[str, Translate] = {
 """ONNX operators that may read run-time tensors."""
 
 CONSTANT_ONLY: frozenset[str] = (frozenset(FOLDED) | STATIC) - frozenset(TRANSLATIONS)
-"""ONNX operators that are accepted only where their value is known at import."""
+"""ONNX operators whose value must be known at import."""

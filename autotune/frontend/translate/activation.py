@@ -1,10 +1,10 @@
-"""ONNX activation functions that are made of several operators, or take scalars."""
+"""ONNX activation functions that are compositions of operators, or take scalars."""
 
 from __future__ import annotations
 
 from autotune.errors import ModelError
 from autotune.frontend.node import Node
-from autotune.frontend.translate.logic import chosen
+from autotune.frontend.translate.logic import select
 from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
 
@@ -30,7 +30,7 @@ def _prelu(scope: Scope, node: Node) -> str:
 
 
 def _slopes(scope: Scope, node: Node, x: str) -> str:
-    """PRelu's slopes; one per channel, as before opset 7, where they fit no other way."""
+    """Return PRelu's slopes; before opset 7 they are one per channel unless they broadcast."""
     slopes = scope.tensor(node, 1)
     shape, given = scope.shape(x), scope.shape(slopes)
     if len(given) != 1 or len(shape) < 3 or given[0] in (1, shape[-1]) or given[0] != shape[1]:
@@ -70,11 +70,11 @@ def _softsign(scope: Scope, node: Node) -> str:
 def _thresholded_relu(scope: Scope, node: Node) -> str:
     x, limit = scope.tensor(node, 0), scope.constant(node, node.float("alpha", 1.0), "alpha")
     above = scope.step(node, OpKind.LESS, limit, x)
-    return chosen(scope, node, above, x, scope.constant(node, 0.0, "zero"))
+    return select(scope, node, above, x, scope.constant(node, 0.0, "zero"))
 
 
 def _shrink(scope: Scope, node: Node) -> str:
-    """x ± bias outside of ± lambd: max(x − bias, 0) above it, min(x + bias, 0) below."""
+    """x ± bias outside of ± lambd, else 0: max(x − bias, 0) above it, min(x + bias, 0) below."""
     limit, bias = node.float("lambd", 0.5), node.float("bias", 0.0)
     x = scope.tensor(node, 0)
     above = scope.step(node, OpKind.LESS, scope.constant(node, limit, "high"), x)
@@ -84,7 +84,7 @@ def _shrink(scope: Scope, node: Node) -> str:
     zero = scope.constant(node, 0.0, "zero")
     kept = scope.step(node, OpKind.KEEP_IF, raised, below)
     rest = scope.step(node, OpKind.KEEP_UNLESS, zero, below)
-    return chosen(scope, node, above, lowered, scope.step(node, OpKind.ADD, kept, rest))
+    return select(scope, node, above, lowered, scope.step(node, OpKind.ADD, kept, rest))
 
 
 def _mish(scope: Scope, node: Node) -> str:

@@ -1,4 +1,4 @@
-"""ONNX operators that change what numbers mean: Cast and CastLike."""
+"""ONNX operators that convert element types: Cast and CastLike."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def _cast(scope: Scope, node: Node) -> str:
 
 
 def _cast_like(scope: Scope, node: Node) -> str:
-    return _converted(scope, node, _liked(scope, node))
+    return _converted(scope, node, _target_type(scope, node))
 
 
-def _liked(scope: Scope, node: Node) -> DType:
-    """The type that a CastLike asks for."""
+def _target_type(scope: Scope, node: Node) -> DType:
+    """Return the type that a CastLike asks for."""
     name = node.inputs[1]
     foreign = scope.foreign_type(name)
     if foreign is not None:
@@ -36,8 +36,8 @@ def _liked(scope: Scope, node: Node) -> DType:
 
 
 def cast_like(scope: Scope, node: Node) -> AnyArray:
-    """The value of a CastLike of which the first input is known, whatever the second holds."""
-    return scope.arrays[node.inputs[0]].astype(NUMPY[_liked(scope, node)])
+    """Return the value of a CastLike whose first input is known; the second need not be."""
+    return scope.arrays[node.inputs[0]].astype(NUMPY[_target_type(scope, node)])
 
 
 def _converted(scope: Scope, node: Node, wanted: DType) -> str:
@@ -46,7 +46,7 @@ def _converted(scope: Scope, node: Node, wanted: DType) -> str:
     if wanted is DType.BOOL and given is not DType.BOOL:
         return truth(scope, node, x)
     if wanted.is_tiny and given is not wanted:
-        return _squeezed(scope, node, x, wanted)
+        return _clamp_to_type(scope, node, x, wanted)
     if wanted.is_integer and given.is_float:
         return scope.result(node, OpKind.TRUNC, x)
     if wanted.is_integer and not wanted.holds(given):  # a tensor of its own, which is proved to fit
@@ -54,9 +54,9 @@ def _converted(scope: Scope, node: Node, wanted: DType) -> str:
     return x
 
 
-def _squeezed(scope: Scope, node: Node, x: str, wanted: DType) -> str:
-    """Held within what a type of few bits reaches, unless the model wants infinity or NaN there; the
-    rounding is done where the number leaves the network."""
+def _clamp_to_type(scope: Scope, node: Node, x: str, wanted: DType) -> str:
+    """Clamp numbers to the range of a type of few bits, unless overflow becomes infinity or NaN
+    there. Rounding follows where the number leaves the network."""
     extreme = float(ml_dtypes.finfo(NUMPY[wanted]).max)
     saturated = node.int("saturate", 1) or wanted is DType.FLOAT4_E2M1FN
     if not saturated:

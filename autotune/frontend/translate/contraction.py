@@ -25,11 +25,11 @@ def _matmul(scope: Scope, node: Node) -> str:
     shape = scope.shape(y)
     rows = () if len(a_shape) == 1 else shape[-2:-1]
     columns = () if len(b_shape) == 1 else shape[-1:]
-    return scope.reshaped(node, y, (*shape[:-2], *rows, *columns))
+    return scope.reshape_result(node, y, (*shape[:-2], *rows, *columns))
 
 
-def _scaled(scope: Scope, node: Node, index: int, factor: float, role: str) -> str:
-    """An input times a number: folded into the value when it is known, else one MUL."""
+def _scale(scope: Scope, node: Node, index: int, factor: float, role: str) -> str:
+    """Multiply an input by a number: at import if its value is known, else by one MUL."""
     if factor == 1.0:
         return scope.tensor(node, index)
     if scope.is_array(node.inputs[index]):
@@ -42,13 +42,13 @@ def _scaled(scope: Scope, node: Node, index: int, factor: float, role: str) -> s
 
 def _gemm(scope: Scope, node: Node) -> str:
     """Y = alpha · A' · B' + beta · C."""
-    b = _scaled(scope, node, 1, node.float("alpha", 1.0), "alpha")
+    b = _scale(scope, node, 1, node.float("alpha", 1.0), "alpha")
     attrs = {"trans_a": int(node.int("transA", 0) != 0), "trans_b": int(node.int("transB", 0) != 0)}
     beta = node.float("beta", 1.0)
     if not node.has_input(2) or beta == 0.0:
         return scope.result(node, OpKind.MATMUL, scope.tensor(node, 0), b, **attrs)
     y = scope.step(node, OpKind.MATMUL, scope.tensor(node, 0), b, **attrs)
-    return scope.result(node, OpKind.ADD, y, _scaled(scope, node, 2, beta, "beta"))
+    return scope.result(node, OpKind.ADD, y, _scale(scope, node, 2, beta, "beta"))
 
 
 CONTRACTION: dict[str, Translate] = {

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from autotune.errors import ModelError
 from autotune.frontend.node import Node
-from autotune.frontend.translate.rearrangement import Run, padded, part, seen_as, turned
+from autotune.frontend.translate.rearrangement import Run, pad, permute, reshape, slice_axis
 from autotune.frontend.translate.scope import Scope, Translate
 from autotune.frontend.translate.window import VOLUME_RANK, Window, planar_input, window_of
 from autotune.operators.op import OpKind
 
 DEPTH = 2
-"""Axis of the slices of [N, C, D, H, W] and of a weight [M, C, KD, KH, KW]."""
+"""Axis of slices of [N, C, D, H, W], and of a weight [M, C, KD, KH, KW]."""
 
 
 def _conv(scope: Scope, node: Node) -> str:
@@ -35,11 +35,11 @@ def _conv(scope: Scope, node: Node) -> str:
     x, w = planar_input(scope, node, x), planar_input(scope, node, w)
     y = scope.step(node, OpKind.CONV, x, w, *rest, **attrs)
     n, m, _, length = scope.shape(y)
-    return scope.reshaped(node, y, (n, m, length))
+    return scope.reshape_result(node, y, (n, m, length))
 
 
 def _conv_volume(scope: Scope, node: Node, window: Window) -> str:
-    """The convolution of a node whose input has rank 5."""
+    """Convolve an input of rank 5."""
     x, w = scope.tensor(node, 0), scope.tensor(node, 1)
     batch = scope.shape(x)[0]
     slices = _slices(scope, node, x, window)
@@ -49,30 +49,30 @@ def _conv_volume(scope: Scope, node: Node, window: Window) -> str:
     attrs = window.part(slice(1, 3)).conv(node.int("group", 1))
     total = ""
     for tap in range(window.kernel[0]):
-        taken = part(
+        taken = slice_axis(
             scope, node, slices, 1, Run(tap * window.dilations[0], window.strides[0], count)
         )
-        images = seen_as(scope, node, taken, (batch * count, *scope.shape(taken)[2:]))
-        weight = part(scope, node, w, DEPTH, Run(tap, 1, 1))
+        images = reshape(scope, node, taken, (batch * count, *scope.shape(taken)[2:]))
+        weight = slice_axis(scope, node, w, DEPTH, Run(tap, 1, 1))
         shape = scope.shape(weight)
-        plane = seen_as(scope, node, weight, (*shape[:DEPTH], *shape[DEPTH + 1 :]))
+        plane = reshape(scope, node, weight, (*shape[:DEPTH], *shape[DEPTH + 1 :]))
         bias = (scope.tensor(node, 2),) if node.has_input(2) and not total else ()
         y = scope.step(node, OpKind.CONV, images, plane, *bias, **attrs)
         total = scope.step(node, OpKind.ADD, total, y) if total else y
     _, channels, rows, columns = scope.shape(total)
     made = (batch, count, channels, rows, columns)
-    return turned(
+    return permute(
         scope, node, total, made, (0, 2, 1, 3, 4), (batch, channels, count, rows, columns)
     )
 
 
 def _slices(scope: Scope, node: Node, x: str, window: Window) -> str:
-    """[N, D, C, H, W] with the padding of D around it."""
+    """Return [N, D, C, H, W] with padding around D."""
     n, c, slices, rows, columns = scope.shape(x)
     shape = (n, slices, c, rows, columns)
-    upright = turned(scope, node, x, scope.shape(x), (0, 2, 1, 3, 4), shape)
+    upright = permute(scope, node, x, scope.shape(x), (0, 2, 1, 3, 4), shape)
     before, after = ((0, side, 0, 0, 0) for side in (window.before[0], window.after[0]))
-    return padded(scope, node, upright, before, after)
+    return pad(scope, node, upright, before, after)
 
 
 CONVOLUTION: dict[str, Translate] = {"Conv": _conv}

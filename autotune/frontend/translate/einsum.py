@@ -1,7 +1,7 @@
-"""ONNX's Einsum: diagonals and sums of single operands, then pairs from left to right, each one matrix
-multiply over what the pair shares and nothing later needs.
+"""ONNX's Einsum: diagonals and sums of single operands, then pairs from left to right.
 
-Axes have labels: letters, and numbers for those that an ellipsis stands for, counted from the last.
+Each pair is one matrix multiply over labels that it shares and nothing later needs. Axes have
+labels: letters, and numbers for those of an ellipsis, counted from the last.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from autotune.errors import ModelError
 from autotune.frontend.node import Node
-from autotune.frontend.translate.rearrangement import Run, part, seen_as, stretched, turned
+from autotune.frontend.translate.rearrangement import Run, broadcast, permute, reshape, slice_axis
 from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
 
@@ -23,7 +23,7 @@ TERM = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """A tensor of any shape, and the labels of the axes that its elements are in the order of."""
+    """A tensor of any shape, and the labels of its axes in the order of its elements."""
 
     tensor: str
     labels: Labels
@@ -31,7 +31,7 @@ class _Term:
 
 @dataclass(frozen=True, slots=True)
 class _Contraction:
-    """One node's translation; ``extents`` of every label."""
+    """Translation of one node; ``extents`` maps every label to its extent."""
 
     scope: Scope
     node: Node
@@ -40,24 +40,24 @@ class _Contraction:
     def shape(self, labels: Sequence[str]) -> tuple[int, ...]:
         return tuple(self.extents[label] for label in labels)
 
-    def ordered(self, term: _Term, labels: Labels, shape: Sequence[int]) -> str:
-        """The tensor with its axes in this order, seen in a shape."""
+    def permute_to(self, term: _Term, labels: Labels, shape: Sequence[int]) -> str:
+        """Return the tensor with its axes in the order of ``labels``, in a shape."""
         order = [term.labels.index(label) for label in labels]
         own = self.shape(term.labels)
-        return turned(self.scope, self.node, term.tensor, own, order, shape)
+        return permute(self.scope, self.node, term.tensor, own, order, shape)
 
-    def reduced(self, term: _Term, kept: set[str]) -> _Term:
-        """Summed over the labels that nothing else needs."""
+    def sum_out(self, term: _Term, kept: set[str]) -> _Term:
+        """Sum over the labels that nothing else needs."""
         rest = tuple(label for label in term.labels if label in kept)
         gone = tuple(label for label in term.labels if label not in kept)
         if not gone:
             return term
         rows, columns = math.prod(self.shape(rest)), math.prod(self.shape(gone))
-        x = self.ordered(term, rest + gone, (rows, columns))
+        x = self.permute_to(term, rest + gone, (rows, columns))
         return _Term(self.scope.step(self.node, OpKind.REDUCE_SUM, x, axes=(1,)), rest)
 
-    def pair(self, a: _Term, b: _Term, kept: set[str]) -> _Term:
-        """The product of two terms, summed over what they share and nothing else needs."""
+    def contract(self, a: _Term, b: _Term, kept: set[str]) -> _Term:
+        """Multiply two terms; sum over labels that both have and nothing else needs."""
         batch = tuple(x for x in a.labels if x in b.labels and x in kept)
         shared = tuple(x for x in a.labels if x in b.labels and x not in kept)
         own_a = tuple(x for x in a.labels if x not in b.labels)
@@ -67,18 +67,18 @@ class _Contraction:
         )
         result = batch + own_a + own_b
         if not shared:
-            left = self.ordered(a, batch + own_a, (times, rows, 1))
-            right = self.ordered(b, batch + own_b, (times, 1, columns))
+            left = self.permute_to(a, batch + own_a, (times, rows, 1))
+            right = self.permute_to(b, batch + own_b, (times, 1, columns))
             return _Term(self.scope.step(self.node, OpKind.MUL, left, right), result)
         count = (times,) if batch else ()
         trans_a = a.labels == batch + shared + own_a
         trans_b = b.labels == batch + own_b + shared
-        left = self.ordered(
+        left = self.permute_to(
             a,
             batch + (shared + own_a if trans_a else own_a + shared),
             (*count, *((inner, rows) if trans_a else (rows, inner))),
         )
-        right = self.ordered(
+        right = self.permute_to(
             b,
             batch + (own_b + shared if trans_b else shared + own_b),
             (*count, *((columns, inner) if trans_b else (inner, columns))),
@@ -95,22 +95,22 @@ def _einsum(scope: Scope, node: Node) -> str:
     contraction = _Contraction(scope, node, extents)
     terms = []
     for tensor, own in pairs:
-        wide = stretched(scope, node, tensor, contraction.shape(own))
+        wide = broadcast(scope, node, tensor, contraction.shape(own))
         terms.append(_Term(wide, own))
     total = terms[0]
     for place, term in enumerate(terms):
         later = {label for other in terms[place + 1 :] for label in other.labels} | set(result)
         if place == 0:
-            total = contraction.reduced(term, later)
+            total = contraction.sum_out(term, later)
             continue
-        alone = contraction.reduced(term, later | set(total.labels))
-        total = contraction.pair(total, alone, later)
+        alone = contraction.sum_out(term, later | set(total.labels))
+        total = contraction.contract(total, alone, later)
     shape = contraction.shape(result)
-    return scope.reshaped(node, contraction.ordered(total, result, shape), shape)
+    return scope.reshape_result(node, contraction.permute_to(total, result, shape), shape)
 
 
 def _labels(node: Node, ranks: Sequence[int]) -> tuple[list[Labels], Labels]:
-    """The labels of every operand and of the result."""
+    """Return the labels of every operand and of the result."""
     equation = node.text("equation", "").replace(" ", "")
     given, arrow, wanted = equation.partition("->")
     terms = given.split(",")
@@ -123,27 +123,27 @@ def _labels(node: Node, ranks: Sequence[int]) -> tuple[list[Labels], Labels]:
         more = rank - len(term.replace("...", ""))
         if more < 0 or (more and "..." not in term):
             raise ModelError(f"{node.label}: Einsum term {term!r} does not fit rank {rank}")
-        operands.append(_spelled(term, more))
+        operands.append(_spell(term, more))
     most = max((int(x) + 1 for own in operands for x in own if x.isdigit()), default=0)
     if not arrow:
         letters = re.sub("[.,]", "", given)
         wanted = "..." + "".join(sorted(x for x in set(letters) if letters.count(x) == 1))
-    result = _spelled(wanted, most)
+    result = _spell(wanted, most)
     unknown = set(result) - {x for own in operands for x in own}
     if unknown or len(set(result)) != len(result):
         raise ModelError(f"{node.label}: Einsum {equation!r} has no such result")
     return operands, result
 
 
-def _spelled(term: str, more: int) -> Labels:
-    """A term's labels, ``more`` of them for its ellipsis."""
+def _spell(term: str, more: int) -> Labels:
+    """Return a term's labels, with ``more`` of them for its ellipsis."""
     before, dots, after = term.partition("...")
     numbers = [str(i) for i in reversed(range(more))] if dots else []
     return (*before, *numbers, *after)
 
 
 def _diagonal(scope: Scope, node: Node, x: str, labels: Labels) -> tuple[str, Labels]:
-    """A tensor of which no label comes twice: equal places of axes that share one."""
+    """Return a tensor without repeated labels: the diagonal of axes that share one."""
     twice = next((label for label in labels if labels.count(label) > 1), None)
     if twice is None:
         return x, labels
@@ -156,14 +156,14 @@ def _diagonal(scope: Scope, node: Node, x: str, labels: Labels) -> tuple[str, La
         )
     rest = [axis for axis in range(len(shape)) if axis not in (first, second)]
     others = tuple(shape[axis] for axis in rest)
-    flat = turned(scope, node, x, shape, (first, second, *rest), (extent**2, math.prod(others)))
-    taken = part(scope, node, flat, 0, Run(0, extent + 1, extent))
-    whole = seen_as(scope, node, taken, (extent, *others))
+    flat = permute(scope, node, x, shape, (first, second, *rest), (extent**2, math.prod(others)))
+    taken = slice_axis(scope, node, flat, 0, Run(0, extent + 1, extent))
+    whole = reshape(scope, node, taken, (extent, *others))
     return _diagonal(scope, node, whole, (twice, *(labels[axis] for axis in rest)))
 
 
 def _extents(scope: Scope, node: Node, terms: Sequence[tuple[str, Labels]]) -> dict[str, int]:
-    """The extent of every label; axes of 1 stretch."""
+    """Return the extent of every label; extents of 1 broadcast."""
     found: dict[str, int] = {}
     for tensor, labels in terms:
         for label, extent in zip(labels, scope.shape(tensor), strict=True):

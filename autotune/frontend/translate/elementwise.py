@@ -1,4 +1,4 @@
-"""ONNX operators that work element by element, with broadcasting."""
+"""ONNX's element-wise operators, with broadcasting."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ def _binary(kind: OpKind) -> Translate:
 
 
 def _chain(scope: Scope, node: Node, kind: OpKind, whole: bool) -> str:
-    """Left-to-right chain over all inputs; its end is the node's output if ``whole``."""
+    """Apply an operator to all inputs from left to right; ``whole`` makes the last one the node's
+    output."""
     tensors = [scope.tensor(node, i) for i in range(len(node.inputs))]
     total = tensors[0]
     for index, tensor in enumerate(tensors[1:], 2):
@@ -85,8 +86,8 @@ def _mean(scope: Scope, node: Node) -> str:
 
 
 def _limit(scope: Scope, node: Node, index: int, name: str, default: float) -> float | None:
-    """A Clip limit as a number; None when it is only known at run time. The extreme of an integer
-    type limits nothing."""
+    """Return a Clip limit as a number; None if only a run knows it. The extreme of an integer type
+    is no limit."""
     if node.opset < 11:
         return node.float(name, default)
     if not node.has_input(index):
@@ -111,8 +112,10 @@ def _clip(scope: Scope, node: Node) -> str:
 
 
 def _pow(scope: Scope, node: Node) -> str:
-    """A constant exponent becomes the operator that computes it exactly, where there is one. Powers
-    of integers are integers: what a negative exponent leaves behind the point is cut off."""
+    """Translate Pow; some constant exponents have an exact operator of their own.
+
+    Powers of integers are integers: fractions of negative exponents are cut off.
+    """
     whole = not scope.dtype(node, 0).is_float
     if whole or not scope.is_array(node.inputs[1]):
         pair = scope.tensor(node, 0), scope.tensor(node, 1)

@@ -1,8 +1,8 @@
-"""Exact int32 sums of quantised products: what is too long for float32 is summed in pieces.
+"""Exact int32 sums of quantised products: long sums are split into pieces.
 
-A float32 sum of integers is exact up to 2^24. A longer sum is split into pieces that are shorter by
-proof, from the weights where they are known. The pieces add up to the int32 sum rounded once, which
-is what a cast of the exact sum to float32 gives.
+A float32 sum of integers is exact up to 2^24. A longer one is split into pieces that provably stay
+below, by the weights if they are known. The pieces add up to the int32 sum rounded once: equal to
+a cast of the exact sum to float32.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from autotune.operators.op import OpKind
 from autotune.operators.tensor import EXACT_LIMIT
 
 DIGIT = 4096.0
-"""Base of the two digits that three and more pieces are added by: sums of 2^12 pieces are exact."""
+"""Base of the two digits by which three and more pieces are added: exact for 2^12 pieces."""
 
 Weight = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """Positions of a product's inputs: both factors, each with its zero point."""
+    """Positions of a product's inputs: two factors, each with its zero point."""
 
     first: int
     first_zero: int
@@ -40,26 +40,26 @@ class Factors:
 
 
 def matmul_pieces(scope: Scope, node: Node, factors: Factors) -> list[Run]:
-    """Split the reduced axis of a matrix product so that every piece has exact sums."""
+    """Split the reduced axis of a matrix product into runs with exact sums."""
     shape = scope.shape(scope.tensor(node, factors.second))
     axis = max(0, len(shape) - 2)
-    weight = _centred_values(scope, node, factors, lambda zero: _matmul_zero(zero, len(shape)))
-    return _pieces(scope, node, factors, weight, shape, (axis,))
+    weight = _weight_values(scope, node, factors, lambda zero: _matmul_zero(zero, len(shape)))
+    return _split(scope, node, factors, weight, shape, (axis,))
 
 
 def conv_pieces(scope: Scope, node: Node, factors: Factors) -> list[Run]:
-    """Split the input channels of a convolution of one group so that every piece has exact sums."""
+    """Split the input channels of a convolution of one group into runs with exact sums."""
     shape = scope.shape(scope.tensor(node, factors.second))
     if node.int("group", 1) != 1:
         return [Run(0, 1, shape[1])]
-    weight = _centred_values(
+    weight = _weight_values(
         scope, node, factors, lambda zero: zero.reshape(-1, *(1,) * (len(shape) - 1))
     )
-    return _pieces(scope, node, factors, weight, shape, tuple(range(1, len(shape))))
+    return _split(scope, node, factors, weight, shape, tuple(range(1, len(shape))))
 
 
 def exact_sum(scope: Scope, node: Node, sums: Sequence[str]) -> str:
-    """Add exact integers up; the result is their sum, rounded once to float32."""
+    """Add exact integers; the result is their sum, rounded once to float32."""
     if len(sums) == 2:
         return scope.step(node, OpKind.ADD, *sums)
     base = scope.constant(node, DIGIT, "digit")
@@ -68,11 +68,11 @@ def exact_sum(scope: Scope, node: Node, sums: Sequence[str]) -> str:
         scope.step(node, OpKind.FLOOR, scope.number(node, OpKind.MUL, x, inverse)) for x in sums
     ]
     low = [scope.step(node, OpKind.MOD, x, base) for x in sums]
-    scaled = scope.number(node, OpKind.MUL, _added(scope, node, high), base)
-    return scope.step(node, OpKind.ADD, scaled, _added(scope, node, low))
+    scaled = scope.number(node, OpKind.MUL, _add_all(scope, node, high), base)
+    return scope.step(node, OpKind.ADD, scaled, _add_all(scope, node, low))
 
 
-def _added(scope: Scope, node: Node, terms: Sequence[str]) -> str:
+def _add_all(scope: Scope, node: Node, terms: Sequence[str]) -> str:
     total = terms[0]
     for term in terms[1:]:
         total = scope.step(node, OpKind.ADD, total, term)
@@ -80,14 +80,14 @@ def _added(scope: Scope, node: Node, terms: Sequence[str]) -> str:
 
 
 def _matmul_zero(zero: Weight, rank: int) -> Weight:
-    """A zero point of a product's second factor: one, or one per column."""
+    """Shape the zero point of a product's second factor: one, or one per column."""
     return zero if zero.size == 1 or rank < 2 or zero.ndim > 1 else zero.reshape(1, -1)
 
 
-def _centred_values(
+def _weight_values(
     scope: Scope, node: Node, factors: Factors, shaped: Callable[[Weight], Weight]
 ) -> Weight | None:
-    """The second factor less its zero point; None where only a run knows it."""
+    """Return the second factor less its zero point; None if only a run knows it."""
     has_zero = node.has_input(factors.second_zero)
     known = [factors.second, *([factors.second_zero] if has_zero else [])]
     if not all(scope.is_array(node.inputs[i]) for i in known):
@@ -96,7 +96,7 @@ def _centred_values(
     return weight - shaped(zero[0]) if zero else weight
 
 
-def _pieces(
+def _split(
     scope: Scope,
     node: Node,
     factors: Factors,
@@ -104,8 +104,8 @@ def _pieces(
     shape: tuple[int, ...],
     axes: tuple[int, ...],
 ) -> list[Run]:
-    """The fewest equal runs of the first of the reduced ``axes`` whose sums stay within 2^24;
-    ``shape`` is that of the second factor."""
+    """Return the fewest equal runs of the first reduced axis whose sums stay within 2^24.
+    ``shape`` is the second factor's."""
     extent, x = shape[axes[0]], _range(scope, node, factors.first, factors.first_zero)
     if weight is None:
         y = _range(scope, node, factors.second, factors.second_zero)
@@ -130,7 +130,7 @@ def _runs(extent: int, count: int) -> list[Run]:
 
 
 def _range(scope: Scope, node: Node, index: int, zero: int) -> Interval:
-    """Where a quantised input less its zero point lies, by their types and a known zero point."""
+    """Return the range of a quantised input less its zero point, by type and known zero point."""
     low, high = scope.dtype(node, index).limits
     if not node.has_input(zero):
         return Interval(low, high)

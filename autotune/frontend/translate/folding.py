@@ -1,4 +1,4 @@
-"""ONNX operators evaluated at import when all their inputs are known: shape arithmetic, mostly."""
+"""Evaluates ONNX operators whose inputs are known at import: mostly shape arithmetic."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ Values = Sequence[AnyArray]
 Fold = Callable[[Node, Values], AnyArray]
 
 FOLD_ERRORS = (ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError)
-"""What numpy raises for values that do not fit an operator."""
+"""Errors of numpy for values that do not fit an operator."""
 
 
 def fold(node: Node, values: Values) -> AnyArray:
-    """The value of a node whose inputs are known. Raises ``ModelError`` when they do not fit."""
+    """Return the value of a node by its row in ``FOLDED``. Raises ``ModelError`` if its inputs do
+    not fit."""
     try:
         with np.errstate(all="ignore"):
             return np.asarray(FOLDED[node.operator](node, values))
@@ -33,9 +34,9 @@ def fold(node: Node, values: Values) -> AnyArray:
         raise ModelError(f"{node.label}: {node.operator} of {shapes}: {error}") from None
 
 
-def evaluated(node: Node, values: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
-    """The outputs of any operator whose inputs are known, by ONNX's reference evaluator: for the few
-    that are known but have no entry in ``FOLDED``. Raises ``ModelError`` when they do not fit."""
+def evaluate_by_onnx(node: Node, values: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
+    """Return the outputs of a node without a row in ``FOLDED``, by ONNX's reference evaluator.
+    Raises ``ModelError`` if its inputs do not fit."""
     from onnx.reference import ReferenceEvaluator
 
     proto = onnx.helper.make_node(node.operator, node.inputs, node.outputs, **node.attrs)
@@ -84,7 +85,7 @@ def _constant(node: Node, values: Values) -> AnyArray:
 
 
 def tensor_array(label: str, stored: onnx.TensorProto | CutTensor) -> AnyArray:
-    """The value of a stored tensor, its size checked first."""
+    """Return the value of a stored tensor. Raises ``ModelError`` if it is too large or damaged."""
     tensor = stored.tensor if isinstance(stored, CutTensor) else stored
     check_size(label, tuple(tensor.dims))
     _check_element_type(label, tensor.data_type)
@@ -131,7 +132,7 @@ def _broadcast(function: Callable[..., AnyArray]) -> Fold:
 
 
 def _divide(a: AnyArray, b: AnyArray) -> AnyArray:
-    """ONNX divides integers towards zero."""
+    """Divide; integers towards zero, as ONNX does."""
     if not np.issubdtype(a.dtype, np.integer):
         return np.asarray(np.divide(a, b))
     below = np.floor_divide(a, b)
@@ -143,7 +144,7 @@ def _power(a: AnyArray, b: AnyArray) -> AnyArray:
     return np.asarray(np.power(a, b), dtype=a.dtype)
 
 
-def _chained(function: Callable[..., AnyArray]) -> Fold:
+def _chain(function: Callable[..., AnyArray]) -> Fold:
     def run(node: Node, values: Values) -> AnyArray:
         check_size(node.label, np.broadcast_shapes(*(v.shape for v in values)))
         total = values[0]
@@ -216,7 +217,7 @@ def _range(node: Node, values: Values) -> AnyArray:
     return np.arange(start, limit, delta, dtype=values[0].dtype)
 
 
-def _reduced(function: Callable[..., AnyArray]) -> Fold:
+def _reduction(function: Callable[..., AnyArray]) -> Fold:
     def run(node: Node, values: Values) -> AnyArray:
         axes, keep = _axes(node, values), bool(node.int("keepdims", 1))
         if not axes:
@@ -243,8 +244,8 @@ FOLDED: dict[str, Fold] = {
     "Div": _broadcast(_divide),
     "Pow": _broadcast(_power),
     "Mod": _mod,
-    "Max": _chained(np.maximum),
-    "Min": _chained(np.minimum),
+    "Max": _chain(np.maximum),
+    "Min": _chain(np.minimum),
     "Equal": _broadcast(np.equal),
     "Less": _broadcast(np.less),
     "LessOrEqual": _broadcast(np.less_equal),
@@ -275,27 +276,29 @@ FOLDED: dict[str, Fold] = {
     "Expand": _expand,
     "Tile": _tile,
     "Range": _range,
-    "ReduceProd": _reduced(np.prod),
-    "ReduceSum": _reduced(np.sum),
-    "ReduceMax": _reduced(np.max),
-    "ReduceMin": _reduced(np.min),
+    "ReduceProd": _reduction(np.prod),
+    "ReduceSum": _reduction(np.sum),
+    "ReduceMax": _reduction(np.max),
+    "ReduceMin": _reduction(np.min),
 }
+"""Operators evaluated by hand, at 2 to 6 µs each: ONNX's evaluator takes 60 to 220 µs, and 57 ms to
+import. A network may fold a thousand nodes (light_densenet121: 1,078 of them in an import of 90 ms)."""
 
 PARTING = frozenset({"Split"})
-"""Operators of several outputs that are known where their inputs are: a shape that is taken apart."""
+"""Operators of several outputs that split a shape."""
 
 JOINING = frozenset({"Concat"})
-"""Operators that a tensor without elements adds nothing to."""
+"""Operators to which an empty tensor contributes nothing."""
 
 STRUCTURAL = frozenset({"Range", "ConstantOfShape"})
-"""Operators whose inputs decide the shape of their output, and nothing else does."""
+"""Operators whose inputs decide only the shape of their output."""
 
 STATIC = frozenset({"Shape", "Size"})
-"""Operators whose value needs the shape of their input only, which import always knows."""
+"""Operators over the shape of their input, which import always knows."""
 
 
 def fold_shape(node: Node, shape: tuple[int, ...]) -> AnyArray:
-    """The value of Shape or Size over a tensor of this shape."""
+    """Return the value of Shape or Size for a tensor of this shape."""
     if node.operator == "Size":
         return np.asarray(math.prod(shape), dtype=np.int64)
     end = node.attrs.get("end")

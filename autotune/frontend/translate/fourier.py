@@ -1,7 +1,7 @@
-"""ONNX's DFT and STFT: multiplications by matrices of cosines and sines, known at import.
+"""ONNX's DFT and STFT: multiplications by constant matrices of cosines and sines.
 
-Complex numbers are pairs along the last axis, real part first. A transform of n points is one product
-with a matrix of n² entries: for frames of audio and the like.
+Complex numbers are pairs along the last axis, real part first. A transform of n points is a
+product with a matrix of n² entries, which suits frames of audio.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy.typing as npt
 from autotune.errors import ModelError
 from autotune.frontend.limits import check_size
 from autotune.frontend.node import Node
-from autotune.frontend.translate.rearrangement import Run, joined, padded, part, seen_as, turned
-from autotune.frontend.translate.reduction import checked_axis
+from autotune.frontend.translate.rearrangement import Run, concat, pad, permute, reshape, slice_axis
+from autotune.frontend.translate.reduction import resolve_axis
 from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
 
@@ -23,7 +23,7 @@ Matrix = npt.NDArray[np.float64]
 
 
 def _matrix(points: int, complex_in: bool, kept: int) -> Matrix:
-    """[points · parts in, kept · 2]: what every input number adds to every output number."""
+    """Return [points · parts, kept · 2]: the share of every input number in every output number."""
     angle = 2 * np.pi / points * (np.outer(np.arange(points), np.arange(kept)) % points)
     cosine, sine = np.cos(angle), -np.sin(angle)
     from_real = np.stack([cosine, sine], axis=-1)  # [points, kept, parts out]
@@ -34,8 +34,8 @@ def _matrix(points: int, complex_in: bool, kept: int) -> Matrix:
 
 
 def _one_sided(points: int) -> Matrix:
-    """[2 · (points // 2 + 1), points]: the real signal of which this is one half of the spectrum; the
-    other half is its conjugate."""
+    """Return [2 · (points // 2 + 1), points]: the real signal of a one-sided spectrum; the other
+    side is its conjugate."""
     half = points // 2 + 1
     weights = np.full((half, 1), 2.0)
     weights[0] = 1.0
@@ -46,23 +46,24 @@ def _one_sided(points: int) -> Matrix:
     return np.asarray(pairs.reshape(2 * half, points))
 
 
-def _transformed(scope: Scope, node: Node, x: str, axis: int, matrix: Matrix, parts: int) -> str:
-    """A product along one axis and the pairs, of which ``parts`` are made."""
+def _transform(scope: Scope, node: Node, x: str, axis: int, matrix: Matrix, parts: int) -> str:
+    """Multiply along one axis and its pairs of ``parts`` numbers."""
     check_size(node.label, matrix.shape)
     shape = scope.shape(x)
     outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 : -1])
     points, given = shape[axis], shape[-1]
-    rows = turned(
+    rows = permute(
         scope, node, x, (outer, points, inner, given), (0, 2, 1, 3), (outer * inner, points * given)
     )
     y = scope.step(node, OpKind.MATMUL, rows, scope.constant(node, matrix, "waves"))
     kept = matrix.shape[1] // parts
     result = (*shape[:axis], kept, *shape[axis + 1 : -1], parts)
-    return turned(scope, node, y, (outer, inner, kept, parts), (0, 2, 1, 3), result)
+    return permute(scope, node, y, (outer, inner, kept, parts), (0, 2, 1, 3), result)
 
 
 def _points(scope: Scope, node: Node, shape: tuple[int, ...], axis: int, back: bool) -> int:
-    """Of the signal: as many as the node asks for, or as there are (``back``: as one side stands for)."""
+    """Return the length of the signal: the node's, or the tensor's; ``back`` reads it off one
+    side."""
     points = 2 * (shape[axis] - 1) if back else shape[axis]
     if node.has_input(1):
         points = int(np.ravel(scope.array(node, 1))[0])
@@ -80,7 +81,7 @@ def _dft(scope: Scope, node: Node) -> str:
     given = node.int("axis", 1)
     if node.opset >= 20:
         given = int(np.ravel(scope.array(node, 2))[0]) if node.has_input(2) else -2
-    axis = checked_axis(node, given, len(shape))
+    axis = resolve_axis(node, given, len(shape))
     inverse, half = bool(node.int("inverse", 0)), bool(node.int("onesided", 0))
     back = half and inverse
     if axis == len(shape) - 1 or shape[-1] not in (1, 2) or (half and shape[-1] != 1 + back):
@@ -96,17 +97,17 @@ def _dft(scope: Scope, node: Node) -> str:
     points = _points(scope, node, shape, axis, back)
     after = [0] * len(shape)
     after[axis] = (points // 2 + 1 if back else points) - shape[axis]
-    x = padded(scope, node, x, [0] * len(shape), after)
+    x = pad(scope, node, x, [0] * len(shape), after)
     if back:
-        y = _transformed(scope, node, x, axis, _one_sided(points), 1)
+        y = _transform(scope, node, x, axis, _one_sided(points), 1)
     else:
         kept = points // 2 + 1 if half else points
-        y = _transformed(scope, node, x, axis, _matrix(points, shape[-1] == 2, kept), 2)
-    return scope.reshaped(node, y, scope.shape(y))
+        y = _transform(scope, node, x, axis, _matrix(points, shape[-1] == 2, kept), 2)
+    return scope.reshape_result(node, y, scope.shape(y))
 
 
 def _stft(scope: Scope, node: Node) -> str:
-    """Frames side by side, windowed, and the transform of each (of real signals one side)."""
+    """Translate STFT: overlapping windowed frames, each transformed."""
     x = scope.tensor(node, 0)
     shape, step = scope.shape(x), int(np.ravel(scope.array(node, 1))[0])
     window = node.has_input(2)
@@ -124,17 +125,19 @@ def _stft(scope: Scope, node: Node) -> str:
             f"{node.label}: STFT of {length} samples by frames of {points}, {step} apart; frames lie "
             "in the signal and have the window's length"
         )
-    signal = seen_as(scope, node, x, (batch, length, given))
+    signal = reshape(scope, node, x, (batch, length, given))
     count = (length - points) // step + 1
-    taken = [part(scope, node, signal, 1, Run(frame * step, 1, points)) for frame in range(count)]
-    frames = seen_as(scope, node, joined(scope, node, taken, 1), (batch, count, points, given))
+    taken = [
+        slice_axis(scope, node, signal, 1, Run(frame * step, 1, points)) for frame in range(count)
+    ]
+    frames = reshape(scope, node, concat(scope, node, taken, 1), (batch, count, points, given))
     if window:
-        column = seen_as(scope, node, scope.tensor(node, 2), (points, 1))
+        column = reshape(scope, node, scope.tensor(node, 2), (points, 1))
         frames = scope.step(node, OpKind.MUL, frames, column)
     half = given == 1 and bool(node.int("onesided", 1))
     kept = points // 2 + 1 if half else points
-    y = _transformed(scope, node, frames, 2, _matrix(points, given == 2, kept), 2)
-    return scope.reshaped(node, y, scope.shape(y))
+    y = _transform(scope, node, frames, 2, _matrix(points, given == 2, kept), 2)
+    return scope.reshape_result(node, y, scope.shape(y))
 
 
 FOURIER: dict[str, Translate] = {"DFT": _dft, "STFT": _stft}

@@ -1,4 +1,4 @@
-"""The functions that ONNX's recurrent operators put behind a gate: the attribute ``activations``.
+"""Activation functions of ONNX's recurrent operators, by the attribute ``activations``.
 
 Numbers of ``activation_alpha`` and ``activation_beta`` belong to the functions that take them.
 """
@@ -14,13 +14,13 @@ from autotune.frontend.translate.scope import Scope
 from autotune.operators.op import OpKind
 
 Emit = Callable[[Scope, Node, str, float, float], str]
-"""Emits a function of a tensor; the numbers are alpha and beta, 0 where it takes none."""
+"""Emits a function of a tensor; the numbers are alpha and beta, 0 if it takes none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One function: how it is emitted, and what alpha and beta are where it takes them and the model
-    says nothing (the defaults of ONNX's operators of these names)."""
+    """One function, and the defaults of alpha and beta if it takes them (those of ONNX's operators
+    of these names)."""
 
     emit: Emit
     alpha: float | None = None
@@ -36,7 +36,7 @@ class Activation:
     beta: float
 
     def of(self, scope: Scope, node: Node, x: str) -> str:
-        """The tensor behind the function."""
+        """Emit the function of a tensor."""
         return self.function.emit(scope, node, x, self.alpha, self.beta)
 
 
@@ -94,14 +94,12 @@ FUNCTIONS: dict[str, Function] = {
     "hardsigmoid": Function(_hard_sigmoid, 0.2, 0.5),
     "elu": Function(_elu, 1.0),
 }
-"""By ONNX's names in lower case, which exporters do not agree about."""
+"""Functions by ONNX's names in lower case: exporters differ in case."""
 
 
 def activations_of(node: Node, defaults: Sequence[str], directions: int) -> list[Activation]:
-    """The functions of all directions, one direction's behind the other's.
-
-    Raises ``ModelError`` for unknown names and for numbers that belong to nothing.
-    """
+    """Return the functions of all directions, one direction after the other. Raises ``ModelError``
+    for unknown names and superfluous numbers."""
     names = _texts(node, "activations") or list(defaults) * directions
     if len(names) != len(defaults) * directions:
         raise ModelError(
@@ -121,7 +119,8 @@ def activations_of(node: Node, defaults: Sequence[str], directions: int) -> list
 
 
 def _numbers(node: Node, name: str, defaults: Sequence[float | None]) -> list[float]:
-    """One number per function: given for every function, or only for those that take one."""
+    """Return one number per function: the model gives one for each, or only for those that take
+    one."""
     given = node.attrs.get(name)
     if not isinstance(given, list) or not given:
         return [default or 0.0 for default in defaults]

@@ -1,7 +1,7 @@
-"""ONNX's GridSample: an image taken at places that are known at run time only.
+"""ONNX's GridSample: samples of an image at positions that only a run knows.
 
-Every place needs a few pixels around it: rows of the image seen as a table [N · pixels, C], looked up
-by their numbers and weighed. Weights separate over axes. All numbers are vectors [P] over places.
+The image is a table [N · pixels, C]. Each position looks up a few rows and weighs them; weights
+separate over axes. All numbers are vectors [P] over positions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from autotune.errors import ModelError
 from autotune.frontend.node import Node
 from autotune.frontend.translate.indexing import EXACT_NUMBERS
-from autotune.frontend.translate.rearrangement import Run, part, seen_as, turned
+from autotune.frontend.translate.rearrangement import Run, permute, reshape, slice_axis
 from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
 
@@ -32,8 +32,8 @@ TAPS: dict[str, tuple[tuple[int, tuple[float, ...]], ...]] = {
         (2, (-KEYS, KEYS, 0.0, 0.0)),
     ),
 }
-"""Pixels around a place and their weights: polynomials of how far it is behind pixel 0, highest power
-first."""
+"""Pixels around a position and their weights: polynomials of the distance to pixel 0, highest
+power first."""
 MODES = {"bilinear": "linear", "bicubic": "cubic"}
 PADDINGS = ("zeros", "border", "reflection")
 
@@ -57,8 +57,8 @@ class _Sampler:
     def _clipped(self, x: str, low: float, high: float) -> str:
         return self.scope.step(self.node, OpKind.CLIP, x, min=low, max=high)
 
-    def _reflected(self, x: str, extent: int) -> str:
-        """Folded at the borders as often as it takes: a triangle wave."""
+    def _reflect(self, x: str, extent: int) -> str:
+        """Reflect positions at the borders, as a triangle wave."""
         low, reach = (0.0, extent - 1.0) if self.corners else (-0.5, float(extent))
         if reach == 0:
             return self._with(OpKind.MUL, x, 0.0)
@@ -68,17 +68,17 @@ class _Sampler:
         return self._with(OpKind.ADD, back, reach + low)
 
     def _place(self, grid: str, extent: int) -> str:
-        """Where −1 to 1 lie among the pixels of an axis, the padding mode applied."""
+        """Map −1 … 1 to pixels of an axis, and apply the padding mode."""
         scale = (extent - 1) / 2 if self.corners else extent / 2
         at = self._with(OpKind.ADD, self._with(OpKind.MUL, grid, scale), (extent - 1) / 2)
         if self.mode == "nearest":
             at = self.scope.step(self.node, OpKind.ROUND, at)
         if self.padding == "border":
             return self._clipped(at, 0.0, extent - 1.0)
-        return self._reflected(at, extent) if self.padding == "reflection" else at
+        return self._reflect(at, extent) if self.padding == "reflection" else at
 
     def pixels(self, grid: str, extent: int) -> list[tuple[str, str]]:
-        """Of one axis the pixels that every place takes, with their weights."""
+        """Return the pixels of one axis that every position reads, with their weights."""
         at = self._place(grid, extent)
         left = self.scope.step(self.node, OpKind.FLOOR, at)
         ratio = self.scope.step(self.node, OpKind.SUB, at, left)
@@ -89,12 +89,12 @@ class _Sampler:
             if self.padding == "zeros":
                 weight = self.scope.step(self.node, OpKind.MUL, weight, self._inside(pixel, extent))
             elif self.padding == "reflection":
-                pixel = self._reflected(pixel, extent)
+                pixel = self._reflect(pixel, extent)
             found.append((self._clipped(pixel, 0.0, extent - 1.0), weight))
         return found
 
     def _polynomial(self, x: str, weights: tuple[float, ...]) -> str:
-        """By Horner's rule."""
+        """Evaluate a polynomial by Horner's rule."""
         total = self._number(weights[0])
         for weight in weights[1:]:
             total = self.scope.step(self.node, OpKind.MUL, total, x)
@@ -102,15 +102,16 @@ class _Sampler:
         return total
 
     def _inside(self, pixel: str, extent: int) -> str:
-        """1 where a whole number is one of 0 to extent − 1, else 0."""
+        """Return 1 for whole numbers from 0 to extent − 1, else 0."""
         front = self._clipped(self._with(OpKind.ADD, pixel, 1.0), 0.0, 1.0)
         left = self.scope.step(self.node, OpKind.SUB, self._number(float(extent)), pixel)
         return self.scope.step(self.node, OpKind.MUL, front, self._clipped(left, 0.0, 1.0))
 
-    def sampled(
+    def sample(
         self, table: str, axes: list[list[tuple[str, str]]], pitches: list[int], first: str
     ) -> str:
-        """Σ over all combinations of pixels: rows [P, C] of the table times the weights' product."""
+        """Sum over all combinations of pixels: rows [P, C] of the table times the product of
+        weights."""
         scope, node, total = self.scope, self.node, ""
         for combination in product(*axes):
             row = first
@@ -120,7 +121,7 @@ class _Sampler:
             weight = reduce(
                 lambda a, b: scope.step(node, OpKind.MUL, a, b), [w for _, w in combination]
             )
-            column = seen_as(scope, node, weight, (*scope.shape(weight), 1))
+            column = reshape(scope, node, weight, (*scope.shape(weight), 1))
             taken = scope.step(node, OpKind.GATHER, table, row)
             weighed = scope.step(node, OpKind.MUL, taken, column)
             total = scope.step(node, OpKind.ADD, total, weighed) if total else weighed
@@ -141,22 +142,22 @@ def _grid_sample(scope: Scope, node: Node) -> str:
             f"{list(PADDINGS)}, for up to {EXACT_NUMBERS} pixels"
         )
     count = math.prod(places[:-1])
-    flat = seen_as(scope, node, grid, (count, rank))
+    flat = reshape(scope, node, grid, (count, rank))
     sampler = _Sampler(scope, node, mode, padding, bool(node.int("align_corners", 0)))
     axes = []
     for axis, extent in enumerate(extents):
-        column = part(scope, node, flat, 1, Run(rank - 1 - axis, 1, 1))
-        axes.append(sampler.pixels(seen_as(scope, node, column, (count,)), extent))
+        column = slice_axis(scope, node, flat, 1, Run(rank - 1 - axis, 1, 1))
+        axes.append(sampler.pixels(reshape(scope, node, column, (count,)), extent))
     pitches = [math.prod(extents[axis + 1 :]) for axis in range(rank)]
     pixels = math.prod(extents)
     images = np.repeat(np.arange(shape[0]) * pixels, count // shape[0])
-    table = turned(
+    table = permute(
         scope, node, x, (shape[0], shape[1], pixels), (0, 2, 1), (shape[0] * pixels, shape[1])
     )
     first = scope.constant(node, images, "first_pixels")
-    y = sampler.sampled(table, axes, pitches, first)
+    y = sampler.sample(table, axes, pitches, first)
     made = (shape[0], count // shape[0], shape[1])
-    return turned(scope, node, y, made, (0, 2, 1), (*shape[:2], *places[1:-1]))
+    return permute(scope, node, y, made, (0, 2, 1), (*shape[:2], *places[1:-1]))
 
 
 GRID_SAMPLE: dict[str, Translate] = {"GridSample": _grid_sample}

@@ -1,4 +1,4 @@
-"""ONNX operators that pick elements by their index."""
+"""ONNX operators that select elements by index."""
 
 from __future__ import annotations
 
@@ -12,47 +12,49 @@ from autotune.errors import ModelError
 from autotune.frontend.node import Node
 from autotune.frontend.translate.rearrangement import (
     Run,
-    joined,
-    part,
-    repeated,
+    concat,
+    repeat,
+    reshape,
     runs_of,
-    seen_as,
+    slice_axis,
 )
-from autotune.frontend.translate.reduction import checked_axis
+from autotune.frontend.translate.reduction import resolve_axis
 from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
 
 MAX_RUNS = 16
-"""Slices that known indices may become; more of them are looked up row by row."""
+"""Most slices for known indices; more are looked up row by row."""
 EXACT_NUMBERS = 1 << 24
-"""Whole numbers that a float32 tells apart."""
+"""Whole numbers that float32 distinguishes."""
 
 Indices = npt.NDArray[np.int64]
 
 
-def indexed(scope: Scope, node: Node, x: str, axis: int, indices: Sequence[int]) -> str:
-    """The elements of one axis at these places, which are known: slices side by side, each
-    repeated where the indices repeat."""
+def take_indices(scope: Scope, node: Node, x: str, axis: int, indices: Sequence[int]) -> str:
+    """Take the elements of one axis at known indices: concatenated slices, repeated where indices
+    repeat."""
     each, times = _repeats(indices)
     if each > 1:
-        return repeated(
-            scope, node, indexed(scope, node, x, axis, indices[::each]), axis, each, each=True
+        return repeat(
+            scope, node, take_indices(scope, node, x, axis, indices[::each]), axis, each, each=True
         )
     if times > 1:
         once = indices[: len(indices) // times]
-        return repeated(scope, node, indexed(scope, node, x, axis, once), axis, times, each=False)
+        return repeat(
+            scope, node, take_indices(scope, node, x, axis, once), axis, times, each=False
+        )
     parts, runs = [], runs_of(indices, MAX_RUNS)
     if runs is None:
-        return looked_up(scope, node, x, axis, scope.constant(node, indices, "rows"))
+        return gather_rows(scope, node, x, axis, scope.constant(node, indices, "rows"))
     for run in runs:
         size = 1 if run.step == 0 else run.size
-        taken = part(scope, node, x, axis, Run(run.start, run.step or 1, size))
-        parts.append(repeated(scope, node, taken, axis, run.size // size, each=True))
-    return joined(scope, node, parts, axis)
+        taken = slice_axis(scope, node, x, axis, Run(run.start, run.step or 1, size))
+        parts.append(repeat(scope, node, taken, axis, run.size // size, each=True))
+    return concat(scope, node, parts, axis)
 
 
 def _repeats(indices: Sequence[int]) -> tuple[int, int]:
-    """How often every index comes in a row, and how often the whole of them comes."""
+    """Return how often every index repeats in a row, and how often the whole list does."""
     changes = [i for i in range(1, len(indices)) if indices[i] != indices[i - 1]]
     each = math.gcd(len(indices), *changes)
     for period in range(1, len(indices) // 2 + 1):
@@ -63,8 +65,8 @@ def _repeats(indices: Sequence[int]) -> tuple[int, int]:
     return each, 1
 
 
-def looked_up(scope: Scope, node: Node, x: str, axis: int, numbers: str) -> str:
-    """The elements of one axis at places that a tensor [n] of whole, non-negative numbers holds."""
+def gather_rows(scope: Scope, node: Node, x: str, axis: int, numbers: str) -> str:
+    """Look up the elements of one axis at run-time indices [n], whole and non-negative."""
     shape, (count,) = scope.shape(x), scope.shape(numbers)
     outer, extent, inner = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
     if outer * extent > EXACT_NUMBERS:
@@ -75,22 +77,22 @@ def looked_up(scope: Scope, node: Node, x: str, axis: int, numbers: str) -> str:
     if outer > 1:
         first = scope.constant(node, extent * np.arange(outer).reshape(outer, 1), "first_rows")
         numbers = scope.step(node, OpKind.ADD, first, numbers)
-        numbers = seen_as(scope, node, numbers, (outer * count,))
-    table = seen_as(scope, node, x, (outer * extent, inner))
+        numbers = reshape(scope, node, numbers, (outer * count,))
+    table = reshape(scope, node, x, (outer * extent, inner))
     found = scope.step(node, OpKind.GATHER, table, numbers)
-    return seen_as(scope, node, found, (*shape[:axis], count, *shape[axis + 1 :]))
+    return reshape(scope, node, found, (*shape[:axis], count, *shape[axis + 1 :]))
 
 
-def from_the_front(scope: Scope, node: Node, numbers: str, extent: int | str) -> str:
-    """Whole numbers of which negative ones count from the end of an axis, counted from its front:
-    n + extent · min(max(−n, 0), 1). The extent is a number, or a constant that broadcasts."""
+def count_from_front(scope: Scope, node: Node, numbers: str, extent: int | str) -> str:
+    """Count negative indices from the front of an axis: n + extent · min(max(−n, 0), 1). The
+    extent is a number, or a constant that broadcasts."""
     below = scope.step(node, OpKind.CLIP, scope.step(node, OpKind.NEG, numbers), min=0.0, max=1.0)
     size = extent if isinstance(extent, str) else scope.constant(node, extent, "extent")
     return scope.step(node, OpKind.ADD, numbers, scope.step(node, OpKind.MUL, below, size))
 
 
-def known_indices(scope: Scope, node: Node, index: int, extent: int) -> Indices:
-    """A constant input of indices, negative ones counted from the end."""
+def constant_indices(scope: Scope, node: Node, index: int, extent: int) -> Indices:
+    """Return a constant input of indices, negative ones counted from the end."""
     found = np.asarray(scope.array(node, index), np.int64)
     if found.size and (found.min() < -extent or found.max() >= extent):
         raise ModelError(
@@ -103,40 +105,40 @@ def known_indices(scope: Scope, node: Node, index: int, extent: int) -> Indices:
 def _gather(scope: Scope, node: Node) -> str:
     x = scope.tensor(node, 0)
     shape = scope.shape(x)
-    axis = checked_axis(node, node.int("axis", 0), len(shape))
+    axis = resolve_axis(node, node.int("axis", 0), len(shape))
     if not scope.is_array(node.inputs[1]):
         wanted = scope.tensor(node, 1)
         places = scope.shape(wanted)
-        flat = seen_as(scope, node, wanted, (math.prod(places),))
-        numbers = from_the_front(scope, node, flat, shape[axis])
-        found = looked_up(scope, node, x, axis, numbers)
-        return seen_as(scope, node, found, (*shape[:axis], *places, *shape[axis + 1 :]))
-    indices = known_indices(scope, node, 1, shape[axis])
+        flat = reshape(scope, node, wanted, (math.prod(places),))
+        numbers = count_from_front(scope, node, flat, shape[axis])
+        found = gather_rows(scope, node, x, axis, numbers)
+        return reshape(scope, node, found, (*shape[:axis], *places, *shape[axis + 1 :]))
+    indices = constant_indices(scope, node, 1, shape[axis])
     if not indices.size:
         raise ModelError(f"{node.label}: Gather with no index leaves an empty tensor")
-    taken = indexed(scope, node, x, axis, indices.ravel().tolist())
-    return seen_as(scope, node, taken, (*shape[:axis], *indices.shape, *shape[axis + 1 :]))
+    taken = take_indices(scope, node, x, axis, indices.ravel().tolist())
+    return reshape(scope, node, taken, (*shape[:axis], *indices.shape, *shape[axis + 1 :]))
 
 
 def _gather_elements(scope: Scope, node: Node) -> str:
     x = scope.tensor(node, 0)
     shape = scope.shape(x)
-    axis = checked_axis(node, node.int("axis", 0), len(shape))
+    axis = resolve_axis(node, node.int("axis", 0), len(shape))
     if not scope.is_array(node.inputs[1]):
         return _run_time_elements(scope, node, x, axis)
-    indices = known_indices(scope, node, 1, shape[axis])
+    indices = constant_indices(scope, node, 1, shape[axis])
     places = [indices if d == axis else own for d, own in enumerate(np.indices(indices.shape))]
     return _flat(scope, node, x, np.asarray(np.ravel_multi_index(tuple(places), shape)), ())
 
 
 def _run_time_elements(scope: Scope, node: Node, x: str, axis: int) -> str:
-    """Every element of the result from a place of its own in ``x`` seen as one axis."""
+    """Look up every element of the result at a place of its own in ``x`` as one axis."""
     shape, wanted = scope.shape(x), scope.tensor(node, 1)
     places = scope.shape(wanted)
     pitch = math.prod(shape[axis + 1 :])
     own = [0 * at if d == axis else at for d, at in enumerate(np.indices(places))]
     others = np.ravel_multi_index(tuple(own), shape)
-    rows = from_the_front(scope, node, wanted, shape[axis])
+    rows = count_from_front(scope, node, wanted, shape[axis])
     if pitch > 1:
         rows = scope.step(node, OpKind.MUL, rows, scope.constant(node, pitch, "pitch"))
     rows = scope.step(node, OpKind.ADD, rows, scope.constant(node, others, "others"))
@@ -144,29 +146,29 @@ def _run_time_elements(scope: Scope, node: Node, x: str, axis: int) -> str:
 
 
 def _compress(scope: Scope, node: Node) -> str:
-    """The elements of one axis, or of all of the tensor, where a known condition holds."""
+    """Take the elements of one axis, or of the flat tensor, where a constant condition holds."""
     x = scope.tensor(node, 0)
     shape = scope.shape(x)
     taken = np.flatnonzero(np.asarray(scope.array(node, 1)))
     if "axis" in node.attrs:
-        axis = checked_axis(node, node.int("axis", 0), len(shape))
+        axis = resolve_axis(node, node.int("axis", 0), len(shape))
     else:
-        axis, x = 0, seen_as(scope, node, x, (math.prod(shape),))
+        axis, x = 0, reshape(scope, node, x, (math.prod(shape),))
     if not taken.size or taken[-1] >= scope.shape(x)[axis]:
         raise ModelError(
             f"{node.label}: Compress of {list(shape)} by a condition that holds nowhere, or outside"
         )
-    return indexed(scope, node, x, axis, taken.tolist())
+    return take_indices(scope, node, x, axis, taken.tolist())
 
 
 def _rows(
     scope: Scope, node: Node, x: str, rows: str, places: tuple[int, ...], rest: tuple[int, ...]
 ) -> str:
-    """Rows of ``rest`` elements of ``x``, whose leading axes count as one, by their numbers."""
+    """Look up rows of ``rest`` elements of ``x``, its leading axes merged, by number."""
     width = math.prod(rest)
-    table = seen_as(scope, node, x, (math.prod(scope.shape(x)) // width, width))
-    flat = seen_as(scope, node, rows, (math.prod(places),))
-    return seen_as(scope, node, looked_up(scope, node, table, 0, flat), (*places, *rest))
+    table = reshape(scope, node, x, (math.prod(scope.shape(x)) // width, width))
+    flat = reshape(scope, node, rows, (math.prod(places),))
+    return reshape(scope, node, gather_rows(scope, node, table, 0, flat), (*places, *rest))
 
 
 def _gather_nd(scope: Scope, node: Node) -> str:
@@ -191,7 +193,7 @@ def _gather_nd(scope: Scope, node: Node) -> str:
 
 
 def _run_time_nd(scope: Scope, node: Node, x: str, batch: int) -> str:
-    """Rows by number: a product of the indices with how far apart the rows of each axis are."""
+    """Return row numbers: indices times the strides of their axes."""
     shape, wanted = scope.shape(x), scope.tensor(node, 1)
     *places, depth = scope.shape(wanted)
     if batch + depth > len(shape) or tuple(places[:batch]) != shape[:batch]:
@@ -200,8 +202,8 @@ def _run_time_nd(scope: Scope, node: Node, x: str, batch: int) -> str:
             f"batch_dims {batch}"
         )
     extents = shape[batch : batch + depth]
-    flat = seen_as(scope, node, wanted, (math.prod(places), depth))
-    flat = from_the_front(scope, node, flat, scope.constant(node, extents, "extents"))
+    flat = reshape(scope, node, wanted, (math.prod(places), depth))
+    flat = count_from_front(scope, node, flat, scope.constant(node, extents, "extents"))
     pitches = np.asarray([[math.prod(extents[d + 1 :])] for d in range(depth)])
     rows = scope.step(node, OpKind.MATMUL, flat, scope.constant(node, pitches, "pitches"))
     if batch:
@@ -214,13 +216,13 @@ def _run_time_nd(scope: Scope, node: Node, x: str, batch: int) -> str:
 
 
 def _flat(scope: Scope, node: Node, x: str, places: Indices, rest: tuple[int, ...]) -> str:
-    """Rows of ``rest`` elements at these places of ``x``, whose leading axes count as one."""
+    """Take rows of ``rest`` elements at known places of ``x``, its leading axes merged."""
     if not places.size:
         raise ModelError(f"{node.label}: {node.operator} with no index leaves an empty tensor")
     width = math.prod(rest)
-    table = seen_as(scope, node, x, (math.prod(scope.shape(x)) // width, width))
-    taken = indexed(scope, node, table, 0, places.ravel().tolist())
-    return seen_as(scope, node, taken, (*places.shape, *rest))
+    table = reshape(scope, node, x, (math.prod(scope.shape(x)) // width, width))
+    taken = take_indices(scope, node, table, 0, places.ravel().tolist())
+    return reshape(scope, node, taken, (*places.shape, *rest))
 
 
 INDEXING: dict[str, Translate] = {

@@ -1,5 +1,4 @@
-"""ONNX operators that mean something of their own between whole numbers: division, remainders,
-shifts of bits."""
+"""ONNX operators with a meaning of their own on integers: division, remainder, bits."""
 
 from __future__ import annotations
 
@@ -11,8 +10,8 @@ from autotune.operators.tensor import EXACT_LIMIT
 
 
 def _div(scope: Scope, node: Node) -> str:
-    """Integers are divided towards zero: exact, since no quotient of integers below 2^24 lies
-    nearer to a whole number than float32 can tell."""
+    """Divide; integers towards zero. A quotient of integers below 2^24 is exact: float32 tells it
+    from the next whole number."""
     x, y = scope.tensor(node, 0), scope.tensor(node, 1)
     if scope.dtype(node, 0).is_float:
         return scope.result(node, OpKind.DIV, x, y)
@@ -25,7 +24,7 @@ def _mod(scope: Scope, node: Node) -> str:
 
 
 def _bit_shift(scope: Scope, node: Node) -> str:
-    """Times a power of two, or the floor of a division by one, as arithmetic shifts round."""
+    """Multiply by a power of two, or floor a division by one, as arithmetic shifts round."""
     x, places = scope.tensor(node, 0), _places(scope, node)
     left = node.text("direction", "LEFT") == "LEFT"
     base = scope.constant(node, 2.0 if left else 0.5, "base")
@@ -36,7 +35,7 @@ def _bit_shift(scope: Scope, node: Node) -> str:
 
 
 def _places(scope: Scope, node: Node) -> str:
-    """By how many bits to shift: a negative number counts as one beyond all bits."""
+    """Return the bits to shift by; a negative number counts as beyond all bits."""
     places, dtype = scope.tensor(node, 1), scope.dtype(node, 1)
     bits = (dtype.limits[1] - dtype.limits[0] + 1).bit_length() - 1
     value = scope.arrays.get(node.inputs[1])
@@ -51,7 +50,7 @@ def _places(scope: Scope, node: Node) -> str:
 
 
 def _bitwise_not(scope: Scope, node: Node) -> str:
-    """−1 − x in two's complement; the largest number minus x without a sign."""
+    """−1 − x in two's complement; the largest number minus x if unsigned."""
     dtype = scope.dtype(node, 0)
     low, high = dtype.limits
     most = -1 if low else high

@@ -1,4 +1,4 @@
-"""ONNX operators over truth values, which are 1 and 0: comparisons, connectives, the choice Where."""
+"""ONNX operators over truth values 1 and 0: comparisons, connectives, Where."""
 
 from __future__ import annotations
 
@@ -9,24 +9,27 @@ from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
 
 
-def chosen(scope: Scope, node: Node, condition: str, yes: str, no: str, last: bool = True) -> str:
-    """``yes`` where the condition is not 0, else ``no``: nothing of the branch not taken leaks,
-    be it NaN or infinite, and zeros keep their signs. The node's output if ``last``."""
+def select(scope: Scope, node: Node, condition: str, yes: str, no: str, last: bool = True) -> str:
+    """Return ``yes`` where the condition is not 0, else ``no``.
+
+    Nothing of the branch not taken leaks, NaN and infinities included; zeros keep their signs.
+    ``last`` makes it the node's output.
+    """
     emit = scope.result if last else scope.step
     taken = scope.step(node, OpKind.KEEP_IF, yes, condition)
     other = scope.step(node, OpKind.KEEP_UNLESS, no, condition)
     return emit(node, OpKind.ADD, taken, other)
 
 
-def denied(scope: Scope, node: Node, condition: str, last: bool = True) -> str:
-    """1 where the condition is 0, else 0; the node's output if ``last``."""
+def logical_not(scope: Scope, node: Node, condition: str, last: bool = True) -> str:
+    """Return 1 where the condition is 0, else 0; ``last`` makes it the node's output."""
     emit = scope.result if last else scope.step
     return emit(node, OpKind.EQUAL, condition, scope.constant(node, 0.0, "false"))
 
 
 def truth(scope: Scope, node: Node, x: str) -> str:
-    """1 where a number is not 0, NaN among them, else 0."""
-    return denied(scope, node, denied(scope, node, x, last=False))
+    """Return 1 where a number is not 0, NaN included, else 0."""
+    return logical_not(scope, node, logical_not(scope, node, x, last=False))
 
 
 def _compared(kind: OpKind, swapped: bool = False) -> Translate:
@@ -39,17 +42,17 @@ def _compared(kind: OpKind, swapped: bool = False) -> Translate:
 
 def _xor(scope: Scope, node: Node) -> str:
     left, right = scope.tensor(node, 0), scope.tensor(node, 1)
-    return denied(scope, node, scope.step(node, OpKind.EQUAL, left, right))
+    return logical_not(scope, node, scope.step(node, OpKind.EQUAL, left, right))
 
 
 def _where(scope: Scope, node: Node) -> str:
     condition, yes, no = (scope.tensor(node, index) for index in range(3))
-    return chosen(scope, node, condition, yes, no)
+    return select(scope, node, condition, yes, no)
 
 
 def _is_nan(scope: Scope, node: Node) -> str:
     x = scope.tensor(node, 0)
-    return denied(scope, node, scope.step(node, OpKind.EQUAL, x, x))
+    return logical_not(scope, node, scope.step(node, OpKind.EQUAL, x, x))
 
 
 def _is_inf(scope: Scope, node: Node) -> str:
@@ -70,7 +73,7 @@ LOGIC: dict[str, Translate] = {
     "And": _compared(OpKind.MINIMUM),
     "Or": _compared(OpKind.MAXIMUM),
     "Xor": _xor,
-    "Not": lambda scope, node: denied(scope, node, scope.tensor(node, 0)),
+    "Not": lambda scope, node: logical_not(scope, node, scope.tensor(node, 0)),
     "Where": _where,
     "IsNaN": _is_nan,
     "IsInf": _is_inf,

@@ -1,4 +1,4 @@
-"""ONNX operators that are a constant mask or ramp beside the data: triangles, one-hot."""
+"""ONNX operators with a constant mask or ramp beside the data: triangles, one-hot."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import math
 import numpy as np
 
 from autotune.frontend.node import AnyArray, Node
-from autotune.frontend.translate.logic import chosen
-from autotune.frontend.translate.rearrangement import Run, part
-from autotune.frontend.translate.reduction import checked_axis
+from autotune.frontend.translate.logic import select
+from autotune.frontend.translate.rearrangement import Run, slice_axis
+from autotune.frontend.translate.reduction import resolve_axis
 from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
 
 
 def _trilu(scope: Scope, node: Node) -> str:
-    """The upper or lower triangle of every matrix, the rest 0, whatever stood there."""
+    """Keep the upper or lower triangle of every matrix; the rest is 0, even in place of NaN."""
     x = scope.tensor(node, 0)
     shape = scope.shape(x)
     shift = int(np.asarray(scope.array(node, 1)).reshape(())) if node.has_input(1) else 0
@@ -25,17 +25,17 @@ def _trilu(scope: Scope, node: Node) -> str:
 
 
 def ramp(extent: int, axis: int, rank: int) -> AnyArray:
-    """0, 1, 2, … along one axis, to broadcast over tensors of this rank."""
+    """Return 0, 1, 2, … along one axis, to broadcast over tensors of this rank."""
     return np.arange(extent, dtype=np.float32).reshape(-1, *(1,) * (rank - 1 - axis))
 
 
 def _one_hot(scope: Scope, node: Node) -> str:
-    """``on`` where the place along the new axis is the index, else ``off``; indices from −depth on
-    count from the end, and others are nowhere."""
+    """Return ``on`` where the position along the new axis is the index, else ``off``. Indices from
+    −depth on count from the end; others match nowhere."""
     indices = scope.tensor(node, 0)
     depth = int(np.asarray(scope.array(node, 1)).reshape(()))
     shape = scope.shape(indices)
-    axis = checked_axis(node, node.int("axis", -1), len(shape) + 1)
+    axis = resolve_axis(node, node.int("axis", -1), len(shape) + 1)
     column = scope.step(node, OpKind.RESHAPE, indices, shape=(*shape[:axis], 1, *shape[axis:]))
     places = ramp(depth, axis, len(shape) + 1)
     hits = [
@@ -47,17 +47,18 @@ def _one_hot(scope: Scope, node: Node) -> str:
 
 
 def _between(scope: Scope, node: Node, hit: str) -> str:
-    """The second of two values where ``hit`` is 1, the first where it is 0."""
+    """Return the second of two values where ``hit`` is 1, else the first."""
     values = scope.tensor(node, 2)
-    off, on = (part(scope, node, values, 0, Run(place, 1, 1)) for place in range(2))
-    return chosen(scope, node, hit, on, off)
+    off, on = (slice_axis(scope, node, values, 0, Run(place, 1, 1)) for place in range(2))
+    return select(scope, node, hit, on, off)
 
 
 def _hardmax(scope: Scope, node: Node) -> str:
-    """1 at the first maximum along an axis, else 0; before opset 13 rows are all axes from it on."""
+    """Return 1 at the first maximum along an axis, else 0; before opset 13 a row spans all axes
+    from it on."""
     x = scope.tensor(node, 0)
     shape = scope.shape(x)
-    axis = checked_axis(node, node.int("axis", -1 if node.opset >= 13 else 1), len(shape))
+    axis = resolve_axis(node, node.int("axis", -1 if node.opset >= 13 else 1), len(shape))
     if node.opset < 13:
         x = scope.step(
             node, OpKind.RESHAPE, x, shape=(math.prod(shape[:axis]), math.prod(shape[axis:]))
@@ -72,7 +73,7 @@ def _hardmax(scope: Scope, node: Node) -> str:
     first = scope.step(
         node, OpKind.REDUCE_MIN, scope.step(node, OpKind.ADD, push, places), axes=(axis,)
     )
-    return scope.reshaped(node, scope.step(node, OpKind.EQUAL, places, first), shape)
+    return scope.reshape_result(node, scope.step(node, OpKind.EQUAL, places, first), shape)
 
 
 MASKS: dict[str, Translate] = {

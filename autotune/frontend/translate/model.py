@@ -19,7 +19,7 @@ from autotune.frontend.translate.folding import (
     PARTING,
     STATIC,
     STRUCTURAL,
-    evaluated,
+    evaluate_by_onnx,
     fold,
     fold_shape,
     tensor_array,
@@ -49,7 +49,7 @@ def translate_outputs(model: StraightModel, name: str) -> Translation:
 
     Raises ``ModelError``, or ``RunTimeValue`` if it would help to bind inputs.
     """
-    scope = _translated(model, name)
+    scope = _translate_nodes(model, name)
     constants = {x: scope.arrays[x] for x in model.outputs if x in scope.arrays}
     computed = [_output(scope, x) for x in model.outputs if x not in constants]
     return Translation(scope.builder.build(computed) if computed else None, constants)
@@ -57,14 +57,14 @@ def translate_outputs(model: StraightModel, name: str) -> Translation:
 
 def translate_graph(model: StraightModel, name: str) -> Graph:
     """Translate a model to one graph, constant outputs included. Raises as ``translate_outputs``."""
-    scope = _translated(model, name)
+    scope = _translate_nodes(model, name)
     graph = scope.builder.build([_output(scope, x) for x in model.outputs])
     if not graph.ops:
         raise ModelError("the graph is empty: all its operators fold into constants")
     return graph
 
 
-def _translated(model: StraightModel, name: str) -> Scope:
+def _translate_nodes(model: StraightModel, name: str) -> Scope:
     """Return a scope with all nodes evaluated or emitted."""
     consumed = {x for node in model.nodes for x in node.inputs if x} | set(model.outputs)
     scope = _scope(model, name)
@@ -74,7 +74,7 @@ def _translated(model: StraightModel, name: str) -> Scope:
             _check_outputs(scope, node, consumed)
             scope.count(node)
     except RunTimeValue as need:
-        inputs = _decided_by(need.tensor, model.nodes, scope)
+        inputs = _deciding_inputs(need.tensor, model.nodes, scope)
         raise RunTimeValue(str(need), need.tensor, inputs) from None
     return scope
 
@@ -140,7 +140,7 @@ def _translate(scope: Scope, node: Node) -> None:
     elif node.operator in FOLDED and all(scope.is_array(x) for x in given):
         scope.arrays[output] = fold(node, [scope.arrays[x] for x in given])
     elif _is_evaluated(scope, node, given):
-        values = evaluated(node, {x: scope.arrays[x] for x in given})
+        values = evaluate_by_onnx(node, {x: scope.arrays[x] for x in given})
         scope.arrays.update((x, value) for x, value in values.items() if x)
     elif node.operator in TRANSLATIONS:
         _check_whole(scope, node)
@@ -174,14 +174,14 @@ def _is_empty(scope: Scope, given: list[str]) -> bool:
 
 def _check_whole(scope: Scope, node: Node) -> None:
     """Refuse integers for operators that are computed with fractions."""
-    if node.operator in FRACTIONAL and _given_type(scope, node).is_integer:
+    if node.operator in FRACTIONAL and _first_type(scope, node).is_integer:
         raise ModelError(
-            f"{node.label}: {node.operator} on {_given_type(scope, node)} is not supported; cast to "
+            f"{node.label}: {node.operator} on {_first_type(scope, node)} is not supported; cast to "
             "float before it"
         )
 
 
-def _given_type(scope: Scope, node: Node) -> DType:
+def _first_type(scope: Scope, node: Node) -> DType:
     """Return the element type of a node's first input."""
     return scope.dtype(node, 0) if node.has_input(0) else DType.FLOAT32
 
@@ -198,7 +198,7 @@ def _refuse_run_time(scope: Scope, node: Node, given: list[str]) -> None:
     raise ModelError(message)
 
 
-def _decided_by(tensor: str, nodes: Sequence[Node], scope: Scope) -> tuple[str, ...]:
+def _deciding_inputs(tensor: str, nodes: Sequence[Node], scope: Scope) -> tuple[str, ...]:
     """Return the run-time inputs that decide the value of a tensor; shapes are known without them."""
     producer = {x: node for node in nodes for x in node.outputs}
     inputs: dict[str, None] = {}
@@ -217,7 +217,7 @@ def _decided_by(tensor: str, nodes: Sequence[Node], scope: Scope) -> tuple[str, 
 def _output(scope: Scope, name: str) -> str:
     """Return the graph tensor of an ONNX output, under its own name."""
     if name in scope.arrays:
-        return scope.tensors.get(name) or scope.known_output(name)
+        return scope.tensors.get(name) or scope.add_output_constant(name)
     if name not in scope.tensors:
         raise ModelError(f"output {name!r} is computed by no operator; export the model again")
     tensor = scope.tensors[name]

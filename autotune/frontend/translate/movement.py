@@ -1,4 +1,4 @@
-"""ONNX operators that only rearrange or pass on values."""
+"""ONNX operators that only rearrange values or pass them on."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 
 from autotune.errors import ModelError
 from autotune.frontend.node import Node
-from autotune.frontend.translate.rearrangement import turned
-from autotune.frontend.translate.reduction import axes_of, checked_axis
+from autotune.frontend.translate.rearrangement import permute
+from autotune.frontend.translate.reduction import axes_of, resolve_axis
 from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.axes import MAX_MOVED_AXES
 from autotune.operators.op import OpKind
 
 
 def target_shape(node: Node, shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
-    """Resolve 0 (copy, unless ``allowzero``) and one −1 (infer) of ONNX's Reshape."""
+    """Resolve 0 (copy, unless ``allowzero``) and one −1 (infer) in the shape of a Reshape."""
     copied = list(wanted)
     if not node.int("allowzero", 0):
         for i, extent in enumerate(wanted):
@@ -34,7 +34,7 @@ def target_shape(node: Node, shape: tuple[int, ...], wanted: tuple[int, ...]) ->
 def _reshape(scope: Scope, node: Node) -> str:
     x = scope.tensor(node, 0)
     wanted = tuple(int(v) for v in np.ravel(np.asarray(scope.array(node, 1), np.int64)))
-    return scope.reshaped(node, x, target_shape(node, scope.shape(x), wanted))
+    return scope.reshape_result(node, x, target_shape(node, scope.shape(x), wanted))
 
 
 def _flatten(scope: Scope, node: Node) -> str:
@@ -44,7 +44,7 @@ def _flatten(scope: Scope, node: Node) -> str:
     if not -len(shape) <= axis <= len(shape):
         raise ModelError(f"{node.label}: Flatten axis {axis} is outside rank {len(shape)}")
     axis = axis + len(shape) if axis < 0 else axis
-    return scope.reshaped(node, x, (math.prod(shape[:axis]), math.prod(shape[axis:])))
+    return scope.reshape_result(node, x, (math.prod(shape[:axis]), math.prod(shape[axis:])))
 
 
 def _transpose(scope: Scope, node: Node) -> str:
@@ -55,7 +55,7 @@ def _transpose(scope: Scope, node: Node) -> str:
         return x
     if rank > MAX_MOVED_AXES:
         shape = scope.shape(x)
-        return turned(scope, node, x, shape, perm, [shape[axis] for axis in perm])
+        return permute(scope, node, x, shape, perm, [shape[axis] for axis in perm])
     return scope.result(node, OpKind.TRANSPOSE, x, perm=perm)
 
 
@@ -67,7 +67,7 @@ def _squeeze(scope: Scope, node: Node) -> str:
         axes = tuple(i for i, extent in enumerate(shape) if extent == 1)
     if any(shape[axis] != 1 for axis in axes):
         raise ModelError(f"{node.label}: Squeeze of axes {list(axes)} of shape {list(shape)}")
-    return scope.reshaped(node, x, tuple(e for i, e in enumerate(shape) if i not in axes))
+    return scope.reshape_result(node, x, tuple(e for i, e in enumerate(shape) if i not in axes))
 
 
 def _unsqueeze(scope: Scope, node: Node) -> str:
@@ -77,17 +77,17 @@ def _unsqueeze(scope: Scope, node: Node) -> str:
     if given is None:
         given = tuple(int(v) for v in np.ravel(np.asarray(scope.array(node, 1), np.int64)))
     rank = len(shape) + len(given)
-    axes = {checked_axis(node, axis, rank) for axis in given}
+    axes = {resolve_axis(node, axis, rank) for axis in given}
     if len(axes) != len(given):
         raise ModelError(f"{node.label}: Unsqueeze axes {list(given)} repeat one axis")
     rest = iter(shape)
-    return scope.reshaped(node, x, tuple(1 if i in axes else next(rest) for i in range(rank)))
+    return scope.reshape_result(node, x, tuple(1 if i in axes else next(rest) for i in range(rank)))
 
 
 def _concat(scope: Scope, node: Node) -> str:
     full = [i for i, x in enumerate(node.inputs) if x not in scope.arrays or scope.arrays[x].size]
     tensors = [scope.tensor(node, i) for i in full]
-    axis = checked_axis(node, node.int("axis", 1), len(scope.shape(tensors[0])))
+    axis = resolve_axis(node, node.int("axis", 1), len(scope.shape(tensors[0])))
     if len(tensors) == 1:
         return tensors[0]
     return scope.result(node, OpKind.CONCAT, *tensors, axis=axis)

@@ -8,7 +8,7 @@ import numpy as np
 
 from autotune.errors import ModelError
 from autotune.frontend.node import Node
-from autotune.frontend.translate.reduction import checked_axis, spread
+from autotune.frontend.translate.reduction import expand_parameter, resolve_axis
 from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
 from autotune.operators.window import MAX_SLIDING_RANK
@@ -28,7 +28,7 @@ def _batch_norm(scope: Scope, node: Node) -> str:
             f"{node.label}: BatchNormalization needs rank ≥ 2, got shape {list(shape)}"
         )
     if all(scope.is_array(node.inputs[i]) for i in range(1, 5)):
-        return _folded_batch_norm(scope, node, x)
+        return _fold_batch_norm(scope, node, x)
     channel = (shape[1], *(1 for _ in shape[2:]))
     scale, bias, mean, var = (
         scope.step(node, OpKind.RESHAPE, scope.tensor(node, i), shape=channel) for i in range(1, 5)
@@ -40,8 +40,8 @@ def _batch_norm(scope: Scope, node: Node) -> str:
     return scope.result(node, OpKind.ADD, scope.step(node, OpKind.MUL, centred, factor), bias)
 
 
-def _folded_batch_norm(scope: Scope, node: Node, x: str) -> str:
-    """One multiplication and one addition by constants."""
+def _fold_batch_norm(scope: Scope, node: Node, x: str) -> str:
+    """Emit one multiplication and one addition by constants."""
     shape = scope.shape(x)
     scale, bias, mean, var = (np.asarray(scope.array(node, i), np.float64) for i in range(1, 5))
     for role, value in (("scale", scale), ("bias", bias), ("mean", mean), ("var", var)):
@@ -62,10 +62,10 @@ def _folded_batch_norm(scope: Scope, node: Node, x: str) -> str:
 def _layer_norm(scope: Scope, node: Node) -> str:
     x = scope.tensor(node, 0)
     shape = scope.shape(x)
-    axis = checked_axis(node, node.int("axis", -1), len(shape))
-    parameters = [spread(scope, node, 1, shape[axis:], "scale")]
+    axis = resolve_axis(node, node.int("axis", -1), len(shape))
+    parameters = [expand_parameter(scope, node, 1, shape[axis:], "scale")]
     if node.has_input(2):
-        parameters.append(spread(scope, node, 2, shape[axis:], "bias"))
+        parameters.append(expand_parameter(scope, node, 2, shape[axis:], "bias"))
     epsilon = node.float("epsilon", 1e-5)
     if len(node.outputs) > 1:
         mean, inverse = _statistics(scope, node, x, axis, epsilon)
@@ -75,7 +75,7 @@ def _layer_norm(scope: Scope, node: Node) -> str:
 
 
 def _statistics(scope: Scope, node: Node, x: str, axis: int, epsilon: float) -> tuple[str, str]:
-    """Mean and 1/√(var + ε) over the axes from ``axis`` on, which stay with extent 1."""
+    """Return mean and 1/√(var + ε) over the axes from ``axis`` on, kept with extent 1."""
     axes = tuple(range(axis, len(scope.shape(x))))
     mean = scope.step(node, OpKind.REDUCE_MEAN, x, axes=axes)
     centred = scope.step(node, OpKind.SUB, x, mean)
@@ -86,7 +86,7 @@ def _statistics(scope: Scope, node: Node, x: str, axis: int, epsilon: float) -> 
 
 
 def _instance_norm(scope: Scope, node: Node) -> str:
-    """Every channel of every image by its own mean and variance (Ulyanov et al. 2016)."""
+    """Normalise every channel of every image by its own statistics (Ulyanov et al. 2016)."""
     x = scope.tensor(node, 0)
     shape = scope.shape(x)
     rows = scope.step(node, OpKind.RESHAPE, x, shape=(shape[0], shape[1], math.prod(shape[2:])))
@@ -97,13 +97,13 @@ def _instance_norm(scope: Scope, node: Node) -> str:
         scope.step(node, OpKind.RESHAPE, scope.tensor(node, i), shape=(shape[1], 1)) for i in (1, 2)
     )
     scaled = scope.step(node, OpKind.ADD, scope.step(node, OpKind.MUL, normal, scale), bias)
-    return scope.reshaped(node, scaled, shape)
+    return scope.reshape_result(node, scaled, shape)
 
 
 def _lp_norm(scope: Scope, node: Node) -> str:
     """x / ‖x‖ₚ along one axis, 0 where the norm is 0."""
     x = scope.tensor(node, 0)
-    axis = checked_axis(node, node.int("axis", -1), len(scope.shape(x)))
+    axis = resolve_axis(node, node.int("axis", -1), len(scope.shape(x)))
     order = node.int("p", 2)
     if order == 1:
         term = scope.step(node, OpKind.ABS, x)
@@ -118,8 +118,8 @@ def _lp_norm(scope: Scope, node: Node) -> str:
 
 
 def _local_response_norm(scope: Scope, node: Node) -> str:
-    """y = x / (bias + alpha / size · Σ x²)^beta over ``size`` neighbouring channels
-    (Krizhevsky et al. 2012, section 3.3). The windows reach ⌊(size − 1) / 2⌋ channels down."""
+    """y = x / (bias + alpha / size · Σ x²)^beta over ``size`` neighbouring channels, ⌊(size − 1) /
+    2⌋ of them below (Krizhevsky et al. 2012, section 3.3)."""
     size = node.int("size", 0)
     if size < 1:
         raise ModelError(f"{node.label}: LRN size must be an integer ≥ 1, got {size}")
@@ -147,7 +147,7 @@ def _local_response_norm(scope: Scope, node: Node) -> str:
 
 
 def _power(scope: Scope, node: Node, base: str, beta: float) -> str:
-    """base^beta; the published 0.75 by two square roots, exact where a general power is not."""
+    """Return base^beta; 0.75 by two square roots, exact in contrast to a general power."""
     if beta == 1.0:
         return base
     if beta not in (0.5, 0.75):

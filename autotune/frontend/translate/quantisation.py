@@ -1,8 +1,8 @@
-"""ONNX operators between numbers and their quantised integers: x ≈ (q − zero point) · scale.
+"""ONNX operators between numbers and quantised integers: x ≈ (q − zero point) · scale.
 
-Integers and their zero points are whole float32 numbers, and products of them sum exactly up to
-2^24, which interval analysis proves (Jacob et al. 2018, arXiv:1712.05877, for the scheme). Longer
-sums are taken in pieces (exact_sums.py).
+Integers and zero points are whole float32 numbers. Interval analysis proves that sums of products
+stay exact, below 2^24 (scheme: Jacob et al. 2018, arXiv:1712.05877). Longer sums are split into
+exact pieces.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from collections.abc import Mapping, Sequence
 from autotune.errors import ModelError
 from autotune.frontend.node import Node
 from autotune.frontend.translate.exact_sums import Factors, conv_pieces, exact_sum, matmul_pieces
-from autotune.frontend.translate.rearrangement import Run, part, seen_as
-from autotune.frontend.translate.reduction import checked_axis
+from autotune.frontend.translate.rearrangement import Run, reshape, slice_axis
+from autotune.frontend.translate.reduction import resolve_axis
 from autotune.frontend.translate.scope import Scope, Translate
 from autotune.frontend.translate.window import planar_input, window_of
 from autotune.operators.axes import MAX_MOVED_AXES
 from autotune.operators.op import AttrValue, OpKind
 
 BEYOND = 2.0**20
-"""More than any zero point and any limit of a type of up to 16 bits: holding a number within it
-first changes no result, and keeps the sum with the zero point exact."""
+"""Bound beyond any zero point and limit of types of up to 16 bits. Clamping to it first changes no
+result, and keeps the sum with the zero point exact."""
 
 
-def _held(
+def _round_to_type(
     scope: Scope, node: Node, value: str, zero: str | None, shape: tuple[int, ...] | None = None
 ) -> str:
-    """Round half to even, shift, and hold within the type of the node's output, in ``shape`` where it
-    is given."""
+    """Round half to even, add the zero point, and clamp to the node's output type; ``shape`` is
+    the result's."""
     dtype = scope.result_type(node, 0)
     if not dtype.is_integer or dtype.limits[1] > 2**16:
         raise ModelError(
@@ -46,14 +46,14 @@ def _held(
 
 
 def _parameter(scope: Scope, node: Node, index: int, shape: tuple[int, ...]) -> str:
-    """A scale or zero point of the whole tensor, of an axis or of blocks, to broadcast over it."""
+    """Shape a scale or zero point of the tensor, of an axis or of blocks to broadcast over it."""
     tensor = scope.tensor(node, index)
     given = scope.shape(tensor)
     if given in ((), (1,)):
         return tensor if not given else scope.step(node, OpKind.RESHAPE, tensor, shape=())
     if len(given) == len(shape) and node.int("block_size", 0):
         return _blocks(scope, node, tensor, shape)
-    axis = checked_axis(node, node.int("axis", 1), len(shape))
+    axis = resolve_axis(node, node.int("axis", 1), len(shape))
     if given != shape[axis : axis + 1]:
         raise ModelError(
             f"{node.label}: {node.operator} input {index} has shape {list(given)}, which does not fit "
@@ -64,8 +64,8 @@ def _parameter(scope: Scope, node: Node, index: int, shape: tuple[int, ...]) -> 
 
 
 def _blocks(scope: Scope, node: Node, tensor: str, shape: tuple[int, ...]) -> str:
-    """One value for every ``block_size`` elements of an axis, each repeated that often."""
-    axis = checked_axis(node, node.int("axis", 1), len(shape))
+    """Repeat one value for every ``block_size`` elements of an axis."""
+    axis = resolve_axis(node, node.int("axis", 1), len(shape))
     size = node.int("block_size", 0)
     given = scope.shape(tensor)
     if given == shape:
@@ -80,15 +80,15 @@ def _blocks(scope: Scope, node: Node, tensor: str, shape: tuple[int, ...]) -> st
 def _quantize(scope: Scope, node: Node) -> str:
     x = scope.tensor(node, 0)
     shape = scope.shape(x)
-    scale = _merged_parameter(scope, node, 1, shape)
-    zero = _merged_parameter(scope, node, 2, shape) if node.has_input(2) else None
-    merged = seen_as(scope, node, x, _merged(scope, node, shape))
-    return _held(scope, node, scope.number(node, OpKind.DIV, merged, scale), zero, shape)
+    scale = _merge_parameter(scope, node, 1, shape)
+    zero = _merge_parameter(scope, node, 2, shape) if node.has_input(2) else None
+    merged = reshape(scope, node, x, _merged_shape(scope, node, shape))
+    return _round_to_type(scope, node, scope.number(node, OpKind.DIV, merged, scale), zero, shape)
 
 
 def _quantize_dynamically(scope: Scope, node: Node) -> str:
-    """Quantise by the least and the greatest element. The scale of a tensor of zeros is 1, as ONNX
-    Runtime has it: ONNX's own definition divides by zero there."""
+    """Quantise by the least and greatest element. The scale of zeros is 1, as in ONNX Runtime;
+    ONNX's definition divides by zero."""
     x, none = scope.tensor(node, 0), scope.constant(node, 0.0, "none")
     low = _extreme(scope, node, OpKind.REDUCE_MIN, OpKind.MINIMUM, none)
     high = _extreme(scope, node, OpKind.REDUCE_MAX, OpKind.MAXIMUM, none)
@@ -99,52 +99,52 @@ def _quantize_dynamically(scope: Scope, node: Node) -> str:
     zero = scope.step(node, OpKind.CLIP, scope.step(node, OpKind.ROUND, point), min=0.0, max=255.0)
     scope.give(node, 1, scale)
     scope.give(node, 2, zero)
-    return _held(scope, node, scope.number(node, OpKind.DIV, x, scale), zero)
+    return _round_to_type(scope, node, scope.number(node, OpKind.DIV, x, scale), zero)
 
 
 def _extreme(scope: Scope, node: Node, over: OpKind, between: OpKind, none: str) -> str:
-    """The least or greatest of zero and all elements of a node's tensor, as a scalar."""
+    """Return the least or greatest of zero and all elements of a node's tensor, as a scalar."""
     x = scope.tensor(node, 0)
     if scope.shape(x):
         x = scope.number(node, over, x, axes=tuple(range(len(scope.shape(x)))))
-    return scope.number(node, between, seen_as(scope, node, x, ()), none)
+    return scope.number(node, between, reshape(scope, node, x, ()), none)
 
 
-def _merged(scope: Scope, node: Node, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape in which a node's tensor is computed: that of more than ``MAX_MOVED_AXES`` axes has those
-    before and behind the axis of the parameters merged."""
+def _merged_shape(scope: Scope, node: Node, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape to compute in: beyond ``MAX_MOVED_AXES`` axes, those before and behind the
+    axis of the parameters are merged."""
     if len(shape) <= MAX_MOVED_AXES or node.int("block_size", 0):
         return shape
     if scope.shape(scope.tensor(node, 1)) in ((), (1,)):
         return (math.prod(shape),)
-    axis = checked_axis(node, node.int("axis", 1), len(shape))
+    axis = resolve_axis(node, node.int("axis", 1), len(shape))
     return (math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
 
 
-def _merged_parameter(scope: Scope, node: Node, index: int, shape: tuple[int, ...]) -> str:
-    """A parameter to broadcast over the tensor in its merged shape."""
+def _merge_parameter(scope: Scope, node: Node, index: int, shape: tuple[int, ...]) -> str:
+    """Shape a parameter to broadcast over the tensor in its merged shape."""
     tensor = _parameter(scope, node, index, shape)
     given = scope.shape(tensor)
-    if not given or _merged(scope, node, shape) == shape:
+    if not given or _merged_shape(scope, node, shape) == shape:
         return tensor
     return scope.step(node, OpKind.RESHAPE, tensor, shape=(given[0], 1))
 
 
 def _dequantize(scope: Scope, node: Node) -> str:
     shape = scope.shape(scope.tensor(node, 0))
-    merged = _merged(scope, node, shape)
-    x = seen_as(scope, node, scope.tensor(node, 0), merged)
+    merged = _merged_shape(scope, node, shape)
+    x = reshape(scope, node, scope.tensor(node, 0), merged)
     if node.has_input(2):
-        x = scope.step(node, OpKind.SUB, x, _merged_parameter(scope, node, 2, shape))
-    scale = _merged_parameter(scope, node, 1, shape)
+        x = scope.step(node, OpKind.SUB, x, _merge_parameter(scope, node, 2, shape))
+    scale = _merge_parameter(scope, node, 1, shape)
     if merged == shape:
         return scope.result(node, OpKind.MUL, x, scale)
     product = scope.number(node, OpKind.MUL, x, scale)
     return scope.result(node, OpKind.RESHAPE, product, shape=shape)
 
 
-def _centred(scope: Scope, node: Node, index: int, zero: int, column: bool = False) -> str:
-    """A quantised input less its zero point; one per row stands in a ``column``."""
+def _subtract_zero(scope: Scope, node: Node, index: int, zero: int, column: bool = False) -> str:
+    """Return a quantised input less its zero point; ``column`` allows one per row."""
     x = scope.tensor(node, index)
     if not node.has_input(zero):
         return x
@@ -153,7 +153,7 @@ def _centred(scope: Scope, node: Node, index: int, zero: int, column: bool = Fal
 
 
 def _column(scope: Scope, node: Node, index: int) -> str:
-    """A parameter of a product's first operand: one per row where there are several."""
+    """Shape a parameter of a product's first operand, which may be one per row."""
     tensor = scope.tensor(node, index)
     shape = scope.shape(tensor)
     if len(shape) != 1 or shape == (1,):
@@ -162,31 +162,34 @@ def _column(scope: Scope, node: Node, index: int) -> str:
 
 
 def _matmul_integer(scope: Scope, node: Node) -> str:
-    a, b = _centred(scope, node, 0, 2, column=True), _centred(scope, node, 1, 3)
+    a, b = _subtract_zero(scope, node, 0, 2, column=True), _subtract_zero(scope, node, 1, 3)
     runs = matmul_pieces(scope, node, Factors(0, 2, 1, 3))
     if len(runs) == 1:
         return scope.result(node, OpKind.MATMUL, a, b)
-    return exact_sum(scope, node, _matmuls(scope, node, a, b, runs))
+    return exact_sum(scope, node, _matmul_pieces(scope, node, a, b, runs))
 
 
-def _matmuls(scope: Scope, node: Node, a: str, b: str, runs: Sequence[Run]) -> list[str]:
-    """Products of the parts ``runs`` of the axis that a product reduces."""
+def _matmul_pieces(scope: Scope, node: Node, a: str, b: str, runs: Sequence[Run]) -> list[str]:
+    """Multiply the parts ``runs`` of the reduced axis."""
     last, inner = len(scope.shape(a)) - 1, max(0, len(scope.shape(b)) - 2)
     return [
         scope.step(
-            node, OpKind.MATMUL, part(scope, node, a, last, run), part(scope, node, b, inner, run)
+            node,
+            OpKind.MATMUL,
+            slice_axis(scope, node, a, last, run),
+            slice_axis(scope, node, b, inner, run),
         )
         for run in runs
     ]
 
 
 def _conv_integer(scope: Scope, node: Node) -> str:
-    x, w = _centred(scope, node, 0, 2), _centred_weight(scope, node, 1, 3)
-    return _convolved(scope, node, x, w, Factors(0, 2, 1, 3))
+    x, w = _subtract_zero(scope, node, 0, 2), _subtract_weight_zero(scope, node, 1, 3)
+    return _conv_sums(scope, node, x, w, Factors(0, 2, 1, 3))
 
 
-def _centred_weight(scope: Scope, node: Node, index: int, zero: int) -> str:
-    """A convolution's weight less its zero point, which may be one per output channel."""
+def _subtract_weight_zero(scope: Scope, node: Node, index: int, zero: int) -> str:
+    """Return a convolution's weight less its zero point, which may be one per output channel."""
     w = scope.tensor(node, index)
     if not node.has_input(zero):
         return w
@@ -201,10 +204,10 @@ def _per_channel(scope: Scope, node: Node, index: int, rank: int) -> str:
     return scope.step(node, OpKind.RESHAPE, tensor, shape=(*shape, *(1,) * (rank - 1)))
 
 
-def _convolved(
+def _conv_sums(
     scope: Scope, node: Node, x: str, w: str, factors: Factors, bias: tuple[str, ...] = ()
 ) -> str:
-    """Sums of products of integers, over one or two spatial axes."""
+    """Convolve integers over one or two spatial axes."""
     shape, kernel = scope.shape(x), scope.shape(w)[2:]
     if len(shape) not in (3, 4):
         raise ModelError(
@@ -213,14 +216,14 @@ def _convolved(
         )
     attrs = window_of(node, shape, kernel).planar().conv(node.int("group", 1))
     x, w = planar_input(scope, node, x), planar_input(scope, node, w)
-    total = _summed(scope, node, x, w, bias, attrs, conv_pieces(scope, node, factors))
+    total = _sum_conv_pieces(scope, node, x, w, bias, attrs, conv_pieces(scope, node, factors))
     if len(shape) == 4:
         return total
     batch, channels, _, length = scope.shape(total)
     return scope.step(node, OpKind.RESHAPE, total, shape=(batch, channels, length))
 
 
-def _summed(
+def _sum_conv_pieces(
     scope: Scope,
     node: Node,
     x: str,
@@ -229,10 +232,10 @@ def _summed(
     attrs: Mapping[str, AttrValue],
     runs: Sequence[Run],
 ) -> str:
-    """A convolution as the exact sum of those over runs of its input channels."""
+    """Convolve as the exact sum over runs of input channels."""
     if len(runs) == 1:
         return scope.step(node, OpKind.CONV, x, w, *bias, **attrs)
-    images, weights = ([part(scope, node, t, 1, run) for run in runs] for t in (x, w))
+    images, weights = ([slice_axis(scope, node, t, 1, run) for run in runs] for t in (x, w))
     biases = [bias, *[()] * (len(runs) - 1)]
     sums = [
         scope.step(node, OpKind.CONV, *pair, *more, **attrs)
@@ -241,32 +244,32 @@ def _summed(
     return exact_sum(scope, node, sums)
 
 
-def _rescaled(scope: Scope, node: Node, total: str, first: str, second: str, out: int) -> str:
-    """Bring sums of products of integers to the scale and zero point at ``out`` and behind; scales
-    are combined first, as ONNX Runtime does, so that ties round alike."""
+def _requantise(scope: Scope, node: Node, total: str, first: str, second: str, out: int) -> str:
+    """Bring sums of products to the scale and zero point from input ``out`` on. Scales combine
+    first, as in ONNX Runtime, so that ties round alike."""
     product = scope.number(node, OpKind.MUL, first, second)
     scale = scope.number(node, OpKind.DIV, product, scope.tensor(node, out))
     value = scope.number(node, OpKind.MUL, total, scale)
-    return _held(scope, node, value, scope.tensor(node, out + 1))
+    return _round_to_type(scope, node, value, scope.tensor(node, out + 1))
 
 
 def _matmul_quantised(scope: Scope, node: Node) -> str:
-    a, b = _centred(scope, node, 0, 2, column=True), _centred(scope, node, 3, 5)
+    a, b = _subtract_zero(scope, node, 0, 2, column=True), _subtract_zero(scope, node, 3, 5)
     runs = matmul_pieces(scope, node, Factors(0, 2, 3, 5))
-    sums = _matmuls(scope, node, a, b, runs)
+    sums = _matmul_pieces(scope, node, a, b, runs)
     total = sums[0] if len(sums) == 1 else exact_sum(scope, node, sums)
-    return _rescaled(scope, node, total, _column(scope, node, 1), scope.tensor(node, 4), 6)
+    return _requantise(scope, node, total, _column(scope, node, 1), scope.tensor(node, 4), 6)
 
 
 def _conv_quantised(scope: Scope, node: Node) -> str:
-    x, w = _centred(scope, node, 0, 2), _centred_weight(scope, node, 3, 5)
+    x, w = _subtract_zero(scope, node, 0, 2), _subtract_weight_zero(scope, node, 3, 5)
     bias = (scope.tensor(node, 8),) if node.has_input(8) else ()
-    total = _convolved(scope, node, x, w, Factors(0, 2, 3, 5), bias)
+    total = _conv_sums(scope, node, x, w, Factors(0, 2, 3, 5), bias)
     scale = scope.tensor(node, 4)
     if scope.shape(scale) not in ((), (1,)):
         after = (1,) * (len(scope.shape(x)) - 2)
         scale = scope.step(node, OpKind.RESHAPE, scale, shape=(*scope.shape(scale), *after))
-    return _rescaled(scope, node, total, scope.tensor(node, 1), scale, 6)
+    return _requantise(scope, node, total, scope.tensor(node, 1), scale, 6)
 
 
 QUANTISATION: dict[str, Translate] = {

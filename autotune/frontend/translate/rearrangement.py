@@ -1,6 +1,6 @@
-"""Slices, padding, stretching and turning: what translations that move values are made of.
+"""Slices, padding, broadcasts and permutations, which translations of moving operators compose.
 
-Every function returns the tensor itself where it would change nothing.
+Every function returns the tensor itself if it would change nothing.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ MAX_PARTS = OPERATORS[OpKind.CONCAT].arity[1]
 
 
 class Run(NamedTuple):
-    """Indices ``start, start + step, …``, ``size`` of them; a step of 0 repeats one."""
+    """Indices ``start, start + step, …``, ``size`` of them; step 0 repeats one."""
 
     start: int
     step: int
     size: int
 
 
-def seen_as(scope: Scope, node: Node, x: str, shape: Sequence[int]) -> str:
-    """The tensor in another shape."""
+def reshape(scope: Scope, node: Node, x: str, shape: Sequence[int]) -> str:
+    """Return the tensor in another shape."""
     if scope.shape(x) == tuple(shape):
         return x
     return scope.step(node, OpKind.RESHAPE, x, shape=tuple(shape))
 
 
-def sliced(scope: Scope, node: Node, x: str, runs: Sequence[Run]) -> str:
-    """One run of indices per axis, none of step 0."""
+def slice_runs(scope: Scope, node: Node, x: str, runs: Sequence[Run]) -> str:
+    """Take one run of indices per axis, none of step 0."""
     shape = scope.shape(x)
     if any(run.size < 1 for run in runs):
         extents = [run.size for run in runs]
@@ -55,14 +55,14 @@ def sliced(scope: Scope, node: Node, x: str, runs: Sequence[Run]) -> str:
     )
 
 
-def part(scope: Scope, node: Node, x: str, axis: int, run: Run) -> str:
-    """One run of indices of one axis, and all of the others."""
+def slice_axis(scope: Scope, node: Node, x: str, axis: int, run: Run) -> str:
+    """Take one run of indices of one axis, and all of the others."""
     runs = [Run(0, 1, n) for n in scope.shape(x)]
     runs[axis] = run
-    return sliced(scope, node, x, runs)
+    return slice_runs(scope, node, x, runs)
 
 
-def padded(
+def pad(
     scope: Scope,
     node: Node,
     x: str,
@@ -70,49 +70,49 @@ def padded(
     after: Sequence[int],
     value: float = 0.0,
 ) -> str:
-    """``value`` around the tensor; negative widths cut off instead."""
+    """Put ``value`` around the tensor; negative widths crop."""
     shape = scope.shape(x)
     cut = [Run(max(0, -b), 1, n - max(0, -b) - max(0, -a))
            for n, b, a in zip(shape, before, after, strict=True)]  # fmt: skip
-    x = sliced(scope, node, x, cut)
+    x = slice_runs(scope, node, x, cut)
     before, after = tuple(max(0, b) for b in before), tuple(max(0, a) for a in after)
     if not any((*before, *after)):
         return x
     return scope.step(node, OpKind.PAD, x, before=before, after=after, value=value)
 
 
-def stretched(scope: Scope, node: Node, x: str, shape: Sequence[int]) -> str:
-    """Axes of extent 1 repeated up to ``shape``."""
+def broadcast(scope: Scope, node: Node, x: str, shape: Sequence[int]) -> str:
+    """Repeat axes of extent 1 up to ``shape``."""
     if scope.shape(x) == tuple(shape):
         return x
     return scope.step(node, OpKind.EXPAND, x, shape=tuple(shape))
 
 
-def joined(scope: Scope, node: Node, parts: Sequence[str], axis: int) -> str:
-    """Tensors side by side, in as many steps as their number asks for."""
+def concat(scope: Scope, node: Node, parts: Sequence[str], axis: int) -> str:
+    """Concatenate tensors, in as many steps as their number asks for."""
     if len(parts) == 1:
         return parts[0]
     if len(parts) > MAX_PARTS:
         pieces = [parts[i : i + MAX_PARTS] for i in range(0, len(parts), MAX_PARTS)]
-        return joined(scope, node, [joined(scope, node, p, axis) for p in pieces], axis)
+        return concat(scope, node, [concat(scope, node, p, axis) for p in pieces], axis)
     return scope.step(node, OpKind.CONCAT, *parts, axis=axis)
 
 
-def repeated(scope: Scope, node: Node, x: str, axis: int, times: int, each: bool) -> str:
-    """Every element of an axis ``times`` in a row if ``each``, else the whole axis so often."""
+def repeat(scope: Scope, node: Node, x: str, axis: int, times: int, each: bool) -> str:
+    """Repeat every element of an axis ``times`` in a row if ``each``, else the whole axis."""
     shape = scope.shape(x)
     if times == 1:
         return x
     outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
     whole = (*shape[:axis], shape[axis] * times, *shape[axis + 1 :])
     if shape[axis] == 1:
-        return stretched(scope, node, x, whole)
+        return broadcast(scope, node, x, whole)
     apart = (outer, shape[axis], 1, inner) if each else (outer, 1, shape[axis], inner)
     wide = tuple(times if d == (2 if each else 1) else n for d, n in enumerate(apart))
-    return seen_as(scope, node, stretched(scope, node, seen_as(scope, node, x, apart), wide), whole)
+    return reshape(scope, node, broadcast(scope, node, reshape(scope, node, x, apart), wide), whole)
 
 
-def turned(
+def permute(
     scope: Scope,
     node: Node,
     x: str,
@@ -120,29 +120,32 @@ def turned(
     perm: Sequence[int],
     result: Sequence[int],
 ) -> str:
-    """``x`` seen with extents ``axes``, in another order of them, as ``result``. No tensor has the
-    rank of ``axes``, which may be any: axes that stay together are one, and while there are too
-    many left, the second axis of the result is brought behind the first, where both become one."""
-    extents, order = _together(axes, perm)
+    """Return ``x``, seen with extents ``axes``, in another order of them, in the shape ``result``.
+
+    ``axes`` may have any rank. Axes that stay together are merged; while too many are left, the
+    second axis of the result moves behind the first, and both become one.
+    """
+    extents, order = _merge_axes(axes, perm)
     while len(extents) > MAX_MOVED_AXES:
         moved = [axis for axis in range(len(extents)) if axis != order[1]]
         moved.insert(moved.index(order[0]) + 1, order[1])
-        x = _transposed(scope, node, x, extents, moved)
+        x = _transpose(scope, node, x, extents, moved)
         extents = tuple(extents[axis] for axis in moved)
-        extents, order = _together(extents, [moved.index(axis) for axis in order])
-    return seen_as(scope, node, _transposed(scope, node, x, extents, order), result)
+        extents, order = _merge_axes(extents, [moved.index(axis) for axis in order])
+    return reshape(scope, node, _transpose(scope, node, x, extents, order), result)
 
 
-def _transposed(scope: Scope, node: Node, x: str, axes: Sequence[int], order: Sequence[int]) -> str:
-    """``x`` seen with extents ``axes``, in another order. Axes that move together are one."""
-    merged, perm = _together(axes, order)
+def _transpose(scope: Scope, node: Node, x: str, axes: Sequence[int], order: Sequence[int]) -> str:
+    """Return ``x``, seen with extents ``axes``, in another order; axes that move together are
+    merged."""
+    merged, perm = _merge_axes(axes, order)
     if list(perm) == sorted(perm):
         return x
-    return scope.step(node, OpKind.TRANSPOSE, seen_as(scope, node, x, merged), perm=tuple(perm))
+    return scope.step(node, OpKind.TRANSPOSE, reshape(scope, node, x, merged), perm=tuple(perm))
 
 
-def _together(shape: Sequence[int], perm: Sequence[int]) -> tuple[tuple[int, ...], list[int]]:
-    """Extents and order with axes of 1 left out and neighbours that stay neighbours as one."""
+def _merge_axes(shape: Sequence[int], perm: Sequence[int]) -> tuple[tuple[int, ...], list[int]]:
+    """Return extents and order without axes of 1, neighbours that stay neighbours merged."""
     runs: list[list[int]] = []
     kept = [axis for axis in range(len(shape)) if shape[axis] > 1]
     for axis in (a for a in perm if shape[a] > 1):
@@ -157,8 +160,8 @@ def _together(shape: Sequence[int], perm: Sequence[int]) -> tuple[tuple[int, ...
 
 
 def runs_of(indices: Sequence[int], most: int) -> list[Run] | None:
-    """Indices as runs of even steps, each as long as it goes; a run of two is only one of
-    neighbours or of equals. None where there are more than ``most``."""
+    """Split indices into the longest runs of even steps; two indices are a run only if neighbours
+    or equal. Return None beyond ``most`` runs."""
     found: list[Run] = []
     at = 0
     while at < len(indices):
@@ -171,7 +174,7 @@ def runs_of(indices: Sequence[int], most: int) -> list[Run] | None:
 
 
 def _run_at(indices: Sequence[int], at: int) -> Run:
-    """The run that begins at a place."""
+    """Return the run that begins at a position."""
     if at + 1 == len(indices):
         return Run(indices[at], 1, 1)
     step, end = indices[at + 1] - indices[at], at + 2

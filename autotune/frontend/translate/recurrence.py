@@ -15,22 +15,24 @@ import numpy as np
 from autotune.errors import ModelError
 from autotune.frontend.node import Node
 from autotune.frontend.translate.gates import Activation, activations_of
-from autotune.frontend.translate.rearrangement import Run, joined, part, seen_as, turned
+from autotune.frontend.translate.rearrangement import Run, concat, permute, reshape, slice_axis
 from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
 
 MAX_STEPS = 1024
-"""A longer sequence would be a graph of tens of thousands of operators."""
+"""Longest sequence: more steps would be tens of thousands of operators."""
 
 State = tuple[str, ...]
-"""Tensors [batch, width] that go from step to step; the first one is the hidden state."""
+"""Tensors [batch, width] that one step hands to the next; the first is the hidden state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """One direction of a recurrent node: its weights, w [gates · width, inputs], r [gates · width,
-    width], ``wb`` and ``rb`` [gates · width] (None where there is no bias), ``peepholes`` [3 · width],
-    and the functions behind its gates."""
+    """One direction of a recurrent node.
+
+    Weights: w [gates · width, inputs], r [gates · width, width]; biases ``wb`` and ``rb`` [gates ·
+    width], None if absent; ``peepholes`` [3 · width].
+    """
 
     scope: Scope
     node: Node
@@ -48,37 +50,38 @@ class Direction:
         return self.scope.step(self.node, kind, *inputs)
 
     def gate(self, x: str, first: int, count: int = 1) -> str:
-        """Columns of ``count`` gates from ``first`` on, of [rows, gates · width] or a vector."""
+        """Take the columns of ``count`` gates from ``first`` on, of [rows, gates · width] or a
+        vector."""
         axis = len(self.scope.shape(x)) - 1
         columns = Run(first * self.width, 1, count * self.width)
-        return part(self.scope, self.node, x, axis, columns)
+        return slice_axis(self.scope, self.node, x, axis, columns)
 
     def rows(self, first: int, count: int = 1) -> str:
-        """Rows of the recurrent weight that make ``count`` gates from ``first`` on."""
+        """Take the rows of the recurrent weight for ``count`` gates from ``first`` on."""
         rows = Run(first * self.width, 1, count * self.width)
-        return part(self.scope, self.node, self.r, 0, rows)
+        return slice_axis(self.scope, self.node, self.r, 0, rows)
 
     def product(self, x: str, weight: str, bias: str | None = None) -> str:
-        """x · weightᵀ + bias."""
+        """Emit x · weightᵀ + bias."""
         y = self.scope.step(self.node, OpKind.MATMUL, x, weight, trans_b=1)
         return y if bias is None else self.op(OpKind.ADD, y, bias)
 
-    def activated(self, place: int, x: str) -> str:
-        """The function at this place of the direction's, what it is given clipped before."""
+    def activate(self, place: int, x: str) -> str:
+        """Clip, and apply the direction's function at this position."""
         if self.clip > 0:
             x = self.scope.step(self.node, OpKind.CLIP, x, min=-self.clip, max=self.clip)
         return self.activations[place].of(self.scope, self.node, x)
 
 
 Cell = Callable[[Direction, str, State], State]
-"""The state behind one step: from the direction, the rows [batch, gates · width] that its input makes,
-and the state before."""
+"""Returns the state after one step: from the direction, its rows [batch, gates · width] of the
+input's product, and the state before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
-    """One recurrent operator: how many gates and states it has, the functions behind its gates, which
-    biases are added to all steps' inputs at once, and its cell."""
+    """One recurrent operator: gates, states, functions behind its gates, the bias added to all
+    inputs at once, and its cell."""
 
     gates: int
     states: int
@@ -86,11 +89,11 @@ class Recurrence:
     input_bias: Callable[[Direction], str | None]
     cell: Cell
     peepholes: int | None = None
-    """Input that holds the peepholes' weights."""
+    """Position of the input that holds the peepholes' weights."""
 
 
-def unrolled(scope: Scope, node: Node, operator: Recurrence) -> str:
-    """All steps of all directions; gives the last states as the node's further outputs."""
+def unroll(scope: Scope, node: Node, operator: Recurrence) -> str:
+    """Emit all steps of all directions; the last states are the node's further outputs."""
     layer = _Layer.of(scope, node, operator)
     made, last = [], []
     for place in range(layer.directions):
@@ -98,10 +101,10 @@ def unrolled(scope: Scope, node: Node, operator: Recurrence) -> str:
         made.append(hidden)
         last.append(state)
     for place in range(operator.states):
-        states = [seen_as(scope, node, s[place], (1, layer.batch, layer.width)) for s in last]
-        whole = joined(scope, node, states, 0)
+        states = [reshape(scope, node, s[place], (1, layer.batch, layer.width)) for s in last]
+        whole = concat(scope, node, states, 0)
         scope.give(node, place + 1, layer.batch_first(whole, (1, 0, 2)))
-    return layer.batch_first(joined(scope, node, made, 1), (2, 0, 1, 3))
+    return layer.batch_first(concat(scope, node, made, 1), (2, 0, 1, 3))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +136,7 @@ class _Layer:
             )
         if node.int("layout", 0):
             batch, steps, inputs = scope.shape(x)
-            x = turned(scope, node, x, (batch, steps, inputs), (1, 0, 2), (steps, batch, inputs))
+            x = permute(scope, node, x, (batch, steps, inputs), (1, 0, 2), (steps, batch, inputs))
         functions = tuple(activations_of(node, operator.activations, count))
         layer = cls(scope, node, operator, x, r[2], count, ways[named], functions)
         layer.check()
@@ -150,7 +153,7 @@ class _Layer:
         return self.scope.shape(self.x)[1]
 
     def check(self) -> None:
-        """Refuse weights and states of other shapes than the node's extents say."""
+        """Refuse weights and states whose shapes contradict the node's extents."""
         rows, inputs = self.operator.gates * self.width, self.scope.shape(self.x)[2]
         state = (self.batch, self.directions) if self.node.int("layout", 0) else (
             self.directions, self.batch)  # fmt: skip
@@ -179,19 +182,20 @@ class _Layer:
             )
 
     def run(self, place: int) -> tuple[str, State]:
-        """All hidden states [steps, 1, batch, width] of one direction, and its last state."""
+        """Emit one direction; return all hidden states [steps, 1, batch, width] and the last
+        state."""
         scope, node, batch = self.scope, self.node, self.batch
         direction = self._direction(place)
-        flat = seen_as(scope, node, self.x, (self.steps * batch, scope.shape(self.x)[2]))
+        flat = reshape(scope, node, self.x, (self.steps * batch, scope.shape(self.x)[2]))
         inputs = direction.product(flat, direction.w, self.operator.input_bias(direction))
         state, hidden = self._first_state(place), [""] * self.steps
         order = range(self.steps)
         for t in reversed(order) if self.backward[place] else order:
-            rows = part(scope, node, inputs, 0, Run(t * batch, 1, batch))
+            rows = slice_axis(scope, node, inputs, 0, Run(t * batch, 1, batch))
             fresh = self.operator.cell(direction, rows, state)
-            hidden[t], state = self._continued(self._alive(t), fresh, state)
-        whole = joined(scope, node, hidden, 0)
-        return seen_as(scope, node, whole, (self.steps, 1, batch, self.width)), state
+            hidden[t], state = self._next_state(self._alive(t), fresh, state)
+        whole = concat(scope, node, hidden, 0)
+        return reshape(scope, node, whole, (self.steps, 1, batch, self.width)), state
 
     def _direction(self, place: int) -> Direction:
         operator, count = self.operator, len(self.operator.activations)
@@ -199,8 +203,8 @@ class _Layer:
         wb = rb = peepholes = None
         if self.node.has_input(3):
             both = self._of(3, place, (2 * rows,))
-            wb = part(self.scope, self.node, both, 0, Run(0, 1, rows))
-            rb = part(self.scope, self.node, both, 0, Run(rows, 1, rows))
+            wb = slice_axis(self.scope, self.node, both, 0, Run(0, 1, rows))
+            rb = slice_axis(self.scope, self.node, both, 0, Run(rows, 1, rows))
         if operator.peepholes is not None and self.node.has_input(operator.peepholes):
             peepholes = self._of(operator.peepholes, place, (3 * self.width,))
         return Direction(
@@ -217,14 +221,17 @@ class _Layer:
         )
 
     def _of(self, index: int, place: int, shape: tuple[int, ...]) -> str:
-        """One direction's part of an input whose first axis counts directions."""
+        """Take one direction's part of an input whose first axis counts directions."""
         whole = self.scope.tensor(self.node, index)
-        return seen_as(
-            self.scope, self.node, part(self.scope, self.node, whole, 0, Run(place, 1, 1)), shape
+        return reshape(
+            self.scope,
+            self.node,
+            slice_axis(self.scope, self.node, whole, 0, Run(place, 1, 1)),
+            shape,
         )
 
     def _first_state(self, place: int) -> State:
-        """The given states, or zeros."""
+        """Return the initial states: inputs, or zeros."""
         found, shape = [], (self.batch, self.width)
         for index in range(5, 5 + self.operator.states):
             if not self.node.has_input(index):
@@ -232,12 +239,12 @@ class _Layer:
                 continue
             whole = self.scope.tensor(self.node, index)
             axis = 1 if self.node.int("layout", 0) else 0
-            own = part(self.scope, self.node, whole, axis, Run(place, 1, 1))
-            found.append(seen_as(self.scope, self.node, own, shape))
+            own = slice_axis(self.scope, self.node, whole, axis, Run(place, 1, 1))
+            found.append(reshape(self.scope, self.node, own, shape))
         return tuple(found)
 
     def _alive(self, t: int) -> str | None:
-        """[batch, 1]: 1 for the sequences that reach step ``t``, else 0; None where all do."""
+        """Return [batch, 1]: 1 for sequences that reach step ``t``, else 0; None if all do."""
         if not self.node.has_input(4):
             return None
         if self.scope.is_array(self.node.inputs[4]):
@@ -245,33 +252,34 @@ class _Layer:
             if (lengths > t).all():
                 return None
             return self.scope.constant(self.node, (lengths > t).reshape(-1, 1), "alive")
-        column = seen_as(self.scope, self.node, self.scope.tensor(self.node, 4), (self.batch, 1))
+        column = reshape(self.scope, self.node, self.scope.tensor(self.node, 4), (self.batch, 1))
         now = self.scope.constant(self.node, t, "step")
         return self.scope.step(self.node, OpKind.LESS, now, column)
 
-    def _continued(self, alive: str | None, fresh: State, before: State) -> tuple[str, State]:
-        """What a step makes of its outcome: zeros and the state before it where a sequence is over."""
+    def _next_state(self, alive: str | None, fresh: State, before: State) -> tuple[str, State]:
+        """Return output and state of a step: zeros and the state before it where a sequence is
+        over."""
         if alive is None:
             return fresh[0], fresh
         zero = self.scope.constant(self.node, np.zeros((self.batch, self.width)), "zero")
-        kept = [self._chosen(alive, new, old) for new, old in zip(fresh, before, strict=True)]
-        return self._chosen(alive, fresh[0], zero), tuple(kept)
+        kept = [self._select(alive, new, old) for new, old in zip(fresh, before, strict=True)]
+        return self._select(alive, fresh[0], zero), tuple(kept)
 
-    def _chosen(self, alive: str, yes: str, no: str) -> str:
+    def _select(self, alive: str, yes: str, no: str) -> str:
         taken = self.scope.step(self.node, OpKind.KEEP_IF, yes, alive)
         other = self.scope.step(self.node, OpKind.KEEP_UNLESS, no, alive)
         return self.scope.step(self.node, OpKind.ADD, taken, other)
 
     def batch_first(self, x: str, perm: tuple[int, ...]) -> str:
-        """An output in the order of axes that the node's layout asks for."""
+        """Permute an output to the node's layout."""
         shape = self.scope.shape(x)
         if not self.node.int("layout", 0):
             return x
-        return turned(self.scope, self.node, x, shape, perm, [shape[axis] for axis in perm])
+        return permute(self.scope, self.node, x, shape, perm, [shape[axis] for axis in perm])
 
 
 def _both_biases(direction: Direction) -> str | None:
-    """Of input and state, where both are only added."""
+    """Add the biases of input and state, if both only add."""
     if direction.wb is None or direction.rb is None:
         return None
     return direction.op(OpKind.ADD, direction.wb, direction.rb)
@@ -280,33 +288,34 @@ def _both_biases(direction: Direction) -> str | None:
 def _rnn(direction: Direction, x: str, state: State) -> State:
     """h = f(W·x + R·h + b) (Elman 1990, doi:10.1207/s15516709cog1402_1)."""
     total = direction.op(OpKind.ADD, x, direction.product(state[0], direction.r))
-    return (direction.activated(0, total),)
+    return (direction.activate(0, total),)
 
 
 def _gru(direction: Direction, x: str, state: State) -> State:
-    """The reset gate before the product with the state (Cho et al. 2014, arXiv:1406.1078, v3)."""
+    """Apply the reset gate before the product with the state (Cho et al. 2014, arXiv:1406.1078,
+    v3)."""
     (h,) = state
     gates = direction.op(
         OpKind.ADD, direction.gate(x, 0, 2), direction.product(h, direction.rows(0, 2))
     )
-    update, reset = (direction.activated(0, direction.gate(gates, g)) for g in (0, 1))
+    update, reset = (direction.activate(0, direction.gate(gates, g)) for g in (0, 1))
     kept = direction.product(direction.op(OpKind.MUL, reset, h), direction.rows(2))
-    fresh = direction.activated(1, direction.op(OpKind.ADD, direction.gate(x, 2), kept))
-    return (_mixed(direction, update, h, fresh),)
+    fresh = direction.activate(1, direction.op(OpKind.ADD, direction.gate(x, 2), kept))
+    return (_blend(direction, update, h, fresh),)
 
 
 def _gru_reset_last(direction: Direction, x: str, state: State) -> State:
-    """The reset gate behind the product, its bias among it (as v1 of the paper, and cuDNN)."""
+    """Apply the reset gate after the product and its bias (v1 of the paper, and cuDNN)."""
     (h,) = state
     own = direction.product(h, direction.r, direction.rb)
     gates = direction.op(OpKind.ADD, direction.gate(x, 0, 2), direction.gate(own, 0, 2))
-    update, reset = (direction.activated(0, direction.gate(gates, g)) for g in (0, 1))
+    update, reset = (direction.activate(0, direction.gate(gates, g)) for g in (0, 1))
     kept = direction.op(OpKind.MUL, reset, direction.gate(own, 2))
-    fresh = direction.activated(1, direction.op(OpKind.ADD, direction.gate(x, 2), kept))
-    return (_mixed(direction, update, h, fresh),)
+    fresh = direction.activate(1, direction.op(OpKind.ADD, direction.gate(x, 2), kept))
+    return (_blend(direction, update, h, fresh),)
 
 
-def _mixed(direction: Direction, update: str, h: str, fresh: str) -> str:
+def _blend(direction: Direction, update: str, h: str, fresh: str) -> str:
     """(1 − z) · n + z · h."""
     one = direction.scope.constant(direction.node, 1.0, "one")
     rest = direction.op(OpKind.MUL, direction.op(OpKind.SUB, one, update), fresh)
@@ -314,25 +323,25 @@ def _mixed(direction: Direction, update: str, h: str, fresh: str) -> str:
 
 
 def _lstm(direction: Direction, x: str, state: State) -> State:
-    """Hochreiter and Schmidhuber 1997 (doi:10.1162/neco.1997.9.8.1735) with forget gate and peepholes
-    (Gers et al. 2002); the output gate sees the new cell."""
+    """Hochreiter and Schmidhuber 1997 (doi:10.1162/neco.1997.9.8.1735) with forget gate and
+    peepholes (Gers et al. 2002); the output gate sees the new cell."""
     h, c = state
     gates = direction.op(OpKind.ADD, x, direction.product(h, direction.r))
     enter, leave, keep, new = (direction.gate(gates, g) for g in range(4))
-    enter = direction.activated(0, _peeped(direction, enter, 0, c))
+    enter = direction.activate(0, _add_peephole(direction, enter, 0, c))
     if direction.node.int("input_forget", 0):
         one = direction.scope.constant(direction.node, 1.0, "one")
         keep = direction.op(OpKind.SUB, one, enter)
     else:
-        keep = direction.activated(0, _peeped(direction, keep, 2, c))
-    fresh = direction.op(OpKind.MUL, enter, direction.activated(1, new))
+        keep = direction.activate(0, _add_peephole(direction, keep, 2, c))
+    fresh = direction.op(OpKind.MUL, enter, direction.activate(1, new))
     c = direction.op(OpKind.ADD, direction.op(OpKind.MUL, keep, c), fresh)
-    leave = direction.activated(0, _peeped(direction, leave, 1, c))
-    return direction.op(OpKind.MUL, leave, direction.activated(2, c)), c
+    leave = direction.activate(0, _add_peephole(direction, leave, 1, c))
+    return direction.op(OpKind.MUL, leave, direction.activate(2, c)), c
 
 
-def _peeped(direction: Direction, gate: str, place: int, c: str) -> str:
-    """A gate that sees the cell; peepholes are in the order input, output, forget."""
+def _add_peephole(direction: Direction, gate: str, place: int, c: str) -> str:
+    """Let a gate see the cell; peepholes are in the order input, output, forget."""
     if direction.peepholes is None:
         return gate
     weight = direction.gate(direction.peepholes, place)
@@ -349,11 +358,11 @@ LSTM = Recurrence(4, 2, ("Sigmoid", "Tanh", "Tanh"), _both_biases, _lstm, peepho
 
 def _gru_of(scope: Scope, node: Node) -> str:
     last = node.int("linear_before_reset", 0)
-    return unrolled(scope, node, GRU_RESET_LAST if last else GRU)
+    return unroll(scope, node, GRU_RESET_LAST if last else GRU)
 
 
 RECURRENT: dict[str, Translate] = {
-    "RNN": lambda scope, node: unrolled(scope, node, RNN),
+    "RNN": lambda scope, node: unroll(scope, node, RNN),
     "GRU": _gru_of,
-    "LSTM": lambda scope, node: unrolled(scope, node, LSTM),
+    "LSTM": lambda scope, node: unroll(scope, node, LSTM),
 }

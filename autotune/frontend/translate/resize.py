@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from autotune.errors import ModelError
 from autotune.frontend.node import Node
-from autotune.frontend.translate.indexing import indexed
-from autotune.frontend.translate.rearrangement import seen_as
-from autotune.frontend.translate.reduction import checked_axis
+from autotune.frontend.translate.indexing import take_indices
+from autotune.frontend.translate.rearrangement import reshape
+from autotune.frontend.translate.reduction import resolve_axis
 from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
 
@@ -36,8 +36,8 @@ NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 @dataclass(frozen=True, slots=True)
 class Resizing:
-    """One axis: ``extent`` elements become ``result`` of them, ``scale`` times as many before
-    rounding. ``roi`` is the part that tf_crop_and_resize takes, from 0 to 1."""
+    """One axis: ``extent`` elements become ``result``; ``scale`` is their unrounded ratio. ``roi``
+    is the part, from 0 to 1, that tf_crop_and_resize takes."""
 
     extent: int
     result: int
@@ -47,12 +47,12 @@ class Resizing:
 
     @property
     def is_identity(self) -> bool:
-        """Whether every element stays what and where it is."""
+        """True if every element stays at its place."""
         same = self.extent == self.result and self.scale == 1.0
         return same and (self.coordinates != "tf_crop_and_resize" or self.roi == (0.0, 1.0))
 
     def positions(self) -> Floats:
-        """Where every output element lies among the input's, [result]."""
+        """Return the position of every output element in the input, [result]."""
         y, n, wide = np.arange(self.result, dtype=np.float64), self.extent, self.scale * self.extent
         match self.coordinates:
             case "align_corners":
@@ -72,8 +72,8 @@ class Resizing:
                 return (y + 0.5) / self.scale - 0.5
 
     def inside(self) -> npt.NDArray[np.bool_]:
-        """Output elements that have a value of their own: tf_crop_and_resize gives those whose place
-        is outside of the input another one."""
+        """Return a mask of output elements with a value of their own: tf_crop_and_resize
+        extrapolates outside of the input."""
         if self.coordinates != "tf_crop_and_resize":
             return np.ones(self.result, bool)
         at = self.positions()
@@ -81,7 +81,7 @@ class Resizing:
 
 
 def nearest_indices(axis: Resizing, rounding: str) -> list[int]:
-    """The input element that every output element is."""
+    """Return the input element of every output element."""
     at = axis.positions()
     match rounding:
         case "floor":
@@ -96,14 +96,15 @@ def nearest_indices(axis: Resizing, rounding: str) -> list[int]:
 
 
 def linear_weights(ratio: float, scale: float) -> Floats:
-    """A triangle two elements wide, wider by 1 / ``scale`` where that is below 1."""
+    """Return a triangle two elements wide, wider by 1 / ``scale`` below 1."""
     start = math.floor(-1 / scale) + 1
     found = np.clip(1 - np.abs((np.arange(start, 2 - start) - ratio) * scale), 0, 1)
     return np.asarray(found / found.sum())
 
 
 def cubic_weights(ratio: float, scale: float, a: float) -> Floats:
-    """The cubic convolution of Keys (1981), four elements wide, wider by 1 / ``scale`` below 1."""
+    """Return the cubic convolution of Keys (1981), four elements wide, wider by 1 / ``scale``
+    below 1."""
     start = math.floor(-2 / scale) + 1
     x = np.abs((np.arange(start, 2 - start) - ratio) * scale)
     near = (a + 2) * x**3 - (a + 3) * x**2 + 1
@@ -112,9 +113,11 @@ def cubic_weights(ratio: float, scale: float, a: float) -> Floats:
     return np.asarray(found / found.sum())
 
 
-def matrix(axis: Resizing, cubic: float | None, antialias: bool, exclude_outside: bool) -> Floats:
-    """Weights [result, extent] of a linear interpolation, or of a cubic one with that coefficient.
-    Elements beyond a border are the one at the border, or left out if ``exclude_outside``."""
+def interpolation_matrix(
+    axis: Resizing, cubic: float | None, antialias: bool, exclude_outside: bool
+) -> Floats:
+    """Return weights [result, extent] of a linear interpolation, or a cubic one with this
+    coefficient. Elements beyond a border repeat it, or are left out with ``exclude_outside``."""
     found = np.zeros((axis.result, axis.extent))
     width = min(axis.scale, 1.0) if antialias else 1.0
     inside = axis.inside()
@@ -138,7 +141,7 @@ def matrix(axis: Resizing, cubic: float | None, antialias: bool, exclude_outside
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What a node asks for: factors or extents of some axes."""
+    """Factors or extents of axes that a node asks for."""
 
     axes: tuple[int, ...]
     scales: tuple[float, ...] | None
@@ -147,7 +150,7 @@ class _Request:
 
 
 def _numbers(scope: Scope, node: Node, index: int) -> tuple[float, ...] | None:
-    """A constant input; None where it is left out or empty."""
+    """Return a constant input; None if it is absent or empty."""
     if not node.has_input(index):
         return None
     found = tuple(float(v) for v in np.ravel(scope.array(node, index)))
@@ -155,7 +158,7 @@ def _numbers(scope: Scope, node: Node, index: int) -> tuple[float, ...] | None:
 
 
 def _request(scope: Scope, node: Node, rank: int) -> _Request:
-    axes = tuple(checked_axis(node, a, rank) for a in node.ints("axes") or range(rank))
+    axes = tuple(resolve_axis(node, a, rank) for a in node.ints("axes") or range(rank))
     if node.opset < 11:
         attribute = node.attrs.get("scales")
         scales = tuple(map(float, attribute)) if isinstance(attribute, list) else None
@@ -164,8 +167,8 @@ def _request(scope: Scope, node: Node, rank: int) -> _Request:
     return _Request(axes, scales, None if sizes is None else tuple(map(int, sizes)), roi)
 
 
-def _resized_axes(node: Node, shape: tuple[int, ...], want: _Request) -> dict[int, Resizing]:
-    """The axes that change, by number."""
+def _axes_to_resize(node: Node, shape: tuple[int, ...], want: _Request) -> dict[int, Resizing]:
+    """Return the axes that change, by number."""
     default = "asymmetric" if node.opset < 11 else "half_pixel"
     mode = node.text("coordinate_transformation_mode", default)
     given = want.scales if want.sizes is None else want.sizes
@@ -175,7 +178,7 @@ def _resized_axes(node: Node, shape: tuple[int, ...], want: _Request) -> dict[in
             f"{want.scales} and sizes {want.sizes}; one number per axis is needed"
         )
     extents = [shape[axis] for axis in want.axes]
-    scales, results = _scaled(node, extents, want)
+    scales, results = _scales_and_sizes(node, extents, want)
     found: dict[int, Resizing] = {}
     for i, axis in enumerate(want.axes):
         roi = (0.0, 1.0)
@@ -189,8 +192,10 @@ def _resized_axes(node: Node, shape: tuple[int, ...], want: _Request) -> dict[in
     return found
 
 
-def _scaled(node: Node, extents: list[int], want: _Request) -> tuple[list[float], list[int]]:
-    """Factors and results of the axes that a node names."""
+def _scales_and_sizes(
+    node: Node, extents: list[int], want: _Request
+) -> tuple[list[float], list[int]]:
+    """Return factors and results of the axes that a node names."""
     if want.sizes is None:
         assert want.scales is not None
         scales = list(want.scales)
@@ -203,43 +208,45 @@ def _scaled(node: Node, extents: list[int], want: _Request) -> tuple[list[float]
     return [common] * len(scales), [math.floor(n * common + 0.5) for n in extents]
 
 
-def _weighted(scope: Scope, node: Node, x: str, axis: int, weights: np.ndarray) -> str:
-    """One axis of ``x`` through ``weights`` [result, extent]."""
+def _apply_weights(scope: Scope, node: Node, x: str, axis: int, weights: np.ndarray) -> str:
+    """Multiply one axis of ``x`` by ``weights`` [result, extent]."""
     shape = scope.shape(x)
     inner = math.prod(shape[axis + 1 :])
     result = (*shape[:axis], weights.shape[0], *shape[axis + 1 :])
     constant = scope.constant(node, weights, f"axis{axis}")
     if inner == 1:
-        rows = seen_as(scope, node, x, (math.prod(shape[:axis]), shape[axis]))
+        rows = reshape(scope, node, x, (math.prod(shape[:axis]), shape[axis]))
         y = scope.step(node, OpKind.MATMUL, rows, constant, trans_a=0, trans_b=1)
     else:
-        columns = seen_as(scope, node, x, (math.prod(shape[:axis]), shape[axis], inner))
+        columns = reshape(scope, node, x, (math.prod(shape[:axis]), shape[axis], inner))
         y = scope.step(node, OpKind.MATMUL, constant, columns, trans_a=0, trans_b=0)
-    return seen_as(scope, node, y, result)
+    return reshape(scope, node, y, result)
 
 
 def _resize(scope: Scope, node: Node) -> str:
     x = scope.tensor(node, 0)
     shape = scope.shape(x)
-    axes = _resized_axes(node, shape, _request(scope, node, len(shape)))
+    axes = _axes_to_resize(node, shape, _request(scope, node, len(shape)))
     mode = node.text("mode", "nearest")
     # shrinking axes first leaves less to do for the others
     for axis, resizing in sorted(axes.items(), key=lambda item: item[1].scale):
         if mode == "nearest":
             rounding = node.text("nearest_mode", "floor" if node.opset < 11 else NEAREST[0])
-            x = indexed(scope, node, x, axis, nearest_indices(resizing, rounding))
+            x = take_indices(scope, node, x, axis, nearest_indices(resizing, rounding))
             continue
         if mode not in ("linear", "cubic"):
             raise ModelError(f"{node.label}: {node.operator} mode {mode!r} is not known")
         cubic = node.float("cubic_coeff_a", -0.75) if mode == "cubic" else None
         antialias, exclude = (bool(node.int(n, 0)) for n in ("antialias", "exclude_outside"))
-        x = _weighted(scope, node, x, axis, matrix(resizing, cubic, antialias, exclude))
-    return _extrapolated(scope, node, x, axes)
+        x = _apply_weights(
+            scope, node, x, axis, interpolation_matrix(resizing, cubic, antialias, exclude)
+        )
+    return _extrapolate(scope, node, x, axes)
 
 
-def _extrapolated(scope: Scope, node: Node, x: str, axes: dict[int, Resizing]) -> str:
-    """Another value where some axis of the result lies outside of the input; nearest elements
-    there are dropped, be they infinite, weighed ones are 0 already."""
+def _extrapolate(scope: Scope, node: Node, x: str, axes: dict[int, Resizing]) -> str:
+    """Set the extrapolation value outside of the input. Nearest elements there are dropped, even
+    infinite ones; weighted ones are 0 already."""
     masks = [
         resizing.inside().reshape([-1 if d == axis else 1 for d in range(len(scope.shape(x)))])
         for axis, resizing in axes.items()

@@ -1,8 +1,7 @@
-"""ONNX operators that write to places given by their indices: ScatterND, ScatterElements, Scatter and
-TensorScatter.
+"""ONNX operators that write at indexed places: ScatterND, ScatterElements, Scatter, TensorScatter.
 
-Data is seen as rows [R, W] and updates as rows [n, W]. Places that are known are a choice of rows of
-both; at run time every row asks which update, if any, is its last.
+Data is rows [R, W], updates are rows [n, W]. Known places are a selection among rows of both. At
+run time, every row looks for the last update that hits it.
 """
 
 from __future__ import annotations
@@ -14,10 +13,15 @@ import numpy as np
 
 from autotune.errors import ModelError
 from autotune.frontend.node import Node
-from autotune.frontend.translate.indexing import Indices, from_the_front, indexed, looked_up
-from autotune.frontend.translate.logic import chosen, denied
-from autotune.frontend.translate.rearrangement import joined, seen_as
-from autotune.frontend.translate.reduction import checked_axis
+from autotune.frontend.translate.indexing import (
+    Indices,
+    count_from_front,
+    gather_rows,
+    take_indices,
+)
+from autotune.frontend.translate.logic import logical_not, select
+from autotune.frontend.translate.rearrangement import concat, reshape
+from autotune.frontend.translate.reduction import resolve_axis
 from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
 
@@ -27,11 +31,11 @@ REDUCTIONS: dict[str, tuple[OpKind, float]] = {
     "max": (OpKind.MAXIMUM, -np.inf),
     "min": (OpKind.MINIMUM, np.inf),
 }
-"""What data and updates become, and the number that changes nothing."""
+"""Operator that combines data and updates, and its neutral number."""
 MAX_REPEATS = 64
-"""How often a known place may be written with a reduction: each takes a pass over the data."""
+"""Most writes with a reduction to one known place: each takes a pass over the data."""
 MAX_QUESTIONS = 1 << 24
-"""Rows times updates that may be compared at run time."""
+"""Most pairs of row and update to compare at run time."""
 
 
 def _nd(scope: Scope, node: Node) -> str:
@@ -46,27 +50,27 @@ def _nd(scope: Scope, node: Node) -> str:
         )
     extents, rest = shape[:depth], shape[depth:]
     rows, width, count = math.prod(extents), math.prod(rest), math.prod(places[:-1])
-    data = seen_as(scope, node, x, (rows, width))
-    fresh = seen_as(scope, node, updates, (count, width))
+    data = reshape(scope, node, x, (rows, width))
+    fresh = reshape(scope, node, updates, (count, width))
     pitches = np.asarray([[math.prod(extents[d + 1 :])] for d in range(depth)])
     if scope.is_array(node.inputs[1]):
         known = np.asarray(scope.array(node, 1), np.int64).reshape(count, depth)
         _check_inside(node, known, extents)
         known = np.where(known < 0, known + np.asarray(extents), known)
-        made = _written(scope, node, data, (known @ pitches).ravel(), fresh)
+        made = _write(scope, node, data, (known @ pitches).ravel(), fresh)
     else:
         _check_run_time(scope, node, rows * count)
-        flat = seen_as(scope, node, scope.tensor(node, 1), (count, depth))
-        flat = from_the_front(scope, node, flat, scope.constant(node, extents, "extents"))
+        flat = reshape(scope, node, scope.tensor(node, 1), (count, depth))
+        flat = count_from_front(scope, node, flat, scope.constant(node, extents, "extents"))
         numbers = scope.step(node, OpKind.MATMUL, flat, scope.constant(node, pitches, "pitches"))
-        made = _asked(scope, node, data, numbers, fresh)
-    return scope.reshaped(node, made, shape)
+        made = _write_at_run_time(scope, node, data, numbers, fresh)
+    return scope.reshape_result(node, made, shape)
 
 
 def _elements(scope: Scope, node: Node) -> str:
     x, updates = scope.tensor(node, 0), scope.tensor(node, 2)
     shape, places = scope.shape(x), _given_shape(scope, node)
-    axis = checked_axis(node, node.int("axis", 0), len(shape))
+    axis = resolve_axis(node, node.int("axis", 0), len(shape))
     fits = len(places) == len(shape) and all(
         d == axis or places[d] <= shape[d] for d in range(len(shape))
     )
@@ -75,8 +79,8 @@ def _elements(scope: Scope, node: Node) -> str:
             f"{node.label}: {node.operator} of {list(scope.shape(updates))} at {list(places)} into "
             f"{list(shape)}; they do not fit"
         )
-    data = seen_as(scope, node, x, (math.prod(shape), 1))
-    fresh = seen_as(scope, node, updates, (math.prod(places), 1))
+    data = reshape(scope, node, x, (math.prod(shape), 1))
+    fresh = reshape(scope, node, updates, (math.prod(places), 1))
     own = [0 * at if d == axis else at for d, at in enumerate(np.indices(places))]
     others = np.asarray(np.ravel_multi_index(tuple(own), shape)).reshape(-1, 1)
     pitch = math.prod(shape[axis + 1 :])
@@ -84,13 +88,13 @@ def _elements(scope: Scope, node: Node) -> str:
         known = np.asarray(scope.array(node, 1), np.int64).reshape(-1, 1)
         _check_inside(node, known, shape[axis : axis + 1])
         known = np.where(known < 0, known + shape[axis], known) * pitch + others
-        return scope.reshaped(node, _written(scope, node, data, known.ravel(), fresh), shape)
+        return scope.reshape_result(node, _write(scope, node, data, known.ravel(), fresh), shape)
     _check_run_time(scope, node, math.prod(shape) * math.prod(places))
-    column = seen_as(scope, node, scope.tensor(node, 1), (math.prod(places), 1))
-    rows = from_the_front(scope, node, column, shape[axis])
+    column = reshape(scope, node, scope.tensor(node, 1), (math.prod(places), 1))
+    rows = count_from_front(scope, node, column, shape[axis])
     rows = scope.step(node, OpKind.MUL, rows, scope.constant(node, pitch, "pitch"))
     rows = scope.step(node, OpKind.ADD, rows, scope.constant(node, others, "others"))
-    return scope.reshaped(node, _asked(scope, node, data, rows, fresh), shape)
+    return scope.reshape_result(node, _write_at_run_time(scope, node, data, rows, fresh), shape)
 
 
 def _given_shape(scope: Scope, node: Node) -> tuple[int, ...]:
@@ -106,7 +110,7 @@ def _check_inside(node: Node, known: Indices, extents: Sequence[int]) -> None:
 
 
 def _check_run_time(scope: Scope, node: Node, questions: int) -> None:
-    """Ask for the indices where they can not be answered at run time."""
+    """Ask for the indices if run time cannot handle them. Raises ``RunTimeValue``."""
     if _reduction(node) not in ("none", "add") or questions > MAX_QUESTIONS:
         scope.array(node, 1)
 
@@ -120,25 +124,26 @@ def _reduction(node: Node) -> str:
     return named
 
 
-def _written(scope: Scope, node: Node, data: str, rows: Indices, updates: str) -> str:
-    """Updates at known rows: the last one of a row counts, or all by a reduction."""
+def _write(scope: Scope, node: Node, data: str, rows: Indices, updates: str) -> str:
+    """Write updates at known rows: the last one of a row counts, or all by a reduction."""
     extent, width = scope.shape(data)
     if _reduction(node) == "none":
         source = np.arange(extent)
         source[rows] = extent + np.arange(len(rows))
-        both = joined(scope, node, [data, updates], 0)
-        return indexed(scope, node, both, 0, source.tolist())
+        both = concat(scope, node, [data, updates], 0)
+        return take_indices(scope, node, both, 0, source.tolist())
     kind, nothing = REDUCTIONS[_reduction(node)]
     idle = scope.constant(node, np.full((1, width), nothing), "nothing")
-    table = joined(scope, node, [updates, idle], 0)
+    table = concat(scope, node, [updates, idle], 0)
     for source in _passes(node, rows, extent):
-        taken = indexed(scope, node, table, 0, source.tolist())
+        taken = take_indices(scope, node, table, 0, source.tolist())
         data = scope.step(node, kind, data, taken)
     return data
 
 
 def _passes(node: Node, rows: Indices, extent: int) -> list[Indices]:
-    """Which update every row takes, each update in one pass; its number is ``len(rows)`` where none."""
+    """Return the update of every row in each pass, ``len(rows)`` for none; each update has one
+    pass."""
     found: list[Indices] = []
     times = np.zeros(extent, np.int64)
     for place, row in enumerate(rows.tolist()):
@@ -154,26 +159,26 @@ def _passes(node: Node, rows: Indices, extent: int) -> list[Indices]:
     return found
 
 
-def _asked(scope: Scope, node: Node, data: str, numbers: str, updates: str) -> str:
-    """Updates at rows whose numbers [n, 1] are known at run time."""
+def _write_at_run_time(scope: Scope, node: Node, data: str, numbers: str, updates: str) -> str:
+    """Write updates at rows whose numbers [n, 1] only a run knows."""
     (extent, _), count = scope.shape(data), scope.shape(updates)[0]
-    row = seen_as(scope, node, numbers, (1, count))
+    row = reshape(scope, node, numbers, (1, count))
     hit = scope.step(
         node, OpKind.EQUAL, scope.constant(node, np.arange(extent).reshape(-1, 1), "rows"), row
     )
     if _reduction(node) == "add":
-        return scope.step(node, OpKind.ADD, data, _summed(scope, node, hit, updates))
+        return scope.step(node, OpKind.ADD, data, _sum_hits(scope, node, hit, updates))
     order = scope.constant(node, np.arange(1, count + 1).reshape(1, -1), "order")
     ranked = scope.step(node, OpKind.MUL, hit, order)
     last = scope.step(node, OpKind.REDUCE_MAX, ranked, axes=(1,))
     before = scope.step(node, OpKind.SUB, last, scope.constant(node, 1.0, "one"))
-    taken = looked_up(scope, node, updates, 0, seen_as(scope, node, before, (extent,)))
-    return chosen(scope, node, last, taken, data, last=False)
+    taken = gather_rows(scope, node, updates, 0, reshape(scope, node, before, (extent,)))
+    return select(scope, node, last, taken, data, last=False)
 
 
-def _summed(scope: Scope, node: Node, hit: str, updates: str) -> str:
-    """Sums [R, W] of the updates [n, W] that hit [R, n] each row. Infinities, which times 0 are NaN in
-    every row, are counted apart and added where there are any; NaN counts as both."""
+def _sum_hits(scope: Scope, node: Node, hit: str, updates: str) -> str:
+    """Sum [R, W] the updates [n, W] that hit [R, n] each row. Infinities are counted separately,
+    since 0 times one is NaN; NaN counts as both signs."""
     if not scope.result_type(node, 0).is_float:
         return scope.step(node, OpKind.MATMUL, hit, updates)
     finite, beyond = updates, []
@@ -181,7 +186,7 @@ def _summed(scope: Scope, node: Node, hit: str, updates: str) -> str:
         end = scope.constant(node, infinity, "infinity")
         near = scope.step(node, OpKind.LESS, *((updates, end) if infinity > 0 else (end, updates)))
         finite = scope.step(node, OpKind.KEEP_IF, finite, near)
-        times = scope.step(node, OpKind.MATMUL, hit, denied(scope, node, near, last=False))
+        times = scope.step(node, OpKind.MATMUL, hit, logical_not(scope, node, near, last=False))
         beyond.append(scope.step(node, OpKind.KEEP_IF, end, times))
     total = scope.step(node, OpKind.MATMUL, hit, finite)
     for added in beyond:
@@ -190,18 +195,18 @@ def _summed(scope: Scope, node: Node, hit: str, updates: str) -> str:
 
 
 def _tensor_scatter(scope: Scope, node: Node) -> str:
-    """Updates at consecutive places of an axis, from a start of each batch's own on: every place
-    looks up the update so far behind the start, if there is one."""
+    """Write updates at consecutive places of an axis, from each batch's own start: every place
+    looks up its update by the distance to the start."""
     x, updates = scope.tensor(node, 0), scope.tensor(node, 1)
     shape, given = scope.shape(x), scope.shape(updates)
-    axis = checked_axis(node, node.int("axis", -2), len(shape))
+    axis = resolve_axis(node, node.int("axis", -2), len(shape))
     if axis == 0 or given != (*shape[:axis], given[axis], *shape[axis + 1 :]):
         raise ModelError(f"{node.label}: TensorScatter of {list(given)} into {list(shape)}")
     batch, extent, count = shape[0], shape[axis], given[axis]
     middle, inner = math.prod(shape[1:axis]), math.prod(shape[axis + 1 :])
     behind = scope.constant(node, np.arange(extent).reshape(1, -1), "places")
     if node.has_input(2):
-        start = seen_as(scope, node, scope.tensor(node, 2), (batch, 1))
+        start = reshape(scope, node, scope.tensor(node, 2), (batch, 1))
         behind = scope.step(node, OpKind.SUB, behind, start)
     if node.text("mode", "linear") == "circular":
         behind = scope.step(node, OpKind.MOD, behind, scope.constant(node, extent, "extent"))
@@ -209,15 +214,15 @@ def _tensor_scatter(scope: Scope, node: Node) -> str:
     inside = scope.step(node, OpKind.EQUAL, near, behind)
     wide = (near_batch := scope.shape(near)[0], 1, extent, 1)
     first = count * np.arange(batch * middle).reshape(batch, middle, 1)
-    near = seen_as(scope, node, near, (near_batch, 1, extent))
+    near = reshape(scope, node, near, (near_batch, 1, extent))
     rows = scope.step(node, OpKind.ADD, near, scope.constant(node, first, "first"))
-    rows = seen_as(scope, node, rows, (batch * middle * extent,))
-    table = seen_as(scope, node, updates, (batch * middle * count, inner))
+    rows = reshape(scope, node, rows, (batch * middle * extent,))
+    table = reshape(scope, node, updates, (batch * middle * count, inner))
     own = (batch, middle, extent, inner)
-    taken = seen_as(scope, node, looked_up(scope, node, table, 0, rows), own)
-    condition = seen_as(scope, node, inside, wide)
-    made = chosen(scope, node, condition, taken, seen_as(scope, node, x, own), last=False)
-    return scope.reshaped(node, made, shape)
+    taken = reshape(scope, node, gather_rows(scope, node, table, 0, rows), own)
+    condition = reshape(scope, node, inside, wide)
+    made = select(scope, node, condition, taken, reshape(scope, node, x, own), last=False)
+    return scope.reshape_result(node, made, shape)
 
 
 SCATTER: dict[str, Translate] = {

@@ -1,4 +1,4 @@
-"""What a translation of one ONNX node sees: the node, what is known so far, and how to emit."""
+"""State of a translation: known values, graph tensors, and how to emit operators."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import numpy.typing as npt
 
 from autotune.errors import ModelError
 from autotune.frontend.element_types import ONE_TYPE, dtype_of_array, result_types
-from autotune.frontend.limits import check_size, checked_type, not_computed
+from autotune.frontend.limits import check_size, check_type, not_computed
 from autotune.frontend.node import AnyArray, Node, RunTimeValue
 from autotune.graph.builder import GraphBuilder
 from autotune.operators.op import AttrValue, OpKind
 from autotune.operators.tensor import NUMPY, DType
 
 MAX_FOLDED_BYTES = 4 << 30
-"""What all values that are computed at import may take together."""
+"""Limit on all values computed at import together."""
 
 
 @dataclass(slots=True)
 class Scope:
-    """The import in progress: ONNX tensors that are values already, and those in the graph.
+    """ONNX tensors of a model in translation, as values or as tensors of the graph.
 
-    ``arrays`` are known at import (initializers and what was folded), of any element type;
-    ``tensors`` maps the other ONNX names to graph tensors, and ``types`` to what their numbers
-    mean. ``foreign`` names the run-time inputs of types that the graph has not: harmless until an
-    operator reads one.
+    ``arrays`` are values known at import, of any element type; ``tensors`` maps the other ONNX
+    names to graph tensors, ``types`` to their element types. ``foreign`` names run-time inputs
+    whose type the graph lacks: an error only where an operator reads one. ``made`` are graph
+    tensors that operators compute.
     """
 
     builder: GraphBuilder
@@ -42,11 +42,11 @@ class Scope:
     _names: set[str] = field(default_factory=set)
 
     def is_array(self, name: str) -> bool:
-        """Whether the ONNX tensor's value is known at import."""
+        """Return True if the ONNX tensor's value is known at import."""
         return name in self.arrays
 
     def count(self, node: Node) -> None:
-        """Count what the values of a node's outputs take; refuse more than ``MAX_FOLDED_BYTES``."""
+        """Add up the bytes of a node's known outputs; refuse more than ``MAX_FOLDED_BYTES``."""
         values = [self.arrays[x] for x in node.outputs if x in self.arrays]
         self.folded_bytes += sum(value.nbytes for value in values if value.base is None)
         if self.folded_bytes > MAX_FOLDED_BYTES:
@@ -56,7 +56,7 @@ class Scope:
             )
 
     def array(self, node: Node, index: int) -> AnyArray:
-        """The value of an input that must be known at import."""
+        """Return the value of an input that must be known at import."""
         name = node.inputs[index]
         if name not in self.arrays:
             raise RunTimeValue(
@@ -70,9 +70,9 @@ class Scope:
         return value
 
     def number_of(self, node: Node, index: int) -> float:
-        """The one number of an input that must be known at import; an integer is exact."""
+        """Return the single number of an input that must be known at import; integers are exact."""
         value = self.array(node, index)
-        checked_type(node.reads, node.inputs[index], value)
+        check_type(node.reads, node.inputs[index], value)
         if value.size != 1:
             raise ModelError(
                 f"{node.label}: {node.operator} input {index} must be one number, got shape "
@@ -81,13 +81,14 @@ class Scope:
         return float(np.asarray(value, np.float64).reshape(()))
 
     def tensor(self, node: Node, index: int) -> str:
-        """The graph tensor of an input; a value becomes a constant of the graph on first use."""
+        """Return the graph tensor of an input; a value becomes a constant of the graph on first
+        use."""
         name = node.inputs[index]
         if name in self.foreign:
             raise not_computed(node.reads, name, self.foreign[name])
         if name in self.arrays and name not in self.tensors:
             value = self.arrays[name]
-            dtype = checked_type(node.reads, name, value)
+            dtype = check_type(node.reads, name, value)
             if value.size == 0:
                 raise ModelError(
                     f"{node.label}: {node.operator} reads {name!r} of shape {list(value.shape)}, which "
@@ -103,23 +104,23 @@ class Scope:
             )
         return self.tensors[name]
 
-    def known_output(self, name: str) -> str:
-        """A constant of the graph for an output of the network that is known at import."""
-        dtype = checked_type("the network gives", name, self.arrays[name])
+    def add_output_constant(self, name: str) -> str:
+        """Return a constant of the graph for a network output that is known at import."""
+        dtype = check_type("the network gives", name, self.arrays[name])
         return self.builder.constant(self.arrays[name], name, dtype)
 
     def dtype(self, node: Node, index: int) -> DType:
-        """What the numbers of an input mean; of types that the graph has not, float32."""
+        """Return the element type of an input; float32 for types that the graph lacks."""
         return self._dtype(node.inputs[index])
 
     def foreign_type(self, name: str) -> str | None:
-        """The type of a value or run-time input that the graph has none for; None where it has."""
+        """Return the type of a value or input if the graph lacks it, else None."""
         if name in self.arrays and dtype_of_array(self.arrays[name]) is None:
             return str(self.arrays[name].dtype)
         return self.foreign.get(name)
 
     def begin(self, node: Node) -> None:
-        """The node whose operators are emitted next: its outputs have ONNX's types."""
+        """Start the translation of a node: its outputs have ONNX's types."""
         given = [self._dtype(x) if x else None for x in node.inputs]
         if node.operator in ONE_TYPE:
             self._check_numbers(node)
@@ -128,25 +129,25 @@ class Scope:
         self._results = dict(zip(node.outputs, found, strict=False))
 
     def give_nothing(self, node: Node, place: int, shape: tuple[int, ...]) -> None:
-        """State that one of a node's outputs has no elements, and so is known."""
+        """Register an output without elements."""
         self.give_known(node, place, np.empty(shape))
 
     def give_known(self, node: Node, place: int, value: AnyArray) -> None:
-        """State what one of a node's outputs is, whatever the run-time inputs are."""
+        """Register an output with a known value."""
         name = node.outputs[place]
         if name:
             self.arrays[name] = value.astype(NUMPY[self._results[name]])
 
     def result_type(self, node: Node, place: int) -> DType:
-        """What the numbers of one of the outputs of the node in hand mean, by ONNX's schema."""
+        """Return the element type of an output of the current node, by ONNX's schema."""
         return self._results[node.outputs[place]]
 
     def shape(self, tensor: str) -> tuple[int, ...]:
-        """Shape of a graph tensor."""
+        """Return the shape of a graph tensor."""
         return self.builder.shape(tensor)
 
     def constant(self, node: Node, value: npt.ArrayLike, role: str) -> str:
-        """A new graph constant derived from a node's parameters."""
+        """Return a new graph constant derived from a node's parameters."""
         return self.builder.constant(value, self._unique_tensor(f"{node.outputs[0]}.{role}"))
 
     def step(self, node: Node, kind: OpKind, *inputs: str, **attrs: AttrValue) -> str:
@@ -156,7 +157,7 @@ class Scope:
         )
 
     def number(self, node: Node, kind: OpKind, *inputs: str, **attrs: AttrValue) -> str:
-        """Emit an internal operator that makes fractions, even on the way to whole numbers."""
+        """Emit an internal operator that makes fractions, even on the way to integers."""
         tensor = self.step(node, kind, *inputs, **attrs)
         self.builder.mean(tensor, DType.FLOAT32)
         return tensor
@@ -166,15 +167,15 @@ class Scope:
         return self._emit(node, node.outputs[0], kind, inputs, attrs)
 
     def give(self, node: Node, index: int, tensor: str) -> None:
-        """State the tensor of one of a node's outputs; that of the first is what its translation
-        returns."""
+        """Register output ``index`` ≥ 1 of a node; output 0 is the translation's return value."""
         if index < len(node.outputs) and node.outputs[index]:
             name = node.outputs[index]
             self.tensors[name] = tensor
             self.types[name] = self._results[name]
 
-    def reshaped(self, node: Node, tensor: str, shape: tuple[int, ...]) -> str:
-        """This node's output as another view of a tensor; the tensor itself if nothing changes."""
+    def reshape_result(self, node: Node, tensor: str, shape: tuple[int, ...]) -> str:
+        """Emit this node's output as a reshape of a tensor; return the tensor itself if nothing
+        changes."""
         if self.shape(tensor) == shape:
             return tensor
         return self.result(node, OpKind.RESHAPE, tensor, shape=shape)
@@ -196,15 +197,15 @@ class Scope:
         return tensor
 
     def _step_type(self, node: Node) -> DType:
-        """Whole numbers on the way to whole numbers have to be exact too, and those in float64 stay
-        known for what they are."""
+        """Return the type of internal tensors: exact integers towards an integer output, float64
+        towards float64, else float32."""
         result = self._results.get(node.outputs[0], DType.FLOAT32)
         if result is DType.FLOAT64:
             return result
         return DType.FLOAT32 if result.is_float else DType.INT64
 
     def _check_numbers(self, node: Node) -> None:
-        """Refuse fractions beside integers, on which ONNX's checker is silent."""
+        """Refuse fractions mixed with integers, which ONNX's checker accepts."""
         known = [self._dtype(x) for x in node.inputs if x and self.foreign_type(x) is None]
         other = next((x for x in known if x.is_float != known[0].is_float), None)
         if other is not None:
@@ -235,5 +236,4 @@ class Scope:
 
 
 Translate = Callable[[Scope, Node], str]
-"""Emits a node's operators and returns the graph tensor that holds its first output; the others are
-given to the scope."""
+"""Emits a node's operators; returns the graph tensor of output 0 and registers the others."""

@@ -1,4 +1,4 @@
-"""ONNX operators that take parts of a tensor, or put values around or beside it."""
+"""ONNX operators that cut tensors, pad or concatenate them."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import numpy as np
 
 from autotune.errors import ModelError
 from autotune.frontend.node import Node
-from autotune.frontend.translate.indexing import indexed
+from autotune.frontend.translate.indexing import take_indices
 from autotune.frontend.translate.rearrangement import (
     Run,
-    joined,
-    padded,
-    part,
-    repeated,
-    seen_as,
-    sliced,
-    stretched,
-    turned,
+    broadcast,
+    concat,
+    pad,
+    permute,
+    repeat,
+    reshape,
+    slice_axis,
+    slice_runs,
 )
-from autotune.frontend.translate.reduction import checked_axis
+from autotune.frontend.translate.reduction import resolve_axis
 from autotune.frontend.translate.scope import Scope, Translate
 
 
 def constant_ints(scope: Scope, node: Node, index: int) -> tuple[int, ...]:
-    """An integer input that has to be known at import."""
+    """Return an integer input that must be known at import."""
     return tuple(int(v) for v in np.ravel(np.asarray(scope.array(node, index), np.int64)))
 
 
@@ -45,10 +45,10 @@ def _slice(scope: Scope, node: Node) -> str:
     for start, end, given, step in zip(starts, ends, axes, steps, strict=True):
         if step == 0:
             raise ModelError(f"{node.label}: Slice with a step of 0 along axis {given}")
-        axis = checked_axis(node, given, len(shape))
+        axis = resolve_axis(node, given, len(shape))
         taken = range(shape[axis])[slice(start, end, step)]
         runs[axis] = Run(taken.start, step, len(taken))
-    return sliced(scope, node, x, runs)
+    return slice_runs(scope, node, x, runs)
 
 
 def _split_sizes(scope: Scope, node: Node, extent: int) -> tuple[int, ...]:
@@ -71,13 +71,13 @@ def _split_sizes(scope: Scope, node: Node, extent: int) -> tuple[int, ...]:
 def _split(scope: Scope, node: Node) -> str:
     x = scope.tensor(node, 0)
     shape = scope.shape(x)
-    axis = checked_axis(node, node.int("axis", 0), len(shape))
+    axis = resolve_axis(node, node.int("axis", 0), len(shape))
     start, first = 0, ""
     for index, size in enumerate(_split_sizes(scope, node, shape[axis])):
         if size == 0:
             scope.give_nothing(node, index, (*shape[:axis], 0, *shape[axis + 1 :]))
             continue
-        tensor = part(scope, node, x, axis, Run(start, 1, size))
+        tensor = slice_axis(scope, node, x, axis, Run(start, 1, size))
         first = first or tensor
         scope.give(node, index, tensor)
         start += size
@@ -87,14 +87,14 @@ def _split(scope: Scope, node: Node) -> str:
 def _pad_widths(
     scope: Scope, node: Node, rank: int
 ) -> tuple[tuple[int, ...], tuple[int, ...], float]:
-    """Widths before and after every axis, and the value."""
+    """Return the widths before and after every axis, and the value."""
     if node.opset < 11:
         pads, axes = node.ints("pads") or (), tuple(range(rank))
         value = node.float("value", 0.0)
     else:
         pads = constant_ints(scope, node, 1)
         given = constant_ints(scope, node, 3) if node.has_input(3) else tuple(range(rank))
-        axes = tuple(checked_axis(node, axis, rank) for axis in given)
+        axes = tuple(resolve_axis(node, axis, rank) for axis in given)
         value = scope.number_of(node, 2) if node.has_input(2) else 0.0
     if len(pads) != 2 * len(axes):
         raise ModelError(f"{node.label}: Pad needs {2 * len(axes)} widths, got {len(pads)}")
@@ -110,17 +110,17 @@ def _pad(scope: Scope, node: Node) -> str:
     before, after, value = _pad_widths(scope, node, len(shape))
     mode = node.text("mode", "constant")
     if mode == "constant":
-        return padded(scope, node, x, before, after, value)
+        return pad(scope, node, x, before, after, value)
     if mode not in ("edge", "reflect", "wrap"):
         raise ModelError(f"{node.label}: Pad mode {mode!r} is not known")
     for axis, (b, a) in enumerate(zip(before, after, strict=True)):
         if (b, a) != (0, 0):
-            x = indexed(scope, node, x, axis, _mirrored(shape[axis], b, a, mode))
+            x = take_indices(scope, node, x, axis, _mirror_indices(shape[axis], b, a, mode))
     return x
 
 
-def _mirrored(extent: int, before: int, after: int, mode: str) -> list[int]:
-    """Which element stands where; negative widths cut off."""
+def _mirror_indices(extent: int, before: int, after: int, mode: str) -> list[int]:
+    """Return the source index of every element; negative widths crop."""
     places = range(-before, extent + after)
     if mode == "edge":
         return [min(max(i, 0), extent - 1) for i in places]
@@ -139,8 +139,8 @@ def _expand(scope: Scope, node: Node) -> str:
         raise ModelError(
             f"{node.label}: Expand of {list(own)} to {list(wanted)}: they do not broadcast"
         ) from None
-    aligned = seen_as(scope, node, x, (1,) * (len(shape) - len(own)) + own)
-    return stretched(scope, node, aligned, shape)
+    aligned = reshape(scope, node, x, (1,) * (len(shape) - len(own)) + own)
+    return broadcast(scope, node, aligned, shape)
 
 
 def _tile(scope: Scope, node: Node) -> str:
@@ -152,15 +152,15 @@ def _tile(scope: Scope, node: Node) -> str:
             f"{list(times)}"
         )
     for axis, count in enumerate(times):
-        x = repeated(scope, node, x, axis, count, each=False)
+        x = repeat(scope, node, x, axis, count, each=False)
     return x
 
 
 def _center_crop_pad(scope: Scope, node: Node) -> str:
-    """Cut off, or zeros put around, evenly on both sides; what is odd goes behind."""
+    """Crop or pad with zeros evenly on both sides; an odd element goes behind."""
     x = scope.tensor(node, 0)
     shape, wanted = scope.shape(x), constant_ints(scope, node, 1)
-    axes = [checked_axis(node, a, len(shape)) for a in node.ints("axes") or range(len(shape))]
+    axes = [resolve_axis(node, a, len(shape)) for a in node.ints("axes") or range(len(shape))]
     if len(axes) != len(wanted):
         raise ModelError(
             f"{node.label}: CenterCropPad needs {len(axes)} extents, got {len(wanted)}"
@@ -170,11 +170,11 @@ def _center_crop_pad(scope: Scope, node: Node) -> str:
         more = extent - shape[axis]
         before[axis] = more // 2 if more >= 0 else -(-more // 2)
         after[axis] = more - before[axis]
-    return padded(scope, node, x, before, after)
+    return pad(scope, node, x, before, after)
 
 
 def _image(node: Node, shape: tuple[int, ...]) -> tuple[int, int, int, int, int]:
-    """Extents of an image and the block size."""
+    """Return the extents of an image and the block size."""
     block = node.int("blocksize", 0)
     if len(shape) != 4 or block < 1:
         raise ModelError(
@@ -194,7 +194,7 @@ def _depth_to_space(scope: Scope, node: Node) -> str:
         blocks, perm = (n, block, block, inner, h, w), (0, 3, 4, 1, 5, 2)
     else:
         blocks, perm = (n, inner, block, block, h, w), (0, 1, 4, 2, 5, 3)
-    return turned(scope, node, x, blocks, perm, (n, inner, h * block, w * block))
+    return permute(scope, node, x, blocks, perm, (n, inner, h * block, w * block))
 
 
 def _space_to_depth(scope: Scope, node: Node) -> str:
@@ -206,7 +206,7 @@ def _space_to_depth(scope: Scope, node: Node) -> str:
     result = (n, c * block**2, h // block, w // block)
     depth_first = node.text("mode", "DCR") == "DCR"
     perm = (0, 3, 5, 1, 2, 4) if depth_first else (0, 1, 3, 5, 2, 4)
-    return turned(scope, node, x, blocks, perm, result)
+    return permute(scope, node, x, blocks, perm, result)
 
 
 def _reverse_sequence(scope: Scope, node: Node) -> str:
@@ -221,12 +221,12 @@ def _reverse_sequence(scope: Scope, node: Node) -> str:
         )
     orders = [[*reversed(range(n)), *range(n, shape[time])] for n in lengths]
     if len(set(lengths)) == 1:
-        return indexed(scope, node, x, time, orders[0])
-    rows = [part(scope, node, x, batch, Run(i, 1, 1)) for i in range(len(lengths))]
+        return take_indices(scope, node, x, time, orders[0])
+    rows = [slice_axis(scope, node, x, batch, Run(i, 1, 1)) for i in range(len(lengths))]
     turned_rows = [
-        indexed(scope, node, row, time, order) for row, order in zip(rows, orders, strict=True)
+        take_indices(scope, node, row, time, order) for row, order in zip(rows, orders, strict=True)
     ]
-    return joined(scope, node, turned_rows, batch)
+    return concat(scope, node, turned_rows, batch)
 
 
 SLICING: dict[str, Translate] = {

@@ -19,12 +19,19 @@ import numpy as np
 
 from autotune.errors import ModelError
 from autotune.frontend.node import Node
-from autotune.frontend.translate.rearrangement import Run, padded, part, seen_as, sliced, turned
+from autotune.frontend.translate.rearrangement import (
+    Run,
+    pad,
+    permute,
+    reshape,
+    slice_axis,
+    slice_runs,
+)
 from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.op import OpKind
 
 MIN_PRODUCTS = 1024
-"""Pairs of channels from which leaving zeros out gains more than further convolutions cost."""
+"""Pairs of channels from which skipping zeros gains more than further convolutions cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +53,7 @@ class TransposedAxis:
 
     @property
     def taps(self) -> int:
-        """Taps of the convolution."""
+        """Taps of the convolution per phase."""
         return -(-self.reach // self.stride)
 
     @property
@@ -56,17 +63,17 @@ class TransposedAxis:
         return max(self.extent + self.taps - 1, reached)
 
     @property
-    def classes(self) -> tuple[Places, ...]:
-        """The places within a stride by their number of taps; one class where some have none."""
+    def classes(self) -> tuple[PhaseClass, ...]:
+        """The phases by number of taps; one class if some have none."""
         full = self.reach % self.stride
         if full == 0 or self.taps == 1:
-            return (Places(0, self.stride, self.taps),)
-        return Places(0, full, self.taps), Places(full, self.stride - full, self.taps - 1)
+            return (PhaseClass(0, self.stride, self.taps),)
+        return PhaseClass(0, full, self.taps), PhaseClass(full, self.stride - full, self.taps - 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """``count`` neighbouring places within a stride from ``first`` on that have ``taps`` taps each."""
+class PhaseClass:
+    """``count`` neighbouring phases from ``first`` on, with ``taps`` taps each."""
 
     first: int
     count: int
@@ -76,41 +83,44 @@ class Places:
 Axes = tuple[TransposedAxis, TransposedAxis]
 
 
-def splits(axes: Axes, inner: int, outer: int) -> bool:
-    """Return True if places differ in taps, and the convolution is large enough to be split."""
+def needs_split(axes: Axes, inner: int, outer: int) -> bool:
+    """Return True if phases differ in taps, and the convolution is large enough to be split."""
     return inner * outer >= MIN_PRODUCTS and any(len(axis.classes) > 1 for axis in axes)
 
 
-def convolved_places(scope: Scope, node: Node, x: str, w: str, bias: str | None, axes: Axes) -> str:
-    """All places of ``x`` [N, inner, rows, columns] by a weight [inner, outer, taps · places down, taps ·
-    places across], as [N, places down · places across · outer, rows, columns]."""
+def conv_phases(scope: Scope, node: Node, x: str, w: str, bias: str | None, axes: Axes) -> str:
+    """Convolve ``x`` [N, inner, rows, columns] by a weight [inner, outer, taps · phases down, taps
+    · phases across].
+
+    Returns [N, phases down · phases across · outer, rows, columns].
+    """
     down, across = axes
     inner, outer = scope.shape(w)[:2]
     # [inner, outer, taps down, places down, taps across, places across] by places first
     shape = (inner, outer, down.taps, down.stride, across.taps, across.stride)
     result = (down.stride, across.stride * outer, inner, down.taps, across.taps)
-    w = turned(scope, node, w, shape, (3, 5, 1, 0, 2, 4), result)
+    w = permute(scope, node, w, shape, (3, 5, 1, 0, 2, 4), result)
     rows = []
     for row in down.classes:
         parts = [
-            _convolved(scope, node, x, w, bias, axes, (row, column), outer)
+            _conv_class(scope, node, x, w, bias, axes, (row, column), outer)
             for column in across.classes
         ]
-        rows.append(_beside(scope, node, parts, row.count))
+        rows.append(_concat_classes(scope, node, parts, row.count))
     return rows[0] if len(rows) == 1 else scope.step(node, OpKind.CONCAT, *rows, axis=1)
 
 
-def _convolved(
+def _conv_class(
     scope: Scope,
     node: Node,
     x: str,
     w: str,
     bias: str | None,
     axes: Axes,
-    places: tuple[Places, Places],
+    places: tuple[PhaseClass, PhaseClass],
     outer: int,
 ) -> str:
-    """The convolution of one class of places down and across; taps turned round."""
+    """Convolve one class of phases down and across; taps are reversed."""
     (row, column), inner = places, scope.shape(x)[1]
     runs = [
         Run(row.first, 1, row.count),
@@ -120,40 +130,40 @@ def _convolved(
         Run(column.taps - 1, -1, column.taps),
     ]
     channels = row.count * column.count * outer
-    weight = seen_as(
-        scope, node, sliced(scope, node, w, runs), (channels, inner, row.taps, column.taps)
+    weight = reshape(
+        scope, node, slice_runs(scope, node, w, runs), (channels, inner, row.taps, column.taps)
     )
     inputs = [x, weight]
     if bias is not None:
         copies = (row.count * column.count, outer)
         spread = scope.step(
-            node, OpKind.EXPAND, seen_as(scope, node, bias, (1, outer)), shape=copies
+            node, OpKind.EXPAND, reshape(scope, node, bias, (1, outer)), shape=copies
         )
-        inputs.append(seen_as(scope, node, spread, (channels,)))
+        inputs.append(reshape(scope, node, spread, (channels,)))
     before = tuple(one.taps - 1 for one in places)
     after = tuple(max(0, axis.positions - axis.extent) for axis in axes)
     attrs = {"strides": (1, 1), "dilations": (1, 1), "pads": (*before, *after)}
     return scope.step(node, OpKind.CONV, *inputs, group=1, **attrs)
 
 
-def _beside(scope: Scope, node: Node, parts: list[str], rows: int) -> str:
-    """Classes of places across in order, for each of ``rows`` places down."""
+def _concat_classes(scope: Scope, node: Node, parts: list[str], rows: int) -> str:
+    """Concatenate classes of phases across, for each of ``rows`` phases down."""
     if len(parts) == 1:
         return parts[0]
     if rows == 1:
         return scope.step(node, OpKind.CONCAT, *parts, axis=1)
     shapes = [scope.shape(x) for x in parts]
     split = [
-        seen_as(scope, node, x, (n, rows, channels // rows, *image))
+        reshape(scope, node, x, (n, rows, channels // rows, *image))
         for x, (n, channels, *image) in zip(parts, shapes, strict=True)
     ]
     n, _, *image = shapes[0]
     joined = scope.step(node, OpKind.CONCAT, *split, axis=2)
-    return seen_as(scope, node, joined, (n, sum(shape[1] for shape in shapes), *image))
+    return reshape(scope, node, joined, (n, sum(shape[1] for shape in shapes), *image))
 
 
 VOLUME = 3
-"""Spatial axes of what goes slice by slice."""
+"""Number of spatial axes of a volume, which goes slice by slice."""
 
 
 def _conv_transpose(scope: Scope, node: Node) -> str:
@@ -168,94 +178,94 @@ def _conv_transpose(scope: Scope, node: Node) -> str:
         )
     bias = scope.tensor(node, 2) if node.has_input(2) else None
     plane = _plane(axes)
-    if plane is not None and group == 1 and splits(plane, *weight[:2]):
-        return _scattered_by_places(scope, node, x, w, bias, axes)
-    y = _scattered(scope, node, x, w, axes, group)
+    if plane is not None and group == 1 and needs_split(plane, *weight[:2]):
+        return _scatter_by_phases(scope, node, x, w, bias, axes)
+    y = _scatter(scope, node, x, w, axes, group)
     if bias is None:
         return y
     channels = scope.shape(y)[1]
     return scope.step(
-        node, OpKind.ADD, y, seen_as(scope, node, bias, (channels, *(1 for _ in axes)))
+        node, OpKind.ADD, y, reshape(scope, node, bias, (channels, *(1 for _ in axes)))
     )
 
 
 def _plane(axes: tuple[TransposedAxis, ...]) -> Axes | None:
-    """Rows and columns, one row where there is a single axis; None of a volume."""
+    """Return rows and columns, with one row for a single axis; None for a volume."""
     if len(axes) == VOLUME:
         return None
     return (TransposedAxis(1, 1, 1, 1, 0, 1), axes[0]) if len(axes) == 1 else (axes[0], axes[1])
 
 
-def _scattered_by_places(
+def _scatter_by_phases(
     scope: Scope, node: Node, x: str, w: str, bias: str | None, axes: tuple[TransposedAxis, ...]
 ) -> str:
-    """``_scattered`` and the bias by one convolution for the places that have equally many taps."""
+    """Scatter and add the bias, by one convolution for each class of phases."""
     plane = _plane(axes)
     assert plane is not None, "a volume"
     shape, weight, lengths = scope.shape(x), scope.shape(w), tuple(axis.length for axis in axes)
     image, kernel = (tuple(getattr(axis, of) for axis in plane) for of in ("extent", "kernel"))
-    x = seen_as(scope, node, x, (*shape[:2], *image))
-    w = seen_as(scope, node, w, (*weight[:2], *kernel))
+    x = reshape(scope, node, x, (*shape[:2], *image))
+    w = reshape(scope, node, w, (*weight[:2], *kernel))
     for d, axis in enumerate(plane, 2):
-        w = _in_places(scope, node, w, d, axis)
-    y = convolved_places(scope, node, x, w, bias, plane)
+        w = _split_into_phases(scope, node, w, d, axis)
+    y = conv_phases(scope, node, x, w, bias, plane)
     (n, _, rows, columns), channels, (down, across) = scope.shape(y), weight[1], plane
     places = (n, down.stride, across.stride, channels, rows, columns)
     whole = (n, channels, rows * down.stride, columns * across.stride)
-    y = turned(scope, node, y, places, (0, 3, 4, 1, 5, 2), whole)
+    y = permute(scope, node, y, places, (0, 3, 4, 1, 5, 2), whole)
     runs = [Run(0, 1, n), Run(0, 1, channels)]
-    y = sliced(scope, node, y, runs + [Run(axis.first, 1, axis.length) for axis in plane])
-    return seen_as(scope, node, y, (n, channels, *lengths))
+    y = slice_runs(scope, node, y, runs + [Run(axis.first, 1, axis.length) for axis in plane])
+    return reshape(scope, node, y, (n, channels, *lengths))
 
 
-def _scattered(
+def _scatter(
     scope: Scope, node: Node, x: str, w: str, axes: tuple[TransposedAxis, ...], group: int
 ) -> str:
-    """Every element of ``x`` times its taps, added up where they fall."""
+    """Multiply every element of ``x`` by its taps; add the products at their places."""
     if len(axes) == VOLUME:
-        return _scattered_volume(scope, node, x, w, axes, group)
+        return _scatter_volume(scope, node, x, w, axes, group)
     shape, weight, lengths = scope.shape(x), scope.shape(w), tuple(axis.length for axis in axes)
     if len(axes) == 1:
-        x = seen_as(scope, node, x, (*shape[:2], 1, shape[2]))
-        w = seen_as(scope, node, w, (*weight[:2], 1, weight[2]))
+        x = reshape(scope, node, x, (*shape[:2], 1, shape[2]))
+        w = reshape(scope, node, w, (*weight[:2], 1, weight[2]))
         axes = (TransposedAxis(1, 1, 1, 1, 0, 1), *axes)
     channels = weight[1] * group
-    y = _interleaved(scope, node, _phases(scope, node, x, w, axes, group), axes, channels)
-    return seen_as(scope, node, y, (shape[0], channels, *lengths))
+    y = _interleave(scope, node, _conv_all_phases(scope, node, x, w, axes, group), axes, channels)
+    return reshape(scope, node, y, (shape[0], channels, *lengths))
 
 
-def _scattered_volume(
+def _scatter_volume(
     scope: Scope, node: Node, x: str, w: str, axes: tuple[TransposedAxis, ...], group: int
 ) -> str:
-    """Slice by slice: those of each tap of the depth, as far apart as its stride, are added up."""
+    """Scatter slice by slice: add up the slices of each tap of the depth at its stride."""
     n, c, slices, rows, columns = scope.shape(x)
     deep, plane = axes[0], axes[1:]
-    upright = turned(
+    upright = permute(
         scope, node, x, scope.shape(x), (0, 2, 1, 3, 4), (n * slices, c, rows, columns)
     )
     reach = max((slices - 1) * deep.stride + deep.reach, deep.first + deep.length)
     total, made = "", scope.shape(x)
     for tap in range(deep.kernel):
-        weight = part(scope, node, w, 2, Run(tap, 1, 1))
-        taps = seen_as(scope, node, weight, (*scope.shape(w)[:2], *scope.shape(w)[3:]))
-        y = _scattered(scope, node, upright, taps, plane, group)
+        weight = slice_axis(scope, node, w, 2, Run(tap, 1, 1))
+        taps = reshape(scope, node, weight, (*scope.shape(w)[:2], *scope.shape(w)[3:]))
+        y = _scatter(scope, node, upright, taps, plane, group)
         made = scope.shape(y)[1:]
-        apart = seen_as(scope, node, y, (n, slices, 1, math.prod(made)))
-        apart = padded(scope, node, apart, (0,) * 4, (0, 0, deep.stride - 1, 0))
-        spread = seen_as(scope, node, apart, (n, slices * deep.stride, math.prod(made)))
+        apart = reshape(scope, node, y, (n, slices, 1, math.prod(made)))
+        apart = pad(scope, node, apart, (0,) * 4, (0, 0, deep.stride - 1, 0))
+        spread = reshape(scope, node, apart, (n, slices * deep.stride, math.prod(made)))
         before = tap * deep.dilation
         after = reach - before - slices * deep.stride
-        placed = padded(scope, node, spread, (0, before, 0), (0, after, 0))
+        placed = pad(scope, node, spread, (0, before, 0), (0, after, 0))
         total = scope.step(node, OpKind.ADD, total, placed) if total else placed
-    kept = part(scope, node, total, 1, Run(deep.first, 1, deep.length))
+    kept = slice_axis(scope, node, total, 1, Run(deep.first, 1, deep.length))
     images = (n, deep.length, *made)
     result = (n, made[0], deep.length, *made[1:])
-    return turned(scope, node, kept, images, (0, 2, 1, 3, 4), result)
+    return permute(scope, node, kept, images, (0, 2, 1, 3, 4), result)
 
 
 def _col2im(scope: Scope, node: Node) -> str:
-    """Blocks [N, C · block, positions] added up into images: a transposed convolution by taps of 1,
-    one for every place of the block."""
+    """Add blocks [N, C · block, positions] up into images: a transposed convolution by taps of 1,
+    one for every element of the block."""
     x = scope.tensor(node, 0)
     image, block = (
         tuple(int(v) for v in np.ravel(np.asarray(scope.array(node, i), np.int64))) for i in (1, 2)
@@ -268,10 +278,10 @@ def _col2im(scope: Scope, node: Node) -> str:
             f"{node.label}: Col2Im of {[batch, columns, positions]} into {list(image)} by blocks of "
             f"{list(block)}: they do not fit"
         )
-    blocks = seen_as(scope, node, x, (batch, columns, *(axis.extent for axis in axes)))
+    blocks = reshape(scope, node, x, (batch, columns, *(axis.extent for axis in axes)))
     places = np.tile(np.eye(size), (columns // size, 1)).reshape(columns, 1, *block)
     taps = scope.constant(node, places, "places")
-    return _scattered(scope, node, blocks, taps, axes, columns // size)
+    return _scatter(scope, node, blocks, taps, axes, columns // size)
 
 
 def _block_axes(
@@ -318,15 +328,16 @@ def _axes(
         stride, dilation, extra = (given[n][i] for n in ("strides", "dilations", "output_padding"))
         reach = (weight[2 + i] - 1) * dilation + 1
         whole = (shape[2 + i] - 1) * stride + reach + extra
-        first, length = _kept(node, i, count, whole, shape[2 + i] * stride)
+        first, length = _output_range(node, i, count, whole, shape[2 + i] * stride)
         if length < 1:
             raise ModelError(f"{node.label}: ConvTranspose pads leave nothing of axis {2 + i}")
         found.append(TransposedAxis(shape[2 + i], weight[2 + i], stride, dilation, first, length))
     return tuple(found)
 
 
-def _kept(node: Node, i: int, count: int, whole: int, same: int) -> tuple[int, int]:
-    """First element and length of what is left of ``whole`` elements of spatial axis ``i``."""
+def _output_range(node: Node, i: int, count: int, whole: int, same: int) -> tuple[int, int]:
+    """Return first element and length of the result among ``whole`` elements of spatial axis
+    ``i``."""
     pads, mode = node.ints("pads"), node.text("auto_pad", "NOTSET")
     wanted = node.ints("output_shape")
     if wanted is None and mode in ("NOTSET", "VALID"):
@@ -337,16 +348,16 @@ def _kept(node: Node, i: int, count: int, whole: int, same: int) -> tuple[int, i
     return max(0, cut // 2 if mode == "SAME_UPPER" else cut - cut // 2), length
 
 
-def _phases(
+def _conv_all_phases(
     scope: Scope, node: Node, x: str, w: str, axes: tuple[TransposedAxis, ...], group: int
 ) -> str:
-    """The convolution: [N, channels · places down · places across, rows, columns]."""
+    """Emit one convolution: [N, channels · phases down · phases across, rows, columns]."""
     inner, outer = scope.shape(w)[0] // group, scope.shape(w)[1]
     for d, axis in enumerate(axes, 2):
-        w = _in_places(scope, node, w, d, axis)
+        w = _split_into_phases(scope, node, w, d, axis)
     down, across = axes
     # [group, inner, outer, taps down, places down, taps across, places across], taps turned round
-    w = turned(
+    w = permute(
         scope,
         node,
         w,
@@ -354,7 +365,7 @@ def _phases(
         (0, 2, 4, 6, 1, 3, 5),
         (group * outer * down.stride * across.stride, inner, down.taps, across.taps),
     )
-    w = sliced(
+    w = slice_runs(
         scope,
         node,
         w,
@@ -368,31 +379,31 @@ def _phases(
     return scope.step(node, OpKind.CONV, x, w, group=group, **attrs)
 
 
-def _in_places(scope: Scope, node: Node, w: str, d: int, axis: TransposedAxis) -> str:
-    """Axis ``d`` of a weight with zeros between dilated taps, filled up to whole strides."""
+def _split_into_phases(scope: Scope, node: Node, w: str, d: int, axis: TransposedAxis) -> str:
+    """Put zeros between dilated taps of weight axis ``d``, and fill up to whole strides."""
     shape = scope.shape(w)
     if axis.dilation > 1 and axis.kernel > 1:
         rows = (*shape[:d], axis.kernel, 1, *shape[d + 1 :])
         behind = tuple(axis.dilation - 1 if i == d + 1 else 0 for i in range(len(rows)))
-        apart = padded(scope, node, seen_as(scope, node, w, rows), (0,) * len(rows), behind)
-        w = seen_as(scope, node, apart, (*shape[:d], axis.kernel * axis.dilation, *shape[d + 1 :]))
-        w = part(scope, node, w, d, Run(0, 1, axis.reach))
+        apart = pad(scope, node, reshape(scope, node, w, rows), (0,) * len(rows), behind)
+        w = reshape(scope, node, apart, (*shape[:d], axis.kernel * axis.dilation, *shape[d + 1 :]))
+        w = slice_axis(scope, node, w, d, Run(0, 1, axis.reach))
     fill = axis.taps * axis.stride - axis.reach
     rank = len(shape)
-    return padded(scope, node, w, (0,) * rank, tuple(fill if i == d else 0 for i in range(rank)))
+    return pad(scope, node, w, (0,) * rank, tuple(fill if i == d else 0 for i in range(rank)))
 
 
-def _interleaved(
+def _interleave(
     scope: Scope, node: Node, y: str, axes: tuple[TransposedAxis, ...], channels: int
 ) -> str:
-    """Places back into rows and columns, and what is asked for of them."""
+    """Interleave phases into rows and columns, and cut out the result."""
     n, _, rows, columns = scope.shape(y)
     down, across = axes
     image = (n, channels, rows * down.stride, columns * across.stride)
     places = (n, channels, down.stride, across.stride, rows, columns)
-    y = turned(scope, node, y, places, (0, 1, 4, 2, 5, 3), image)
+    y = permute(scope, node, y, places, (0, 1, 4, 2, 5, 3), image)
     whole = [Run(0, 1, n), Run(0, 1, channels)]
-    return sliced(scope, node, y, whole + [Run(axis.first, 1, axis.length) for axis in axes])
+    return slice_runs(scope, node, y, whole + [Run(axis.first, 1, axis.length) for axis in axes])
 
 
 TRANSPOSED_CONV: dict[str, Translate] = {"ConvTranspose": _conv_transpose, "Col2Im": _col2im}

@@ -18,7 +18,7 @@ PLANE_RANK, VOLUME_RANK = 4, 5
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window over some spatial axes with every default and ``auto_pad`` resolved."""
+    """A window over some spatial axes, defaults and ``auto_pad`` resolved."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -26,15 +26,15 @@ class Window:
     after: tuple[int, ...]
     dilations: tuple[int, ...]
     widened: tuple[int, ...]
-    """What ``ceil_mode`` added behind what the model declares, part of ``after``."""
+    """Padding that ``ceil_mode`` adds to ``after``."""
 
     @property
     def pads(self) -> tuple[int, ...]:
-        """Before every axis, then behind every one."""
+        """Padding before every axis, then after every axis."""
         return (*self.before, *self.after)
 
     def planar(self) -> Window:
-        """With a leading extent of 1 where there is one axis alone."""
+        """Return the window with a leading extent of 1 if it has a single axis."""
         if len(self.kernel) == PLANE:
             return self
         return Window(
@@ -47,7 +47,7 @@ class Window:
         )
 
     def part(self, axes: slice) -> Window:
-        """The window over some of its axes."""
+        """Return the window over some of its axes."""
         return Window(
             self.kernel[axes],
             self.strides[axes],
@@ -58,12 +58,12 @@ class Window:
         )
 
     def within_padding(self) -> Window:
-        """The window over an input that holds the declared padding already."""
+        """Return the window over an input that contains the declared padding."""
         none = (0,) * len(self.kernel)
         return Window(self.kernel, self.strides, none, self.widened, self.dilations, self.widened)
 
     def conv(self, group: int) -> dict[str, AttrValue]:
-        """The attributes of a CONV operator."""
+        """Return the attributes of a CONV operator."""
         return {
             "strides": self.strides,
             "pads": self.pads,
@@ -72,7 +72,7 @@ class Window:
         }
 
     def pool(self) -> dict[str, AttrValue]:
-        """The attributes of a MAX_POOL operator."""
+        """Return the attributes of a MAX_POOL operator."""
         return {
             "kernel": self.kernel,
             "strides": self.strides,
@@ -82,7 +82,7 @@ class Window:
 
 
 def planar_input(scope: Scope, node: Node, tensor: str) -> str:
-    """[N, C, L] seen as [N, C, 1, L]; rank 4 stays."""
+    """Return [N, C, L] as [N, C, 1, L]; rank 4 stays."""
     shape = scope.shape(tensor)
     if len(shape) == 4:
         return tensor
@@ -144,9 +144,9 @@ def _pads(
 
 
 def _ceil_extra(size: int, span: int, stride: int, before: int, after: int) -> int:
-    """Padding behind the input that lets floor mode give the output extent of ceil mode.
+    """Return padding behind the input for which floor mode has the output extent of ceil mode.
 
-    A last window that would start in the padding behind the input is dropped, as ONNX says.
+    A last window that would start in that padding is dropped, as ONNX says.
     """
     room = size + before + after - span
     positions = -(-room // stride) + 1

@@ -18,7 +18,7 @@ from onnx.reference import ReferenceEvaluator
 from autotune.errors import InputError
 from autotune.frontend.control.host_integers import (
     UNKNOWN_TO_PROGRAMS,
-    computed,
+    compute_on_host,
     host_nodes,
     needs_host,
 )
@@ -212,6 +212,6 @@ def test_host_operators_mean_what_onnx_means(operator: str, data: st.DataObject)
     (node,) = nodes_of(model, NO_WEIGHTS)
     with np.errstate(all="ignore"):
         (wanted,) = ReferenceEvaluator(model).run(None, fed)
-    made = computed(node, fed)["y"]
+    made = compute_on_host(node, fed)["y"]
     assert made.dtype == wanted.dtype
     np.testing.assert_array_equal(made, wanted)

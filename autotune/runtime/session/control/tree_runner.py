@@ -10,7 +10,7 @@ import numpy as np
 from numpy.exceptions import AxisError
 
 from autotune.errors import InputError, ModelError
-from autotune.frontend.control.host_integers import computed
+from autotune.frontend.control.host_integers import compute_on_host
 from autotune.frontend.control.tree import (
     Axis,
     Branch,
@@ -98,7 +98,7 @@ class ControlFlow:
                 _give(step.node.outputs, [made], known)
             case Host():
                 try:
-                    known |= computed(step.node, known)
+                    known |= compute_on_host(step.node, known)
                 except ModelError as error:
                     raise InputError(f"{self.name}: {error}") from None
             case GraphPiece():
