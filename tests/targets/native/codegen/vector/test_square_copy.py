@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from autotune.isa.functions import UnaryFn
 from autotune.targets.native.codegen.vector.elementwise import elementwise
-from autotune.targets.native.codegen.vector.square_copy import square_copy
+from autotune.targets.native.codegen.vector.square_copy import block_elements, square_copy
 from autotune.targets.native.codegen.vector.vector_run import Load, Node, Output, Unary, VectorRun
 from autotune.targets.native.compiling.object_code import CodeGenerator
 from autotune.targets.native.cpu.host import GENERIC
@@ -51,6 +51,24 @@ def test_squares_equal_a_transpose(
     middle = found[MARGIN:-MARGIN].reshape(rows, width, height)
     np.testing.assert_array_equal(middle, lines.transpose(0, 2, 1) * (-1) ** negated)
     assert (found[:MARGIN] == -1).all() and (found[-MARGIN:] == -1).all()
+
+
+@pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
+@pytest.mark.parametrize("extents", [(100, 600), (70, 257), (600, 100), (33, 515)])
+def test_blocks_cover_a_matrix_larger_than_one(isa: VectorIsa, extents: tuple[int, int]) -> None:
+    x = np.arange(3 + 2 * extents[0] * extents[1], dtype=np.float32)
+    found = np.full(x.size - 3 + 2 * MARGIN, -1, np.float32)
+    compiled(elementwise(turned(2, *extents), isa), isa)(x, found[MARGIN:])
+    middle = found[MARGIN:-MARGIN].reshape(2, extents[1], extents[0])
+    np.testing.assert_array_equal(middle, x[3:].reshape(2, *extents).transpose(0, 2, 1))
+    assert (found[:MARGIN] == -1).all() and (found[-MARGIN:] == -1).all()
+
+
+@given(size=st.integers(16, 5000), most=st.sampled_from([16, 32, 256]))
+def test_a_block_fits_its_extent_and_repeats_little(size: int, most: int) -> None:
+    block = block_elements(size, most, 16)
+    assert block % 16 == 0 and block <= min(size, most)
+    assert -(-size // block) * block <= max(1.2 * size, -(-size // 16) * 16)
 
 
 def test_a_square_is_as_large_as_both_extents_allow() -> None:
