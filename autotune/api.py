@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from autotune.arguments import dims_of, integer_of, path_of
 from autotune.disk.atomic_file import check_place
 from autotune.errors import InputError
+from autotune.frontend.importing import has_control_flow
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.passes import simplify
@@ -33,7 +33,6 @@ from autotune.tuner.objective import Objective
 from autotune.tuner.options import DEFAULT_MEASURE, DEFAULT_TRIALS, SearchOptions
 from autotune.tuner.plan import KIND as PLAN
 from autotune.tuner.plan import NetworkFile
-from autotune.tuner.plan_tree import PlanTree
 from autotune.tuner.progress import GRAPHS, Progress
 from autotune.tuner.result import SearchResult
 
@@ -136,78 +135,60 @@ def search(
     target (None: this CPU). ``trials`` bounds the fusion plans that are tried on the cost model,
     ``measure`` the measurements. ``objective`` is ``latency`` or ``energy``; ``out`` the plan file.
     ``accuracy`` selects the algorithms (None: ``close`` on this CPU, ``exact`` elsewhere), and
-    ``ranges`` bound the inputs; both stay with the plan. ``search_tree`` searches a network with
-    control flow. Raises ``AutotuneError`` for a target that was never calibrated, for a network
-    that cannot be read, and, before it searches, for a place where no plan can be written.
+    ``ranges`` bound the inputs; both stay with the plan.
+
+    Control flow makes several graphs of a network: pieces and bodies, taken or not, each with this
+    budget. Shapes that depend on values are those of inputs drawn by ``seed``; other shapes are
+    planned by rule when they run. Raises ``AutotuneError`` for a target that was never calibrated,
+    for a network that cannot be read, and, before it searches, for a place where no plan can be
+    written.
     """
-    plan_file = _plan_file(out)
+    plan_file, extents, limits = _plan_file(out), dims_of(dims), ranges_of(ranges)
     options = SearchOptions(trials, measure, Objective.parse(objective), seed)
     path, machine = resolve_model(model), choose_target(target)
     chosen = choose_accuracy(accuracy, machine.spec)
-    graph = load_network(path, dims, machine.spec.layout, chosen, ranges)
+    graphs = _graphs(path, extents, Layout(machine.spec.layout), chosen, limits, seed)
+    file = NetworkFile.of(path)
+    searches = []
     with opened(store) as records:
-        result = run_search(
-            graph,
-            machine,
-            open_model(records, machine),
-            options,
-            progress=progress,
-            store=records,
-            network_file=NetworkFile.of(path),
-        )
-    bound, vouched = tuple(dims_of(dims).items()), tuple(ranges_of(ranges).items())
-    kept = chosen if vouched else result.plan.accuracy
-    plan = replace(result.plan, dims=bound, ranges=vouched, accuracy=kept)
-    result = replace(result, plan=plan)
+        for number, graph in enumerate(graphs):
+            if progress is not None and len(graphs) > 1:
+                progress(GRAPHS, number, len(graphs))
+            cost_model = open_model(records, machine)
+            searches.append(
+                run_search(graph, machine, cost_model, options, progress=progress, store=records)
+            )
+    has_own_accuracy = len(searches) == 1 and not limits
+    result = SearchResult.of(
+        searches,
+        machine,
+        options.objective,
+        file,
+        None if has_own_accuracy else chosen,
+        extents,
+        limits,
+    )
     if plan_file is not None:
         result.plan.save(plan_file)
     return result
 
 
-def search_tree(
-    model: Path | str,
-    target: Target | Path | str | None = None,
-    trials: int = DEFAULT_TRIALS,
-    measure: int = DEFAULT_MEASURE,
-    objective: Objective | str = Objective.LATENCY,
-    seed: int = 0,
-    dims: Mapping[str, int] | None = None,
-    out: Path | str | None = None,
-    store: Store | Path | str | None = None,
-    progress: Progress | None = None,
-    accuracy: Accuracy | str | None = None,
-) -> tuple[SearchResult, ...]:
-    """As ``search``, for every graph that a network with control flow comes to: pieces and bodies,
-    taken or not, each with this budget.
-
-    Shapes that depend on values are those of seeded inputs; other shapes are planned when they run.
-    """
-    plan_file, extents = _plan_file(out), dims_of(dims)
-    options = SearchOptions(trials, measure, Objective.parse(objective), seed)
-    path, machine = resolve_model(model), choose_target(target)
-    chosen, layout = choose_accuracy(accuracy, machine.spec), Layout(machine.spec.layout)
-    found = explored(path, extents, seed)
-    graphs = {g.fingerprint: g for g in (simplify(x, layout, chosen).graph for x in found.graphs)}
-    file, bound = NetworkFile.of(path), tuple(extents.items())
-    results = []
-    with opened(store) as records:
-        for number, graph in enumerate(graphs.values()):
-            if progress is not None:
-                progress(GRAPHS, number, len(graphs))
-            result = run_search(
-                graph,
-                machine,
-                open_model(records, machine),
-                options,
-                progress=progress,
-                store=records,
-                network_file=file,
-            )
-            plan = replace(result.plan, dims=bound, accuracy=chosen)
-            results.append(replace(result, plan=plan))
-    if plan_file is not None:
-        PlanTree(file, dict(bound), tuple(result.plan for result in results)).save(plan_file)
-    return tuple(results)
+def _graphs(
+    path: Path,
+    dims: Mapping[str, int],
+    layout: Layout,
+    accuracy: Accuracy,
+    ranges: Ranges,
+    seed: int,
+) -> tuple[Graph, ...]:
+    """Return the distinct graphs of a network as sessions run them."""
+    if not has_control_flow(path):
+        return (open_network(path, dims, layout, accuracy, ranges),)
+    if ranges:
+        raise InputError(f"{path}: ranges are for networks without control flow; leave them out")
+    pieces = explored(path, dims, seed).graphs
+    simplified = [simplify(graph, layout, accuracy).graph for graph in pieces]
+    return tuple({graph.fingerprint: graph for graph in simplified}.values())
 
 
 def _listed(models: Iterable[Path | str]) -> tuple[Path | str, ...]:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import autotune
-from autotune.api import search_tree
 from autotune.arguments import dims_of, integer_of, mapping_of, path_of
 from autotune.errors import InputError
 from autotune.operators.axes import Layout
@@ -39,7 +38,6 @@ GRAPH = case.network()
         (lambda: autotune.search("mlp", seed=-1), "seed = -1: give 0 or more"),
         (lambda: autotune.search("mlp", "edge", out=3), "a plan is a path, not int"),
         (lambda: autotune.search("mlp", "edge", out="nowhere/a.plan"), "no folder nowhere"),
-        (lambda: search_tree("mlp", "edge", out="nowhere/a.plan"), "no folder nowhere"),
         (lambda: autotune.calibrate("edge", budget="x"), "budget is a whole number, not str"),
         (lambda: autotune.calibrate("edge", budget=0), "budget = 0: give 1 or more"),
         (lambda: autotune.Predictor.load(5), "a target is a name, a file or open, not int"),

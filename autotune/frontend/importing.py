@@ -124,14 +124,24 @@ def open_network(path: Path, dims: Mapping[str, int]) -> SourceModel:
         raise ModelError(f"{path}: {error}") from None
 
 
-def is_dynamic(path: Path, dims: Mapping[str, int]) -> bool:
-    """Return True if only a run of an ONNX file decides shapes that ``dims`` leaves open, control
-    flow, or integers beyond programs. Raises ``ModelError`` naming the file."""
-    from autotune.frontend.control.host_integers import needs_host
+def is_straight(path: Path, dims: Mapping[str, int]) -> bool:
+    """Return True if an ONNX file has no control flow, and no dimension that ``dims`` leaves open.
 
+    Raises ``ModelError`` naming the file.
+    """
     model = peek_model(path)
     symbols = {symbol for value in model.inputs for symbol in value.open_axes.values()}
-    return has_control(model.proto) or not symbols <= dims.keys() or needs_host(model)
+    return not has_control(model.proto) and symbols <= dims.keys()
+
+
+def needs_numpy(path: Path) -> bool:
+    """Return True if an ONNX file has integers that only numpy computes exactly.
+
+    Raises ``ModelError`` naming the file.
+    """
+    from autotune.frontend.control.host_integers import needs_host
+
+    return needs_host(peek_model(path))
 
 
 def has_control_flow(path: Path) -> bool:

@@ -60,7 +60,7 @@ def _facts(result: SearchResult) -> tuple[tuple[str, str], ...]:
     plan = result.plan
     return (
         ("network file", "–" if plan.network_file is None else Path(plan.network_file.path).name),
-        ("network fingerprint", plan.fingerprint[:16]),
+        ("graph fingerprints", ", ".join(graph.fingerprint[:16] for graph in plan.graphs)),
         ("target", plan.target),
         ("hardware profile", plan.profile_id),
         ("partitions tried", str(len(result.trials))),

@@ -22,15 +22,15 @@ from autotune.tuner.choice import Choice
 from autotune.tuner.heuristic_plan import ruled_choices
 from autotune.tuner.objective import Objective
 from autotune.tuner.options import SearchOptions
-from autotune.tuner.plan import NetworkFile, Plan
+from autotune.tuner.plan import GraphPlan
 from autotune.tuner.problem import FusionProblem
 from autotune.tuner.progress import Progress, silent
-from autotune.tuner.result import PlanResult, SearchResult, plan_result, ruled_result
+from autotune.tuner.result import GraphSearch, PlanResult, plan_result, ruled_result
 from autotune.tuner.schedules import GroupCosts
 from autotune.tuner.strategies.climbing import Climbing
 from autotune.tuner.strategies.table import STRATEGIES
 
-__all__ = ["SearchResult", "search"]
+__all__ = ["GraphSearch", "search"]
 
 
 def search(
@@ -41,10 +41,9 @@ def search(
     *,
     progress: Progress | None = None,
     store: Store | None = None,
-    network_file: NetworkFile | None = None,
     start: Sequence[Partition] = (),
     known: Sequence[Record] | None = None,
-) -> SearchResult:
+) -> GraphSearch:
     """Fusion groups and schedules for ``graph`` on ``target``.
 
     If ``options`` allow measuring, every group of the unfused, the greedy and the found plan is
@@ -67,7 +66,7 @@ def search(
     costs = GroupCosts(model, target.spec, wanted.objective, wanted.seed, known, workers)
     laboratory = Laboratory(target, costs, graph.name, store, heard, workers)
     problem = FusionProblem(graph, costs, heard)
-    return _Search(problem, laboratory, wanted).run(start, network_file)
+    return _Search(problem, laboratory, wanted).run(start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ class _Search:
         """The machine."""
         return self.laboratory.target
 
-    def run(self, start: Sequence[Partition], network_file: NetworkFile | None) -> SearchResult:
+    def run(self, start: Sequence[Partition]) -> GraphSearch:
         """Proposes plans, measures the best of them, and compares."""
         problem, graph, spec = self.problem, self.problem.graph, self.target.spec
         alone = unfused(graph)
@@ -109,16 +108,17 @@ class _Search:
         if self.options.measure:
             best = self._measured([alone, rule, *ruled, best])
         found = self._result(best)
-        return SearchResult(
-            plan=self._plan(network_file, found),
+        return GraphSearch(
+            plan=self._plan(found),
             unfused=self._result(alone),
             greedy=self._result(rule),
             found=found,
             records=tuple(self.laboratory.records),
             trials=tuple(problem.trials),
-            gap=self._gap(found, plans),
+            gap=self._gap(found, (*plans, best)),
             model=self.costs.model,
-            ruled=ruled_result(self.laboratory, ruled[0], choices)
+            accuracy=accuracy_of(graph),
+            ruled=ruled_result(self.laboratory, choices)
             if ruled and self.options.measure
             else None,
         )
@@ -172,24 +172,17 @@ class _Search:
     def _result(self, partition: Partition) -> PlanResult:
         return plan_result(self.problem, self.costs, self.laboratory, partition)
 
-    def _plan(self, network_file: NetworkFile | None, found: PlanResult) -> Plan:
+    def _plan(self, found: PlanResult) -> GraphPlan:
         graph = self.problem.graph
-        return Plan(
-            graph.name,
-            network_file,
-            graph.fingerprint,
-            self.target.name,
-            self.target.spec.profile_id,
-            self.options.objective,
-            tuple(group.planned() for group in found.groups),
-            accuracy_of(graph),
+        return GraphPlan(
+            graph.name, graph.fingerprint, tuple(group.planned() for group in found.groups)
         )
 
     def _gap(self, found: PlanResult, plans: Sequence[Partition]) -> float:
         """Cost of the found plan over the least that any plan is expected to cost, minus one."""
         latency = self.options.objective is Objective.LATENCY
         measured = found.measured_cycles if latency else found.energy_fj
-        least = min(self.problem.legal_cost(plan) for plan in (*plans, found.partition))
+        least = min(self.problem.legal_cost(plan) for plan in plans)
         return 0.0 if measured is None else max(0.0, measured / least - 1.0)
 
 

@@ -1,4 +1,4 @@
-"""Plans: the fusion groups and schedules chosen for a network on a machine, as a JSON file."""
+"""Plans: fusion groups and schedules of a network's graphs on a machine, as a JSON file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from autotune.targets.spec import HardwareSpec
 from autotune.tuner.choice import Choice
 from autotune.tuner.objective import Objective
 
-SCHEMA = 1
+SCHEMA = 2
 KIND = FileKind("plan", (b'{"schema":', b'{"tree":'))
 _AGAIN = "make it again with 'autotune search'"
 
@@ -83,23 +83,72 @@ class PlannedGroup:
         return Group.from_graph(graph, self.operators)
 
 
+@dataclass(frozen=True, slots=True)
+class GraphPlan:
+    """Groups in running order for one graph, which ``fingerprint`` identifies."""
+
+    graph: str
+    """Name of the graph."""
+    fingerprint: str
+    groups: tuple[PlannedGroup, ...]
+
+    def __post_init__(self) -> None:
+        if not self.groups:
+            raise ValueError("it has no groups")
+
+    def check_graph(self, graph: Graph) -> None:
+        """Raise ``PlanError`` unless the plan was made for this graph and covers it."""
+        from autotune.fusion.partition import Partition  # a session without a plan does without
+
+        if self.fingerprint != graph.fingerprint:
+            raise PlanError(
+                f"plan is for network {self.graph} ({self.fingerprint[:12]}), not {graph.name} "
+                f"({graph.fingerprint[:12]}); {_AGAIN}"
+            )
+        Partition.of(graph, [group.operators for group in self.groups])
+        for group in self.groups:
+            outputs = group.group(graph).outputs
+            if sorted(group.outputs) != sorted(outputs):
+                raise PlanError(
+                    f"plan of {self.graph}: the group of {group.operators[0]!r} has the outputs "
+                    f"{list(outputs)}, not {list(group.outputs)}; {_AGAIN}"
+                )
+
+    def choices(self, graph: Graph) -> tuple[Choice, ...]:
+        """Return the groups in their graph, with schedules and predictions."""
+        return tuple(
+            Choice(
+                row.group(graph),
+                row.schedule,
+                None if row.schedule is None else row.predicted_cycles,
+            )
+            for row in self.groups
+        )
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Plan(Displayed):
-    """Groups in running order for one network (``fingerprint``) on one machine (``profile_id``)."""
+    """Plans of a network's graphs on one machine (``profile_id``).
 
-    network: str
+    A network without control flow is one graph. A graph without a plan is planned by rule when it
+    runs.
+    """
+
+    graphs: tuple[GraphPlan, ...]
     network_file: NetworkFile | None
-    fingerprint: str
     target: str
     profile_id: str
     objective: Objective
-    groups: tuple[PlannedGroup, ...]
     accuracy: Accuracy = Accuracy.EXACT
-    """What its network was opened with."""
+    """Accuracy that the network was opened with."""
     dims: tuple[tuple[str, int], ...] = ()
     """Symbolic dimensions that were bound, by name."""
     ranges: tuple[tuple[str, tuple[float, float]], ...] = ()
-    """Of inputs, that its network was opened for."""
+    """Ranges of inputs that the network was opened for."""
+
+    def __post_init__(self) -> None:
+        if not self.graphs:
+            raise ValueError("none of its graphs has a plan")
 
     def _card(self) -> Card:
         measured = self.measured_cycles
@@ -121,23 +170,36 @@ class Plan(Displayed):
         return Card(title, facts, ("group", "predicted cycles", "measured cycles"), rows)
 
     @property
+    def network(self) -> str:
+        """Name of the network."""
+        if len(self.graphs) == 1 or self.network_file is None:
+            return self.graphs[0].graph
+        return Path(self.network_file.path).stem
+
+    @property
+    def groups(self) -> tuple[PlannedGroup, ...]:
+        """Groups of all graphs, each graph once."""
+        return tuple(group for graph in self.graphs for group in graph.groups)
+
+    @property
     def predicted_cycles(self) -> float:
-        """Cycles of one run of the network as predicted."""
+        """Predicted cycles of one run of every graph."""
         return sum(group.predicted_cycles for group in self.groups)
 
     @property
     def measured_cycles(self) -> int | None:
-        """Cycles of one run as measured; None when a group was not measured."""
+        """Measured cycles of one run of every graph; None when a group was not measured."""
         return _total([g.measured_cycles for g in self.groups if g.schedule is not None])
 
     @property
     def energy_fj(self) -> int | None:
-        """Energy of one run in femtojoules; None when a group was not measured."""
+        """Energy of one run of every graph in femtojoules; None when a group was not measured."""
         return _total([g.energy_fj for g in self.groups if g.schedule is not None])
 
     @property
     def dram_bytes(self) -> int | None:
-        """Bytes between DRAM and scratchpad in one run; None when a group was not measured."""
+        """Bytes between DRAM and scratchpad in one run of every graph; None when a group was not
+        measured."""
         return _total([g.dram_bytes for g in self.groups if g.schedule is not None])
 
     def check_target(self, spec: HardwareSpec) -> None:
@@ -150,32 +212,21 @@ class Plan(Displayed):
                 f"search again with '--target {spec.name}'"
             )
 
-    def check_network(self, graph: Graph) -> None:
-        """Raise ``PlanError`` unless the plan was made for this network and covers it."""
-        from autotune.fusion.partition import Partition  # a session without a plan does without
-
-        if self.fingerprint != graph.fingerprint:
-            raise PlanError(
-                f"plan is for network {self.network} ({self.fingerprint[:12]}), not {graph.name} "
-                f"({graph.fingerprint[:12]}); {_AGAIN}"
+    def only_graph(self) -> GraphPlan:
+        """Return the plan of a network that is one graph. Raises ``InputError`` for several."""
+        if len(self.graphs) > 1:
+            raise InputError(
+                f"the plans of {self.network} are for a network with control flow; open that"
             )
-        Partition.of(graph, [group.operators for group in self.groups])
-        for group in self.groups:
-            outputs = group.group(graph).outputs
-            if sorted(group.outputs) != sorted(outputs):
-                raise PlanError(
-                    f"plan of {self.network}: the group of {group.operators[0]!r} has the outputs "
-                    f"{list(outputs)}, not {list(group.outputs)}; {_AGAIN}"
-                )
+        return self.graphs[0]
 
     def to_json(self) -> str:
-        """The file's text; ``from_json`` reads it back without loss."""
+        """Return the text of the file; ``from_json`` reads it back without loss."""
         return json.dumps(
             {
                 "schema": SCHEMA,
                 "network": self.network,
                 "model": None if self.network_file is None else asdict(self.network_file),
-                "fingerprint": self.fingerprint,
                 "target": self.target,
                 "profile_id": self.profile_id,
                 "objective": self.objective.value,
@@ -188,26 +239,24 @@ class Plan(Displayed):
                     "energy_fj": self.energy_fj,
                     "dram_bytes": self.dram_bytes,
                 },
-                "groups": [_plain(group) for group in self.groups],
+                "graphs": [
+                    {
+                        "graph": one.graph,
+                        "fingerprint": one.fingerprint,
+                        "groups": [_plain(group) for group in one.groups],
+                    }
+                    for one in self.graphs
+                ],
             },
             indent=1,
         )
 
     @classmethod
     def from_json(cls, text: str, where: str = "plan") -> Plan:
-        """Read what ``to_json`` wrote. Raises ``PlanError`` naming ``where`` for anything else."""
+        """Read what ``to_json`` wrote, now or with an older schema. Raises ``PlanError`` naming
+        ``where`` for anything else."""
         try:
-            plain = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise PlanError(f"{where}: not a plan: {error}; {_AGAIN}") from None
-        if not isinstance(plain, dict) or "schema" not in plain:
-            raise PlanError(f"{where}: not a plan: it has no schema version; {_AGAIN}")
-        if plain["schema"] != SCHEMA:
-            raise PlanError(
-                f"{where}: plan of schema {plain['schema']!r}, this version reads {SCHEMA}; {_AGAIN}"
-            )
-        try:
-            return _read(plain)
+            return _read(json.loads(text), where)
         except KeyError as error:
             raise PlanError(f"{where}: not a plan: {error} is missing; {_AGAIN}") from None
         except (
@@ -281,21 +330,31 @@ def _plain(group: PlannedGroup) -> dict[str, Any]:
     }
 
 
-def _read(plain: Mapping[str, Any]) -> Plan:
-    """Raises ``KeyError``, ``TypeError``, ``ValueError``, ``AttributeError`` or ``ScheduleError``
-    for what is not a plan."""
-    model = plain["model"]
-    groups = tuple(_read_group(row) for row in plain["groups"])
-    if not groups:
-        raise ValueError("it has no groups")
+def _read(plain: Any, where: str) -> Plan:
+    """Read a parsed file of any schema.
+
+    Raises ``PlanError`` for an unknown schema; ``KeyError``, ``TypeError``, ``ValueError``,
+    ``AttributeError`` or ``ScheduleError`` for anything that is not a plan.
+    """
+    if isinstance(plain, dict) and "tree" in plain:
+        return _read_tree(plain, where)
+    if not isinstance(plain, dict) or "schema" not in plain:
+        raise ValueError("it has no schema version")
+    match plain["schema"]:
+        case 2:
+            graphs = tuple(map(_read_graph, plain["graphs"]))
+        case 1:  # one graph, whose facts stood beside those of the network
+            graphs = (_read_graph(plain | {"graph": plain["network"]}),)
+        case other:
+            raise PlanError(
+                f"{where}: plan of schema {other!r}, this version reads 1 to {SCHEMA}; {_AGAIN}"
+            )
     return Plan(
-        str(plain["network"]),
-        None if model is None else NetworkFile(str(model["path"]), str(model["sha256"])),
-        str(plain["fingerprint"]),
+        graphs,
+        _read_model(plain["model"]),
         str(plain["target"]),
         str(plain["profile_id"]),
         Objective(plain["objective"]),
-        groups,
         Accuracy(plain.get("accuracy", Accuracy.EXACT)),
         tuple((str(name), int(extent)) for name, extent in plain.get("dims", {}).items()),
         tuple(
@@ -303,6 +362,32 @@ def _read(plain: Mapping[str, Any]) -> Plan:
             for name, (low, high) in plain.get("ranges", {}).items()
         ),
     )
+
+
+def _read_tree(plain: Mapping[str, Any], where: str) -> Plan:
+    """Read a file of version 1 with one plan of schema 1 for each graph of a network."""
+    if plain["tree"] != 1:
+        raise PlanError(
+            f"{where}: plans of schema {plain['tree']!r}, this version reads 1; {_AGAIN}"
+        )
+    plans = [_read(one, where) for one in plain["plans"]]
+    if not plans:
+        raise ValueError("none of its graphs has a plan")
+    return replace(
+        plans[0],
+        graphs=tuple(graph for plan in plans for graph in plan.graphs),
+        network_file=_read_model(plain["model"]),
+        dims=tuple((str(name), int(extent)) for name, extent in plain["dims"].items()),
+    )
+
+
+def _read_model(model: Mapping[str, Any] | None) -> NetworkFile | None:
+    return None if model is None else NetworkFile(str(model["path"]), str(model["sha256"]))
+
+
+def _read_graph(plain: Mapping[str, Any]) -> GraphPlan:
+    groups = tuple(map(_read_group, plain["groups"]))
+    return GraphPlan(str(plain["graph"]), str(plain["fingerprint"]), groups)
 
 
 def _read_group(row: Mapping[str, Any]) -> PlannedGroup:
@@ -317,15 +402,3 @@ def _read_group(row: Mapping[str, Any]) -> PlannedGroup:
 
 
 _MEASURED = ("measured_cycles", "energy_fj", "dram_bytes")
-
-
-def choices_of(plan: Plan, graph: Graph) -> tuple[Choice, ...]:
-    """The groups of a plan in their network, with schedules and predictions."""
-    return tuple(
-        Choice(
-            row.group(graph),
-            row.schedule,
-            None if row.schedule is None else row.predicted_cycles,
-        )
-        for row in plan.groups
-    )

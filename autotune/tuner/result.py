@@ -1,19 +1,23 @@
-"""What a search found: three plans with their predicted and measured costs, and how it got there."""
+"""Results of a search: its plans with predicted and measured costs, and how it got there."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from autotune.cost_model.model import CostModel
 from autotune.display import Card, Displayed
 from autotune.fusion.group import Group
 from autotune.fusion.partition import Partition
+from autotune.graph.accuracy import Accuracy
+from autotune.graph.ranges import Ranges
 from autotune.schedule.schedule import Schedule
 from autotune.store.records import Outcome, Record
+from autotune.targets.protocol import Target
 from autotune.tuner.candidate_evaluator import Laboratory
 from autotune.tuner.choice import Choice
-from autotune.tuner.plan import Plan, PlannedGroup
+from autotune.tuner.objective import Objective
+from autotune.tuner.plan import GraphPlan, NetworkFile, Plan, PlannedGroup
 from autotune.tuner.problem import FusionProblem, Trial
 from autotune.tuner.schedules import GroupCosts, ScoredSchedule
 
@@ -52,9 +56,8 @@ class GroupResult:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PlanResult(Displayed):
-    """One partition with its groups in running order; costs are of one run of the network."""
+    """Groups in running order; costs are those of one run."""
 
-    partition: Partition
     groups: tuple[GroupResult, ...]
 
     def _card(self) -> Card:
@@ -113,18 +116,18 @@ def _sum(costs: list[int | None]) -> int | None:
     return sum(known) if len(known) == len(costs) else None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class SearchResult(Displayed):
-    """What a search found.
+@dataclass(frozen=True, slots=True)
+class GraphSearch:
+    """Outcome of the search over one graph.
 
-    ``records`` are the measurements it took and ``measurements`` their number; ``trials`` the
-    partitions tried, in order. ``gap`` is the found plan's cost over the least cost that the model
-    now expects of any plan it was shown, minus one: what the model believes is still to be gained.
-    ``model`` is the cost model in its last state. ``ruled`` is what runs without a
-    search, as measured: of machines that work in place, where that takes part; else None.
+    ``found`` is the best plan, ``unfused`` and ``greedy`` the ones to compare it with; ``ruled`` is
+    the heuristic plan as measured, on machines where it takes part, else None. ``records`` are the
+    measurements taken; ``trials`` the partitions tried, in order. ``gap`` is the found plan's cost
+    over the least cost that the model now expects of any plan, minus one. ``model`` is the cost
+    model in its last state, ``accuracy`` that of the graph's algorithms.
     """
 
-    plan: Plan
+    plan: GraphPlan
     unfused: PlanResult
     greedy: PlanResult
     found: PlanResult
@@ -132,7 +135,48 @@ class SearchResult(Displayed):
     trials: tuple[Trial, ...]
     gap: float
     model: CostModel
+    accuracy: Accuracy
     ruled: PlanResult | None = None
+
+    @property
+    def plans(self) -> dict[str, PlanResult]:
+        """The compared plans by name, the found one last."""
+        return _by_name(self.unfused, self.greedy, self.ruled, self.found)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SearchResult(Displayed):
+    """Outcome of the search over a network: its plan, and the search over each of its graphs.
+
+    Costs are sums over the graphs, each run once.
+    """
+
+    plan: Plan
+    graphs: tuple[GraphSearch, ...]
+
+    @classmethod
+    def of(
+        cls,
+        graphs: Sequence[GraphSearch],
+        target: Target,
+        objective: Objective,
+        network_file: NetworkFile | None = None,
+        accuracy: Accuracy | None = None,
+        dims: Mapping[str, int] | None = None,
+        ranges: Ranges | None = None,
+    ) -> SearchResult:
+        """Join the searches over a network's graphs; ``accuracy`` is None for that of the first."""
+        plan = Plan(
+            tuple(one.plan for one in graphs),
+            network_file,
+            target.name,
+            target.spec.profile_id,
+            objective,
+            graphs[0].accuracy if accuracy is None else accuracy,
+            tuple((dims or {}).items()),
+            tuple((ranges or {}).items()),
+        )
+        return cls(plan, tuple(graphs))
 
     def _card(self) -> Card:
         rows = [
@@ -155,8 +199,29 @@ class SearchResult(Displayed):
     @property
     def plans(self) -> dict[str, PlanResult]:
         """The compared plans by name, the found one last."""
-        ruled = {} if self.ruled is None else {"by rule": self.ruled}
-        return {"unfused": self.unfused, "greedy": self.greedy, **ruled, "found": self.found}
+        return _by_name(self.unfused, self.greedy, self.ruled, self.found)
+
+    @property
+    def unfused(self) -> PlanResult:
+        """Every operator as a group of its own."""
+        return _joined([one.unfused for one in self.graphs])
+
+    @property
+    def greedy(self) -> PlanResult:
+        """The plan of the greedy strategy."""
+        return _joined([one.greedy for one in self.graphs])
+
+    @property
+    def found(self) -> PlanResult:
+        """The best plan."""
+        return _joined([one.found for one in self.graphs])
+
+    @property
+    def ruled(self) -> PlanResult | None:
+        """The heuristic plan as measured; None on machines where it takes no part."""
+        plans = [one.ruled for one in self.graphs]
+        measured = [plan for plan in plans if plan is not None]
+        return _joined(measured) if len(measured) == len(plans) else None
 
     @property
     def groups(self) -> tuple[GroupResult, ...]:
@@ -164,9 +229,40 @@ class SearchResult(Displayed):
         return self.found.groups
 
     @property
-    def measurements(self) -> int:
+    def records(self) -> tuple[Record, ...]:
         """Measurements that the search took."""
+        return tuple(record for one in self.graphs for record in one.records)
+
+    @property
+    def measurements(self) -> int:
+        """Number of measurements that the search took."""
         return len(self.records)
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """Partitions tried, graph by graph."""
+        return tuple(trial for one in self.graphs for trial in one.trials)
+
+    @property
+    def gap(self) -> float:
+        """Largest gap of a graph between its found plan and the least cost that the model expects."""
+        return max(one.gap for one in self.graphs)
+
+    @property
+    def model(self) -> CostModel:
+        """The cost model in its last state."""
+        return self.graphs[-1].model
+
+
+def _by_name(
+    unfused: PlanResult, greedy: PlanResult, ruled: PlanResult | None, found: PlanResult
+) -> dict[str, PlanResult]:
+    heuristic = {} if ruled is None else {"by rule": ruled}
+    return {"unfused": unfused, "greedy": greedy, **heuristic, "found": found}
+
+
+def _joined(plans: Sequence[PlanResult]) -> PlanResult:
+    return PlanResult(tuple(group for plan in plans for group in plan.groups))
 
 
 def plan_result(
@@ -175,8 +271,7 @@ def plan_result(
     """A partition with the best measured schedule of every group; where none was measured, with
     the one expected to be best. Every group is legal."""
     return PlanResult(
-        partition,
-        tuple(_group_result(problem.group(n), costs, laboratory) for n in partition.groups),
+        tuple(_group_result(problem.group(n), costs, laboratory) for n in partition.groups)
     )
 
 
@@ -189,10 +284,8 @@ def _group_result(group: Group, costs: GroupCosts, laboratory: Laboratory) -> Gr
     return _scored_result(group, scored, None if sample is None else sample.record, tells)
 
 
-def ruled_result(
-    laboratory: Laboratory, partition: Partition, choices: Sequence[Choice]
-) -> PlanResult | None:
-    """Given schedules of a partition's groups, as measured; None when one was not."""
+def ruled_result(laboratory: Laboratory, choices: Sequence[Choice]) -> PlanResult | None:
+    """Return the cost of ``choices`` as measured; None when one was not measured."""
     found = []
     for group, schedule in ((choice.group, choice.schedule) for choice in choices):
         sample = None if schedule is None else laboratory.sample(group, schedule)
@@ -203,7 +296,7 @@ def ruled_result(
         else:
             tells = laboratory.target.spec.energy.known
             found.append(_scored_result(group, sample.scored, sample.record, tells))
-    return PlanResult(partition, tuple(found))
+    return PlanResult(tuple(found))
 
 
 def _view_result(group: Group) -> GroupResult:

@@ -16,7 +16,7 @@ from autotune.schedule.heuristic import default_schedule
 from autotune.schedule.schedule import Schedule
 from autotune.targets.opening import load_spec
 from autotune.tuner.objective import Objective
-from autotune.tuner.plan import NetworkFile, Plan, PlannedGroup
+from autotune.tuner.plan import GraphPlan, NetworkFile, Plan, PlannedGroup
 
 GROUPS = (("relu", "exp"), ("reshape",), ("tanh",))
 """Operators of the plan's groups; the second one renames memory and has no program."""
@@ -34,8 +34,8 @@ def write_plan(folder: Path) -> Path:
         planned.append(PlannedGroup(names, group.outputs, schedule, 1.0, None, None, None))
     path = folder / "net.plan"
     Plan(
-        graph.name, NetworkFile.of(network), graph.fingerprint, "edge", spec.profile_id,
-        Objective.LATENCY, tuple(planned),
+        (GraphPlan(graph.name, graph.fingerprint, tuple(planned)),), NetworkFile.of(network),
+        "edge", spec.profile_id, Objective.LATENCY,
     ).save(path)  # fmt: skip
     return path
 

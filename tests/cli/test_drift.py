@@ -24,7 +24,7 @@ from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.opening import SPECS, load_spec, machine_key, target
 from autotune.targets.physical import Drift
 from autotune.tuner.objective import Objective
-from autotune.tuner.plan import NetworkFile, Plan, PlannedGroup
+from autotune.tuner.plan import GraphPlan, NetworkFile, Plan, PlannedGroup
 
 Command = Callable[..., tuple[Any, str]]
 HEATING = """
@@ -83,9 +83,10 @@ def plan(tmp_path: Path) -> Path:
     assert not isinstance(nests, Rejection)
     schedule = default_schedule(nests, spec.scratchpad_elements, spec.cores)
     path = tmp_path / "net.plan"
+    group = PlannedGroup(("relu",), ("y",), schedule, 1.0, None, None, None)
     Plan(
-        graph.name, NetworkFile.of(network), graph.fingerprint, "edge", spec.profile_id,
-        Objective.LATENCY, (PlannedGroup(("relu",), ("y",), schedule, 1.0, None, None, None),),
+        (GraphPlan(graph.name, graph.fingerprint, (group,)),), NetworkFile.of(network), "edge",
+        spec.profile_id, Objective.LATENCY,
     ).save(path)  # fmt: skip
     return path
 

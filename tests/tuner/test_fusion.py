@@ -23,7 +23,7 @@ from autotune.tuner.objective import Objective
 from autotune.tuner.options import SearchOptions
 from autotune.tuner.plan import Plan
 from autotune.tuner.progress import SEARCH_STAGES, Whole
-from autotune.tuner.result import PlanResult, SearchResult
+from autotune.tuner.result import GraphSearch, PlanResult, SearchResult
 from tests.tuner.search_case import EDGE, calibrated, halves, residual, store_with_records
 
 pytestmark = pytest.mark.slow  # trains models
@@ -32,12 +32,20 @@ GRAPH = residual(1)
 SMALL = SearchOptions(trials=6, measure=8, workers=1)
 
 
-def found(options: SearchOptions = SMALL, **others: object) -> SearchResult:
+def found(options: SearchOptions = SMALL, **others: object) -> GraphSearch:
     return search(GRAPH, EDGE, calibrated()[0], options, **others)  # type: ignore[arg-type]
 
 
+def whole(*graphs: GraphSearch) -> SearchResult:
+    return SearchResult.of(graphs, EDGE, Objective.LATENCY)
+
+
+def operators_of(plan: PlanResult) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(op.name for op in item.group.ops) for item in plan.groups)
+
+
 @pytest.fixture(scope="module")
-def result() -> SearchResult:
+def result() -> GraphSearch:
     return found()
 
 
@@ -47,15 +55,15 @@ def cost(plan: PlanResult, objective: Objective) -> int:
     return value
 
 
-def test_the_found_plan_is_not_dearer_than_greedy_or_unfused(result: SearchResult) -> None:
-    assert result.unfused.partition == unfused(GRAPH)
+def test_the_found_plan_is_not_dearer_than_greedy_or_unfused(result: GraphSearch) -> None:
+    assert operators_of(result.unfused) == unfused(GRAPH).groups
     for baseline in (result.unfused, result.greedy):
         assert cost(result.found, Objective.LATENCY) <= cost(baseline, Objective.LATENCY)
     assert cost(result.found, Objective.LATENCY) < cost(result.unfused, Objective.LATENCY)
 
 
-def test_measured_costs_are_those_of_the_target(result: SearchResult) -> None:
-    groups = [g for g in result.groups if g.schedule is not None]
+def test_measured_costs_are_those_of_the_target(result: GraphSearch) -> None:
+    groups = [g for g in result.found.groups if g.schedule is not None]
     candidates = [Candidate(g.group, g.schedule, "x") for g in groups if g.schedule is not None]
     for group, again in zip(groups, measure(EDGE, candidates, 1), strict=True):
         execution = again.execution  # type: ignore[union-attr]
@@ -75,32 +83,31 @@ def test_plans_of_a_shifted_cut_cost_what_a_run_of_them_costs() -> None:
         again = list(measure(EDGE, candidates, 1))
         assert [g.measured_cycles for g in groups] == [m.execution.cycles for m in again]  # type: ignore[union-attr]
         assert cost(result.found, Objective.LATENCY) <= cost(plan, Objective.LATENCY)
-    with Session(graph, EDGE, plan=result.plan) as session:
+    plan = whole(result).plan
+    with Session(graph, EDGE, plan=plan) as session:
         session.run({"x": np.ones((1, 32, 14, 14), np.float32)})
-        assert (
-            session.last_run.cycles == result.found.measured_cycles == result.plan.measured_cycles
-        )
+        assert session.last_run.cycles == result.found.measured_cycles == plan.measured_cycles
 
 
-def test_the_plan_is_the_found_partition(result: SearchResult) -> None:
-    plan = Plan.from_json(result.plan.to_json())
+def test_the_plan_is_the_found_partition(result: GraphSearch) -> None:
+    plan = Plan.from_json(whole(result).plan.to_json())
     plan.check_target(EDGE.spec)
-    plan.check_network(GRAPH)
-    assert tuple(g.operators for g in plan.groups) == result.found.partition.groups
+    plan.only_graph().check_graph(GRAPH)
+    assert tuple(g.operators for g in plan.groups) == operators_of(result.found)
     assert plan.measured_cycles == result.found.measured_cycles
     assert plan.predicted_cycles == pytest.approx(result.found.predicted_cycles)
 
 
-def test_the_history_descends_and_counts_are_right(result: SearchResult) -> None:
+def test_the_history_descends_and_counts_are_right(result: GraphSearch) -> None:
     best = [trial.best for trial in result.trials]
     assert best == sorted(best, reverse=True)
-    assert result.measurements == len(result.records) > 0
+    assert whole(result).measurements == len(result.records) > 0
     assert result.gap >= 0.0
     keys = [(r.group_key, r.schedule_json) for r in result.records]
     assert len(set(keys)) == len(keys)
 
 
-def test_equal_seeds_find_equal_plans(result: SearchResult) -> None:
+def test_equal_seeds_find_equal_plans(result: GraphSearch) -> None:
     assert found().plan == result.plan
 
 
@@ -108,7 +115,6 @@ def test_energy_can_be_the_objective() -> None:
     energy = found(replace(SMALL, objective=Objective.ENERGY))
     for baseline in (energy.unfused, energy.greedy):
         assert cost(energy.found, Objective.ENERGY) <= cost(baseline, Objective.ENERGY)
-    assert energy.plan.objective is Objective.ENERGY
 
 
 def test_without_measurements_nothing_runs() -> None:
@@ -117,7 +123,7 @@ def test_without_measurements_nothing_runs() -> None:
             raise AssertionError("the target was used")
 
     plan = search(GRAPH, Idle(EDGE.spec), calibrated()[0], replace(SMALL, measure=0))
-    assert plan.measurements == 0 and plan.found.measured_cycles is None
+    assert not plan.records and plan.found.measured_cycles is None
     assert plan.found.predicted_cycles <= plan.greedy.predicted_cycles
 
 
@@ -125,18 +131,28 @@ def test_measurements_and_a_retrained_model_go_into_the_store() -> None:
     with store_with_records() as store:
         before = store.count(EDGE.spec.profile_id)
         stored = found(store=store)
-        assert store.count(EDGE.spec.profile_id, "search") == stored.measurements
-        assert store.count(EDGE.spec.profile_id) == before + stored.measurements
+        assert store.count(EDGE.spec.profile_id, "search") == len(stored.records)
+        assert store.count(EDGE.spec.profile_id) == before + len(stored.records)
 
 
-def test_a_result_shows_its_plans_side_by_side(result: SearchResult) -> None:
-    assert repr(result).startswith(f"<SearchResult {GRAPH.name} on edge: found cycles ")
-    page = result._repr_html_()
+def test_a_result_shows_its_plans_side_by_side(result: GraphSearch) -> None:
+    shown = whole(result)
+    assert repr(shown).startswith(f"<SearchResult {GRAPH.name} on edge: found cycles ")
+    page = shown._repr_html_()
     assert all(f"<td>{name}</td>" in page for name in ("unfused", "greedy", "found"))
     assert repr(result.found).startswith("<PlanResult: groups ")
 
 
-def test_known_measurements_are_used(result: SearchResult) -> None:
+def test_the_result_of_a_network_sums_the_costs_of_its_graphs(result: GraphSearch) -> None:
+    two = whole(result, result)
+    for one, both in ((result.found, two.found), (result.greedy, two.greedy)):
+        assert both.measured_cycles == 2 * cost(one, Objective.LATENCY)
+    assert two.measurements == 2 * len(result.records)
+    assert two.plan.measured_cycles == two.found.measured_cycles
+    assert two.ruled is None
+
+
+def test_known_measurements_are_used(result: GraphSearch) -> None:
     with Store.memory() as store:
         store.add(result.records)
         again = found(replace(SMALL, measure=1), store=store)

@@ -55,12 +55,12 @@ def _open_plan(
     from autotune.runtime.session.opening import open_graph
     from autotune.runtime.session.request import open_request
     from autotune.targets.opening import target as open_target
-    from autotune.tuner.plan import Plan, choices_of
+    from autotune.tuner.plan import Plan
 
     plan = Plan.load(Path(file))
     machine = open_target(plan.target if target is None else target)
     graph = open_graph(open_request(file, machine, dims=dims)).graph
-    return choices_of(plan, graph), machine.spec
+    return plan.only_graph().choices(graph), machine.spec
 
 
 def _group_rows(

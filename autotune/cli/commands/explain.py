@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,9 +69,11 @@ def _refuse(path: Path, reason: str, options: Mapping[str, object]) -> None:
 
 
 def _explain_plan(path: Path, json: bool) -> None:
-    from autotune.tuner.plan_tree import load_plans
+    from autotune.tuner.plan import Plan
 
-    kinds_by_plan = [(plan, _kinds_of(plan, path)) for plan in load_plans(path)]
+    whole = Plan.load(path)
+    plans = [replace(whole, graphs=(graph,)) for graph in whole.graphs]
+    kinds_by_plan = [(plan, _kinds_of(plan, path)) for plan in plans]
     if json:
         documents = [_plan_document(plan, kinds) for plan, kinds in kinds_by_plan]
         print_json(documents[0] if len(documents) == 1 else {"plans": documents})

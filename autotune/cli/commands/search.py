@@ -31,7 +31,6 @@ from autotune.cli.options import (
 )
 from autotune.cli.progress import Report, progress
 from autotune.disk.atomic_file import check_place
-from autotune.errors import InputError
 from autotune.tuner.objective import Objective
 from autotune.tuner.options import DEFAULT_MEASURE, DEFAULT_TRIALS
 from autotune.tuner.progress import SEARCH_STAGES
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from autotune.targets.protocol import Target
     from autotune.targets.spec import HardwareSpec
     from autotune.tuner.plan import Plan
-    from autotune.tuner.result import GroupResult, PlanResult, SearchResult
+    from autotune.tuner.result import GraphSearch, GroupResult, PlanResult, SearchResult
 
 TrialsOption = Annotated[
     int, typer.Option("--trials", min=1, max=MOST_COUNTED, help="Partitions that Optuna tries.")
@@ -75,12 +74,10 @@ class SearchRequest:
 
 @dataclass(frozen=True, slots=True)
 class SearchOutcome:
-    """The results of a search with a report for each; several for a network with control flow."""
+    """The result of a search and the machine that it is for."""
 
     spec: HardwareSpec
-    is_tree: bool
-    results: tuple[SearchResult, ...]
-    reports: list[Path]
+    result: SearchResult
 
 
 def search(
@@ -117,14 +114,12 @@ def search(
         )
         outcome = _execute(request, heard)
     if json:
-        documents = [search_document(result) for result in outcome.results]
-        print_json({"parts": documents} if outcome.is_tree else documents[0])
+        documents = [search_document(graph) for graph in outcome.result.graphs]
+        print_json(documents[0] if len(documents) == 1 else {"parts": documents})
     else:
-        for result in outcome.results:
-            print_plans(result, outcome.spec)
+        print_plans(outcome.result, outcome.spec)
     say(f"plan: {plan_file}")
-    for file in outcome.reports:
-        say(f"report: {file}")
+    say(f"report: {report_file}")
 
 
 def _output_files(model: str, out: Path | None, report: Path | None) -> tuple[Path, Path]:
@@ -142,55 +137,34 @@ def _output_files(model: str, out: Path | None, report: Path | None) -> tuple[Pa
 
 
 def _execute(request: SearchRequest, heard: Report) -> SearchOutcome:
-    """Search every graph of the network; write the plan and a report for each graph."""
-    from autotune.frontend.importing import has_control_flow
+    """Search the network; write its plan and its report."""
+    from autotune import api
     from autotune.report.from_search import write_report
     from autotune.runtime.session.defaults import choose_target, resolve_model
     from autotune.targets.protocol import ExclusiveTarget
 
     machine = choose_target(machine_name(request.target, request.threads))
     network = resolve_model(request.model)
-    is_tree = has_control_flow(network)
     heard.title = f"search {request.model} on {machine.name}"
     heard.cost_text = partial(cost_text, machine.spec, request.objective)
-    results = _search_graphs(request, machine, is_tree, heard)
-    reports = _report_files(request.report_file, len(results))
-    for number, (result, file) in enumerate(zip(results, reports, strict=True)):
-        heard("report", number, len(results))
-        is_timed = isinstance(machine, ExclusiveTarget) and not is_tree
-        profile = _profile_plan(network, machine, result.plan, request.dims) if is_timed else None
-        write_report(result, machine.spec, file, profile)
-    return SearchOutcome(machine.spec, is_tree, results, reports)
-
-
-def _search_graphs(
-    request: SearchRequest, machine: Target, is_tree: bool, heard: Report
-) -> tuple[SearchResult, ...]:
-    """Search one graph, or each graph of a network with control flow.
-
-    Raises ``InputError`` for ranges of a network with control flow.
-    """
-    from autotune import api
-
-    if is_tree and request.ranges:
-        raise InputError(
-            f"{request.model}: --range is for networks without control flow; leave it out"
-        )
-    arguments: dict[str, Any] = {
-        "model": request.model,
-        "target": machine,
-        "trials": request.trials,
-        "measure": request.measure,
-        "objective": request.objective,
-        "seed": request.seed,
-        "dims": request.dims,
-        "out": request.plan_file,
-        "progress": heard,
-        "accuracy": request.accuracy,
-    }
-    if is_tree:
-        return api.search_tree(**arguments)
-    return (api.search(**arguments, ranges=request.ranges),)
+    result = api.search(
+        network,
+        machine,
+        trials=request.trials,
+        measure=request.measure,
+        objective=request.objective,
+        seed=request.seed,
+        dims=request.dims,
+        out=request.plan_file,
+        progress=heard,
+        accuracy=request.accuracy,
+        ranges=request.ranges,
+    )
+    heard("report", 0, 1)
+    is_timed = isinstance(machine, ExclusiveTarget) and len(result.graphs) == 1
+    profile = _profile_plan(network, machine, result.plan, request.dims) if is_timed else None
+    write_report(result, machine.spec, request.report_file, profile)
+    return SearchOutcome(machine.spec, result)
 
 
 def cost_text(spec: HardwareSpec, objective: Objective, cost: float) -> str:
@@ -200,13 +174,6 @@ def cost_text(spec: HardwareSpec, objective: Objective, cost: float) -> str:
     if spec.timed:
         return f"{1e3 * cost / spec.clock_hz:,.3f} ms"
     return f"{cost:,.0f} cycles"
-
-
-def _report_files(first: Path, count: int) -> list[Path]:
-    """Return a file for the report of each graph; numbered where there are several."""
-    if count == 1:
-        return [first]
-    return [first.with_name(f"{first.stem}.{i}{first.suffix}") for i in range(1, count + 1)]
 
 
 def _profile_plan(network: Path, machine: Target, plan: Plan, dims: dict[str, int]) -> HostProfile:
@@ -219,18 +186,18 @@ def _profile_plan(network: Path, machine: Target, plan: Plan, dims: dict[str, in
         return host_profile(session, random_inputs(session, seed=0))
 
 
-def search_document(result: SearchResult) -> dict[str, Any]:
-    """Return a search's result as JSON has it."""
+def search_document(result: GraphSearch) -> dict[str, Any]:
+    """Return the search over one graph as JSON has it."""
     plans = result.plans
     return {
         "measured": {name: plan.measured_cycles for name, plan in plans.items()},
         "predicted": {name: plan.predicted_cycles for name, plan in plans.items()},
         "energy": {name: plan.energy_fj for name, plan in plans.items()},
         "dram_bytes": {name: plan.dram_bytes for name, plan in plans.items()},
-        "measurements": result.measurements,
+        "measurements": len(result.records),
         "trials": len(result.trials),
         "gap": result.gap,
-        "groups": [_group_document(group) for group in result.groups],
+        "groups": [_group_document(group) for group in result.found.groups],
     }
 
 

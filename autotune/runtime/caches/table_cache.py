@@ -37,7 +37,7 @@ from autotune.targets.native.cpu.host import available, host_isa
 from autotune.targets.native.linking.linking import CodeGone, KeptCode, Linkable, Tables
 from autotune.targets.native.running.executable import Part, Window
 from autotune.targets.spec import HardwareSpec
-from autotune.tuner.plan import Plan
+from autotune.tuner.plan import GraphPlan
 
 SCHEMA = 2
 DECIDING = (PACKAGE_FOLDER, Path(str(executor.__file__)).parents[1])
@@ -63,7 +63,7 @@ TYPES: tuple[type, ...] = (
 """All that a draft is made of, besides numbers, texts and containers."""
 
 
-def table_key(graph: Graph, plan: Plan | None, spec: HardwareSpec) -> str:
+def table_key(graph: Graph, plan: GraphPlan | None, spec: HardwareSpec) -> str:
     """All that decides the table of a network on this machine, by a plan or by rule."""
     rows = "by rule" if plan is None else repr(plan.groups)
     isa = host_isa() if available() else None

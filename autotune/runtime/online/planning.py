@@ -27,7 +27,6 @@ from autotune.targets.protocol import Target
 from autotune.tuner.fusion import search
 from autotune.tuner.objective import Objective
 from autotune.tuner.options import SearchOptions
-from autotune.tuner.plan import choices_of
 
 TRIALS = 30
 """Fusion plans that an online session tries on the model; a fraction of what 'autotune search' does."""
@@ -109,7 +108,7 @@ class ModelLearning:
             )
         except _Stopped:
             return None
-        return Proposal(choices_of(found.plan, self.graph), found.records)
+        return Proposal(found.plan.choices(self.graph), found.records)
 
 
 class _Stopped(Exception):

@@ -6,6 +6,7 @@ report it as a failed candidate; a session runs the network all the same, and sa
 
 from __future__ import annotations
 
+import inspect
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -43,10 +44,22 @@ def announce_splits(table: ProgramTable) -> tuple[Event, ...]:
     events = []
     for group in table.split:
         text = f"{', '.join(group.operators)}: run one by one, not fused: {group.reason}"
-        warnings.warn(f"{table.graph.name}: {text}", RuntimeWarning, stacklevel=3)
+        warnings.warn(
+            f"{table.graph.name}: {text}", RuntimeWarning, stacklevel=_caller_depth(__package__)
+        )
         operators = float(len(group.operators))
         events.append(Event(EventKind.SPLIT, 0, time.time(), text, {"operators": operators}))
     return tuple(events)
+
+
+def _caller_depth(package: str | None) -> int:
+    """Return the depth of the first frame outside of our package, as ``warnings.warn`` counts from
+    the function that calls this one."""
+    assert package is not None
+    root, frame, depth = f"{package.partition('.')[0]}.", inspect.currentframe(), 0
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith(root):
+        frame, depth = frame.f_back, depth + 1
+    return depth
 
 
 def _split(

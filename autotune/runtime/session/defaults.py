@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autotune.arguments import mapping_of, path_of
+from autotune.arguments import mapping_of
 from autotune.disk.home import home
 from autotune.disk.private_folder import make_private
 from autotune.disk.unwritable_home import warn_unwritable_home
@@ -27,7 +27,6 @@ from autotune.targets.opening import target as open_target
 from autotune.targets.protocol import Target
 from autotune.targets.spec import HardwareSpec, Memory
 from autotune.tuner.plan import Plan, is_plan
-from autotune.tuner.plan_tree import PlanTree, is_plan_tree, load_plans
 
 if TYPE_CHECKING:  # a database takes longer to import than a kept network to open
     from autotune.store.store import Store
@@ -90,7 +89,7 @@ def _unknown(name: str, shipped: tuple[str, ...]) -> str:
 
 def choose_target(
     target: Target | Path | str | None,
-    source: Path | str | Plan | PlanTree | Graph | None = None,
+    source: Path | str | Plan | Graph | None = None,
     threads: int | None = None,
 ) -> Target:
     """Open the target; None means the machine of the plan in ``source``, or else this CPU.
@@ -108,7 +107,7 @@ def choose_target(
     return target
 
 
-def target_name(source: Path | str | Plan | PlanTree | Graph | None) -> str:
+def target_name(source: Path | str | Plan | Graph | None) -> str:
     """Return the name of the machine that ``source`` runs on by default: a plan's own, else ``cpu``.
 
     A spec file that a plan names is also looked for beside the plan file.
@@ -116,10 +115,8 @@ def target_name(source: Path | str | Plan | PlanTree | Graph | None) -> str:
     match source:
         case Plan():
             return source.target
-        case PlanTree():
-            return source.plans[0].target
         case str() | Path() if is_plan(Path(source)):
-            name = load_plans(Path(source))[0].target
+            name = Plan.load(Path(source)).target
             beside = Path(source).parent / name
             is_moved = not Path(name).exists() and beside.is_file() and name not in spec_names()
             return str(beside) if is_moved else name
@@ -139,15 +136,12 @@ def choose_store(store: Store | Path | str | None) -> Store | Path | None:
     raise InputError(f"a store is a file or an open store, not {type(store).__name__}")
 
 
-def choose_plan(plan: Plan | PlanTree | Path | str | None) -> Plan | PlanTree | None:
-    """Return a plan, or the plan or plans in a file; None stays no plan.
+def choose_plan(plan: Plan | Path | str | None) -> Plan | None:
+    """Return a plan, or the plan in a file; None stays no plan.
 
     Raises ``PlanError`` for a bad file, ``InputError`` for anything else.
     """
-    if plan is None or isinstance(plan, (Plan, PlanTree)):
-        return plan
-    path = path_of(plan, "a plan")
-    return PlanTree.load(path) if is_plan_tree(path) else Plan.load(path)
+    return plan if plan is None or isinstance(plan, Plan) else Plan.load(plan)
 
 
 def ranges_of(ranges: Ranges | None) -> Ranges:

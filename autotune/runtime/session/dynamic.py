@@ -34,13 +34,7 @@ from autotune.runtime.session.request import OpenRequest
 from autotune.runtime.session.version_table import Version
 from autotune.runtime.session.versions import Line, Versions
 from autotune.targets.protocol import Target
-from autotune.tuner.plan import Plan
-
-
-def is_dynamic(path: Path, dims: Mapping[str, int]) -> bool:
-    """Return True if an ONNX file has control flow, integers that only numpy computes, or dimensions
-    that ``dims`` does not bind."""
-    return importing.is_dynamic(path, dims)
+from autotune.tuner.plan import GraphPlan, Plan
 
 
 class DynamicSession:
@@ -73,8 +67,9 @@ class DynamicSession:
             raise ModelError(f"{self.path}: {error}") from None
 
     def _open_part(self, graph: Graph) -> SessionPart:
-        plans, target = self._request.plans, self.target
-        plan = next((one for one in plans if _is_for(one, graph, target)), None)
+        plan = (
+            None if self._request.plan is None else _plan_of(self._request.plan, graph, self.target)
+        )
         return SessionPart(GraphSession(self._request.for_graph(graph, plan)), self._runs)
 
     @property
@@ -238,7 +233,7 @@ class DynamicSession:
 
 def _check_ranges(request: OpenRequest) -> None:
     """Raise ``InputError`` for ranges, given or of a plan."""
-    if any(plan.ranges for plan in request.plans):
+    if request.plan is not None and request.plan.ranges:
         raise InputError(
             f"{request.source}: the plan is for inputs in ranges, which need a network whose shapes "
             "and operators are known before it runs; bind its dimensions (dims), or search without "
@@ -251,7 +246,7 @@ def _check_ranges(request: OpenRequest) -> None:
         )
 
 
-def _is_for(plan: Plan, graph: Graph, target: Target) -> bool:
-    """Whether a plan was made for a graph as a session runs it."""
+def _plan_of(plan: Plan, graph: Graph, target: Target) -> GraphPlan | None:
+    """Return the plan that was made for a graph as a session runs it; None if there is none."""
     run = simplify(graph, Layout(target.spec.layout), plan.accuracy).graph
-    return run.fingerprint == plan.fingerprint
+    return next((one for one in plan.graphs if one.fingerprint == run.fingerprint), None)

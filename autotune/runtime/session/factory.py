@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from autotune.graph.graph import Graph
 from autotune.runtime.caches.network_cache import is_cached
 from autotune.runtime.session.fallback_session import FallbackSession
@@ -23,14 +21,15 @@ def open_session(request: OpenRequest) -> NetworkSession:
 
 def _is_static(request: OpenRequest) -> bool:
     """Return True if the network is one graph before it runs."""
-    if request.is_static is not None:
-        return request.is_static
-    assert isinstance(request.source, Path), "a graph is static"
+    if isinstance(request.source, Graph):
+        return True
     if is_cached(request.source, request.dims):  # only networks of one graph are
         return True
-    from autotune.runtime.session.dynamic import is_dynamic
+    from autotune.frontend.importing import is_straight, needs_numpy  # it imports ONNX
 
-    return not is_dynamic(request.source, request.dims)
+    if not is_straight(request.source, request.dims):
+        return False
+    return request.plan is not None or not needs_numpy(request.source)
 
 
 def _open_graph_session(request: OpenRequest) -> NetworkSession:

@@ -67,7 +67,7 @@ class GraphSession:
         self._current = CurrentTable(initial.table)
         try:
             if request.online:
-                objective = Objective.LATENCY if opened.plan is None else opened.plan.objective
+                objective = Objective.LATENCY if request.plan is None else request.plan.objective
                 self._trainer = self._start_learning(initial, objective, request)
         except BaseException:
             self._close_store()

@@ -21,7 +21,6 @@ from autotune.runtime.session.network_session import PlannedBy
 from autotune.runtime.session.opening import OpenedGraph, open_model
 from autotune.targets.protocol import Target
 from autotune.tuner.choice import Choice
-from autotune.tuner.plan import choices_of
 
 if TYPE_CHECKING:  # a session that only runs takes none of their time to import
     from autotune.cost_model.model import CostModel
@@ -106,7 +105,7 @@ def _table(network: OpenedGraph, target: Target, cache: ProgramCache) -> Program
 
 def _choices(network: OpenedGraph, target: Target) -> tuple[Choice, ...]:
     if network.plan is not None:
-        return choices_of(network.plan, network.graph)
+        return network.plan.choices(network.graph)
     from autotune.runtime.caches.schedule_cache import cached_heuristic_plan  # fuses and tiles
 
     return cached_heuristic_plan(network.graph, target.spec)

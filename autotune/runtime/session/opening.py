@@ -17,7 +17,7 @@ from autotune.operators.interval import Interval
 from autotune.runtime.caches.network_cache import NetworkKey, cached_network
 from autotune.runtime.session.request import OpenRequest
 from autotune.targets.protocol import Target
-from autotune.tuner.plan import Plan
+from autotune.tuner.plan import GraphPlan
 
 if TYPE_CHECKING:
     from autotune.cost_model.model import CostModel
@@ -31,7 +31,7 @@ class OpenedGraph:
     """A network as it is run: one graph, its plan if it has one, and the ranges of its inputs."""
 
     graph: Graph
-    plan: Plan | None
+    plan: GraphPlan | None
     ranges: Mapping[str, Interval]
     is_cached: bool = False
     """True if the cache holds the graph for as long as its file does not change."""
@@ -65,8 +65,9 @@ def open_graph(request: OpenRequest) -> OpenedGraph:
     A plan brings its own accuracy. Raises ``PlanError`` for the plan of another network,
     ``ModelError`` for a bad network, ``InputError`` for ranges of unknown inputs.
     """
-    plan, layout, ranges = request.plan, Layout(request.target.spec.layout), request.ranges
-    accuracy = request.accuracy if plan is None else plan.accuracy
+    layout, ranges = Layout(request.target.spec.layout), request.ranges
+    plan = None if request.plan is None else request.plan.only_graph()
+    accuracy = request.accuracy if request.plan is None else request.plan.accuracy
     if isinstance(request.source, Graph):
         graph, is_cached = _simplify(request.source, layout, accuracy, ranges), False
     else:
@@ -76,7 +77,7 @@ def open_graph(request: OpenRequest) -> OpenedGraph:
             key, lambda: open_network(path, dims, layout, accuracy, ranges)
         )
     if plan is not None:
-        plan.check_network(graph)
+        plan.check_graph(graph)
     return OpenedGraph(graph, plan, intervals_by_input(graph, ranges), is_cached)
 
 

@@ -22,8 +22,7 @@ from autotune.runtime.session.defaults import (
 )
 from autotune.runtime.session.out_of_range import OutOfRangePolicy
 from autotune.targets.protocol import Target
-from autotune.tuner.plan import Plan, is_plan
-from autotune.tuner.plan_tree import PlanTree
+from autotune.tuner.plan import GraphPlan, Plan, is_plan
 
 if TYPE_CHECKING:
     from autotune.runtime.online.learning import OnlineOptions
@@ -34,51 +33,39 @@ if TYPE_CHECKING:
 class OpenRequest:
     """A network, a machine and how to run one on the other.
 
-    ``source`` is an ONNX file or a graph. ``plans`` are those of its graphs, all for ``target``.
-    ``is_static`` is True for a graph and for the plan of one, False for the plans of a tree, and
-    None where only the ONNX file can tell.
+    ``source`` is an ONNX file or a graph; ``plan`` is for ``target``.
     """
 
     source: Path | Graph
     target: Target
     store: Store | Path | None
-    plans: tuple[Plan, ...]
+    plan: Plan | None
     dims: Mapping[str, int]
     accuracy: Accuracy
     ranges: Ranges
     outside: OutOfRangePolicy
     online: bool
     options: OnlineOptions | None
-    is_static: bool | None
-
-    @property
-    def plan(self) -> Plan | None:
-        """The plan of a network that is one graph. Raises ``InputError`` for plans of a tree."""
-        if len(self.plans) > 1:
-            file = self.plans[0].network_file
-            raise InputError(
-                f"the plans of {'a network' if file is None else file.path} are for a network with "
-                "control flow; open that"
-            )
-        return self.plans[0] if self.plans else None
 
     def without_plan(self) -> OpenRequest:
         """Return the request for the same network by rule, without ranges and learning."""
         return replace(
             self,
-            plans=(),
-            accuracy=self.plans[0].accuracy if self.plans else self.accuracy,
+            plan=None,
+            accuracy=self.accuracy if self.plan is None else self.plan.accuracy,
             ranges={},
             outside=OutOfRangePolicy.REFUSE,
             online=False,
             options=None,
-            is_static=True if isinstance(self.source, Graph) else None,
         )
 
-    def for_graph(self, graph: Graph, plan: Plan | None) -> OpenRequest:
+    def for_graph(self, graph: Graph, plan: GraphPlan | None) -> OpenRequest:
         """Return the request for one graph of the network, by its plan or by rule."""
-        plans = () if plan is None else (plan,)
-        return replace(self, source=graph, plans=plans, dims={}, ranges={}, is_static=True)
+        own = None
+        if plan is not None:
+            assert self.plan is not None, "it has the plan of the graph"
+            own = replace(self.plan, graphs=(plan,))
+        return replace(self, source=graph, plan=own, dims={}, ranges={})
 
 
 def open_request(
@@ -88,7 +75,7 @@ def open_request(
     online: bool = False,
     dims: Mapping[str, int] | None = None,
     *,
-    plan: Plan | PlanTree | Path | str | None = None,
+    plan: Plan | Path | str | None = None,
     options: OnlineOptions | None = None,
     threads: int | None = None,
     accuracy: Accuracy | str | None = None,
@@ -104,28 +91,24 @@ def open_request(
     bound, limits = dims_of(dims), ranges_of(ranges)
     machine = choose_target(target, source if given is None else given, threads)
     chosen, records = choose_accuracy(accuracy, machine.spec), choose_store(store)
-    network, found, place = _resolve(source, given)
-    plans = () if found is None else found.plans if isinstance(found, PlanTree) else (found,)
-    for one in plans:
-        one.check_target(machine.spec)
-    if isinstance(found, Plan):
-        _check_ranges(place, found, limits)
-        limits = dict(found.ranges)
-    is_static = True if isinstance(network, Graph) else None
+    network, used, place = _resolve(source, given)
+    if used is not None:
+        used.check_target(machine.spec)
+        _check_ranges(place, used, limits)
+        limits = dict(used.ranges)
+        if network is None or len(used.graphs) > 1:
+            bound = bound or dict(used.dims)
     if network is None:
-        assert found is not None, "it names the network"
-        network, is_static = _network_file(found, place), isinstance(found, Plan)
-        bound = bound or dict(found.dims)
-    elif isinstance(found, PlanTree):
-        bound = bound or dict(found.dims)
+        assert used is not None, "it names the network"
+        network = _network_file(used, place)
     return OpenRequest(
-        network, machine, records, plans, bound, chosen, limits, policy, online, options, is_static
+        network, machine, records, used, bound, chosen, limits, policy, online, options
     )
 
 
 def _resolve(
-    source: Path | str | Plan | Graph, plan: Plan | PlanTree | None
-) -> tuple[Path | Graph | None, Plan | PlanTree | None, str]:
+    source: Path | str | Plan | Graph, plan: Plan | None
+) -> tuple[Path | Graph | None, Plan | None, str]:
     """Return the network (None where the plan names it), the plan, and the plan's name in errors."""
     if isinstance(source, Graph):
         return source, plan, "plan"
@@ -135,7 +118,7 @@ def _resolve(
     return (None, choose_plan(path), str(path)) if is_plan(path) else (path, plan, "plan")
 
 
-def _network_file(plan: Plan | PlanTree, place: str) -> Path:
+def _network_file(plan: Plan, place: str) -> Path:
     if plan.network_file is None:
         raise PlanError(
             f"{place}: names no network file; make it with 'autotune search', or open the network "

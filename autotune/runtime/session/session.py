@@ -30,7 +30,6 @@ from autotune.tuner.plan import Plan
 if TYPE_CHECKING:  # a session that runs by a plan takes none of their time to import
     from autotune.runtime.online.learning import OnlineOptions
     from autotune.store.store import Store
-    from autotune.tuner.plan_tree import PlanTree
 
 
 class Session(Displayed):
@@ -68,7 +67,7 @@ class Session(Displayed):
         online: bool = False,
         dims: Mapping[str, int] | None = None,
         *,
-        plan: Plan | PlanTree | Path | str | None = None,
+        plan: Plan | Path | str | None = None,
         options: OnlineOptions | None = None,
         threads: int | None = None,
         accuracy: Accuracy | str | None = None,

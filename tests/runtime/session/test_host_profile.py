@@ -65,5 +65,5 @@ def test_only_this_machine_is_profiled_by_the_clock() -> None:
         Session(graph, target="cpu", threads=1) as here,
         pytest.raises(InputError, match="not this machine"),
     ):
-        here.target = plan_target
+        here._network.target = plan_target
         host_profile(here, case.inputs(graph))

@@ -20,7 +20,7 @@ from autotune.runtime.execution.execution import RunTrace
 from autotune.runtime.session.graph_session import GraphSession
 from autotune.tuner.heuristic_plan import ruled_choices
 from autotune.tuner.objective import Objective
-from autotune.tuner.plan import Plan, PlannedGroup
+from autotune.tuner.plan import GraphPlan, Plan, PlannedGroup
 from tests.runtime.control_case import model_of
 
 UNIT = {"x": (0.0, 1.0)}
@@ -144,8 +144,9 @@ def made_for(ranges: dict[str, tuple[float, float]]) -> Plan:
             names = tuple(op.name for op in choice.group.ops)
             outputs, schedule = choice.group.outputs, choice.schedule
             groups.append(PlannedGroup(names, outputs, schedule, 1.0, None, None, None))
-        return Plan("clipped", None, session.graph.fingerprint, "cpu", spec.profile_id,
-                    Objective.LATENCY, tuple(groups), ranges=tuple(ranges.items()))  # fmt: skip
+        graph = GraphPlan("clipped", session.graph.fingerprint, tuple(groups))
+        return Plan((graph,), None, "cpu", spec.profile_id, Objective.LATENCY,
+                    ranges=tuple(ranges.items()))  # fmt: skip
 
 
 def test_ranges_beside_a_plan_are_those_that_it_was_made_for() -> None:

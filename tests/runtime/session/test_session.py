@@ -25,7 +25,7 @@ from autotune.runtime.session.opening import open_network
 from autotune.runtime.session.session import Session
 from autotune.store.store import Store
 from autotune.tuner.objective import Objective
-from autotune.tuner.plan import NetworkFile, Plan, PlannedGroup
+from autotune.tuner.plan import GraphPlan, NetworkFile, Plan, PlannedGroup
 from tests.runtime import runtime_case as case
 
 GRAPH = case.network()
@@ -48,8 +48,8 @@ def plan_for(
         for choice in case.choices(graph, *fused)
     )
     return Plan(
-        graph.name, network_file, graph.fingerprint, "edge", case.SPEC.profile_id,
-        Objective.LATENCY, groups,
+        (GraphPlan(graph.name, graph.fingerprint, groups),), network_file, "edge",
+        case.SPEC.profile_id, Objective.LATENCY,
     )  # fmt: skip
 
 
@@ -161,7 +161,8 @@ def test_a_plan_for_another_machine_or_network_is_refused() -> None:
     with pytest.raises(PlanError, match="hardware profile"):
         Session(GRAPH, case.InterpretedTarget(), plan=replace(plan, profile_id="0" * 16))
     with pytest.raises(PlanError, match="is for network"):
-        Session(GRAPH, case.InterpretedTarget(), plan=replace(plan, fingerprint="0" * 64))
+        other = replace(plan, graphs=(replace(plan.graphs[0], fingerprint="0" * 64),))
+        Session(GRAPH, case.InterpretedTarget(), plan=other)
 
 
 def test_a_plan_without_a_network_file_says_how_to_run_it() -> None:
