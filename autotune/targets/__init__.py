@@ -1,1 +1,1 @@
-"""Targets: machines that run tile programs, and the specs that describe them."""
+"""Targets: machines for tile programs, and the specs that describe them."""

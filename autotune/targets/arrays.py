@@ -1,4 +1,4 @@
-"""Numpy arrays of the tensors that a program is run on: which type holds which format."""
+"""Numpy arrays of a program's tensors, and the numpy type of each format."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ ARRAY_TYPES: dict[Format, np.dtype[Any]] = {
 def array_for(
     program: Program, tensor: DramTensor, given: Mapping[str, Array], stored: bool = False
 ) -> Array:
-    """What stands for a tensor in a run: a fresh array for an OUTPUT, NaN or, for integers, 0; else
-    the given one, C-contiguous. ``stored`` says that the run writes all of it
-    and reads none, so that it may begin as anything. BF16 may be given as its bits in uint16. Raises ``InputError`` for an array that is
-    missing or does not fit.
+    """Return the array of a tensor in a run.
+
+    It is a fresh array for an OUTPUT (NaN, or 0 for integers), else the given one, C-contiguous.
+    With ``stored`` the run writes all of an OUTPUT and reads none, so it may begin as anything.
+    BF16 may be given as its bits in uint16. Raises ``InputError`` for an array that is missing or
+    does not fit.
     """
     dtype = ARRAY_TYPES[tensor.format]
     if tensor.role is Role.OUTPUT:

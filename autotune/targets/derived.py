@@ -1,6 +1,6 @@
-"""Figures that follow from a spec's numbers: name, unit, meaning and formula; one row each.
+"""Figures that follow from a spec's numbers: a row each with name, unit, meaning and formula.
 
-The command line, its JSON and the page in docs all come from ``FIGURES``.
+The command line, its JSON and the page in docs come from ``FIGURES``.
 """
 
 from __future__ import annotations
@@ -27,84 +27,104 @@ class Figure:
 
 
 def gigamacs(spec: HardwareSpec) -> float:
-    """10⁹ multiply-adds per second with every cell of every array busy."""
+    """Return 10⁹ multiply-adds per second with every cell of every array busy."""
     return spec.peak_macs_per_cycle * spec.clock_hz / 1e9
 
 
 def dram_gigabytes(spec: HardwareSpec) -> float:
-    """10⁹ bytes per second of the channel."""
+    """Return 10⁹ bytes per second of the channel."""
     return spec.dram.bytes_per_cycle * spec.clock_hz / 1e9
 
 
 def ridge(spec: HardwareSpec) -> float:
-    """Where the roofline bends (Williams et al., CACM 52(4), 2009): multiply-adds per byte."""
+    """Return the ridge point of the roofline (Williams et al., CACM 52(4), 2009): multiply-adds per
+    byte."""
     return spec.peak_macs_per_cycle / spec.dram.bytes_per_cycle
 
 
 def reuse_limit(spec: HardwareSpec) -> float:
-    """Multiply-adds per byte that no schedule of a large matrix product exceeds: M·N·K of them move
-    at least 2·M·N·K / √S elements with S of them on chip (Smith et al., arXiv:1702.02017)."""
+    """Return the multiply-adds per byte that no schedule of a large matrix product exceeds.
+
+    With S elements on chip, M·N·K multiply-adds move at least 2·M·N·K / √S elements (Smith et al.,
+    arXiv:1702.02017).
+    """
     return math.sqrt(spec.scratchpad_elements) / 2 / ELEMENT_BYTES
 
 
 def square_tile(spec: HardwareSpec) -> int:
-    """Side of the largest square fp32 tiles of a product that fit with double buffers."""
+    """Return the side of the largest square fp32 tiles of a product that fit with double
+    buffers."""
     return math.isqrt(spec.scratchpad.size_bytes // (BUFFERED_TILES * ELEMENT_BYTES))
 
 
 def hit_cycles(spec: HardwareSpec) -> int:
-    """A load of one burst from an open row, as the emulator counts it, without its dispatch."""
+    """Return the cycles of a one-burst load from an open row, as the emulator counts, without
+    dispatch."""
     return spec.dram.latency_cycles + math.ceil(spec.dram.burst_bytes / spec.dram.bytes_per_cycle)
 
 
 def closed_cycles(spec: HardwareSpec) -> int:
-    """The same from a bank without an open row."""
+    """Return the cycles of a one-burst load from a bank without an open row."""
     return hit_cycles(spec) + spec.dram.activate_cycles
 
 
 def conflict_cycles(spec: HardwareSpec) -> int:
-    """The same from a bank that has another row open."""
+    """Return the cycles of a one-burst load from a bank with another row open."""
     return hit_cycles(spec) + spec.dram.row_miss_cycles
 
 
 def half_bandwidth_bytes(spec: HardwareSpec) -> float:
-    """Bytes whose transfer takes as long as what precedes it on a row conflict, so that it has half
-    of the bandwidth (Hockney's n½). Exact while it opens no bank twice."""
+    """Return the bytes whose transfer takes as long as its latency on a row conflict.
+
+    Such a transfer reaches half of the bandwidth (Hockney's n½). Exact while it opens no bank
+    twice.
+    """
     return (spec.dram.latency_cycles + spec.dram.row_miss_cycles) * spec.dram.bytes_per_cycle
 
 
 def fill_drain_cycles(spec: HardwareSpec) -> int:
-    """What a fold takes beyond one cycle per streamed vector: skew over rows and columns, and rows
-    more where the operand that is held has to be shifted in (Samajdar et al., arXiv:1811.02883)."""
+    """Return the cycles of a fold beyond one per streamed vector.
+
+    They are the skew over rows and columns, and another pass over rows where the held operand has
+    to be shifted in (Samajdar et al., arXiv:1811.02883).
+    """
     held = spec.matrix.rows if spec.matrix.dataflow != "os" else 0
     return held + spec.matrix.rows + spec.matrix.cols - 2
 
 
 def half_peak_length(spec: HardwareSpec) -> int:
-    """Vectors streamed through one fold (K for ``os``, M for ``ws``, N for ``is``) at which its
-    instruction reaches half of the peak."""
+    """Return the streamed vectors at which a fold's instruction reaches half of the peak.
+
+    They are K for ``os``, M for ``ws`` and N for ``is``.
+    """
     return spec.matrix.setup_cycles + fill_drain_cycles(spec)
 
 
 def array_words(spec: HardwareSpec) -> int:
-    """Words that the array of one core reads per streamed vector: an edge of operands, and another
-    of operands (``os``) or of sums to add to (``ws``, ``is``)."""
+    """Return the words that one core's array reads per streamed vector.
+
+    It reads one edge of operands, and another of operands (``os``) or of sums to add to (``ws``,
+    ``is``).
+    """
     return spec.matrix.rows + spec.matrix.cols
 
 
 def scratchpad_words(spec: HardwareSpec) -> int:
-    """Words that a port gives per cycle: a bank is as wide as unit stride on all lanes needs."""
+    """Return the words that a port gives per cycle: a bank serves unit stride on all lanes."""
     return spec.scratchpad.banks * -(-spec.vector.lanes // spec.scratchpad.banks)
 
 
 def mac_watts(spec: HardwareSpec) -> float:
-    """Every cell multiplying and adding fp32."""
+    """Return the watts of every cell multiplying and adding fp32."""
     return _watts(spec, spec.peak_macs_per_cycle * spec.energy.mac_fj)
 
 
 def scratchpad_watts(spec: HardwareSpec) -> float:
-    """The array reading its operands, writing its sums where they leave it every cycle (``ws``,
-    ``is``), and the channel's bytes coming in."""
+    """Return the watts of the scratchpad at full speed.
+
+    The array reads its operands, and for ``ws`` and ``is`` writes sums every cycle. The channel's
+    bytes come in.
+    """
     sums = spec.matrix.cols if spec.matrix.dataflow != "os" else 0
     read = spec.cores * array_words(spec) * ELEMENT_BYTES
     written = spec.cores * sums * ELEMENT_BYTES + spec.dram.bytes_per_cycle
@@ -116,18 +136,18 @@ def scratchpad_watts(spec: HardwareSpec) -> float:
 
 
 def dram_watts(spec: HardwareSpec) -> float:
-    """The channel reading all the time, row after row."""
+    """Return the watts of the channel reading all the time, row after row."""
     row = spec.energy.dram_activate_fj / spec.dram.row_bytes
     return _watts(spec, spec.dram.bytes_per_cycle * (spec.energy.dram_read_byte_fj + row))
 
 
 def static_watts(spec: HardwareSpec) -> float:
-    """Leakage and clock of all cores."""
+    """Return the watts of leakage and clock of all cores."""
     return _watts(spec, spec.cores * spec.energy.static_cycle_fj)
 
 
 def peak_watts(spec: HardwareSpec) -> float:
-    """All of it together."""
+    """Return the watts of all of it together."""
     return mac_watts(spec) + scratchpad_watts(spec) + dram_watts(spec) + static_watts(spec)
 
 
@@ -209,16 +229,16 @@ _ROWS = (
 )  # fmt: skip
 
 FIGURES: dict[str, Figure] = {row.name: row for row in _ROWS}
-"""By name, in the order in which they print."""
+"""Figures by name, in printing order."""
 
 
 def spelled(value: float) -> str:
-    """A figure for people: whole where it is, three digits otherwise."""
+    """Return a figure for people: whole numbers as they are, others with three digits."""
     if value == int(value):
         return f"{value:,.0f}"
     return f"{value:,.1f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def derived(spec: HardwareSpec) -> dict[str, float]:
-    """Every figure of a spec by name."""
+    """Return every figure of a spec by name."""
     return {name: figure.of(spec) for name, figure in FIGURES.items()}

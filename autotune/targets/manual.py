@@ -22,7 +22,7 @@ detected, not a file ([the native engine](native.md)).
 
 
 def manual() -> str:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     return "\n".join((_INTRODUCTION, *_machines(), *_figures(), *_checks()))
 
 

@@ -1,4 +1,4 @@
-"""The shipped hardware specs and this machine's, and opening a target by name or file."""
+"""Opening of targets and specs by name."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ HOST = "cpu"
 
 @cache
 def spec_names() -> tuple[str, ...]:
-    """Names of the shipped specs, smallest machine first."""
+    """Return the names of the shipped specs, smallest machine first."""
     names = (path.stem for path in SPECS.glob("*.toml"))
     return tuple(sorted(names, key=lambda name: (load_spec(name).peak_macs_per_cycle, name)))
 
 
 def load_spec(path_or_name: Path | str) -> HardwareSpec:
-    """A shipped spec by name, the host's (``cpu``, ``cpu:2``), or one read from a TOML file.
+    """Return a shipped spec by name, the host's (``cpu``, ``cpu:2``), or one from a TOML file.
 
     Raises ``SpecError`` for an unknown name, and for a file that is no legal spec.
     """
@@ -49,13 +49,15 @@ def load_spec(path_or_name: Path | str) -> HardwareSpec:
 
 
 def is_host(name_or_path: Path | str) -> bool:
-    """Whether a target's name means the machine that this runs on."""
+    """Return True if a target's name means the machine that this runs on."""
     return isinstance(name_or_path, str) and name_or_path.partition(":")[0] == HOST
 
 
 def host_name(name_or_path: Path | str, threads: int | None) -> Path | str:
-    """The name of a target used with so many threads: ``cpu`` with 2 is ``cpu:2``. Raises
-    ``SpecError`` for threads of any other machine, and for two different numbers of them."""
+    """Return the name of the host used with so many threads: ``cpu`` with 2 is ``cpu:2``.
+
+    Raises ``SpecError`` for threads of any other machine, and for two different numbers of them.
+    """
     if threads is None:
         return name_or_path
     integer_of(threads, "threads")  # the machine says how many there may be
@@ -71,7 +73,8 @@ def host_name(name_or_path: Path | str, threads: int | None) -> Path | str:
 
 
 def _threads_of(name: str) -> int | None:
-    """Of ``cpu:2`` 2. Raises ``SpecError`` for what is no number."""
+    """Return the threads in a name: 2 for ``cpu:2``. Raises ``SpecError`` for anything but a
+    number."""
     _, colon, number = name.partition(":")
     if not colon:
         return None

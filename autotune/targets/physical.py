@@ -41,12 +41,13 @@ def _check(numbers: Any, names: tuple[str, ...], where: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PhysicalSpec:
-    """What heat and age do to a machine, and how well its time is measured; all off by default.
+    """Heat, aging and measurement noise of a machine; all off by default.
 
-    One thermal mass on a thermal resistance (0: no heating) to the ambient. From ``throttle_celsius``
-    on, the clock is ``throttle_clock`` times the nominal one, until ``release_celsius``. Aging is the
-    fraction of bandwidth and clock lost per hour of run time. ``noise`` is the relative standard
-    deviation of a measured time, drawn log-normal with mean 1 from ``noise_seed``.
+    One thermal mass is coupled to the ambient by a thermal resistance (0: no heating). From
+    ``throttle_celsius`` on, the clock is ``throttle_clock`` times the nominal one, until
+    ``release_celsius``. Aging is the fraction of bandwidth and clock lost per hour of run time.
+    ``noise`` is the relative standard deviation of a measured time, drawn log-normal with mean 1
+    from ``noise_seed``.
     """
 
     ambient_celsius: float = 25.0
@@ -75,20 +76,23 @@ class PhysicalSpec:
 
     @property
     def heats(self) -> bool:
-        """Whether power changes the temperature."""
+        """True if power changes the temperature."""
         return self.thermal_resistance_kelvin_per_watt > 0
 
     @property
     def active(self) -> bool:
-        """Whether executions leave anything behind; if not, a machine has no physical state."""
+        """True if executions leave a trace; otherwise a machine has no physical state."""
         ages = self.bandwidth_aging_per_hour > 0 or self.clock_aging_per_hour > 0
         return self.heats or ages or self.noise > 0
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How a machine departs from its spec: factors on DRAM bandwidth and clock that stay, a
-    temperature to begin from (None: the one it has), and a noise instead of the spec's (None)."""
+    """Deviation of a machine from its spec.
+
+    Factors on DRAM bandwidth and clock stay. The temperature is one to begin from (None: the
+    current one). A noise replaces the spec's (None: the spec's).
+    """
 
     dram_bandwidth: float = 1.0
     clock: float = 1.0
@@ -110,23 +114,26 @@ class PhysicalState:
 
 
 def beginning(spec: PhysicalSpec) -> PhysicalState:
-    """A new machine at ambient temperature."""
+    """Return the state of a new machine at ambient temperature."""
     return at_temperature(spec, PhysicalState(spec.ambient_celsius), spec.ambient_celsius)
 
 
 def at_temperature(spec: PhysicalSpec, state: PhysicalState, celsius: float) -> PhysicalState:
-    """The state with another temperature, and with the throttling that it brings: on from
-    ``throttle_celsius``, off from ``release_celsius`` down, and as it was in between."""
+    """Return the state at another temperature, with the throttling that follows.
+
+    Throttling is on from ``throttle_celsius``, off from ``release_celsius`` down, and unchanged in
+    between.
+    """
     hot = celsius >= spec.throttle_celsius
     throttled = hot or (state.throttled and celsius > spec.release_celsius)
     return replace(state, temperature_celsius=celsius, throttled=throttled)
 
 
 def after(spec: PhysicalSpec, state: PhysicalState, seconds: float, joules: float) -> PhysicalState:
-    """The state after an execution that took ``seconds`` and turned ``joules`` into heat, evenly.
+    """Return the state after an execution of ``seconds`` that turned ``joules`` into heat, evenly.
 
-    The exact step of the RC circuit: T' = T∞ + (T − T∞)·exp(−t/RC) with T∞ = ambient + P·R, so a
-    step in two parts of equal power ends where the whole one does.
+    It is the exact step of the RC circuit: T' = T∞ + (T − T∞)·exp(−t/RC) with T∞ = ambient + P·R.
+    So two steps of equal power end where one step of both does.
     """
     moved = replace(
         state, run_seconds=state.run_seconds + seconds, measurements=state.measurements + 1
@@ -140,7 +147,8 @@ def after(spec: PhysicalSpec, state: PhysicalState, seconds: float, joules: floa
 
 
 def conditions(spec: PhysicalSpec, state: PhysicalState) -> tuple[float, float]:
-    """Factors on clock and DRAM bandwidth in a state: aging, and throttling of the clock."""
+    """Return the factors on clock and DRAM bandwidth in a state: aging, and throttling of the
+    clock."""
     hours = state.run_seconds / 3600
     clock = (1 - spec.clock_aging_per_hour) ** hours
     if state.throttled:
@@ -150,8 +158,11 @@ def conditions(spec: PhysicalSpec, state: PhysicalState) -> tuple[float, float]:
 
 
 def noise_factor(spec: PhysicalSpec, state: PhysicalState) -> float:
-    """The factor on the next measured time: log-normal, mean 1, relative standard deviation
-    ``noise``; a function of seed and measurement number alone."""
+    """Return the factor on the next measured time.
+
+    It is log-normal with mean 1 and relative standard deviation ``noise``, a function of seed and
+    measurement number alone.
+    """
     if spec.noise == 0:
         return 1.0
     variance = math.log1p(spec.noise**2)  # of the logarithm

@@ -1,4 +1,4 @@
-"""What is odd about a spec that is legal: numbers that contradict each other or no memory has."""
+"""Plausibility of a legal spec: numbers that contradict each other, or that no memory has."""
 
 from __future__ import annotations
 
@@ -120,10 +120,10 @@ CHECKS = (
     Check("short row", "a DRAM row is shorter than a burst", _short_row),
     Check("cheap DRAM", "a byte costs less energy from DRAM than from the scratchpad", _cheap_dram),
 )  # fmt: skip
-"""In the order in which they print."""
+"""Checks in printing order."""
 
 
 def warnings_of(spec: HardwareSpec) -> tuple[str, ...]:
-    """A sentence for each number that is odd; none of them makes the spec illegal."""
+    """Return a sentence for each odd number; none of them makes the spec illegal."""
     findings = (check.finding(spec) for check in CHECKS)
     return tuple(finding for finding in findings if finding is not None)

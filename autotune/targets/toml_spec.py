@@ -52,9 +52,9 @@ Section = TypeVar("Section")
 
 
 def read_spec(path: Path) -> HardwareSpec:
-    """The spec in a TOML file; its name is the file's stem.
+    """Read the spec in a TOML file; its name is the file's stem.
 
-    Raises ``SpecError`` naming file, key, value and what is allowed.
+    Raises ``SpecError`` with file, key, value and the allowed values.
     """
     try:
         if path.stat().st_size > _SIZE_LIMIT_BYTES:
@@ -75,7 +75,7 @@ def read_spec(path: Path) -> HardwareSpec:
 
 
 def parse_spec(name: str, document: Mapping[str, Any]) -> HardwareSpec:
-    """The spec in a parsed TOML document. Raises ``SpecError`` naming key and value."""
+    """Return the spec in a parsed TOML document. Raises ``SpecError`` with key and value."""
     _check_keys(document, [*_TOP, *SECTIONS], "", [*_TOP_OPTIONAL, *OPTIONAL])
     kinds = _TOP | {key: kind for key, kind in _TOP_OPTIONAL.items() if key in document}
     top = {key: _typed(document[key], kind, key) for key, kind in kinds.items()}

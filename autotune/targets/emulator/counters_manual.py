@@ -1,6 +1,7 @@
-"""The page on counters in docs: prints it from the counter table.
+"""Prints the page on counters in docs from the counter table.
 
-``python -m autotune.targets.emulator.counters_manual > docs/counters.md`` renews it; a test compares the two.
+``python -m autotune.targets.emulator.counters_manual > docs/counters.md`` renews it; a test
+compares the two.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ the instruction that it was spent in, or before its start:
 
 
 def manual() -> str:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     lines = [_INTRODUCTION, *_causes()]
     for title, rows in FAMILIES.items():
         lines += _family(title, rows)

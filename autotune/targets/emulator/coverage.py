@@ -11,7 +11,7 @@ from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program, Role, fields_getter
 
 Side = tuple[int, int]
-"""From its first coordinate to behind its last one."""
+"""First coordinate and one past the last."""
 Box = tuple[Side, ...]
 BOX_LIMIT = 64
 """Boxes of one tensor that are compared in pairs; a program with more is not looked at."""
@@ -23,11 +23,10 @@ _PLACE = fields_getter(
 
 
 def stored_in_full(program: Program) -> frozenset[str]:
-    """Names of the OUTPUT tensors of which every element is stored, whatever the runtime parameters,
-    and none is read, as it may be before it is stored.
+    """Return the OUTPUT tensors of which every element is stored and none is read.
 
-    Sufficient, not necessary: the stores outside of CASEs must each fill a box, and the boxes of a
-    tensor lie apart and add up to it.
+    This must hold for any runtime parameters. The test is sufficient, not necessary: each store
+    outside of CASEs must fill a box, and a tensor's boxes must lie apart and add up to it.
     """
     read = {
         one.get("tensor") for stream in program.streams for one in stream if one.opcode in _READS
@@ -49,7 +48,7 @@ def stored_in_full(program: Program) -> frozenset[str]:
 
 
 def _stores(stream: tuple[Instruction, ...]) -> Iterator[tuple[Instruction, list[int]]]:
-    """Every STORE that is executed in any case, with the trips of the loops around it."""
+    """Yield every STORE that is always executed, with the trips of the loops around it."""
     trips: list[int] = []
     cases: list[int] = []
     for instruction in stream:
@@ -68,8 +67,10 @@ def _stores(stream: tuple[Instruction, ...]) -> Iterator[tuple[Instruction, list
 
 
 def _box(store: Instruction, trips: list[int], shape: tuple[int, ...]) -> Box | None:
-    """What a STORE fills over all trips, inside of its tensor; None where that has gaps, is empty, or
-    is no box since two dimensions move together."""
+    """Return the box of its tensor that a STORE fills over all trips.
+
+    None if it is empty, has gaps, or is no box because two dimensions move together.
+    """
     place = _PLACE(store.values)
     sides: list[Side] = []
     levels: list[int] = []
@@ -89,7 +90,7 @@ def _box(store: Instruction, trips: list[int], shape: tuple[int, ...]) -> Box | 
 
 
 def _fill(boxes: set[Box], shape: tuple[int, ...]) -> bool:
-    """Whether boxes lie apart and add up to the whole."""
+    """Return True if boxes lie apart and add up to the whole."""
     if not 1 <= len(boxes) <= BOX_LIMIT:
         return False
     elements = sum(math.prod(high - low for low, high in box) for box in boxes)

@@ -1,4 +1,4 @@
-"""Energy of a run: which counts each action of the spec's energy table goes by, and the ledger."""
+"""Energy of a run: the count behind each action of the spec's energy table, and the ledger."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Priced:
 
     @property
     def name(self) -> str:
-        """As counters spell it."""
+        """Name in counters."""
         return f"{self.action.component}_{self.action.name}".removesuffix("_")
 
     def energy_fj(self, reading: Reading) -> int:
-        """Femtojoules of a region."""
+        """Return the femtojoules of a region."""
         price: int = getattr(reading.spec.energy, self.price)
         return price * self.count(reading)
 
@@ -54,10 +54,10 @@ PRICED = (
     Priced(Action("dram", "activate"), "dram_activate_fj", "rows opened", lambda r: r.total("closed", 2) + r.total("conflicts", 2)),
     Priced(Action("control", "dispatch"), "dispatch_fj", "instructions dispatched", lambda r: r.executed(*_DISPATCHED)),
 )  # fmt: skip
-"""What instructions do that costs energy."""
+"""Actions of instructions that cost energy."""
 
 LEAK = Action("static", "cycle")
-"""Leakage and clock of every core in every cycle: what no single instruction does."""
+"""Leakage and clock of every core in every cycle, which no single instruction causes."""
 
 ENERGY = {row.name: row.doc for row in PRICED} | {
     "static": "leakage and clock of every core in every cycle"
@@ -66,17 +66,17 @@ ENERGY = {row.name: row.doc for row in PRICED} | {
 
 
 def static_fj(reading: Reading) -> int:
-    """Femtojoules of leakage and clock."""
+    """Return the femtojoules of leakage and clock."""
     return reading.core_cycles * reading.spec.energy.static_cycle_fj
 
 
 def energy_fj(reading: Reading) -> int:
-    """Femtojoules of a run in all."""
+    """Return the femtojoules of a run in all."""
     return static_fj(reading) + sum(row.energy_fj(reading) for row in PRICED)
 
 
 def energy_table(energy: EnergySpec) -> EnergyTable:
-    """The spec's prices by action."""
+    """Return the spec's prices by action."""
     prices = {row.action: getattr(energy, row.price) for row in PRICED}
     return EnergyTable(prices | {LEAK: energy.static_cycle_fj})
 
@@ -84,6 +84,6 @@ def energy_table(energy: EnergySpec) -> EnergyTable:
 def ledger(
     whole: Reading, instructions: Iterable[tuple[int, Reading]], spec: HardwareSpec
 ) -> Ledger:
-    """A run's energy, charged to instructions by number; leakage is charged to none."""
+    """Charge a run's energy to instructions by number, and leakage to none."""
     rows = [(number, {row.action: row.count(r) for row in PRICED}) for number, r in instructions]
     return Ledger(energy_table(spec.energy)).post_each([*rows, (None, {LEAK: whole.core_cycles})])

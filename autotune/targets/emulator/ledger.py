@@ -1,16 +1,15 @@
 """The energy ledger: action counts times an energy table, posted so that every view adds up.
 
-Stands after execution: the emulator's counts, or those of a published model (``timeloop_stats``),
-come in; energy by component, action and instruction goes out.
+Action counts come in, from the emulator or from a published model. Energy by component, action and
+instruction goes out.
 
-Accelergy prints six decimals of a picojoule, that is attojoules, and many leakage energies are
-below one femtojoule; whole femtojoules per action would lose up to all of them. So prices are exact
-rationals. Postings and totals are whole femtojoules, so that sums are exact in any order. The price
-is rounded once per action, not once per posting: a posting gets the rounded energy of all counts of
-its action so far, less what earlier postings got. However finely the counts of an action are split
-over instructions, its energy is within half a femtojoule of the exact product, and is exactly that
-when the price is whole, as all prices of ``EnergySpec`` are. A single posting is less than one
-femtojoule off.
+Accelergy prints six decimals of a picojoule, which is attojoules. Many leakage energies are below
+one femtojoule, so whole femtojoules per action would lose up to all of them. Hence prices are exact
+rationals. Postings and totals are whole femtojoules, so sums are exact in any order. The price is
+rounded once per action, not once per posting: a posting gets the rounded energy of all counts of
+its action so far, less the energy of earlier postings. An action's energy is then within half a
+femtojoule of the exact product, however its counts are split over instructions. It is exact for
+whole prices, as all of ``EnergySpec`` are. A single posting is less than one femtojoule off.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from typing import TypeVar
 from autotune.errors import SpecError
 
 Instruction = str | int | None
-"""What a posting is charged to: an opcode's name, an index, or None for no single one (leakage)."""
+"""Receiver of a posting: an opcode's name, an index, or None for no single one (leakage)."""
 
 Key = TypeVar("Key")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Action:
-    """Something that a component does and that costs energy each time: ``dram``, ``read``."""
+    """A kind of event in a component that costs energy each time: ``dram``, ``read``."""
 
     component: str
     name: str
@@ -63,7 +62,7 @@ class EnergyTable:
         object.__setattr__(self, "prices_fj", MappingProxyType(dict(self.prices_fj)))
 
     def energy_fj(self, action: Action, count: int) -> int:
-        """Energy of ``count`` actions, rounded (half up) to a whole femtojoule.
+        """Return the energy of ``count`` actions, rounded half up to whole femtojoules.
 
         Raises ``SpecError`` for an action that the table does not price.
         """
@@ -112,23 +111,24 @@ class Ledger:
             assert charged[action] == due, f"{action}: {charged[action]} fJ charged, {due} fJ due"
 
     def post(self, counts: Mapping[Action, int], instruction: Instruction = None) -> Ledger:
-        """This ledger with ``counts`` charged to ``instruction``; raises as ``post_each`` does."""
+        """Return this ledger with ``counts`` charged to ``instruction``; raises as ``post_each``
+        does."""
         return self.post_each([(instruction, counts)])
 
     def post_each(self, rows: Iterable[tuple[Instruction, Mapping[Action, int]]]) -> Ledger:
-        """This ledger with the counts of many instructions, in time linear in the postings.
+        """Return this ledger with the counts of many instructions, in time linear in the postings.
 
-        Raises ``SpecError`` for a count that is not a whole number from 0 up, or for an action
-        that the table does not price.
+        Raises ``SpecError`` for a count that is not a whole number from 0 up, and for an action
+        without a price.
         """
-        counted = Counter(self.counts())
+        totals = Counter(self.counts())
         postings = list(self.postings)
         for instruction, counts in rows:
             for action, count in counts.items():
                 _check_count(action, count, instruction)
-                before = self.table.energy_fj(action, counted[action])
-                counted[action] += count
-                energy_fj = self.table.energy_fj(action, counted[action]) - before
+                before = self.table.energy_fj(action, totals[action])
+                totals[action] += count
+                energy_fj = self.table.energy_fj(action, totals[action]) - before
                 postings.append(Posting(action, count, energy_fj, instruction))
         return Ledger(self.table, tuple(postings))
 
@@ -138,22 +138,23 @@ class Ledger:
         return sum(posting.energy_fj for posting in self.postings)
 
     def counts(self) -> dict[Action, int]:
-        """How often each action was posted."""
+        """Return the count of each action."""
         found: Counter[Action] = Counter()
         for posting in self.postings:
             found[posting.action] += posting.count
         return dict(found)
 
     def by_action(self) -> dict[Action, int]:
-        """Femtojoules per action, in the order of first posting."""
+        """Return femtojoules per action, in the order of first posting."""
         return _summed((posting.action, posting) for posting in self.postings)
 
     def by_component(self) -> dict[str, int]:
-        """Femtojoules per component, in the order of first posting."""
+        """Return femtojoules per component, in the order of first posting."""
         return _summed((posting.action.component, posting) for posting in self.postings)
 
     def by_instruction(self) -> dict[Instruction, int]:
-        """Femtojoules per instruction, in the order of first posting; None is no single one."""
+        """Return femtojoules per instruction, in the order of first posting; None is no single
+        one."""
         return _summed((posting.instruction, posting) for posting in self.postings)
 
 

@@ -1,7 +1,7 @@
-"""A profile: one execution taken apart by profile marks, instructions and energy postings.
+"""A profile: one execution by profile marks, instructions and energy postings.
 
-Stands behind the emulator's engine, which books every cycle on the instruction that it was spent
-before or in; here the books get names.
+The engine books every cycle on the instruction that it was spent in, or before. This module gives
+the books names.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from autotune.targets.spec import HardwareSpec
 class InstructionProfile:
     """All executions of the instruction at ``index`` of a core's stream; ``text`` as in assembly.
 
-    A LOOP or CASE is here for the trips that it began, and takes no time.
+    A LOOP or CASE has the trips that it began, and takes no time.
     """
 
     core: int
@@ -36,12 +36,12 @@ class InstructionProfile:
 
 @dataclass(frozen=True)
 class Profile:
-    """Where the cycles, traffic and energy of one execution went.
+    """Cycles, traffic and energy of one execution, by place.
 
-    ``marks`` maps each profile mark's id (None: before any mark) to its ``PART_COUNTERS``;
-    ``instructions`` are those that were executed, core by core, in stream order. Every counter of
-    all marks adds up to the whole's, and so does every counter of all instructions, but for
-    ``cycles`` (parts overlap) and ``scratchpad_peak_bytes`` (the largest is the whole's).
+    ``marks`` maps each profile mark's id (None: before any mark) to its ``PART_COUNTERS``.
+    ``instructions`` are the executed ones, core by core, in stream order. Every counter of all
+    marks adds up to the whole's, and so does every counter of all instructions. Two are exceptions:
+    parts overlap in ``cycles``, and the largest ``scratchpad_peak_bytes`` is the whole's.
     ``ledger`` charges energy to positions in ``instructions``, and leakage to None; its total is
     ``execution.energy_fj``.
     """
@@ -64,8 +64,10 @@ def profile_of(
     outcome: Outcome,
     spec: HardwareSpec,
 ) -> Profile:
-    """The profile of an execution whose ``outcome`` was summed in every way. ``marks`` are the ids
-    in the engine's order."""
+    """Return the profile of an execution whose ``outcome`` was summed in every way.
+
+    ``marks`` are the ids in the engine's order.
+    """
     by_mark = Reading.of_parts(outcome, By.MARK, spec)
     places = list(_placed(program, Reading.of_parts(outcome, By.INSTRUCTION, spec)))
     whole = Reading.of_program(outcome, spec)
@@ -83,7 +85,7 @@ def profile_of(
 def _placed(
     program: Program, readings: list[Reading]
 ) -> Iterator[tuple[int, int, Instruction, Reading]]:
-    """Core, position, instruction and reading of what was executed."""
+    """Yield core, position, instruction and reading of each executed instruction."""
     rows = iter(readings)
     for core, stream in enumerate(program.streams):
         for index, instruction in enumerate(stream):

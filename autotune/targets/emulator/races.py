@@ -1,10 +1,10 @@
-"""Races of a program: accesses to the same word that no chain of semaphores orders; beside the
-emulator, which runs such a program in one of its orders and does not notice.
+"""Races of a program: two accesses to a word that no chain of semaphores orders.
 
-Every unit works in order and all of them side by side, hence two accesses of different units to a
-word, one of them a write, need semaphores between them; of different cores nothing orders any. The
-replay (``kernels/emulator/race.h``) keeps vector clocks (Lamport 1978, Mattern 1988) and, per word, the last
-write and each unit's last read (after Flanagan and Freund, FastTrack, PLDI 2009).
+The emulator runs such a program in one of its orders and does not notice. Every unit works in
+order, and all of them side by side. So two accesses of different units to a word need semaphores
+between them if one is a write. Nothing orders accesses of different cores. The replay
+(``kernels/emulator/race.h``) keeps vector clocks (Lamport 1978, Mattern 1988). Per word it keeps
+the last write and each unit's last read (after Flanagan and Freund, FastTrack, PLDI 2009).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KINDS: tuple[Kind, ...] = ("RAW", "WAR", "WAW")
 """Read after write, write after read, write after write; codes of the replay are the positions."""
 SCRATCHPAD = "scratchpad"
 EXECUTED_LIMIT = 1 << 26
-"""Instructions of one core that are replayed; stamps and 4 bytes for each must fit."""
+"""Instructions of one core that are replayed: stamps, and 4 bytes for each, must fit."""
 SHADOW_LIMIT_BYTES = 1 << 30
 """Shadow memory of one check."""
 _VERBS: dict[Kind, tuple[str, str]] = {
@@ -54,10 +54,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """Two accesses that no chain of semaphores orders; ``first`` comes first in program order, or is
-    of the lower core. ``core`` is that of ``second``; ``element`` is one of those they share: a
-    word of the scratchpad, or an element of the DRAM tensor ``memory`` in row-major order (where a
-    word holds several of them, the word's first)."""
+    """Two accesses that no chain of semaphores orders.
+
+    ``first`` comes first in program order, or is of the lower core. ``core`` is that of ``second``.
+    ``element`` is one that both share: a word of the scratchpad, or an element of the DRAM tensor
+    ``memory`` in row-major order (the first of its word where a word holds several).
+    """
 
     kind: Kind
     memory: str
@@ -78,24 +80,23 @@ class Race:
 def find_races(
     program: Program, parameters: Mapping[int, int] | None = None, limit: int = 16
 ) -> tuple[Race, ...]:
-    """Races of a program in the order in which they are met, each pair of instructions once per
-    kind and memory, and no more than ``limit``; none means that every schedule of the units
-    computes the same.
+    """Return at most ``limit`` races in the order of the replay; none proves all schedules equal.
 
-    ``parameters`` maps runtime parameters to values, for CASE. Raises ``ProgramError`` for a
-    program that the verifier refuses (deadlocks among others), that dispatches on a parameter
-    without a value, or that exceeds ``EXECUTED_LIMIT`` or ``SHADOW_LIMIT_BYTES``.
+    Each pair of instructions appears once per kind and memory. ``parameters`` maps runtime
+    parameters to values, for CASE. Raises ``ProgramError`` for a program that the verifier refuses
+    (deadlocks among others), for a parameter without a value, and beyond ``EXECUTED_LIMIT`` or
+    ``SHADOW_LIMIT_BYTES``.
     """
     if limit < 1:
         raise ProgramError(f"limit {limit}: the number of races to report is at least 1")
     verify(program)
     values = _parameter_values(program, parameters or {})
     shadowed = _shadowed(program)
-    found = Replayed(program, values, shadowed, limit, EXECUTED_LIMIT).run()
-    return tuple(_race(program, *map(int, row)) for row in found.tolist())
+    findings = Replayed(program, values, shadowed, limit, EXECUTED_LIMIT).run()
+    return tuple(_race(program, *map(int, row)) for row in findings.tolist())
 
 
-def _parameter_values(program: Program, given: Mapping[int, int]) -> npt.NDArray[np.int64]:
+def _parameter_values(program: Program, by_number: Mapping[int, int]) -> npt.NDArray[np.int64]:
     place = field_index(Opcode.CASE)["parameter"]
     values = np.zeros(PARAMETERS, np.int64)
     for stream in program.streams:
@@ -103,27 +104,29 @@ def _parameter_values(program: Program, given: Mapping[int, int]) -> npt.NDArray
             if instruction.values[0] != Opcode.CASE:
                 continue
             number = int(instruction.values[place])
-            if number not in given:
+            if number not in by_number:
                 raise ProgramError(
                     f"{program.name}: dispatches on parameter {number}, which has no value; pass "
                     f"parameters={{{number}: …}}"
                 )
-            values[number] = given[number]
+            values[number] = by_number[number]
     return values
 
 
 def _shadowed(program: Program) -> dict[int, int]:
-    """Words of every tensor that is written, by number: where nothing is, nothing can race."""
+    """Return the words of every written tensor by number; other tensors cannot race."""
     words = {
         number: -(-int(np.prod(tensor.shape, dtype=object)) * tensor.format.bytes // ELEMENT_BYTES)
         for number, tensor in enumerate(program.tensors)
         if tensor.role is Role.OUTPUT
     }
     per_word = 2 if len(program.streams) == 1 else 4
-    needed = ELEMENT_BYTES * (4 * program.scratchpad_elements + per_word * sum(words.values()))
-    if needed > SHADOW_LIMIT_BYTES:
+    shadow_bytes = ELEMENT_BYTES * (
+        4 * program.scratchpad_elements + per_word * sum(words.values())
+    )
+    if shadow_bytes > SHADOW_LIMIT_BYTES:
         raise ProgramError(
-            f"{program.name}: the race check would shadow its scratchpad and outputs with {needed} "
+            f"{program.name}: the race check would shadow its scratchpad and outputs with {shadow_bytes} "
             f"bytes, more than {SHADOW_LIMIT_BYTES}; choose smaller tiles or split the group"
         )
     return words
@@ -139,7 +142,7 @@ def _race(program: Program, kind: int, memory: int, first: int, second: int, wor
 
 
 def _place(program: Program, number: int) -> Place:
-    """The instruction of this number among those of all cores."""
+    """Return the instruction of this number among those of all cores."""
     core = 0
     while number >= len(program.streams[core]):
         number -= len(program.streams[core])

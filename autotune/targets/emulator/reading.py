@@ -1,4 +1,4 @@
-"""What the engine counted in one region of a run (the program, a mark, an instruction), by name."""
+"""Readings: the engine's sums of one region (the program, a mark, an instruction) by name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CAUSES = {
     "stall_column": "waiting for the first word of an open row",
     "stall_bank": "slowed by scratchpad bank conflicts",
 }
-"""What the cycles of a unit are spent on, in the order of the engine's SPENT codes."""
+"""Uses of a unit's cycles, in the order of the engine's SPENT codes."""
 
 _CAUSE_CODES = {cause: code for code, cause in enumerate(CAUSES)}
 _OFFSETS: dict[str, int] = {}
@@ -40,10 +40,10 @@ READ, WRITE = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Sums of a region, with the cycles from its first start to its last end.
+    """Sums of a region, and the cycles from its first start to its last end.
 
-    ``core_cycles`` is cycles times cores of the machine; ``sequencers`` are (clock, held by a full
-    queue, waiting) per core, empty for a part of a program.
+    ``core_cycles`` is cycles times cores of the machine. ``sequencers`` holds (clock, held by a
+    full queue, waiting) per core; it is empty for a part of a program.
     """
 
     spec: HardwareSpec
@@ -53,17 +53,17 @@ class Reading:
 
     @classmethod
     def of_program(cls, outcome: Outcome, spec: HardwareSpec) -> Reading:
-        """The whole run; ``outcome`` is one summed by program."""
+        """Return the reading of a whole run, summed by program."""
         return cls(spec, outcome.sums[By.PROGRAM][0].tolist(), outcome.cycles, outcome.sequencers)
 
     @classmethod
     def of_parts(cls, outcome: Outcome, by: By, spec: HardwareSpec) -> list[Reading]:
-        """Every mark or instruction, in the engine's order; ``outcome`` is one summed by these."""
+        """Return the readings of every mark or instruction, in the engine's order."""
         return [cls.of_part(row, spec) for row in outcome.sums[by].tolist()]
 
     @classmethod
     def of_part(cls, row: Sequence[int], spec: HardwareSpec) -> Reading:
-        """A mark or an instruction."""
+        """Return the reading of a mark or an instruction."""
         first, last = row[_OFFSETS["first"]], row[_OFFSETS["last"]]
         return cls(spec, row, last - first)
 
@@ -73,27 +73,27 @@ class Reading:
         return self.cycles * self.spec.cores
 
     def sum(self, name: str, place: int = 0) -> int:
-        """One number of the engine's sums."""
+        """Return one number of the engine's sums."""
         return self.sums[_OFFSETS[name] + place]
 
     def total(self, name: str, count: int) -> int:
-        """The first ``count`` places of one of the engine's sums, added up."""
+        """Add up the first ``count`` numbers of one of the engine's sums."""
         at = _OFFSETS[name]
         return sum(self.sums[at : at + count])
 
     def executed(self, *opcodes: Opcode) -> int:
-        """Instructions executed."""
+        """Return the number of executed instructions of these opcodes."""
         return sum(self.sums[_EXECUTED + opcode] for opcode in opcodes)
 
     def spent(self, unit: int, cause: str) -> int:
-        """Cycles of a unit, over all cores."""
+        """Return the cycles of a unit, over all cores."""
         return self.sums[_SPENT + len(CAUSES) * unit + _CAUSE_CODES[cause]]
 
     def occupied(self, unit: int) -> int:
-        """Busy and stall cycles of a unit."""
+        """Return the busy and stall cycles of a unit."""
         at = _SPENT + len(CAUSES) * unit
         return sum(self.sums[at : at + len(CAUSES)])
 
     def sequencer(self, place: int) -> int:
-        """Clock (0), cycles held by a full queue (1) or waiting (2), over all cores."""
+        """Return clock (0), cycles held by a full queue (1) or waiting (2), over all cores."""
         return sum(core[place] for core in self.sequencers)

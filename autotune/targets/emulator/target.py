@@ -35,16 +35,16 @@ from autotune.targets.protocol import Array, Execution, Parameters
 from autotune.targets.spec import HardwareSpec
 
 LOADED_LIMIT = 512
-"""Programs kept decoded; the one that was used longest ago goes first."""
+"""Decoded programs in the cache; the least recently used goes first."""
 
 
 class EmulatorTarget:
-    """Runs programs on the machine that a spec describes, by the engine's timing model.
+    """Runs programs on a spec's machine, by the engine's timing model.
 
-    Deterministic: equal programs cost the same. Safe to use from several threads, which run side
-    by side. ``name`` defaults to the spec's. A machine whose physics is on (``[physical]`` of the
-    spec, or noise by ``drift``) has a history instead: it runs one program at a time, each from the
-    state that the one before left, and the same series of programs costs the same again.
+    It is deterministic: equal programs cost the same. Several threads may use it side by side.
+    ``name`` defaults to the spec's. A machine with physics (``[physical]`` of the spec, or noise by
+    ``drift``) has a history instead. It runs one program at a time, each from the state that the
+    last one left. The same series of programs costs the same again.
     """
 
     def __init__(self, spec: HardwareSpec, name: str | None = None) -> None:
@@ -55,13 +55,14 @@ class EmulatorTarget:
         self._forget_process()
 
     def _forget_process(self) -> None:
-        """Begin with what has a meaning in this process alone: locks, and programs by their id."""
-        self._loaded: OrderedDict[int, _Kept] = OrderedDict()
+        """Start with empty state that is meaningful in this process alone: locks, programs by
+        id."""
+        self._loaded: OrderedDict[int, _CachedProgram] = OrderedDict()
         self._lock = Lock()
         self._turn = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Spec, name, drift and physical state: a pickled machine goes on where this one stands."""
+        """Return spec, name, drift and physical state; a pickled machine continues from them."""
         private = ("_loaded", "_lock", "_turn")
         with self._lock:
             return {name: value for name, value in vars(self).items() if name not in private}
@@ -82,15 +83,16 @@ class EmulatorTarget:
 
     @property
     def physical_state(self) -> PhysicalState | None:
-        """Temperature, throttling and age now; None while the machine's physics is off."""
+        """Current temperature, throttling and age; None while the machine's physics is off."""
         with self._lock:
             return self._state
 
     def drift(self, drift: Drift) -> None:
-        """From now on the machine departs from its spec by ``drift``, and by nothing else.
+        """Let the machine deviate from its spec by ``drift`` alone, from now on.
 
-        Spec and profile id stay as they are; ``Drift()`` takes it back. Executions under way are
-        not affected; on a machine with a physical state this waits for the one. Raises ``SpecError`` for a temperature on a machine that does not heat.
+        Spec and profile id stay; ``Drift()`` undoes it. Running executions are not affected; a
+        machine with a physical state waits for the current one. Raises ``SpecError`` for a
+        temperature on a machine that does not heat.
         """
         if drift.temperature_celsius is not None and not self._spec.physical.heats:
             raise SpecError(
@@ -100,17 +102,22 @@ class EmulatorTarget:
         with self._turn, self._lock:
             # the temperature is where the state goes on from, not a thing that stays
             self._drift = replace(drift, temperature_celsius=None)
-            self._state = _drifted(self._physical(self._drift), self._state, drift)
+            self._state = _state_after_drift(self._physical(self._drift), self._state, drift)
 
     def derate(self, dram_bandwidth: float) -> None:
-        """From now on DRAM moves ``dram_bandwidth`` times the bytes per cycle that the spec says;
-        other drift stays. Raises ``SpecError`` as ``Drift`` does."""
+        """Multiply the spec's DRAM bytes per cycle by ``dram_bandwidth`` from now on; keep other
+        drift.
+
+        Raises ``SpecError`` as ``Drift`` does.
+        """
         self.drift(replace(self._drift, dram_bandwidth=float(dram_bandwidth)))
 
     def time(self, program: Program, parameters: Parameters | None = None) -> Execution:
-        """Cost of a program, without numerics; ``parameters`` are what its CASEs dispatch on.
-        Raises ``ProgramError`` for an illegal program, or a parameter that has no value."""
-        return self._execute(_Work(self._load(program).loaded, parameters=parameters)).execution
+        """Return the cost of a program, without numerics; CASEs dispatch on ``parameters``.
+
+        Raises ``ProgramError`` for an illegal program, and for a parameter without a value.
+        """
+        return self._execute(_Request(self._load(program).loaded, parameters=parameters)).execution
 
     def profile(
         self,
@@ -118,12 +125,15 @@ class EmulatorTarget:
         tensors: Mapping[str, Array] | None = None,
         parameters: Parameters | None = None,
     ) -> Profile:
-        """Execute as ``run`` does (None: as ``time``), and say what marks and instructions cost."""
-        kept = self._load(program)
-        arrays = None if tensors is None else kept.arrays(tensors)
-        work = _Work(kept.loaded, arrays, parameters, tuple(By))
-        done = self._execute(work)
-        return profile_of(program, work.loaded.marks, done.execution, done.outcome, self._spec)
+        """Execute as ``run`` does (as ``time`` without tensors); return costs by mark and
+        instruction."""
+        cached = self._load(program)
+        arrays = None if tensors is None else cached.arrays(tensors)
+        request = _Request(cached.loaded, arrays, parameters, tuple(By))
+        result = self._execute(request)
+        return profile_of(
+            program, request.loaded.marks, result.execution, result.outcome, self._spec
+        )
 
     def trace(
         self,
@@ -132,16 +142,19 @@ class EmulatorTarget:
         parameters: Parameters | None = None,
         limit: int = EVENT_LIMIT,
     ) -> tuple[Execution, Trace]:
-        """Execute as ``run`` does (None: as ``time``), and record what each unit and the DRAM
-        channel did, up to ``limit`` events. Raises ``InputError`` for a limit below 1."""
+        """Execute as ``run`` does (as ``time`` without tensors); record up to ``limit`` events.
+
+        An event is an action of a unit or of the DRAM channel. Raises ``InputError`` for a limit
+        below 1.
+        """
         if limit < 1:
             raise InputError(f"a trace of {limit} events; let it hold 1 at least")
-        kept = self._load(program)
-        arrays = None if tensors is None else kept.arrays(tensors)
-        done = self._execute(_Work(kept.loaded, arrays, parameters, trace_limit=limit))
-        outcome, clock_hz = done.outcome, done.clock * self._spec.clock_hz
+        cached = self._load(program)
+        arrays = None if tensors is None else cached.arrays(tensors)
+        result = self._execute(_Request(cached.loaded, arrays, parameters, trace_limit=limit))
+        outcome, clock_hz = result.outcome, result.clock * self._spec.clock_hz
         trace = Trace(program, outcome.events, outcome.dropped, outcome.cycles, clock_hz)
-        return done.execution, trace
+        return result.execution, trace
 
     def run(
         self,
@@ -149,15 +162,16 @@ class EmulatorTarget:
         tensors: Mapping[str, Array],
         parameters: Parameters | None = None,
     ) -> tuple[Execution, dict[str, Array]]:
-        """Execute with numbers: an array for every INPUT and CONSTANT tensor by name, of the
-        declared shape and of its format's numpy type; returns the cost and the OUTPUT tensors.
+        """Execute with numbers; return the cost and the OUTPUT tensors by name.
 
-        What no STORE reaches of an output is NaN, or 0 in integers. Raises ``ProgramError`` for an
+        ``tensors`` holds an array for every INPUT and CONSTANT tensor by name, of the declared shape
+        and its format's numpy type. Output elements that no STORE reaches are NaN, or 0 in
+        integers. Raises ``ProgramError`` for an
         illegal program or a parameter without a value, ``InputError`` for arrays that do not fit.
         """
-        kept = self._load(program)
-        arrays = kept.arrays(tensors)
-        execution = self._execute(_Work(kept.loaded, arrays, parameters)).execution
+        cached = self._load(program)
+        arrays = cached.arrays(tensors)
+        execution = self._execute(_Request(cached.loaded, arrays, parameters)).execution
         outputs = {
             tensor.name: array
             for tensor, array in zip(program.tensors, arrays, strict=True)
@@ -165,22 +179,22 @@ class EmulatorTarget:
         }
         return execution, outputs
 
-    def _load(self, program: Program) -> _Kept:
-        """The program verified and decoded; kept by identity while it is recent."""
+    def _load(self, program: Program) -> _CachedProgram:
+        """Return the program verified and decoded; cached by identity."""
         key = id(program)
         with self._lock:
-            kept = self._loaded.get(key)
-            if kept is not None:
+            cached = self._loaded.get(key)
+            if cached is not None:
                 self._loaded.move_to_end(key)
-                return kept
-        kept = _Kept(self._verified(program))
+                return cached
+        cached = _CachedProgram(self._verify_and_load(program))
         with self._lock:
-            self._loaded[key] = kept  # holds the program, so that its id stays its own
+            self._loaded[key] = cached  # holds the program, so that its id stays its own
             while len(self._loaded) > LOADED_LIMIT:
                 self._loaded.popitem(last=False)
-        return kept
+        return cached
 
-    def _verified(self, program: Program) -> Loaded:
+    def _verify_and_load(self, program: Program) -> Loaded:
         if len(program.streams) > self._spec.cores:
             raise ProgramError(
                 f"{program.name}: made for {len(program.streams)} cores, {self._name} has "
@@ -190,50 +204,52 @@ class EmulatorTarget:
         return Loaded(program, self._spec)
 
     def _physical(self, drift: Drift) -> PhysicalSpec:
-        """The spec's physics, with the noise of a drift."""
+        """Return the spec's physics, with the noise of a drift."""
         spec = self._spec.physical
         return spec if drift.noise is None else replace(spec, noise=drift.noise)
 
-    def _execute(self, work: _Work) -> _Done:
+    def _execute(self, request: _Request) -> _Result:
         with self._lock:
             drift, state = self._drift, self._state
         if state is None:
-            return self._at(work, drift.clock, drift.dram_bandwidth, 1.0)
+            return self._at(request, drift.clock, drift.dram_bandwidth, 1.0)
         with self._turn:
-            return self._execute_next(work)
+            return self._execute_next(request)
 
-    def _execute_next(self, work: _Work) -> _Done:
+    def _execute_next(self, request: _Request) -> _Result:
         """Execute from the present physical state, and leave the next one."""
         with self._lock:
             drift, state = self._drift, self._state
         spec = self._physical(drift)
         if state is None:  # the drift that kept a state was taken back meanwhile
-            return self._at(work, drift.clock, drift.dram_bandwidth, 1.0)
+            return self._at(request, drift.clock, drift.dram_bandwidth, 1.0)
         clock, bandwidth = conditions(spec, state)
         clock, bandwidth = clock * drift.clock, bandwidth * drift.dram_bandwidth
-        done = self._at(work, clock, bandwidth, noise_factor(spec, state))
-        seconds = done.outcome.cycles / (clock * self._spec.clock_hz)
+        result = self._at(request, clock, bandwidth, noise_factor(spec, state))
+        seconds = result.outcome.cycles / (clock * self._spec.clock_hz)
         with self._lock:
-            self._state = after(spec, state, seconds, done.execution.energy_fj * 1e-15)
-        return done
+            self._state = after(spec, state, seconds, result.execution.energy_fj * 1e-15)
+        return result
 
-    def _at(self, work: _Work, clock: float, bandwidth: float, noise: float) -> _Done:
-        """Execute once at factors of the nominal clock and DRAM bandwidth. DRAM does not slow with
-        the core: per cycle of a slower core it moves more."""
-        outcome = work.loaded.execute(
-            bandwidth / clock, work.arrays, work.parameters, work.by, work.trace_limit
+    def _at(self, request: _Request, clock: float, bandwidth: float, noise: float) -> _Result:
+        """Execute once at factors of the nominal clock and DRAM bandwidth.
+
+        DRAM does not slow with the core: per cycle of a slower core it moves more bytes."""
+        outcome = request.loaded.execute(
+            bandwidth / clock, request.arrays, request.parameters, request.by, request.trace_limit
         )
         reading = Reading.of_program(outcome, self._spec)
-        counted = reading.cycles
         exact = clock == 1 and noise == 1
-        cycles = counted if exact else max(min(counted, 1), round(counted / clock * noise))
+        cycles = reading.cycles
+        if not exact:
+            cycles = max(min(cycles, 1), round(cycles / clock * noise))
         dram_bytes = reading.total("bursts", 2) * self._spec.dram.burst_bytes
         execution = Execution(cycles, energy_fj(reading), dram_bytes, Counters(reading))
-        return _Done(execution, outcome, clock)
+        return _Result(execution, outcome, clock)
 
 
-class _Kept:
-    """A loaded program, and what its runs with numbers begin with."""
+class _CachedProgram:
+    """A loaded program, and the arrays that its runs with numbers begin with."""
 
     def __init__(self, loaded: Loaded) -> None:
         self.loaded = loaded
@@ -243,7 +259,7 @@ class _Kept:
         return stored_in_full(self.loaded.program)
 
     def arrays(self, tensors: Mapping[str, Array]) -> list[Array]:
-        """An array for each tensor of the program, in their order."""
+        """Return an array for each tensor of the program, in table order."""
         program = self.loaded.program
         return [
             array_for(program, tensor, tensors, tensor.name in self._stored)
@@ -252,8 +268,8 @@ class _Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
-    """A loaded program with what one execution of it takes, and how that is summed up."""
+class _Request:
+    """A loaded program with the inputs of one execution, and the ways to sum it up."""
 
     loaded: Loaded
     arrays: list[Array] | None = None
@@ -262,19 +278,21 @@ class _Work:
     trace_limit: int = 0
 
 
-class _Done(NamedTuple):
-    """One execution: its cost, what the engine counted, and the factor of the nominal clock."""
+class _Result(NamedTuple):
+    """One execution: its cost, the engine's outcome, and the factor of the nominal clock."""
 
     execution: Execution
     outcome: Outcome
     clock: float
 
 
-def _drifted(spec: PhysicalSpec, state: PhysicalState | None, drift: Drift) -> PhysicalState | None:
-    """The state that a drift makes of one: none without physics, a new one where there was none."""
+def _state_after_drift(
+    spec: PhysicalSpec, state: PhysicalState | None, drift: Drift
+) -> PhysicalState | None:
+    """Return the state after a drift: None without physics, a new one if there was none."""
     if not spec.active:
         return None
-    known = beginning(spec) if state is None else state
+    current = beginning(spec) if state is None else state
     if drift.temperature_celsius is None:
-        return known
-    return at_temperature(spec, known, drift.temperature_celsius)
+        return current
+    return at_temperature(spec, current, drift.temperature_celsius)

@@ -1,4 +1,4 @@
-"""What every unit and the DRAM channel did in one execution, event by event; made by the emulator."""
+"""Traces: the events of every unit and of the DRAM channel in one execution."""
 
 from __future__ import annotations
 
@@ -23,12 +23,11 @@ CHANNEL = len(UNITS)
 class Trace:
     """Events of one execution.
 
-    ``events`` is ``[n]`` of the engine's EVENT rows, in the order in which they began on each unit:
-    from ``start`` to ``end`` the ``unit`` (CHANNEL: the DRAM channel) of ``core`` executed
-    instruction ``word`` of the core's stream; from ``since`` to ``start`` it stalled, last by
-    ``cause`` (a code of ``reading.CAUSES``). The channel has no ``since``. All are cycles of the
-    core, ``cycles`` in total, at ``clock_hz`` of them per second. ``dropped`` events came after the
-    last one that is kept.
+    ``events`` is ``[n]`` of the engine's EVENT rows, in starting order per unit. From ``start`` to
+    ``end`` the ``unit`` (CHANNEL: the DRAM channel) of ``core`` executed instruction ``word`` of
+    the core's stream. From ``since`` to ``start`` it stalled, last by ``cause`` (a code of
+    ``reading.CAUSES``). The channel has no ``since``. Times are cycles of the core, ``cycles`` in
+    total, at ``clock_hz`` per second. ``dropped`` events came after the last one.
     """
 
     program: Program
@@ -43,10 +42,10 @@ class Trace:
         self.events.setflags(write=False)
 
     def nanoseconds(self, cycles: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Points in time since the begin of the program, rounded to whole nanoseconds."""
+        """Return times since the begin of the program, rounded to whole nanoseconds."""
         return np.asarray(np.rint(cycles * (1e9 / self.clock_hz)), np.int64)
 
     def first(self, count: int) -> Trace:
-        """The trace with no more than ``count`` of its events, the others dropped."""
-        kept = self.events[:count]
-        return replace(self, events=kept, dropped=self.dropped + len(self.events) - len(kept))
+        """Return the trace with at most its first ``count`` events, the others dropped."""
+        first = self.events[:count]
+        return replace(self, events=first, dropped=self.dropped + len(self.events) - len(first))
