@@ -38,8 +38,8 @@ def dtype_of_array(value: np.ndarray[Any, Any]) -> DType | None:
 
 def elem_name(elem_type: int) -> str:
     """Return the name of an ONNX element type for messages."""
-    known = elem_type in onnx.TensorProto.DataType.values()
-    return onnx.TensorProto.DataType.Name(elem_type).lower() if known else f"#{elem_type}"
+    is_named = elem_type in onnx.TensorProto.DataType.values()
+    return onnx.TensorProto.DataType.Name(elem_type).lower() if is_named else f"#{elem_type}"
 
 
 def result_types(
@@ -71,9 +71,9 @@ def _resolve(
 ) -> DType | None:
     if isinstance(source, DType):
         return source
-    given = None if source is None else _input_type(source, inputs)
+    inherited = None if source is None else _input_type(source, inputs)
     named = attrs.get("to", attrs.get("dtype", attrs.get("output_dtype")))
-    return given or (_BY_ONNX.get(named) if isinstance(named, int) and named else None)
+    return inherited or (_BY_ONNX.get(named) if isinstance(named, int) and named else None)
 
 
 def _input_type(place: int, inputs: Sequence[DType | None]) -> DType | None:

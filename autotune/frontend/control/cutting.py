@@ -33,7 +33,7 @@ from autotune.frontend.subgraphs import (
     reads_of,
     shell,
 )
-from autotune.frontend.translate.folding import tensor_array
+from autotune.frontend.translate.constant_folding import tensor_array
 from autotune.graph.passes.note import Note
 
 
@@ -94,11 +94,11 @@ class _Cut:
     @cached_property
     def labels(self) -> Mapping[int, str]:
         """Label of each control node by position; unique, though ONNX lets nodes share a name."""
-        found: dict[str, int] = {}
+        positions: dict[str, int] = {}
         for i in self.control:
             label = label_of(self.nodes[i], i)
-            found[f"{label} #{i}" if label in found else label] = i
-        return {i: label for label, i in found.items()}
+            positions[f"{label} #{i}" if label in positions else label] = i
+        return {i: label for label, i in positions.items()}
 
     @cached_property
     def wanted(self) -> frozenset[str]:
@@ -109,36 +109,36 @@ class _Cut:
     @cached_property
     def _free(self) -> frozenset[int]:
         """Positions of straight nodes that depend on constants alone."""
-        known = {t.name for t in self._graph.initializer}
-        found = set()
+        constants = {t.name for t in self._graph.initializer}
+        free = set()
         for i, node in enumerate(self.nodes):
-            if i in self._straight and known.issuperset(self._reads[i]):
-                known |= set(node.output)
-                found.add(i)
-        return frozenset(found)
+            if i in self._straight and constants.issuperset(self._reads[i]):
+                constants |= set(node.output)
+                free.add(i)
+        return frozenset(free)
 
     @cached_property
     def _stage(self) -> dict[int, int]:
         """Stage of each node by position; a control node begins its own."""
         begun = {i: place for place, i in enumerate(self.control, 1)}
-        found: dict[int, int] = {}
+        stages: dict[int, int] = {}
         for i in range(len(self.nodes)):
             before = [
-                found.get(self._producer[x], 0) for x in self._reads[i] if x in self._producer
+                stages.get(self._producer[x], 0) for x in self._reads[i] if x in self._producer
             ]
-            found[i] = begun.get(i, max(before, default=0))
-        return found
+            stages[i] = begun.get(i, max(before, default=0))
+        return stages
 
     @cached_property
     def _leaving(self) -> frozenset[str]:
         """The tensors that another stage, a control node or the caller reads."""
-        found = set(self.wanted)
+        leaving = set(self.wanted)
         for i, names in enumerate(self._reads):
             for x in names:
                 maker = self._producer.get(x)
                 if maker is not None and maker not in self._free:
-                    found |= {x} if self._stage[maker] != self._stage[i] else set()
-        return frozenset(found)
+                    leaving |= {x} if self._stage[maker] != self._stage[i] else set()
+        return frozenset(leaving)
 
     def piece(self, stage: int) -> Piece | None:
         """Return the straight operators of a stage; None if nothing reads their outputs."""
@@ -158,14 +158,14 @@ class _Cut:
 
     def _constant_makers(self, members: Iterable[int]) -> set[int]:
         """Return the nodes over constants that some nodes read, directly or not."""
-        found: set[int] = set()
+        makers: set[int] = set()
         wanted = [x for i in members for x in self._reads[i]]
         while wanted:
             maker = self._producer.get(wanted.pop())
-            if maker is not None and maker in self._free and maker not in found:
-                found.add(maker)
+            if maker is not None and maker in self._free and maker not in makers:
+                makers.add(maker)
                 wanted += self._reads[maker]
-        return found
+        return makers
 
 
 def _step(model: SourceModel, at: int, label: str) -> Step:

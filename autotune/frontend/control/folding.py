@@ -28,7 +28,7 @@ from autotune.frontend.subgraphs import (
     reads_of,
     replace_nodes,
 )
-from autotune.frontend.translate.folding import tensor_array
+from autotune.frontend.translate.constant_folding import tensor_array
 from autotune.frontend.weights import Weights
 from autotune.graph.passes.note import Note
 
@@ -86,18 +86,18 @@ def _fold(model: onnx.ModelProto, weights: Weights, evaluate: Evaluate) -> tuple
 
 def store_constants(model: onnx.ModelProto) -> None:
     """Turn Constant nodes into initializers, in place, so that bodies capture no run-time value."""
-    kept = []
+    nodes = []
     for node in model.graph.node:
         tensors = [a.t for a in node.attribute if a.name == "value"]
         if node.op_type != "Constant" or len(tensors) != 1:
-            kept.append(node)
+            nodes.append(node)
             continue
         stored = onnx.TensorProto()
         stored.CopyFrom(tensors[0])
         stored.name = node.output[0]
         model.graph.initializer.append(stored)
-    if len(kept) != len(model.graph.node):
-        replace_nodes(model, kept)
+    if len(nodes) != len(model.graph.node):
+        replace_nodes(model, nodes)
 
 
 def _identity(node: onnx.NodeProto) -> str:

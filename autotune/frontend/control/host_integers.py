@@ -20,7 +20,7 @@ from autotune.frontend.modernise import OLDEST_OPSET
 from autotune.frontend.node import AnyArray, Node, nodes_of
 from autotune.frontend.source_model import SourceModel
 from autotune.frontend.subgraphs import is_standard, opset_of
-from autotune.frontend.translate.folding import (
+from autotune.frontend.translate.constant_folding import (
     FOLDED,
     STATIC,
     Values,
@@ -73,16 +73,16 @@ MAX_SCANNED = 4096
 """Largest constant, in elements, to search for integers beyond float32."""
 
 
-def compute_on_host(node: Node, known: Mapping[str, Any]) -> dict[str, AnyArray]:
+def compute_on_host(node: Node, arrays: Mapping[str, Any]) -> dict[str, AnyArray]:
     """Return the outputs of a node from the arrays that it reads. Raises ``ModelError`` if they do
     not fit, for example for an index outside of its axis."""
-    values = [known[x] for x in node.inputs if x]
+    values = [arrays[x] for x in node.inputs if x]
     if node.operator in WRAPPING:
         with np.errstate(all="ignore"):
             return {node.outputs[0]: np.asarray(WRAPPING[node.operator](node, values))}
     if node.operator in FOLDED:
         return {node.outputs[0]: fold(node, values)}
-    return evaluate_by_onnx(node, {x: known[x] for x in node.inputs if x})
+    return evaluate_by_onnx(node, {x: arrays[x] for x in node.inputs if x})
 
 
 def needs_host(model: SourceModel) -> bool:
@@ -166,8 +166,8 @@ def _types(
             if node.attrs.keys() & {"value_int", "value_ints"}:
                 types[node.outputs[0]] = DType.INT64
         elif is_onnx:
-            given = [types.get(x) if x else None for x in node.inputs]
-            made = result_types(node.operator, node.opset, node.attrs, given)
+            inputs = [types.get(x) if x else None for x in node.inputs]
+            made = result_types(node.operator, node.opset, node.attrs, inputs)
             types.update(zip(node.outputs, made, strict=False))
     return types
 
@@ -175,12 +175,12 @@ def _types(
 def _constant_positions(model: onnx.ModelProto, nodes: Sequence[Node]) -> frozenset[int]:
     """Return the positions of nodes that import evaluates: those over constants and shapes."""
     names = {t.name for t in model.graph.initializer} | {""}
-    found = set()
+    positions = set()
     for i, node in enumerate(nodes):
         if node.operator in STATIC or names.issuperset(node.inputs):
             names |= set(node.outputs)
-            found.add(i)
-    return frozenset(found)
+            positions.add(i)
+    return frozenset(positions)
 
 
 def _is_integer(types: Mapping[str, DType | None], name: str) -> bool:

@@ -19,7 +19,7 @@ from autotune.errors import InputError, ModelError
 from autotune.frontend.node import BOUND_ELEMENTS, AnyArray, Node, nodes_of
 from autotune.frontend.source_model import SourceModel
 from autotune.frontend.subgraphs import is_standard, part, put_in_order, reads_of, replace_nodes
-from autotune.frontend.translate.folding import STATIC, fold, fold_shape, stored_array
+from autotune.frontend.translate.constant_folding import STATIC, fold, fold_shape, stored_array
 
 PLACING = STATIC | frozenset(
     {
@@ -146,10 +146,10 @@ def _slices(body: onnx.ModelProto) -> tuple[list[onnx.NodeProto], list[onnx.Node
         if not _is_slice(node) or node.input[0] not in given | short:
             continue
         again = any(node.input[0] == before.output[0] for before in slices)
-        found = _places(node.input[1:], given, stored, producer)
-        if found is not None and (again or found.decided):
+        place = _places(node.input[1:], given, stored, producer)
+        if place is not None and (again or place.decided):
             slices.append(node)
-            places |= {x.output[0]: x for x in found.nodes}
+            places |= {x.output[0]: x for x in place.nodes}
             given.add(node.output[0])
     return slices, list(places.values())
 
@@ -171,21 +171,21 @@ def _places(
     producer: Mapping[str, onnx.NodeProto],
 ) -> _Places | None:
     """Return the nodes that compute a place from ``given`` tensors; None if another operator takes part."""
-    wanted, found, decided = list(names), {}, False
+    wanted, nodes, decided = list(names), {}, False
     while wanted:
         x = wanted.pop()
         if x in given:
             decided = True
-        elif x and x not in stored and x not in found:
+        elif x and x not in stored and x not in nodes:
             node = producer.get(x)
             if node is None or node.op_type not in PLACING or not _is_plain(node):
                 return None
-            found[x] = node
+            nodes[x] = node
             if node.op_type not in STATIC:
                 wanted += node.input
             elif not set(node.input) <= given | stored:
                 return None
-    return _Places(tuple(found.values()), decided)
+    return _Places(tuple(nodes.values()), decided)
 
 
 def _remove_slices(body: onnx.ModelProto, made: list[str], own: int) -> onnx.ModelProto:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from autotune.frontend.translate.activation import ACTIVATION
 from autotune.frontend.translate.casting import CASTING
+from autotune.frontend.translate.constant_folding import FOLDED, STATIC
 from autotune.frontend.translate.contraction import CONTRACTION
 from autotune.frontend.translate.convolution import CONVOLUTION
 from autotune.frontend.translate.einsum import EINSUM
 from autotune.frontend.translate.elementwise import ELEMENTWISE
-from autotune.frontend.translate.folding import FOLDED, STATIC
 from autotune.frontend.translate.fourier import FOURIER
 from autotune.frontend.translate.grid_sample import GRID_SAMPLE
 from autotune.frontend.translate.indexing import INDEXING

@@ -20,8 +20,8 @@ def _leaky_relu(scope: Scope, node: Node) -> str:
 def _prelu(scope: Scope, node: Node) -> str:
     """max(x, 0) + slope · min(x, 0), of which one is always 0."""
     x = scope.tensor(node, 0)
-    known = scope.dtype(node, 0).is_float and scope.is_array(node.inputs[1])
-    if known and scope.array(node, 1).size == 1:
+    is_constant = scope.dtype(node, 0).is_float and scope.is_array(node.inputs[1])
+    if is_constant and scope.array(node, 1).size == 1:
         alpha = float(scope.array(node, 1).reshape(()))
         return scope.result(node, OpKind.LEAKY_RELU, x, alpha=alpha)
     below = scope.step(node, OpKind.MINIMUM, x, scope.constant(node, 0.0, "zero"))
@@ -32,10 +32,10 @@ def _prelu(scope: Scope, node: Node) -> str:
 def _slopes(scope: Scope, node: Node, x: str) -> str:
     """Return PRelu's slopes; before opset 7 they are one per channel unless they broadcast."""
     slopes = scope.tensor(node, 1)
-    shape, given = scope.shape(x), scope.shape(slopes)
-    if len(given) != 1 or len(shape) < 3 or given[0] in (1, shape[-1]) or given[0] != shape[1]:
+    shape, own = scope.shape(x), scope.shape(slopes)
+    if len(own) != 1 or len(shape) < 3 or own[0] in (1, shape[-1]) or own[0] != shape[1]:
         return slopes
-    spread = (given[0], *(1 for _ in shape[2:]))
+    spread = (own[0], *(1 for _ in shape[2:]))
     return scope.step(node, OpKind.RESHAPE, slopes, shape=spread)
 
 
@@ -82,9 +82,9 @@ def _shrink(scope: Scope, node: Node) -> str:
     lowered = scope.step(node, OpKind.SUB, x, scope.constant(node, bias, "bias"))
     raised = scope.step(node, OpKind.ADD, x, scope.constant(node, bias, "bias"))
     zero = scope.constant(node, 0.0, "zero")
-    kept = scope.step(node, OpKind.KEEP_IF, raised, below)
+    below_part = scope.step(node, OpKind.KEEP_IF, raised, below)
     rest = scope.step(node, OpKind.KEEP_UNLESS, zero, below)
-    return select(scope, node, above, lowered, scope.step(node, OpKind.ADD, kept, rest))
+    return select(scope, node, above, lowered, scope.step(node, OpKind.ADD, below_part, rest))
 
 
 def _mish(scope: Scope, node: Node) -> str:

@@ -19,11 +19,11 @@ def _cast(scope: Scope, node: Node) -> str:
     wanted = dtype_of_elem(to)
     if wanted is None:
         raise ModelError(f"{node.label}: Cast to {elem_name(to)}; {COMPUTED}")
-    return _converted(scope, node, wanted)
+    return _convert(scope, node, wanted)
 
 
 def _cast_like(scope: Scope, node: Node) -> str:
-    return _converted(scope, node, _target_type(scope, node))
+    return _convert(scope, node, _target_type(scope, node))
 
 
 def _target_type(scope: Scope, node: Node) -> DType:
@@ -40,16 +40,18 @@ def cast_like(scope: Scope, node: Node) -> AnyArray:
     return scope.arrays[node.inputs[0]].astype(NUMPY[_target_type(scope, node)])
 
 
-def _converted(scope: Scope, node: Node, wanted: DType) -> str:
+def _convert(scope: Scope, node: Node, wanted: DType) -> str:
     x = scope.tensor(node, 0)
-    given = scope.dtype(node, 0)
-    if wanted is DType.BOOL and given is not DType.BOOL:
+    source = scope.dtype(node, 0)
+    if wanted is DType.BOOL and source is not DType.BOOL:
         return truth(scope, node, x)
-    if wanted.is_tiny and given is not wanted:
+    if wanted.is_tiny and source is not wanted:
         return _clamp_to_type(scope, node, x, wanted)
-    if wanted.is_integer and given.is_float:
+    if wanted.is_integer and source.is_float:
         return scope.result(node, OpKind.TRUNC, x)
-    if wanted.is_integer and not wanted.holds(given):  # a tensor of its own, which is proved to fit
+    if wanted.is_integer and not wanted.holds(
+        source
+    ):  # a tensor of its own, which is proved to fit
         return scope.result(node, OpKind.RESHAPE, x, shape=scope.shape(x))
     return x
 

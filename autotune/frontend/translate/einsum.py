@@ -46,20 +46,20 @@ class _Contraction:
         own = self.shape(term.labels)
         return permute(self.scope, self.node, term.tensor, own, order, shape)
 
-    def sum_out(self, term: _Term, kept: set[str]) -> _Term:
+    def sum_out(self, term: _Term, needed: set[str]) -> _Term:
         """Sum over the labels that nothing else needs."""
-        rest = tuple(label for label in term.labels if label in kept)
-        gone = tuple(label for label in term.labels if label not in kept)
+        rest = tuple(label for label in term.labels if label in needed)
+        gone = tuple(label for label in term.labels if label not in needed)
         if not gone:
             return term
         rows, columns = math.prod(self.shape(rest)), math.prod(self.shape(gone))
         x = self.permute_to(term, rest + gone, (rows, columns))
         return _Term(self.scope.step(self.node, OpKind.REDUCE_SUM, x, axes=(1,)), rest)
 
-    def contract(self, a: _Term, b: _Term, kept: set[str]) -> _Term:
+    def contract(self, a: _Term, b: _Term, needed: set[str]) -> _Term:
         """Multiply two terms; sum over labels that both have and nothing else needs."""
-        batch = tuple(x for x in a.labels if x in b.labels and x in kept)
-        shared = tuple(x for x in a.labels if x in b.labels and x not in kept)
+        batch = tuple(x for x in a.labels if x in b.labels and x in needed)
+        shared = tuple(x for x in a.labels if x in b.labels and x not in needed)
         own_a = tuple(x for x in a.labels if x not in b.labels)
         own_b = tuple(x for x in b.labels if x not in a.labels)
         times, rows, inner, columns = (
@@ -164,16 +164,16 @@ def _diagonal(scope: Scope, node: Node, x: str, labels: Labels) -> tuple[str, La
 
 def _extents(scope: Scope, node: Node, terms: Sequence[tuple[str, Labels]]) -> dict[str, int]:
     """Return the extent of every label; extents of 1 broadcast."""
-    found: dict[str, int] = {}
+    extents: dict[str, int] = {}
     for tensor, labels in terms:
         for label, extent in zip(labels, scope.shape(tensor), strict=True):
-            known = found.get(label, 1)
-            if 1 not in (known, extent) and known != extent:
+            before = extents.get(label, 1)
+            if 1 not in (before, extent) and before != extent:
                 raise ModelError(
-                    f"{node.label}: Einsum label {label!r} stands for {known} and {extent}"
+                    f"{node.label}: Einsum label {label!r} stands for {before} and {extent}"
                 )
-            found[label] = max(known, extent)
-    return found
+            extents[label] = max(before, extent)
+    return extents
 
 
 EINSUM: dict[str, Translate] = {"Einsum": _einsum}

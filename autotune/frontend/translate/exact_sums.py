@@ -89,10 +89,10 @@ def _weight_values(
 ) -> Weight | None:
     """Return the second factor less its zero point; None if only a run knows it."""
     has_zero = node.has_input(factors.second_zero)
-    known = [factors.second, *([factors.second_zero] if has_zero else [])]
-    if not all(scope.is_array(node.inputs[i]) for i in known):
+    positions = [factors.second, *([factors.second_zero] if has_zero else [])]
+    if not all(scope.is_array(node.inputs[i]) for i in positions):
         return None
-    weight, *zero = (scope.array(node, i).astype(np.float32) for i in known)
+    weight, *zero = (scope.array(node, i).astype(np.float32) for i in positions)
     return weight - shaped(zero[0]) if zero else weight
 
 

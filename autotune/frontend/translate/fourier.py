@@ -22,15 +22,15 @@ from autotune.operators.op import OpKind
 Matrix = npt.NDArray[np.float64]
 
 
-def _matrix(points: int, complex_in: bool, kept: int) -> Matrix:
+def _matrix(points: int, complex_in: bool, bins: int) -> Matrix:
     """Return [points · parts, kept · 2]: the share of every input number in every output number."""
-    angle = 2 * np.pi / points * (np.outer(np.arange(points), np.arange(kept)) % points)
+    angle = 2 * np.pi / points * (np.outer(np.arange(points), np.arange(bins)) % points)
     cosine, sine = np.cos(angle), -np.sin(angle)
     from_real = np.stack([cosine, sine], axis=-1)  # [points, kept, parts out]
     from_imaginary = np.stack([-sine, cosine], axis=-1)
     pairs = np.stack([from_real, from_imaginary] if complex_in else [from_real], axis=1)
     # [points, parts in, kept, parts out]
-    return np.asarray(pairs.reshape(points * pairs.shape[1], kept * 2))
+    return np.asarray(pairs.reshape(points * pairs.shape[1], bins * 2))
 
 
 def _one_sided(points: int) -> Matrix:
@@ -51,14 +51,19 @@ def _transform(scope: Scope, node: Node, x: str, axis: int, matrix: Matrix, part
     check_size(node.label, matrix.shape)
     shape = scope.shape(x)
     outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 : -1])
-    points, given = shape[axis], shape[-1]
+    points, parts_in = shape[axis], shape[-1]
     rows = permute(
-        scope, node, x, (outer, points, inner, given), (0, 2, 1, 3), (outer * inner, points * given)
+        scope,
+        node,
+        x,
+        (outer, points, inner, parts_in),
+        (0, 2, 1, 3),
+        (outer * inner, points * parts_in),
     )
     y = scope.step(node, OpKind.MATMUL, rows, scope.constant(node, matrix, "waves"))
-    kept = matrix.shape[1] // parts
-    result = (*shape[:axis], kept, *shape[axis + 1 : -1], parts)
-    return permute(scope, node, y, (outer, inner, kept, parts), (0, 2, 1, 3), result)
+    bins = matrix.shape[1] // parts
+    result = (*shape[:axis], bins, *shape[axis + 1 : -1], parts)
+    return permute(scope, node, y, (outer, inner, bins, parts), (0, 2, 1, 3), result)
 
 
 def _points(scope: Scope, node: Node, shape: tuple[int, ...], axis: int, back: bool) -> int:
@@ -78,10 +83,10 @@ def _points(scope: Scope, node: Node, shape: tuple[int, ...], axis: int, back: b
 def _dft(scope: Scope, node: Node) -> str:
     x = scope.tensor(node, 0)
     shape = scope.shape(x)
-    given = node.int("axis", 1)
+    position = node.int("axis", 1)
     if node.opset >= 20:
-        given = int(np.ravel(scope.array(node, 2))[0]) if node.has_input(2) else -2
-    axis = resolve_axis(node, given, len(shape))
+        position = int(np.ravel(scope.array(node, 2))[0]) if node.has_input(2) else -2
+    axis = resolve_axis(node, position, len(shape))
     inverse, half = bool(node.int("inverse", 0)), bool(node.int("onesided", 0))
     back = half and inverse
     if axis == len(shape) - 1 or shape[-1] not in (1, 2) or (half and shape[-1] != 1 + back):
@@ -101,8 +106,8 @@ def _dft(scope: Scope, node: Node) -> str:
     if back:
         y = _transform(scope, node, x, axis, _one_sided(points), 1)
     else:
-        kept = points // 2 + 1 if half else points
-        y = _transform(scope, node, x, axis, _matrix(points, shape[-1] == 2, kept), 2)
+        bins = points // 2 + 1 if half else points
+        y = _transform(scope, node, x, axis, _matrix(points, shape[-1] == 2, bins), 2)
     return scope.reshape_result(node, y, scope.shape(y))
 
 
@@ -114,7 +119,7 @@ def _stft(scope: Scope, node: Node) -> str:
     points = scope.shape(scope.tensor(node, 2))[0] if window else 0
     if node.has_input(3):
         points = int(np.ravel(scope.array(node, 3))[0])
-    given = shape[-1] if len(shape) == 3 else 1
+    parts = shape[-1] if len(shape) == 3 else 1
     batch, length = shape[:2]
     if (
         step < 1
@@ -125,18 +130,18 @@ def _stft(scope: Scope, node: Node) -> str:
             f"{node.label}: STFT of {length} samples by frames of {points}, {step} apart; frames lie "
             "in the signal and have the window's length"
         )
-    signal = reshape(scope, node, x, (batch, length, given))
+    signal = reshape(scope, node, x, (batch, length, parts))
     count = (length - points) // step + 1
     taken = [
         slice_axis(scope, node, signal, 1, Run(frame * step, 1, points)) for frame in range(count)
     ]
-    frames = reshape(scope, node, concat(scope, node, taken, 1), (batch, count, points, given))
+    frames = reshape(scope, node, concat(scope, node, taken, 1), (batch, count, points, parts))
     if window:
         column = reshape(scope, node, scope.tensor(node, 2), (points, 1))
         frames = scope.step(node, OpKind.MUL, frames, column)
-    half = given == 1 and bool(node.int("onesided", 1))
-    kept = points // 2 + 1 if half else points
-    y = _transform(scope, node, frames, 2, _matrix(points, given == 2, kept), 2)
+    half = parts == 1 and bool(node.int("onesided", 1))
+    bins = points // 2 + 1 if half else points
+    y = _transform(scope, node, frames, 2, _matrix(points, parts == 2, bins), 2)
     return scope.reshape_result(node, y, scope.shape(y))
 
 

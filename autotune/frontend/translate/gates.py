@@ -121,24 +121,24 @@ def activations_of(node: Node, defaults: Sequence[str], directions: int) -> list
 def _numbers(node: Node, name: str, defaults: Sequence[float | None]) -> list[float]:
     """Return one number per function: the model gives one for each, or only for those that take
     one."""
-    given = node.attrs.get(name)
-    if not isinstance(given, list) or not given:
+    values = node.attrs.get(name)
+    if not isinstance(values, list) or not values:
         return [default or 0.0 for default in defaults]
     takers = [i for i, default in enumerate(defaults) if default is not None]
-    places = takers if len(given) == len(takers) else list(range(len(defaults)))
-    if len(given) != len(places):
+    places = takers if len(values) == len(takers) else list(range(len(defaults)))
+    if len(values) != len(places):
         raise ModelError(
-            f"{node.label}: {name} has {len(given)} numbers for {len(takers)} functions that take "
+            f"{node.label}: {name} has {len(values)} numbers for {len(takers)} functions that take "
             "one; give each its own"
         )
     numbers = [default or 0.0 for default in defaults]
-    for place, number in zip(places, given, strict=True):
+    for place, number in zip(places, values, strict=True):
         numbers[place] = float(number)
     return numbers
 
 
 def _texts(node: Node, name: str) -> list[str]:
-    given = node.attrs.get(name)
-    if not isinstance(given, list):
+    values = node.attrs.get(name)
+    if not isinstance(values, list):
         return []
-    return [x.decode("utf-8", "replace") if isinstance(x, bytes) else str(x) for x in given]
+    return [x.decode("utf-8", "replace") if isinstance(x, bytes) else str(x) for x in values]

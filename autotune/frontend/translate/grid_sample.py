@@ -82,7 +82,7 @@ class _Sampler:
         at = self._place(grid, extent)
         left = self.scope.step(self.node, OpKind.FLOOR, at)
         ratio = self.scope.step(self.node, OpKind.SUB, at, left)
-        found = []
+        taps = []
         for offset, weights in TAPS[self.mode]:
             pixel = self._with(OpKind.ADD, left, float(offset)) if offset else left
             weight = self._polynomial(ratio, weights)
@@ -90,8 +90,8 @@ class _Sampler:
                 weight = self.scope.step(self.node, OpKind.MUL, weight, self._inside(pixel, extent))
             elif self.padding == "reflection":
                 pixel = self._reflect(pixel, extent)
-            found.append((self._clipped(pixel, 0.0, extent - 1.0), weight))
-        return found
+            taps.append((self._clipped(pixel, 0.0, extent - 1.0), weight))
+        return taps
 
     def _polynomial(self, x: str, weights: tuple[float, ...]) -> str:
         """Evaluate a polynomial by Horner's rule."""

@@ -79,8 +79,8 @@ def gather_rows(scope: Scope, node: Node, x: str, axis: int, numbers: str) -> st
         numbers = scope.step(node, OpKind.ADD, first, numbers)
         numbers = reshape(scope, node, numbers, (outer * count,))
     table = reshape(scope, node, x, (outer * extent, inner))
-    found = scope.step(node, OpKind.GATHER, table, numbers)
-    return reshape(scope, node, found, (*shape[:axis], count, *shape[axis + 1 :]))
+    gathered = scope.step(node, OpKind.GATHER, table, numbers)
+    return reshape(scope, node, gathered, (*shape[:axis], count, *shape[axis + 1 :]))
 
 
 def count_from_front(scope: Scope, node: Node, numbers: str, extent: int | str) -> str:
@@ -93,13 +93,13 @@ def count_from_front(scope: Scope, node: Node, numbers: str, extent: int | str) 
 
 def constant_indices(scope: Scope, node: Node, index: int, extent: int) -> Indices:
     """Return a constant input of indices, negative ones counted from the end."""
-    found = np.asarray(scope.array(node, index), np.int64)
-    if found.size and (found.min() < -extent or found.max() >= extent):
+    indices = np.asarray(scope.array(node, index), np.int64)
+    if indices.size and (indices.min() < -extent or indices.max() >= extent):
         raise ModelError(
-            f"{node.label}: {node.operator} index {int(found.min())} or {int(found.max())} is "
+            f"{node.label}: {node.operator} index {int(indices.min())} or {int(indices.max())} is "
             f"outside an axis of {extent}"
         )
-    return np.asarray(np.where(found < 0, found + extent, found), np.int64)
+    return np.asarray(np.where(indices < 0, indices + extent, indices), np.int64)
 
 
 def _gather(scope: Scope, node: Node) -> str:
@@ -111,8 +111,8 @@ def _gather(scope: Scope, node: Node) -> str:
         places = scope.shape(wanted)
         flat = reshape(scope, node, wanted, (math.prod(places),))
         numbers = count_from_front(scope, node, flat, shape[axis])
-        found = gather_rows(scope, node, x, axis, numbers)
-        return reshape(scope, node, found, (*shape[:axis], *places, *shape[axis + 1 :]))
+        gathered = gather_rows(scope, node, x, axis, numbers)
+        return reshape(scope, node, gathered, (*shape[:axis], *places, *shape[axis + 1 :]))
     indices = constant_indices(scope, node, 1, shape[axis])
     if not indices.size:
         raise ModelError(f"{node.label}: Gather with no index leaves an empty tensor")

@@ -12,7 +12,7 @@ from autotune.frontend.node import AnyArray, Node, RunTimeValue
 from autotune.frontend.straight import StraightModel
 from autotune.frontend.translate import TRANSLATIONS
 from autotune.frontend.translate.casting import cast_like
-from autotune.frontend.translate.folding import (
+from autotune.frontend.translate.constant_folding import (
     FOLD_ERRORS,
     FOLDED,
     JOINING,
@@ -129,40 +129,40 @@ def _check_outputs(scope: Scope, node: Node, consumed: Set[str]) -> None:
 def _translate(scope: Scope, node: Node) -> None:
     """Evaluate the node if its inputs are known, else emit its operators."""
     output = node.outputs[0]
-    given = [x for x in node.inputs if x]
+    inputs = [x for x in node.inputs if x]
     scope.begin(node)
-    if node.operator in STATIC and given and given[0] in scope.tensors:
-        scope.arrays[output] = fold_shape(node, scope.shape(scope.tensors[given[0]]))
-    elif node.operator in STATIC and scope.is_array(given[0]):
-        scope.arrays[output] = fold_shape(node, scope.arrays[given[0]].shape)
-    elif node.operator == "CastLike" and scope.is_array(given[0]):
+    if node.operator in STATIC and inputs and inputs[0] in scope.tensors:
+        scope.arrays[output] = fold_shape(node, scope.shape(scope.tensors[inputs[0]]))
+    elif node.operator in STATIC and scope.is_array(inputs[0]):
+        scope.arrays[output] = fold_shape(node, scope.arrays[inputs[0]].shape)
+    elif node.operator == "CastLike" and scope.is_array(inputs[0]):
         scope.arrays[output] = cast_like(scope, node)
-    elif node.operator in FOLDED and all(scope.is_array(x) for x in given):
-        scope.arrays[output] = fold(node, [scope.arrays[x] for x in given])
-    elif _is_evaluated(scope, node, given):
-        values = evaluate_by_onnx(node, {x: scope.arrays[x] for x in given})
+    elif node.operator in FOLDED and all(scope.is_array(x) for x in inputs):
+        scope.arrays[output] = fold(node, [scope.arrays[x] for x in inputs])
+    elif _is_evaluated(scope, node, inputs):
+        values = evaluate_by_onnx(node, {x: scope.arrays[x] for x in inputs})
         scope.arrays.update((x, value) for x, value in values.items() if x)
     elif node.operator in TRANSLATIONS:
         _check_whole(scope, node)
         scope.give(node, 0, TRANSLATIONS[node.operator](scope, node))
     else:
-        _refuse_run_time(scope, node, given)
+        _refuse_run_time(scope, node, inputs)
 
 
-def _is_evaluated(scope: Scope, node: Node, given: list[str]) -> bool:
+def _is_evaluated(scope: Scope, node: Node, inputs: list[str]) -> bool:
     """Return True if ONNX's evaluator makes a node's outputs at import."""
-    if node.operator in PARTING and all(scope.is_array(x) for x in given):
+    if node.operator in PARTING and all(scope.is_array(x) for x in inputs):
         return True
-    return bool(given) and node.operator not in JOINING and _is_empty(scope, given)
+    return bool(inputs) and node.operator not in JOINING and _is_empty(scope, inputs)
 
 
-def _is_empty(scope: Scope, given: list[str]) -> bool:
+def _is_empty(scope: Scope, inputs: list[str]) -> bool:
     """Return True if a node's first input is an empty constant. Raises ``RunTimeValue`` for other
     inputs that are unknown then."""
-    first = scope.arrays.get(given[0])
+    first = scope.arrays.get(inputs[0])
     if first is None or first.size:
         return False
-    for x in given:
+    for x in inputs:
         if x not in scope.arrays:
             raise RunTimeValue(
                 f"{x!r} is known only at run time, and stands beside a tensor that holds nothing; "
@@ -186,8 +186,8 @@ def _first_type(scope: Scope, node: Node) -> DType:
     return scope.dtype(node, 0) if node.has_input(0) else DType.FLOAT32
 
 
-def _refuse_run_time(scope: Scope, node: Node, given: list[str]) -> None:
-    run_time = next(x for x in given if not scope.is_array(x))
+def _refuse_run_time(scope: Scope, node: Node, inputs: list[str]) -> None:
+    run_time = next(x for x in inputs if not scope.is_array(x))
     message = (
         f"{node.label}: operator {node.operator} is supported on constants only, and "
         f"{run_time!r} is known only at run time; run 'autotune doctor --operators' to list "

@@ -8,27 +8,12 @@ import numpy as np
 
 from autotune.errors import ModelError
 from autotune.frontend.node import Node
+from autotune.frontend.translate.constant_folding import target_shape
 from autotune.frontend.translate.rearrangement import permute
 from autotune.frontend.translate.reduction import axes_of, resolve_axis
 from autotune.frontend.translate.scope import Scope, Translate
 from autotune.operators.axes import MAX_MOVED_AXES
 from autotune.operators.op import OpKind
-
-
-def target_shape(node: Node, shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
-    """Resolve 0 (copy, unless ``allowzero``) and one −1 (infer) in the shape of a Reshape."""
-    copied = list(wanted)
-    if not node.int("allowzero", 0):
-        for i, extent in enumerate(wanted):
-            if extent == 0 and i >= len(shape):
-                raise ModelError(f"{node.label}: Reshape to {list(wanted)} copies an absent axis")
-            copied[i] = shape[i] if extent == 0 else extent
-    known = math.prod(extent for extent in copied if extent != -1)
-    if copied.count(-1) == 1 and known > 0 and math.prod(shape) % known == 0:
-        copied[copied.index(-1)] = math.prod(shape) // known
-    if math.prod(copied) != math.prod(shape) or any(extent < 1 for extent in copied):
-        raise ModelError(f"{node.label}: cannot reshape {list(shape)} to {list(wanted)}")
-    return tuple(copied)
 
 
 def _reshape(scope: Scope, node: Node) -> str:
@@ -73,13 +58,13 @@ def _squeeze(scope: Scope, node: Node) -> str:
 def _unsqueeze(scope: Scope, node: Node) -> str:
     x = scope.tensor(node, 0)
     shape = scope.shape(x)
-    given = node.ints("axes")
-    if given is None:
-        given = tuple(int(v) for v in np.ravel(np.asarray(scope.array(node, 1), np.int64)))
-    rank = len(shape) + len(given)
-    axes = {resolve_axis(node, axis, rank) for axis in given}
-    if len(axes) != len(given):
-        raise ModelError(f"{node.label}: Unsqueeze axes {list(given)} repeat one axis")
+    positions = node.ints("axes")
+    if positions is None:
+        positions = tuple(int(v) for v in np.ravel(np.asarray(scope.array(node, 1), np.int64)))
+    rank = len(shape) + len(positions)
+    axes = {resolve_axis(node, axis, rank) for axis in positions}
+    if len(axes) != len(positions):
+        raise ModelError(f"{node.label}: Unsqueeze axes {list(positions)} repeat one axis")
     rest = iter(shape)
     return scope.reshape_result(node, x, tuple(1 if i in axes else next(rest) for i in range(rank)))
 

@@ -48,30 +48,30 @@ def _round_to_type(
 def _parameter(scope: Scope, node: Node, index: int, shape: tuple[int, ...]) -> str:
     """Shape a scale or zero point of the tensor, of an axis or of blocks to broadcast over it."""
     tensor = scope.tensor(node, index)
-    given = scope.shape(tensor)
-    if given in ((), (1,)):
-        return tensor if not given else scope.step(node, OpKind.RESHAPE, tensor, shape=())
-    if len(given) == len(shape) and node.int("block_size", 0):
+    own = scope.shape(tensor)
+    if own in ((), (1,)):
+        return tensor if not own else scope.step(node, OpKind.RESHAPE, tensor, shape=())
+    if len(own) == len(shape) and node.int("block_size", 0):
         return _blocks(scope, node, tensor, shape)
     axis = resolve_axis(node, node.int("axis", 1), len(shape))
-    if given != shape[axis : axis + 1]:
+    if own != shape[axis : axis + 1]:
         raise ModelError(
-            f"{node.label}: {node.operator} input {index} has shape {list(given)}, which does not fit "
+            f"{node.label}: {node.operator} input {index} has shape {list(own)}, which does not fit "
             f"axis {axis} of {list(shape)}"
         )
     after = (1,) * (len(shape) - 1 - axis)
-    return scope.step(node, OpKind.RESHAPE, tensor, shape=(*given, *after))
+    return scope.step(node, OpKind.RESHAPE, tensor, shape=(*own, *after))
 
 
 def _blocks(scope: Scope, node: Node, tensor: str, shape: tuple[int, ...]) -> str:
     """Repeat one value for every ``block_size`` elements of an axis."""
     axis = resolve_axis(node, node.int("axis", 1), len(shape))
     size = node.int("block_size", 0)
-    given = scope.shape(tensor)
-    if given == shape:
+    own = scope.shape(tensor)
+    if own == shape:
         return tensor
-    split = (*given[: axis + 1], 1, *given[axis + 1 :])
-    wide = (*given[: axis + 1], size, *given[axis + 1 :])
+    split = (*own[: axis + 1], 1, *own[axis + 1 :])
+    wide = (*own[: axis + 1], size, *own[axis + 1 :])
     column = scope.step(node, OpKind.RESHAPE, tensor, shape=split)
     spread = scope.step(node, OpKind.EXPAND, column, shape=wide)
     return scope.step(node, OpKind.RESHAPE, spread, shape=shape)
@@ -124,10 +124,10 @@ def _merged_shape(scope: Scope, node: Node, shape: tuple[int, ...]) -> tuple[int
 def _merge_parameter(scope: Scope, node: Node, index: int, shape: tuple[int, ...]) -> str:
     """Shape a parameter to broadcast over the tensor in its merged shape."""
     tensor = _parameter(scope, node, index, shape)
-    given = scope.shape(tensor)
-    if not given or _merged_shape(scope, node, shape) == shape:
+    own = scope.shape(tensor)
+    if not own or _merged_shape(scope, node, shape) == shape:
         return tensor
-    return scope.step(node, OpKind.RESHAPE, tensor, shape=(given[0], 1))
+    return scope.step(node, OpKind.RESHAPE, tensor, shape=(own[0], 1))
 
 
 def _dequantize(scope: Scope, node: Node) -> str:

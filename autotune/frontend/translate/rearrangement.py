@@ -147,9 +147,9 @@ def _transpose(scope: Scope, node: Node, x: str, axes: Sequence[int], order: Seq
 def _merge_axes(shape: Sequence[int], perm: Sequence[int]) -> tuple[tuple[int, ...], list[int]]:
     """Return extents and order without axes of 1, neighbours that stay neighbours merged."""
     runs: list[list[int]] = []
-    kept = [axis for axis in range(len(shape)) if shape[axis] > 1]
+    wide = [axis for axis in range(len(shape)) if shape[axis] > 1]
     for axis in (a for a in perm if shape[a] > 1):
-        follows = runs and kept.index(axis) == kept.index(runs[-1][-1]) + 1
+        follows = runs and wide.index(axis) == wide.index(runs[-1][-1]) + 1
         if follows:
             runs[-1].append(axis)
         else:
@@ -162,15 +162,15 @@ def _merge_axes(shape: Sequence[int], perm: Sequence[int]) -> tuple[tuple[int, .
 def runs_of(indices: Sequence[int], most: int) -> list[Run] | None:
     """Split indices into the longest runs of even steps; two indices are a run only if neighbours
     or equal. Return None beyond ``most`` runs."""
-    found: list[Run] = []
+    runs: list[Run] = []
     at = 0
     while at < len(indices):
-        if len(found) == most:
+        if len(runs) == most:
             return None
         run = _run_at(indices, at)
-        found.append(run)
+        runs.append(run)
         at += run.size
-    return found
+    return runs
 
 
 def _run_at(indices: Sequence[int], at: int) -> Run:

@@ -174,11 +174,11 @@ class _Layer:
             )
 
     def _check_shape(self, place: int, wanted: tuple[int, ...]) -> None:
-        found = self.scope.shape(self.scope.tensor(self.node, place))
-        if found != wanted:
+        shape = self.scope.shape(self.scope.tensor(self.node, place))
+        if shape != wanted:
             raise ModelError(
                 f"{self.node.label}: {self.node.operator} input {self.node.inputs[place]!r} has "
-                f"shape {list(found)}, not {list(wanted)}"
+                f"shape {list(shape)}, not {list(wanted)}"
             )
 
     def run(self, place: int) -> tuple[str, State]:
@@ -232,16 +232,16 @@ class _Layer:
 
     def _first_state(self, place: int) -> State:
         """Return the initial states: inputs, or zeros."""
-        found, shape = [], (self.batch, self.width)
+        states, shape = [], (self.batch, self.width)
         for index in range(5, 5 + self.operator.states):
             if not self.node.has_input(index):
-                found.append(self.scope.constant(self.node, np.zeros(shape), "nothing"))
+                states.append(self.scope.constant(self.node, np.zeros(shape), "nothing"))
                 continue
             whole = self.scope.tensor(self.node, index)
             axis = 1 if self.node.int("layout", 0) else 0
             own = slice_axis(self.scope, self.node, whole, axis, Run(place, 1, 1))
-            found.append(reshape(self.scope, self.node, own, shape))
-        return tuple(found)
+            states.append(reshape(self.scope, self.node, own, shape))
+        return tuple(states)
 
     def _alive(self, t: int) -> str | None:
         """Return [batch, 1]: 1 for sequences that reach step ``t``, else 0; None if all do."""
@@ -262,8 +262,8 @@ class _Layer:
         if alive is None:
             return fresh[0], fresh
         zero = self.scope.constant(self.node, np.zeros((self.batch, self.width)), "zero")
-        kept = [self._select(alive, new, old) for new, old in zip(fresh, before, strict=True)]
-        return self._select(alive, fresh[0], zero), tuple(kept)
+        state = [self._select(alive, new, old) for new, old in zip(fresh, before, strict=True)]
+        return self._select(alive, fresh[0], zero), tuple(state)
 
     def _select(self, alive: str, yes: str, no: str) -> str:
         taken = self.scope.step(self.node, OpKind.KEEP_IF, yes, alive)
@@ -299,8 +299,8 @@ def _gru(direction: Direction, x: str, state: State) -> State:
         OpKind.ADD, direction.gate(x, 0, 2), direction.product(h, direction.rows(0, 2))
     )
     update, reset = (direction.activate(0, direction.gate(gates, g)) for g in (0, 1))
-    kept = direction.product(direction.op(OpKind.MUL, reset, h), direction.rows(2))
-    fresh = direction.activate(1, direction.op(OpKind.ADD, direction.gate(x, 2), kept))
+    recurrent = direction.product(direction.op(OpKind.MUL, reset, h), direction.rows(2))
+    fresh = direction.activate(1, direction.op(OpKind.ADD, direction.gate(x, 2), recurrent))
     return (_blend(direction, update, h, fresh),)
 
 
@@ -310,8 +310,8 @@ def _gru_reset_last(direction: Direction, x: str, state: State) -> State:
     own = direction.product(h, direction.r, direction.rb)
     gates = direction.op(OpKind.ADD, direction.gate(x, 0, 2), direction.gate(own, 0, 2))
     update, reset = (direction.activate(0, direction.gate(gates, g)) for g in (0, 1))
-    kept = direction.op(OpKind.MUL, reset, direction.gate(own, 2))
-    fresh = direction.activate(1, direction.op(OpKind.ADD, direction.gate(x, 2), kept))
+    recurrent = direction.op(OpKind.MUL, reset, direction.gate(own, 2))
+    fresh = direction.activate(1, direction.op(OpKind.ADD, direction.gate(x, 2), recurrent))
     return (_blend(direction, update, h, fresh),)
 
 

@@ -74,8 +74,8 @@ def _drop_axes(scope: Scope, node: Node, total: str, axes: Sequence[int]) -> str
     """Remove the reduced axes unless the node keeps them."""
     if node.int("keepdims", 1):
         return total
-    kept = tuple(extent for i, extent in enumerate(scope.shape(total)) if i not in axes)
-    return scope.reshape_result(node, total, kept)
+    rest = tuple(extent for i, extent in enumerate(scope.shape(total)) if i not in axes)
+    return scope.reshape_result(node, total, rest)
 
 
 def _log_sum_exp(scope: Scope, node: Node) -> str:
@@ -108,8 +108,8 @@ def _extreme_index(kind: OpKind) -> Translate:
         ramp = np.arange(extent, dtype=np.float32).reshape(-1, *(1,) * (len(shape) - 1 - axis))
         out = scope.step(node, OpKind.MUL, short, push)
         places = scope.step(node, OpKind.ADD, out, scope.constant(node, ramp, "places"))
-        found = OpKind.REDUCE_MAX if last else OpKind.REDUCE_MIN
-        return _drop_axes(scope, node, scope.step(node, found, places, axes=(axis,)), (axis,))
+        reduce = OpKind.REDUCE_MAX if last else OpKind.REDUCE_MIN
+        return _drop_axes(scope, node, scope.step(node, reduce, places, axes=(axis,)), (axis,))
 
     return translate
 

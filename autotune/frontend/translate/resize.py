@@ -85,21 +85,21 @@ def nearest_indices(axis: Resizing, rounding: str) -> list[int]:
     at = axis.positions()
     match rounding:
         case "floor":
-            found = np.floor(at)
+            nearest = np.floor(at)
         case "ceil":
-            found = np.ceil(at)
+            nearest = np.ceil(at)
         case "round_prefer_ceil":
-            found = np.floor(at + 0.5)
+            nearest = np.floor(at + 0.5)
         case _:
-            found = np.ceil(at - 0.5)
-    return [int(i) for i in np.clip(found, 0, axis.extent - 1)]
+            nearest = np.ceil(at - 0.5)
+    return [int(i) for i in np.clip(nearest, 0, axis.extent - 1)]
 
 
 def linear_weights(ratio: float, scale: float) -> Floats:
     """Return a triangle two elements wide, wider by 1 / ``scale`` below 1."""
     start = math.floor(-1 / scale) + 1
-    found = np.clip(1 - np.abs((np.arange(start, 2 - start) - ratio) * scale), 0, 1)
-    return np.asarray(found / found.sum())
+    weights = np.clip(1 - np.abs((np.arange(start, 2 - start) - ratio) * scale), 0, 1)
+    return np.asarray(weights / weights.sum())
 
 
 def cubic_weights(ratio: float, scale: float, a: float) -> Floats:
@@ -109,8 +109,8 @@ def cubic_weights(ratio: float, scale: float, a: float) -> Floats:
     x = np.abs((np.arange(start, 2 - start) - ratio) * scale)
     near = (a + 2) * x**3 - (a + 3) * x**2 + 1
     far = a * x**3 - 5 * a * x**2 + 8 * a * x - 4 * a
-    found = np.where(x <= 1, near, np.where(x < 2, far, 0.0))
-    return np.asarray(found / found.sum())
+    weights = np.where(x <= 1, near, np.where(x < 2, far, 0.0))
+    return np.asarray(weights / weights.sum())
 
 
 def interpolation_matrix(
@@ -118,7 +118,7 @@ def interpolation_matrix(
 ) -> Floats:
     """Return weights [result, extent] of a linear interpolation, or a cubic one with this
     coefficient. Elements beyond a border repeat it, or are left out with ``exclude_outside``."""
-    found = np.zeros((axis.result, axis.extent))
+    rows = np.zeros((axis.result, axis.extent))
     width = min(axis.scale, 1.0) if antialias else 1.0
     inside = axis.inside()
     for row, at in enumerate(axis.positions()):
@@ -135,8 +135,8 @@ def interpolation_matrix(
         if exclude_outside:
             weights = np.where((taken >= 0) & (taken < axis.extent), weights, 0.0)
             weights = weights / weights.sum()
-        np.add.at(found[row], np.clip(taken, 0, axis.extent - 1), weights)
-    return found
+        np.add.at(rows[row], np.clip(taken, 0, axis.extent - 1), weights)
+    return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +153,8 @@ def _numbers(scope: Scope, node: Node, index: int) -> tuple[float, ...] | None:
     """Return a constant input; None if it is absent or empty."""
     if not node.has_input(index):
         return None
-    found = tuple(float(v) for v in np.ravel(scope.array(node, index)))
-    return found or None
+    numbers = tuple(float(v) for v in np.ravel(scope.array(node, index)))
+    return numbers or None
 
 
 def _request(scope: Scope, node: Node, rank: int) -> _Request:
@@ -171,15 +171,15 @@ def _axes_to_resize(node: Node, shape: tuple[int, ...], want: _Request) -> dict[
     """Return the axes that change, by number."""
     default = "asymmetric" if node.opset < 11 else "half_pixel"
     mode = node.text("coordinate_transformation_mode", default)
-    given = want.scales if want.sizes is None else want.sizes
-    if mode not in COORDINATES or given is None or len(given) != len(want.axes):
+    numbers = want.scales if want.sizes is None else want.sizes
+    if mode not in COORDINATES or numbers is None or len(numbers) != len(want.axes):
         raise ModelError(
             f"{node.label}: {node.operator} by {mode} of {len(want.axes)} axes with scales "
             f"{want.scales} and sizes {want.sizes}; one number per axis is needed"
         )
     extents = [shape[axis] for axis in want.axes]
     scales, results = _scales_and_sizes(node, extents, want)
-    found: dict[int, Resizing] = {}
+    axes: dict[int, Resizing] = {}
     for i, axis in enumerate(want.axes):
         roi = (0.0, 1.0)
         if mode == "tf_crop_and_resize" and want.roi is not None:
@@ -188,8 +188,8 @@ def _axes_to_resize(node: Node, shape: tuple[int, ...], want: _Request) -> dict[
             raise ModelError(f"{node.label}: {node.operator} leaves nothing of axis {axis}")
         resizing = Resizing(extents[i], results[i], scales[i], mode, roi)
         if not resizing.is_identity:
-            found[axis] = resizing
-    return found
+            axes[axis] = resizing
+    return axes
 
 
 def _scales_and_sizes(

@@ -54,10 +54,10 @@ def _nd(scope: Scope, node: Node) -> str:
     fresh = reshape(scope, node, updates, (count, width))
     pitches = np.asarray([[math.prod(extents[d + 1 :])] for d in range(depth)])
     if scope.is_array(node.inputs[1]):
-        known = np.asarray(scope.array(node, 1), np.int64).reshape(count, depth)
-        _check_inside(node, known, extents)
-        known = np.where(known < 0, known + np.asarray(extents), known)
-        made = _write(scope, node, data, (known @ pitches).ravel(), fresh)
+        indices = np.asarray(scope.array(node, 1), np.int64).reshape(count, depth)
+        _check_inside(node, indices, extents)
+        indices = np.where(indices < 0, indices + np.asarray(extents), indices)
+        made = _write(scope, node, data, (indices @ pitches).ravel(), fresh)
     else:
         _check_run_time(scope, node, rows * count)
         flat = reshape(scope, node, scope.tensor(node, 1), (count, depth))
@@ -85,10 +85,10 @@ def _elements(scope: Scope, node: Node) -> str:
     others = np.asarray(np.ravel_multi_index(tuple(own), shape)).reshape(-1, 1)
     pitch = math.prod(shape[axis + 1 :])
     if scope.is_array(node.inputs[1]):
-        known = np.asarray(scope.array(node, 1), np.int64).reshape(-1, 1)
-        _check_inside(node, known, shape[axis : axis + 1])
-        known = np.where(known < 0, known + shape[axis], known) * pitch + others
-        return scope.reshape_result(node, _write(scope, node, data, known.ravel(), fresh), shape)
+        indices = np.asarray(scope.array(node, 1), np.int64).reshape(-1, 1)
+        _check_inside(node, indices, shape[axis : axis + 1])
+        indices = np.where(indices < 0, indices + shape[axis], indices) * pitch + others
+        return scope.reshape_result(node, _write(scope, node, data, indices.ravel(), fresh), shape)
     _check_run_time(scope, node, math.prod(shape) * math.prod(places))
     column = reshape(scope, node, scope.tensor(node, 1), (math.prod(places), 1))
     rows = count_from_front(scope, node, column, shape[axis])
@@ -103,9 +103,9 @@ def _given_shape(scope: Scope, node: Node) -> tuple[int, ...]:
     return scope.shape(scope.tensor(node, 1))
 
 
-def _check_inside(node: Node, known: Indices, extents: Sequence[int]) -> None:
+def _check_inside(node: Node, indices: Indices, extents: Sequence[int]) -> None:
     limits = np.asarray(extents)
-    if (known < -limits).any() or (known >= limits).any():
+    if (indices < -limits).any() or (indices >= limits).any():
         raise ModelError(f"{node.label}: a {node.operator} index is outside of {list(extents)}")
 
 
@@ -144,19 +144,19 @@ def _write(scope: Scope, node: Node, data: str, rows: Indices, updates: str) -> 
 def _passes(node: Node, rows: Indices, extent: int) -> list[Indices]:
     """Return the update of every row in each pass, ``len(rows)`` for none; each update has one
     pass."""
-    found: list[Indices] = []
+    passes: list[Indices] = []
     times = np.zeros(extent, np.int64)
     for place, row in enumerate(rows.tolist()):
-        if times[row] == len(found):
-            found.append(np.full(extent, len(rows)))
-        found[times[row]][row] = place
+        if times[row] == len(passes):
+            passes.append(np.full(extent, len(rows)))
+        passes[times[row]][row] = place
         times[row] += 1
-    if len(found) > MAX_REPEATS:
+    if len(passes) > MAX_REPEATS:
         raise ModelError(
-            f"{node.label}: {node.operator} writes one place {len(found)} times; up to "
+            f"{node.label}: {node.operator} writes one place {len(passes)} times; up to "
             f"{MAX_REPEATS} are supported: reduce the updates before"
         )
-    return found
+    return passes
 
 
 def _write_at_run_time(scope: Scope, node: Node, data: str, numbers: str, updates: str) -> str:
@@ -198,11 +198,11 @@ def _tensor_scatter(scope: Scope, node: Node) -> str:
     """Write updates at consecutive places of an axis, from each batch's own start: every place
     looks up its update by the distance to the start."""
     x, updates = scope.tensor(node, 0), scope.tensor(node, 1)
-    shape, given = scope.shape(x), scope.shape(updates)
+    shape, update_shape = scope.shape(x), scope.shape(updates)
     axis = resolve_axis(node, node.int("axis", -2), len(shape))
-    if axis == 0 or given != (*shape[:axis], given[axis], *shape[axis + 1 :]):
-        raise ModelError(f"{node.label}: TensorScatter of {list(given)} into {list(shape)}")
-    batch, extent, count = shape[0], shape[axis], given[axis]
+    if axis == 0 or update_shape != (*shape[:axis], update_shape[axis], *shape[axis + 1 :]):
+        raise ModelError(f"{node.label}: TensorScatter of {list(update_shape)} into {list(shape)}")
+    batch, extent, count = shape[0], shape[axis], update_shape[axis]
     middle, inner = math.prod(shape[1:axis]), math.prod(shape[axis + 1 :])
     behind = scope.constant(node, np.arange(extent).reshape(1, -1), "places")
     if node.has_input(2):

@@ -121,12 +121,12 @@ class Scope:
 
     def begin(self, node: Node) -> None:
         """Start the translation of a node: its outputs have ONNX's types."""
-        given = [self._dtype(x) if x else None for x in node.inputs]
+        inputs = [self._dtype(x) if x else None for x in node.inputs]
         if node.operator in ONE_TYPE:
             self._check_numbers(node)
-        found = result_types(node.operator, node.opset, node.attrs, given)
-        found += found[-1:] * (len(node.outputs) - len(found))
-        self._results = dict(zip(node.outputs, found, strict=False))
+        types = result_types(node.operator, node.opset, node.attrs, inputs)
+        types += types[-1:] * (len(node.outputs) - len(types))
+        self._results = dict(zip(node.outputs, types, strict=False))
 
     def give_nothing(self, node: Node, place: int, shape: tuple[int, ...]) -> None:
         """Register an output without elements."""
@@ -206,11 +206,11 @@ class Scope:
 
     def _check_numbers(self, node: Node) -> None:
         """Refuse fractions mixed with integers, which ONNX's checker accepts."""
-        known = [self._dtype(x) for x in node.inputs if x and self.foreign_type(x) is None]
-        other = next((x for x in known if x.is_float != known[0].is_float), None)
+        types = [self._dtype(x) for x in node.inputs if x and self.foreign_type(x) is None]
+        other = next((x for x in types if x.is_float != types[0].is_float), None)
         if other is not None:
             raise ModelError(
-                f"{node.label}: {node.operator} of {known[0]} and {other}, where ONNX takes one "
+                f"{node.label}: {node.operator} of {types[0]} and {other}, where ONNX takes one "
                 "type; put a Cast before it"
             )
 

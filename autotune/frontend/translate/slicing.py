@@ -42,30 +42,30 @@ def _slice(scope: Scope, node: Node) -> str:
     if not len(starts) == len(ends) == len(axes) == len(steps):
         raise ModelError(f"{node.label}: Slice starts, ends, axes and steps differ in length")
     runs = [Run(0, 1, n) for n in shape]
-    for start, end, given, step in zip(starts, ends, axes, steps, strict=True):
+    for start, end, position, step in zip(starts, ends, axes, steps, strict=True):
         if step == 0:
-            raise ModelError(f"{node.label}: Slice with a step of 0 along axis {given}")
-        axis = resolve_axis(node, given, len(shape))
+            raise ModelError(f"{node.label}: Slice with a step of 0 along axis {position}")
+        axis = resolve_axis(node, position, len(shape))
         taken = range(shape[axis])[slice(start, end, step)]
         runs[axis] = Run(taken.start, step, len(taken))
     return slice_runs(scope, node, x, runs)
 
 
 def _split_sizes(scope: Scope, node: Node, extent: int) -> tuple[int, ...]:
-    given = node.ints("split")
-    if given is None and node.has_input(1):
-        given = constant_ints(scope, node, 1)
+    sizes = node.ints("split")
+    if sizes is None and node.has_input(1):
+        sizes = constant_ints(scope, node, 1)
     count = node.int("num_outputs", len(node.outputs))
-    if given is None:
+    if sizes is None:
         size = -(-extent // count)
-        given = (*(size,) * (count - 1), extent - size * (count - 1))
-    fits = sum(given) == extent and min(given) >= 0 and len(given) == len(node.outputs)
-    if not fits or given[0] == 0:
+        sizes = (*(size,) * (count - 1), extent - size * (count - 1))
+    fits = sum(sizes) == extent and min(sizes) >= 0 and len(sizes) == len(node.outputs)
+    if not fits or sizes[0] == 0:
         raise ModelError(
-            f"{node.label}: Split of extent {extent} into {list(given)} for {len(node.outputs)} "
+            f"{node.label}: Split of extent {extent} into {list(sizes)} for {len(node.outputs)} "
             "outputs; the first part must be 1 or more, none negative, and all add up"
         )
-    return given
+    return sizes
 
 
 def _split(scope: Scope, node: Node) -> str:
@@ -93,8 +93,8 @@ def _pad_widths(
         value = node.float("value", 0.0)
     else:
         pads = constant_ints(scope, node, 1)
-        given = constant_ints(scope, node, 3) if node.has_input(3) else tuple(range(rank))
-        axes = tuple(resolve_axis(node, axis, rank) for axis in given)
+        positions = constant_ints(scope, node, 3) if node.has_input(3) else tuple(range(rank))
+        axes = tuple(resolve_axis(node, axis, rank) for axis in positions)
         value = scope.number_of(node, 2) if node.has_input(2) else 0.0
     if len(pads) != 2 * len(axes):
         raise ModelError(f"{node.label}: Pad needs {2 * len(axes)} widths, got {len(pads)}")

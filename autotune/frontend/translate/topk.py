@@ -38,8 +38,8 @@ def _top_k(scope: Scope, node: Node) -> str:
     flat = permute(scope, node, x, (outer, extent, inner), (0, 2, 1), (rows, extent))
     if not node.int("largest", 1):
         flat = scope.step(node, OpKind.NEG, flat)
-    found = _by_rounds if wanted * ROUND <= extent else _by_rank
-    values, places = found(scope, node, flat, wanted)
+    rank = _by_rounds if wanted * ROUND <= extent else _by_rank
+    values, places = rank(scope, node, flat, wanted)
     if not node.int("largest", 1):
         values = scope.step(node, OpKind.NEG, values)
     result = (*shape[:axis], wanted, *shape[axis + 1 :])
@@ -94,12 +94,12 @@ def _by_rank(scope: Scope, node: Node, x: str, wanted: int) -> tuple[str, str]:
     own = scope.constant(node, np.arange(wanted).reshape(1, -1, 1), "ranks")
     hit = scope.step(node, OpKind.EQUAL, own, rank)
     ramp = scope.constant(node, np.arange(extent).reshape(1, 1, -1), "places")
-    found = []
+    results = []
     for source in (row, ramp):
         taken = scope.step(node, OpKind.KEEP_IF, source, hit)
         total = scope.step(node, OpKind.REDUCE_SUM, taken, axes=(2,))
-        found.append(reshape(scope, node, total, (rows, wanted)))
-    return found[0], found[1]
+        results.append(reshape(scope, node, total, (rows, wanted)))
+    return results[0], results[1]
 
 
 TOP: dict[str, Translate] = {"TopK": _top_k}

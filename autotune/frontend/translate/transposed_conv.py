@@ -257,10 +257,10 @@ def _scatter_volume(
         after = reach - before - slices * deep.stride
         placed = pad(scope, node, spread, (0, before, 0), (0, after, 0))
         total = scope.step(node, OpKind.ADD, total, placed) if total else placed
-    kept = slice_axis(scope, node, total, 1, Run(deep.first, 1, deep.length))
+    result_slices = slice_axis(scope, node, total, 1, Run(deep.first, 1, deep.length))
     images = (n, deep.length, *made)
     result = (n, made[0], deep.length, *made[1:])
-    return permute(scope, node, kept, images, (0, 2, 1, 3, 4), result)
+    return permute(scope, node, result_slices, images, (0, 2, 1, 3, 4), result)
 
 
 def _col2im(scope: Scope, node: Node) -> str:
@@ -295,12 +295,12 @@ def _block_axes(
         )
     strides, dilations = (node.ints(name) or (1,) * count for name in ("strides", "dilations"))
     pads = node.ints("pads") or (0,) * (2 * count)
-    found = []
+    axes = []
     for i in range(count):
         reach = (block[i] - 1) * dilations[i] + 1
         extent = (image[i] + pads[i] + pads[i + count] - reach) // strides[i] + 1
-        found.append(TransposedAxis(extent, block[i], strides[i], dilations[i], pads[i], image[i]))
-    return tuple(found)
+        axes.append(TransposedAxis(extent, block[i], strides[i], dilations[i], pads[i], image[i]))
+    return tuple(axes)
 
 
 def _axes(
@@ -312,27 +312,27 @@ def _axes(
             f"{node.label}: ConvTranspose over shape {list(shape)}: only one to {VOLUME} spatial axes "
             "(rank 3 to 5) are supported"
         )
-    given = {
+    attrs = {
         name: node.ints(name) or (default,) * count
         for name, default in (("strides", 1), ("dilations", 1), ("output_padding", 0))
     }
     if (
-        any(len(v) != count for v in given.values())
-        or min(*given["strides"], *given["dilations"]) < 1
+        any(len(v) != count for v in attrs.values())
+        or min(*attrs["strides"], *attrs["dilations"]) < 1
     ):
         raise ModelError(
             f"{node.label}: strides, dilations and output_padding must be {count} each"
         )
-    found = []
+    axes = []
     for i in range(count):
-        stride, dilation, extra = (given[n][i] for n in ("strides", "dilations", "output_padding"))
+        stride, dilation, extra = (attrs[n][i] for n in ("strides", "dilations", "output_padding"))
         reach = (weight[2 + i] - 1) * dilation + 1
         whole = (shape[2 + i] - 1) * stride + reach + extra
         first, length = _output_range(node, i, count, whole, shape[2 + i] * stride)
         if length < 1:
             raise ModelError(f"{node.label}: ConvTranspose pads leave nothing of axis {2 + i}")
-        found.append(TransposedAxis(shape[2 + i], weight[2 + i], stride, dilation, first, length))
-    return tuple(found)
+        axes.append(TransposedAxis(shape[2 + i], weight[2 + i], stride, dilation, first, length))
+    return tuple(axes)
 
 
 def _output_range(node: Node, i: int, count: int, whole: int, same: int) -> tuple[int, int]:

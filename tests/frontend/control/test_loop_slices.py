@@ -13,7 +13,7 @@ from autotune.errors import InputError, ModelError
 from autotune.frontend.control.loop_slices import LoopSlices, SlicedBody, cut_slices
 from autotune.frontend.node import AnyArray, Node
 from autotune.frontend.source_model import SourceModel
-from autotune.frontend.translate.folding import Values, fold
+from autotune.frontend.translate.constant_folding import Values, fold
 from autotune.runtime.session.control.tree_runner import ControlFlow
 from autotune.runtime.session.versions import Versions
 from tests.runtime.control_case import HEAD, agrees, model_of, versions_of

@@ -13,7 +13,6 @@ from onnx import numpy_helper
 from autotune.errors import ModelError
 from autotune.frontend.limits import check_size
 from autotune.frontend.node import AnyArray, Node
-from autotune.frontend.translate.movement import target_shape
 from autotune.frontend.weights import CutTensor
 
 Values = Sequence[AnyArray]
@@ -60,6 +59,22 @@ def evaluate_by_onnx(node: Node, values: Mapping[str, AnyArray]) -> dict[str, An
 def _value_info(name: str, value: AnyArray) -> onnx.ValueInfoProto:
     kind = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
     return onnx.helper.make_tensor_value_info(name, kind, value.shape)
+
+
+def target_shape(node: Node, shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
+    """Resolve 0 (copy, unless ``allowzero``) and one −1 (infer) in the shape of a Reshape."""
+    copied = list(wanted)
+    if not node.int("allowzero", 0):
+        for i, extent in enumerate(wanted):
+            if extent == 0 and i >= len(shape):
+                raise ModelError(f"{node.label}: Reshape to {list(wanted)} copies an absent axis")
+            copied[i] = shape[i] if extent == 0 else extent
+    product = math.prod(extent for extent in copied if extent != -1)
+    if copied.count(-1) == 1 and product > 0 and math.prod(shape) % product == 0:
+        copied[copied.index(-1)] = math.prod(shape) // product
+    if math.prod(copied) != math.prod(shape) or any(extent < 1 for extent in copied):
+        raise ModelError(f"{node.label}: cannot reshape {list(shape)} to {list(wanted)}")
+    return tuple(copied)
 
 
 def _ints(value: AnyArray) -> tuple[int, ...]:
@@ -116,10 +131,10 @@ def _check_element_type(label: str, elem_type: int) -> None:
 def _constant_of_shape(node: Node, values: Values) -> AnyArray:
     shape = _ints(values[0])
     check_size(node.label, shape)
-    given = node.attrs.get("value")
-    if not isinstance(given, (onnx.TensorProto, CutTensor)):
+    stored = node.attrs.get("value")
+    if not isinstance(stored, (onnx.TensorProto, CutTensor)):
         return np.zeros(shape, dtype=np.float32)
-    fill = tensor_array(node.label, given)
+    fill = tensor_array(node.label, stored)
     return np.full(shape, fill.reshape(-1)[0], dtype=fill.dtype)
 
 
