@@ -15,8 +15,9 @@ from autotune.errors import InputError, ModelError
 from autotune.frontend.importing import check_model
 from autotune.frontend.source_model import SourceModel
 from autotune.runtime.execution.ownership import owned
+from autotune.runtime.session.control.tree_runner import TreeRunner
+from autotune.runtime.session.control.versions import GraphVersion, Versions
 from autotune.runtime.session.defaults import choose_target
-from autotune.runtime.session.versions import Line, Versions
 from autotune.targets.protocol import Target
 
 AnyArray = npt.NDArray[Any]
@@ -32,9 +33,8 @@ class Prepared(BackendRep):  # type: ignore[misc]  # onnx has no types
 
     def __init__(self, model: onnx.ModelProto, target: Target) -> None:
         source = SourceModel(model)
-        self._versions = Versions(
-            source, lambda graph: Programs(graph, target), model.graph.name or "model"
-        )
+        name = model.graph.name or "model"
+        self._versions = Versions(source, lambda graph: Programs(graph, target), name, TreeRunner)
         self.inputs = self._versions.inputs
         self.outputs = tuple(value.name for value in source.outputs)
         check_model(source)
@@ -44,7 +44,7 @@ class Prepared(BackendRep):  # type: ignore[misc]  # onnx has no types
     def is_known(self) -> bool:
         """Whether the last run computed nothing, because no output depends on run-time data."""
         held = self._versions.held
-        return bool(held) and isinstance(held[-1], Line) and held[-1].programs is None
+        return bool(held) and isinstance(held[-1], GraphVersion) and held[-1].programs is None
 
     def run(self, inputs: Any, **options: Any) -> tuple[Any, ...]:
         """The outputs in the model's order, for inputs in its order, by name, or a single array.

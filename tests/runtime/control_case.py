@@ -11,7 +11,8 @@ from onnx.reference import ReferenceEvaluator
 
 from autotune.frontend.source_model import SourceModel
 from autotune.runtime.execution.reference_session import ReferenceSession
-from autotune.runtime.session.versions import Versions
+from autotune.runtime.session.control.tree_runner import TreeRunner
+from autotune.runtime.session.control.versions import Versions
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>'
 
@@ -25,7 +26,7 @@ def model_of(text: str) -> onnx.ModelProto:
 
 def versions_of(model: onnx.ModelProto) -> Versions:
     """The model over the numpy reference."""
-    return Versions(SourceModel(model), ReferenceSession, "case")
+    return Versions(SourceModel(model), ReferenceSession, "case", TreeRunner)
 
 
 def agrees(model: onnx.ModelProto, versions: Versions, inputs: Mapping[str, Any]) -> None:

@@ -26,13 +26,14 @@ from autotune.runtime.execution.random_inputs import draw_array
 from autotune.runtime.execution.reference_session import ReferenceSession
 from autotune.runtime.execution.signature import TensorInfo, tensors_of_model
 from autotune.runtime.session.control.binding import unusual_types
+from autotune.runtime.session.control.tree_runner import TreeRunner
+from autotune.runtime.session.control.version_table import Version
+from autotune.runtime.session.control.versions import GraphVersion, Versions
 from autotune.runtime.session.exploration import drawn_inputs
 from autotune.runtime.session.graph_session import GraphSession
 from autotune.runtime.session.network_session import Arrays, NetworkSession, PlannedBy
 from autotune.runtime.session.part import Runs, SessionPart, parts_of
 from autotune.runtime.session.request import OpenRequest
-from autotune.runtime.session.version_table import Version
-from autotune.runtime.session.versions import Line, Versions
 from autotune.targets.protocol import Target
 from autotune.tuner.plan import GraphPlan, Plan
 
@@ -61,7 +62,7 @@ class DynamicSession:
         self.model = importing.open_network(self.path, request.dims)
         self._unusual = unusual_types(self.model.inputs)
         try:
-            self._versions = Versions(self.model, self._open_part, self.name)
+            self._versions = Versions(self.model, self._open_part, self.name, TreeRunner)
             self._versions.prepare()
         except ModelError as error:
             raise ModelError(f"{self.path}: {error}") from None
@@ -130,7 +131,7 @@ class DynamicSession:
 
     def reference_outputs(self, inputs: Arrays) -> dict[str, Any]:
         """Return the outputs that the numpy reference computes, by name."""
-        return Versions(self.model, ReferenceSession, self.name).run(inputs)
+        return Versions(self.model, ReferenceSession, self.name, TreeRunner).run(inputs)
 
     def draw_inputs(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
         """Return random inputs of the declared types.
@@ -184,7 +185,7 @@ class DynamicSession:
 
     def _only(self) -> GraphSession:
         version = self.newest
-        if isinstance(version, Line) and isinstance(version.programs, SessionPart):
+        if isinstance(version, GraphVersion) and isinstance(version.programs, SessionPart):
             return version.programs.session
         raise AutotuneError(
             f"{self.name}: is not one graph at these shapes; see the parts of the session"

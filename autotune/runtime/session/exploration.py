@@ -20,9 +20,9 @@ from autotune.operators.tensor import TensorType
 from autotune.runtime.execution.random_inputs import draw_array
 from autotune.runtime.execution.reference_session import ReferenceSession
 from autotune.runtime.execution.values import Value
-from autotune.runtime.session.control.tree_runner import ControlFlow, Environment, truth
-from autotune.runtime.session.version_table import Version
-from autotune.runtime.session.versions import Line, Versions
+from autotune.runtime.session.control.tree_runner import Environment, TreeRunner, truth
+from autotune.runtime.session.control.version_table import Version
+from autotune.runtime.session.control.versions import GraphVersion, Versions
 
 Draw = Callable[[TensorType], Any]
 """An array of a type."""
@@ -86,7 +86,7 @@ def drawn_inputs(model: SourceModel, draw: Draw) -> dict[str, Any]:
     return {value.name: draw(_type_of(value)) for value in model.inputs}
 
 
-class _Explorer(ControlFlow):
+class _Explorer(TreeRunner):
     """Takes the other branch too, and one trip of a loop that has none."""
 
     def _branch(self, step: Branch, known: Environment) -> list[Value]:
@@ -105,9 +105,9 @@ class _Explorer(ControlFlow):
 
 def _parts(label: str, version: Version, depth: int, notes: list[Note]) -> Iterator[Part]:
     notes += version.notes
-    if isinstance(version, Line):
+    if isinstance(version, GraphVersion):
         yield Part(label, depth, "", None if version.programs is None else version.programs.graph)
-    if not isinstance(version, ControlFlow):
+    if not isinstance(version, TreeRunner):
         return
     for step in version.tree.steps:
         if not isinstance(step, Piece):

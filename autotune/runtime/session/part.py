@@ -14,10 +14,10 @@ import numpy.typing as npt
 from autotune.graph.graph import Graph
 from autotune.runtime.execution.event import Event
 from autotune.runtime.execution.execution import GroupRun, RunTrace
-from autotune.runtime.session.control.tree_runner import ControlFlow
+from autotune.runtime.session.control.tree_runner import TreeRunner
+from autotune.runtime.session.control.version_table import Version
+from autotune.runtime.session.control.versions import GraphVersion
 from autotune.runtime.session.graph_session import GraphSession
-from autotune.runtime.session.version_table import Version
-from autotune.runtime.session.versions import Line
 
 Given = Mapping[str, npt.NDArray[Any]]
 """Arrays of one graph's inputs."""
@@ -120,9 +120,9 @@ def joined(traces: list[RunTrace]) -> RunTrace:
 
 def parts_of(version: Version) -> Iterator[SessionPart]:
     """The graphs of a version that are at hand, those of its pieces and bodies in turn."""
-    if isinstance(version, Line) and isinstance(version.programs, SessionPart):
+    if isinstance(version, GraphVersion) and isinstance(version.programs, SessionPart):
         yield version.programs
-    if isinstance(version, ControlFlow):
+    if isinstance(version, TreeRunner):
         for model in version.models.values():
             for inner in model.held:
                 yield from parts_of(inner)

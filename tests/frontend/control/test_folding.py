@@ -14,7 +14,7 @@ from autotune.frontend.modernise import modernise
 from autotune.frontend.source_model import SourceModel
 from autotune.frontend.subgraphs import node_count
 from autotune.operators.op import OpKind
-from autotune.runtime.session.versions import Line
+from autotune.runtime.session.control.versions import GraphVersion
 from tests.runtime.control_case import COUNTED, HEAD, NESTED, agrees, model_of, versions_of
 
 BY_RANK = """
@@ -69,7 +69,7 @@ def test_a_loop_of_known_trips_is_written_out(trips: int) -> None:
     versions = versions_of(model)
     agrees(model, versions, {"x": floats(3)})
     (version,) = versions.held
-    assert isinstance(version, Line)
+    assert isinstance(version, GraphVersion)
     assert f"it runs {trips} times" in version.notes[0].reason
 
 
@@ -77,7 +77,7 @@ def test_a_loop_of_many_trips_stays_a_loop() -> None:
     model = model_of(REPEATED.replace("TRIPS", str(UNROLLED_TRIPS + 1)))
     versions = versions_of(model)
     agrees(model, versions, {"x": floats(3)})
-    assert not isinstance(versions.held[0], Line)
+    assert not isinstance(versions.held[0], GraphVersion)
 
 
 def test_a_loop_of_no_trips_hands_on_what_it_got() -> None:
@@ -137,7 +137,7 @@ def test_small_loops_in_loops_are_written_out_as_a_whole() -> None:
     model = model_of(nested(3, 3, 4))
     versions = versions_of(model)
     agrees(model, versions, {"x": floats(3)})
-    assert isinstance(versions.held[0], Line)
+    assert isinstance(versions.held[0], GraphVersion)
 
 
 def test_nodes_out_of_order_are_put_in_order() -> None:

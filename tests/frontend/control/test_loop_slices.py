@@ -14,8 +14,8 @@ from autotune.frontend.control.loop_slices import LoopSlices, SlicedBody, cut_sl
 from autotune.frontend.node import AnyArray, Node
 from autotune.frontend.source_model import SourceModel
 from autotune.frontend.translate.constant_folding import Values, fold
-from autotune.runtime.session.control.tree_runner import ControlFlow
-from autotune.runtime.session.versions import Versions
+from autotune.runtime.session.control.tree_runner import TreeRunner
+from autotune.runtime.session.control.versions import Versions
 from tests.runtime.control_case import HEAD, agrees, model_of, versions_of
 
 LOOP = """
@@ -89,7 +89,7 @@ def fed(trips: int, rows: int = 4, seed: int = 0) -> dict[str, np.ndarray]:
 def programs(versions: Versions) -> int:
     """Versions that the body of the only loop has."""
     (tree,) = versions.held
-    assert isinstance(tree, ControlFlow)
+    assert isinstance(tree, TreeRunner)
     (body,) = (model for label, model in tree.models.items() if label.endswith("body"))
     return len(body.held)
 
@@ -136,7 +136,7 @@ def test_places_that_constants_decide_are_left_to_import() -> None:
     versions = versions_of(model)
     agrees(model, versions, fed(4))
     (tree,) = versions.held
-    assert isinstance(tree, ControlFlow)
+    assert isinstance(tree, TreeRunner)
     assert all(getattr(step, "slices", None) is None for step in tree.tree.steps)
 
 

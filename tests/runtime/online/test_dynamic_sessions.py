@@ -10,8 +10,8 @@ from autotune.api import calibrate
 from autotune.runtime.execution.event import EventKind
 from autotune.runtime.online.drift import DriftRule
 from autotune.runtime.online.learning import OnlineOptions
+from autotune.runtime.session.control.version_table import VERSIONS_KEPT
 from autotune.runtime.session.session import Session
-from autotune.runtime.session.version_table import VERSIONS_KEPT
 from autotune.store.store import Store
 from autotune.targets.opening import target
 from tests.runtime.session.test_dynamic import LAYERS, agrees, drawn, saved

@@ -11,11 +11,11 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from autotune.errors import AutotuneError, InputError, ModelError
+from autotune.runtime.session.control.version_table import VERSIONS_KEPT
+from autotune.runtime.session.control.versions import GraphVersion
 from autotune.runtime.session.dynamic import DynamicSession
 from autotune.runtime.session.graph_session import GraphSession
 from autotune.runtime.session.session import Session
-from autotune.runtime.session.version_table import VERSIONS_KEPT
-from autotune.runtime.session.versions import Line
 from tests.runtime.control_case import COUNTED, NESTED, model_of
 
 LAYERS = """
@@ -129,7 +129,7 @@ def test_control_flow_runs_as_programs_of_its_pieces(tmp_path: Path, text: str) 
     with Session(path, "cpu:1", tmp_path / "store.db") as session:
         assert isinstance(session._network, DynamicSession)
         agrees(session, path, inputs)
-        assert not isinstance(session._network.newest, Line)
+        assert not isinstance(session._network.newest, GraphVersion)
         assert any("body" in name for name in session.parts)
         runs = len(session.last_run.groups)
         agrees(session, path, {**inputs, "trips": np.asarray(1)})

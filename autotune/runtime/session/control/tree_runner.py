@@ -29,12 +29,12 @@ from autotune.frontend.source_model import Declaration
 from autotune.operators.tensor import EXACT_LIMIT
 from autotune.runtime.execution.ownership import read_only
 from autotune.runtime.execution.values import Value
-from autotune.runtime.session.versions import OpenGraph, Versions
+from autotune.runtime.session.control.versions import OpenGraph, Versions
 
 Environment = dict[str, Value]
 
 
-class ControlFlow:
+class TreeRunner:
     """A model with control flow, at given shapes of its inputs.
 
     Pieces and bodies have versions of their own, made when they first run: a body whose carried

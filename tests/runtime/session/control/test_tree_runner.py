@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from autotune.errors import AutotuneError, InputError
 from autotune.frontend.sequences import SEQUENCES
 from autotune.frontend.subgraphs import bodies_of
-from autotune.runtime.session.version_table import VERSIONS_KEPT
-from autotune.runtime.session.versions import Versions
+from autotune.runtime.session.control.version_table import VERSIONS_KEPT
+from autotune.runtime.session.control.versions import Versions
 from tests.runtime.control_case import (
     BRANCH,
     COUNTED,

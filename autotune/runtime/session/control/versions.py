@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -26,10 +26,7 @@ from autotune.runtime.session.control.binding import (
     placeholder,
     signature,
 )
-from autotune.runtime.session.version_table import Entry, Version, VersionTable
-
-if TYPE_CHECKING:
-    from autotune.runtime.session.control.tree_runner import ControlFlow
+from autotune.runtime.session.control.version_table import Entry, Version, VersionTable
 
 Key = tuple[Any, ...]
 
@@ -53,10 +50,12 @@ class Runnable(Protocol):
 
 OpenGraph = Callable[[Graph], Runnable]
 """Makes programs of an imported graph."""
+OpenTree = Callable[[GraphTree, OpenGraph, str], Version]
+"""Makes a version of a tree of control flow, with the name of the network."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class GraphVersion:
     """A version that is one graph (None where nothing depends on run-time data), and the outputs
     that are known at import, read-only."""
 
@@ -81,8 +80,7 @@ class Versions:
     """Runs a model whose shapes come with its inputs.
 
     A shape that was not seen yet is checked against the model's declared inputs, imported and
-    compiled; inputs whose values decide shapes are bound to the values that they have. ``make_tree``
-    makes what runs control flow, here and inside.
+    compiled; inputs whose values decide shapes are bound to the values that they have. ``open_tree`` makes the version that runs control flow.
     """
 
     def __init__(
@@ -90,13 +88,13 @@ class Versions:
         model: SourceModel,
         open_graph: OpenGraph,
         name: str,
-        make_tree: type[ControlFlow] | None = None,
+        open_tree: OpenTree,
     ) -> None:
         self.name = name
         self.model = model
         self._declared = {value.name: value for value in model.inputs}
         self._open_graph = open_graph
-        self._make_tree = make_tree
+        self._open_tree = open_tree
         self._bound: tuple[str, ...] = ()
         self._on_host = False
         self._table = VersionTable(name)
@@ -120,7 +118,7 @@ class Versions:
         try:
             return entry.version.run(inputs)
         except ExactnessError:
-            if not isinstance(entry.version, Line) or not self._hosts(inputs):
+            if not isinstance(entry.version, GraphVersion) or not self._hosts(inputs):
                 raise
         finally:
             self._table.leave(entry)
@@ -132,7 +130,7 @@ class Versions:
         with self._making:
             current = self._begun(inputs)
             self._table.leave(current)
-            if not isinstance(current.version, Line):  # another thread was here meanwhile
+            if not isinstance(current.version, GraphVersion):  # another thread was here meanwhile
                 return True
             tree = host_tree(self.model, inputs)
             if tree is None:
@@ -196,14 +194,11 @@ class Versions:
         if tree.is_straight:
             known = {x: read_only(y) for x, y in tree.constants.items()}
             graph = tree.graph
-            return Line(None if graph is None else self._open_graph(graph), known, tree.notes)
-        from autotune.runtime.session.control.tree_runner import (
-            ControlFlow,  # its pieces have versions in turn
-        )
-
+            return GraphVersion(
+                None if graph is None else self._open_graph(graph), known, tree.notes
+            )
         self._on_host = self._on_host or tree.has_host
-        make = ControlFlow if self._make_tree is None else self._make_tree
-        return make(tree, self._open_graph, self.name)
+        return self._open_tree(tree, self._open_graph, self.name)
 
     def _key(self, inputs: Values) -> Key:
         """What decides the version; that of inputs that are misnamed is never in the table."""

@@ -12,9 +12,9 @@ from autotune.frontend.control.cutting import tree_of
 from autotune.frontend.source_model import SourceModel
 from autotune.graph.graph import Graph
 from autotune.runtime.execution.reference_session import ReferenceSession
-from autotune.runtime.session.control.tree_runner import ControlFlow
-from autotune.runtime.session.version_table import VERSIONS_KEPT, VersionTable
-from autotune.runtime.session.versions import Versions
+from autotune.runtime.session.control.tree_runner import TreeRunner
+from autotune.runtime.session.control.version_table import VERSIONS_KEPT, VersionTable
+from autotune.runtime.session.control.versions import Versions
 from tests.runtime.control_case import model_of
 
 RELU = "relu (float[N] x) => (float[N] y) { y = Relu (x) }"
@@ -53,7 +53,7 @@ def versions_of(
             opening()
         return Closing(graph, closed, failing)
 
-    return Versions(SourceModel(model_of(RELU)), opened, "relu")
+    return Versions(SourceModel(model_of(RELU)), opened, "relu", TreeRunner)
 
 
 def test_a_version_that_is_made_while_the_table_closes_is_closed_and_its_run_refused() -> None:
@@ -86,7 +86,7 @@ def test_all_versions_are_closed_though_the_closing_of_each_fails() -> None:
 
 def test_all_pieces_of_a_tree_are_closed_though_the_closing_of_each_fails() -> None:
     closed: list[str] = []
-    tree = ControlFlow(
+    tree = TreeRunner(
         tree_of(SourceModel(model_of(BRANCHED))), lambda g: Closing(g, closed, failing=True), "tree"
     )
     for pick in (True, False):
