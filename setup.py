@@ -71,7 +71,7 @@ setup(
     package_data={
         "autotune.targets": ["specs/*.toml"],
         "autotune.report": ["templates/*"],
-        "autotune.kernels": ["*/*.pyx", "*/*.pxd", "*/*.pxi", "*/*.h"],
+        "autotune.kernels": ["*/*.pyi", "*/*.pyx", "*/*.pxd", "*/*.pxi", "*/*.h"],
         "autotune": ["py.typed"],
     },
     ext_modules=[extension(source) for source in SOURCES],

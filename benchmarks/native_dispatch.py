@@ -4,6 +4,7 @@ barrier. Every figure is the least of many repeats. Run it alone: `python -m ben
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from time import perf_counter_ns
 
@@ -69,11 +70,11 @@ def figures() -> dict[str, float]:
     one, two = ThreadPool(1), ThreadPool(2)
     empty = Stream([], [], [], [], [])
     call = plan_ns([[empty]], one, 20 * REPEATS)
-    rows = {}
+    rows: dict[str, float] = {}
     for name, trips in (("long", TRIPS), ("short", SHORT_TRIPS)):
         for kernel in ("nothing", "count"):
             took = plan_ns([[nest(kernel, trips, 3)]], one) - call
-            rows[f"step, 3 operands of 3 terms, {name} loops, kernel {kernel}"] = took / np.prod(
+            rows[f"step, 3 operands of 3 terms, {name} loops, kernel {kernel}"] = took / math.prod(
                 trips
             )
     rows["step, 3 operands, straight line"] = (

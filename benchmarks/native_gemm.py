@@ -11,8 +11,9 @@ from __future__ import annotations
 import argparse
 import ctypes
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -101,14 +102,14 @@ def running_peak(kernel: MicroKernel) -> Callable[[], None]:
     return call
 
 
-def dense(m: int, n: int, k: int, **rest: object) -> GemmShape:
+def dense(m: int, n: int, k: int, **rest: Any) -> GemmShape:
     """c[m,n] = a[m,k]·b[k,n]."""
     return GemmShape(m=m, n0=n, k0=k, a_m=k, a_k0=1, b_k0=n, b_n0=1, c_m=n, c_n0=1, r_m=n, r_n0=1,
-                     **rest)  # type: ignore[arg-type]  # fmt: skip
+                     **rest)  # fmt: skip
 
 
 def conv(
-    size: int, inputs: int, outputs: int, kernel: int = 3, stride: int = 1, **rest: object
+    size: int, inputs: int, outputs: int, kernel: int = 3, stride: int = 1, **rest: Any
 ) -> GemmShape:
     """kernel×kernel over a channels-last image that has its border; ``size``² output pixels."""
     line = ((size - 1) * stride + kernel) * inputs
@@ -117,10 +118,10 @@ def conv(
         a_m=1, a_k2=kernel * inputs * outputs, a_k1=inputs * outputs, a_k0=outputs,
         b_k2=line, b_k1=inputs, b_k0=1, b_n1=stride * line, b_n0=stride * inputs,
         c_m=1, c_n1=size * outputs, c_n0=outputs, r_m=1, r_n1=size * outputs, r_n0=outputs, **rest,
-    )  # type: ignore[arg-type]  # fmt: skip
+    )  # fmt: skip
 
 
-RELU = {"epilogue": When.ALWAYS, "fn": UnaryFn.RELU, "bias": BiasAxis.M}
+RELU: dict[str, Any] = {"epilogue": When.ALWAYS, "fn": UnaryFn.RELU, "bias": BiasAxis.M}
 PACKED: dict[str, GemmShape] = {
     "gemm 256x16x256": dense(256, 16, 256),
     "gemm 48x64x256": dense(48, 64, 256),
@@ -150,7 +151,10 @@ UNPACKED: dict[str, GemmShape] = {
 
 def extent(shape: GemmShape, name: str, axes: str) -> int:
     """Elements that an operand spans."""
-    return 1 + sum((getattr(shape, x) - 1) * getattr(shape, f"{name}_{x}") for x in axes.split())
+    spans: Iterable[int] = (
+        (getattr(shape, x) - 1) * getattr(shape, f"{name}_{x}") for x in axes.split()
+    )
+    return 1 + sum(spans)
 
 
 def running(name: str, shape: GemmShape, isa: VectorIsa) -> Running:

@@ -103,11 +103,11 @@ class Conv:
 
 
 def _patches(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.bool_]:
-    return table.im2col == 1
+    return np.asarray(table.im2col == 1)
 
 
 def _images(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.bool_]:
-    return table.im2col == 0
+    return np.asarray(table.im2col == 0)
 
 
 def im2col(conv: Conv, target: str, winner: str) -> Contest:

@@ -12,13 +12,14 @@ from autotune.datasets.image_blocks import check_multiple, classified, relu
 
 STAGES = ((3, 1), (4, 2), (6, 2), (3, 2))
 """Repeats and first stride (table 1 of arXiv:1611.05431)."""
+REPEATS = tuple(count for count, _ in STAGES)
 
 
 def resnext(
     side: int = 224,
     cardinality: int = 32,
     depth: int = 4,
-    repeats: Sequence[int] = tuple(times for times, _ in STAGES),
+    repeats: Sequence[int] = REPEATS,
     classes: int = 1000,
     seed: int = 0,
 ) -> onnx.ModelProto:

@@ -61,7 +61,7 @@ def _block(
     y = _rolled(export, y, shift, extent)
     split = (1, extent // window, window, extent // window, window, width)
     y = export.transpose(export.reshape(y, *split), 0, 1, 3, 2, 4, 5)
-    biases = (export.normal(f"{name}_relative", (1, heads, tokens, tokens), 0.5),)
+    biases: tuple[str, ...] = (export.normal(f"{name}_relative", (1, heads, tokens, tokens), 0.5),)
     if shift:
         biases += (export.value(f"{name}_mask", _mask(extent, window, shift)),)
     windows = export.reshape(y, count, tokens, width)

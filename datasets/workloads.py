@@ -320,7 +320,12 @@ def transpose(rng: Draw, b: GraphBuilder) -> Graph:
     """A transpose, as between attention heads, NCHW to NHWC, or of a matrix."""
     x = _any_input(rng, b)
     rank = len(b.shape(x))
-    perms = {2: [(1, 0)], 3: [(0, 2, 1)], 4: [(0, 2, 3, 1), (0, 2, 1, 3)]}[rank]
+    by_rank: dict[int, list[tuple[int, ...]]] = {
+        2: [(1, 0)],
+        3: [(0, 2, 1)],
+        4: [(0, 2, 3, 1), (0, 2, 1, 3)],
+    }
+    perms = by_rank[rank]
     return _finish(b, b.add(OpKind.TRANSPOSE, x, perm=perms[int(rng.integers(len(perms)))]))
 
 

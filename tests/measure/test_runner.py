@@ -129,18 +129,18 @@ def test_an_illegal_candidate_or_a_defect_fails_alone(pool: Pool, workers: int) 
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_defect_is_reported_once_with_its_traceback(
+def test_a_defect_is_reported_once_by_each_process_with_its_traceback(
     workers: int,
     capfd: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(attempts, "_REPORTED", set())
-    with Pool(1) as pool:
+    with Pool(2) as pool:
         runner = Runner(case.Counting(), workers, case.refusing, pool=pool)
         assert len(list(runner.measure(map(case.candidate, range(40))))) == 40
     printed = capfd.readouterr().err + caplog.text  # of the worker, and of this process
-    assert printed.count("Traceback (most recent call last)") == 1
+    assert 1 <= printed.count("Traceback (most recent call last)") <= workers
     assert "IndexError: list index out of range" in printed and "in refusing" in printed
 
 

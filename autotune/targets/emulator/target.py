@@ -153,6 +153,7 @@ class EmulatorTarget:
         arrays = None if tensors is None else cached.arrays(tensors)
         result = self._execute(_Request(cached.loaded, arrays, parameters, trace_limit=limit))
         outcome, clock_hz = result.outcome, result.clock * self._spec.clock_hz
+        assert outcome.events is not None, "a run with a limit is traced"
         trace = Trace(program, outcome.events, outcome.dropped, outcome.cycles, clock_hz)
         return result.execution, trace
 

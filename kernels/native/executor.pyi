@@ -1,0 +1,65 @@
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Table = npt.NDArray[np.int64]
+
+RUN: int
+LOOP: int
+END: int
+CASE: int
+NULL_BASE: int
+NOWHERE: int
+LEVELS: int
+MOST_PARTS: int
+STEP_COLUMNS: int
+OPERAND_COLUMNS: int
+NUMBER_COLUMNS: int
+TERM_COLUMNS: int
+SAMPLE_KERNELS: dict[str, int]
+CLOCK_KERNEL: int
+
+class ThreadPool:
+    threads: int
+    def __init__(self, threads: int, pinned: bool = False) -> None: ...
+
+class Stream:
+    base_count: int
+    scratchpad_bytes: int
+    dispatches: bool
+    before: Stream | None
+    def __init__(
+        self,
+        steps: npt.ArrayLike,
+        operands: npt.ArrayLike,
+        terms: npt.ArrayLike,
+        turns: npt.ArrayLike,
+        numbers: npt.ArrayLike,
+        scratchpad_bytes: int = 0,
+        before: Stream | None = None,
+    ) -> None: ...
+
+class Plan:
+    pool: ThreadPool
+    threads: int
+    pointer_count: int
+    scratchpad_bytes: int
+    dispatches: bool
+    def __init__(
+        self,
+        programs: Iterable[tuple[Iterable[Stream], npt.ArrayLike]],
+        pool: ThreadPool,
+        keeps: object = None,
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    def run(
+        self,
+        pointers: Table,
+        parameters: Table | None = None,
+        nanoseconds: Table | None = None,
+        own_time: bool = False,
+    ) -> None: ...
+
+def addresses(arrays: Sequence[npt.NDArray[Any]]) -> Table: ...
