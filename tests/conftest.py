@@ -1,7 +1,10 @@
-"""Shared test set-up: makes Hypothesis reproducible."""
+"""Shared test set-up: Hypothesis reproducible, and golden texts with one flag that updates them."""
 
 import os
+from collections.abc import Callable
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -13,3 +16,25 @@ settings.register_profile(
 )
 settings.register_profile("fast", settings.get_profile("default"), max_examples=15)
 settings.load_profile(os.environ.get("AUTOTUNE_TESTS", "default"))
+
+Golden = Callable[[str, str], None]
+"""``golden(name, text)`` compares a text with the file of that name in ``golden/`` beside the test."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite golden texts")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Compares texts with golden files, or writes them under ``--update-golden``."""
+
+    def compare(name: str, text: str) -> None:
+        path = Path(request.path).parent / "golden" / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert path.exists(), f"{path} is missing: write it by pytest --update-golden"
+        assert text == path.read_text(encoding="utf-8")
+
+    return compare

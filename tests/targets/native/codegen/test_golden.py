@@ -1,0 +1,55 @@
+"""IR text of one small kernel of every generator, for AVX2 and for AVX-512.
+
+``pytest --update-golden`` rewrites the texts in ``golden/``; review the difference.
+"""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from autotune.isa.functions import BinaryFn, ReduceFn, Transform, UnaryFn, When
+from autotune.targets.native.codegen import kernel_spec
+from autotune.targets.native.codegen.gemm.panel_copy import PanelCopy
+from autotune.targets.native.codegen.gemm.shape import BiasAxis, GemmShape
+from autotune.targets.native.codegen.rows.reduction import Reduction
+from autotune.targets.native.codegen.rows.row_run import Reduce, RowRun
+from autotune.targets.native.codegen.vector.vector_run import Binary, Load, Output, Unary, VectorRun
+from autotune.targets.native.codegen.winograd import TileTransform
+from autotune.targets.native.cpu.vector_isa import AVX2, AVX512, VectorIsa
+from tests.conftest import Golden
+
+CONSTANTS = (
+    GemmShape(
+        m=2, n0=16, k0=3, a_m=3, a_k0=1, b_k0=16, b_n0=1, c_m=16, c_n0=1,
+        epilogue=When.ALWAYS, fn=UnaryFn.RELU, bias=BiasAxis.N0,
+    ),
+    PanelCopy((20, 1), ((3, 20),), 16),
+    VectorRun(
+        (2, 20), ((32, 1), (0, 1)), (Output((20, 1), 3),),
+        (Load(0), Load(1), Binary(BinaryFn.ADD, 0, 1), Unary(UnaryFn.RELU, 2)),
+    ),
+    RowRun(
+        (2, 20), 1, ((20, 1),), (Output((20, 1), 2),),
+        (Load(0), Reduce(ReduceFn.MAX, 0), Binary(BinaryFn.SUB, 0, 1)),
+    ),
+    Reduction(ReduceFn.SUM, (2, 20), (1, 0), (20, 1)),
+    TileTransform(
+        Transform.F2_INPUT, (1, 1), 16, (64, 16, 128, 32, 1), (16, 0, 0, 0, 1)
+    ),
+)  # fmt: skip
+"""Constants of one kernel per generator."""
+
+
+def test_every_generator_has_a_golden_text() -> None:
+    assert {type(constants) for constants in CONSTANTS} == set(get_args(kernel_spec.Constants))
+
+
+@pytest.mark.parametrize("isa", [AVX2, AVX512], ids=lambda isa: isa.name)
+@pytest.mark.parametrize("constants", CONSTANTS, ids=lambda constants: type(constants).__name__)
+def test_a_generator_writes_its_golden_text(
+    constants: kernel_spec.Constants, isa: VectorIsa, golden: Golden
+) -> None:
+    kernel = kernel_spec.Recipe(constants, isa).written()
+    golden(f"{type(constants).__name__}.{isa.name}.ll", kernel.ir)
