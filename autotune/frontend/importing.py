@@ -16,6 +16,9 @@ import onnx
 from autotune.arguments import dims_of, path_of
 from autotune.errors import ModelError, one_line
 from autotune.frontend.bind import BoundModel, bind, bind_some, declare_inputs, declare_outputs
+from autotune.frontend.control.cutting import passes_on, tree_of, with_stored_constants
+from autotune.frontend.control.folding import fold_control
+from autotune.frontend.control.host_integers import host_nodes, needs_host
 from autotune.frontend.control.tree import GraphPiece, GraphTree
 from autotune.frontend.limits import WideConstant
 from autotune.frontend.model_file import peek_model, read_model
@@ -103,8 +106,6 @@ def import_tree(
     """
     bound = _prepare(model, dims, constants or {})
     if has_control(bound.proto):
-        from autotune.frontend.control.cutting import tree_of  # few models have any
-
         return tree_of(SourceModel(bound.proto, bound.weights), notes=bound.notes)
     straight = straighten(bound)
     made = translate_outputs(straight, name)
@@ -139,8 +140,6 @@ def needs_numpy(path: Path) -> bool:
 
     Raises ``ModelError`` naming the file.
     """
-    from autotune.frontend.control.host_integers import needs_host
-
     return needs_host(peek_model(path))
 
 
@@ -162,9 +161,6 @@ def specialise(
     integer operators that it may. Raises ``ModelError``, and ``RunTimeValue`` if it would help to
     bind inputs.
     """
-    from autotune.frontend.control.cutting import passes_on, tree_of, with_stored_constants
-    from autotune.frontend.control.host_integers import needs_host
-
     typed = declare_inputs(model, inputs)
     if on_host or needs_host(typed):
         typed = with_stored_constants(typed)
@@ -190,8 +186,6 @@ def specialise(
 def host_tree(model: SourceModel, inputs: Mapping[str, Any]) -> GraphTree | None:
     """Cut a model at ``inputs`` into a tree whose integer operators numpy computes; return None if it
     has none."""
-    from autotune.frontend.control.cutting import with_stored_constants
-
     return _host_tree(with_stored_constants(declare_inputs(model, inputs)))
 
 
@@ -202,9 +196,6 @@ def check_model(model: SourceModel) -> None:
 
 
 def _host_tree(model: SourceModel) -> GraphTree | None:
-    from autotune.frontend.control.cutting import tree_of
-    from autotune.frontend.control.host_integers import host_nodes
-
     hosted = host_nodes(model)
     return tree_of(model, hosted) if hosted else None
 
@@ -216,8 +207,6 @@ def _prepare(
     bound = bind(modernise(model, SUPPORTED), dims, constants)
     if not has_control(bound.proto):
         return bound
-    from autotune.frontend.control.folding import fold_control
-
     folded = fold_control(bound, lambda cone, name: _value(cone, name, constants))
     if not has_control(folded.proto):
         check_supported(folded.proto, SUPPORTED, folded.inlined)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import onnx
 
@@ -137,18 +136,29 @@ def host_nodes(model: SourceModel) -> dict[int, Node]:
         for i, node in enumerate(nodes)
         if standard[i] and i not in shapes and _is_integer_node(node, types)
     }
-    joined = nx.Graph()
+    return _without_quantised(whole, nodes, types)
+
+
+def _without_quantised(
+    whole: dict[int, Node], nodes: Sequence[Node], types: Mapping[str, DType | None]
+) -> dict[int, Node]:
+    """Leave out nodes that integers connect with a quantised product, directly or not."""
+    touching: dict[str, list[int]] = {}
     for i, node in whole.items():
-        joined.add_edges_from(
-            (i, x) for x in (*node.inputs, *node.outputs) if _is_integer(types, x)
-        )
-    for node in nodes:
-        if node.operator in QUANTISED:
-            joined.add_edges_from(("quantised", x) for x in (*node.inputs, *node.outputs) if x)
-    if "quantised" in joined:
-        for i in nx.node_connected_component(joined, "quantised"):
-            whole.pop(i, None)
-    return whole
+        for x in _integers_of(node, types):
+            touching.setdefault(x, []).append(i)
+    rest = dict(whole)
+    quantised = [node for node in nodes if node.operator in QUANTISED]
+    connected = [x for node in quantised for x in (*node.inputs, *node.outputs)]
+    while connected:
+        for i in touching.pop(connected.pop(), ()):
+            if i in rest:
+                connected += _integers_of(rest.pop(i), types)
+    return rest
+
+
+def _integers_of(node: Node, types: Mapping[str, DType | None]) -> list[str]:
+    return [x for x in (*node.inputs, *node.outputs) if _is_integer(types, x)]
 
 
 def _types(
