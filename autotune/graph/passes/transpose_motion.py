@@ -9,13 +9,16 @@ from autotune.graph.graph import Graph
 from autotune.operators.axes import Perm
 from autotune.operators.op import AttrValue, Family, Op
 
-MIN_RANK = 4
-"""Tensors of this rank and up are images [N, …, H, W]."""
+SIGNAL_RANK, IMAGE_RANK = 3, 4
+"""Tensors of rank 3 are signals [N, C, T], of rank 4 and up images [N, …, H, W]. A convolution of one
+dimension is one of images of a single row, between reshapes."""
 
 
 def to_channels_last(rank: int) -> Perm:
-    """The permutation from [N, …, H, W] to [N, H, W, …]: channels may take several axes, as they
-    do while a network shuffles them."""
+    """The permutation from [N, …, H, W] to [N, H, W, …], from [N, C, T] to [N, T, C]: channels of images may
+    take several axes, as they do while a network shuffles them."""
+    if rank == SIGNAL_RANK:
+        return (0, 2, 1)
     return (0, rank - 2, rank - 1, *range(1, rank - 2))
 
 
@@ -28,7 +31,7 @@ def keeps_order(perm: Perm, shape: tuple[int, ...]) -> bool:
 def passes(op: Op, graph: Graph) -> bool:
     """Whether a transpose to channels-last may stand behind this operator instead of before it."""
     rank = len(graph.shape(op.output))
-    if rank < MIN_RANK:
+    if rank < SIGNAL_RANK:
         return False
     match op.family:
         case Family.UNARY | Family.REDUCE | Family.SLIDE | Family.SOFTMAX | Family.CONCAT:
@@ -41,7 +44,7 @@ def passes(op: Op, graph: Graph) -> bool:
             return _reshapes_channels(graph.shape(op.inputs[0]), graph.shape(op.output))
         case Family.TRANSPOSE:
             perm = op.ints("perm")
-            return (perm[0], *perm[-2:]) == (0, rank - 2, rank - 1)
+            return rank > SIGNAL_RANK and (perm[0], *perm[-2:]) == (0, rank - 2, rank - 1)
         case (
             Family.CONV
             | Family.WINOGRAD
@@ -54,10 +57,12 @@ def passes(op: Op, graph: Graph) -> bool:
 
 
 def _reshapes_channels(source: tuple[int, ...], result: tuple[int, ...]) -> bool:
-    """Whether a reshape leaves batch, rows and columns alone."""
-    if len(source) < MIN_RANK:
-        return False
-    return (source[0], *source[-2:]) == (result[0], *result[-2:])
+    """Return True if a reshape leaves batch, rows and columns alone, or turns a signal into an image of a
+    single row or back."""
+    signal, image = sorted((source, result), key=len)
+    if len(signal) >= IMAGE_RANK:
+        return (source[0], *source[-2:]) == (result[0], *result[-2:])
+    return len(signal) == SIGNAL_RANK and image == (*signal[:2], 1, signal[2])
 
 
 def moved_attrs(op: Op, graph: Graph) -> Mapping[str, AttrValue]:

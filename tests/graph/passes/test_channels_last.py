@@ -136,6 +136,39 @@ def test_a_channel_shuffle_stays_channels_last() -> None:
     ]
 
 
+def convolved(b: GraphBuilder, signal: str, outputs: int, taps: int = 1) -> str:
+    """A convolution of one dimension of [1, C, T], as it is imported."""
+    channels, steps = b.shape(signal)[1:]
+    row = b.add(K.RESHAPE, signal, shape=(1, channels, 1, steps))
+    weight = b.constant(array(outputs, channels, 1, taps))
+    row = b.add(K.CONV, row, weight, pads=(0, taps // 2, 0, taps // 2))
+    return b.add(K.RESHAPE, row, shape=(1, outputs, steps))
+
+
+def test_signals_between_convolutions_of_one_dimension_stay_channels_last() -> None:
+    b = GraphBuilder("g")
+    y = convolved(b, b.input("x", (1, 3, 10)), 6)
+    y = b.add(K.MUL, b.constant(array(6, 1)), b.add(K.RELU, y))
+    y = b.add(K.SUB, y, b.add(K.REDUCE_MEAN, y, axes=(1, 2)))
+    y = b.add(K.DIV, y, b.add(K.REDUCE_SUM, b.add(K.EXP, y), axes=(2,)))
+    half = [
+        b.add(K.SLICE, y, starts=(0, first, 0), sizes=(1, 3, 10), steps=(1, 1, 1))
+        for first in (0, 3)
+    ]
+    y = b.add(K.CONCAT, b.add(K.SOFTMAX, half[0], axis=2), half[1], axis=1)
+    graph = turned(b.build([convolved(b, y, 4, taps=3)]))
+    transposes = [op for op in graph.ops if op.kind is K.TRANSPOSE]
+    assert len(transposes) == 2, "one for the input, one for the output"
+    assert {graph.shape(op.output)[2] for op in graph.ops if op.kind is K.SLICE} == {3}
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 3, 10), (2, 3, 10), (1, 6, 2, 5), (1, 6, 10, 1)])
+def test_other_reshapes_of_a_signal_take_it_channels_first(shape: tuple[int, ...]) -> None:
+    b = GraphBuilder("g")
+    y = b.add(K.RELU, convolved(b, b.input("x", (1, 3, 10)), 6))
+    turned(b.build([b.add(K.TANH, b.add(K.RESHAPE, y, shape=shape))]))
+
+
 @given(graphs(max_ops=8))
 def test_any_graph_computes_the_same(graph: Graph) -> None:
     turned(graph)
