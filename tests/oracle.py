@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from scipy.special import erf
 
 from autotune.isa.fields import CHAIN_STAGES, MAX_RANK, NO_LEVEL
 from autotune.isa.formats import ELEMENT_BYTES, Format
@@ -15,46 +14,6 @@ from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program, Role, field_index
 from autotune.targets.arrays import ARRAY_TYPES, array_for
 
-UNARY = {
-    UnaryFn.COPY: lambda x, p, q: x,
-    UnaryFn.RELU: lambda x, p, q: np.maximum(x, 0),
-    UnaryFn.LEAKY_RELU: lambda x, p, q: np.where(x < 0, p * x, x),
-    UnaryFn.CLIP: np.clip,
-    UnaryFn.SIGMOID: lambda x, p, q: 1 / (1 + np.exp(-x)),
-    UnaryFn.TANH: lambda x, _p, _q: np.tanh(x),
-    UnaryFn.ERF: lambda x, p, q: erf(x),
-    UnaryFn.GELU: lambda x, p, q: x / 2 * (1 + erf(x / np.sqrt(2))),
-    UnaryFn.GELU_TANH: lambda x, p, q: (
-        x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
-    ),
-    UnaryFn.EXP: lambda x, _p, _q: np.exp(x),
-    UnaryFn.LOG: lambda x, p, q: np.log(x),
-    UnaryFn.SQRT: lambda x, p, q: np.sqrt(x),
-    UnaryFn.RSQRT: lambda x, p, q: 1 / np.sqrt(x),
-    UnaryFn.RECIPROCAL: lambda x, p, q: 1 / x,
-    UnaryFn.NEG: lambda x, p, q: -x,
-    UnaryFn.ABS: lambda x, p, q: np.abs(x),
-    UnaryFn.SQUARE: lambda x, p, q: x * x,
-    UnaryFn.AFFINE: lambda x, p, q: p * x + q,
-    UnaryFn.FLOOR: lambda x, p, q: np.floor(x),
-    UnaryFn.CEIL: lambda x, p, q: np.ceil(x),
-    UnaryFn.ROUND: lambda x, p, q: np.rint(x),
-    UnaryFn.TRUNC: lambda x, p, q: np.trunc(x),
-    UnaryFn.SIGN: lambda x, p, q: np.sign(x),
-    UnaryFn.ELU: lambda x, p, q: np.where(x < 0, p * np.expm1(x), q * x),
-    UnaryFn.SOFTPLUS: lambda x, p, q: np.logaddexp(x, np.float32(0)),
-    UnaryFn.SIN: lambda x, p, q: np.sin(x),
-    UnaryFn.COS: lambda x, p, q: np.cos(x),
-    UnaryFn.TAN: lambda x, p, q: np.tan(x),
-    UnaryFn.ASIN: lambda x, p, q: np.arcsin(x),
-    UnaryFn.ACOS: lambda x, p, q: np.arccos(x),
-    UnaryFn.ATAN: lambda x, p, q: np.arctan(x),
-    UnaryFn.SINH: lambda x, p, q: np.sinh(x),
-    UnaryFn.COSH: lambda x, p, q: np.cosh(x),
-    UnaryFn.ASINH: lambda x, p, q: np.arcsinh(x),
-    UnaryFn.ACOSH: lambda x, p, q: np.arccosh(x),
-    UnaryFn.ATANH: lambda x, p, q: np.arctanh(x),
-}
 TRANSFORMS = {
     Transform.F4_INPUT: np.array(
         [[1.265625, 0, -2.8125, 0, 1, 0], [0, -1.6875, -2.25, 0.75, 1, 0],
@@ -68,28 +27,19 @@ TRANSFORMS = {
     Transform.F2_INPUT: np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]]),
     Transform.F2_OUTPUT: np.array([[1, 1, 1, 0], [0, 1, -1, -1]]),
 }  # fmt: skip
-BINARY = {
-    BinaryFn.ADD: np.add,
-    BinaryFn.SUB: np.subtract,
-    BinaryFn.MUL: np.multiply,
-    BinaryFn.DIV: np.divide,
-    BinaryFn.MAXIMUM: np.maximum,
-    BinaryFn.MINIMUM: np.minimum,
-    BinaryFn.POW: np.power,
-    BinaryFn.EQUAL: np.equal,
-    BinaryFn.LESS: np.less,
-    BinaryFn.LESS_EQUAL: np.less_equal,
-    BinaryFn.MOD: np.mod,
-    BinaryFn.FMOD: np.fmod,
-    BinaryFn.KEEP_IF: lambda x, y: np.where(y != 0, x, np.float32(-0.0)),
-    BinaryFn.KEEP_UNLESS: lambda x, y: np.where(y != 0, np.float32(-0.0), x),
-}
 REDUCE = {
     ReduceFn.SUM: np.add,
     ReduceFn.MAX: np.maximum,
     ReduceFn.MIN: np.minimum,
     ReduceFn.PROD: np.multiply,
 }
+
+
+def unary(code: int, x: np.ndarray, p0: float, p1: float) -> np.ndarray:
+    """A unary function by its row, with as many of the instruction's scalars as it takes."""
+    row = UnaryFn(code).row
+    scalars = (np.float32(p0), np.float32(p1))
+    return row.reference(x, *scalars[: len(row.parameters)])
 
 
 def converted(
@@ -226,15 +176,12 @@ class Interpreter:
                 case Opcode.MATMUL:
                     self._matmul(i)
                 case Opcode.UNARY:
-                    fn = UNARY[UnaryFn(i.get("fn"))]
-                    self._rect(i, "dst")[...] = fn(
-                        self._rect(i, "src").copy(),
-                        np.float32(i.scalar("p0")),
-                        np.float32(i.scalar("p1")),
+                    x = self._rect(i, "src").copy()
+                    self._rect(i, "dst")[...] = unary(
+                        i.get("fn"), x, i.scalar("p0"), i.scalar("p1")
                     )
                 case Opcode.BINARY:
-                    fn = BINARY[BinaryFn(i.get("fn"))]
-                    self._rect(i, "dst")[...] = fn(
+                    self._rect(i, "dst")[...] = BinaryFn(i.get("fn")).row.reference(
                         self._rect(i, "lhs").copy(), self._rect(i, "rhs").copy()
                     )
                 case Opcode.FMA:
@@ -308,13 +255,13 @@ class Interpreter:
             kind, fn = StageKind(i.get(f"stage{k}_kind")), i.get(f"stage{k}_fn")
             if kind is StageKind.UNARY:
                 p0, p1 = i.scalar(f"stage{k}_p0"), i.scalar(f"stage{k}_p1")
-                x = UNARY[UnaryFn(fn)](x, np.float32(p0), np.float32(p1))
+                x = unary(fn, x, p0, p1)
             elif kind is not StageKind.NONE:
                 side = self._rect(
                     i, "side0" if kind in (StageKind.WITH0, StageKind.FROM0) else "side1"
                 )
                 from_side = kind in (StageKind.FROM0, StageKind.FROM1)
-                x = BINARY[BinaryFn(fn)](*((side, x) if from_side else (x, side)))
+                x = BinaryFn(fn).row.reference(*((side, x) if from_side else (x, side)))
         self._rect(i, "dst")[...] = x
 
     def _online(self, i: Instruction) -> None:
@@ -348,8 +295,7 @@ class Interpreter:
             total = total + self._tiles(i, "bias")
         if i.get("adds"):
             total = total + self._tiles(i, "r")
-        fn = UNARY[UnaryFn(i.get("fn"))]
-        self._tiles(i, "dst")[...] = fn(total, i.scalar("p0"), i.scalar("p1"))
+        self._tiles(i, "dst")[...] = unary(i.get("fn"), total, i.scalar("p0"), i.scalar("p1"))
 
     def _convert(self, i: Instruction) -> None:
         to, source = Format(i.get("dst_format")), Format(i.get("src_format"))
@@ -391,7 +337,7 @@ class Interpreter:
                 total = total + self._view(i, "bias", [1, 1, n0], [0, 0, 1], result)
             if i.get("adds"):
                 total = total + r
-            total = UNARY[UnaryFn(i.get("fn"))](total, i.scalar("p0"), i.scalar("p1"))
+            total = unary(i.get("fn"), total, i.scalar("p0"), i.scalar("p1"))
         c[...] = total
 
     def _sums(
