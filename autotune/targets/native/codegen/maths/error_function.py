@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
+from autotune.isa.functions import UnaryFn
 from autotune.targets.native.codegen.maths.exponential import scaled_exp, small_exp
 from autotune.targets.native.codegen.writing.lanes import Lanes
 
@@ -50,3 +53,9 @@ def gelu(v: Lanes, x: str) -> str:
     exponent, low = v.mul(square, half), v.mul(square_low, half)
     lost = scaled_exp(v, exponent, low, tail)
     return v.select(v.negative(x), v.neg(lost), v.sub(x, lost))
+
+
+ERROR_FUNCTIONS: Mapping[UnaryFn, Callable[..., str]] = {
+    UnaryFn.ERF: erf,
+    UnaryFn.GELU: gelu,
+}

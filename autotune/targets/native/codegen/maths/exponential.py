@@ -6,8 +6,10 @@ a large number whose last place is 1, which every vector instruction set can.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from math import log2, pi, sqrt
 
+from autotune.isa.functions import UnaryFn
 from autotune.targets.native.codegen.writing.lanes import Lanes
 
 ROUNDING = 1.5 * 2**23
@@ -146,3 +148,12 @@ def _two_words(value: float) -> tuple[float, float]:
     scale = 2.0**11 / 2 ** int(log2(value) // 1)
     upper = round(value * scale) / scale
     return upper, value - upper
+
+
+EXPONENTIALS: Mapping[UnaryFn, Callable[..., str]] = {
+    UnaryFn.EXP: exp,
+    UnaryFn.SIGMOID: sigmoid,
+    UnaryFn.TANH: tanh,
+    UnaryFn.ELU: elu,
+    UnaryFn.GELU_TANH: gelu_tanh,
+}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 
+from autotune.isa.functions import UnaryFn
 from autotune.targets.native.codegen.maths.exponential import (
     LN2_LOWER,
     LN2_UPPER,
@@ -181,3 +183,9 @@ def _whole_odd(v: Lanes, y: str) -> tuple[str, str]:
     last = v.compare_integers("ne", v.whole("and", n, v.integer(1)), v.integer(0))
     truth = v.floats.replace("float", "i1")
     return whole, v.writer.value(f"and {truth} {whole}, {last}")
+
+
+LOGARITHMS: Mapping[UnaryFn, Callable[..., str]] = {
+    UnaryFn.LOG: log,
+    UnaryFn.SOFTPLUS: softplus,
+}

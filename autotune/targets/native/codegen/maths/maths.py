@@ -13,19 +13,20 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from autotune.isa.functions import BinaryFn, UnaryFn
-from autotune.targets.native.codegen.maths.error_function import erf, gelu
-from autotune.targets.native.codegen.maths.exponential import elu, exp, gelu_tanh, sigmoid, tanh
-from autotune.targets.native.codegen.maths.logarithm import INFINITY, log, power, softplus
-from autotune.targets.native.codegen.maths.rounding import ceil, floor, nearest, sign, trunc
+from autotune.targets.native.codegen.maths.error_function import ERROR_FUNCTIONS
+from autotune.targets.native.codegen.maths.exponential import EXPONENTIALS
+from autotune.targets.native.codegen.maths.logarithm import INFINITY, LOGARITHMS, power
+from autotune.targets.native.codegen.maths.rounding import ROUNDINGS
 from autotune.targets.native.codegen.writing.lanes import Lanes
 
-UnaryCode = Callable[[Lanes, str, float, float], str]
+UnaryCode = Callable[..., str]
+"""Takes lanes, a register and the parameters of the function's row."""
 BinaryCode = Callable[[Lanes, str, str], str]
 
 
 def unary(v: Lanes, fn: UnaryFn, x: str, p0: float = 0.0, p1: float = 0.0) -> str:
-    """fn(x) with its scalars, lane by lane."""
-    return UNARY[fn](v, x, p0, p1)
+    """Write fn(x) with its scalars, lane by lane."""
+    return UNARY[fn](v, x, *(p0, p1)[: len(fn.row.parameters)])
 
 
 def binary(v: Lanes, fn: BinaryFn, x: str, y: str) -> str:
@@ -74,10 +75,6 @@ def _clip(v: Lanes, x: str, low: float, high: float) -> str:
     return v.at_most(v.at_least(x, v.constant(low)), v.constant(high))
 
 
-def _of(code: Callable[[Lanes, str], str]) -> UnaryCode:
-    return lambda v, x, p0, p1: code(v, x)
-
-
 def _inverse(v: Lanes, x: str) -> str:
     return v.div(v.constant(1.0), x)
 
@@ -97,31 +94,21 @@ def _keep_unless(v: Lanes, x: str, y: str) -> str:
 
 UNARY: Mapping[UnaryFn, UnaryCode] = MappingProxyType(
     {
-        UnaryFn.COPY: lambda v, x, p0, p1: x,
-        UnaryFn.RELU: lambda v, x, p0, p1: v.at_least(x, v.constant(0.0)),
-        UnaryFn.LEAKY_RELU: lambda v, x, p0, p1: _leaky(v, x, p0),
+        **EXPONENTIALS,
+        **LOGARITHMS,
+        **ERROR_FUNCTIONS,
+        **ROUNDINGS,
+        UnaryFn.COPY: lambda v, x: x,
+        UnaryFn.RELU: lambda v, x: v.at_least(x, v.constant(0.0)),
+        UnaryFn.LEAKY_RELU: _leaky,
         UnaryFn.CLIP: _clip,
-        UnaryFn.SIGMOID: _of(sigmoid),
-        UnaryFn.TANH: _of(tanh),
-        UnaryFn.ERF: _of(erf),
-        UnaryFn.GELU: _of(gelu),
-        UnaryFn.GELU_TANH: _of(gelu_tanh),
-        UnaryFn.EXP: _of(exp),
-        UnaryFn.LOG: _of(log),
-        UnaryFn.SQRT: _of(Lanes.sqrt),
-        UnaryFn.RSQRT: lambda v, x, p0, p1: _inverse(v, v.sqrt(x)),
-        UnaryFn.RECIPROCAL: _of(_inverse),
-        UnaryFn.NEG: _of(Lanes.neg),
-        UnaryFn.ABS: _of(Lanes.abs),
-        UnaryFn.SQUARE: lambda v, x, p0, p1: v.mul(x, x),
+        UnaryFn.SQRT: Lanes.sqrt,
+        UnaryFn.RSQRT: lambda v, x: _inverse(v, v.sqrt(x)),
+        UnaryFn.RECIPROCAL: _inverse,
+        UnaryFn.NEG: Lanes.neg,
+        UnaryFn.ABS: Lanes.abs,
+        UnaryFn.SQUARE: lambda v, x: v.mul(x, x),
         UnaryFn.AFFINE: lambda v, x, p0, p1: v.fma(x, v.constant(p0), v.constant(p1)),
-        UnaryFn.FLOOR: _of(floor),
-        UnaryFn.CEIL: _of(ceil),
-        UnaryFn.ROUND: _of(nearest),
-        UnaryFn.TRUNC: _of(trunc),
-        UnaryFn.SIGN: _of(sign),
-        UnaryFn.ELU: elu,
-        UnaryFn.SOFTPLUS: _of(softplus),
     }
 )
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
+from autotune.isa.functions import UnaryFn
 from autotune.targets.native.codegen.writing.lanes import Lanes
 
 WHOLE = 2.0**23
@@ -41,3 +44,12 @@ def sign(v: Lanes, x: str) -> str:
     zero = v.constant(0.0)
     rest = v.select(v.compare("olt", x, zero), v.constant(-1.0), x)
     return v.select(v.compare("ogt", x, zero), v.constant(1.0), rest)
+
+
+ROUNDINGS: Mapping[UnaryFn, Callable[..., str]] = {
+    UnaryFn.FLOOR: floor,
+    UnaryFn.CEIL: ceil,
+    UnaryFn.ROUND: nearest,
+    UnaryFn.TRUNC: trunc,
+    UnaryFn.SIGN: sign,
+}
