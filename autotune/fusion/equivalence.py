@@ -10,7 +10,7 @@ import math
 from dataclasses import replace
 
 from autotune.fusion.group import Group
-from autotune.fusion.region_inference import PADDING
+from autotune.operators.families import FAMILIES
 from autotune.operators.op import Family, Op, OpKind
 
 _CUT = f'"{OpKind.SLICE.value}"'
@@ -51,7 +51,7 @@ def representative(group: Group, aligned_bytes: int) -> Group:
     apart; real costs differ where slices begin in other rows and banks. The group is its own
     representative if it slices nothing, or if windows may reach beyond a slice.
     """
-    if any(op.family in PADDING for op in group.ops):
+    if any(FAMILIES[op.family].padding is not None for op in group.ops):
         return group
     moved: dict[str, Op] = {}
     for tensor in group.inputs:

@@ -5,7 +5,6 @@ This is the first half of the analysis; the second lays out stages over the regi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
@@ -14,11 +13,8 @@ from autotune.fusion.nest import Rejection
 from autotune.fusion.online_softmax import OnlineSoftmax, can_follow_reduction, find_online_softmax
 from autotune.operators.axis_map import Footprint, axis_range, full, hull, root_footprint
 from autotune.operators.contraction import channels_per_group
-from autotune.operators.families import input_footprint, whole_dims
-from autotune.operators.op import Family, Op, OpKind
-
-PADDING = frozenset((Family.CONV, Family.WINOGRAD, Family.POOL, Family.SLIDE, Family.PAD))
-"""Families that read past their operand's borders."""
+from autotune.operators.families import FAMILIES, input_footprint, whole_dims
+from autotune.operators.op import Family, Op
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +182,7 @@ def _masks(
     masks: dict[str, float] = {}
     for op in ops:
         x = op.inputs[0]
-        if op.family not in PADDING or x not in group.producer:
+        if FAMILIES[op.family].padding is None or x not in group.producer:
             continue
         if not _outside(footprints[x], group.type_of[x].shape, root_shape):
             continue
@@ -229,9 +225,8 @@ def _stores(
 
 def padding_value(op: Op) -> float:
     """Return the value that an operator reads outside of its operand."""
-    if op.family is Family.PAD:
-        return op.float("value")
-    return -math.inf if op.kind is OpKind.MAX_POOL else 0.0
+    rule = FAMILIES[op.family].padding
+    return 0.0 if rule is None else rule(op)
 
 
 def _is_left_to_dma(op: Op) -> bool:

@@ -15,10 +15,12 @@ from autotune.operators.family import (
     Shape,
     Shapes,
     Types,
+    Work,
     broadcast_region,
     broadcast_shape,
     partial_sums,
     refuse,
+    zero_padding,
 )
 from autotune.operators.interval import Interval
 from autotune.operators.op import Family, Op
@@ -71,6 +73,7 @@ def _matmul_operations(op: Op, shapes: Shapes, result: Shape) -> int:
 
 
 MATMUL = FamilyRow(
+    Work.MATRIX,
     _matmul_shape,
     _matmul_reference,
     _matmul_interval,
@@ -164,10 +167,12 @@ def _conv_operations(op: Op, shapes: Shapes, result: Shape) -> int:
 
 
 CONV = FamilyRow(
+    Work.MATRIX,
     _conv_shape,
     _conv_reference,
     _conv_interval,
     _conv_region,
     _conv_operations,
     multiply_adds=_conv_multiply_adds,
+    padding=zero_padding,
 )

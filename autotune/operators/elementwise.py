@@ -14,6 +14,7 @@ from autotune.operators.family import (
     Shape,
     Shapes,
     Types,
+    Work,
     broadcast_region,
     broadcast_shape,
     same_region,
@@ -150,5 +151,5 @@ def _binary_region(op: Op, index: int, out: Footprint, types: Types) -> Footprin
     return broadcast_region(types[op.inputs[index]].shape, out, types[op.output].shape)
 
 
-UNARY = FamilyRow(_unary_shape, _reference, _interval, same_region, _operations)
-BINARY = FamilyRow(_binary_shape, _reference, _interval, _binary_region, _operations)
+UNARY = FamilyRow(Work.VECTOR, _unary_shape, _reference, _interval, same_region, _operations)
+BINARY = FamilyRow(Work.VECTOR, _binary_shape, _reference, _interval, _binary_region, _operations)

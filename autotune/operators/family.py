@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from autotune.errors import ModelError
 from autotune.operators.axis_map import Footprint, full
@@ -28,10 +29,25 @@ def no_operations(op: Op, shapes: Shapes, result: Shape) -> int:
     return 0
 
 
+class Work(StrEnum):
+    """Sort of work, by which reports and features put families together."""
+
+    MATRIX = "matrix"
+    VECTOR = "vector"
+    WINDOW = "window"
+    MOVE = "move"
+
+
+def zero_padding(op: Op) -> float:
+    """Return 0: what lies outside of the operand adds nothing."""
+    return 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class FamilyRow:
     """The rules of a family; ``shapes`` are those of the inputs, ``types`` those of all tensors."""
 
+    work: Work
     shape: Callable[[Op, Shapes], Shape]
     """The result's shape. Raises ``ModelError`` where the inputs' or an attribute does not fit."""
     reference: Callable[[Op, Inputs], Array]
@@ -46,6 +62,8 @@ class FamilyRow:
     """Dimensions of the result that no tile may cut."""
     multiply_adds: Callable[[Op, Shapes, Shape], int] = no_operations
     """Multiply-adds on the matrix unit."""
+    padding: Callable[[Op], float] | None = None
+    """The value that is read past the operand's borders; None where nothing is."""
 
 
 def refuse(op: Op, shapes: Shapes, reason: str) -> ModelError:

@@ -14,6 +14,7 @@ from autotune.operators.family import (
     Shape,
     Shapes,
     Types,
+    Work,
     broadcast_region,
     checked_axis,
     checked_ints,
@@ -49,7 +50,13 @@ def _concat_whole_dims(op: Op, types: Types) -> frozenset[int]:
 
 
 CONCAT = FamilyRow(
-    _concat_shape, _concat_reference, union, _concat_region, no_operations, _concat_whole_dims
+    Work.MOVE,
+    _concat_shape,
+    _concat_reference,
+    union,
+    _concat_region,
+    no_operations,
+    _concat_whole_dims,
 )
 
 
@@ -101,7 +108,13 @@ def _reshape_whole_dims(op: Op, types: Types) -> frozenset[int]:
 
 
 RESHAPE = FamilyRow(
-    _reshape_shape, _reshape_reference, union, _reshape_region, no_operations, _reshape_whole_dims
+    Work.MOVE,
+    _reshape_shape,
+    _reshape_reference,
+    union,
+    _reshape_region,
+    no_operations,
+    _reshape_whole_dims,
 )
 
 
@@ -122,7 +135,7 @@ def _transpose_region(op: Op, index: int, out: Footprint, types: Types) -> Footp
 
 
 TRANSPOSE = FamilyRow(
-    _transpose_shape, _transpose_reference, union, _transpose_region, no_operations
+    Work.MOVE, _transpose_shape, _transpose_reference, union, _transpose_region, no_operations
 )
 
 
@@ -160,7 +173,7 @@ def _sampled(op: Op, d: int, axis: AxisMap, extent: int) -> AxisMap:
     return full(extent) if step < 0 else axis.windowed(step, -op.ints("starts")[d], 1)
 
 
-SLICE = FamilyRow(_slice_shape, _slice_reference, union, _slice_region, no_operations)
+SLICE = FamilyRow(Work.MOVE, _slice_shape, _slice_reference, union, _slice_region, no_operations)
 
 
 def _pad_shape(op: Op, shapes: Shapes) -> Shape:
@@ -187,7 +200,19 @@ def _pad_region(op: Op, index: int, out: Footprint, types: Types) -> Footprint:
     return tuple(axis.windowed(1, width, 1) for axis, width in zip(out, before, strict=True))
 
 
-PAD = FamilyRow(_pad_shape, _pad_reference, _pad_interval, _pad_region, no_operations)
+def _pad_padding(op: Op) -> float:
+    return op.float("value")
+
+
+PAD = FamilyRow(
+    Work.MOVE,
+    _pad_shape,
+    _pad_reference,
+    _pad_interval,
+    _pad_region,
+    no_operations,
+    padding=_pad_padding,
+)
 
 
 def _expand_shape(op: Op, shapes: Shapes) -> Shape:
@@ -205,7 +230,9 @@ def _expand_region(op: Op, index: int, out: Footprint, types: Types) -> Footprin
     return broadcast_region(types[op.inputs[0]].shape, out, types[op.output].shape)
 
 
-EXPAND = FamilyRow(_expand_shape, _expand_reference, union, _expand_region, no_operations)
+EXPAND = FamilyRow(
+    Work.MOVE, _expand_shape, _expand_reference, union, _expand_region, no_operations
+)
 
 
 def _gather_shape(op: Op, shapes: Shapes) -> Shape:
@@ -230,5 +257,5 @@ def _gather_region(op: Op, index: int, out: Footprint, types: Types) -> Footprin
 
 
 GATHER = FamilyRow(
-    _gather_shape, _gather_reference, _gather_interval, _gather_region, no_operations
+    Work.MOVE, _gather_shape, _gather_reference, _gather_interval, _gather_region, no_operations
 )

@@ -14,6 +14,7 @@ from autotune.operators.family import (
     Shape,
     Shapes,
     Types,
+    Work,
     anything,
     broadcast_region,
     checked_axis,
@@ -52,6 +53,7 @@ def _softmax_whole_dims(op: Op, types: Types) -> frozenset[int]:
 
 
 SOFTMAX = FamilyRow(
+    Work.WINDOW,
     _softmax_shape,
     _softmax_reference,
     _softmax_interval,
@@ -92,5 +94,11 @@ def _norm_whole_dims(op: Op, types: Types) -> frozenset[int]:
 
 
 LAYER_NORM = FamilyRow(
-    _norm_shape, _norm_reference, anything, _norm_region, _norm_operations, _norm_whole_dims
+    Work.WINDOW,
+    _norm_shape,
+    _norm_reference,
+    anything,
+    _norm_region,
+    _norm_operations,
+    _norm_whole_dims,
 )

@@ -16,6 +16,7 @@ from autotune.operators.family import (
     Shape,
     Shapes,
     Types,
+    Work,
     checked_axis,
     partial_sums,
     refuse,
@@ -71,4 +72,4 @@ def _whole_dims(op: Op, types: Types) -> frozenset[int]:
     return frozenset(op.ints("axes"))
 
 
-REDUCE = FamilyRow(_shape, _reference, _interval, _region, _operations, _whole_dims)
+REDUCE = FamilyRow(Work.WINDOW, _shape, _reference, _interval, _region, _operations, _whole_dims)

@@ -17,10 +17,12 @@ from autotune.operators.family import (
     Shape,
     Shapes,
     Types,
+    Work,
     checked_axis,
     checked_ints,
     partial_sums,
     refuse,
+    zero_padding,
 )
 from autotune.operators.interval import Interval
 from autotune.operators.op import Op
@@ -123,11 +125,23 @@ def _pool_region(op: Op, index: int, out: Footprint, types: Types) -> Footprint:
     return axes.image(out[axes.batch], out[axes.channel], rows_columns)
 
 
+def _pool_padding(op: Op) -> float:
+    return -math.inf if op.reduction is ReduceFn.MAX else 0.0
+
+
 def _pool_operations(op: Op, shapes: Shapes, result: Shape) -> int:
     return math.prod(result) * math.prod(op.ints("kernel"))
 
 
-POOL = FamilyRow(_pool_shape, _pool_reference, _pool_interval, _pool_region, _pool_operations)
+POOL = FamilyRow(
+    Work.WINDOW,
+    _pool_shape,
+    _pool_reference,
+    _pool_interval,
+    _pool_region,
+    _pool_operations,
+    padding=_pool_padding,
+)
 
 
 def _reach(op: Op) -> int:
@@ -163,4 +177,12 @@ def _slide_operations(op: Op, shapes: Shapes, result: Shape) -> int:
     return math.prod(result) * (_reach(op) - 1)
 
 
-SLIDE = FamilyRow(_slide_shape, _slide_reference, _slide_interval, _slide_region, _slide_operations)
+SLIDE = FamilyRow(
+    Work.WINDOW,
+    _slide_shape,
+    _slide_reference,
+    _slide_interval,
+    _slide_region,
+    _slide_operations,
+    padding=zero_padding,
+)

@@ -14,9 +14,11 @@ from autotune.operators.family import (
     Shape,
     Shapes,
     Types,
+    Work,
     anything,
     checked_ints,
     refuse,
+    zero_padding,
 )
 from autotune.operators.op import Op
 from autotune.operators.tensor import Array
@@ -118,5 +120,12 @@ def _operations(op: Op, shapes: Shapes, result: Shape) -> int:
 
 
 WINOGRAD = FamilyRow(
-    _shape, _reference, anything, _region, _operations, multiply_adds=_multiply_adds
+    Work.MATRIX,
+    _shape,
+    _reference,
+    anything,
+    _region,
+    _operations,
+    multiply_adds=_multiply_adds,
+    padding=zero_padding,
 )

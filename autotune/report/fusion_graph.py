@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autotune.operators.op import OPERATORS, Family, OpKind
+from autotune.operators.families import FAMILIES
+from autotune.operators.op import OPERATORS, OpKind
 from autotune.report.svg import CHARACTER_PIXELS, Picture, fitted
 from autotune.report.view import GroupRow
 
@@ -16,26 +17,6 @@ CHIP = 18
 GAP = 9
 SHARE_LEFT = 906
 SHARE_WIDTH = 88
-
-STYLES: dict[Family, str] = {
-    Family.CONV: "matrix",
-    Family.WINOGRAD: "matrix",
-    Family.MATMUL: "matrix",
-    Family.UNARY: "vector",
-    Family.BINARY: "vector",
-    Family.POOL: "window",
-    Family.SLIDE: "window",
-    Family.REDUCE: "window",
-    Family.SOFTMAX: "window",
-    Family.LAYER_NORM: "window",
-    Family.CONCAT: "move",
-    Family.RESHAPE: "move",
-    Family.TRANSPOSE: "move",
-    Family.SLICE: "move",
-    Family.PAD: "move",
-    Family.EXPAND: "move",
-    Family.GATHER: "move",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +104,7 @@ def _draw(picture: Picture, box: _Box, left: float, share: float) -> None:
     picture.rect(left, box.y, BOX_RIGHT - left, box.height, style, tip, rx=5)
     for chip in box.chips:
         x, y = left + chip.x, box.y + chip.y
-        style = f"chip-{STYLES[OPERATORS[OpKind(chip.kind)].family]}"
+        style = f"chip-{FAMILIES[OPERATORS[OpKind(chip.kind)].family].work}"
         picture.rect(x, y, chip.width, CHIP, style, chip.name, rx=4)
         picture.label(x + chip.width / 2, y + 13, chip.kind, "chip-label", "middle", chip.name)
     shape = "×".join(map(str, row.output_shape)) or "scalar"

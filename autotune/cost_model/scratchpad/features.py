@@ -14,6 +14,8 @@ import numpy as np
 
 from autotune.cost_model.steps.tiling import Floats
 from autotune.isa.opcodes import Unit
+from autotune.operators.families import FAMILIES
+from autotune.operators.family import Work
 from autotune.operators.op import Family
 from autotune.schedule.block_sparsity import needed
 from autotune.schedule.counts import scratchpad_elements
@@ -24,15 +26,7 @@ if TYPE_CHECKING:
 
 Term = Callable[["ScratchpadAnalysis"], Floats]
 
-MOVES = (
-    Family.CONCAT,
-    Family.RESHAPE,
-    Family.TRANSPOSE,
-    Family.SLICE,
-    Family.PAD,
-    Family.EXPAND,
-    Family.GATHER,
-)
+MOVES = tuple(family for family, row in FAMILIES.items() if row.work is Work.MOVE)
 """What only rearranges values."""
 
 
