@@ -252,6 +252,15 @@ class BinaryFn(ElementwiseFn):
         "l where r = 0, else −0; with KEEP_IF's added, a choice of two",
         lambda x, y: _chosen(y == 0, x), "y != 0.0f ? -0.0f : x",
     )  # fmt: skip
+    PRELU = (
+        14,
+        _simple(
+            "l where l ≥ 0, else r · l",
+            lambda x, y: np.where(x < 0, x * y, x),
+            "x < 0.0f ? x * y : x",
+            2,
+        ),
+    )
 
 
 class ReduceFn(IntEnum):

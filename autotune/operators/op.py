@@ -88,6 +88,7 @@ class OpKind(StrEnum):
     FMOD = "fmod"
     KEEP_IF = "keep_if"
     KEEP_UNLESS = "keep_unless"
+    PRELU = "prelu"
     MAX_POOL = "max_pool"
     AVERAGE_POOL = "average_pool"
     SLIDING_SUM = "sliding_sum"
@@ -211,6 +212,7 @@ OPERATORS: dict[OpKind, OpRow] = {
         _binary(OpKind.FMOD, BinaryFn.FMOD),
         _binary(OpKind.KEEP_IF, BinaryFn.KEEP_IF),
         _binary(OpKind.KEEP_UNLESS, BinaryFn.KEEP_UNLESS),
+        _binary(OpKind.PRELU, BinaryFn.PRELU),
         # x [N,C,H,W], channels_last [N,H,W,C]; count_include_pad 0/1 for the average
         _pool(OpKind.MAX_POOL, ReduceFn.MAX),
         _pool(OpKind.AVERAGE_POOL, ReduceFn.SUM, "count_include_pad"),

@@ -10,7 +10,7 @@ enum { UN_COPY, UN_RELU, UN_LEAKY_RELU, UN_CLIP, UN_SIGMOID, UN_TANH, UN_ERF, UN
     UN_ROUND, UN_TRUNC, UN_SIGN, UN_ELU, UN_SOFTPLUS, UN_SIN, UN_COS, UN_TAN, UN_ASIN, UN_ACOS, UN_ATAN,
     UN_SINH, UN_COSH, UN_ASINH, UN_ACOSH, UN_ATANH };
 enum { BI_ADD, BI_SUB, BI_MUL, BI_DIV, BI_MAXIMUM, BI_MINIMUM, BI_POW, BI_EQUAL, BI_LESS, BI_LESS_EQUAL,
-    BI_MOD, BI_FMOD, BI_KEEP_IF, BI_KEEP_UNLESS };
+    BI_MOD, BI_FMOD, BI_KEEP_IF, BI_KEEP_UNLESS, BI_PRELU };
 enum { RE_SUM, RE_MAX, RE_MIN, RE_PROD };
 
 /* Cost class of an element, by code. */
@@ -20,7 +20,7 @@ static const unsigned char UNARY_CLASS[] = { SIMPLE, SIMPLE, SIMPLE, SIMPLE, TRA
     TRANSCENDENTAL, TRANSCENDENTAL, TRANSCENDENTAL, TRANSCENDENTAL, TRANSCENDENTAL, TRANSCENDENTAL,
     TRANSCENDENTAL, TRANSCENDENTAL, TRANSCENDENTAL, TRANSCENDENTAL, TRANSCENDENTAL };
 static const unsigned char BINARY_CLASS[] = { SIMPLE, SIMPLE, SIMPLE, DIVIDE, SIMPLE, SIMPLE, TRANSCENDENTAL,
-    SIMPLE, SIMPLE, SIMPLE, DIVIDE, DIVIDE, SIMPLE, SIMPLE };
+    SIMPLE, SIMPLE, SIMPLE, DIVIDE, DIVIDE, SIMPLE, SIMPLE, SIMPLE };
 
 /* F(code, expression of x, p0 and p1) and F(code, expression of x and y). */
 #define UNARY_EXPRESSIONS(F) \
@@ -65,7 +65,8 @@ static const unsigned char BINARY_CLASS[] = { SIMPLE, SIMPLE, SIMPLE, DIVIDE, SI
     F(MOD, modulo(x, y)) \
     F(FMOD, fmodf(x, y)) \
     F(KEEP_IF, y != 0.0f ? x : -0.0f) \
-    F(KEEP_UNLESS, y != 0.0f ? -0.0f : x)
+    F(KEEP_UNLESS, y != 0.0f ? -0.0f : x) \
+    F(PRELU, x < 0.0f ? x * y : x)
 
 /* F(code, name in maths_code.h): what has no expression. */
 #define MATHS_FUNCTIONS(F) \

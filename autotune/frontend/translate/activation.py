@@ -18,14 +18,16 @@ def _leaky_relu(scope: Scope, node: Node) -> str:
 
 
 def _prelu(scope: Scope, node: Node) -> str:
-    """max(x, 0) + slope · min(x, 0), of which one is always 0."""
-    x = scope.tensor(node, 0)
-    is_constant = scope.dtype(node, 0).is_float and scope.is_array(node.inputs[1])
-    if is_constant and scope.array(node, 1).size == 1:
+    """Of integers max(x, 0) + slope · min(x, 0): what is added up is known to be exact."""
+    x, is_float = scope.tensor(node, 0), scope.dtype(node, 0).is_float
+    if is_float and scope.is_array(node.inputs[1]) and scope.array(node, 1).size == 1:
         alpha = float(scope.array(node, 1).reshape(()))
         return scope.result(node, OpKind.LEAKY_RELU, x, alpha=alpha)
+    slopes = _slopes(scope, node, x)
+    if is_float:
+        return scope.result(node, OpKind.PRELU, x, slopes)
     below = scope.step(node, OpKind.MINIMUM, x, scope.constant(node, 0.0, "zero"))
-    sloped = scope.step(node, OpKind.MUL, below, _slopes(scope, node, x))
+    sloped = scope.step(node, OpKind.MUL, below, slopes)
     return scope.result(node, OpKind.ADD, scope.step(node, OpKind.RELU, x), sloped)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from autotune.frontend.importing import constant_operators, supported_operators
 from autotune.graph.evaluation import evaluate
+from autotune.operators.op import OpKind
 from tests.frontend.onnx_case import assert_same, imported, single
 from tests.frontend.translate.family_cases import FAMILY_CASES
 from tests.frontend.translate.moving_cases import MOVING
@@ -310,6 +311,14 @@ def test_slopes_that_fit_channels_alone_are_theirs() -> None:
     model, feeds = single("PRelu", [X4, slopes], 9, (1,))
     (found,) = evaluate(imported(model), feeds).values()
     np.testing.assert_array_equal(found, np.where(X4 < 0, X4 * slopes.reshape(4, 1, 1), X4))
+
+
+@pytest.mark.parametrize(
+    ("slopes", "kind"), [(normal(4, 1, 1), OpKind.PRELU), (f32(0.3), OpKind.LEAKY_RELU)]
+)
+def test_slopes_make_one_operator(slopes: np.ndarray, kind: OpKind) -> None:
+    graph = imported(single("PRelu", [X4, slopes], 16, (1,))[0])
+    assert [op.kind for op in graph.ops] == [kind]
 
 
 def test_log_sum_exp_of_infinities_is_no_nan() -> None:

@@ -1,6 +1,6 @@
 """Vector maths: functions of the vector unit on one register of floats; no library is called.
 
-vector_run.py lists what has no code here: the compiled kernels compute it.
+Functions of the C library (``Origin.LIBRARY``) have no code here: the compiled kernels compute them.
 
 exp, log and rsqrt are within 2 ulp of the exact value, the rest within 4, over the whole range of
 fp32 with its special values. Subnormal arguments count in full; exp and its like give 0 where their
@@ -84,6 +84,10 @@ def _truth(how: str) -> BinaryCode:
     return lambda v, x, y: v.select(v.compare(how, x, y), v.constant(1.0), v.constant(0.0))
 
 
+def _prelu(v: Lanes, x: str, slope: str) -> str:
+    return v.select(v.compare("olt", x, v.constant(0.0)), v.mul(x, slope), x)
+
+
 def _keep_if(v: Lanes, x: str, y: str) -> str:
     return v.select(v.compare("une", y, v.constant(0.0)), x, v.constant(-0.0))
 
@@ -126,5 +130,6 @@ BINARY: Mapping[BinaryFn, BinaryCode] = MappingProxyType(
         BinaryFn.LESS_EQUAL: _truth("ole"),
         BinaryFn.KEEP_IF: _keep_if,
         BinaryFn.KEEP_UNLESS: _keep_unless,
+        BinaryFn.PRELU: _prelu,
     }
 )
