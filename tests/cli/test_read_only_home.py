@@ -40,7 +40,7 @@ def home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
             make(self, *mode, **options)
 
         monkeypatch.setattr(Path, "mkdir", mkdir)
-        monkeypatch.setattr("autotune.disk.blob_cache.make_private", refused)
+        monkeypatch.setattr("autotune.disk.cache.make_private", refused)
     monkeypatch.setenv("AUTOTUNE_HOME", str(folder))
     unwritable_home._note.cache_clear()
     return folder

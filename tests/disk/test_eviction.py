@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autotune.disk.blob_cache import ObjectCache
+from autotune.disk.cache import DiskCache
 from autotune.disk.eviction import ABANDONED_SECONDS, Pruned, bounded, folder_bytes, prune
 from autotune.runtime.caches.weight_cache import WeightCache
 
@@ -91,7 +91,7 @@ def test_weights_that_were_stored_are_said_to_be_though_another_file_goes(vanish
 def test_weights_and_objects_being_written_elsewhere_are_not_removed(tmp_path: Path) -> None:
     others = [filled(tmp_path, f".other.{kind}", 9000, 600.0) for kind in ("weights", "object")]
     WeightCache(tmp_path, limit_bytes=8000).store("net", {"w": np.ones(100, np.float32)})
-    ObjectCache(tmp_path, limit_bytes=8000).store("one", bytes(100))
+    DiskCache(tmp_path, limit_bytes=8000).store("one", bytes(100))
     assert all(path.exists() for path in others)
 
 

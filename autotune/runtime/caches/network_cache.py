@@ -1,8 +1,7 @@
-"""Networks as passes left them, on disk between processes: a session that opens a file again reads
-neither ONNX nor runs a pass.
+"""Cache of simplified networks: a file that is opened again needs neither ONNX nor a pass.
 
-What is kept of a file is taken while the file is what it was (``FileStamp``), under all options and
-sources that decide what becomes of it. Weights lie in a file of their own, which sessions map.
+An entry holds while its file is unchanged (``FileStamp``), under all options and sources that decide
+the network. Weights lie in a file of their own, which sessions map.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from autotune.disk.blob_cache import ObjectCache
+from autotune.disk.cache import DiskCache
 from autotune.disk.file_stamp import FileStamp, now_ns
 from autotune.disk.home import cache_folder
 from autotune.disk.source_version import hash_sources
@@ -32,7 +31,7 @@ from autotune.runtime.caches.weight_cache import WeightCache
 
 SCHEMA = 2
 DECIDING = ("operators", "graph", "frontend")
-"""Folders whose sources decide what becomes of a file."""
+"""Folders whose sources decide the network of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class NetworkKey:
         accuracy: Accuracy,
         ranges: Ranges | None,
     ) -> NetworkKey:
-        """Of what ``opening.open_network`` takes."""
+        """Return the key of a file under the arguments of ``opening.open_network``."""
         held = tuple(
             sorted((x, float(low), float(high)) for x, (low, high) in (ranges or {}).items())
         )
@@ -62,7 +61,7 @@ class NetworkKey:
 
     @property
     def text(self) -> str:
-        """What the network is kept under."""
+        """Key of the network in the cache."""
         chosen = f"{self.layout.value}\n{self.accuracy.value}\n{self.ranges}"
         return f"{_file_key(self.path, self.dims)}\n{chosen}"
 
@@ -70,30 +69,35 @@ class NetworkKey:
 def cached_network(
     key: NetworkKey, make: Callable[[], Graph], folder: Path | None = None
 ) -> tuple[Graph, bool]:
-    """The network that a file is opened as: the kept one, or that of ``make``, kept for the next
-    time if that is possible; and whether it is. None in ``folder`` means the user's cache."""
-    shelf = _Shelf(cache_folder() / "networks" if folder is None else folder)
-    found = shelf.load(key)
+    """Return the network of a file, and True if the cache holds it now.
+
+    A miss calls ``make`` and stores its network where possible. None in ``folder`` means the user's
+    cache.
+    """
+    cache = _NetworkCache(cache_folder() / "networks" if folder is None else folder)
+    found = cache.load(key)
     if found is not None:
         return found, True
     began, mark = now_ns(), FileStamp.of(key.path)
     graph = make()
-    keeps = mark is not None and mark.settled(began) and shelf.store(key, mark, graph)
+    keeps = mark is not None and mark.settled(began) and cache.store(key, mark, graph)
     return graph, keeps
 
 
 def is_cached(path: Path, dims: Mapping[str, int] | None, folder: Path | None = None) -> bool:
-    """Whether a file was opened before, as it is, as one network with these dimensions: neither
-    its shapes nor its operators are left to a run."""
-    shelf = _Shelf(cache_folder() / "networks" if folder is None else folder)
-    return shelf.is_static(path.absolute(), _sorted(dims))
+    """Return True if the cache holds a network of this file, unchanged, with these dimensions.
+
+    Such a network is one graph: no run decides its shapes or operators.
+    """
+    cache = _NetworkCache(cache_folder() / "networks" if folder is None else folder)
+    return cache.is_static(path.absolute(), _sorted(dims))
 
 
-class _Shelf:
-    """The folder of kept networks."""
+class _NetworkCache:
+    """A folder of networks: heads as JSON, weights beside them."""
 
     def __init__(self, folder: Path) -> None:
-        self._heads, self._weights = ObjectCache(folder), WeightCache(folder)
+        self._heads, self._weights = DiskCache(folder), WeightCache(folder)
 
     def is_static(self, path: Path, dims: tuple[tuple[str, int], ...]) -> bool:
         return self._read(_file_key(path, dims)) is not None
@@ -109,7 +113,7 @@ class _Shelf:
             return None
 
     def store(self, key: NetworkKey, mark: FileStamp, graph: Graph) -> bool:
-        """Whether it could be."""
+        """Store a network; return False where the disk or the file's form forbids it."""
         if not _is_whole(key.path):
             return False
         weights = self._weights.store(key.text, graph.constants)
@@ -121,7 +125,7 @@ class _Shelf:
         return True
 
     def _read(self, key: str) -> dict[str, Any] | None:
-        """What is kept, while it is right."""
+        """Return the entry of a key while its file is unchanged, else None."""
         content = self._heads.load(key)
         if content is None:
             return None
@@ -151,13 +155,15 @@ def _file_key(path: Path, dims: tuple[tuple[str, int], ...]) -> str:
 
 @functools.cache
 def _sources_version() -> str:
-    """Of all that decides what becomes of a file: our sources, and the packages that read and fold it."""
-    installed = f"{np.__version__} {ml_dtypes.__version__} {_mark('onnx')} {_mark('scipy')}"
+    """Hash our sources and the packages that read and fold a file."""
+    installed = (
+        f"{np.__version__} {ml_dtypes.__version__} {_installed('onnx')} {_installed('scipy')}"
+    )
     return f"{hash_sources(DECIDING)} {installed}"
 
 
-def _mark(package: str) -> str:
-    """Which ``package`` is installed, without importing it, which takes longer than all that is here."""
+def _installed(package: str) -> str:
+    """Identify the installed ``package`` without the time to import it."""
     found = importlib.util.find_spec(package)
     assert found is not None and found.origin is not None, "it is required"
     return f"{found.origin} {Path(found.origin).stat().st_mtime_ns}"

@@ -1,5 +1,4 @@
-"""Plans and schedules by rule, on disk between processes: finding them takes longer than anything else
-that loading a network does."""
+"""Cache of heuristic plans and schedules: finding them is the longest part of opening a network."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from autotune.disk.blob_cache import ObjectCache
+from autotune.disk.cache import DiskCache
 from autotune.disk.home import cache_folder
 from autotune.disk.source_version import hash_sources
 from autotune.errors import PlanError, ScheduleError
@@ -26,14 +25,16 @@ DECIDING = (
 )
 """Sources that decide the heuristic schedule of a group: whole folders, lest a module is missed."""
 MOST_GROUPS = 4096
-"""Kept for a machine; those that came first go first."""
+"""Limit of cached schedules for one machine; the oldest go first."""
 
 
 @contextmanager
 def cached_schedules(spec: HardwareSpec, folder: Path | None = None) -> Iterator[Schedules]:
-    """What is known of a machine, for ``ruled_choices`` to add to; what it adds is kept. None in
-    ``folder`` means the user's cache."""
-    cache = ObjectCache(cache_folder() / "schedules" if folder is None else folder)
+    """Give the cached schedules of a machine for ``ruled_choices`` to add to; store additions.
+
+    None in ``folder`` means the user's cache.
+    """
+    cache = DiskCache(cache_folder() / "schedules" if folder is None else folder)
     key = f"schedules by rule\n{spec.profile_id}\n{_sources_version()}"
     known = _read(cache.load(key))
     before = len(known)
@@ -46,9 +47,11 @@ def cached_schedules(spec: HardwareSpec, folder: Path | None = None) -> Iterator
 def cached_heuristic_plan(
     graph: Graph, spec: HardwareSpec, folder: Path | None = None
 ) -> tuple[Choice, ...]:
-    """The heuristic plan of a network on a machine: the kept one, or else a new one, which is kept.
-    None in ``folder`` means the user's cache. Raises ``ScheduleError`` as ``ruled_choices`` does."""
-    cache = ObjectCache(cache_folder() / "schedules" if folder is None else folder)
+    """Return the heuristic plan of a network on a machine, from the cache where possible.
+
+    None in ``folder`` means the user's cache. Raises ``ScheduleError`` as ``ruled_choices`` does.
+    """
+    cache = DiskCache(cache_folder() / "schedules" if folder is None else folder)
     key = f"plan by rule\n{graph.fingerprint}\n{spec.profile_id}\n{_sources_version()}"
     found = _choices(graph, cache.load(key))
     if found is None:
@@ -64,7 +67,7 @@ def _names(choice: Choice) -> list[str]:
 
 
 def _choices(graph: Graph, content: bytes | None) -> tuple[Choice, ...] | None:
-    """None where there is nothing, or what nobody here wrote."""
+    """Return the plan of an entry; None for a missing or foreign one."""
     try:
         rows = [] if content is None else json.loads(content)
         return (
@@ -88,7 +91,7 @@ def _written(schedules: Schedules) -> bytes:
 
 
 def _read(content: bytes | None) -> Schedules:
-    """Nothing where there is nothing, or what nobody here wrote."""
+    """Return the schedules of an entry; none for a missing or foreign one."""
     try:
         rows = {} if content is None else json.loads(content)
         return {k: None if text is None else Schedule.from_json(text) for k, text in rows.items()}

@@ -1,9 +1,7 @@
-"""Program tables of kept networks, on disk between processes: a session that opens one again fuses,
-lowers, verifies and binds nothing.
+"""Cache of program tables: a network that is opened again is not fused, lowered, verified or bound.
 
-A table is kept under all that decides it: the network, how it is run, the machine and every source of
-this program. What lies there is read with the few types that it is made of, as it was written: the
-programs in it were verified before.
+The key of a table is all that decides it: the network, its plan, the machine and every source of this
+program. Reading makes objects of a few named types only; programs were verified before they were stored.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from autotune.disk.blob_cache import ObjectCache
+from autotune.disk.cache import DiskCache
 from autotune.disk.home import cache_folder
 from autotune.disk.source_version import PACKAGE_FOLDER, hash_sources
 from autotune.fusion.group import Group
@@ -60,11 +58,11 @@ TYPES: tuple[type, ...] = (
     *(Program, Instruction, DramTensor, Role, Format, Opcode, Part, Window),
     *(Linkable, Tables, KeptCode, Packed),
 )
-"""All that a draft is made of, besides numbers, texts and containers."""
+"""Types of a draft's objects, besides numbers, texts and containers."""
 
 
 def table_key(graph: Graph, plan: GraphPlan | None, spec: HardwareSpec) -> str:
-    """All that decides the table of a network on this machine, by a plan or by rule."""
+    """Return the key of a network's table on this machine, by a plan or by rule."""
     rows = "by rule" if plan is None else repr(plan.groups)
     isa = host_isa() if available() else None
     parts = (
@@ -84,9 +82,11 @@ def cached_table(
     make: Callable[[], tuple[Draft, ProgramTable]],
     folder: Path | None = None,
 ) -> ProgramTable:
-    """The table kept under ``key``, or else the one that ``make`` builds with its draft, which is kept
-    for the next time. None in ``folder`` means the user's cache."""
-    cache = ObjectCache(cache_folder() / "tables" if folder is None else folder)
+    """Return the table cached under ``key``; a miss calls ``make`` and stores its draft.
+
+    None in ``folder`` means the user's cache.
+    """
+    cache = DiskCache(cache_folder() / "tables" if folder is None else folder)
     found = _read(cache.load(key))
     if found is not None:
         try:
@@ -114,10 +114,10 @@ def _read(content: bytes | None) -> Draft | None:
 
 
 class _Reader(pickle.Unpickler):
-    """Makes objects of ``TYPES`` and no others, whatever the file says."""
+    """Unpickler that makes objects of ``TYPES`` only."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """One of the types. Raises ``UnpicklingError`` for every other name."""
+        """Return one of the types. Raises ``UnpicklingError`` for every other name."""
         try:
             return _BY_NAME[module, name]
         except KeyError:
@@ -129,7 +129,7 @@ _BY_NAME = {(one.__module__, one.__qualname__): one for one in TYPES}
 
 @functools.cache
 def _sources_version() -> str:
-    """Of everything, as nearly all of it decides a table: all sources, and which compiled kernels."""
+    """Hash all sources and identify the compiled kernels."""
     compiled = [Path(str(module.__file__)).stat() for module in (words, executor)]
     marks = [(status.st_size, status.st_mtime_ns) for status in compiled]
     return f"{hash_sources(DECIDING)} {marks}"

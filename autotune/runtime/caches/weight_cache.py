@@ -1,4 +1,4 @@
-"""Weights of kept networks: one file of numbers for each, which sessions map and never copy.
+"""Cache of weights: one file of numbers for each network, which sessions map and never copy.
 
 A file comes to its name whole, after its content is on the disk, and is never written again. Its
 checksum is taken whenever it is loaded: 5 ms for the 100 MB of ResNet-50.
@@ -26,26 +26,29 @@ from autotune.errors import InputError
 from autotune.operators.tensor import Array
 
 LIMIT_BYTES = 1 << 30
-"""Of all networks' weights together; those of one may be half of it. The other caches take 256 MiB
-each at most."""
+"""Size of all networks' weights together; one network may take half of it."""
 _ALIGNMENT_BYTES = 64
 _SUFFIX = ".weights"
 _PAGE_BYTES = 4096
 _USED_SECONDS = 3600.0
-"""A file not used for as long is marked as used when it is."""
+"""Age from which a used file is marked as used again."""
 
 
 class WeightCache:
-    """A folder of weights. Safe to use from several threads and processes. Never raises for what
-    the disk does: weights that cannot be kept only cost time."""
+    """A folder of weights. Safe to use from several threads and processes.
+
+    Never raises for what the disk does: weights that cannot be stored only cost time.
+    """
 
     def __init__(self, folder: Path, limit_bytes: int = LIMIT_BYTES) -> None:
-        """``limit_bytes`` is what all files take; beyond it, those longest unused are removed."""
+        """``limit_bytes`` bounds the size of all files; the least recently used are removed."""
         self._folder, self._limit_bytes = folder, limit_bytes
 
     def store(self, key: str, constants: Mapping[str, Array]) -> dict[str, Any] | None:
-        """Keep the constants of a network in place of those that its ``key`` had; what ``load``
-        finds them by, None where they are not kept."""
+        """Store the constants of a network in place of those under its ``key``.
+
+        Returns the row that ``load`` takes; None where they cannot be stored.
+        """
         rows, size = _laid_out(constants)
         if size > self._limit_bytes // 2 or any(x.dtype != np.float32 for x in constants.values()):
             return None
@@ -60,7 +63,7 @@ class WeightCache:
         return None
 
     def load(self, plain: Mapping[str, Any]) -> dict[str, Array] | None:
-        """The constants by name, parts of the file; None where it is gone, damaged or another user's."""
+        """Return constants by name, mapped from the file; None if it is gone, damaged or foreign."""
         try:
             content = self._mapped(self._folder / plain["file"], plain["size_bytes"])
         except OSError:
@@ -94,7 +97,7 @@ class WeightCache:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
 
     def _forget(self, stem: str, name: str) -> None:
-        """Remove what a key had before; who has it mapped keeps it."""
+        """Remove earlier files of a key; processes that mapped them keep their memory."""
         for path in self._folder.glob(f"{stem}-*{_SUFFIX}"):
             if path.name != name:
                 path.unlink(missing_ok=True)
@@ -118,7 +121,7 @@ _Row = tuple[str, int, tuple[int, ...], tuple[int, ...]]
 
 
 def _laid_out(constants: Mapping[str, Array]) -> tuple[list[_Row], int]:
-    """Where each array goes, in the order of axes that it has in memory, and the bytes of all."""
+    """Return a row for each array, axes in memory order, and the size of all in bytes."""
     rows: list[_Row] = []
     end = 0
     for name, value in constants.items():

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autotune.disk.blob_cache import ObjectCache
+from autotune.disk.cache import DiskCache
 from autotune.disk.home import cache_folder
 from autotune.errors import ProgramError
 from autotune.targets.native.codegen.writing.micro_kernel import Source
@@ -67,7 +67,7 @@ class Compiler:
         self.isa = host_isa() if isa is None else isa
         self._machine = host(self.isa)
         self._made_for = f"{self._machine}\n{OPTIONS}\n{_versions()}"
-        self._cache = ObjectCache(cache_folder() / "objects" if cache_dir is None else cache_dir)
+        self._cache = DiskCache(cache_folder() / "objects" if cache_dir is None else cache_dir)
         self._workers = _cores() if workers is None else workers
         # JITLink puts all of an object's sections side by side, as the small code model needs.
         self._linker = llvm.create_lljit_compiler(

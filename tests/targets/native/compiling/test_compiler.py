@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from autotune.disk.blob_cache import ObjectCache
+from autotune.disk.cache import DiskCache
 from autotune.errors import InputError, ProgramError
 from autotune.isa.functions import UnaryFn
 from autotune.targets.native.codegen import kernel_spec
@@ -156,7 +156,7 @@ def test_a_damaged_entry_is_compiled_again_and_replaced(damage: object, folder: 
 
 
 def test_an_entry_under_another_kernels_name_is_not_taken(folder: Path) -> None:
-    cache = ObjectCache(folder)
+    cache = DiskCache(folder)
     cache.store("one", b"code of one")
     (one,) = folder.iterdir()
     cache.store("two", b"code of two")
@@ -167,7 +167,7 @@ def test_an_entry_under_another_kernels_name_is_not_taken(folder: Path) -> None:
 
 
 def test_no_code_is_taken_that_another_user_could_have_written(folder: Path) -> None:
-    cache = ObjectCache(folder)
+    cache = DiskCache(folder)
     cache.store("one", b"code")
     (entry,) = folder.iterdir()
     entry.chmod(0o666)
@@ -176,13 +176,13 @@ def test_no_code_is_taken_that_another_user_could_have_written(folder: Path) -> 
     assert cache.load("one") == b"code"
     folder.chmod(0o777)
     with pytest.warns(RuntimeWarning, match="chmod go-w"):
-        assert ObjectCache(folder).load("one") is None
+        assert DiskCache(folder).load("one") is None
 
 
 def test_the_cache_is_private_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        ObjectCache(tmp_path / "home" / "cache" / "objects").store("one", b"code")
+        DiskCache(tmp_path / "home" / "cache" / "objects").store("one", b"code")
     finally:
         os.umask(before)
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "home").rglob("*")]
@@ -191,7 +191,7 @@ def test_the_cache_is_private_whatever_the_umask(tmp_path: Path) -> None:
 
 
 def test_a_pipe_in_the_place_of_an_entry_is_passed_over(folder: Path) -> None:
-    cache = ObjectCache(folder)
+    cache = DiskCache(folder)
     cache.store("one", b"code")
     (entry,) = folder.iterdir()
     entry.unlink()
@@ -200,7 +200,7 @@ def test_a_pipe_in_the_place_of_an_entry_is_passed_over(folder: Path) -> None:
 
 
 def test_the_cache_removes_what_was_longest_unused_beyond_its_limit(folder: Path) -> None:
-    cache = ObjectCache(folder, limit_bytes=10_000)
+    cache = DiskCache(folder, limit_bytes=10_000)
     for index in range(9):
         cache.store(str(index), bytes(1000))
         for age, path in enumerate(sorted(folder.iterdir(), key=lambda p: p.stat().st_mtime_ns)):

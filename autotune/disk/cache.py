@@ -1,4 +1,8 @@
-"""Object code on disk between processes: what one has compiled, the next ones load."""
+"""A cache on disk: byte strings by key in a private folder of bounded size.
+
+Every cache that outlives a process is one, under its own folder: object code, networks, schedules and
+program tables. Keys hold everything that decides an entry, versions of sources included.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from autotune.disk.unwritable_home import warn_unwritable_home
 from autotune.errors import InputError
 
 LIMIT_BYTES = 256 << 20
-"""Some 100 000 micro-kernels."""
+"""Default size of one cache: some 100 000 micro-kernels."""
 
 _MAGIC = b"autotune object 1\n"
 _CHECK_BYTES = 32
@@ -25,20 +29,23 @@ _STALE_SECONDS = 86_400.0
 """An entry not used for as long is marked as used when it is."""
 
 
-class ObjectCache:
-    """A folder of object code. Safe to use from several threads and processes: entries appear
-    whole; a damaged one is as good as none, and so is one that another user could have written. Never
-    raises for what the disk does: a cache that cannot be read or written only costs time."""
+class DiskCache:
+    """A folder of entries by key. Safe to use from several threads and processes.
+
+    Entries appear whole. A damaged entry counts as missing, and so does one that another user could
+    have written. Never raises for what the disk does: a cache that cannot be read or written only
+    costs time.
+    """
 
     def __init__(self, folder: Path, limit_bytes: int = LIMIT_BYTES) -> None:
-        """``limit_bytes`` is what all entries take; beyond it, those longest unused are removed."""
+        """``limit_bytes`` bounds the size of all entries; the least recently used are removed."""
         self._folder, self._limit_bytes = folder, limit_bytes
         self._bytes: int | None = None
         self._trusted: bool | None = None
         self._lock = threading.Lock()
 
     def load(self, key: str) -> bytes | None:
-        """The object code stored under a key, None when there is none or it is damaged."""
+        """Return the bytes stored under a key; None when there are none or they are damaged."""
         path = self._path(key)
         try:
             if not self._is_trusted():
@@ -53,12 +60,12 @@ class ObjectCache:
         except OSError:
             return None
         head = len(_MAGIC) + _CHECK_BYTES
-        code = entry[head:]
-        return code if len(entry) > head and entry[:head] == _head(key, code) else None
+        content = entry[head:]
+        return content if len(entry) > head and entry[:head] == _head(key, content) else None
 
-    def store(self, key: str, code: bytes) -> None:
-        """Store object code, in place of what was there."""
-        entry = _head(key, code) + code
+    def store(self, key: str, content: bytes) -> None:
+        """Store bytes under a key, in place of the entry that was there."""
+        entry = _head(key, content) + content
         try:
             make_private(self._folder)
             if self._is_trusted():
@@ -69,7 +76,10 @@ class ObjectCache:
             warn_unwritable_home(error)
 
     def _is_trusted(self) -> bool:
-        """Check the folder once per object, as soon as there is one. Raises ``OSError`` before."""
+        """Return True if only this user can write to the folder; checked once it exists.
+
+        Raises ``OSError`` while there is no folder.
+        """
         if self._trusted is None:
             self._trusted = is_trusted(self._folder)
         return self._trusted
@@ -89,7 +99,7 @@ class ObjectCache:
                 self._bytes += added_bytes
 
 
-def _head(key: str, code: bytes) -> bytes:
-    """First bytes of an entry: a checksum over key, length and code."""
-    text = f"{key}\n{len(code)}\n".encode(errors="surrogateescape")
-    return _MAGIC + hashlib.sha256(text + code).digest()
+def _head(key: str, content: bytes) -> bytes:
+    """Return the first bytes of an entry: a checksum over key, length and content."""
+    text = f"{key}\n{len(content)}\n".encode(errors="surrogateescape")
+    return _MAGIC + hashlib.sha256(text + content).digest()
