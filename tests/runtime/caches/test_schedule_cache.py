@@ -13,7 +13,7 @@ from autotune.disk.source_version import source_files
 from autotune.errors import ScheduleError
 from autotune.runtime.caches.schedule_cache import DECIDING, cached_heuristic_plan, cached_schedules
 from autotune.schedule.schedule import Schedule
-from autotune.targets.spec import HardwareSpec
+from autotune.targets.spec import HardwareSpec, Memory
 from autotune.tuner import heuristic_plan
 from autotune.tuner.heuristic_plan import ruled_choices
 from tests.runtime import runtime_case as case
@@ -27,16 +27,16 @@ def test_known_schedules_give_the_same_choices_and_none_is_sought_again(
     with cached_schedules(spec, tmp_path) as known:
         assert not known
         assert ruled_choices(graph, spec, known) == wanted
-    monkeypatch.setattr(heuristic_plan, "enumerate_nest", None)  # calling it would raise
+    monkeypatch.setattr(heuristic_plan, "enumerate_on", None)  # calling it would raise
     with cached_schedules(spec, tmp_path) as known:
         assert ruled_choices(graph, spec, known) == wanted
 
 
-@pytest.mark.parametrize("buffers", [1, 2])
+@pytest.mark.parametrize("memory", Memory)
 def test_a_kept_plan_is_the_plan_and_nothing_is_fused_again(
-    buffers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graph, spec = case.network(), replace(case.SPEC, buffers=buffers)
+    graph, spec = case.network(), replace(case.SPEC, memory=memory)
     wanted = ruled_choices(graph, spec)
     assert cached_heuristic_plan(graph, spec, tmp_path) == wanted
     monkeypatch.setattr(heuristic_plan, "greedy", None)  # calling it would raise

@@ -105,7 +105,7 @@ def test_the_second_open_seeks_no_schedule(
 ) -> None:
     calibrated(machine)
     Session(file, machine).close()
-    no_work(monkeypatch, "autotune.tuner.heuristic_plan:enumerate_nest", *SEARCHING)
+    no_work(monkeypatch, "autotune.tuner.heuristic_plan:enumerate_on", *SEARCHING)
     no_work(
         monkeypatch,
         "autotune.tuner.heuristic_plan:greedy",

@@ -9,7 +9,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import assert_never
 
-from autotune.isa import access, functions
+from autotune.isa import access, functions, notation
 from autotune.targets.native.codegen.gemm.panel_copy import PanelCopy, panel_copy
 from autotune.targets.native.codegen.gemm.shape import GemmShape
 from autotune.targets.native.codegen.rows.reduction import Reduction, reduction
@@ -20,7 +20,7 @@ from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
 from autotune.targets.native.cpu import vector_isa
 from autotune.targets.native.cpu.vector_isa import VectorIsa
 
-TABLES = (functions, access, vector_isa)
+TABLES = (functions, notation, access, vector_isa)
 """Modules outside of this package that generators take constants from."""
 Constants = GemmShape | PanelCopy | VectorRun | RowRun | Reduction | TileTransform
 
