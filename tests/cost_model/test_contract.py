@@ -1,0 +1,90 @@
+"""The contract that the analytic model of every kind of memory keeps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autotune.cost_model.analysis import analytic_model
+from autotune.fusion.nest import Nest
+from autotune.schedule.space import enumerate_nest
+from autotune.schedule.table import ScheduleTable
+from autotune.targets.spec import HardwareSpec, Memory
+from tests.cost_model.measured import SPEC, drawn
+
+
+def spec_of(memory: Memory) -> HardwareSpec:
+    return SPEC if memory is SPEC.memory else replace(SPEC, memory=memory)
+
+
+def tables(spec: HardwareSpec) -> list[tuple[Nest, ScheduleTable]]:
+    """Nests of twelve drawn groups, each with some of its schedules."""
+    rng = np.random.default_rng(11)
+    nests = [nest for _ in range(12) for nest in drawn(rng)[1]]
+    found = [
+        (nest, enumerate_nest(nest, spec.scratchpad_elements, 1, 24, rng, buffers=spec.max_buffers))
+        for nest in nests
+    ]
+    assert any(len(table) > 1 for _, table in found)
+    return [(nest, table) for nest, table in found if len(table)]
+
+
+@pytest.mark.parametrize("memory", Memory)
+class TestContract:
+    def test_every_schedule_has_finite_features_of_the_named_columns(self, memory: Memory) -> None:
+        spec = spec_of(memory)
+        model = analytic_model(spec)
+        for nest, table in tables(spec):
+            features = model.analyse(nest, table, spec).features
+            assert features.shape == (len(table), len(model.feature_names))
+            assert np.isfinite(features).all()
+
+    def test_names_of_features_and_of_work_differ(self, memory: Memory) -> None:
+        model = analytic_model(spec_of(memory))
+        assert len(set(model.feature_names)) == len(model.feature_names) > 0
+        assert len(set(model.work_kinds)) == len(model.work_kinds)
+
+    def test_figures_are_one_for_each_schedule_and_positive(self, memory: Memory) -> None:
+        spec = spec_of(memory)
+        for nest, table in tables(spec):
+            found = analytic_model(spec).analyse(nest, table, spec)
+            for figure in (found.estimate, found.instructions, found.moved_bytes, found.dynamic_fj):
+                assert figure.shape == (len(table),)
+                assert (figure > 0).all()
+            assert found.order().shape == (len(table),)
+
+    def test_the_roofline_of_every_schedule_is_positive(self, memory: Memory) -> None:
+        spec = spec_of(memory)
+        for nest, table in tables(spec):
+            assert (analytic_model(spec).analyse(nest, table, spec).roofline > 0).all()
+
+    def test_a_schedule_costs_the_same_alone_as_in_a_table(self, memory: Memory) -> None:
+        spec = spec_of(memory)
+        model = analytic_model(spec)
+        for nest, table in tables(spec):
+            last = np.asarray([len(table) - 1])
+            alone = model.analyse(nest, table.take(last), spec)
+            among = model.analyse(nest, table, spec)
+            np.testing.assert_allclose(alone.features[0], among.features[-1], rtol=1e-12)
+            np.testing.assert_allclose(alone.estimate[0], among.estimate[-1], rtol=1e-12)
+
+    def test_fitted_unit_costs_reproduce_the_cycles_they_were_fitted_to(
+        self, memory: Memory
+    ) -> None:
+        spec = spec_of(memory)
+        model = analytic_model(spec)
+        rows = [model.analyse(nest, table, spec) for nest, table in tables(spec)]
+        work = np.concatenate([row.work for row in rows])
+        estimate = np.concatenate([row.estimate for row in rows])
+        costs = model.fit(work, estimate, np.ones(len(estimate)))
+        assert costs.shape == (len(model.work_kinds),)
+        cycles = model.cycles(work, costs, estimate)
+        assert np.median(np.abs(cycles / estimate - 1)) < 0.2
+
+
+def test_no_estimate_of_a_scratchpad_machine_undercuts_the_roofline() -> None:
+    for nest, table in tables(SPEC):
+        found = analytic_model(SPEC).analyse(nest, table, SPEC)
+        assert (found.roofline <= found.estimate * (1 + 1e-9)).all()
