@@ -1,4 +1,4 @@
-"""Eviction: what is kept on disk between processes stays within a limit, and those longest unused go."""
+"""Eviction: caches on disk stay within a size limit, the least recently used files go."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _Entry = tuple[float, int, Path]
 
 
 def bounded(folder: Path, suffix: str, limit_bytes: int) -> int:
-    """Where a folder's files with a suffix take more than ``limit_bytes``, remove those longest
-    unused, down to three quarters of it; the bytes of those that stay.
+    """Bound the size of a folder's files with a suffix; return the bytes that remain.
 
-    Other processes may store and remove files meanwhile: what cannot be looked at or removed is
-    passed over, and temporary files are theirs.
+    Beyond ``limit_bytes``, the least recently used files go until three quarters of it remain. Other
+    processes may store and remove files meanwhile: files that cannot be read or removed are skipped,
+    and temporary files are theirs.
     """
     entries = sorted(_entries(folder, suffix))
     kept = sum(size for _, size, _ in entries)
@@ -47,8 +47,10 @@ class Pruned:
 
 
 def prune(folders: Iterable[Path], keep_bytes: int, unused_seconds: float | None) -> Pruned:
-    """Remove the files of ``folders`` that were unused for longest, until less than ``keep_bytes``
-    stays, and those unused for ``unused_seconds``. Files that cannot be removed stay."""
+    """Remove the least recently used files of ``folders`` until less than ``keep_bytes`` remain.
+
+    Also removes files unused for ``unused_seconds``. Files that cannot be removed stay.
+    """
     entries = sorted((entry for folder in folders for entry in _entries(folder, "")), reverse=True)
     oldest = 0.0 if unused_seconds is None else time.time() - unused_seconds
     removed_files = removed_bytes = kept_files = kept_bytes = 0

@@ -1,7 +1,7 @@
-"""Marks of files: what tells without reading a file whether it still is what was once read of it.
+"""Stamps of files: they tell without reading whether a file is unchanged.
 
-As git and build tools do: by the file's place, size and times. Two writes within one tick of a file
-system's clock may look alike, so a file that changed just before it was read gets no mark.
+As in git and build tools, a stamp is the file's place, size and times. Two writes within one tick of a
+file system's clock may look alike, so a file that changed just before it was read gets no stamp.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SETTLED_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class FileStamp:
-    """A file as it was found: device and number of its node, size, times of content and node."""
+    """Identity of a file's content: device and number of its node, size, times of content and node."""
 
     path: str
     device: int
@@ -27,7 +27,7 @@ class FileStamp:
 
     @classmethod
     def of(cls, path: Path) -> FileStamp | None:
-        """Of a file as it is; None where there is none."""
+        """Return the stamp of a file as it is; None where there is none."""
         try:
             found = path.stat()
         except OSError:
@@ -37,15 +37,14 @@ class FileStamp:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the file is what it was."""
+        """True if the file is unchanged."""
         return FileStamp.of(Path(self.path)) == self
 
     def settled(self, read_ns: int) -> bool:
-        """Whether the file had not just changed when reading it began, by ``time.time_ns``: a later
-        change then shows."""
+        """Return True if the last change was well before ``read_ns``, so that a later change would show."""
         return max(self.modified_ns, self.changed_ns) < read_ns - int(SETTLED_SECONDS * 1e9)
 
 
 def now_ns() -> int:
-    """The clock that files' times are of."""
+    """Return the time by the clock of file times."""
     return time.time_ns()

@@ -1,4 +1,4 @@
-"""The note that nothing is kept: given once per process, when the home folder cannot be written."""
+"""Warns once per process that the home folder cannot be written, so that nothing is cached."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from autotune.disk.home import home
 
 
 def warn_unwritable_home(error: Exception) -> None:
-    """Warn, the first time, that what this process makes is not kept, and why."""
+    """Warn, the first time, that this process caches nothing, and why."""
     _note(str(home()), getattr(error, "strerror", None) or str(error))
 
 

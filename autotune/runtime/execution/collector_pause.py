@@ -1,4 +1,4 @@
-"""The garbage collector at rest while a network is opened, which makes many objects that all stay."""
+"""Pauses the garbage collector while a network opens: it makes many objects, and all of them stay."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ _resting = 0
 
 @contextmanager
 def pause_collector() -> Iterator[None]:
-    """Without collections until the last of those who asked for it has ended; a collector that was off
-    stays off. Opening ResNet-50 makes 50 generations of objects of which none is garbage: looking
-    through them takes a tenth of the time."""
+    """Disable collections until the last concurrent pause has ended; a collector that was off stays off.
+
+    Opening ResNet-50 makes 50 generations of objects without garbage; scanning them takes a tenth of
+    the time.
+    """
     began = _begin()
     try:
         yield
@@ -25,7 +27,7 @@ def pause_collector() -> Iterator[None]:
 
 
 def _begin() -> bool:
-    """Whether the collector rests because someone of us asked for it."""
+    """Join the pause; return False if the collector was off without us."""
     global _resting  # noqa: PLW0603 -- the collector is the process's, and so is who holds it
     with _lock:
         if _resting == 0 and not gc.isenabled():

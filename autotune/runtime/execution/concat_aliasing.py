@@ -1,8 +1,8 @@
-"""Windows: tensors that lie in the concatenation they become part of, so that it copies nothing.
+"""Aliases tensors into the concatenation that they become part of, so that it copies nothing.
 
-What a network computes for a concatenation alone along the last axis is written into its place there
-at once; other readers find it there too. A window has the strides of the whole, which is all that a
-program needs to know: its tensor gets the whole's last extent, and begins further on.
+A tensor that is computed for a concatenation alone, along the last axis, is written into its place
+there; other readers find it there too. It has the strides of the whole: a program sees the whole's
+last extent and a later first element.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class AliasedPlan:
 def alias_concatenations(
     graph: Graph, steps: Sequence[GroupStep], views: Mapping[str, str]
 ) -> AliasedPlan:
-    """The parts of a plan, with concatenations left out that windows make superfluous."""
+    """Return the parts of a plan, without the concatenations that aliased tensors make superfluous."""
     viewed = {*views, *views.values()}
     inside: dict[str, tuple[str, int]] = {}
     empty: set[int] = set()
@@ -64,8 +64,10 @@ def alias_concatenations(
 
 
 def _fits(graph: Graph, name: str, steps: Sequence[GroupStep]) -> bool:
-    """Whether all programs take a tensor as it is, and none moves what is beside its last axis: it
-    would find the neighbour there, and not the padding."""
+    """Return True if all programs take a tensor at its own extents and none reads beyond its last axis.
+
+    A read beyond would find the neighbour, and not the padding.
+    """
     return all(
         _keeps_to(step.program, number, graph.shape(name))
         for step in steps
@@ -91,7 +93,7 @@ def _keeps_to(program: Program, number: int, shape: tuple[int, ...]) -> bool:
 
 
 def _window(graph: Graph, name: str, inside: Mapping[str, tuple[str, int]]) -> Window:
-    """The outermost tensor that a tensor lies in, and where."""
+    """Return the outermost tensor that contains a tensor, and the offset in it."""
     first, owner = 0, name
     while owner in inside:
         owner, further = inside[owner]

@@ -1,4 +1,4 @@
-"""Runs a program table step by step and says what each group cost."""
+"""Runs a program table step by step and records the cost of each group."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ class GroupRun:
 
 
 class TimedGroups(Sequence[GroupRun]):
-    """What the steps of a table took in one native call. It keeps the nanoseconds and makes the
-    rest when it is asked for: a small network runs in less time than that takes."""
+    """Times of a table's steps in one native call.
+
+    Holds nanoseconds and makes the executions on demand: a small network runs in less time than that takes.
+    """
 
     def __init__(
         self, table: ProgramTable, clock_hz: float, nanoseconds: npt.NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""The adapter where a user's arrays enter and leave a run: names, shapes, element types, ranges."""
+"""Conversion of a user's arrays to float32 and back: checks names, shapes, element types and ranges."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def _extreme(value: npt.NDArray[Any]) -> int:
 
 
 class IoAdapter:
-    """Turns arrays of the network's own element types into float32, and back.
+    """Converts arrays of the network's own element types into float32, and back.
 
-    Whole numbers stay exact: integer inputs within the ``licence`` are let through, others if the
-    network is proved exact for the ranges that all inputs have.
+    Integer inputs within the ``licence`` are exact. Others pass if the network is proved exact for the
+    ranges of all inputs.
     """
 
     def __init__(self, graph: Graph, ranges: Mapping[str, Interval] | None = None) -> None:
-        """``ranges`` are those of inputs that the graph is right for."""
+        """``ranges`` bound the inputs that the graph is right for."""
         self._graph, self.ranges = graph, ranges or {}
         self._typed = {
             x: graph.types[x].dtype
@@ -60,29 +60,30 @@ class IoAdapter:
 
     @cached_property
     def _constants(self) -> Mapping[str, Interval]:
-        """What proofs need of them, found once: weights are the most of what there is to look at."""
+        """Intervals of constants, computed once: weights are most of the data of a proof."""
         return constant_intervals(self._graph) if has_integers(self._graph) else {}
 
     @cached_property
     def _sums(self) -> Mapping[str, ProductSums]:
-        """Bounds on products of integers with constants, found once."""
+        """Bounds on products of integers with constants, computed once."""
         return product_sums(self._graph)
 
     @cached_property
     def _index_limits(self) -> tuple[IndexLimit, ...]:
-        """Limits of the inputs that are indices, found once."""
+        """Limits of the inputs that are indices, computed once."""
         return index_limits(self._graph)
 
     @cached_property
     def licence(self) -> Mapping[str, Interval] | None:
-        """Range of every integer and boolean input in which all integers are exact, whatever the
-        other inputs are; None where there is none."""
+        """Range of every integer and boolean input in which all integers are exact, for any other inputs; None
+        without such ranges.
+        """
         return licence(self._graph, self._constants, self._sums)
 
     def to_float32(self, arrays: Given) -> dict[str, Array]:
-        """The arrays as C-contiguous float32, one per input of the network.
+        """Return one C-contiguous float32 array for each input of the network.
 
-        Raises ``InputError`` naming the tensor, what was given and what is expected.
+        Raises ``InputError`` naming the tensor, its value and the expectation.
         """
         if self._plain:
             fed = checked_inputs(self._graph, arrays)
@@ -100,7 +101,7 @@ class IoAdapter:
         return fed
 
     def from_float32(self, outputs: Mapping[str, Array]) -> dict[str, npt.NDArray[Any]]:
-        """The outputs in the network's own element types; integers wrap around."""
+        """Return the outputs in the network's own element types; integers wrap around."""
         if not self._leaving:
             return {**outputs}
         return {x: self._narrowed(x, value) for x, value in outputs.items()}
@@ -164,7 +165,7 @@ class IoAdapter:
         )
 
     def _decided_by(self, tensor: str) -> list[str]:
-        """The inputs of the network that a tensor depends on, in its order."""
+        """Return the inputs of the network that a tensor depends on, in their order."""
         found = {tensor}
         for op in reversed(self._graph.ops):
             if op.output in found:
@@ -183,9 +184,9 @@ class IoAdapter:
 
 
 def checked_inputs(graph: Graph, arrays: Mapping[str, npt.NDArray[np.generic]]) -> dict[str, Array]:
-    """The arrays as C-contiguous float32, one per input of the network.
+    """Return one C-contiguous float32 array for each input of the network.
 
-    Raises ``InputError`` naming the tensor, what was given and what is expected.
+    Raises ``InputError`` naming the tensor, its value and the expectation.
     """
     wanted, types = graph.inputs, graph.types
     if len(arrays) != len(wanted):
@@ -220,8 +221,10 @@ def as_array(network: str, name: str, value: object) -> npt.NDArray[Any]:
 
 
 def of_type(value: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
-    """The array as one of ``dtype``, where that is a type that NumPy itself has not and the array is
-    what becomes of it in a file: raw bytes, or float32 that holds nothing else."""
+    """Reinterpret an array as a dtype that numpy lacks (bfloat16, float8, int4), as files give it.
+
+    Takes raw bytes, or float32 that the dtype holds exactly; returns any other array unchanged.
+    """
     kind = NUMPY[dtype]
     if kind.isbuiltin == 1 or value.dtype == kind:
         return value

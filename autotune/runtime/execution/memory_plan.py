@@ -1,5 +1,7 @@
-"""What a program table needs of a machine's memory: constants, the caller's tensors, and one arena that
-intermediates share by their lifetimes. A session reports it; the native engine runs in that arena."""
+"""Memory of a program table: constants, the caller's tensors, and one arena for all intermediates.
+
+Intermediates share the arena by their lifetimes. A session reports it; the native engine runs in it.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ class MemoryPlan:
 
 
 def memory_plan(table: ProgramTable) -> MemoryPlan:
-    """The memory of a table; of its executable, where it has one."""
+    """Return the memory of a table: that of its executable, or of one it would get."""
     arena = arena_of(network_of(table)) if table.executable is None else table.executable.arena
     graph = table.graph
     return MemoryPlan(

@@ -36,8 +36,10 @@ class WholeNetworks(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A program table with its programs bound: all of it but the network and memory, so that it can
-    be kept. ``altered`` is that of ``ProgramTable``."""
+    """A program table with bound programs, without network and memory, so that a cache can hold it.
+
+    ``altered`` is that of ``ProgramTable``.
+    """
 
     steps: tuple[Step, ...]
     parts: tuple[Part, ...]
@@ -48,11 +50,11 @@ class Draft:
     split: tuple[SplitGroup, ...] = ()
 
     def network(self, graph: Graph) -> Network:
-        """What it computes, as the native engine takes it."""
+        """Return the computation as the native engine takes it."""
         return _network(graph, self.parts, self.views, self.windows)
 
     def table(self, graph: Graph, target: WholeNetworks) -> ProgramTable:
-        """The table of the network that it was draft_table for, ready to run."""
+        """Return the table of the drafted network, ready to run."""
         executable = target.executable(self.network(graph), self.programs)
         return ProgramTable(
             graph, self.steps, executable=executable, altered=self.altered, split=self.split
@@ -60,7 +62,7 @@ class Draft:
 
 
 def link_table(table: ProgramTable, target: Target) -> ProgramTable:
-    """The table with its executable, where the target runs whole networks."""
+    """Return the table with its executable if the target runs whole networks."""
     if not isinstance(target, WholeNetworks):
         return table
     ready = draft_table(table, target).table(table.graph, target)
@@ -68,7 +70,7 @@ def link_table(table: ProgramTable, target: Target) -> ProgramTable:
 
 
 def draft_table(table: ProgramTable, target: WholeNetworks) -> Draft:
-    """The table's programs verified and bound, its tensors in each other where they can be."""
+    """Verify and bind the programs of a table; alias tensors into concatenations where possible."""
     network = network_of(table)
     pairs = zip(table.group_steps, network.parts, strict=True)
     altered = (i for i, (step, part) in enumerate(pairs) if part.program is not step.program)
@@ -78,7 +80,7 @@ def draft_table(table: ProgramTable, target: WholeNetworks) -> Draft:
 
 
 def network_of(table: ProgramTable) -> Network:
-    """What a table computes, as the native engine takes it."""
+    """Return the computation of a table as the native engine takes it."""
     from autotune.runtime.execution.concat_aliasing import (
         alias_concatenations,
     )  # not for a table that is kept

@@ -1,4 +1,4 @@
-"""Whose memory an array is: what a run hands out is the caller's, what a version keeps is its own."""
+"""Ownership of arrays: outputs of a run are the caller's, constants of a version are its own."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from autotune.runtime.execution.values import AnyArray, Value, Values
 
 
 def read_only(array: AnyArray) -> AnyArray:
-    """A view that cannot be written to, nor can views of it: of what outlives a run."""
+    """Return a view for data that outlives a run: neither it nor views of it can be written to."""
     view = np.asarray(array).view()  # evaluation may have made a scalar
     view.flags.writeable = False
     return view
 
 
 def owned(outputs: Values, inputs: Values) -> dict[str, Value]:
-    """Outputs that the caller may write to: copies of those that are kept (``read_only``), or that
-    share memory with an input or with another output. A sequence is a new list."""
+    """Return outputs that the caller may write to.
+
+    Copies read-only arrays, and arrays that share memory with an input or with another output. A
+    sequence is a new list.
+    """
     taken = list(_arrays(inputs.values()))
     found: dict[str, Value] = {}
     for name, value in outputs.items():
@@ -29,7 +32,7 @@ def owned(outputs: Values, inputs: Values) -> dict[str, Value]:
 
 
 def shared(array: AnyArray, others: Iterable[AnyArray]) -> bool:
-    """Whether an array may share memory with one of the others."""
+    """Return True if an array may share memory with one of the others."""
     return any(np.may_share_memory(array, other) for other in others)
 
 

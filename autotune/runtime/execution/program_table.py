@@ -39,7 +39,7 @@ class GroupStep:
 
     @property
     def key(self) -> CostKey:
-        """What its cost depends on, besides the machine."""
+        """Identity of the step's cost on a given machine."""
         return self.group.key, self.schedule.to_json()
 
     @property
@@ -61,7 +61,7 @@ Step = GroupStep | ViewStep
 
 @dataclass(frozen=True, slots=True)
 class SplitGroup:
-    """A group of the plan that could not be built, in one line why; its operators run one by one."""
+    """A group of the plan that could not be built, and the reason in one line; its operators run one by one."""
 
     operators: tuple[str, ...]
     reason: str
@@ -133,10 +133,10 @@ class ProgramTable:
 
 
 class CurrentTable:
-    """Holds the table that the next run will use.
+    """Atomic reference to the table of the next run.
 
-    ``current`` is one reference read, so a run never waits and finishes on the table it took. The
-    lock orders writers among themselves only.
+    Reading ``current`` is one reference read: a run never waits and finishes on the table it took. The
+    lock orders writers only.
     """
 
     def __init__(self, table: ProgramTable) -> None:
@@ -144,14 +144,14 @@ class CurrentTable:
         self.current = table
 
     def swap(self, table: ProgramTable) -> ProgramTable:
-        """Publish another plan's table; returns it with its version."""
+        """Publish another plan's table; return it with its version."""
         with self._writers:
             version = self.current.plan_version + 1
             self.current = replace(table, plan_version=version)
             return self.current
 
     def update(self, change: Callable[[ProgramTable], ProgramTable]) -> ProgramTable:
-        """Publish the current plan changed in something that is not the plan: its predictions."""
+        """Publish the current plan with a change outside of the plan, such as its predictions."""
         with self._writers:
             self.current = change(self.current)
             return self.current

@@ -1,4 +1,4 @@
-"""A lane: one background thread that works off a bounded queue in batches, and keeps its failure."""
+"""A background thread that works off a bounded queue in batches, and keeps its failure."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ T = TypeVar("T")
 
 
 class BackgroundWorker(Generic[T]):
-    """Calls ``work`` with everything that was put since the last call, in order.
+    """Calls ``work`` with all items put since the last call, in order.
 
-    A failure of ``work`` ends the lane: ``failed`` is told, further items are refused, and ``wait``
-    and ``close`` raise it. ``limit`` bounds the queue; the oldest item goes first. ``in_background`` gives
-    the thread, and processes that it starts, the lowest priority.
+    A failure of ``work`` ends the worker: ``failed`` is told, further items are refused, and ``wait`` and
+    ``close`` raise it. ``limit`` bounds the queue; the oldest item goes first. ``in_background`` gives the
+    thread, and processes that it starts, the lowest priority.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class BackgroundWorker(Generic[T]):
         )
 
     def put(self, item: T) -> None:
-        """Hand over an item; returns at once. Does nothing when the lane is closed or failed."""
+        """Hand over an item; return at once. Does nothing when the worker is closed or failed."""
         with self._lock:
             if self._closed or (self._task is not None and self._task.done()):
                 return
@@ -59,12 +59,12 @@ class BackgroundWorker(Generic[T]):
         task.add_done_callback(self._note)
 
     def newest(self, count: int) -> list[T]:
-        """The last ``count`` items that are waiting, oldest first."""
+        """Return the last ``count`` waiting items, oldest first."""
         with self._lock:
             return list(self._pending)[-count:]
 
     def take_dropped(self) -> int:
-        """How many items the full queue has lost since the last call."""
+        """Return the number of items that the full queue has lost since the last call."""
         with self._lock:
             dropped, self._dropped = self._dropped, 0
             return dropped

@@ -124,7 +124,7 @@ class Learner(Generic[M]):
         self._work.tell(Event(kind, self._runs, self._work.clock(), text, figures))
 
     def _examine(self, batch: Sequence[FinishedRun]) -> Drift | None:
-        """The first drift that a batch of runs shows."""
+        """Return the first drift in a batch of runs."""
         current, found = self._work.published.current, None
         for run in batch:
             self._runs += 1

@@ -1,4 +1,4 @@
-"""What online learning needs of a cost model and of those who fit, keep and plan by it."""
+"""Protocols between online learning and the cost model that it retrains."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Model(Protocol):
-    """What online learning needs of a cost model."""
+    """A cost model as online learning uses it."""
 
     def predict(self, group: Group, schedule: Schedule) -> float:
         """Cycles of a group run by a schedule."""
@@ -35,7 +35,7 @@ M = TypeVar("M", bound=Model)
 
 
 class Cost(Protocol):
-    """What one execution took: a record or a whole run's trace."""
+    """Cost of one execution: a record's, or a whole run's."""
 
     @property
     def cycles(self) -> int:

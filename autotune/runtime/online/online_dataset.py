@@ -1,7 +1,7 @@
-"""What each known candidate costs on the machine as it is now: the training set of online learning.
+"""Training set of online learning: the current cost of each known candidate on the machine.
 
 After drift, old measurements mislead, and fresh ones are few. Both are used: candidates measured
-before and since show how costs moved (``Correction``), and that carries the rest over.
+before and since show how costs moved (``Correction``), and the rest is corrected by it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Entry:
 
 
 class OnlineDataset:
-    """Candidates by cost key with the cycles they are believed to take."""
+    """Candidates by cost key, each with the cycles it is believed to take now."""
 
     def __init__(self, records: Iterable[Record], trusted_since_seconds: float = 0.0) -> None:
         self._entries: dict[CostKey, _Entry] = {}
@@ -80,9 +80,10 @@ class OnlineDataset:
         entry.seen.append((record.created_at, record.cycles))
 
     def adopt_predictions(self, predict: Callable[[Record], float | None]) -> None:
-        """Believe ``predict`` of what was last measured before the trusted time: a model that was
-        retrained after that knows better than those measurements. Of what it predicts nothing (None)
-        nothing is believed any more."""
+        """Take predictions for candidates last measured before the trusted time; forget unpredictable ones.
+
+        A model that was retrained after those measurements knows better than they do.
+        """
         for key, entry in tuple(self._entries.items()):
             if entry.newest.created_at >= self._since_seconds:
                 continue
@@ -93,7 +94,7 @@ class OnlineDataset:
                 entry.set_cost(cycles)
 
     def count_changed(self, tolerance: float) -> int:
-        """Candidates that were never trained on, or now cost another ``tolerance`` (a fraction)."""
+        """Count candidates without training, or whose cost moved by more than ``tolerance`` (a fraction)."""
         count = 0
         for entry in self._entries.values():
             fresh = entry.fresh_cycles(self._since_seconds)
@@ -102,23 +103,25 @@ class OnlineDataset:
         return count
 
     def stale(self, since_seconds: float) -> list[Record]:
-        """The newest record of every candidate that was not measured since then."""
+        """Return the newest record of every candidate without a measurement since then."""
         return [e.newest for e in self._entries.values() if e.newest.created_at < since_seconds]
 
     def cycles(self, key: CostKey) -> float | None:
-        """What a candidate is believed to cost; None for one that was never measured."""
+        """Return the believed cost of a candidate; None if it was never measured."""
         entry = self._entries.get(key)
         return None if entry is None else entry.cycles
 
     def fresh(self) -> list[Record]:
-        """The newest record of every candidate that was measured since the last drift, oldest first."""
+        """Return the newest record of every candidate measured since the last drift, oldest first."""
         since = self._since_seconds
         found = [e.newest for e in self._entries.values() if e.newest.created_at >= since]
         return sorted(found, key=lambda record: record.created_at)
 
     def incorporate_fresh(self, since_seconds: float | None, seed: int) -> int:
-        """Believe what was measured since then (None: since the last drift), and correct the rest
-        by how the re-measured candidates moved. Returns the number of pairs learned from."""
+        """Adopt measurements since then (None: since the last drift); correct the rest by how costs moved.
+
+        Returns the number of re-measured candidates that the correction learned from.
+        """
         moved = since_seconds is not None
         if since_seconds is not None:
             self._since_seconds = since_seconds
@@ -149,8 +152,7 @@ class OnlineDataset:
         return len(pairs)
 
     def training_set(self) -> TrainingSet:
-        """One record per candidate with the believed cycles, oldest measurement first; those
-        measured since the last drift weigh most."""
+        """Return one record per candidate with its believed cycles, oldest first; fresh ones weigh most."""
         entries = sorted(self._entries.values(), key=lambda entry: entry.record.created_at)
         return TrainingSet(
             tuple(replace(e.record, cycles=max(1, round(e.cycles))) for e in entries),
@@ -163,7 +165,7 @@ class OnlineDataset:
 
 @dataclass(frozen=True, slots=True)
 class TrainingSet:
-    """What to fit a model on: records, and how much each counts."""
+    """Records to fit a model on, and the weight of each."""
 
     records: tuple[Record, ...]
     weights: tuple[float, ...]

@@ -1,4 +1,4 @@
-"""How an online session plans in the background: a small search by the retrained cost model.
+"""Planning in the background of an online session: a small search by the retrained cost model.
 
 Sessions that do not learn never import this module, nor what fits and searches.
 """

@@ -25,10 +25,9 @@ Make = Callable[[Sequence[Choice], tuple[SplitGroup, ...]], T]
 
 
 def build_or_split(graph: Graph, choices: Sequence[Choice], target: Target, make: Make[T]) -> T:
-    """What ``make`` builds of the choices, or of those that remain when every group that cannot be
-    built is split into its operators.
+    """Build a table of the choices; split groups that cannot be built into their operators.
 
-    Raises what ``make`` raised when no group is at fault, or when an operator cannot be built alone.
+    Raises the error of ``make`` when no group is at fault, or when an operator cannot be built alone.
     """
     try:
         return make(choices, ())
@@ -40,7 +39,7 @@ def build_or_split(graph: Graph, choices: Sequence[Choice], target: Target, make
 
 
 def announce_splits(table: ProgramTable) -> tuple[Event, ...]:
-    """One event for each group of a table that was split; each is a ``RuntimeWarning`` as well."""
+    """Return an event for each group of a table that was split, and warn of each."""
     events = []
     for group in table.split:
         text = f"{', '.join(group.operators)}: run one by one, not fused: {group.reason}"
@@ -65,7 +64,7 @@ def _caller_depth(package: str | None) -> int:
 def _split(
     graph: Graph, choices: Sequence[Choice], target: Target
 ) -> tuple[tuple[Choice, ...], tuple[SplitGroup, ...]]:
-    """The choices with every group that cannot be built split into its operators."""
+    """Split every group that cannot be built into its operators; return choices and split groups."""
     from autotune.measure.attempt import unbuildable
 
     kept: list[Choice] = []

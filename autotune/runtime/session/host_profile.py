@@ -56,12 +56,12 @@ class HostGroup:
 
     @property
     def fraction(self) -> float:
-        """Of its time that the bound explains: 1 is as fast as the machine allows."""
+        """Share of its time that the bound explains; 1 is as fast as the machine allows."""
         return self.bound_seconds / self.seconds
 
     @property
     def lost_seconds(self) -> float:
-        """Beyond its bound."""
+        """Time beyond the bound."""
         return self.seconds - self.bound_seconds
 
 
@@ -109,7 +109,7 @@ class HostProfile:
         return found
 
     def worst(self, count: int) -> tuple[HostGroup, ...]:
-        """Of the groups that are not near their bounds, those that lose most time beyond them."""
+        """Return the groups that lose most time beyond their bounds, without groups near their bounds."""
         short = (group for group in self.groups if group.reason)
         return tuple(sorted(short, key=lambda group: -group.lost_seconds)[:count])
 

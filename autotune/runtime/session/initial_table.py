@@ -1,7 +1,7 @@
-"""The program table that a session begins with: network on disk, or compiled by a plan or by rule.
+"""The first program table of a session: from the cache, or compiled by a plan or by rule.
 
-Opening never searches and never asks a cost model for a plan: search is a command of its own, and
-learning from runs improves the first plan in the background.
+Opening never searches and asks no cost model for a plan: search is a command of its own, and learning
+from runs improves the first plan in the background.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ if TYPE_CHECKING:  # a session that only runs takes none of their time to import
 
 @dataclass(frozen=True, slots=True)
 class InitialTable:
-    """A session's first table, and what learning goes on from: the programs compiled so far, the cost
-    model and the store where they were needed."""
+    """A session's first table, with all that learning goes on from.
+
+    ``cache`` holds the programs compiled so far; ``model`` and ``records`` are None without learning.
+    """
 
     table: ProgramTable
     planned_by: PlannedBy
@@ -44,10 +46,10 @@ class InitialTable:
 def initial_table(
     network: OpenedGraph, target: Target, store: Store | Path | None, online: bool
 ) -> InitialTable:
-    """The table for what a session was opened with: by the plan where there is one, else by rule.
+    """Return the first table of a network: by its plan if it has one, else by rule.
 
-    ``online`` opens the store and predicts every group by its cost model. Raises ``AutotuneError``
-    when the target was never calibrated and ``online`` needs a model.
+    ``online`` opens the store and predicts every group by its cost model. Raises ``AutotuneError`` when
+    ``online`` needs a model and the target was never calibrated.
     """
     planned_by = PlannedBy.HEURISTIC if network.plan is None else PlannedBy.PLAN
     cache = ProgramCache()
@@ -78,8 +80,7 @@ def _predicted(table: ProgramTable, model: CostModel) -> ProgramTable:
 
 
 def _table(network: OpenedGraph, target: Target, cache: ProgramCache) -> ProgramTable:
-    """Of the plan, or by rule; where the target runs whole networks, from the cache if it was made
-    before."""
+    """Compile the table; where the target runs whole networks, take it from the cache if possible."""
     graph = network.graph
 
     def compiled(choices: Sequence[Choice], split: tuple[SplitGroup, ...]) -> ProgramTable:

@@ -1,4 +1,4 @@
-"""The parts of a dynamic session: sessions of one graph each, what a run feeds them and what they cost."""
+"""Parts of a dynamic session: sessions of one graph each, with the inputs and costs of their runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EVENTS_KEPT = 4096
 
 @dataclass(frozen=True, slots=True)
 class SessionPart:
-    """One graph's session, whose runs are noted."""
+    """One graph's session, whose runs are recorded."""
 
     session: GraphSession
     runs: Runs
@@ -44,7 +44,7 @@ class SessionPart:
         return made
 
     def close(self) -> None:
-        """Close the session; what its learning told is kept."""
+        """Close the session; keep the events of its learning."""
         try:
             self.session.close()
         finally:
@@ -52,8 +52,7 @@ class SessionPart:
 
 
 class Runs:
-    """What the parts that a run in hand calls have cost so far, thread by thread; and the events of
-    parts that have gone."""
+    """Record of runs: costs of the parts that each thread's current run called, and events of closed parts."""
 
     def __init__(self) -> None:
         self._told: deque[Event] = deque(maxlen=EVENTS_KEPT)
@@ -70,7 +69,7 @@ class Runs:
 
     @contextmanager
     def watched(self) -> Iterator[dict[int, Given]]:
-        """What the runs of this thread feed to each session at first, by its identity."""
+        """Give the first inputs of each session in this thread's runs, by the session's ``id``."""
         self._local.fed = {}
         try:
             yield self._local.fed
@@ -91,18 +90,18 @@ class Runs:
 
     @property
     def told(self) -> tuple[Event, ...]:
-        """The newest ``EVENTS_KEPT`` events of parts that have gone, as they went."""
+        """The newest ``EVENTS_KEPT`` events of closed parts, in closing order."""
         with self._telling:
             return tuple(self._told)
 
     @property
     def own(self) -> RunTrace:
-        """The cost of this thread's newest run. Requires one that has finished."""
+        """Cost of this thread's newest run, which must have finished."""
         return joined(self._local.traces)
 
     @property
     def last(self) -> RunTrace | None:
-        """The run that finished last, its parts one after the other; None before the first."""
+        """Cost of the run that finished last, its parts one after the other; None before the first."""
         return None if self._last is None else joined(self._last)
 
 
@@ -119,7 +118,7 @@ def joined(traces: list[RunTrace]) -> RunTrace:
 
 
 def parts_of(version: Version) -> Iterator[SessionPart]:
-    """The graphs of a version that are at hand, those of its pieces and bodies in turn."""
+    """Give the compiled graphs of a version, with those of its pieces and bodies."""
     if isinstance(version, GraphVersion) and isinstance(version.programs, SessionPart):
         yield version.programs
     if isinstance(version, TreeRunner):

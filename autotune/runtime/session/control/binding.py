@@ -1,4 +1,4 @@
-"""What arrays say about a model's declared inputs: extents of open dimensions, types, contradictions."""
+"""Checks arrays against a model's declared inputs: types, extents of open dimensions, contradictions."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _check_shape(
 
 
 def signature(value: Value) -> Any:
-    """What of a value decides which programs run it: shapes and element types."""
+    """Return the shapes and element types of a value: they decide which programs run it."""
     if isinstance(value, np.ndarray):
         return value.shape, value.dtype.num
     if value is None:

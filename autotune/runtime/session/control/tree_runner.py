@@ -194,7 +194,7 @@ def _give(names: Sequence[str], values: Sequence[Value], known: Environment) -> 
 
 
 def truth(label: str, value: Any) -> bool:
-    """What a condition says. Raises ``InputError`` where it is more than one value."""
+    """Return the truth of a condition. Raises ``InputError`` for more than one value."""
     if np.size(value) != 1:
         raise InputError(
             f"{label}: its condition has {np.size(value)} values; it must be a single boolean"

@@ -1,4 +1,4 @@
-"""The versions of a model that are at hand: how many runs are in each, which goes, and its closing."""
+"""Table of a model's versions: counts the runs in each, evicts the oldest, and closes them."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ class Version(Protocol):
 
 @dataclass(slots=True)
 class Entry:
-    """A version in the table, and how many runs are in it; one that has gone is closed by the last
-    of them."""
+    """A version in the table with the number of its runs; the last run closes an evicted one."""
 
     version: Version
     users: int = 1
@@ -56,7 +55,7 @@ class VersionTable:
 
     @property
     def held(self) -> tuple[Version, ...]:
-        """The versions at hand, the one that was used last at the end."""
+        """Existing versions, the most recently used last."""
         with self._lock:
             return tuple(entry.version for entry in self._entries.values())
 
@@ -73,9 +72,10 @@ class VersionTable:
             return entry
 
     def keep(self, key: Hashable, version: Version) -> Entry:
-        """Take a version that was just made, with one user, in place of the one of its key; the oldest
-        goes. Closes it and raises
-        ``AutotuneError`` where the table was closed while it was made."""
+        """Add a new version with one user, in place of the one under its key; evict the oldest.
+
+        Closes the version and raises ``AutotuneError`` if the table was closed meanwhile.
+        """
         oldest = None
         with self._lock:
             closed = self._closed
@@ -94,7 +94,7 @@ class VersionTable:
         return entry
 
     def leave(self, entry: Entry) -> None:
-        """One user less."""
+        """Count one user less."""
         with self._lock:
             entry.users -= 1
             last = entry.gone and entry.users == 0
@@ -125,8 +125,11 @@ class VersionTable:
             self._close(entry.version)
 
     def _close(self, version: Version) -> None:
-        """What goes wrong is no matter of the run at hand: it is kept for ``close``, or raised where
-        that has been and nobody else would say it."""
+        """Close a version.
+
+        Errors while evicting do not fail the current run: ``close()`` raises them later, or they are
+        raised here if it was already called.
+        """
         try:
             version.close()
         except AutotuneError as error:

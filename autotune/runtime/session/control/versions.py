@@ -64,7 +64,7 @@ class GraphVersion:
     notes: tuple[Note, ...] = ()
 
     def run(self, inputs: Values) -> dict[str, Value]:
-        """Outputs by name; inputs that are bound are not looked at."""
+        """Return outputs by name; bound inputs are ignored."""
         if self.programs is None:
             return dict(self.known)
         made = self.programs.run({x: inputs[x] for x in self.programs.graph.inputs})
@@ -107,13 +107,16 @@ class Versions:
 
     @property
     def held(self) -> tuple[Version, ...]:
-        """The versions at hand, the one that was used last at the end."""
+        """Existing versions, the most recently used last."""
         return self._table.held
 
     def run(self, inputs: Values) -> dict[str, Value]:
-        """Outputs by name. Safe from several threads: runs of versions at hand do not wait for one
-        that is being made. Raises ``InputError`` for arrays that contradict the model or each other,
-        ``ModelError`` for a model that cannot be imported at their shapes."""
+        """Run the version for these inputs; return outputs by name.
+
+        Safe from several threads: runs of existing versions never wait for a new one. Raises
+        ``InputError`` for arrays that contradict the model or each other, ``ModelError`` for a model that
+        cannot be imported at their shapes.
+        """
         entry = self._begun(inputs)
         try:
             return entry.version.run(inputs)
@@ -140,7 +143,7 @@ class Versions:
             return True
 
     def version(self, inputs: Values) -> Version:
-        """The version for these inputs; made now if there is none."""
+        """Return the version for these inputs; make it if there is none."""
         entry = self._begun(inputs)
         self._table.leave(entry)
         return entry.version
@@ -201,7 +204,7 @@ class Versions:
         return self._open_tree(tree, self._open_graph, self.name)
 
     def _key(self, inputs: Values) -> Key:
-        """What decides the version; that of inputs that are misnamed is never in the table."""
+        """Return the key of a version; misnamed inputs have a key that is never in the table."""
         if inputs.keys() != self._declared.keys():
             return (None,)
         shapes = tuple([signature(inputs[x]) for x in self._declared])
