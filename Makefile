@@ -109,6 +109,7 @@ lint: $(BUILT)
 types: $(BUILT)
 	$(call say,"checking types (mypy --strict)")
 	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/mypy --no-error-summary --package tests
 
 layers: $(BUILT)
 	$(call say,"checking that imports follow the flow (import-linter)")

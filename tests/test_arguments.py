@@ -65,7 +65,7 @@ def test_feeds_of_an_inference_session_are_mappings_and_names_are_lists(tmp_path
     with pytest.raises(InputError, match=f"list of names, such as \\['{name}'\\]"):
         session.run(name, {})
     with pytest.raises(InputError, match="input_feed maps input names to arrays, got list"):
-        session.run(None, [])  # type: ignore[arg-type]
+        session.run(None, [])
 
 
 def test_right_ones_pass() -> None:

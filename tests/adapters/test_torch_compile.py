@@ -16,7 +16,7 @@ from autotune.adapters.extra import SubgraphReport  # noqa: E402
 from autotune.adapters.subgraph import live_subgraphs  # noqa: E402
 from autotune.adapters.tensors import array_of, tensor_of  # noqa: E402
 
-nn = torch.nn
+nn: Any = torch.nn
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:.*onnx.*"),

@@ -11,7 +11,7 @@ pytest.importorskip("onnxscript")
 
 from autotune import InputError, ModelError, from_torch  # noqa: E402
 
-nn = torch.nn
+nn: Any = torch.nn
 pytestmark = pytest.mark.slow
 
 

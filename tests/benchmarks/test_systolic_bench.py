@@ -10,7 +10,8 @@ from autotune.targets.emulator.target import EmulatorTarget
 from benchmarks.emulator_worker import program_of
 from benchmarks.peers.scalesim_layers import systolic_machine
 from benchmarks.systolic_figures import DecadeRow, Figures, LayerRow, PeerRow, PlanRow, WholeRow
-from benchmarks.systolic_tables import Table, markdown, text
+from benchmarks.systolic_tables import markdown, text
+from benchmarks.table import Table
 from benchmarks.topology import CASES, Case
 
 FIGURES = Figures(

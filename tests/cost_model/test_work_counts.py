@@ -191,15 +191,15 @@ def blocked_cycles(vector: int, rows: int, depth: int, isa: VectorIsa) -> float:
 def test_products_cost_what_the_blocking_of_their_kernels_counts(
     vector: int, rows: int, depth: int, isa: VectorIsa
 ) -> None:
-    sizes = (np.array([x]) for x in (vector, rows, depth))
+    sizes = np.array([vector]), np.array([rows]), np.array([depth])
     found = float(product_cycles(*sizes, isa.lanes)[0])
     assert found == pytest.approx(blocked_cycles(vector, rows, depth, isa), rel=ROUNDED_ROWS)
 
 
 def test_large_products_come_near_the_peak_and_thin_ones_do_not() -> None:
     large, thin = (
-        float(product_cycles(*(np.array([x]) for x in shape), 8)[0] / (np.prod(shape) / 16))
-        for shape in ((512, 480, 512), (512, 1, 512))
+        float(product_cycles(np.array([m]), np.array([n]), np.array([k]), 8)[0] / (m * n * k / 16))
+        for m, n, k in ((512, 480, 512), (512, 1, 512))
     )
     assert large < 1.15 < 1.3 < thin
 

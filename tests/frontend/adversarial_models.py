@@ -6,6 +6,7 @@ import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import onnx
@@ -13,8 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.frontend.onnx_case import model_of, single
 
-Node = onnx.NodeProto
-Model = onnx.ModelProto | bytes
+Node: TypeAlias = onnx.NodeProto
+Model: TypeAlias = onnx.ModelProto | bytes
 TRILLION = 10**12
 
 

@@ -70,7 +70,11 @@ def test_a_stub_has_the_parameters_of_its_module(source: Path) -> None:
             assert parameters(node) == list(inspect.signature(value).parameters)
         elif isinstance(node, ast.ClassDef):
             members = [member for member in node.body if isinstance(member, ast.FunctionDef)]
-            named = {n.target.id for n in node.body if isinstance(n, ast.AnnAssign)}  # type: ignore[attr-defined]
+            named = {
+                n.target.id
+                for n in node.body
+                if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)
+            }
             named |= {member.name for member in members}
             public = {n for n in vars(value) if not n.startswith("_")}
             assert {n for n in named if not n.startswith("_")} == public

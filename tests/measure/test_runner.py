@@ -206,9 +206,10 @@ def test_few_candidates_that_take_long_go_to_workers(pool: Pool) -> None:
 def test_a_target_that_workers_cannot_load_is_measured_here(pool: Pool, target: object) -> None:
     if not isinstance(target, case.Locked):
         module = types.ModuleType("not_on_any_path")
-        module.Hidden = type("Hidden", (case.Counting,), {"__module__": "not_on_any_path"})
+        hidden = type("Hidden", (case.Counting,), {"__module__": "not_on_any_path"})
+        vars(module)["Hidden"] = hidden
         sys.modules["not_on_any_path"] = module
-        target = module.Hidden()
+        target = hidden()
     results = run(target, range(90), pool)
     assert cycles(results) == list(range(90)) and pids(results) == {os.getpid()}
 

@@ -239,9 +239,9 @@ def test_sums_of_any_length_are_rounded_once(depth: int, tmp_path: Path) -> None
     """Sums far beyond 2^24, odd ones among them, of which float32 holds the nearest number."""
     rng = np.random.default_rng(depth)
     weight = rng.integers(90, 128, (depth, 4)).astype(np.int8)
-    fed = {
+    fed: dict[str, np.ndarray] = {
         "a": rng.integers(200, 256, (3, depth)).astype(np.uint8),
-        "a_zero": np.uint8(3),
+        "a_zero": np.asarray(3, np.uint8),
     }
     onnx.save(product(depth, weight), tmp_path / "product.onnx")
     exact = (fed["a"].astype(np.int64) - 3) @ weight.astype(np.int64)

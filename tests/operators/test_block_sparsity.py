@@ -52,7 +52,7 @@ def test_what_an_operator_holds_says_which_blocks_are_zero(mask) -> None:
         for j in range(blocks.columns):
             here = mask[i * grain : (i + 1) * grain, j * grain : (j + 1) * grain]
             assert bool(row >> j & 1) is bool(here.any())
-    assert ZeroBlocks(*blocks.attribute[:2], blocks.attribute[2:]) == blocks
+    assert ZeroBlocks(blocks.attribute[0], blocks.attribute[1], blocks.attribute[2:]) == blocks
 
 
 def network(first: np.ndarray | None = None) -> Graph:

@@ -18,7 +18,7 @@ from autotune.runtime.execution.event import EventKind
 from autotune.runtime.online import planning
 from autotune.runtime.online.drift import DriftRule
 from autotune.runtime.online.learning import OnlineOptions
-from autotune.runtime.session.initial_table import PlannedBy
+from autotune.runtime.session.network_session import PlannedBy
 from autotune.runtime.session.opening import open_network
 from autotune.runtime.session.session import Session
 from autotune.store.store import Store

@@ -28,7 +28,7 @@ def record(index: int, source: str = "run", profile: str = "p", **fields: object
         "counters": {"cycles": index, "row_hits": 2},
         "created_at": float(index),
     }
-    return Record(**(values | fields))  # type: ignore[arg-type]
+    return Record(**(values | fields))
 
 
 @st.composite
@@ -45,7 +45,9 @@ def records(draw: st.DrawFn) -> Record:
         draw(st.sampled_from(SOURCES)),
         Outcome.FAILED if failed else Outcome.OK,
         draw(TEXT.filter(bool)) if failed else "",
-        *(draw(INT64) for _ in range(3)),
+        draw(INT64),
+        draw(INT64),
+        draw(INT64),
         draw(st.dictionaries(TEXT, st.integers(-(2**63), 2**63 - 1), max_size=4)),
         draw(st.floats(allow_nan=False)),
     )

@@ -54,7 +54,7 @@ def counted(
     *instructions: Instruction, spec: HardwareSpec = PLAIN, **rest: object
 ) -> dict[str, int]:
     """Counters of a program on a machine."""
-    return dict(EmulatorTarget(spec).time(program(*instructions, **rest)).counters)  # type: ignore[arg-type]
+    return dict(EmulatorTarget(spec).time(program(*instructions, **rest)).counters)
 
 
 def fill(base: int = 0, **fields: int | float) -> Instruction:

@@ -156,7 +156,7 @@ def test_a_seed_and_a_number_fix_a_measurements_noise() -> None:
 )  # fmt: skip
 def test_an_impossible_number_is_named(numbers: dict[str, float], said: str) -> None:
     with pytest.raises(SpecError, match=said):
-        PhysicalSpec(**numbers)  # type: ignore[arg-type]
+        PhysicalSpec(**numbers)
 
 
 @pytest.mark.parametrize("key", [field.name for field in fields(Drift)])

@@ -33,7 +33,7 @@ SMALL = SearchOptions(trials=6, measure=8, workers=1)
 
 
 def found(options: SearchOptions = SMALL, **others: object) -> GraphSearch:
-    return search(GRAPH, EDGE, calibrated()[0], options, **others)  # type: ignore[arg-type]
+    return search(GRAPH, EDGE, calibrated()[0], options, **others)
 
 
 def whole(*graphs: GraphSearch) -> SearchResult:
@@ -66,7 +66,7 @@ def test_measured_costs_are_those_of_the_target(result: GraphSearch) -> None:
     groups = [g for g in result.found.groups if g.schedule is not None]
     candidates = [Candidate(g.group, g.schedule, "x") for g in groups if g.schedule is not None]
     for group, again in zip(groups, measure(EDGE, candidates, 1), strict=True):
-        execution = again.execution  # type: ignore[union-attr]
+        execution = again.execution
         assert (group.measured_cycles, group.energy_fj, group.dram_bytes) == (
             execution.cycles,
             execution.energy_fj,
@@ -81,7 +81,7 @@ def test_plans_of_a_shifted_cut_cost_what_a_run_of_them_costs() -> None:
         groups = [g for g in plan.groups if g.schedule is not None]
         candidates = [Candidate(g.group, g.schedule, "x") for g in groups if g.schedule is not None]
         again = list(measure(EDGE, candidates, 1))
-        assert [g.measured_cycles for g in groups] == [m.execution.cycles for m in again]  # type: ignore[union-attr]
+        assert [g.measured_cycles for g in groups] == [m.execution.cycles for m in again]
         assert cost(result.found, Objective.LATENCY) <= cost(plan, Objective.LATENCY)
     plan = whole(result).plan
     with Session(graph, EDGE, plan=plan) as session:
@@ -119,7 +119,7 @@ def test_energy_can_be_the_objective() -> None:
 
 def test_without_measurements_nothing_runs() -> None:
     class Idle(EmulatorTarget):
-        def time(self, program):  # type: ignore[no-untyped-def]
+        def time(self, program, parameters=None):
             raise AssertionError("the target was used")
 
     plan = search(GRAPH, Idle(EDGE.spec), calibrated()[0], replace(SMALL, measure=0))

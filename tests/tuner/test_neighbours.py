@@ -35,7 +35,7 @@ def test_neighbours_are_legal_and_different(data: st.DataObject) -> None:
 
 def test_a_step_trades_one_extent_for_another() -> None:
     graph = chain(1)
-    (nest,) = analyse(Group.from_graph(graph, [op.name for op in graph.ops]))  # type: ignore[misc]
+    (nest,) = analyse(Group.from_graph(graph, [op.name for op in graph.ops]))
     start = ScheduleTable(
         np.array([[4, 16]]),
         np.array([[0, 1]]),
@@ -55,7 +55,7 @@ def test_a_step_trades_one_extent_for_another() -> None:
 def test_a_nest_without_extents_has_no_other_neighbours_than_buffers() -> None:
     b = GraphBuilder("one")
     graph = b.build([b.add(OpKind.RELU, b.input("x", (1, 1)))])
-    (nest,) = analyse(Group.from_graph(graph, [op.name for op in graph.ops]))  # type: ignore[misc]
+    (nest,) = analyse(Group.from_graph(graph, [op.name for op in graph.ops]))
     start = ScheduleTable(
         np.array([[1, 1]]),
         np.array([[0, 1]]),

@@ -110,7 +110,7 @@ def test_plans_of_older_versions_load() -> None:
         ),
     ],
 )
-def test_a_broken_plan_is_refused_with_its_place(tmp_path: Path, change, reason) -> None:  # type: ignore[no-untyped-def]
+def test_a_broken_plan_is_refused_with_its_place(tmp_path: Path, change, reason) -> None:
     plain = json.loads(plan().to_json())
     change(plain)
     path = tmp_path / "a.plan"

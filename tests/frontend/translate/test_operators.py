@@ -268,7 +268,7 @@ def test_lrn_slides_over_every_channel_of_every_image() -> None:
 @pytest.mark.parametrize("operator", ["And", "Or", "Xor"])
 def test_connectives_are_those_of_truth_values(operator: str) -> None:
     model, feeds = single(operator, list(TRUTH), 9)
-    left, right = TRUTH > 0
+    left, right = TRUTH[0] > 0, TRUTH[1] > 0
     expected = {"And": left & right, "Or": left | right, "Xor": left ^ right}[operator]
     (found,) = evaluate(imported(model), feeds).values()
     np.testing.assert_array_equal(found, expected)

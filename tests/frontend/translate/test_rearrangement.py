@@ -203,7 +203,7 @@ class Counted(list[int]):
 
     looks = 0
 
-    def __getitem__(self, place):  # type: ignore[no-untyped-def]
+    def __getitem__(self, place):
         self.looks += 1
         return super().__getitem__(place)
 

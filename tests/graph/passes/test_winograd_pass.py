@@ -31,7 +31,7 @@ def convolution(
     rng = np.random.default_rng(2)
     b = GraphBuilder("one")
     x = b.input("x", (batch, channels, *image))
-    shape = (outputs, channels // attrs.get("group", 1), kernel, kernel)  # type: ignore[operator]
+    shape = (outputs, channels // attrs.get("group", 1), kernel, kernel)
     weight = (rng.standard_normal(shape) / 10).astype(np.float32)
     w = b.constant(weight) if constant else b.input("w", shape)
     y = b.add(K.CONV, x, w, b.constant(rng.standard_normal(outputs).astype(np.float32)), **attrs)

@@ -521,7 +521,11 @@ def test_pools_end_with_their_last_plan() -> None:
 
 
 def test_addresses_are_those_that_numpy_tells() -> None:
-    arrays = [np.zeros((3, 5), np.float32), np.zeros(7, np.int64)[2:], np.zeros(0, np.float32)]
+    arrays: list[np.ndarray] = [
+        np.zeros((3, 5), np.float32),
+        np.zeros(7, np.int64)[2:],
+        np.zeros(0, np.float32),
+    ]
     assert executor.addresses(arrays).tolist() == [array.ctypes.data for array in arrays]
     assert executor.addresses([]).dtype == np.int64
     with pytest.raises(InputError, match="array 1 is a list"):

@@ -12,6 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from autotune.disk import file_stamp
 from autotune.disk.source_version import source_files
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
@@ -55,7 +56,7 @@ def written(path: Path, content: onnx.ModelProto, age_ns: int = 0) -> Path:
 @pytest.fixture(autouse=True)
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody can set a file's time of change back: reading begins an hour later instead."""
-    now = network_cache.now_ns
+    now = file_stamp.now_ns
     monkeypatch.setattr(network_cache, "now_ns", lambda: now() + HOUR_NS)
 
 

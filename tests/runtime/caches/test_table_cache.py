@@ -21,6 +21,7 @@ from autotune.runtime.caches.table_cache import DECIDING, TYPES, cached_table, t
 from autotune.runtime.execution.native_table import Draft, draft_table
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import ProgramTable, compile_table
+from autotune.targets.native.linking.linking import CodeGone, KeptCode
 from autotune.targets.native.running.target import NativeTarget
 from autotune.targets.opening import target
 from autotune.tuner.heuristic_plan import ruled_choices
@@ -112,7 +113,7 @@ def test_code_that_is_gone_is_bound_and_made_anew(
     assert draft is not None
 
     def gone(*_: object) -> None:
-        raise table_cache.CodeGone("no code")
+        raise CodeGone("no code")
 
     anew = []
 
@@ -122,7 +123,7 @@ def test_code_that_is_gone_is_bound_and_made_anew(
 
     with monkeypatch.context() as patched:
         patched.setattr(type(draft), "table", gone)
-        with pytest.raises(table_cache.CodeGone):
+        with pytest.raises(CodeGone):
             cached_table(key, graph, machine, make, tmp_path)
     assert anew
     again = cached_table(key, graph, machine, never, tmp_path)
@@ -131,8 +132,8 @@ def test_code_that_is_gone_is_bound_and_made_anew(
 
 
 def test_names_of_kept_code_say_nothing_that_could_be_compiled() -> None:
-    with pytest.raises(table_cache.CodeGone, match="bind its program again"):
-        table_cache.KeptCode("0" * 32).written()
+    with pytest.raises(CodeGone, match="bind its program again"):
+        KeptCode("0" * 32).written()
 
 
 class Foreign:

@@ -9,6 +9,7 @@ from autotune.errors import InputError
 from autotune.graph import intervals
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
+from autotune.operators.interval import Interval
 from autotune.operators.op import OpKind
 from autotune.operators.tensor import DType
 from autotune.runtime.execution import io_adapter as border_module
@@ -36,7 +37,7 @@ def test_constants_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
     interval_of = intervals.interval_of
 
-    def counted(value: np.ndarray) -> intervals.Interval:
+    def counted(value: np.ndarray) -> Interval:
         seen.append(value.size)
         return interval_of(value)
 
@@ -51,7 +52,7 @@ def test_constants_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ranges_within_those_last_proved_need_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     adapter = IoAdapter(product())
     adapter.to_float32(fed(EXACT))
-    first_excess = border_module.first_excess
+    first_excess = intervals.first_excess
     monkeypatch.setattr(border_module, "first_excess", None)  # calling it would raise
     adapter.to_float32(fed(EXACT))
     with pytest.raises(TypeError):

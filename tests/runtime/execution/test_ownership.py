@@ -63,7 +63,7 @@ picked (int64 trips, float[2] h) => (float[2] last)
 """
 Run = Callable[[dict[str, Any]], dict[str, Any]]
 X = np.asarray([1, 2, 3, 4], np.float32)
-CASES = {
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "known at import": (KNOWN, {"x": X}),
     "bound input": (BOUND, {"x": X, "s": np.asarray([4])}),
     "input and constant": (PASSED, {"pick": np.asarray(True), "x": X}),

@@ -18,7 +18,7 @@ FUSED = compile_table(GRAPH, case.choices(GRAPH, ("product", "squash")), case.SP
 def trace(table: object = TABLE, bandwidth: float = 8.0) -> RunTrace:
     target = case.InterpretedTarget()
     target.bandwidth = bandwidth
-    return execute(table, target, case.inputs(GRAPH))[1]  # type: ignore[arg-type]
+    return execute(table, target, case.inputs(GRAPH))[1]
 
 
 def test_groups_are_counted_and_averaged_over_the_window() -> None:

@@ -258,7 +258,7 @@ def test_a_trial_runs_on_inputs_that_the_caller_may_change(
             for value in b.feeds.values():
                 np.add(value, 1.0, out=value)
             seen.append(program)
-        return honest(self, program, tensors)  # type: ignore[arg-type]
+        return honest(self, program, tensors)
 
     monkeypatch.setattr(case.InterpretedTarget, "run", changing)
     b.target.bandwidth = 2.0
@@ -322,7 +322,7 @@ def test_a_plan_with_other_numbers_is_refused(
     true_run = case.InterpretedTarget.run
 
     def wrong(self: case.InterpretedTarget, program: object, tensors: object) -> object:
-        execution, made = true_run(self, program, tensors)  # type: ignore[arg-type]
+        execution, made = true_run(self, program, tensors)
         fused = "+" in program.name  # type: ignore[attr-defined]
         return execution, {x: a + 1 for x, a in made.items()} if fused else made
 
@@ -342,7 +342,7 @@ def test_a_plan_that_measures_worse_than_predicted_is_refused(
     honest = case.InterpretedTarget.time
 
     def slow_when_fused(self: case.InterpretedTarget, program: object) -> object:
-        cost = honest(self, program)  # type: ignore[arg-type]
+        cost = honest(self, program)
         if self is b.target and "+" in program.name:  # type: ignore[attr-defined]
             return type(cost)(100 * cost.cycles, cost.energy_fj, cost.dram_bytes, cost.counters)
         return cost

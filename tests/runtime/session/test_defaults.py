@@ -77,9 +77,9 @@ def test_shipped_names_open_everywhere_and_unknown_ones_are_answered_with_them(
 @pytest.mark.parametrize("wrong", [3, None, np.zeros(3), b"net.onnx"], ids=repr)
 def test_a_wrong_type_is_named_in_an_error_of_ours(wrong: object) -> None:
     with pytest.raises(InputError, match=type(wrong).__name__):
-        autotune.Session(wrong)  # type: ignore[arg-type]
+        autotune.Session(wrong)
     if wrong is not None:
         with pytest.raises(InputError, match=type(wrong).__name__):
-            choose_target(wrong)  # type: ignore[arg-type]
+            choose_target(wrong)
         with pytest.raises(InputError, match=type(wrong).__name__):
-            choose_store(wrong)  # type: ignore[arg-type]
+            choose_store(wrong)

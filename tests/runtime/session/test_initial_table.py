@@ -11,17 +11,19 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from autotune.cost_model.version import FEATURE_VERSION
+from autotune.disk import file_stamp
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
 from autotune.operators.op import OpKind
 from autotune.runtime.caches import network_cache
 from autotune.runtime.session import initial_table
-from autotune.runtime.session.initial_table import PlannedBy
+from autotune.runtime.session.network_session import PlannedBy
 from autotune.runtime.session.session import Session
 from autotune.store.store import Store
 from autotune.targets.native.running.target import NativeTarget
 from autotune.targets.opening import load_spec, spec_names, target
+from autotune.tuner import legality
 from autotune.tuner.calibrate import calibrate
 from autotune.tuner.heuristic_plan import ruled_choices
 from tests.runtime import runtime_case as case
@@ -30,7 +32,7 @@ from tests.runtime import runtime_case as case
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("AUTOTUNE_HOME", str(tmp_path / "home"))
-    now = network_cache.now_ns
+    now = file_stamp.now_ns
     monkeypatch.setattr(network_cache, "now_ns", lambda: now() + 3600 * 10**9)  # files are not new
     return tmp_path / "home"
 
@@ -146,11 +148,11 @@ def test_work_of_opening_a_chain_grows_with_its_length(
     looked_at: list[int] = []
     from autotune.tuner import heuristic_plan
 
-    legal = heuristic_plan.legal_nests
+    legal = legality.legal_nests
 
     def counted(group: case.Group, spec: object) -> object:
         looked_at.append(len(group.ops))
-        return legal(group, spec)  # type: ignore[arg-type]
+        return legal(group, spec)
 
     monkeypatch.setattr(heuristic_plan, "legal_nests", counted)
     work = []

@@ -47,13 +47,16 @@ def test_an_event_of_a_part_that_is_just_going_is_told_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Session(saved(tmp_path, LAYERS), "cpu:1") as session:
+        network = session._network
+        assert isinstance(network, DynamicSession)
+        runs = network._runs
 
         class Going:
             """Goes right after it was asked."""
 
             @property
             def events(self) -> tuple[Event, ...]:
-                session._network._runs.tell([event(1)])
+                runs.tell([event(1)])
                 return (event(1),)
 
         monkeypatch.setattr(DynamicSession, "parts", {"going": Going()})

@@ -97,13 +97,15 @@ def test_a_session_that_is_closed_while_it_looks_at_inputs_opens_no_other(
     ask: Callable[..., object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = Session(clipped(), "cpu:1", ranges=UNIT, outside="general")
-    enter = session._network._adapter.to_float32
+    network = session._network
+    assert isinstance(network, GraphSession)
+    enter = network._adapter.to_float32
 
     def closing(inputs: dict[str, np.ndarray]) -> object:
         session.close()
         return enter(inputs)
 
-    monkeypatch.setattr(session._network._adapter, "to_float32", closing)
+    monkeypatch.setattr(network._adapter, "to_float32", closing)
     with pytest.raises(AutotuneError, match="session is closed; open another"):
         ask(session, {"x": np.full((4, 8), 2.0, np.float32)})
 

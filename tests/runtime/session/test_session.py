@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from autotune.operators.axes import Layout
 from autotune.operators.op import Family
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import compile_table
+from autotune.runtime.session.graph_session import GraphSession
 from autotune.runtime.session.opening import open_network
 from autotune.runtime.session.session import Session
 from autotune.store.store import Store
@@ -66,7 +68,7 @@ def assert_reference(
 
 @pytest.fixture
 def mlp(tmp_path: Path) -> Path:
-    builder = NETWORKS["mlp"].builder
+    builder: Callable[..., onnx.ModelProto] | None = NETWORKS["mlp"].builder
     assert builder is not None
     path = tmp_path / "mlp.onnx"
     onnx.save(builder(2, (12, 8, 4)), path)
@@ -224,12 +226,14 @@ def test_runs_stay_right_while_plans_are_swapped_under_them() -> None:
         compile_table(GRAPH, case.choices(GRAPH, *fused), case.SPEC, cache)
         for fused in (FUSED, FUSED[:1], ())
     ]
+    network = running._network
+    assert isinstance(network, GraphSession)
     stop = threading.Event()
 
     def swap() -> None:
         turn = 0
         while not stop.is_set():
-            running._network._current.swap(tables[turn % 3])
+            network._current.swap(tables[turn % 3])
             turn += 1
 
     swapper = threading.Thread(target=swap)

@@ -99,9 +99,9 @@ def test_a_table_does_not_follow_later_changes_of_the_mapping_it_was_made_from()
 def test_a_count_that_is_no_whole_number_from_0_up_is_refused(count: object) -> None:
     ledger = Ledger(EnergyTable({ACTIONS[0]: 3})).post({ACTIONS[0]: 5})
     with pytest.raises(SpecError, match=r"dram\.read of instruction load: count .* from 0 up"):
-        ledger.post({ACTIONS[0]: count}, "load")  # type: ignore[dict-item]
+        ledger.post({ACTIONS[0]: count}, "load")
     with pytest.raises(SpecError, match="from 0 up"):
-        Posting(ACTIONS[0], count, 0)  # type: ignore[arg-type]
+        Posting(ACTIONS[0], count, 0)
 
 
 @pytest.mark.parametrize(

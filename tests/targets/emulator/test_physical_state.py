@@ -30,7 +30,7 @@ FREE_ROWS = replace(PLAIN, dram=replace(PLAIN.dram, activate_cycles=0))
 
 
 def with_physics(spec: HardwareSpec = PLAIN, **numbers: float) -> HardwareSpec:
-    return replace(spec, physical=PhysicalSpec(**numbers))  # type: ignore[arg-type]
+    return replace(spec, physical=PhysicalSpec(**numbers))
 
 
 HOT = with_physics(

@@ -22,7 +22,7 @@ PAD = races.SCRATCHPAD
 
 
 def case(*body: Instruction, credits: tuple[int, ...] = (), **rest: object) -> Program:
-    return program(*body, tensors=TENSORS, credits=credits, **rest)  # type: ignore[arg-type]
+    return program(*body, tensors=TENSORS, credits=credits, **rest)
 
 
 def cores(*streams: tuple[Instruction, ...], tensors: tuple = TENSORS) -> Program:

@@ -60,7 +60,7 @@ class TestContract:
         problem = FusionProblem(graph, Rule())
         partition = strategy.propose(problem, [unfused(graph)], 15, 0)
         dearer = problem.cost(partition), problem.cost(unfused(graph))
-        assert dearer[0] <= dearer[1]  # type: ignore[operator]
+        assert dearer[0] <= dearer[1]
 
     def test_trials_are_entered_with_their_running_best(
         self, strategy: Strategy, graph: Graph

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import suppress
 from random import Random
+from typing import Any
 
 import numpy as np
 import onnx
@@ -190,7 +191,7 @@ def test_damaged_control_flow_is_refused_and_never_crashes(random: Random) -> No
         versions_of(model).run(inputs)
 
 
-FED = {
+FED: dict[str, dict[str, Any]] = {
     "branch": {"pick": True, "x": np.ones((2, 4), np.float32)},
     "counted": {"trips": 2, "go": True, "x": np.ones(2, np.float32), "limit": np.float32(3)},
     "scanned": {

@@ -67,7 +67,7 @@ def dense(m: int, n: int, k: int, **rest: object) -> GemmShape:
     """c[m,n] = a[m,k]·b[k,n], all dense."""
     return GemmShape(
         m=m, n0=n, k0=k, a_m=k, a_k0=1, b_k0=n, b_n0=1, c_m=n, c_n0=1, r_m=n, r_n0=1, **rest
-    )  # type: ignore[arg-type]
+    )
 
 
 def convolution(size: int, channels: int, outputs: int, **rest: object) -> GemmShape:
@@ -78,7 +78,7 @@ def convolution(size: int, channels: int, outputs: int, **rest: object) -> GemmS
         a_m=1, a_k2=3 * channels * outputs, a_k1=channels * outputs, a_k0=outputs,
         b_k2=line, b_k1=channels, b_k0=1, b_n1=line, b_n0=channels,
         c_m=1, c_n1=size * outputs, c_n0=outputs, r_m=1, r_n1=size * outputs, r_n0=outputs, **rest,
-    )  # type: ignore[arg-type]  # fmt: skip
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("isa", RUNNABLE, ids=lambda isa: isa.name)
@@ -239,7 +239,7 @@ def test_lanes_run_along_the_axis_that_is_dense_in_c_and_its_factor() -> None:
 )
 def test_an_impossible_matmul_is_refused(wrong: dict[str, int], says: str) -> None:
     with pytest.raises(ProgramError, match=says):
-        replace(dense(4, 8, 8), **wrong)  # type: ignore[arg-type]
+        replace(dense(4, 8, 8), **wrong)
 
 
 @pytest.mark.parametrize("panel", [24, 16 * 31])
