@@ -3,10 +3,11 @@ exist."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import NamedTuple, Self
+from itertools import product
+from typing import Any, NamedTuple, Protocol, Self
 
 from autotune.errors import ProgramError
 from autotune.isa.fields import ADDRESS_BITS, MAX_RANK, NO_LEVEL
@@ -73,21 +74,21 @@ class View(NamedTuple):
 
     def drop(self, dim: int) -> View:
         """Remove a dimension, at its first element."""
-        return self._shaped(
+        return self.reshaped(
             self.sizes[:dim] + self.sizes[dim + 1 :],
             self.strides[:dim] + self.strides[dim + 1 :],
         )
 
     def permute(self, perm: Sequence[int]) -> View:
         """Reorder the dimensions."""
-        return self._shaped(
+        return self.reshaped(
             tuple([self.sizes[d] for d in perm]), tuple([self.strides[d] for d in perm])
         )
 
     def split(self, dim: int, outer: int) -> View:
         """Split one dimension into ``outer`` groups of equal size."""
         inner = self.sizes[dim] // outer
-        return self._shaped(
+        return self.reshaped(
             (*self.sizes[:dim], outer, inner, *self.sizes[dim + 1 :]),
             (
                 *self.strides[:dim],
@@ -107,7 +108,7 @@ class View(NamedTuple):
         assert self.joins(dim), "joined dimensions are evenly spaced"
         inner = self.sizes[dim + 1]
         stride = self.strides[dim if inner == 1 else dim + 1]
-        return self._shaped(
+        return self.reshaped(
             (*self.sizes[:dim], self.sizes[dim] * inner, *self.sizes[dim + 2 :]),
             (*self.strides[:dim], stride, *self.strides[dim + 2 :]),
         )
@@ -118,7 +119,7 @@ class View(NamedTuple):
         strides = [0] * len(sizes)
         for d, (n, stride) in enumerate(zip(self.sizes, self.strides, strict=True)):
             strides[d + shift] = stride if n == sizes[d + shift] and n > 1 else 0
-        return self._shaped(sizes, tuple(strides))
+        return self.reshaped(sizes, tuple(strides))
 
     def moved(self, offset: int, terms: Terms = ()) -> View:
         """Move the rectangle within the storage."""
@@ -132,9 +133,24 @@ class View(NamedTuple):
             self.strides,
         )
 
-    def _shaped(self, sizes: tuple[int, ...], strides: tuple[int, ...]) -> View:
+    def reshaped(self, sizes: tuple[int, ...], strides: tuple[int, ...]) -> View:
         """Replace the dimensions; the first element stays."""
         return View(self.storage, self.offset, self.terms, sizes, strides)
+
+    def along(self, dim: int, rank: int) -> View:
+        """Return a vector as a rectangle that extends in one dimension alone."""
+        return self.reshaped(
+            tuple([self.sizes[0] if d == dim else 1 for d in range(rank)]),
+            tuple([self.strides[0] if d == dim else 0 for d in range(rank)]),
+        )
+
+    def dense(self, sizes: tuple[int, ...]) -> View:
+        """Replace the dimensions by dense row-major ones of ``sizes``; the first element stays."""
+        return self.reshaped(sizes, row_major(sizes))
+
+    def fills(self, sizes: tuple[int, ...]) -> bool:
+        """Return True if the rectangle has exactly these extents."""
+        return self.sizes == sizes
 
     def address(self, name: str) -> dict[str, int]:
         """Return the address fields of operand ``name``. Raises ``ProgramError`` for too many
@@ -198,11 +214,14 @@ def row_major(sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(strides[::-1])
 
 
+_SIZE_NAMES = tuple(f"size{d}" for d in range(MAX_RANK))
+
+
 def sizes_of(sizes: Sequence[int]) -> dict[str, int]:
     """Return the size fields of a rectangle."""
     if len(sizes) > MAX_RANK:
         raise ProgramError(f"rectangle of rank {len(sizes)}; an instruction holds {MAX_RANK}")
-    return {f"size{d}": n for d, n in enumerate(sizes)}
+    return dict(zip(_SIZE_NAMES, sizes, strict=False))
 
 
 class Leaf(NamedTuple):
@@ -231,6 +250,61 @@ def _touched(views: tuple[View, ...]) -> tuple[tuple[int, int], ...]:
         storage = views[0].storage
         return ((storage.index, storage.turn),)
     return tuple({(view.storage.index, view.storage.turn) for view in views})
+
+
+class Operand(Protocol):
+    """What emitters ask of an operand; a ``View`` is one in a scratchpad.
+
+    Extents may be arrays, one element for each schedule of a table: emitters compute with them and
+    never decide by them.
+    """
+
+    @property
+    def sizes(self) -> tuple[Any, ...]: ...
+    @property
+    def strides(self) -> tuple[Any, ...]: ...
+    @property
+    def rank(self) -> int: ...
+    def slice(self, dim: int, start: int, size: int, step: int = 1) -> Self: ...
+    def drop(self, dim: int) -> Self: ...
+    def permute(self, perm: Sequence[int]) -> Self: ...
+    def along(self, dim: int, rank: int) -> Self: ...
+    def broadcast(self, sizes: tuple[Any, ...]) -> Self: ...
+    def reshaped(self, sizes: tuple[Any, ...], strides: tuple[Any, ...]) -> Self: ...
+    def dense(self, sizes: tuple[Any, ...]) -> Self: ...
+    def fills(self, sizes: tuple[Any, ...]) -> bool: ...
+    def operand(self, name: str) -> dict[str, int]: ...
+
+
+Body = Callable[..., None]
+"""Emits one element of a batch, given a writer and one operand of each kind."""
+
+
+class Writer(Protocol):
+    """Receiver of emitted instructions: a program (``TileWriter``), or a count of them."""
+
+    def emit(
+        self,
+        opcode: Opcode,
+        unit: Unit,
+        writes: tuple[Any, ...],
+        reads: tuple[Any, ...],
+        **fields: int | float,
+    ) -> None:
+        """Take one instruction."""
+        ...
+
+    def over_batch(self, rank: int, operands: Sequence[Any], body: Body) -> None:
+        """Run ``body`` for every index of the first ``rank`` dimensions of ``operands``."""
+        ...
+
+    def each(self, *extents: int) -> Iterator[tuple[int, ...]]:
+        """Yield the indices of equal instructions, of which only the first may differ."""
+        ...
+
+
+UNROLL = 4
+"""Batch elements up to which instructions are repeated instead of looped over."""
 
 
 @dataclass(slots=True)
@@ -265,3 +339,30 @@ class TileWriter:
     def close(self, inner: TileWriter, trips: int) -> None:
         """Append the loop whose body ``inner`` collected."""
         self.nodes.append(Block(trips, self.depth, tuple(inner.nodes)))
+
+    def over_batch(self, rank: int, operands: Sequence[View], body: Body) -> None:
+        """Run ``body`` for every index of the first ``rank`` dimensions of ``operands``: the longest
+        as a hardware loop where addresses have room for another term, the others repeated."""
+        sizes = operands[0].sizes[:rank]
+        looped = None
+        if rank:
+            longest = max(range(rank), key=lambda d: sizes[d])
+            room = all(len(view.terms) < MAX_TERMS for view in operands)
+            if sizes[longest] > UNROLL and room:
+                looped = longest
+        inner = self.inner() if looped is not None else self
+        single = [view.reshaped(view.sizes[rank:], view.strides[rank:]) for view in operands]
+        for index in product(*(range(1 if d == looped else sizes[d]) for d in range(rank))):
+            picked = []
+            for view, element in zip(operands, single, strict=True):
+                offset = sum([i * s for i, s in zip(index, view.strides, strict=False)])
+                stride = view.strides[looped] if looped is not None else 0
+                terms = ((self.depth, stride),) if stride else ()
+                picked.append(element.moved(offset, terms))
+            body(inner, *picked)
+        if looped is not None:
+            self.close(inner, sizes[looped])
+
+    def each(self, *extents: int) -> Iterator[tuple[int, ...]]:
+        """Yield every index."""
+        return product(*(range(extent) for extent in extents))

@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import assert_never
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeVar, assert_never
 
 from autotune.fusion.nest import MAX_SIDES
 from autotune.isa.functions import BinaryFn, StageKind, UnaryFn
-from autotune.isa.tile import TileWriter, View, row_major
+from autotune.isa.tile import Operand, Writer
 from autotune.kernels.emit import contraction, elementwise, movement
-from autotune.lowering.tiles import Tile
+from autotune.lowering.tiles import Origin
 from autotune.operators.op import Family, Op, OpKind
 from autotune.operators.tensor import TensorType
 
-Link = tuple[Op, tuple[str, View] | None]
+Link = tuple[Op, tuple[str, Operand] | None]
 """An operator behind another one, with name and tile of its other operand."""
+Some = TypeVar("Some", bound=Operand)
+
+
+class Temporary(Protocol):
+    """The tile of a temporary, and the coordinates it begins at."""
+
+    @property
+    def view(self) -> Operand: ...
+    @property
+    def origin(self) -> tuple[Origin, ...]: ...
+
+
 _KINDS = ((StageKind.FROM0, StageKind.FROM1), (StageKind.WITH0, StageKind.WITH1))
 """Stage kinds by the side operand's position among an operator's inputs, then by its number."""
 
 
 def compute_chain(
-    writer: TileWriter, op: Op, links: list[Link], result: View, operands: list[View]
+    writer: Writer, op: Op, links: Sequence[Link], result: Operand, operands: Sequence[Operand]
 ) -> None:
     """Emit a run of element-wise operators as one pass over ``operands[0]``."""
     result, operands = _ranked(result), [_ranked(x) for x in operands]
-    sides: list[View] = []
+    sides: list[Operand] = []
     first = (1, operands[1]) if op.family is Family.BINARY else None
     stages = [_chain_stage(op, first, sides)]
     for user, side in links:
@@ -35,7 +47,7 @@ def compute_chain(
 
 
 def _chain_stage(
-    op: Op, side: tuple[int, View] | None, sides: list[View]
+    op: Op, side: tuple[int, Operand] | None, sides: list[Operand]
 ) -> tuple[StageKind, int, float, float]:
     """Return kind, function and scalars of one stage; a new side operand joins ``sides``."""
     if side is None:
@@ -54,12 +66,12 @@ def scalars(op: Op) -> tuple[float, float]:
 
 
 def compute(
-    writer: TileWriter,
+    writer: Writer,
     op: Op,
     types: Mapping[str, TensorType],
-    result: View,
-    operands: list[View],
-    temps: list[Tile],
+    result: Operand,
+    operands: Sequence[Operand],
+    temps: Sequence[Temporary],
 ) -> None:
     """Emit one stage that runs on the vector unit."""
     if not result.rank:
@@ -74,9 +86,9 @@ def compute(
         case Family.POOL:
             _pool(writer, op, types, result, operands[0], temps)
         case Family.SLIDE | Family.REDUCE:
-            _reduce(writer, op, result, operands[0])
+            _reduce(writer, op, types, result, operands[0])
         case Family.SOFTMAX | Family.LAYER_NORM:
-            _normalise(writer, op, result, operands, temps[0].view)
+            _normalise(writer, op, types, result, operands, temps[0].view)
         case Family.CONCAT:
             movement.concat(writer, result, operands, op.int("axis"))
         case Family.TRANSPOSE | Family.SLICE | Family.PAD | Family.EXPAND:
@@ -90,7 +102,7 @@ def compute(
             assert_never(op.family)
 
 
-def _depthwise(writer: TileWriter, op: Op, result: View, operands: list[View]) -> None:
+def _depthwise(writer: Writer, op: Op, result: Operand, operands: Sequence[Operand]) -> None:
     x, w = operands[0], operands[1].permute(op.axes.weight_order)
     bias = operands[2] if len(operands) == 3 else None
     axes, strides, dilations = op.axes, op.ints("strides"), op.ints("dilations")
@@ -99,7 +111,9 @@ def _depthwise(writer: TileWriter, op: Op, result: View, operands: list[View]) -
     )
 
 
-def _reduce(writer: TileWriter, op: Op, result: View, x: View) -> None:
+def _reduce(
+    writer: Writer, op: Op, types: Mapping[str, TensorType], result: Operand, x: Operand
+) -> None:
     """Emit a reduction over axes, or over a window that slides along one."""
     fn = op.reduction
     if op.family is Family.SLIDE:
@@ -108,24 +122,33 @@ def _reduce(writer: TileWriter, op: Op, result: View, x: View) -> None:
         return
     elementwise.reduce(writer, fn, result, x)
     if op.kind is OpKind.REDUCE_MEAN:
-        count = math.prod(x.sizes) // math.prod(result.sizes)
+        count = types[op.inputs[0]].elements // types[op.output].elements
         elementwise.unary(writer, UnaryFn.AFFINE, result, result, 1.0 / count, 0.0)
 
 
-def _normalise(writer: TileWriter, op: Op, result: View, operands: list[View], rows: View) -> None:
-    """Emit a normalisation; ``rows`` is the view of a temporary with numbers per row."""
-    x = operands[0]
+def _normalise(
+    writer: Writer,
+    op: Op,
+    types: Mapping[str, TensorType],
+    result: Operand,
+    operands: Sequence[Operand],
+    rows: Operand,
+) -> None:
+    """Emit a row-wise normalisation; ``rows`` holds the statistics of every row."""
+    x, axis = operands[0], op.int("axis")
     if op.kind is OpKind.SOFTMAX:
-        elementwise.softmax(writer, result, x, rows.slice(op.int("axis"), 0, 1))
-    elif op.kind is OpKind.RMS_NORM:
-        elementwise.rms_norm(writer, result, x, operands[1], rows, op.float("epsilon"))
-    else:
-        bias = operands[2] if len(operands) == 3 else None
-        scale, epsilon = operands[1], op.float("epsilon")
-        elementwise.layer_norm(writer, result, x, scale, bias, rows, epsilon)
+        elementwise.softmax(writer, result, x, rows.slice(axis, 0, 1))
+        return
+    count, scale = math.prod(types[op.inputs[0]].shape[axis:]), operands[1]
+    epsilon = op.float("epsilon")
+    if op.kind is OpKind.RMS_NORM:
+        elementwise.rms_norm(writer, result, x, scale, rows, count, epsilon)
+        return
+    bias = operands[2] if len(operands) == 3 else None
+    elementwise.layer_norm(writer, result, x, scale, bias, rows, count, epsilon)
 
 
-def rearranged(op: Op, source: View, sizes: tuple[int, ...]) -> View:
+def rearranged(op: Op, source: Some, sizes: tuple[int, ...]) -> Some:
     """Return an operand seen as the result, of these sizes, of a rearranging operator.
 
     DMA has already taken the steps of a slice if the operand has the result's sizes.
@@ -134,7 +157,7 @@ def rearranged(op: Op, source: View, sizes: tuple[int, ...]) -> View:
         case Family.TRANSPOSE:
             return source.permute(op.ints("perm"))
         case Family.SLICE:
-            if source.sizes == sizes:
+            if source.fills(sizes):
                 return source
             for d, (size, step) in enumerate(zip(sizes, op.ints("steps"), strict=True)):
                 source = source.slice(d, 0, size, step)
@@ -145,33 +168,30 @@ def rearranged(op: Op, source: View, sizes: tuple[int, ...]) -> View:
             return source
 
 
-def _scalar(view: View) -> View:
-    return View(view.storage, view.offset, view.terms, (1,), (1,))
+def _scalar(view: Operand) -> Operand:
+    return view.reshaped((1,), (1,))
 
 
-def _ranked(view: View) -> View:
+def _ranked(view: Operand) -> Operand:
     """Return the view with at least one dimension, so that equal operands are equal views."""
     return view if view.rank else _scalar(view)
 
 
-def _copy_reshaped(writer: TileWriter, op: Op, result: View, source: View) -> None:
+def _copy_reshaped(writer: Writer, op: Op, result: Operand, source: Operand) -> None:
     """Copy a strided operand into a dense result of another shape.
 
     The result is written through the operand's shape, which is dense there too.
     """
-    target = View(
-        result.storage, result.offset, result.terms, source.sizes, row_major(source.sizes)
-    )
-    elementwise.unary(writer, UnaryFn.COPY, target, source)
+    elementwise.unary(writer, UnaryFn.COPY, result.dense(source.sizes), source)
 
 
 def _pool(
-    writer: TileWriter,
+    writer: Writer,
     op: Op,
     types: Mapping[str, TensorType],
-    result: View,
-    x: View,
-    temps: list[Tile],
+    result: Operand,
+    x: Operand,
+    temps: Sequence[Temporary],
 ) -> None:
     axes = op.axes
     window = axes.spatial, op.ints("kernel"), op.ints("strides"), op.ints("dilations")

@@ -1,9 +1,8 @@
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autotune.isa.tile import TileWriter, View
+from autotune.isa.tile import Operand, TileWriter, View, Writer
 
-UNROLL: int
 STRIDE_LIMIT: int
 
 def matmul(
@@ -35,11 +34,11 @@ def conv_of_patches(
     epilogue: Mapping[str, Any],
 ) -> None: ...
 def depthwise(
-    writer: TileWriter,
-    y: View,
-    x: View,
-    w: View,
-    bias: View | None,
+    writer: Writer,
+    y: Operand,
+    x: Operand,
+    w: Operand,
+    bias: Operand | None,
     channel: int,
     spatial: Sequence[int],
     strides: Sequence[int],
@@ -53,7 +52,4 @@ def multiply(
     fields: Mapping[str, int],
     reduction: Mapping[str, int],
     epilogue: Mapping[str, Any],
-) -> None: ...
-def over_batch(
-    writer: TileWriter, rank: int, views: Sequence[View], body: Callable[..., None]
 ) -> None: ...

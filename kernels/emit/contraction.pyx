@@ -2,16 +2,11 @@
 """Tile emitters of contractions: matrix multiply and convolution, on the matrix unit or, where a
 channel meets only itself, on the vector unit."""
 
-from itertools import product
-
 from autotune.isa.fields import ADDRESS_BITS
 from autotune.isa.functions import BinaryFn
 from autotune.isa.opcodes import Opcode, Unit
-from autotune.isa.tile import MAX_TERMS
 from autotune.kernels.emit.elementwise import binary, fma
 
-UNROLL = 4
-"""Batch elements up to which instructions are repeated instead of looped over."""
 STRIDE_LIMIT = 1 << ADDRESS_BITS
 """No stride field holds this one; only a dimension of one element may have it."""
 
@@ -38,7 +33,7 @@ def matmul(writer, c, a, b, reduction, epilogue):
         fields_out = _with_views(epilogue, (), added)
         multiply(writer, c, a, b, {**sizes, **strides}, reduction, fields_out)
 
-    over_batch(writer, len(batch), (c, a, b, *added), body)
+    writer.over_batch(len(batch), (c, a, b, *added), body)
 
 
 def conv(
@@ -74,7 +69,7 @@ def conv(
         }
         multiply(writer, y, w, x, {**sizes, **fields}, reduction, fields_out)
 
-    over_batch(writer, 2, (y, x, w, *biases, *added), body)
+    writer.over_batch(2, (y, x, w, *biases, *added), body)
 
 
 def conv_of_patches(writer, y, x, w, reduction, epilogue):
@@ -106,10 +101,7 @@ def _columns(view, bint joined):
     """[N,M,OH,OW] as a product takes it: [M, N, pixels], or of its first image [M, OH, OW]."""
     cdef tuple order = (1, 0, 3) if joined else (1, 2, 3)
     sizes, strides = view.sizes, view.strides
-    return type(view)(
-        view.storage, view.offset, view.terms,
-        tuple([sizes[d] for d in order]), tuple([strides[d] for d in order]),
-    )
+    return view.reshaped(tuple([sizes[d] for d in order]), tuple([strides[d] for d in order]))
 
 
 def _in_one_run(y, x, residuals, strides):
@@ -126,35 +118,23 @@ def depthwise(writer, y, x, w, bias, int channel, spatial, strides, dilations):
 
     A systolic array would use one of its rows; the vector unit uses every lane.
     """
-    cdef int taps_h = w.sizes[2], taps_w = w.sizes[3], i, j
+    cdef int i, j
     cdef int down = spatial[0], across = spatial[1]
     w = w.drop(1)
-    for i in range(taps_h):
-        for j in range(taps_w):
-            shifted = x.slice(down, i * dilations[0], y.sizes[down], strides[0])
-            shifted = shifted.slice(across, j * dilations[1], y.sizes[across], strides[1])
-            tap = _along(channel, w.slice(1, i, 1).slice(2, j, 1).drop(2).drop(1))
-            if i == 0 and j == 0:
-                binary(writer, BinaryFn.MUL, y, shifted, tap)
-            else:
-                fma(writer, y, shifted, tap)
+    for i, j in writer.each(w.sizes[1], w.sizes[2]):
+        shifted = x.slice(down, i * dilations[0], y.sizes[down], strides[0])
+        shifted = shifted.slice(across, j * dilations[1], y.sizes[across], strides[1])
+        tap = w.slice(1, i, 1).slice(2, j, 1).drop(2).drop(1).along(channel, 4)
+        if i == 0 and j == 0:
+            binary(writer, BinaryFn.MUL, y, shifted, tap)
+        else:
+            fma(writer, y, shifted, tap)
     if bias is not None:
-        binary(writer, BinaryFn.ADD, y, y, _along(channel, bias))
-
-
-def _along(int channel, vector):
-    """[C] as an image that has only channels."""
-    return type(vector)(
-        vector.storage, vector.offset, vector.terms,
-        tuple(vector.sizes[0] if d == channel else 1 for d in range(4)),
-        tuple(vector.strides[0] if d == channel else 0 for d in range(4)),
-    )
+        binary(writer, BinaryFn.ADD, y, y, bias.along(channel, 4))
 
 
 def _prepend(view, int extent):
-    return type(view)(
-        view.storage, view.offset, view.terms, (extent, *view.sizes), (0, *view.strides)
-    )
+    return view.reshaped((extent, *view.sizes), (0, *view.strides))
 
 
 def _with_views(epilogue, biases, residuals):
@@ -187,30 +167,3 @@ def multiply(writer, c, a, b, fields, reduction, epilogue):
         reads = (*reads, residual)
     words.update({name: v for name, v in epilogue.items() if name not in ("view", "residual")})
     writer.emit(Opcode.MATMUL, Unit.MATRIX, (c,), reads, **words)
-
-
-def over_batch(writer, int rank, views, body):
-    """Run ``body`` for every index of the first ``rank`` dimensions of ``views``: the longest of
-    them as a hardware loop where the operands' addresses have room, the rest repeated."""
-    sizes = views[0].sizes[:rank]
-    looped = None
-    if rank:
-        longest = max(range(rank), key=lambda d: sizes[d])
-        room = all(len(view.terms) < MAX_TERMS for view in views)
-        if sizes[longest] > UNROLL and room:
-            looped = longest
-    inner = writer.inner() if looped is not None else writer
-    single = [
-        type(view)(view.storage, view.offset, view.terms, view.sizes[rank:], view.strides[rank:])
-        for view in views
-    ]
-    for index in product(*(range(1 if d == looped else sizes[d]) for d in range(rank))):
-        picked = []
-        for view, element in zip(views, single):
-            offset = sum([i * s for i, s in zip(index, view.strides)])
-            stride = view.strides[looped] if looped is not None else 0
-            terms = ((writer.depth, stride),) if stride else ()
-            picked.append(element.moved(offset, terms))
-        body(inner, *picked)
-    if looped is not None:
-        writer.close(inner, sizes[looped])

@@ -1,30 +1,37 @@
 from collections.abc import Sequence
 
 from autotune.isa.functions import ElementwiseFn, ReduceFn, StageKind
-from autotune.isa.tile import TileWriter, View
+from autotune.isa.tile import Operand, Writer
 
 Stage = tuple[StageKind, int, float, float]
 
 def unary(
-    writer: TileWriter, fn: ElementwiseFn, y: View, x: View, p0: float = 0.0, p1: float = 0.0
+    writer: Writer, fn: ElementwiseFn, y: Operand, x: Operand, p0: float = 0.0, p1: float = 0.0
 ) -> None: ...
-def binary(writer: TileWriter, fn: ElementwiseFn, y: View, lhs: View, rhs: View) -> None: ...
-def fma(writer: TileWriter, y: View, lhs: View, rhs: View) -> None: ...
+def binary(writer: Writer, fn: ElementwiseFn, y: Operand, lhs: Operand, rhs: Operand) -> None: ...
+def fma(writer: Writer, y: Operand, lhs: Operand, rhs: Operand) -> None: ...
 def chain(
-    writer: TileWriter, y: View, x: View, stages: Sequence[Stage], sides: Sequence[View]
+    writer: Writer, y: Operand, x: Operand, stages: Sequence[Stage], sides: Sequence[Operand]
 ) -> None: ...
-def fill(writer: TileWriter, y: View, value: float) -> None: ...
-def reduce(writer: TileWriter, fn: ReduceFn, y: View, x: View) -> None: ...
-def softmax(writer: TileWriter, y: View, x: View, rows: View) -> None: ...
+def fill(writer: Writer, y: Operand, value: float) -> None: ...
+def reduce(writer: Writer, fn: ReduceFn, y: Operand, x: Operand) -> None: ...
+def softmax(writer: Writer, y: Operand, x: Operand, rows: Operand) -> None: ...
 def rms_norm(
-    writer: TileWriter, y: View, x: View, scale: View, rows: View, epsilon: float
+    writer: Writer,
+    y: Operand,
+    x: Operand,
+    scale: Operand,
+    rows: Operand,
+    count: int,
+    epsilon: float,
 ) -> None: ...
 def layer_norm(
-    writer: TileWriter,
-    y: View,
-    x: View,
-    scale: View,
-    bias: View | None,
-    rows: View,
+    writer: Writer,
+    y: Operand,
+    x: Operand,
+    scale: Operand,
+    bias: Operand | None,
+    rows: Operand,
+    count: int,
     epsilon: float,
 ) -> None: ...

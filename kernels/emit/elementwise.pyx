@@ -5,6 +5,12 @@ from autotune.isa.functions import BinaryFn, ReduceFn, StageKind, UnaryFn
 from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.tile import sizes_of
 
+_SIDES = ("side0", "side1")
+_STAGES = tuple([
+    tuple([f"stage{number}_{name}" for name in ("kind", "fn", "p0", "p1")]) for number in range(4)
+])
+"""Names of an instruction's fields, written once: programs have thousands of chains."""
+
 
 def unary(writer, fn, y, x, float p0=0.0, float p1=0.0):
     """y = fn(x); ``x`` is broadcast to ``y``. Views of equal rank, at most 5 dimensions."""
@@ -40,13 +46,13 @@ def chain(writer, y, x, stages, sides):
     """
     x, sides = x.broadcast(y.sizes), [side.broadcast(y.sizes) for side in sides]
     cdef dict fields = {**y.operand("dst"), **x.operand("src"), **sizes_of(y.sizes)}
-    for number, side in enumerate(sides):
-        fields.update(side.operand(f"side{number}"))
-    for number, (kind, fn, p0, p1) in enumerate(stages):
-        fields.update({
-            f"stage{number}_kind": int(kind), f"stage{number}_fn": int(fn),
-            f"stage{number}_p0": p0, f"stage{number}_p1": p1,
-        })
+    for name, side in zip(_SIDES, sides):
+        fields.update(side.operand(name))
+    for (kind_name, fn_name, p0_name, p1_name), (kind, fn, p0, p1) in zip(_STAGES, stages):
+        fields[kind_name] = int(kind)
+        fields[fn_name] = int(fn)
+        fields[p0_name] = p0
+        fields[p1_name] = p1
     writer.emit(Opcode.CHAIN, Unit.VECTOR, (y,), (x, *sides), **fields)
 
 
@@ -89,16 +95,12 @@ def softmax(writer, y, x, rows):
     binary(writer, BinaryFn.MUL, y, y, rows)
 
 
-def rms_norm(writer, y, x, scale, rows, float epsilon):
+def rms_norm(writer, y, x, scale, rows, int count, float epsilon):
     """y = x / √(mean(x²) + epsilon) · scale over the dimensions where ``rows`` has extent 1.
 
-    ``rows`` holds a value per row; ``y`` holds the squares meanwhile, so that it must not be ``x``.
+    Rows have ``count`` elements; ``rows`` holds a value for each; ``y`` holds the squares meanwhile, so that it must not be ``x``.
     """
     spread = rows.slice(rows.rank - 1, 0, 1)
-    cdef int count = 1
-    for kept, extent in zip(spread.sizes, x.sizes):
-        if kept != extent:
-            count *= extent
     unary(writer, UnaryFn.SQUARE, y, x)
     reduce(writer, ReduceFn.SUM, spread, y)
     deviation = (_apply(UnaryFn.AFFINE, 1.0 / count, epsilon), _apply(UnaryFn.RSQRT))
@@ -106,19 +108,15 @@ def rms_norm(writer, y, x, scale, rows, float epsilon):
     chain(writer, y, x, (_with(0, BinaryFn.MUL), _with(1, BinaryFn.MUL)), (spread, scale))
 
 
-def layer_norm(writer, y, x, scale, bias, rows, float epsilon):
+def layer_norm(writer, y, x, scale, bias, rows, int count, float epsilon):
     """y = (x − mean) / √(var + epsilon) · scale + bias over the dimensions where ``rows`` has
     extent 1, in two passes (mean, then squared deviations), which keeps fp32 accurate.
 
-    ``rows`` holds two values per row, in its last dimension; ``y`` holds the squares meanwhile, so
+    Rows have ``count`` elements; ``rows`` holds two values for each, in its last dimension; ``y`` holds the squares meanwhile, so
     that it must not be ``x``. ``bias`` may be None.
     """
     last = rows.rank - 1
     mean, spread = rows.slice(last, 0, 1), rows.slice(last, 1, 1)
-    cdef int count = 1
-    for kept, extent in zip(mean.sizes, x.sizes):
-        if kept != extent:
-            count *= extent
     centred = _with(0, BinaryFn.SUB)
     reduce(writer, ReduceFn.SUM, mean, x)
     unary(writer, UnaryFn.AFFINE, mean, mean, 1.0 / count, 0.0)

@@ -2,25 +2,25 @@ from collections.abc import Sequence
 
 from autotune.fusion.patches import Patches
 from autotune.isa.functions import ReduceFn
-from autotune.isa.tile import TileWriter, View
+from autotune.isa.tile import Operand, TileWriter, View, Writer
 
 Coordinates = Sequence[tuple[int, int, int]]
 
 def pool(
-    writer: TileWriter,
+    writer: Writer,
     fn: ReduceFn,
-    y: View,
-    x: View,
+    y: Operand,
+    x: Operand,
     spatial: Sequence[int],
     kernel: Sequence[int],
     strides: Sequence[int],
     dilations: Sequence[int],
 ) -> None: ...
-def slide(writer: TileWriter, fn: ReduceFn, y: View, x: View, axis: int, window: int) -> None: ...
+def slide(writer: Writer, fn: ReduceFn, y: Operand, x: Operand, axis: int, window: int) -> None: ...
 def window_counts(
-    writer: TileWriter,
-    counts: View,
-    ones: View,
+    writer: Writer,
+    counts: Operand,
+    ones: Operand,
     coordinates: Coordinates,
     extents: Sequence[int],
     spatial: Sequence[int],
@@ -28,9 +28,9 @@ def window_counts(
     strides: Sequence[int],
     dilations: Sequence[int],
 ) -> None: ...
-def concat(writer: TileWriter, y: View, parts: Sequence[View], axis: int) -> None: ...
+def concat(writer: Writer, y: Operand, parts: Sequence[Operand], axis: int) -> None: ...
 def mask(
-    writer: TileWriter, y: View, coordinates: Coordinates, extents: Sequence[int], value: float
+    writer: Writer, y: Operand, coordinates: Coordinates, extents: Sequence[int], value: float
 ) -> None: ...
 def load(
     writer: TileWriter, y: View, tensor: int, coordinates: Coordinates, pad: float

@@ -5,7 +5,6 @@ from autotune.isa.fields import MAX_RANK
 from autotune.isa.functions import ReduceFn, UnaryFn
 from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.tile import sizes_of
-from autotune.kernels.emit.contraction import over_batch
 from autotune.kernels.emit.elementwise import binary, fill, unary
 
 
@@ -20,25 +19,23 @@ def pool(writer, fn, y, x, spatial, kernel, strides, dilations):
         steps += [steps[down] * dilations[0], steps[across] * dilations[1]]
         steps[down] *= strides[0]
         steps[across] *= strides[1]
-        windows = type(x)(source.storage, source.offset, source.terms, sizes, tuple(steps))
-        result = type(y)(
-            target.storage, target.offset, target.terms, sizes, (*target.strides, 0, 0)
-        )
+        windows = source.reshaped(sizes, tuple(steps))
+        result = target.reshaped(sizes, (*target.strides, 0, 0))
         writer.emit(
-            Opcode.REDUCE, Unit.VECTOR, (result,), (windows,), fn=int(fn),
+            Opcode.REDUCE, Unit.VECTOR, (target,), (windows,), fn=int(fn),
             **result.operand("dst"), **windows.operand("src"), **sizes_of(sizes),
         )
 
-    over_batch(writer, 1, (y, x), body)
+    writer.over_batch(1, (y, x), body)
 
 
 def slide(writer, fn, y, x, int axis, int window):
     """y = reduction of x over windows along ``axis``; x has window - 1 more elements there."""
     sizes = (*y.sizes, window)
-    windows = type(x)(x.storage, x.offset, x.terms, sizes, (*x.strides, x.strides[axis]))
-    result = type(y)(y.storage, y.offset, y.terms, sizes, (*y.strides, 0))
+    windows = x.reshaped(sizes, (*x.strides, x.strides[axis]))
+    result = y.reshaped(sizes, (*y.strides, 0))
     writer.emit(
-        Opcode.REDUCE, Unit.VECTOR, (result,), (windows,), fn=int(fn),
+        Opcode.REDUCE, Unit.VECTOR, (y,), (windows,), fn=int(fn),
         **result.operand("dst"), **windows.operand("src"), **sizes_of(sizes),
     )
 
@@ -53,7 +50,7 @@ def window_counts(writer, counts, ones, coordinates, extents, spatial, kernel, s
 
 def concat(writer, y, parts, int axis):
     """y = parts side by side along ``axis``."""
-    cdef int start = 0
+    start = 0
     for part in parts:
         unary(writer, UnaryFn.COPY, y.slice(axis, start, part.sizes[axis]), part)
         start += part.sizes[axis]
@@ -113,7 +110,7 @@ def _windows(writer, y, int tensor, coordinates, way, float pad):
     for place, d in enumerate(kept):
         fields[f"axis{place}"], fields[f"hop{place}"] = along[d]
     sizes = tuple([y.sizes[d] for d in kept])
-    view = type(y)(y.storage, y.offset, y.terms, sizes, tuple([y.strides[d] for d in kept]))
+    view = y.reshaped(sizes, tuple([y.strides[d] for d in kept]))
     writer.emit(
         Opcode.GATHER, Unit.LOAD, (view,), (), tensor=tensor, pad=pad, **view.operand("dst"),
         **sizes_of(sizes), **_at(coordinates), **fields,

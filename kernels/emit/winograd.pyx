@@ -4,7 +4,7 @@ point, tiles back. The number of points tells them apart."""
 
 from autotune.isa.functions import Transform, UnaryFn
 from autotune.isa.opcodes import Opcode, Unit
-from autotune.kernels.emit.contraction import multiply, over_batch
+from autotune.kernels.emit.contraction import multiply
 
 PATCHES = {36: 6, 16: 4}
 """Rows of the input that a tile is made of, two more than it has itself, by its points."""
@@ -15,7 +15,7 @@ BACK = {36: Transform.F4_OUTPUT, 16: Transform.F2_OUTPUT}
 def there(writer, v, x):
     """v [N, tiles down, tiles across, points, C] from the image x [N, H, W, C], padding included. Images are
     read and written in whole tiles, beyond their sizes where these are no multiple of a tile's."""
-    over_batch(writer, 1, (v, x), _there)
+    writer.over_batch(1, (v, x), _there)
 
 
 def back(writer, y, m, epilogue):
@@ -34,7 +34,7 @@ def back(writer, y, m, epilogue):
             words.update(adds=1, **_image("r", r, m))
         _transform(writer, BACK, y, reads, m, words)
 
-    over_batch(writer, 1, (y, m, *added), body)
+    writer.over_batch(1, (y, m, *added), body)
 
 
 def _there(writer, v, x):

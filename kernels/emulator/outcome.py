@@ -13,21 +13,52 @@ UNITS, CAUSES, OPCODES = 4, 11, 40
 """Lengths of the arrays in ``struct Sums``; the engine checks them against account.h."""
 
 SUMS = (
-    ("executed", OPCODES), ("spent", UNITS * CAUSES), ("waits", UNITS), ("signals", UNITS),
-    ("trips", 1), ("cases", 1), ("transfers", 2), ("bursts", 2), ("wanted_bytes", 2), ("closed", 2),
-    ("conflicts", 2), ("turnarounds", 2), ("data_cycles", 2), ("row_cycles", 2), ("turn_cycles", 2),
-    ("folds", 1), ("stream_cycles", 1), ("fill_cycles", 1), ("macs_issued", 3), ("macs_useful", 3),
-    ("elements", 3), ("work", 1), ("passes", 1), ("slots", 1), ("read_bytes", UNITS),
-    ("written_bytes", UNITS), ("padded_bytes", 1), ("first", 1), ("last", 1), ("peak_bytes", 1),
+    ("executed", OPCODES),
+    ("spent", UNITS * CAUSES),
+    ("waits", UNITS),
+    ("signals", UNITS),
+    ("trips", 1),
+    ("cases", 1),
+    ("transfers", 2),
+    ("bursts", 2),
+    ("wanted_bytes", 2),
+    ("closed", 2),
+    ("conflicts", 2),
+    ("turnarounds", 2),
+    ("data_cycles", 2),
+    ("row_cycles", 2),
+    ("turn_cycles", 2),
+    ("folds", 1),
+    ("stream_cycles", 1),
+    ("fill_cycles", 1),
+    ("macs_issued", 3),
+    ("macs_useful", 3),
+    ("elements", 3),
+    ("work", 1),
+    ("passes", 1),
+    ("slots", 1),
+    ("read_bytes", UNITS),
+    ("written_bytes", UNITS),
+    ("padded_bytes", 1),
+    ("first", 1),
+    ("last", 1),
+    ("peak_bytes", 1),
 )
 """Name and length of each member of a row of sums, ``struct Sums`` of account.h."""
 
 SUM_COUNT = sum(length for _, length in SUMS)
 
-EVENT = np.dtype([
-    ("since", "i8"), ("start", "i8"), ("end", "i8"),
-    ("core", "i4"), ("unit", "i4"), ("word", "i4"), ("cause", "i4"),
-])
+EVENT = np.dtype(
+    [
+        ("since", "i8"),
+        ("start", "i8"),
+        ("end", "i8"),
+        ("core", "i4"),
+        ("unit", "i4"),
+        ("word", "i4"),
+        ("cause", "i4"),
+    ]
+)
 """One row of a trace, ``struct Event`` of machine.h. From ``start`` to ``end`` a unit (4: the DRAM
 channel) was at work. It had been free since ``since``, and waited last for ``cause``."""
 

@@ -11,8 +11,8 @@ from typing import assert_never
 import numpy as np
 
 from autotune.cost_model.cached.work_kinds import Floats, Quantity
+from autotune.cost_model.steps.extents import Extent, product
 from autotune.cost_model.steps.tiling import Tiles, Tiling
-from autotune.cost_model.steps.vector_work import Extent, product
 from autotune.fusion.nest import Stage
 from autotune.isa.functions import CostClass, UnaryFn
 from autotune.operators.families import input_footprint

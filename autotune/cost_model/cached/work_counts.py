@@ -23,10 +23,10 @@ from autotune.cost_model.cached.work_kinds import (
     beyond,
 )
 from autotune.cost_model.steps.block_sparsity import kept_tiles
+from autotune.cost_model.steps.extents import Extent, product
 from autotune.cost_model.steps.product_rows import product_rows
 from autotune.cost_model.steps.step import Step
 from autotune.cost_model.steps.tiling import Tiles, Tiling
-from autotune.cost_model.steps.vector_work import Extent, product
 from autotune.fusion.nest import Buffer, Stage
 from autotune.isa.formats import ELEMENT_BYTES
 from autotune.isa.opcodes import Unit

@@ -100,14 +100,14 @@ class ScratchpadAnalysis(Totals):
 
     def _busy(self, unit: Unit) -> Floats:
         busy = self.zeros
-        for step in self.steps:
+        for step, share in zip(self.steps, self.busiest_shares, strict=True):
             if step.unit is unit:
-                busy = busy + step.cycles * self.busiest_share(step)
+                busy = busy + step.cycles * share
         return busy
 
     def _instructions(self) -> Floats:
         """Count the instructions of the busiest core, without control words."""
         count = self.zeros
-        for step in self.steps:
-            count = count + step.instructions * self.busiest_share(step)
+        for step, share in zip(self.steps, self.busiest_shares, strict=True):
+            count = count + step.instructions * share
         return count

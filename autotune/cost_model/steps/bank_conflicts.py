@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
 from autotune.schedule.table import Ints
 
-Extent = Ints | int
 
-
-def pass_conflict(sizes: list[Extent], strides: list[Extent], lanes: int, banks: int) -> Ints:
+def pass_conflict(
+    sizes: Sequence[Ints | int], strides: Sequence[Ints | int], lanes: int, banks: int
+) -> Ints:
     """Cycles per pass for an operand of ``sizes`` and ``strides`` in elements, outer to inner.
 
     The first ``lanes`` elements fall into ``banks`` word-interleaved banks of which each serves

@@ -1,21 +1,12 @@
-"""Scratchpad strides that a stage reads its operands with, and the bank conflicts they cost."""
+"""Scratchpad strides that a stage reads its operands with."""
 
 from __future__ import annotations
 
-import numpy as np
-
-from autotune.cost_model.steps.bank_conflicts import Extent, pass_conflict
+from autotune.cost_model.steps.extents import Extent
 from autotune.cost_model.steps.tiling import Tiles, Tiling
 from autotune.fusion.nest import Stage
 from autotune.operators.families import input_footprint
-from autotune.operators.op import Family, Op
-from autotune.targets.spec import HardwareSpec
-
-
-def strided(op: Op, dense: list[Extent]) -> list[Extent]:
-    """Scratchpad strides from one window's image elements to those of the next."""
-    steps: tuple[Extent, ...] = op.axes.image(1, 1, op.ints("strides"))
-    return [pitch * step for pitch, step in zip(dense, steps, strict=True)]
+from autotune.operators.op import Family
 
 
 def _view_of(tiling: Tiling, tensor: str) -> Stage | None:
@@ -24,18 +15,16 @@ def _view_of(tiling: Tiling, tensor: str) -> Stage | None:
     return next((s for s in stages if s.view and s.op.family is Family.TRANSPOSE), None)
 
 
-def turned_conflict(
-    tiling: Tiling, stage: Stage, tiles: Tiles, out: list[Extent], spec: HardwareSpec
-) -> Extent:
-    """Cycles per pass of an element-wise stage for its operands that are transposed views."""
-    worst: Extent = 1
-    for index, x in enumerate(stage.op.inputs):
-        if _view_of(tiling, x) is not None and len(tiling.nest.types[x].shape) == len(out):
-            steps = pitches(tiling, stage, tiles, index)
-            shape = tiling.nest.types[x].shape
-            steps = [pitch if n > 1 else 0 for pitch, n in zip(steps, shape, strict=True)]
-            worst = np.maximum(worst, conflict_of(out, steps, spec))
-    return worst
+def transposed_pitches(
+    tiling: Tiling, stage: Stage, tiles: Tiles, index: int
+) -> tuple[Extent, ...] | None:
+    """Return the strides of an element-wise stage's operand if it is a transposed view, else None."""
+    x = stage.op.inputs[index]
+    shape = tiling.nest.types[x].shape
+    if _view_of(tiling, x) is None or len(shape) != len(stage.footprint):
+        return None
+    steps = pitches(tiling, stage, tiles, index)
+    return tuple([pitch if n > 1 else 0 for pitch, n in zip(steps, shape, strict=True)])
 
 
 def pitches(tiling: Tiling, stage: Stage, tiles: Tiles, index: int = 0) -> list[Extent]:
@@ -56,8 +45,3 @@ def pitches(tiling: Tiling, stage: Stage, tiles: Tiles, index: int = 0) -> list[
     for axis in reversed(footprint[1:]):
         dense.append(dense[-1] * tiling.axis_size(axis, tiles.sizes))
     return dense[::-1]
-
-
-def conflict_of(sizes: list[Extent], strides: list[Extent], spec: HardwareSpec) -> Extent:
-    """Cycles per pass of an operand with these strides, outer to inner."""
-    return pass_conflict(sizes, strides, spec.vector.lanes, spec.scratchpad.banks)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from autotune.cost_model.steps.vector_work import Extent, product
+from autotune.cost_model.steps.extents import Extent, product
 from autotune.operators.op import Op
 from autotune.operators.tensor import TensorType
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from autotune.cost_model.steps.counting_writer import VectorWork
+from autotune.cost_model.steps.extents import Extent, product
 from autotune.cost_model.steps.product_rows import product_rows
 from autotune.cost_model.steps.tiling import Floats, Tiles, Tiling
-from autotune.cost_model.steps.vector_work import Extent, pass_cycles, product, vector_work
+from autotune.cost_model.steps.vector_work import mask_work, pass_cycles, vector_work
 from autotune.fusion.nest import Stage
 from autotune.operators.contraction import channels_per_group
 from autotune.operators.op import Family
@@ -47,24 +50,26 @@ def stage_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -
     """One run of a stage on a tile of the tiles's extents (and reduction piece)."""
     if stage.contraction is not None:
         return _contraction(tiling, stage, tiles, spec)
+    return _vector_cost(vector_work(tiling, stage, tiles, spec), tiles, spec)
+
+
+def mask_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Cost:
+    """Return the cost of the pass that puts padding around a result."""
+    return _vector_cost(mask_work(tiling, stage, tiles, spec), tiles, spec)
+
+
+def _vector_cost(counted: Sequence[VectorWork], tiles: Tiles, spec: HardwareSpec) -> Cost:
+    """Sum the cost of vector instructions, for each kind of tile [c, n]."""
     cycles, lane_elements, touched = (np.zeros(tiles.count.shape) for _ in range(3))
     instructions: Extent = 0
-    for work in vector_work(tiling, stage, tiles, spec):
-        stages = [pass_cycles(kind, spec.vector) for kind in work.kinds]
+    for work in counted:
+        stages = [pass_cycles(cost, spec.vector) for cost in work.classes]
         passes = -(-work.elements // spec.vector.lanes) * max(stages) * work.conflict
         cycles += work.repeats * (spec.vector.setup_cycles + len(stages) - 1 + passes)
         instructions = instructions + work.repeats
         lane_elements += work.repeats * work.elements * sum(stages)
         touched += work.repeats * (work.elements * work.operands + work.written)
     return Cost(cycles, instructions, 0.0, lane_elements, touched)
-
-
-def mask_cost(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Cost:
-    """One run of the pass that puts padding around a result which a window operator reads."""
-    elements = product([tiling.axis_size(axis, tiles.sizes) for axis in stage.footprint])
-    cycles = spec.vector.setup_cycles + -(-elements // spec.vector.lanes)
-    count = np.asarray(elements, dtype=np.float64)
-    return Cost(np.asarray(cycles, dtype=np.float64), 1, 0.0, count, count)
 
 
 def _contraction(tiling: Tiling, stage: Stage, tiles: Tiles, spec: HardwareSpec) -> Cost:

@@ -44,9 +44,11 @@ class Totals:
         """Sum the busy cycles of one unit over all cores."""
         return self.total(lambda s: s.cycles, unit)
 
-    def busiest_share(self, step: Step) -> Floats:
-        """Return the part of a step's work that the busiest core does."""
-        return np.where(step.level < 0, 1.0 / self.tiling.active_cores, self.tiling.share)
+    @cached_property
+    def busiest_shares(self) -> list[Floats]:
+        """Part of each step's work that the busiest core does."""
+        outside, inside = 1.0 / self.tiling.active_cores, self.tiling.share
+        return [np.where(step.level < 0, outside, inside) for step in self.steps]
 
     @cached_property
     def loaded_bytes(self) -> Floats:

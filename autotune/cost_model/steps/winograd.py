@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from autotune.cost_model.steps.extents import Extent
 from autotune.cost_model.steps.stage_cost import Cost, matrix_cycles
 from autotune.cost_model.steps.tiling import Tiles, Tiling
-from autotune.cost_model.steps.vector_work import Extent
 from autotune.fusion.nest import Stage
 from autotune.operators.winograd import FORMS, Form
 from autotune.targets.spec import HardwareSpec
