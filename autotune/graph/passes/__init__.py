@@ -1,4 +1,4 @@
-"""Simplification: passes that shrink a graph and say what they removed and why."""
+"""Simplification: each pass shrinks or rewrites a graph and notes every change with its reason."""
 
 from autotune.graph.passes.note import Note, Pass, PassResult
 from autotune.graph.passes.pipeline import PASSES, laid_out, simplify

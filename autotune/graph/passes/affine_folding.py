@@ -49,11 +49,11 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class AffineFolding:
-    """CONV then per-channel MUL/ADD/SUB/DIV (an imported batch norm) becomes one CONV, also where
-    views lie between (a transposed convolution, the heads of an attention).
+    """CONV then per-channel MUL/ADD/SUB/DIV (an imported batch norm) becomes one CONV.
 
-    MATMUL by constant columns has no bias operand: one addition stays behind it. Folding
-    composes in float64 and rounds once, so results differ from the unfolded ones by rounding only.
+    Views may lie between, as in a transposed convolution or the heads of an attention. MATMUL by
+    constant columns has no bias operand, so one addition stays behind it. Folding composes in
+    float64 and rounds once; results differ from the unfolded ones by rounding only.
     """
 
     name: str = "affine-folding"
@@ -91,13 +91,13 @@ class AffineFolding:
 
 
 def _is_product(op: Op, graph: Graph) -> bool:
-    """Whether all weights of a contraction are constants."""
+    """Return True if all weights of a contraction are constants."""
     known = all(x in graph.constants for x in op.inputs[1:])
     return op.kind in (OpKind.CONV, OpKind.MATMUL) and known
 
 
 def _variable(link: Op, graph: Graph) -> int:
-    """Which operand of a folded operator is none of its constants."""
+    """Return the position of a folded operator's only operand that is no constant."""
     return 1 if link.inputs[0] in graph.constants else 0
 
 
@@ -111,7 +111,8 @@ def _chain(op: Op, graph: Graph) -> Chain:
 
 
 def _longer(chain: Chain, tensor: str, labels: Labels, graph: Graph) -> Chain:
-    """The chain with what follows ``tensor``, whose elements are of the channels ``labels``."""
+    """Return the chain extended behind ``tensor``, whose elements belong to the channels
+    ``labels``."""
     while tensor not in graph.outputs:
         readers = graph.consumers[tensor]
         if len(readers) != 1:
@@ -132,7 +133,7 @@ def _longer(chain: Chain, tensor: str, labels: Labels, graph: Graph) -> Chain:
 
 
 def _branch(chain: Chain, readers: tuple[Op, ...], labels: Labels, graph: Graph) -> Chain:
-    """The first chain that goes on behind slices that part the channels."""
+    """Return the first chain that continues behind slices that divide the channels."""
     parts = [seen_through(r, labels, graph) if r.family is Family.SLICE else None for r in readers]
     known = [set(part.ravel().tolist()) for part in parts if part is not None]
     if len(known) != len(readers) or len(set().union(*known)) != sum(map(len, known)):
@@ -148,7 +149,8 @@ def _branch(chain: Chain, readers: tuple[Op, ...], labels: Labels, graph: Graph)
 def _per_channel(
     link: Op, tensor: str, labels: Labels, extent: int, graph: Graph
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]] | None:
-    """The constant operand as one value per channel, or None if the operator is not affine."""
+    """Return the constant operand as one value per channel, or None if the operator is not
+    affine."""
     if link.kind not in LINEAR or link.inputs.count(tensor) != 1:
         return None
     if graph.types[link.output] != graph.types[tensor]:
@@ -173,7 +175,7 @@ def _per_channel(
 def _shifted(
     link: Op, labels: Labels, affine: Affine, graph: Graph, constants: dict[str, Array]
 ) -> Op:
-    """The addition that stays behind a product without bias, of all that is added."""
+    """Return the addition that stays behind a product without bias."""
     name = fresh(f"{link.name}.offset", graph.types)
     offset = affine.offset[labels].astype(np.float32)
     shape = offset.shape
@@ -185,7 +187,7 @@ def _shifted(
 
 
 def _folded(op: Op, affine: Affine, graph: Graph, constants: dict[str, Array]) -> Op:
-    """The contraction with its new weights, which are added to ``constants``."""
+    """Return the contraction with its new weights, and add these to ``constants``."""
     weight = graph.constants[op.inputs[1]]
     name = fresh(f"{op.name}.weight", graph.types)
     if op.kind is OpKind.MATMUL:
@@ -206,6 +208,6 @@ def _folded(op: Op, affine: Affine, graph: Graph, constants: dict[str, Array]) -
 
 
 def _scaled(weight: Array, factor: npt.NDArray[np.float64]) -> Array:
-    """The product in float64, rounded once, without an array of it."""
+    """Return the product in float64, rounded once, without a float64 array of it."""
     made = np.empty(weight.shape, np.float32)
     return np.multiply(weight, factor, out=made, dtype=np.float64, casting="same_kind")

@@ -1,7 +1,7 @@
-"""Pass: marks products whose constant weight is mostly zero blocks, so that programs leave those out.
+"""Pass: marks products whose constant weight is mostly zero blocks, so that programs skip them.
 
-Right where the other operand is finite only, as infinity times zero is not zero: under Accuracy.FAST,
-which takes that for granted, or where ranges of inputs prove it. A zero may get another sign.
+This is right only if the other operand is finite, as infinity times zero is not zero. Accuracy.FAST
+assumes it; ranges of inputs may prove it. A zero may get another sign.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from autotune.operators.block_sparsity import ATTRIBUTE, ZeroBlocks, zero_blocks
 from autotune.operators.op import Family, Op
 
 MIN_ZERO_SHARE = 0.25
-"""Of a weight's blocks: half of them zero gain a quarter on emulated accelerators
+"""Least share of zero blocks in a weight: half of them gain a quarter on emulated accelerators
 (docs/decisions/0021-zero-blocks.md)."""
 
 

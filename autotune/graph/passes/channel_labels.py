@@ -1,5 +1,5 @@
-"""Which channel of a product every element behind it is of, followed through views: what the passes
-that fold into weights (affine_folding.py) know channels by."""
+"""Channel of every element behind a product, followed through views; passes fold into weights by
+it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Labels = npt.NDArray[np.int32]
 """Channel numbers in the tensor's rank; an axis that they do not change along has extent 1."""
 
 MOST_ELEMENTS = 1 << 24
-"""Of a tensor whose labels are written out for a moment, to see them in another shape: 64 MiB."""
+"""Largest tensor whose labels are written out for a moment to see them in another shape: 64 MiB."""
 
 
 def seen_through(view: Op, labels: Labels, graph: Graph) -> Labels | None:
-    """The labels behind a view of a tensor with these; None where the operator is no view."""
+    """Return the labels behind a view of a labelled tensor; None if the operator is no view."""
     match view.family:
         case Family.TRANSPOSE:
             return labels.transpose(view.ints("perm"))
@@ -43,7 +43,7 @@ def _sliced(view: Op, labels: Labels) -> Labels:
 
 
 def _narrowed(labels: Labels) -> Labels:
-    """With an extent of 1 along every axis that labels do not change along."""
+    """Return labels with an extent of 1 along every axis on which they do not change."""
     for axis in range(labels.ndim):
         first = labels.take([0], axis)
         if np.array_equal(np.broadcast_to(first, labels.shape), labels):

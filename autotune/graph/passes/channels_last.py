@@ -1,7 +1,7 @@
 """Pass: holds the images of a whole network channels-last, [N, H, W, C], between its interfaces.
 
-Window operators take that form; transposes are pushed through what lies between them, so that few
-are left: one behind each image input, as a rule. Inputs and outputs keep their shapes.
+Window operators take that form. Transposes are pushed through other operators, so few remain:
+usually one behind each image input. Inputs and outputs keep their shapes.
 """
 
 from __future__ import annotations
@@ -85,8 +85,7 @@ def _pulled(graph: Graph, pushed: frozenset[str]) -> frozenset[str]:
 
 
 class _Writer:
-    """Writes the graph again; every tensor is there in the form it is made in, and in others from
-    the first time that they are asked for."""
+    """Rewrites the graph; a tensor exists in the form it is made in, and in others on demand."""
 
     def __init__(self, graph: Graph, turned: frozenset[str]) -> None:
         self.graph = graph

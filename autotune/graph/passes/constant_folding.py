@@ -14,8 +14,11 @@ from autotune.operators.tensor import EXACT_LIMIT, Array, DType
 
 @dataclass(frozen=True, slots=True)
 class ConstantFolding:
-    """Replaces constant expressions by their value, unless that would be huge, or is an integer that
-    float32 or its type does not hold: proofs of exactness come upon its operator then."""
+    """Replaces constant expressions by their value.
+
+    Huge values stay expressions. So do integers that float32 or their type does not hold: proofs of
+    exactness then meet their operator.
+    """
 
     limit_bytes: int = 256 << 20
     name: str = "constant-folding"
@@ -37,7 +40,7 @@ class ConstantFolding:
 
 
 def _holds(dtype: DType, value: Array) -> bool:
-    """Whether a value is what its type makes of it. 2^24 itself may be a rounded 2^24 + 1."""
+    """Return True if a value survives its type; 2^24 itself may be a rounded 2^24 + 1."""
     if not dtype.is_integer:
         return True
     low, high = dtype.limits

@@ -20,7 +20,7 @@ NEUTRAL: dict[OpKind, tuple[float, tuple[int, ...]]] = {
     OpKind.DIV: (1.0, (1,)),
     OpKind.POW: (1.0, (1,)),
 }
-"""Binary kinds: the value that changes nothing, and at which operand it may stand."""
+"""Neutral value of each binary kind, and the operands at which it may stand."""
 
 VIEWS = (OpKind.RESHAPE, OpKind.TRANSPOSE)
 
@@ -51,7 +51,7 @@ class Identities:
 
 
 def _merged(op: Op, producer: Mapping[str, Op], graph: Graph) -> Op:
-    """A view of a view of the same kind as one view; the operator itself otherwise."""
+    """Return a view of a view of the same kind as one view; the operator itself otherwise."""
     before = producer.get(op.inputs[0])
     if op.kind not in VIEWS or before is None or before.kind is not op.kind:
         return op
@@ -70,7 +70,7 @@ def _converts(before: Op, op: Op, graph: Graph) -> bool:
 
 
 def _passed_on(op: Op, graph: Graph) -> str | None:
-    """The input whose value and shape the output has, or None."""
+    """Return the input whose value and shape the output has, or None."""
     match op.kind:
         case OpKind.RESHAPE:
             unchanged = graph.types[op.inputs[0]] == graph.types[op.output]

@@ -52,8 +52,10 @@ class InputFolding:
 
 
 def _per_channel(link: Op, op: Op, graph: Graph) -> Vector | None:
-    """The constant of an operator, one value per input channel of the product that alone reads it; None
-    where it cannot be folded."""
+    """Return an operator's constant as one value per input channel of its only reader, a product.
+
+    None if it cannot be folded.
+    """
     if not _takes(op, link, graph) or graph.consumers[link.output] != (op,):
         return None
     constants = [x for x in link.inputs if x in graph.constants]
@@ -77,7 +79,7 @@ def _per_channel(link: Op, op: Op, graph: Graph) -> Vector | None:
 
 
 def _takes(op: Op, link: Op, graph: Graph) -> bool:
-    """Whether the weights of a product can express what is done to its operand."""
+    """Return True if a product's weights can express the operation on its operand."""
     if op.kind not in (OpKind.CONV, OpKind.MATMUL):
         return False
     if any(x not in graph.constants for x in op.inputs[1:]):
@@ -88,7 +90,7 @@ def _takes(op: Op, link: Op, graph: Graph) -> bool:
 
 
 def _folded(op: Op, kind: OpKind, value: Vector, graph: Graph, constants: dict[str, Array]) -> Op:
-    """The product with its new weights, which are added to ``constants``."""
+    """Return the product with its new weights, and add these to ``constants``."""
     weight = graph.constants[op.inputs[1]]
     if op.kind is OpKind.MATMUL:
         rows = (-1 if op.int("trans_b") else -2) % weight.ndim
@@ -112,7 +114,7 @@ def _folded(op: Op, kind: OpKind, value: Vector, graph: Graph, constants: dict[s
 
 
 def _scaled(weight: Array, kind: OpKind, value: npt.NDArray[np.float64]) -> Array:
-    """The product or quotient in float64, rounded once, without an array of it; laid out as ``weight``."""
+    """Return the product or quotient in float64, rounded once, laid out as ``weight``."""
     function = np.multiply if kind is OpKind.MUL else np.divide
     made = np.empty_like(weight, dtype=np.float32)
     scaled: Array = function(weight, value, out=made, dtype=np.float64, casting="same_kind")
@@ -122,7 +124,7 @@ def _scaled(weight: Array, kind: OpKind, value: npt.NDArray[np.float64]) -> Arra
 def _reading(
     op: Op, place: int, value: Array, role: str, graph: Graph, constants: dict[str, Array]
 ) -> Op:
-    """The operator with a new constant at one of its places."""
+    """Return the operator with a new constant at one of its positions."""
     name = fresh(f"{op.name}.{role}", graph.types)
     constants[name] = value
     return replace(op, inputs=(*op.inputs[:place], name, *op.inputs[place + 1 :]))

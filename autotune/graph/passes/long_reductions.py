@@ -47,7 +47,7 @@ class LongReductions:
 
 
 def _reduced(op: Op, graph: Graph) -> int:
-    """The number of elements behind one element of the result."""
+    """Return the number of elements behind one element of the result."""
     shape = graph.shape(op.inputs[0])
     return math.prod(shape[axis] for axis in op.ints("axes"))
 
@@ -111,5 +111,5 @@ class _Steps:
 
 
 def _part(extent: int) -> int | None:
-    """The divisor next below the square root, from 2 on; None where there is none."""
+    """Return the largest divisor from 2 up to the square root; None if there is none."""
     return next((d for d in range(math.isqrt(extent), 1, -1) if extent % d == 0), None)

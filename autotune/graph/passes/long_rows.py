@@ -42,7 +42,7 @@ class LongRows:
 
 
 def _axes(op: Op, graph: Graph) -> tuple[int, ...]:
-    """The axes of one row."""
+    """Return the axes of one row."""
     first, rank = op.int("axis"), len(graph.shape(op.inputs[0]))
     return (first,) if op.kind is OpKind.SOFTMAX else tuple(range(first, rank))
 

@@ -1,4 +1,4 @@
-"""What a simplification pass is and what it reports: the new graph and why it changed."""
+"""Passes and their reports: the new graph, and a note for every change."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PassResult:
 
 
 class Pass(Protocol):
-    """A rewriting of the graph that keeps its inputs, outputs and what they compute."""
+    """A rewriting of the graph that keeps its inputs, its outputs and their values."""
 
     @property
     def name(self) -> str:
@@ -48,8 +48,10 @@ def rebuilt(
     constants: Mapping[str, Array] | None = None,
     types: Mapping[str, TensorType] | None = None,
 ) -> Graph:
-    """``graph`` with other operators, further constants and ``types`` of new tensors; unused constants
-    and types go."""
+    """Return ``graph`` with other operators, further constants and ``types`` of new tensors.
+
+    Unused constants and types are removed.
+    """
     kept = tuple(ops)
     values = {**graph.constants, **(constants or {})}
     read = {x for op in kept for x in op.inputs} | set(graph.outputs)
@@ -62,7 +64,7 @@ def rebuilt(
 
 
 def fresh(stem: str, taken: Container[str]) -> str:
-    """A name that is not taken: ``stem``, or with the first number behind it that makes it new."""
+    """Return a free name: ``stem``, or ``stem`` with the first number that makes it new."""
     name, suffix = stem, 2
     while name in taken:
         name, suffix = f"{stem}#{suffix}", suffix + 1

@@ -12,7 +12,7 @@ from autotune.operators.axes import Axes
 from autotune.operators.op import AttrValue, Op, OpKind
 
 VALUES = {OpKind.CONV: 0.0, OpKind.MAX_POOL: -math.inf, OpKind.AVERAGE_POOL: 0.0}
-"""What the padding of a window operator holds."""
+"""Values in the padding of each window operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class PadFolding:
 
 
 def _folded(op: Op, pad: Op) -> tuple[int, ...] | None:
-    """The pads of ``op`` with those of ``pad`` in them; None where it cannot do them."""
+    """Return the pads of ``op`` joined with those of ``pad``; None if it cannot take them."""
     if VALUES.get(op.kind) != pad.float("value"):
         return None
     if op.kind is OpKind.AVERAGE_POOL and not op.int("count_include_pad"):

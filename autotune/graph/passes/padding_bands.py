@@ -57,8 +57,10 @@ Bands = tuple[Band, ...]
 
 @dataclass(frozen=True, slots=True)
 class PaddingBands:
-    """CONV of a constant, finite weight becomes one CONV for each band of rows and columns, where the
-    estimate says that this pays."""
+    """Cuts a CONV with constant, finite weight into bands of rows and columns where this pays.
+
+    An estimate decides.
+    """
 
     name: str = "padding-bands"
 
@@ -80,8 +82,10 @@ class PaddingBands:
 
 
 def chosen_bands(op: Op, graph: Graph) -> tuple[Bands, Bands] | None:
-    """Bands of rows and of columns, of those that the estimate finds fastest; None where the whole
-    convolution is about as fast, or reads nothing but padding."""
+    """Return the bands of rows and of columns that the estimate finds fastest.
+
+    None if the whole convolution is about as fast, or reads padding alone.
+    """
     if op.kind is not OpKind.CONV or op.inputs[1] not in graph.constants:
         return None
     if max(op.ints("dilations")) == 1:
@@ -100,8 +104,11 @@ def chosen_bands(op: Op, graph: Graph) -> tuple[Bands, Bands] | None:
 
 
 def bands_of(axis: WindowAxis) -> Bands:
-    """The fewest bands in which no tap reads padding; the whole axis where some position's taps are not
-    neighbours, or none, and where there are more than MAX_BANDS."""
+    """Return the fewest bands in which no tap reads padding.
+
+    The whole axis is one band if some position's taps are not neighbours, if a position has none,
+    and beyond MAX_BANDS.
+    """
     runs = [axis.reading(tap) for tap in range(axis.kernel)]
     cuts = sorted({0, axis.positions, *(end for run in runs if run[1] > run[0] for end in run)})
     bands = []

@@ -20,9 +20,11 @@ from autotune.operators.tensor import Array, TensorType
 
 @dataclass(frozen=True, slots=True)
 class PaddingTaps:
-    """CONV of a constant weight, MAX_POOL, and AVERAGE_POOL that does not count padding keep only the
-    taps between the first and the last one that reads the image. A weight of infinity or NaN keeps
-    its taps: times the zeros of the padding it is NaN."""
+    """Removes the outer taps of window operators that read padding alone.
+
+    It applies to CONV of a constant weight, MAX_POOL, and AVERAGE_POOL that does not count padding.
+    A weight with infinity or NaN keeps its taps: times the padding's zeros it is NaN.
+    """
 
     name: str = "padding-taps"
 
@@ -51,7 +53,7 @@ class PaddingTaps:
 
 
 def weight_of_taps(op: Op, graph: Graph, taps: tuple[Run, Run]) -> Array:
-    """The weight of a convolution with ``taps`` of its rows and columns alone, laid out as before."""
+    """Return a convolution's weight with ``taps`` of its rows and columns, in the same layout."""
     weight = graph.constants[op.inputs[1]]
     kept = [slice(None)] * weight.ndim
     for axis, (first, end) in zip(op.axes.kernel, taps, strict=True):
@@ -66,7 +68,7 @@ def is_finite(op: Op, graph: Graph) -> bool:
 
 
 def _kept_taps(op: Op, graph: Graph) -> tuple[Run, Run] | None:
-    """Taps of rows and of columns that stay; None where all do."""
+    """Return the rows and columns of taps that stay; None if all do."""
     if op.kind is OpKind.CONV:
         if op.inputs[1] not in graph.constants:
             return None

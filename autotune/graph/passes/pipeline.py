@@ -73,7 +73,7 @@ def simplify(
 
 
 def _without_zeros(graph: Graph, accuracy: Accuracy, ranges: Mapping[str, Interval]) -> PassResult:
-    """Products marked to leave zero blocks out, where that is allowed."""
+    """Mark products to skip zero blocks where that is allowed."""
     if accuracy is Accuracy.FAST:
         return ZeroSkipping().run(graph)
     return (
@@ -82,15 +82,17 @@ def _without_zeros(graph: Graph, accuracy: Accuracy, ranges: Mapping[str, Interv
 
 
 def _cut(graph: Graph) -> PassResult:
-    """Convolutions in bands. A band of rows may be worth cutting into columns, once."""
+    """Cut convolutions into bands. A band of rows may be cut into columns once."""
     once = PaddingBands().run(graph)
     twice = PaddingBands().run(once.graph)
     return PassResult(twice.graph, (*once.notes, *twice.notes))
 
 
 def laid_out(graph: Graph, layout: Layout, accuracy: Accuracy = Accuracy.EXACT) -> PassResult:
-    """The graph with its images in ``layout``, simplified if that changed it, with the algorithms
-    that ``accuracy`` allows."""
+    """Return the graph with its images in ``layout``, and the algorithms that ``accuracy`` allows.
+
+    A changed layout is simplified again.
+    """
     turned = _turned(graph, layout)
     if accuracy is Accuracy.EXACT:
         return turned
@@ -112,7 +114,7 @@ def _turned(graph: Graph, layout: Layout) -> PassResult:
 
 
 def _repeated(one: Pass, graph: Graph) -> PassResult:
-    """A pass until it changes nothing."""
+    """Repeat a pass until it changes nothing."""
     notes: list[Note] = []
     while (result := one.run(graph)).notes:
         graph = result.graph
@@ -121,7 +123,7 @@ def _repeated(one: Pass, graph: Graph) -> PassResult:
 
 
 def _settled(graph: Graph) -> PassResult:
-    """Each change removes an operator or a constant, so the number of rounds is bounded."""
+    """Repeat passes until none changes anything; each change removes an operator or a constant."""
     notes: list[Note] = []
     while True:
         before = len(notes)

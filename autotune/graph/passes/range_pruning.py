@@ -87,7 +87,7 @@ NEEDLESS: dict[OpKind, Needless] = {
 COMPARED = frozenset(
     {OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV}
 )
-"""Those of them that NaN in the operand left out would come through."""
+"""Kinds that would pass on a NaN of the removed operand."""
 
 INVENTIVE = frozenset({OpKind.POW, OpKind.DIV, OpKind.MOD, OpKind.FMOD})
 """Kinds that make NaN or infinity of finite numbers, whatever their interval is."""
@@ -102,13 +102,14 @@ NEVER_TAKEN: dict[OpKind, Callable[[Interval], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class RangePruning:
-    """What cannot change anything between ``ranges`` of inputs; those left out may be anything."""
+    """Removes operators without effect inside ``ranges`` of inputs; unlisted inputs may be
+    anything."""
 
     ranges: Mapping[str, Interval] = field(default_factory=dict)
     name: str = "range-pruning"
 
     def run(self, graph: Graph) -> PassResult:
-        """One sweep; ranges are those of the graph as it came."""
+        """Sweep once; ranges are those of the graph as it came."""
         if NEEDLESS.keys().isdisjoint(op.kind for op in graph.ops):
             return PassResult(graph, ())
         known = intervals_of(graph, {**self._constants(graph), **self.ranges})
@@ -140,7 +141,7 @@ class RangePruning:
 
 
 def finite_tensors(graph: Graph, ranges: Mapping[str, Interval]) -> set[str]:
-    """Tensors that hold neither NaN nor infinity while the inputs are within ``ranges``."""
+    """Return the tensors without NaN or infinity while the inputs are within ``ranges``."""
     values = {x: interval_of(v) if v.size else ANYTHING for x, v in graph.constants.items()}
     known = intervals_of(graph, {**values, **ranges})
     return _finite(graph, known, ranges)
@@ -149,7 +150,7 @@ def finite_tensors(graph: Graph, ranges: Mapping[str, Interval]) -> set[str]:
 def _finite(
     graph: Graph, known: Mapping[str, Interval], ranges: Mapping[str, Interval]
 ) -> set[str]:
-    """Tensors that hold neither NaN nor infinity: made of finite ones, and bounded."""
+    """Return the tensors without NaN or infinity: bounded, and made of finite ones."""
     found = {x for x in (*graph.constants, *ranges) if known[x].extreme <= FINITE}
     for op in graph.ops:
         sure = op.kind not in INVENTIVE and found.issuperset(op.inputs)
@@ -160,7 +161,8 @@ def _finite(
 
 
 def _terms(op: Op, graph: Graph) -> int:
-    """How many numbers a mean adds, before it divides a sum that may be infinite; 1 for other kinds."""
+    """Return the numbers that a mean adds before it divides, as their sum may be infinite; 1
+    otherwise."""
     if op.kind is OpKind.REDUCE_MEAN:
         return math.prod(graph.shape(op.inputs[0])[axis] for axis in op.ints("axes"))
     return math.prod(op.ints("kernel")) if op.kind is OpKind.AVERAGE_POOL else 1

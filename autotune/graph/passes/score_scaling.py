@@ -18,13 +18,16 @@ LINEAR = (OpKind.ADD, OpKind.SUB)
 
 @dataclass(frozen=True, slots=True)
 class ScoreScaling:
-    """s · (Q · K) becomes (s · Q) · K where Q or K is a product with constant weights, behind views and
-    sums with constants. A power of two changes no bit, other numbers round once in the weights."""
+    """s · (Q · K) becomes (s · Q) · K if Q or K is a product with constant weights.
+
+    Views and sums with constants may lie between. A power of two changes no bit; other numbers
+    round once in the weights.
+    """
 
     name: str = "score-scaling"
 
     def run(self, graph: Graph) -> PassResult:
-        """One sweep; a scaling moves once, as no pass moves it back."""
+        """Sweep once; a scaling moves once, as no pass moves it back."""
         changed: dict[str, tuple[Op, ...]] = {}
         types: dict[str, TensorType] = {}
         notes: list[Note] = []
@@ -57,7 +60,7 @@ def _rank(product: Op, graph: Graph) -> int:
 
 
 def _scaling(product: Op, graph: Graph) -> Op | None:
-    """The multiplication by one number, or the division, that alone reads a product."""
+    """Return the multiplication or division by one number that is a product's only reader."""
     readers = graph.consumers[product.output]
     if len(readers) != 1 or product.output in graph.outputs or readers[0].kind not in SCALING:
         return None
@@ -72,8 +75,10 @@ def _scaling(product: Op, graph: Graph) -> Op | None:
 
 
 def _is_movable(link: Op, number: Array, graph: Graph) -> bool:
-    """Whether a scaling of each term is one of their sum: not of integers, of which quotients are cut
-    off, and not a division by 0."""
+    """Return True if scaling each term scales their sum.
+
+    This fails for integers, whose quotients are truncated, and for a division by 0.
+    """
     is_float = all(graph.types[x].dtype.is_float for x in (*link.inputs, link.output))
     return (
         is_float
@@ -83,14 +88,15 @@ def _is_movable(link: Op, number: Array, graph: Graph) -> bool:
 
 
 def _weighed_side(op: Op, graph: Graph) -> int | None:
-    """Which operand of a product of two made tensors comes from constant weights."""
+    """Return the operand of a product that comes from constant weights."""
     if op.kind is not OpKind.MATMUL or any(x in graph.constants for x in op.inputs):
         return None
     return next((i for i, x in enumerate(op.inputs) if _is_weighed(x, graph)), None)
 
 
 def _is_weighed(tensor: str, graph: Graph) -> bool:
-    """Whether only views and sums with constants are between a tensor and a product with weights."""
+    """Return True if only views and sums with constants separate a tensor from a weighted
+    product."""
     while tensor not in graph.outputs:
         op = graph.producer.get(tensor)
         if op is None or not _is_read_apart(tensor, graph):
@@ -106,6 +112,6 @@ def _is_weighed(tensor: str, graph: Graph) -> bool:
 
 
 def _is_read_apart(tensor: str, graph: Graph) -> bool:
-    """Whether one operator reads a tensor, or only slices do."""
+    """Return True if one operator alone reads a tensor, or slices alone do."""
     readers = graph.consumers[tensor]
     return len(readers) == 1 or all(r.family is Family.SLICE for r in readers)

@@ -16,8 +16,8 @@ from autotune.operators.op import Op, OpKind
 from autotune.operators.tensor import TensorType
 
 MIN_GAIN = 2.0
-"""Taps read by one pooling over those read by two, from which a further pass over the image pays: 2 of 4×4 windows
-one pixel apart, 1.5 of 3×3."""
+"""Least ratio of taps, one pooling to two, for which another pass over the image pays: 2 of 4×4
+windows one pixel apart, 1.5 of 3×3."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def _gains(op: Op, graph: Graph) -> bool:
 
 
 def _parted(op: Op, between: str) -> tuple[Op, Op]:
-    """The pooling over rows into ``between``, and that over columns."""
+    """Return the pooling over rows into ``between``, and the one over columns."""
     x, values = op.inputs[0], {name: op.ints(name) for name in ("kernel", "strides", "dilations")}
     top, left, bottom, right = op.ints("pads")
     down = {name: (value[0], 1) for name, value in values.items()}
@@ -69,7 +69,7 @@ def _parted(op: Op, between: str) -> tuple[Op, Op]:
 
 
 def _between(op: Op, graph: Graph) -> TensorType:
-    """The type of the image behind the pooling over rows."""
+    """Return the type of the image behind the pooling over rows."""
     image, axes = graph.types[op.inputs[0]], op.axes
     rows, columns = window_axes(op, graph)
     shape = image.shape

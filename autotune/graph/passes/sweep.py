@@ -1,5 +1,4 @@
-"""A walk over a graph that leaves out operators whose result another tensor already is: what passes
-that remove such operators share."""
+"""A walk over a graph that removes operators whose result equals another tensor."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from autotune.operators.tensor import Array
 
 
 class Sweep:
-    """The operators kept so far, in order, and which tensor stands for each that was left out."""
+    """Operators kept so far, in order, and the replacement of each removed tensor."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -22,18 +21,18 @@ class Sweep:
         self._made: set[str] = set()
 
     def read(self, op: Op) -> Op:
-        """The operator as it reads the tensors that are left."""
+        """Return the operator with its inputs replaced."""
         if self._stands_for.keys().isdisjoint(op.inputs):
             return op
         return replace(op, inputs=tuple([self._stands_for.get(x, x) for x in op.inputs]))
 
     def keep(self, op: Op) -> None:
-        """Keep an operator that ``read`` gave, or another one that makes the same tensor."""
+        """Keep an operator from ``read``, or another one that makes the same tensor."""
         self._kept.append(op)
         self._made.add(op.output)
 
     def leave_out(self, op: Op, same: str) -> bool:
-        """Let ``same`` stand for what an operator makes, unless an output would lose its name."""
+        """Let ``same`` replace an operator's result, unless an output would lose its name."""
         if op.output in self._graph.outputs and not self._renamable(op.output, same):
             return False
         self._stands_for[op.output] = same
@@ -49,7 +48,7 @@ class Sweep:
         return tensor in self._made and tensor not in outputs and not taken
 
     def graph(self, constants: Mapping[str, Array] | None = None) -> Graph:
-        """What is left, with further ``constants``; outputs keep their names."""
+        """Return the remaining graph, with further ``constants``; outputs keep their names."""
         outputs = self._graph.outputs
         names = {same: out for out, same in self._stands_for.items() if out in outputs}
         return rebuilt(self._graph, (_renamed(op, names) for op in self._kept), constants)

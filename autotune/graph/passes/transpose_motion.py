@@ -1,5 +1,4 @@
-"""How a transpose moves through an operator: the operator as it is when its tensors' channels are
-last. Read by the pass ``channels_last``."""
+"""Motion of a transpose through an operator, whose tensors' channels then come last."""
 
 from __future__ import annotations
 
@@ -15,21 +14,24 @@ dimension is one of images of a single row, between reshapes."""
 
 
 def to_channels_last(rank: int) -> Perm:
-    """The permutation from [N, …, H, W] to [N, H, W, …], from [N, C, T] to [N, T, C]: channels of images may
-    take several axes, as they do while a network shuffles them."""
+    """Return the permutation from [N, …, H, W] to [N, H, W, …].
+
+    Channels may take several axes, as they do while a network shuffles them.
+    """
     if rank == SIGNAL_RANK:
         return (0, 2, 1)
     return (0, rank - 2, rank - 1, *range(1, rank - 2))
 
 
 def keeps_order(perm: Perm, shape: tuple[int, ...]) -> bool:
-    """Whether a transpose moves only axes of extent 1, so that every element stays where it is."""
+    """Return True if a transpose moves axes of extent 1 alone, so every element stays in place."""
     moved = [axis for axis in perm if shape[axis] > 1]
     return moved == sorted(moved)
 
 
 def passes(op: Op, graph: Graph) -> bool:
-    """Whether a transpose to channels-last may stand behind this operator instead of before it."""
+    """Return True if a transpose to channels-last may move from before this operator to behind
+    it."""
     rank = len(graph.shape(op.output))
     if rank < SIGNAL_RANK:
         return False
@@ -57,8 +59,7 @@ def passes(op: Op, graph: Graph) -> bool:
 
 
 def _reshapes_channels(source: tuple[int, ...], result: tuple[int, ...]) -> bool:
-    """Return True if a reshape leaves batch, rows and columns alone, or turns a signal into an image of a
-    single row or back."""
+    """Return True if a reshape leaves batch, rows and columns alone."""
     signal, image = sorted((source, result), key=len)
     if len(signal) >= IMAGE_RANK:
         return (source[0], *source[-2:]) == (result[0], *result[-2:])
@@ -66,7 +67,7 @@ def _reshapes_channels(source: tuple[int, ...], result: tuple[int, ...]) -> bool
 
 
 def moved_attrs(op: Op, graph: Graph) -> Mapping[str, AttrValue]:
-    """Attributes of an operator that a transpose passes, for channels-last operands."""
+    """Return the attributes of an operator for channels-last operands."""
     shape = graph.shape(op.output)
     order = to_channels_last(len(shape))
     match op.family:

@@ -63,9 +63,11 @@ Written = list[tuple[Op, tuple[int, ...]]]
 
 
 def _shortened(op: Op, producer: dict[str, Op], graph: Graph, taken: set[str]) -> Written | None:
-    """The views that make what ``op`` makes from the start of its chain, with at most one transpose;
-    None where the chain has no other transpose, cuts axes across each other, or would be a transpose
-    of more axes than an instruction moves."""
+    """Return the views that replace ``op`` and its chain, with at most one transpose.
+
+    None if the chain has no other transpose, cuts axes across each other, or needs a transpose of
+    more axes than an instruction moves.
+    """
     chain = _chain(op, producer, graph)
     if sum(_moves(one, graph) for one in chain) < 2:
         return None
@@ -81,7 +83,7 @@ def _shortened(op: Op, producer: dict[str, Op], graph: Graph, taken: set[str]) -
 
 
 def _chain(op: Op, producer: dict[str, Op], graph: Graph) -> list[Op]:
-    """The views that end in ``op``, all of one element type, first to last."""
+    """Return the views that end in ``op``, all of one element type, first to last."""
     chain = [op]
     while (before := producer.get(chain[0].inputs[0])) is not None:
         if graph.types[before.inputs[0]].dtype is not graph.types[op.output].dtype:
@@ -91,7 +93,7 @@ def _chain(op: Op, producer: dict[str, Op], graph: Graph) -> list[Op]:
 
 
 def _followed(chain: Sequence[Op], graph: Graph) -> Atoms | None:
-    """The source's pieces in the order of the last view; None where a reshape cuts one unevenly."""
+    """Return the source's pieces in the last view's order; None if a reshape cuts one unevenly."""
     axes = _axes(graph.shape(chain[0].inputs[0]))
     for op in chain:
         if op.kind is OpKind.TRANSPOSE:
@@ -105,7 +107,7 @@ def _followed(chain: Sequence[Op], graph: Graph) -> Atoms | None:
 
 
 def _axes(shape: Sequence[int]) -> list[Atoms]:
-    """Every axis as one piece: its stride in elements, and its extent."""
+    """Return every axis as one piece: its stride in elements, and its extent."""
     strides = [1]
     for extent in reversed(shape[1:]):
         strides.append(strides[-1] * extent)
@@ -114,7 +116,7 @@ def _axes(shape: Sequence[int]) -> list[Atoms]:
 
 
 def _regrouped(atoms: list[tuple[int, int]], shape: Sequence[int]) -> list[Atoms] | None:
-    """The same pieces, cut where that is even, by the axes of a reshape."""
+    """Return the pieces cut evenly by the axes of a reshape."""
     left, axes = list(atoms), list[Atoms]()
     for extent in shape:
         axis: list[tuple[int, int]] = []
@@ -136,7 +138,8 @@ def _regrouped(atoms: list[tuple[int, int]], shape: Sequence[int]) -> list[Atoms
 
 
 def _written(op: Op, source: str, pieces: Atoms, graph: Graph, taken: set[str]) -> Written:
-    """A reshape of ``source``, or a transpose between reshapes, that makes the output of ``op``."""
+    """Return a reshape of ``source``, or a transpose between reshapes, that makes ``op``'s
+    output."""
     shape = graph.shape(op.output)
     order = sorted(range(len(pieces)), key=lambda index: -pieces[index][0])
     cut = tuple(pieces[index][1] for index in order)
@@ -156,7 +159,7 @@ def _written(op: Op, source: str, pieces: Atoms, graph: Graph, taken: set[str]) 
 
 
 def _joined(atoms: Atoms) -> Atoms:
-    """Pieces that lie side by side in the source, as one."""
+    """Join pieces that are neighbours in the source."""
     joined: list[tuple[int, int]] = []
     for stride, size in atoms:
         if joined and joined[-1][0] == stride * size:

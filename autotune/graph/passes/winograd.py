@@ -1,6 +1,8 @@
-"""Pass: 3×3 convolutions by Winograd's F(4×4, 3×3) or F(2×2, 3×3), where that is faster; only where the
-user's accuracy allows it. Infinity or NaN in a pixel spreads over the tiles of results that read it, where
-the direct convolution passes it on only to results whose window holds it."""
+"""Pass: 3×3 convolutions by Winograd's F(4×4, 3×3) or F(2×2, 3×3), where faster and allowed.
+
+The user's accuracy allows it. Infinity or NaN in a pixel spreads over all tiles that read it; the
+direct convolution passes it on only to results whose window holds it.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,9 @@ from autotune.operators.winograd import F2, F4, KERNEL, Form, transformed_weight
 from autotune.operators.winograd_conv import tile_count
 
 MIN_CHANNELS = 16
-"""In and out: fewer leave the matrix unit idle (measured on Zen 3: by F(4×4) 1.6 times as fast as the
-direct convolution with 16 channels at 56×56, 1.9 at 28×28; by F(2×2) 0.6 with 8 channels, 1.1 with 16)."""
+"""Least channels, in and out: fewer leave the matrix unit idle. Measured on Zen 3, relative to the
+direct convolution: F(4×4) with 16 channels is 1.6 times as fast at 56×56, and 1.9 at 28×28. F(2×2)
+is 0.6 with 8 channels, 1.1 with 16."""
 MIN_TILES = 16
 """Of all images of a run. The transformed weight, four times the direct one, is read once for all of
 them: with the 4 tiles of F(4×4) of a 7×7 image the gain is 0.7 to 1.2 from 128 to 512 channels, with
@@ -61,7 +64,7 @@ class WinogradConvolutions:
 
 
 def is_plain(op: Op, graph: Graph) -> bool:
-    """Whether Winograd's algorithm computes this operator."""
+    """Return True if Winograd's algorithm computes this operator."""
     if op.kind is not OpKind.CONV or op.axes != CHANNELS_LAST:
         return False
     if graph.types[op.output].dtype.is_integer:  # sums of integers are exact
@@ -74,8 +77,10 @@ def is_plain(op: Op, graph: Graph) -> bool:
 
 
 def chosen_form(op: Op, graph: Graph, accuracy: Accuracy) -> Form | None:
-    """The fastest form that is allowed, by the measurements of this module's constants; None where the
-    direct one is."""
+    """Return the fastest allowed form by the measurements of this module's constants.
+
+    None if the direct convolution is faster.
+    """
     *_, channels, outputs = graph.shape(op.inputs[1])
     if min(channels, outputs) < MIN_CHANNELS:
         return None
