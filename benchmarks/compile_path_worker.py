@@ -90,7 +90,7 @@ def _lowered(imported: Callable[[], Graph], spec: str) -> Figures:
     from autotune.runtime.execution.program_cache import ProgramCache
     from autotune.runtime.execution.program_table import compile_table
     from autotune.targets.opening import target
-    from autotune.tuner.heuristic_plan import ruled_choices
+    from autotune.tuner.heuristic_plan import heuristic_choices
 
     machine = target(spec).spec
     clock = _Clock()
@@ -98,7 +98,7 @@ def _lowered(imported: Callable[[], Graph], spec: str) -> Figures:
     found = {"import": clock.lap()}
     graph = simplify(graph).graph
     found["passes"] = clock.lap()
-    choices = ruled_choices(graph, machine)
+    choices = heuristic_choices(graph, machine)
     found["rules"] = clock.lap()
     compile_table(graph, choices, machine, ProgramCache())
     return found | {"lowering": clock.lap()}
@@ -131,7 +131,7 @@ def candidates(spec: str) -> Figures:
     from autotune.errors import ScheduleError
     from autotune.lowering.lower import lower
     from autotune.targets.opening import target
-    from autotune.tuner.sampling import candidates as drawn
+    from autotune.tuner.sampling import sample_candidates as drawn
 
     machine = target(spec).spec
     graphs = [api.load_network(name) for name in ("light_squeezenet", "mlp")]

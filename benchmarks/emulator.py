@@ -17,7 +17,7 @@ from autotune.measure.runner import measure
 from autotune.schedule.candidate import Candidate
 from autotune.targets.opening import target
 from autotune.targets.protocol import Target
-from autotune.tuner.sampling import candidates
+from autotune.tuner.sampling import sample_candidates
 from benchmarks.child import best_cpu_seconds
 
 SPEC = "edge"
@@ -103,7 +103,7 @@ def drawn(machine: Target) -> Iterator[Candidate]:
     """What a calibration draws from the four networks and the generator, without repeats."""
     seen = set()
     graphs = [api.load_network(name) for name in NETWORKS]
-    for candidate in candidates(graphs, machine.spec, 0):
+    for candidate in sample_candidates(graphs, machine.spec, 0):
         if candidate.key not in seen:
             seen.add(candidate.key)
             yield candidate

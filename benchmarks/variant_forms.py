@@ -10,10 +10,11 @@ import numpy.typing as npt
 
 from autotune.cost_model.analysis import analytic_model
 from autotune.errors import ScheduleError
+from autotune.fusion.analysis import nests_of
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
 from autotune.graph.graph import Graph
-from autotune.lowering.lower import lower, nests_of
+from autotune.lowering.lower import lower
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable

@@ -28,7 +28,7 @@ from autotune.schedule.space import enumerate_nest
 from autotune.targets.protocol import Target
 from autotune.targets.spec import HardwareSpec, Memory
 from autotune.tuner.choice import Choice
-from autotune.tuner.heuristic_plan import rule_schedule
+from autotune.tuner.heuristic_plan import heuristic_schedule
 from autotune.tuner.legality import legal_nests
 from tests.drawn_graphs import nest_schedules
 from tests.growing_models import DrawnModel
@@ -54,7 +54,7 @@ def drawn_table(graph: Graph, spec: HardwareSpec, draw: st.DrawFn) -> ProgramTab
     def fits(names: tuple[str, ...]) -> bool:
         group = Group.from_graph(graph, names)
         if group.key not in known:
-            known[group.key] = rule_schedule(group, spec)
+            known[group.key] = heuristic_schedule(group, spec)
         return group.is_view or known[group.key] is not None
 
     assume(all(fits((op.name,)) for op in graph.ops))

@@ -19,7 +19,7 @@ from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import ProgramTable, compile_table
 from autotune.targets.protocol import Target
 from autotune.tuner.choice import Choice
-from autotune.tuner.heuristic_plan import ruled_choices
+from autotune.tuner.heuristic_plan import heuristic_choices
 from autotune.tuner.legality import legal_nests
 
 AnyArray = npt.NDArray[Any]
@@ -34,7 +34,7 @@ class Programs:
         self._adapter = IoAdapter(self.graph)
         _check_fits(self.graph, target)
         try:
-            self._table = self._compiled(ruled_choices(self.graph, target.spec))
+            self._table = self._compiled(heuristic_choices(self.graph, target.spec))
         except ScheduleError as error:
             operators = ", ".join(sorted({op.kind.value for op in self.graph.ops}))
             inputs = ", ".join(f"{x!r} {list(graph.shape(x))}" for x in graph.inputs)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -28,9 +27,9 @@ from autotune.cost_model.training import (
     train,
 )
 from autotune.errors import ScheduleError, StoreError
-from autotune.fusion.analysis import analyse
+from autotune.fusion.analysis import nests_of
 from autotune.fusion.group import Group
-from autotune.fusion.nest import Nest, Rejection
+from autotune.fusion.nest import Nest
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
 from autotune.store.records import Record
@@ -193,7 +192,7 @@ class CostModel:
 
         Raises ``ScheduleError`` for a group that no program can be made of.
         """
-        nests = _nests_of(group)
+        nests = nests_of(group)
         if len(schedule.nests) != len(nests):
             raise ScheduleError(f"schedule has {len(schedule.nests)} nests, the group {len(nests)}")
         return sum(
@@ -224,11 +223,3 @@ class CostModel:
             trees["cycles"], trees.get("energy"), trees.get("dram"), np.array(unit_costs)
         )
         return cls(spec, Learned(ratios, trees["scale"], factor), metrics)
-
-
-@lru_cache(maxsize=1024)
-def _nests_of(group: Group) -> tuple[Nest, ...]:
-    nests = analyse(group)
-    if isinstance(nests, Rejection):
-        raise ScheduleError(f"group of {', '.join(op.name for op in group.ops)}: {nests.reason}")
-    return nests

@@ -11,9 +11,9 @@ import numpy as np
 from autotune.cost_model.model import CostModel
 from autotune.display import Card, Displayed
 from autotune.errors import InputError, ScheduleError, StoreError
-from autotune.fusion.analysis import analyse
+from autotune.fusion.analysis import nests_of
 from autotune.fusion.group import Group
-from autotune.fusion.nest import Nest, Rejection
+from autotune.fusion.nest import Nest
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.fit import check
 from autotune.schedule.schedule import Schedule
@@ -143,10 +143,7 @@ class Predictor(Displayed):
 def _nests(group: Group) -> tuple[Nest, ...]:
     if not isinstance(group, Group):
         raise InputError(f"costs are those of a Group, not of {type(group).__name__}")
-    nests = analyse(group)
-    if isinstance(nests, Rejection):
-        raise ScheduleError(f"{_names(group)}: {nests.reason}")
-    return nests
+    return nests_of(group)
 
 
 def _names(group: Group) -> str:

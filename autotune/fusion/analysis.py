@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+from autotune.errors import ScheduleError
 from autotune.fusion.buffers import BufferTable
 from autotune.fusion.group import Group
 from autotune.fusion.nest import (
@@ -53,6 +56,15 @@ def analyse(group: Group) -> tuple[Nest, ...] | Rejection:
         nests.append(nest)
         covered.update(nest.stores)
     return tuple(nests)
+
+
+@lru_cache(maxsize=1024)
+def nests_of(group: Group) -> tuple[Nest, ...]:
+    """Return the nests of a group. Raises ``ScheduleError`` if no program can be made of it."""
+    nests = analyse(group)
+    if isinstance(nests, Rejection):
+        raise ScheduleError(f"group of {', '.join(op.name for op in group.ops)}: {nests.reason}")
+    return nests
 
 
 def _position(group: Group, tensor: str) -> int:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from autotune.errors import ProgramError, ScheduleError
-from autotune.fusion.analysis import analyse
+from autotune.fusion.analysis import nests_of
 from autotune.fusion.group import Group
-from autotune.fusion.nest import Nest, Rejection
+from autotune.fusion.nest import Nest
 from autotune.isa.program import DramTensor, Instruction, Program, Role
 from autotune.isa.tile import Node
 from autotune.lowering.nest_emitter import NestEmitter
@@ -15,15 +13,6 @@ from autotune.lowering.synchronisation import SemaphoreError, Synchroniser
 from autotune.schedule.fit import check
 from autotune.schedule.schedule import Schedule
 from autotune.targets.spec import HardwareSpec
-
-
-@lru_cache(maxsize=256)
-def nests_of(group: Group) -> tuple[Nest, ...]:
-    """Return the nests of a group. Raises ``ScheduleError`` if no program can be made of it."""
-    nests = analyse(group)
-    if isinstance(nests, Rejection):
-        raise ScheduleError(f"group of {', '.join(op.name for op in group.ops)}: {nests.reason}")
-    return nests
 
 
 def lower(group: Group, schedule: Schedule, spec: HardwareSpec) -> Program:

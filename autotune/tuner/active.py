@@ -1,4 +1,4 @@
-"""Active measurement: measure where a plan can gain most, learn from it, look for plans again."""
+"""Active measurement: measure where a plan can gain most, learn from it, plan again."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from dataclasses import dataclass
 
 from autotune.fusion.group import Group
 from autotune.fusion.partition import Partition
-from autotune.tuner.candidate_evaluator import Laboratory
+from autotune.tuner.candidate_evaluator import CandidateEvaluator
 from autotune.tuner.problem import FusionProblem
 from autotune.tuner.schedules import GroupCosts, ScoredSchedule
 
 ROUNDS = 4
-"""Rounds over which the measurements are spread: after each one the plans are looked at anew."""
+"""Rounds of measurements; each ends with a new plan."""
 RELEARN = 2
-"""Round before which the model may be retrained: once, since it takes seconds; until then and after
-that, each group's own measurements correct its predictions."""
+"""Round before which the model may be retrained, once, since it takes seconds.
+
+Otherwise each group's own measurements correct its predictions."""
 SURPRISE = 1.5
-"""Retrain when the error on what was measured is this many times the model's held-out error."""
+"""Retrain when the error on measured schedules is this many times the model's held-out error."""
 DEPTH = 6
 """Schedules of one group that one round may measure."""
 
@@ -29,25 +30,24 @@ Wanted = tuple[Group, ScoredSchedule]
 class ActiveMeasurement:
     """Spends a budget of measurements on the plans of one problem.
 
-    ``replan`` gives the best partition by the costs known now, ``relearn`` retrains the model.
+    ``replan`` returns the best partition by the current costs, ``relearn`` retrains the model.
     """
 
     problem: FusionProblem
     costs: GroupCosts
-    laboratory: Laboratory
+    evaluator: CandidateEvaluator
     replan: Callable[[Sequence[Partition]], Partition]
     relearn: Callable[[], None]
 
     def run(self, plans: Sequence[Partition], budget: int) -> tuple[Partition, ...]:
-        """All plans looked at, each with every group measured at least once.
+        """Measure ``plans`` and the plans found meanwhile; return all, with every group measured.
 
-        The first measurement of every group of ``plans`` is needed to know what they cost and
-        does not count; ``budget`` bounds those beyond. All plans get theirs by the same rule.
+        The first measurement of every group does not count; ``budget`` bounds further ones.
         """
         pool = list(dict.fromkeys(plans))
         self.costs.deepen(group for plan in pool for group in self._groups(plan))
         distinct = {group.key for plan in pool for group in self._groups(plan)}
-        self.laboratory.expected = len(distinct) + budget
+        self.evaluator.expected = len(distinct) + budget
         for plan in pool:
             self._cover(plan)
         left = budget
@@ -62,18 +62,18 @@ class ActiveMeasurement:
             wanted = wanted[:left]
             if not wanted:
                 break
-            self.laboratory.take(wanted)
+            self.evaluator.measure(wanted)
             left -= len(wanted)
         for plan in pool:
             self._cover(plan)
         return tuple(pool)
 
     def _surprised(self) -> bool:
-        """Whether the model predicts these groups clearly worse than it does on held-out ones."""
-        return self.laboratory.mape() > SURPRISE * self.costs.model.metrics.get("mape", 0.0)
+        """Return True if the model predicts these groups clearly worse than held-out ones."""
+        return self.evaluator.mape() > SURPRISE * self.costs.model.metrics.get("mape", 0.0)
 
     def _cover(self, plan: Partition) -> None:
-        """Measure the expected best schedule of every group that was not measured yet.
+        """Measure the expected best schedule of every unmeasured group.
 
         Another follows where one fails.
         """
@@ -82,20 +82,22 @@ class ActiveMeasurement:
             missing = {
                 group.key: (group, self.costs.best(group, 1)[0])
                 for group in self._groups(plan)
-                if self.laboratory.best(group) is None and self.costs.best(group, 1)
+                if self.evaluator.best(group) is None and self.costs.best(group, 1)
             }
             if not missing:
                 return
-            self.laboratory.take(tuple(missing.values()))
+            self.evaluator.measure(tuple(missing.values()))
 
     def _groups(self, plan: Partition) -> Iterable[Group]:
-        groups = (self.costs.twin(self.problem.group(names)) for names in plan.groups)
+        groups = (self.costs.representative(self.problem.group(names)) for names in plan.groups)
         return (group for group in groups if not group.is_view)
 
     def _wanted(self, pool: Sequence[Partition], count: int) -> list[Wanted]:
-        """The ``count`` unmeasured schedules of the plans' groups that could gain most: what the
-        group costs now, minus the least that the prediction's interval allows, times how often the
-        group stands in a plan. Groups that were never measured come first."""
+        """Return the ``count`` unmeasured schedules that could gain most.
+
+        The gain is the group's cost minus the least in the prediction's interval, times the group's
+        occurrences in a plan. Groups without any measurement come first.
+        """
         times: Counter[str] = Counter()
         groups: dict[str, Group] = {}
         for plan in pool:
@@ -109,12 +111,14 @@ class ActiveMeasurement:
         return [wanted for _, _, wanted in gains[:count]]
 
     def _gains(self, group: Group, times: int) -> list[tuple[float, float, Wanted]]:
-        """(1 for the first ever, gain, candidate) of a group's unmeasured schedules."""
+        """Return (1 for a first measurement, gain, candidate) of a group's unmeasured schedules."""
         objective = self.costs.objective
-        known = self.laboratory.cost(group)
-        open_ = [s for s in self.costs.best(group) if not self.laboratory.knows(group, s)]
-        if known is None:
-            return [(1.0, times * s.cost(objective), (group, s)) for s in open_[:1]]
-        likely = sorted(open_, key=lambda s: s.cost(objective))[:DEPTH]
-        gains = ((times * (known - s.optimistic(objective)), s) for s in likely)
+        cost = self.evaluator.cost(group)
+        unmeasured = [
+            s for s in self.costs.best(group) if not self.evaluator.has_measured(group, s)
+        ]
+        if cost is None:
+            return [(1.0, times * s.cost(objective), (group, s)) for s in unmeasured[:1]]
+        likely = sorted(unmeasured, key=lambda s: s.cost(objective))[:DEPTH]
+        gains = ((times * (cost - s.optimistic(objective)), s) for s in likely)
         return [(0.0, gain, (group, s)) for gain, s in gains if gain > 0]

@@ -22,13 +22,15 @@ _PORTION = 8
 """Groups per message: the model goes with each, near 1 MB."""
 
 Job = tuple[Group, Effort, Ranked | None]
-"""What ``Ranking.rank`` takes."""
+"""Arguments of ``Ranking.rank``."""
 
 
 def rank_all(ranking: Ranking, jobs: Sequence[Job], workers: int | None = None) -> list[Ranked]:
-    """``ranking.rank(*job)`` of every job, in order. ``workers`` is the number of processes (None:
-    one per core if the jobs are many, else none); 1 keeps to this process. When a worker dies, the
-    work is done here."""
+    """Return ``ranking.rank(*job)`` of every job, in order.
+
+    ``workers`` is the number of processes (None: one per core for many jobs, else none); 1 stays in this
+    process. When a worker dies, this process does the work.
+    """
     count = (os.cpu_count() or 1) if workers is None else workers
     if count == 1 or len(jobs) < MANY:
         return [ranking.rank(*job) for job in jobs]
@@ -55,5 +57,5 @@ def _rank(
 
 @lru_cache(maxsize=2)
 def _model(blob: bytes, spec: HardwareSpec) -> CostModel:
-    """The model that a worker was sent, read once."""
+    """Return the model of a message, read once per worker."""
     return CostModel.from_bytes(blob, spec)

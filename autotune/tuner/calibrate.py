@@ -1,4 +1,4 @@
-"""Calibration: measures drawn groups under drawn schedules and trains the target's cost model."""
+"""Calibration: measure sampled candidates and train the target's cost model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from autotune.store.store import Store
 from autotune.targets.protocol import ExclusiveTarget, Target
 from autotune.tuner.progress import Progress, silent
 from autotune.tuner.records import to_record
-from autotune.tuner.sampling import candidates
+from autotune.tuner.sampling import sample_candidates
 
 __all__ = ["CalibrationResult", "Progress", "calibrate", "default_budget"]
 
@@ -36,14 +36,13 @@ BATCH = 256
 
 
 def default_budget(target: Target) -> int:
-    """Measurements of a calibration unless told."""
+    """Return the default number of measurements."""
     return ALONE_BUDGET if isinstance(target, ExclusiveTarget) else DEFAULT_BUDGET
 
 
 @dataclass(frozen=True, slots=True)
 class WorstGroup:
-    """A group that the model is worst at: its operators' kinds and network, and how many times its
-    held-out prediction it takes, the median of ``runs``."""
+    """A group with a large held-out error: measured over predicted cost, the median of ``runs``."""
 
     kinds: tuple[str, ...]
     network: str
@@ -53,8 +52,11 @@ class WorstGroup:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CalibrationResult(Displayed):
-    """What a calibration did: measurements taken now (``failed`` of them without a cost), those of
-    the draw that the store ``known_before``, the trained model, its metrics on networks not trained on, and what it is worst at there."""
+    """Result of a calibration.
+
+    ``measured`` candidates were measured now, ``failed`` of them without a cost; ``known_before`` were in the
+    store. ``metrics`` are on networks that ``model`` was not trained on, and so are the ``worst`` groups.
+    """
 
     metrics: Mapping[str, float]
     measured: int
@@ -101,8 +103,10 @@ def calibrate(
     start, profile = clock(), target.spec.profile_id
     with profile_lock(store.path, profile, lambda: heard("wait for another calibration", 0, 1)):
         known = set(store.known(profile))
-        drawn = _Drawn(candidates(graphs, target.spec, seed, accuracy), known, budget)
-        measured, failed = _measured(target, drawn, store, workers, heard)
+        drawn = _UnmeasuredCandidates(
+            sample_candidates(graphs, target.spec, seed, accuracy), known, budget
+        )
+        measured, failed = _measure(target, drawn, store, workers, heard)
         heard("train", 0, 1)
         records = store.records(profile)
         model = CostModel.fit(records, target.spec, seed=seed)
@@ -115,14 +119,14 @@ def calibrate(
         drawn.skipped,
         clock() - start,
         model,
-        tuple(_worst(model, records)),
+        tuple(_worst_groups(model, records)),
     )
 
 
-def _measured(
-    target: Target, drawn: _Drawn, store: Store, workers: int | None, heard: Progress
+def _measure(
+    target: Target, drawn: _UnmeasuredCandidates, store: Store, workers: int | None, heard: Progress
 ) -> tuple[int, int]:
-    """Measure and store what is drawn; return how many, and how many of them failed."""
+    """Measure and store candidates; return their number, and the number of failures."""
     measured = failed = 0
     records: list[Record] = []
     try:
@@ -139,15 +143,15 @@ def _measured(
     return measured, failed
 
 
-def _worst(model: CostModel, records: Sequence[Record]) -> Iterator[WorstGroup]:
+def _worst_groups(model: CostModel, records: Sequence[Record]) -> Iterator[WorstGroup]:
     texts = {record.group_key: record.group_json for record in records}
     for group in model.misjudged:
         kinds = tuple(op.kind.value for op in Group.from_json(texts[group.group_key]).ops)
         yield WorstGroup(kinds, group.network, group.factor, group.runs)
 
 
-class _Drawn:
-    """The first ``budget`` different candidates of a draw, without those that are ``known``."""
+class _UnmeasuredCandidates:
+    """The first ``budget`` different candidates of a sequence, without those that are ``known``."""
 
     def __init__(
         self, drawn: Iterator[Candidate], known: set[tuple[str, str]], budget: int

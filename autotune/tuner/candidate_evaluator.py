@@ -1,4 +1,4 @@
-"""Where a search measures: runs candidates on the target and keeps what came of it."""
+"""Measures candidates during a search, each at most once, and remembers the results."""
 
 from __future__ import annotations
 
@@ -16,18 +16,24 @@ from autotune.tuner.progress import Progress, silent
 from autotune.tuner.records import to_record
 from autotune.tuner.schedules import GroupCosts, ScoredSchedule, measured_cost
 
+Key = tuple[str, Schedule]
+"""Key of a group, and a schedule of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A measured schedule of a group, and how it was scored before it was measured."""
+    """A measured schedule of a group, and its score before it was measured."""
 
     scored: ScoredSchedule
     record: Record
 
 
-class Laboratory:
-    """Measures each candidate at most once per search, of twins one unless asked to ``settle``; ``costs``
-    and the store hear of it. What was measured of a group itself counts more than its twin's."""
+class CandidateEvaluator:
+    """Measures each candidate at most once per search, and tells ``costs`` and the store.
+
+    Of the groups in one equivalence class it measures the representative, unless ``measure_exact`` asks for
+    the group itself. A measurement of a group itself counts more than its representative's.
+    """
 
     def __init__(
         self,
@@ -46,59 +52,60 @@ class Laboratory:
         self.workers = workers
         self.records: list[Record] = []
         self.expected = 0
-        """Measurements that the search is expected to take in all: for its progress."""
-        self._samples: dict[tuple[str, str], Sample] = {}
+        """Measurements that the search expects to take in all; its progress counts to here."""
+        self._samples: dict[Key, Sample] = {}
         self._best: dict[str, Sample] = {}
 
-    def knows(self, group: Group, scored: ScoredSchedule) -> bool:
-        """Whether this search has measured the candidate."""
-        return (self.costs.twin(group).key, scored.schedule.to_json()) in self._samples
+    def has_measured(self, group: Group, scored: ScoredSchedule) -> bool:
+        """Return True if this search has measured the candidate."""
+        return (self.costs.representative(group).key, scored.schedule) in self._samples
 
-    def take(self, wanted: Iterable[tuple[Group, ScoredSchedule]]) -> None:
-        """Measure what was not measured yet; records go into the store as one batch."""
-        self._measure((self.costs.twin(group), scored) for group, scored in wanted)
+    def measure(self, candidates: Iterable[tuple[Group, ScoredSchedule]]) -> None:
+        """Measure unmeasured candidates; their records enter the store as one batch."""
+        self._measure((self.costs.representative(group), scored) for group, scored in candidates)
 
-    def settle(self, groups: Iterable[Group]) -> None:
-        """Measure the best known schedule of every group as the group stands, where only its twin
-        was measured; another follows where one fails."""
-        open_ = {group.key: group for group in groups if group.key not in self._best}
-        while wanted := [
+    def measure_exact(self, groups: Iterable[Group]) -> None:
+        """Measure the best schedule of every group itself, where only its representative was measured.
+
+        The next schedule follows where one fails.
+        """
+        pending = {group.key: group for group in groups if group.key not in self._best}
+        while candidates := [
             (group, sample.scored)
-            for group in open_.values()
+            for group in pending.values()
             if group.key not in self._best and (sample := self.best(group)) is not None
         ]:
-            self._measure(wanted)
+            self._measure(candidates)
 
-    def _measure(self, wanted: Iterable[tuple[Group, ScoredSchedule]]) -> None:
+    def _measure(self, candidates: Iterable[tuple[Group, ScoredSchedule]]) -> None:
         fresh = {
             key: (group, scored)
-            for group, scored in wanted
-            if (key := (group.key, scored.schedule.to_json())) not in self._samples
+            for group, scored in candidates
+            if (key := (group.key, scored.schedule)) not in self._samples
         }
         if not fresh:
             return
         self.expected = max(self.expected, len(self.records) + len(fresh))
-        candidates = [
-            Candidate(group, scored.schedule, self.network) for group, scored in fresh.values()
-        ]
+        work = [Candidate(group, scored.schedule, self.network) for group, scored in fresh.values()]
         records: list[Record] = []
         try:
-            for result in measure(self.target, candidates, self.workers):
+            for result in measure(self.target, work, self.workers):
                 records.append(to_record(result, self.target, "search"))
                 done = len(self.records) + len(records)
                 self.progress("measure", done, max(done, self.expected))
         finally:
-            self._keep(fresh, records)
+            self._remember(fresh, records)
 
-    def _keep(
-        self, fresh: dict[tuple[str, str], tuple[Group, ScoredSchedule]], records: list[Record]
+    def _remember(
+        self, fresh: dict[Key, tuple[Group, ScoredSchedule]], records: list[Record]
     ) -> None:
-        for key, record in zip(fresh, records, strict=False):
-            sample = Sample(fresh[key][1], record)
+        """Take in the records of the first candidates; an interrupt leaves fewer records."""
+        for (key, (_, scored)), record in zip(fresh.items(), records, strict=False):
+            sample = Sample(scored, record)
             self._samples[key] = sample
-            known = self._best.get(record.group_key)
+            best = self._best.get(record.group_key)
             if record.outcome is Outcome.OK and (
-                known is None or self._cost(sample) < self._cost(known)
+                best is None or self._cost(sample) < self._cost(best)
             ):
                 self._best[record.group_key] = sample
         self.records += records
@@ -110,7 +117,7 @@ class Laboratory:
         return measured_cost(sample.record, self.costs.objective)
 
     def mape(self) -> float:
-        """Mean error of the predictions of cycles of what was measured, as a share of those."""
+        """Return the mean error of predicted cycles over the samples, as a share of measured cycles."""
         errors = [
             abs(sample.scored.predicted_cycles / sample.record.cycles - 1.0)
             for sample in self._samples.values()
@@ -119,39 +126,40 @@ class Laboratory:
         return sum(errors) / len(errors) if errors else 0.0
 
     def best(self, group: Group) -> Sample | None:
-        """The cheapest sample of a group taken in this search, or else of its twin, but for schedules
-        that failed on the group itself; None when there is none."""
+        """Return the cheapest sample of a group in this search; None without any.
+
+        A sample of its representative counts where the group itself has none. Schedules that failed on the
+        group itself do not count.
+        """
         own = self._best.get(group.key)
         if own is not None:
             return own
-        alike = self.costs.twin(group).key
-        best = self._best.get(alike)
-        if best is None or (group.key, best.record.schedule_json) not in self._samples:
+        shared_key = self.costs.representative(group).key
+        best = self._best.get(shared_key)
+        if best is None or (group.key, best.scored.schedule) not in self._samples:
             return best
         others = (
             sample
-            for (key, text), sample in self._samples.items()
-            if key == alike and sample.record.outcome is Outcome.OK
-            if (group.key, text) not in self._samples
+            for (key, schedule), sample in self._samples.items()
+            if key == shared_key and sample.record.outcome is Outcome.OK
+            if (group.key, schedule) not in self._samples
         )
         return min(others, key=self._cost, default=None)
 
     def sample(self, group: Group, schedule: Schedule) -> Sample | None:
-        """What came of a schedule in this search, on the group or else on its twin; None when it
-        was not measured."""
-        text = schedule.to_json()
-        own = self._samples.get((group.key, text))
-        return own or self._samples.get((self.costs.twin(group).key, text))
+        """Return the sample of a schedule, on the group or else on its representative; None without."""
+        own = self._samples.get((group.key, schedule))
+        return own or self._samples.get((self.costs.representative(group).key, schedule))
 
     def legal(self, group: Group) -> bool:
-        """Whether the group was measured: the laboratory prices plans by measurements alone."""
+        """Return True if the group was measured: measurements alone price plans here."""
         return group.is_view or self.best(group) is not None
 
     def prepare(self, groups: Iterable[Group]) -> None:
-        """Nothing to do: what was measured is known."""
+        """Do nothing: measurements need no preparation."""
 
     def cost(self, group: Group) -> float | None:
-        """Measured cycles or femtojoules of the group's cheapest sample; 0 for views."""
+        """Return measured cycles or femtojoules of the group's cheapest sample; 0 for views."""
         if group.is_view:
             return 0.0
         sample = self.best(group)

@@ -17,15 +17,15 @@ from autotune.store.store import Store
 from autotune.targets.protocol import Target
 from autotune.targets.spec import Memory
 from autotune.tuner.active import ActiveMeasurement
-from autotune.tuner.candidate_evaluator import Laboratory
+from autotune.tuner.candidate_evaluator import CandidateEvaluator
 from autotune.tuner.choice import Choice
-from autotune.tuner.heuristic_plan import ruled_choices
+from autotune.tuner.heuristic_plan import heuristic_choices
 from autotune.tuner.objective import Objective
 from autotune.tuner.options import SearchOptions
 from autotune.tuner.plan import GraphPlan
 from autotune.tuner.problem import FusionProblem
 from autotune.tuner.progress import Progress, silent
-from autotune.tuner.result import GraphSearch, PlanResult, plan_result, ruled_result
+from autotune.tuner.result import GraphSearch, PlanResult, measured_choices, plan_result
 from autotune.tuner.schedules import GroupCosts
 from autotune.tuner.strategies.climbing import Climbing
 from autotune.tuner.strategies.table import STRATEGIES
@@ -44,18 +44,18 @@ def search(
     start: Sequence[Partition] = (),
     known: Sequence[Record] | None = None,
 ) -> GraphSearch:
-    """Fusion groups and schedules for ``graph`` on ``target``.
+    """Find fusion groups and schedules for ``graph`` on ``target``.
 
     If ``options`` allow measuring, every group of the unfused, the greedy and the found plan is
-    measured: the found plan is never dearer, by the measurements of its groups, than the other two,
-    nor on a machine that works in place than the plan by rule that runs there without a search. On
-    machines that count cycles these are measurements of the groups themselves, not of twins. With
-    a ``store``, known measurements override predictions, and what is measured goes there batch by
-    batch (an interrupt loses nothing), with the retrained model. ``start`` are partitions to begin
-    from besides those of the strategies, ``known`` the measurements that count instead of the
-    store's (of a machine that has drifted, the fresh ones). Raises ``ScheduleError`` when an
-    operator has no legal schedule on the target, and ``InputError`` for energy on a machine that
-    does not tell it.
+    measured. The found plan is never dearer by these measurements than the other two; with cached memory
+    it is never dearer than the heuristic plan either. Machines that count cycles measure the groups
+    themselves, not their equivalence classes.
+
+    With a ``store``, its measurements override predictions. New ones enter it batch by batch (an
+    interrupt loses nothing), with the retrained model. ``start`` are partitions to begin from besides
+    those of the strategies. ``known`` are measurements in place of the store's, such as the fresh ones of a
+    machine that has drifted. Raises ``ScheduleError`` when an operator has no legal schedule on the
+    target, and ``InputError`` for energy on a machine that does not measure it.
     """
     wanted = options or SearchOptions()
     wanted.check(target.spec)
@@ -64,31 +64,31 @@ def search(
         known = () if store is None else store.records(target.spec.profile_id)
     workers = wanted.workers
     costs = GroupCosts(model, target.spec, wanted.objective, wanted.seed, known, workers)
-    laboratory = Laboratory(target, costs, graph.name, store, heard, workers)
+    evaluator = CandidateEvaluator(target, costs, graph.name, store, heard, workers)
     problem = FusionProblem(graph, costs, heard)
-    return _Search(problem, laboratory, wanted).run(start)
+    return _Search(problem, evaluator, wanted).run(start)
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """One search: a network's fusion problem, where it measures, and what was asked for."""
+    """One search: a network's fusion problem, its evaluator and its options."""
 
     problem: FusionProblem
-    laboratory: Laboratory
+    evaluator: CandidateEvaluator
     options: SearchOptions
 
     @property
     def costs(self) -> GroupCosts:
-        """Of groups, as far as they are known."""
-        return self.laboratory.costs
+        """Costs of groups, measured or predicted."""
+        return self.evaluator.costs
 
     @property
     def target(self) -> Target:
         """The machine."""
-        return self.laboratory.target
+        return self.evaluator.target
 
     def run(self, start: Sequence[Partition]) -> GraphSearch:
-        """Proposes plans, measures the best of them, and compares."""
+        """Propose plans, measure the best of them, and compare."""
         problem, graph, spec = self.problem, self.problem.graph, self.target.spec
         alone = unfused(graph)
         problem.report("prepare", 0, 3)
@@ -97,35 +97,34 @@ class _Search:
         problem.report("prepare", 1, 3)
         rule = greedy(graph, problem.fits)
         problem.report("prepare", 2, 3)
-        choices = ruled_choices(graph, spec) if spec.memory is Memory.CACHED else ()
-        ruled = [_partition_of(graph, choices)] if choices else []
+        choices = heuristic_choices(graph, spec) if spec.memory is Memory.CACHED else ()
+        heuristic = [_partition_of(graph, choices)] if choices else []
         problem.report("prepare", 3, 3)
-        plans = self._proposed(alone, (*start, *ruled))
+        plans = self._propose(alone, (*start, *heuristic))
         if self.options.measure:
-            self.laboratory.expected = len(alone.groups) + self.options.measure
-            _measure_rule(self.laboratory, choices)
+            self.evaluator.expected = len(alone.groups) + self.options.measure
+            _measure_heuristic(self.evaluator, choices)
         best = min(plans, key=problem.legal_cost)
         if self.options.measure:
-            best = self._measured([alone, rule, *ruled, best])
+            best = self._measure([alone, rule, *heuristic, best])
         found = self._result(best)
         return GraphSearch(
             plan=self._plan(found),
             unfused=self._result(alone),
             greedy=self._result(rule),
             found=found,
-            records=tuple(self.laboratory.records),
+            records=tuple(self.evaluator.records),
             trials=tuple(problem.trials),
             gap=self._gap(found, (*plans, best)),
             model=self.costs.model,
             accuracy=accuracy_of(graph),
-            ruled=ruled_result(self.laboratory, choices)
-            if ruled and self.options.measure
+            heuristic=measured_choices(self.evaluator, choices)
+            if heuristic and self.options.measure
             else None,
         )
 
-    def _proposed(self, alone: Partition, others: Sequence[Partition]) -> list[Partition]:
-        """Every operator by itself, those of the ``others`` that are legal, and what each strategy
-        makes of the plans before it."""
+    def _propose(self, alone: Partition, others: Sequence[Partition]) -> list[Partition]:
+        """Return the unfused plan, the legal ones among ``others``, and a proposal of each strategy."""
         problem, options = self.problem, self.options
         legal = (p for p in dict.fromkeys(others) if p != alone and problem.cost(p) is not None)
         plans = [alone, *legal]
@@ -135,18 +134,18 @@ class _Search:
                 plans.append(proposal)
         return plans
 
-    def _measured(self, plans: Sequence[Partition]) -> Partition:
-        """The cheapest partition by measurements alone, after active measurement of ``plans``."""
+    def _measure(self, plans: Sequence[Partition]) -> Partition:
+        """Return the cheapest partition by measurements alone, after active measurement of ``plans``."""
 
         def replan(pool: Sequence[Partition]) -> Partition:
             return Climbing().propose(self.problem, pool, 0, 0)
 
-        active = ActiveMeasurement(self.problem, self.costs, self.laboratory, replan, self._relearn)
+        active = ActiveMeasurement(self.problem, self.costs, self.evaluator, replan, self._relearn)
         pool = active.run(plans, self.options.measure)
-        measured = FusionProblem(self.problem.graph, self.laboratory)
+        measured = FusionProblem(self.problem.graph, self.evaluator)
         covered = [plan for plan in pool if measured.cost(plan) is not None]
         if not covered:
-            failed = next(r for r in self.laboratory.records if r.outcome is not Outcome.OK)
+            failed = next(r for r in self.evaluator.records if r.outcome is not Outcome.OK)
             name = self.problem.graph.name
             raise ScheduleError(f"{name}: no plan could be measured: {failed.reason}")
         best = Climbing().propose(measured, covered, 0, 0)
@@ -154,23 +153,23 @@ class _Search:
             return best
         compared = [best, *(plan for plan in plans if plan in covered)]
         for plan in compared:
-            self.laboratory.settle(measured.group(names) for names in plan.groups)
+            self.evaluator.measure_exact(measured.group(names) for names in plan.groups)
         return min(compared, key=measured.legal_cost)
 
     def _relearn(self) -> None:
-        """Retrains from all records of the machine; without a store the model stays as it is."""
-        store, spec, costs = self.laboratory.store, self.target.spec, self.costs
+        """Retrain from all records of the machine; without a store the model stays as it is."""
+        store, spec, costs = self.evaluator.store, self.target.spec, self.costs
         if store is None:
             return
         records = store.records(spec.profile_id)
         if sum(record.outcome is Outcome.OK for record in records) < MIN_RECORDS:
             return
-        costs.retrained(CostModel.fit(records, spec, seed=self.options.seed))
+        costs.retrain(CostModel.fit(records, spec, seed=self.options.seed))
         model = costs.model
         store.save_model(spec.profile_id, model.to_bytes(), model.metrics, FEATURE_VERSION)
 
     def _result(self, partition: Partition) -> PlanResult:
-        return plan_result(self.problem, self.costs, self.laboratory, partition)
+        return plan_result(self.problem, self.costs, self.evaluator, partition)
 
     def _plan(self, found: PlanResult) -> GraphPlan:
         graph = self.problem.graph
@@ -179,7 +178,7 @@ class _Search:
         )
 
     def _gap(self, found: PlanResult, plans: Sequence[Partition]) -> float:
-        """Cost of the found plan over the least that any plan is expected to cost, minus one."""
+        """Return the found plan's cost over the least expected cost of any plan, minus one."""
         latency = self.options.objective is Objective.LATENCY
         measured = found.measured_cycles if latency else found.energy_fj
         least = min(self.problem.legal_cost(plan) for plan in plans)
@@ -199,8 +198,8 @@ def _partition_of(graph: Graph, choices: Sequence[Choice]) -> Partition:
     return Partition.of(graph, [[op.name for op in choice.group.ops] for choice in choices])
 
 
-def _measure_rule(laboratory: Laboratory, choices: Sequence[Choice]) -> None:
-    """What runs without a search takes part in it: the found plan is then never slower."""
-    ruled = [(choice.group, choice.schedule) for choice in choices]
-    scored = laboratory.costs.scored
-    laboratory.take([(group, scored(group, s)) for group, s in ruled if s is not None])
+def _measure_heuristic(evaluator: CandidateEvaluator, choices: Sequence[Choice]) -> None:
+    """Measure the heuristic plan, so that the found plan is never slower."""
+    heuristic = [(choice.group, choice.schedule) for choice in choices]
+    predict = evaluator.costs.predict
+    evaluator.measure([(group, predict(group, s)) for group, s in heuristic if s is not None])

@@ -1,5 +1,7 @@
-"""A plan by rule alone: what a session runs without a plan file, and what a search on a machine that
-works in place has to beat. No measurement and no cost model takes part."""
+"""The heuristic plan, without measurement or cost model: sessions without a plan file run it.
+
+On machines with cached memory a search has to beat it.
+"""
 
 from __future__ import annotations
 
@@ -26,26 +28,28 @@ Schedules = dict[str, Schedule | None]
 """Schedules by the key of their group on one machine; None where none fits."""
 
 _ENUMERATED, _ESTIMATED = 2048, 128
-"""Schedules of a nest that are drawn, and those of least traffic whose cycles are estimated."""
+"""Schedules of a nest to enumerate, and the number of least traffic to estimate cycles of."""
 
 
-def ruled_choices(
+def heuristic_choices(
     graph: Graph, spec: HardwareSpec, known: Schedules | None = None
 ) -> tuple[Choice, ...]:
-    """The greedy partition, on a machine that works in place with blocks (``fusion.blocks``) and with
-    concatenations alone that copy nothing there, and default schedules; groups of equal structure
-    get equal ones. Those ``known`` already are taken, and others added to them.
+    """Return the groups of the greedy partition with heuristic schedules, in running order.
 
-    Raises ``ScheduleError`` for an operator that has no legal schedule even alone."""
-    rule = _Rule(graph, spec, {} if known is None else known)
-    partition = greedy(graph, rule.fits)
+    With cached memory the partition has blocks (``fusion.blocks``), and concatenations that copy nothing
+    stay alone. Groups of equal structure get equal schedules: those in ``known``, which grows by the others.
+
+    Raises ``ScheduleError`` for an operator without a legal schedule even alone.
+    """
+    planner = _HeuristicPlanner(graph, spec, {} if known is None else known)
+    partition = greedy(graph, planner.fits)
     if spec.memory is Memory.CACHED:
-        partition = with_blocks(partition, rule.fits)
-    return tuple(choice for names in partition.groups for choice in rule.choices(names))
+        partition = with_blocks(partition, planner.fits)
+    return tuple(choice for names in partition.groups for choice in planner.choices(names))
 
 
-class _Rule:
-    """Schedules of a graph's groups on one machine, those of equal groups found once."""
+class _HeuristicPlanner:
+    """Schedules of a graph's groups on one machine; equal groups are scheduled once."""
 
     def __init__(self, graph: Graph, spec: HardwareSpec, known: Schedules) -> None:
         self._graph, self._spec, self._known = graph, spec, known
@@ -66,9 +70,10 @@ class _Rule:
         return self._legal[group.key]
 
     def choices(self, names: tuple[str, ...]) -> Iterator[Choice]:
-        """The group of the operators; each by itself where no schedule of the group was found.
+        """Give the group of the operators with its schedule, or each operator alone where it has none.
 
-        Raises ``ScheduleError`` for an operator without one."""
+        Raises ``ScheduleError`` for an operator without a schedule.
+        """
         group = Group.from_graph(self._graph, names)
         schedule = None if group.is_view else self._schedule(group)
         if schedule is not None or group.is_view:
@@ -77,16 +82,16 @@ class _Rule:
             for name in names:
                 yield from self.choices((name,))
         else:
-            raise no_schedule(self._graph, group, self._spec)
+            raise no_schedule_error(self._graph, group, self._spec)
 
     def _schedule(self, group: Group) -> Schedule | None:
         if group.key not in self._known:
-            self._known[group.key] = rule_schedule(group, self._spec)
+            self._known[group.key] = heuristic_schedule(group, self._spec)
         return self._known[group.key]
 
 
-def no_schedule(graph: Graph, group: Group, spec: HardwareSpec) -> ScheduleError:
-    """The error for a group that does not fit the machine."""
+def no_schedule_error(graph: Graph, group: Group, spec: HardwareSpec) -> ScheduleError:
+    """Return the error for a group that does not fit the machine."""
     names = ", ".join(f"{op.name} ({op.kind.value})" for op in group.ops)
     return ScheduleError(
         f"{graph.name}: operator {names} has no legal schedule on {spec.name} "
@@ -94,8 +99,8 @@ def no_schedule(graph: Graph, group: Group, spec: HardwareSpec) -> ScheduleError
     )
 
 
-def rule_schedule(group: Group, spec: HardwareSpec) -> Schedule | None:
-    """The heuristic schedule of a group; None when no schedule fits the machine."""
+def heuristic_schedule(group: Group, spec: HardwareSpec) -> Schedule | None:
+    """Return the heuristic schedule of a group; None when no schedule fits the machine."""
     nests = legal_nests(group, spec)
     if nests is None:
         return None
@@ -108,7 +113,7 @@ def rule_schedule(group: Group, spec: HardwareSpec) -> Schedule | None:
 
 
 def _least_cycles(nest: Nest, spec: HardwareSpec) -> NestSchedule | None:
-    """The schedule of least analytic cycles on a machine that loads ahead; None when none fits.
+    """Return the schedule of least analytic cycles on a machine that loads ahead; None if none fits.
 
     The analytic estimate counts what each unit does and how far units overlap; it needs no
     calibration (docs/decisions/0031-opening.md has the measurements)."""
@@ -126,7 +131,7 @@ def _least_cycles(nest: Nest, spec: HardwareSpec) -> NestSchedule | None:
 
 
 def _free_concatenations(graph: Graph) -> frozenset[str]:
-    """Names of those that copy nothing on their own, whatever becomes of the reshapes."""
+    """Return names of concatenations that copy nothing on their own, with or without the reshapes."""
     reshapes = [op for op in graph.ops if op.family is Family.RESHAPE]
     viewed = {x for op in reshapes for x in (op.inputs[0], op.output)}
     return frozenset(op.name for op in graph.ops if joins_in_place(graph, op, viewed))

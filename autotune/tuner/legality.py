@@ -1,4 +1,4 @@
-"""Whether any schedule of a group fits a machine: asked before schedules are ranked or chosen by rule."""
+"""Legality of groups: a check for any fitting schedule, before schedules are ranked or chosen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from autotune.targets.spec import HardwareSpec
 
 
 def legal_nests(group: Group, spec: HardwareSpec) -> tuple[Nest, ...] | None:
-    """The nests of a group, or None when no schedule of it fits the machine."""
+    """Return the nests of a group, or None when no schedule of it fits the machine."""
     nests = analyse(group)
     if isinstance(nests, Rejection):
         return None
@@ -24,8 +24,7 @@ def legal_nests(group: Group, spec: HardwareSpec) -> tuple[Nest, ...] | None:
 
 
 def _is_addressable(nest: Nest, spec: HardwareSpec) -> bool:
-    """Whether tiles that fit keep the operands of a nest within what addresses hold: the smallest ones
-    are moved by the most loops."""
+    """Return True if tiles that fit keep a nest's operands addressable; the most loops move the smallest tiles."""
     if not nest.moving_operands:
         return True
     rng = np.random.default_rng(0)
@@ -36,7 +35,7 @@ def _is_addressable(nest: Nest, spec: HardwareSpec) -> bool:
 
 
 def _smallest(nest: Nest) -> NestSchedule:
-    """The schedule that needs the least scratchpad: every tile as small as it may be."""
+    """Return the schedule of least scratchpad: every tile as small as it may be."""
     tile = tuple(
         n if d in nest.forced else min(n, nest.granule(d)) for d, n in enumerate(nest.root_shape)
     )

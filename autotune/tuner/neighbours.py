@@ -1,4 +1,4 @@
-"""Schedules close to given ones: what schedule search looks at after the enumerated ones."""
+"""Neighbours of schedules: the second step of schedule ranking, after enumeration."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ def neighbours(
     buffers: int = 2,
     im2col: bool = False,
 ) -> ScheduleTable:
-    """Legal schedules one step from those of ``table``, each once: an extent one or two candidates
-    up or down, one extent up and another down (capacity binds, so single steps up rarely fit),
-    the other number of buffers, another loop order, another number of cores, with ``im2col`` the
-    other algorithm of convolutions."""
+    """Return the legal schedules one step from those of ``table``, each once.
+
+    A step is an extent one or two candidates up or down, one extent up and another down (capacity binds,
+    so that single steps up rarely fit), the other number of buffers, another loop order, another number
+    of cores, or with ``im2col`` the other algorithm of convolutions.
+    """
     parts = [
-        _stepped(nest, table, tile_multiple, buffers),
-        _rebuffered(table),
-        _reordered(nest, table, cores),
+        _step_extents(nest, table, tile_multiple, buffers),
+        _swap_buffers(table),
+        _reorder(nest, table, cores),
     ]
     if im2col and nest.takes_patches:
         parts.append(replace(table, im2col=1 - table.im2col))
@@ -64,12 +66,14 @@ def _columns(table: ScheduleTable) -> Ints:
 
 
 def _unique(columns: Ints) -> Ints:
-    found: Ints = np.unique(columns, axis=0)
-    return found
+    rows: Ints = np.unique(columns, axis=0)
+    return rows
 
 
-def _stepped(nest: Nest, table: ScheduleTable, tile_multiple: int, buffers: int) -> ScheduleTable:
-    """Every schedule with every step of its extents that stays among the candidates."""
+def _step_extents(
+    nest: Nest, table: ScheduleTable, tile_multiple: int, buffers: int
+) -> ScheduleTable:
+    """Return every schedule with every step of its extents that stays among the candidates."""
     axes = candidate_extents(nest, tile_multiple, buffers)
     if not axes:
         return table
@@ -94,8 +98,7 @@ def _stepped(nest: Nest, table: ScheduleTable, tile_multiple: int, buffers: int)
 
 
 def _canonical(order: Ints, whole: Ints) -> Ints:
-    """Loop orders with the dimensions that are not split at their end, ascending, as the space
-    writes them: equal programs have equal schedules."""
+    """Move unsplit dimensions to the end of loop orders, ascending: equal programs get equal schedules."""
     rank = order.shape[1]
     position = np.argsort(order, axis=1)
     found: Ints = np.argsort(np.where(whole, rank + np.arange(rank), position), axis=1)
@@ -104,7 +107,7 @@ def _canonical(order: Ints, whole: Ints) -> Ints:
 
 @lru_cache(maxsize=32)
 def _steps(axes: int) -> tuple[tuple[int, ...], ...]:
-    """One axis by ±1 or ±2; one up and another down by one."""
+    """Return the steps: one axis by ±1 or ±2; one up and another down by one."""
     single = [
         tuple(step if a == axis else 0 for a in range(axes))
         for axis in range(axes)
@@ -117,12 +120,12 @@ def _steps(axes: int) -> tuple[tuple[int, ...], ...]:
     return (*single, *pairs)
 
 
-def _rebuffered(table: ScheduleTable) -> ScheduleTable:
+def _swap_buffers(table: ScheduleTable) -> ScheduleTable:
     return replace(table, buffers=3 - table.buffers)
 
 
-def _reordered(nest: Nest, table: ScheduleTable, cores: int) -> ScheduleTable:
-    """Every schedule with every loop order that tells programs apart, on one and on all cores."""
+def _reorder(nest: Nest, table: ScheduleTable, cores: int) -> ScheduleTable:
+    """Return every schedule with every distinct loop order, on one and on all cores."""
     known: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
     row, orders = [], []
     for i, tile in enumerate(table.tile.tolist()):

@@ -1,4 +1,4 @@
-"""What a search minimises."""
+"""Objective of a search: the cost that it minimises."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Objective(StrEnum):
 
     @classmethod
     def parse(cls, text: str) -> Objective:
-        """The objective of this name. Raises ``InputError`` for any other."""
+        """Return the objective of this name. Raises ``InputError`` for any other."""
         try:
             return cls(text)
         except ValueError:

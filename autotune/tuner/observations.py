@@ -1,4 +1,4 @@
-"""What has been measured so far, by group and schedule: it overrides every prediction."""
+"""Measurements so far by group and schedule; they override every prediction."""
 
 from __future__ import annotations
 
@@ -15,38 +15,39 @@ _NONE: Mapping[str, Record] = MappingProxyType({})
 class Observations:
     """The newest record of every group and schedule on one machine. Grows while a search runs.
 
-    What was measured of a group holds for its ``twins`` too, but for those of which the same schedule
-    was measured itself: twins are alike to the cost model, not to the rows and banks of a DRAM.
+    A measurement of a group holds for its equivalence class, except for groups of it with a measurement of the
+    same schedule: the groups are equal to the cost model, not to the rows and banks of a DRAM. Schedules are
+    JSON here, as the store has them: a search looks up few of its thousands of records.
     """
 
-    def __init__(self, twins: EquivalenceClasses, records: Iterable[Record] = ()) -> None:
-        self.twins = twins
-        self._by_twin: dict[str, dict[str, Record]] = {}
+    def __init__(self, classes: EquivalenceClasses, records: Iterable[Record] = ()) -> None:
+        self.classes = classes
+        self._by_class: dict[str, dict[str, Record]] = {}
         self._own: dict[str, dict[str, Record]] = {}
         self.add(records)
 
     def add(self, records: Iterable[Record]) -> frozenset[str]:
-        """Take in records, later ones in place of earlier ones; gives the keys of their twins."""
+        """Take in records, later ones in place of earlier ones; return the keys of their classes."""
         keys = set()
         for record in records:
-            key = self.twins.key(record.group_key, record.group_json)
-            self._by_twin.setdefault(key, {})[record.schedule_json] = record
+            key = self.classes.key(record.group_key, record.group_json)
+            self._by_class.setdefault(key, {})[record.schedule_json] = record
             self._own.setdefault(record.group_key, {})[record.schedule_json] = record
             keys.add(key)
         return frozenset(keys)
 
     def of_group(self, group: Group) -> Mapping[str, Record]:
-        """Schedule JSON to record, failed ones included, of a group and, of other schedules, its twins."""
-        shared = self._by_twin.get(self.twins.representative(group).key, _NONE)
+        """Return schedule JSON to record, failed ones included, of a group and then of its class."""
+        shared = self._by_class.get(self.classes.representative(group).key, _NONE)
         own = self._own.get(group.key, _NONE)
         return {**shared, **own} if own else shared
 
     def has_own(self, group: Group) -> bool:
-        """Whether the group was measured itself."""
+        """Return True if the group itself was measured."""
         return group.key in self._own
 
     def find(self, group: Group, schedule_json: str) -> Record | None:
-        """The record of a candidate, failed or not, or else its twins'; None when there is none."""
+        """Return the record of a candidate, failed or not, or one of its class; None without any."""
         own = self._own.get(group.key, _NONE).get(schedule_json)
-        shared = self._by_twin.get(self.twins.representative(group).key, _NONE)
+        shared = self._by_class.get(self.classes.representative(group).key, _NONE)
         return shared.get(schedule_json) if own is None else own

@@ -1,4 +1,4 @@
-"""What a search is asked for: how much to try and to measure, and what counts as best."""
+"""Options of a search: trials, measurements, objective, seed."""
 
 from __future__ import annotations
 
@@ -33,6 +33,6 @@ class SearchOptions:
             integer_of(getattr(self, name), name, 0)
 
     def check(self, spec: HardwareSpec) -> None:
-        """Raises ``InputError`` for an objective that the machine does not tell."""
+        """Raise ``InputError`` for an objective that the machine does not measure."""
         if self.objective is Objective.ENERGY and not spec.energy.known:
             raise InputError(f"{spec.name} does not measure energy; search for {Objective.LATENCY}")

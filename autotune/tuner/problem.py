@@ -1,4 +1,4 @@
-"""The fusion problem of one network on one machine: what every strategy reads and reports to."""
+"""The fusion problem of one network on one machine: strategies read costs here and report trials."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from autotune.tuner.progress import Progress, silent
 
 
 class Pricing(Protocol):
-    """What groups cost: expected (``GroupCosts``) or measured alone."""
+    """Source of costs of groups: ``GroupCosts`` expects, ``CandidateEvaluator`` measures."""
 
     def legal(self, group: Group) -> bool:
-        """Whether the group can be one program on the machine."""
+        """Return True if the group can be one program on the machine."""
         ...
 
     def prepare(self, groups: Iterable[Group]) -> None:
-        """Be ready to be asked what these groups cost: many at once are cheaper."""
+        """Prepare the costs of these groups: many at once are cheaper."""
         ...
 
     def cost(self, group: Group) -> float | None:
-        """Cycles or femtojoules of the group's best schedule; None: it has none."""
+        """Return cycles or femtojoules of the group's best schedule; None without one."""
         ...
 
 
@@ -54,39 +54,39 @@ class FusionProblem:
         self._groups: dict[Names, Group] = {}
 
     def group(self, names: Names) -> Group:
-        """The fusion group of the named operators."""
+        """Return the fusion group of the named operators."""
         if names not in self._groups:
             self._groups[names] = Group.from_graph(self.graph, names)
         return self._groups[names]
 
     def fits(self, names: Names) -> bool:
-        """Whether the operators can be one program on the machine."""
+        """Return True if the operators can be one program on the machine."""
         return self.costs.legal(self.group(names))
 
     def may_try(self, names: Names) -> bool:
-        """Whether the operators ``fits`` and are not too many to look at."""
+        """Return True if the operators fit and are at most ``LARGEST``."""
         return len(names) <= LARGEST and self.fits(names)
 
     def prepare(self, groups: Iterable[Names]) -> None:
-        """Announce groups whose cost will be asked for."""
+        """Prepare the costs of groups, all at once."""
         self.costs.prepare(self.group(names) for names in groups)
 
     def group_cost(self, names: Names) -> float | None:
-        """Expected cost of the operators as one group; None when no schedule is legal."""
+        """Return the expected cost of the operators as one group; None when no schedule is legal."""
         return self.costs.cost(self.group(names))
 
     def cost(self, partition: Partition) -> float | None:
-        """Expected cost of one run: groups run one after the other. None: a group is not legal."""
+        """Return the expected cost of one run, group after group; None when a group is not legal."""
         return self.total(partition.groups)
 
     def legal_cost(self, partition: Partition) -> float:
-        """As ``cost``, of a partition that has one, as all have that strategies propose."""
+        """Return the cost of a legal partition; strategies propose no other."""
         cost = self.cost(partition)
         assert cost is not None, f"a group of {partition.groups} is not legal"
         return cost
 
     def total(self, groups: Sequence[Names]) -> float | None:
-        """Expected cost of the given groups together; None when one is not legal."""
+        """Return the expected cost of groups together; None when one is not legal."""
         total = 0.0
         for names in groups:
             cost = self.group_cost(names)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Called from the working thread whenever something was finished."""
+    """Receiver of progress; the working thread calls it after each step."""
 
     def __call__(self, phase: str, done: int, total: int, best: float | None = None) -> None:
         """``done`` of ``total`` steps of ``phase`` are finished; ``best`` is the least cost of a

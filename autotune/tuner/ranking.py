@@ -1,4 +1,4 @@
-"""Ranks the schedules of a group by the model alone: enumerate, predict, look at neighbours."""
+"""Ranking of a group's schedules by the model alone: enumerate, predict, try neighbours."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from autotune.tuner.objective import Objective
 Floats = npt.NDArray[np.float64]
 
 KEPT = 48
-"""Schedules of a group that stay candidates for measurement."""
+"""Schedules of a group that remain candidates for measurement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How hard to look for schedules of a nest: how many to enumerate, how many of those of the
-    lowest bound to predict, and how often to look at the neighbours of how many best."""
+    """Effort of ranking one nest: ``enumerated`` schedules, ``predicted`` ones of the lowest bound, then
+    ``rounds`` over the neighbours of the ``refined`` best."""
 
     enumerated: int
     predicted: int
@@ -37,10 +37,10 @@ class Effort:
 
 
 QUICK = Effort(enumerated=256, predicted=256, rounds=2, refined=8)
-"""While partitions are looked for: 2.6 % above the best known (mean of 33 drawn nests; without
+"""Effort while partitions are searched: 2.6 % above the best known (mean of 33 drawn nests; without
 neighbours 13.7 %)."""
 DEEP = Effort(enumerated=6144, predicted=384, rounds=3, refined=16)
-"""Once the group stands in a plan, in twice the time. Less of it (2 rounds of 10) was 0.5 % above the
+"""Effort for groups of a plan, in twice the time. Less of it (2 rounds of 10) was 0.5 % above the
 best known on the same nests, more of it (4 rounds of 20) 0.1 %."""
 
 
@@ -57,13 +57,13 @@ class Ranked:
 
     @classmethod
     def nothing(cls) -> Ranked:
-        """Of a group without a legal schedule."""
+        """Return the ranking of a group without a legal schedule."""
         return cls((), np.zeros((5, 0)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """Schedules of a nest with what is forecast of them, best first."""
+    """Schedules of a nest with their forecasts, best first."""
 
     schedules: tuple[Schedule, ...]
     forecast: Forecast
@@ -71,7 +71,7 @@ class _Draft:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Ranks by ``objective``. What it finds depends on the seed and the group alone."""
+    """Ranks by ``objective``; the result depends on the seed and the group alone."""
 
     model: CostModel
     spec: HardwareSpec
@@ -79,29 +79,29 @@ class Ranking:
     seed: int
 
     def rank(self, group: Group, effort: Effort, before: Ranked | None = None) -> Ranked:
-        """The best ``KEPT`` schedules of a group, those found ``before`` among them."""
+        """Return the best ``KEPT`` schedules of a group, with those of ``before`` as candidates."""
         nests = legal_nests(group, self.spec)
         if nests is None:
             return Ranked.nothing()
         rng = np.random.default_rng([self.seed, int(group.key[:12], 16)])
         ranked = None
         for nest in nests:
-            part = self._nest(nest, effort, rng)
+            part = self._rank_nest(nest, effort, rng)
             if not len(part):
                 return part
-            ranked = part if ranked is None else self._joined(ranked, part)
+            ranked = part if ranked is None else self._join(ranked, part)
         assert ranked is not None
         return ranked if before is None or not len(before) else self._best_of(ranked, before)
 
     def predict(self, group: Group, schedules: Sequence[Schedule]) -> Ranked:
-        """Given schedules of a group that is legal, in the given order."""
+        """Predict schedules of a legal group, in their order."""
         values = np.zeros((5, len(schedules)))
         for at, nest in enumerate(legal_nests(group, self.spec) or ()):
             table = ScheduleTable.of(nest, [schedule.nests[at] for schedule in schedules])
             values += self.model.estimate(nest, table).columns
         return Ranked(tuple(schedules), values)
 
-    def _nest(self, nest: Nest, effort: Effort, rng: np.random.Generator) -> Ranked:
+    def _rank_nest(self, nest: Nest, effort: Effort, rng: np.random.Generator) -> Ranked:
         spec = self.spec
         table = enumerate_on(nest, spec, effort.enumerated, rng)
         if not len(table):
@@ -109,7 +109,7 @@ class Ranking:
         if len(table) > effort.predicted:
             least = self.model.rough(nest, table)
             table = table.take(np.argpartition(least, effort.predicted)[: effort.predicted])
-        draft = self._drafted(nest, table)
+        draft = self._draft(nest, table)
         for _ in range(effort.rounds):
             best = [schedule.nests[0] for schedule in draft.schedules[: effort.refined]]
             near = neighbours(
@@ -122,10 +122,10 @@ class Ranking:
                 im2col=spec.memory is Memory.SCRATCHPAD,
             )
             if len(near):
-                draft = self._better_of(draft, self._drafted(nest, near))
+                draft = self._better_of(draft, self._draft(nest, near))
         return Ranked(draft.schedules, self.model.completed(draft.forecast).columns)
 
-    def _drafted(self, nest: Nest, table: ScheduleTable) -> _Draft:
+    def _draft(self, nest: Nest, table: ScheduleTable) -> _Draft:
         forecast = self.model.forecast(nest, table)
         order = _least(self._cost(forecast))
         schedules = tuple(Schedule((table.row(i),)) for i in order.tolist())
@@ -136,7 +136,7 @@ class Ranking:
         return forecast.cycles if latency else self.model.energy(forecast)
 
     def _better_of(self, first: _Draft, second: _Draft) -> _Draft:
-        """The best ``KEPT`` of two drafts of a nest."""
+        """Return the best ``KEPT`` of two drafts of a nest."""
         schedules, places = _distinct(first.schedules, second.schedules)
         forecast = first.forecast.then(second.forecast).take(places)
         order = _least(self._cost(forecast))
@@ -146,14 +146,14 @@ class Ranking:
         return _least(values[0 if self.objective is Objective.LATENCY else 3])
 
     def _best_of(self, first: Ranked, second: Ranked) -> Ranked:
-        """The best ``KEPT`` of two draws of schedules of the same nests."""
+        """Return the best ``KEPT`` of two rankings of the same nests."""
         schedules, places = _distinct(first.schedules, second.schedules)
         values = np.concatenate([first.values, second.values], axis=1)[:, places]
         order = self._order(values)
         return Ranked(tuple(schedules[i] for i in order.tolist()), values[:, order])
 
-    def _joined(self, first: Ranked, second: Ranked) -> Ranked:
-        """Pairs of schedules of nests that run one after the other, the best ``KEPT``."""
+    def _join(self, first: Ranked, second: Ranked) -> Ranked:
+        """Pair schedules of nests that run one after the other; return the best ``KEPT``."""
         values = (first.values[:, :, None] + second.values[:, None, :]).reshape(5, -1)
         order = self._order(values)
         schedules = tuple(
@@ -164,13 +164,13 @@ class Ranking:
 
 
 def _least(cost: Floats) -> npt.NDArray[np.int64]:
-    """Where the ``KEPT`` least costs are, ascending."""
+    """Return positions of the ``KEPT`` least costs, ascending."""
     return np.argsort(cost, kind="stable")[:KEPT]
 
 
 def _distinct(
     first: tuple[Schedule, ...], second: tuple[Schedule, ...]
 ) -> tuple[tuple[Schedule, ...], npt.NDArray[np.int64]]:
-    """Schedules of both, each once, and where each one stands among them all."""
+    """Return the schedules of both, each once, and the position of each among them all."""
     places = {schedule: i for i, schedule in enumerate((*first, *second))}
     return tuple(places), np.array(list(places.values()), dtype=np.int64)

@@ -16,7 +16,7 @@ def to_record(
     source: str,
     clock: Callable[[], float] = time.time,
 ) -> Record:
-    """The record of one measurement; ``source`` is ``calibrate``, ``search`` or ``run``.
+    """Return the record of one measurement; ``source`` is ``calibrate``, ``search`` or ``run``.
 
     ``clock`` gives seconds since 1970. A failed measurement keeps its reason and costs nothing.
     """

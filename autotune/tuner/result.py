@@ -14,7 +14,7 @@ from autotune.graph.ranges import Ranges
 from autotune.schedule.schedule import Schedule
 from autotune.store.records import Outcome, Record
 from autotune.targets.protocol import Target
-from autotune.tuner.candidate_evaluator import Laboratory
+from autotune.tuner.candidate_evaluator import CandidateEvaluator
 from autotune.tuner.choice import Choice
 from autotune.tuner.objective import Objective
 from autotune.tuner.plan import GraphPlan, NetworkFile, Plan, PlannedGroup
@@ -120,7 +120,7 @@ def _sum(costs: list[int | None]) -> int | None:
 class GraphSearch:
     """Outcome of the search over one graph.
 
-    ``found`` is the best plan, ``unfused`` and ``greedy`` the ones to compare it with; ``ruled`` is
+    ``found`` is the best plan, ``unfused`` and ``greedy`` the ones to compare it with; ``heuristic`` is
     the heuristic plan as measured, on machines where it takes part, else None. ``records`` are the
     measurements taken; ``trials`` the partitions tried, in order. ``gap`` is the found plan's cost
     over the least cost that the model now expects of any plan, minus one. ``model`` is the cost
@@ -136,12 +136,12 @@ class GraphSearch:
     gap: float
     model: CostModel
     accuracy: Accuracy
-    ruled: PlanResult | None = None
+    heuristic: PlanResult | None = None
 
     @property
     def plans(self) -> dict[str, PlanResult]:
         """The compared plans by name, the found one last."""
-        return _by_name(self.unfused, self.greedy, self.ruled, self.found)
+        return _by_name(self.unfused, self.greedy, self.heuristic, self.found)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -199,7 +199,7 @@ class SearchResult(Displayed):
     @property
     def plans(self) -> dict[str, PlanResult]:
         """The compared plans by name, the found one last."""
-        return _by_name(self.unfused, self.greedy, self.ruled, self.found)
+        return _by_name(self.unfused, self.greedy, self.heuristic, self.found)
 
     @property
     def unfused(self) -> PlanResult:
@@ -217,9 +217,9 @@ class SearchResult(Displayed):
         return _joined([one.found for one in self.graphs])
 
     @property
-    def ruled(self) -> PlanResult | None:
+    def heuristic(self) -> PlanResult | None:
         """The heuristic plan as measured; None on machines where it takes no part."""
-        plans = [one.ruled for one in self.graphs]
+        plans = [one.heuristic for one in self.graphs]
         measured = [plan for plan in plans if plan is not None]
         return _joined(measured) if len(measured) == len(plans) else None
 
@@ -255,10 +255,10 @@ class SearchResult(Displayed):
 
 
 def _by_name(
-    unfused: PlanResult, greedy: PlanResult, ruled: PlanResult | None, found: PlanResult
+    unfused: PlanResult, greedy: PlanResult, heuristic: PlanResult | None, found: PlanResult
 ) -> dict[str, PlanResult]:
-    heuristic = {} if ruled is None else {"by rule": ruled}
-    return {"unfused": unfused, "greedy": greedy, **heuristic, "found": found}
+    compared = {} if heuristic is None else {"by rule": heuristic}
+    return {"unfused": unfused, "greedy": greedy, **compared, "found": found}
 
 
 def _joined(plans: Sequence[PlanResult]) -> PlanResult:
@@ -266,35 +266,35 @@ def _joined(plans: Sequence[PlanResult]) -> PlanResult:
 
 
 def plan_result(
-    problem: FusionProblem, costs: GroupCosts, laboratory: Laboratory, partition: Partition
+    problem: FusionProblem, costs: GroupCosts, evaluator: CandidateEvaluator, partition: Partition
 ) -> PlanResult:
     """A partition with the best measured schedule of every group; where none was measured, with
     the one expected to be best. Every group is legal."""
     return PlanResult(
-        tuple(_group_result(problem.group(n), costs, laboratory) for n in partition.groups)
+        tuple(_group_result(problem.group(n), costs, evaluator) for n in partition.groups)
     )
 
 
-def _group_result(group: Group, costs: GroupCosts, laboratory: Laboratory) -> GroupResult:
+def _group_result(group: Group, costs: GroupCosts, evaluator: CandidateEvaluator) -> GroupResult:
     if group.is_view:
         return _view_result(group)
-    sample = laboratory.best(group)
+    sample = evaluator.best(group)
     scored = costs.best(group, 1)[0] if sample is None else sample.scored
-    tells = laboratory.target.spec.energy.known
+    tells = evaluator.target.spec.energy.known
     return _scored_result(group, scored, None if sample is None else sample.record, tells)
 
 
-def ruled_result(laboratory: Laboratory, choices: Sequence[Choice]) -> PlanResult | None:
+def measured_choices(evaluator: CandidateEvaluator, choices: Sequence[Choice]) -> PlanResult | None:
     """Return the cost of ``choices`` as measured; None when one was not measured."""
     found = []
     for group, schedule in ((choice.group, choice.schedule) for choice in choices):
-        sample = None if schedule is None else laboratory.sample(group, schedule)
+        sample = None if schedule is None else evaluator.sample(group, schedule)
         if schedule is None:
             found.append(_view_result(group))
         elif sample is None or sample.record.outcome is not Outcome.OK:
             return None
         else:
-            tells = laboratory.target.spec.energy.known
+            tells = evaluator.target.spec.energy.known
             found.append(_scored_result(group, sample.scored, sample.record, tells))
     return PlanResult(tuple(found))
 

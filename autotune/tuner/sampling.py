@@ -1,4 +1,4 @@
-"""Draws candidates to calibrate on: connected convex groups and schedules of all qualities."""
+"""Sampling of candidates for calibration: connected convex groups, schedules of all qualities."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from autotune.schedule.space import enumerate_on
 from autotune.targets.spec import HardwareSpec
 
 SCHEDULES = 6
-"""Schedules drawn per group: several, so that the model learns what tells them apart."""
+"""Schedules drawn per group: several, so that the model learns their differences."""
 _ENUMERATED = 384
 _LARGEST = 9
-"""Operators of a drawn group at most."""
+"""Largest number of operators of a drawn group."""
 INSTRUCTIONS = 40_000
-"""Instructions that a drawn program executes at most, those that only wait or signal left out:
+"""Most instructions that a drawn program executes, without those that only wait or signal. It
 keeps an execution near 0.3 ms, and below 7 ms where every run of a transfer opens a DRAM row. With
 half of it the model errs more on large layers, whose fewest instructions on ``edge`` are near 10⁵."""
 _NEAR_GOOD = 0.6
@@ -35,14 +35,16 @@ _FROM_GRAPHS = 0.5
 """Share of groups drawn from the given networks, the rest being generated."""
 
 
-def candidates(
+def sample_candidates(
     graphs: Sequence[Graph],
     spec: HardwareSpec,
     seed: int,
     accuracy: Accuracy = Accuracy.EXACT,
 ) -> Iterator[Candidate]:
-    """Endless candidates that are legal on ``spec``, in its layout and with the algorithms that
-    ``accuracy`` allows; a seed reproduces them."""
+    """Give endless candidates that are legal on ``spec``; a seed reproduces them.
+
+    They are in the layout of ``spec``, with the algorithms of ``accuracy``.
+    """
     rng = np.random.default_rng(seed)
     layout = Layout(spec.layout)
     graphs = [laid_out(graph, layout, accuracy).graph for graph in graphs]
@@ -55,31 +57,31 @@ def candidates(
             graph, network = next(random_graphs(rng, 1)), f"workload:{number}"
             graph = laid_out(graph, layout, accuracy).graph
             number += 1
-        yield from _drawn(graph, network, spec, rng)
+        yield from _sample_group(graph, network, spec, rng)
 
 
-def _drawn(
+def _sample_group(
     graph: Graph, network: str, spec: HardwareSpec, rng: np.random.Generator
 ) -> Iterator[Candidate]:
-    names = grown(graph, _size(rng), rng)
+    names = grow_group(graph, _size(rng), rng)
     group = Group.from_graph(graph, names)
     nests = analyse(group)
     if group.is_view or isinstance(nests, Rejection):
         return
     limit = INSTRUCTIONS // len(nests)
-    parts = [_nest_schedules(nest, spec, rng, limit) for nest in nests]
+    parts = [_sample_schedules(nest, spec, rng, limit) for nest in nests]
     if all(parts):
         for row in zip(*parts, strict=True):
             yield Candidate(group, Schedule(row), network)
 
 
 def _size(rng: np.random.Generator) -> int:
-    """Operators wanted: one in three groups is a single operator, large ones are rare."""
+    """Draw a number of operators: one in three groups is a single operator, large ones are rare."""
     return min(_LARGEST, int(rng.geometric(0.33)))
 
 
-def grown(graph: Graph, size: int, rng: np.random.Generator) -> frozenset[str]:
-    """Names of a connected convex set of up to ``size`` operators, grown from a random one."""
+def grow_group(graph: Graph, size: int, rng: np.random.Generator) -> frozenset[str]:
+    """Names of a connected convex set of up to ``size`` operators, grow_group from a random one."""
     digraph = graph.digraph
     names = {graph.ops[int(rng.integers(len(graph.ops)))].name}
     while len(names) < size:
@@ -100,11 +102,13 @@ def grown(graph: Graph, size: int, rng: np.random.Generator) -> frozenset[str]:
     return frozenset(names)
 
 
-def _nest_schedules(
+def _sample_schedules(
     nest: Nest, spec: HardwareSpec, rng: np.random.Generator, limit: int
 ) -> list[NestSchedule]:
-    """Schedules of a nest of at most ``limit`` instructions: near-good and uniform ones mixed;
-    empty when none is legal."""
+    """Draw schedules of a nest of at most ``limit`` instructions, near-good and uniform ones mixed.
+
+    Empty when none is legal.
+    """
     table = enumerate_on(nest, spec, _ENUMERATED, rng)
     if not len(table):
         return []

@@ -1,5 +1,4 @@
-"""What groups cost, by their best schedules: measured costs count more than predicted ones. Fusion
-search asks here."""
+"""Costs of groups by their best schedules, for fusion search; measured costs replace predicted ones."""
 
 from __future__ import annotations
 
@@ -24,17 +23,17 @@ from autotune.tuner.observations import Observations
 from autotune.tuner.ranking import DEEP, KEPT, QUICK, Ranked, Ranking
 
 _REMEMBERED = 16
-"""Measured schedules of a group that are predicted too, so that they stay in the running."""
+"""Measured schedules of a group that are predicted too, so that they stay candidates."""
 _CORRECTION = (0.5, 2.0)
-"""Limits of what a group's measurements may do to the predictions of its other schedules."""
+"""Limits of the correction of a group's predictions by its measurements."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredSchedule:
-    """A schedule of a group with what it is predicted, and if measured, known to cost.
+    """A schedule of a group with its predicted cost and, if it was measured, its ``record``.
 
-    ``low_cycles`` to ``high_cycles`` is the prediction's interval; ``correction`` is what the
-    group's own measurements say about the model's error on this group (1: nothing).
+    ``low_cycles`` to ``high_cycles`` is the prediction's interval. ``correction`` is the factor by which the
+    group's own measurements correct predictions (1: none).
     """
 
     schedule: Schedule
@@ -47,35 +46,35 @@ class ScoredSchedule:
     record: Record | None = None
 
     def predicted(self, objective: Objective) -> float:
-        """Cycles or femtojoules as the model predicts them."""
+        """Return predicted cycles or femtojoules."""
         if objective is Objective.LATENCY:
             return self.predicted_cycles
         return self.predicted_energy_fj
 
     def cost(self, objective: Objective) -> float:
-        """Measured cycles or femtojoules; where there are none, the corrected prediction."""
+        """Return measured cycles or femtojoules; without any, the corrected prediction."""
         if self.record is not None:
             return measured_cost(self.record, objective)
         return self.predicted(objective) * self.correction
 
     def optimistic(self, objective: Objective) -> float:
-        """The least cost that the prediction's interval allows."""
+        """Return the least cost within the prediction's interval."""
         if self.record is not None:
             return measured_cost(self.record, objective)
         return self.cost(objective) * min(1.0, self.low_cycles / self.predicted_cycles)
 
 
 def measured_cost(record: Record, objective: Objective) -> float:
-    """What a successful measurement says about the objective: cycles or femtojoules."""
+    """Return the cost of a successful measurement by the objective: cycles or femtojoules."""
     return float(record.cycles if objective is Objective.LATENCY else record.energy_fj)
 
 
 class GroupCosts:
-    """The best schedules of every group asked for, remembered by the group's key.
+    """The best schedules of every requested group, remembered by the group's key.
 
-    A group's result depends on the seed, the group and what was measured of it, not on what was
-    asked before; twins (``fusion.twin``) are ranked once, and have one result but for what was measured
-    of them themselves. ``known`` are measurements, oldest first; ``workers`` is as in ``rank_all``.
+    A group's result depends on the seed, the group and its measurements, not on earlier requests. An
+    equivalence class (``fusion.equivalence``) is ranked once; its groups differ by their own measurements
+    alone. ``known`` are measurements, oldest first; ``workers`` is as in ``rank_all``.
     """
 
     def __init__(
@@ -102,33 +101,33 @@ class GroupCosts:
         """The cost model that predicts."""
         return self._ranking.model
 
-    def retrained(self, model: CostModel) -> None:
-        """Predict with another model from now on."""
+    def retrain(self, model: CostModel) -> None:
+        """Replace the model; forget its predictions."""
         self._ranking = replace(self._ranking, model=model)
         self._ranked.clear()
         self._scored.clear()
 
     def observe(self, records: Iterable[Record]) -> None:
-        """Take in measurements; they override the predictions of what was measured."""
+        """Take in measurements; they override predictions."""
         for key in self._observations.add(records):
             self._scored.pop(key, None)
 
-    def twin(self, group: Group) -> Group:
-        """The one of a group's twins that stands for all of them."""
-        return self._observations.twins.representative(group)
+    def representative(self, group: Group) -> Group:
+        """Return the group that stands for the equivalence class of a group."""
+        return self._observations.classes.representative(group)
 
     def prepare(self, groups: Iterable[Group]) -> None:
-        """Rank the schedules of groups that will be asked for, all at once."""
+        """Rank the schedules of groups, all at once, before their costs are requested."""
         missing = {
             group.key: group
-            for group in map(self.twin, groups)
+            for group in map(self.representative, groups)
             if not group.is_view and group.key not in self._ranked and self.legal(group)
         }
         self._rank(missing.values())
 
     def deepen(self, groups: Iterable[Group]) -> None:
-        """Look at many more schedules of these groups from now on."""
-        alike = map(self.twin, groups)
+        """Rank many more schedules of these groups from now on."""
+        alike = map(self.representative, groups)
         shallow = {g.key: g for g in alike if not g.is_view and g.key not in self._deep}
         self._deep |= shallow.keys()
         self._rank(shallow.values())
@@ -144,19 +143,19 @@ class GroupCosts:
             self._scored.pop(group.key, None)
 
     def legal(self, group: Group) -> bool:
-        """Whether some schedule of the group fits the machine; views need none."""
-        group = self.twin(group)
+        """Return True if some schedule of the group fits the machine; views need none."""
+        group = self.representative(group)
         if group.key not in self._legal:
             fits = group.is_view or legal_nests(group, self.spec) is not None
             self._legal[group.key] = fits
         return self._legal[group.key]
 
     def best(self, group: Group, count: int = KEPT) -> tuple[ScoredSchedule, ...]:
-        """At most ``count`` schedules by ascending cost; empty when none is legal.
+        """Return at most ``count`` schedules by ascending cost; empty when none is legal.
 
-        Schedules whose measurement failed are left out.
+        Schedules with a failed measurement are left out.
         """
-        alike = self.twin(group)
+        alike = self.representative(group)
         if alike.is_view or not self.legal(alike):
             return ()
         if alike.key not in self._ranked:
@@ -167,20 +166,22 @@ class GroupCosts:
             scored[asked.key] = self._score(alike, self._observations.of_group(asked))
         return scored[asked.key][:count]
 
-    def scored(self, group: Group, schedule: Schedule) -> ScoredSchedule:
-        """A given legal schedule of a group, as predicted."""
-        return _rows(self._ranking.predict(self.twin(group), [schedule]))[0]
+    def predict(self, group: Group, schedule: Schedule) -> ScoredSchedule:
+        """Predict a legal schedule of a group."""
+        return _rows(self._ranking.predict(self.representative(group), [schedule]))[0]
 
     def cost(self, group: Group) -> float | None:
-        """Cycles or femtojoules of the group's best schedule, 0 for views; None: none is legal."""
+        """Return cycles or femtojoules of the group's best schedule: 0 for views, None if none is legal."""
         if group.is_view:
             return 0.0
         best = self.best(group, 1)
         return best[0].cost(self.objective) if best else None
 
     def _score(self, alike: Group, records: Mapping[str, Record]) -> tuple[ScoredSchedule, ...]:
-        """The schedules ranked for a twin and the best measured ones by ascending cost, by the
-        records of the group that is asked for."""
+        """Return ranked and best measured schedules by ascending cost.
+
+        ``alike`` is the representative, ``records`` are those of the requested group.
+        """
         rows = _rows(self._ranked[alike.key])
         if not records or not rows:
             return rows
@@ -198,7 +199,7 @@ class GroupCosts:
     def _measured_elsewhere(
         self, group: Group, records: Mapping[str, Record], held: set[str]
     ) -> tuple[ScoredSchedule, ...]:
-        """The best measured schedules of a group besides those ``held``, of those that can still be lowered."""
+        """Predict the best measured schedules that are not ``held`` and can still be lowered."""
         nests = legal_nests(group, self.spec)
         assert nests is not None  # or nothing would be ranked
         best = sorted(
@@ -224,7 +225,7 @@ def _rows(ranked: Ranked) -> tuple[ScoredSchedule, ...]:
 
 
 def _correction(found: list[tuple[ScoredSchedule, Record | None]], objective: Objective) -> float:
-    """Median of measured over predicted cost among a group's measured schedules, within limits."""
+    """Return the median of measured over predicted cost of a group's schedules, within limits."""
     ratios = [
         measured_cost(record, objective) / row.predicted(objective)
         for row, record in found

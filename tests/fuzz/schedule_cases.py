@@ -27,8 +27,8 @@ from autotune.schedule.space import enumerate_nest, extents
 from autotune.targets.opening import spec_names, target
 from autotune.targets.protocol import Target
 from autotune.targets.spec import Memory
-from autotune.tuner.heuristic_plan import rule_schedule, ruled_choices
-from autotune.tuner.sampling import grown
+from autotune.tuner.heuristic_plan import heuristic_choices, heuristic_schedule
+from autotune.tuner.sampling import grow_group
 from tests.fuzz.draws import Rng, below, chance, pick
 from tests.fuzz.odd_graphs import ODD_GRAPHS, odd_graph
 
@@ -97,7 +97,7 @@ def _heuristic(source: str, machine: str, accuracy: Accuracy) -> tuple[Group, ..
     spec = target_of(machine).spec
     graph = graph_of(source, spec.layout, accuracy)
     try:
-        return tuple(choice.group for choice in ruled_choices(graph, spec))
+        return tuple(choice.group for choice in heuristic_choices(graph, spec))
     except ScheduleError:
         return ()
 
@@ -163,7 +163,7 @@ def _group(rng: Rng, kind: str, source: str, machine: str, accuracy: Accuracy) -
     elif kind == "greedy":
         names = pick(rng, _greedy(source, layout, accuracy))
     elif kind == "random":
-        names = tuple(grown(graph, 2 + below(rng, LARGEST - 1), rng.generator))
+        names = tuple(grow_group(graph, 2 + below(rng, LARGEST - 1), rng.generator))
     return Group.from_graph(graph, names)
 
 
@@ -174,7 +174,7 @@ def _schedule(rng: Rng, group: Group, machine: str) -> Schedule | None:
     if group.is_view or isinstance(nests, Rejection):
         return None
     if chance(rng, 0.1):
-        return rule_schedule(group, spec)
+        return heuristic_schedule(group, spec)
     for _ in range(TRIES):
         parts = [_nest_schedule(rng, nest, machine) for nest in nests]
         if any(part is None for part in parts):

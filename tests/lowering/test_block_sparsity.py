@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
+from autotune.fusion.analysis import nests_of
 from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
 from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.program import Program
-from autotune.lowering.lower import lower, nests_of
+from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind as K
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest

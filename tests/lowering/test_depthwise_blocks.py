@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autotune.fusion.analysis import nests_of
 from autotune.fusion.greedy import unfused
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
@@ -16,7 +17,7 @@ from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
 from autotune.graph.passes.channels_last import ChannelsLast
 from autotune.isa.verifier.proof import verify
-from autotune.lowering.lower import lower, nests_of
+from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind as K
 from autotune.operators.tensor import Array
 from autotune.schedule.schedule import Schedule
@@ -25,7 +26,7 @@ from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.cpu.host import available
 from autotune.targets.opening import load_spec
 from autotune.targets.spec import Memory
-from autotune.tuner.heuristic_plan import rule_schedule
+from autotune.tuner.heuristic_plan import heuristic_schedule
 from tests.drawn_graphs import array, schedules
 from tests.targets.native.native_case import executed
 
@@ -57,7 +58,7 @@ def one_by_one(graph: Graph, feeds: dict[str, Array], compiler: Compiler) -> dic
     partition = unfused(graph)
     for index in range(len(partition.groups)):
         group = partition.group(index)
-        schedule = rule_schedule(group, HOST)
+        schedule = heuristic_schedule(group, HOST)
         assert schedule is not None
         known |= executed(lower(group, schedule, HOST), known, compiler)
     return known
@@ -74,7 +75,7 @@ def test_a_block_by_any_schedule_gives_the_bits_of_its_operators_one_by_one(
     compiler, group = Compiler(), block_of(graph)
     feeds = {"x": array(*graph.shape("x"))}
     known = one_by_one(graph, feeds, compiler)
-    by_rule = rule_schedule(group, HOST)
+    by_rule = heuristic_schedule(group, HOST)
     assert by_rule is not None
     for drawn in (by_rule, data.draw(schedules(nests_of(group)))):
         k_tile = tuple(c.k_extent for nest in nests_of(group) for c in nest.contractions)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
 from autotune.errors import ScheduleError
+from autotune.fusion.analysis import nests_of
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
 from autotune.graph.builder import GraphBuilder
@@ -20,7 +21,7 @@ from autotune.graph.graph import Graph
 from autotune.graph.passes import laid_out
 from autotune.isa.opcodes import Opcode, Unit
 from autotune.isa.verifier.proof import verify
-from autotune.lowering.lower import lower, nests_of
+from autotune.lowering.lower import lower
 from autotune.operators.axes import Layout
 from autotune.operators.op import OpKind as K
 from autotune.schedule.fit import check

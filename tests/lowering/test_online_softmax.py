@@ -7,12 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.fusion import online_softmax
+from autotune.fusion.analysis import nests_of
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
 from autotune.graph.graph import Graph
 from autotune.isa import access
 from autotune.isa.opcodes import Opcode
-from autotune.lowering.lower import lower, nests_of
+from autotune.lowering.lower import lower
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.targets.emulator.races import find_races
 from tests.drawn_graphs import schedules

@@ -12,7 +12,7 @@ from autotune.graph.graph import Graph
 from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind
 from autotune.targets.opening import target
-from autotune.tuner.heuristic_plan import ruled_choices
+from autotune.tuner.heuristic_plan import heuristic_choices
 
 SHAPES = [((5, 24), 1), ((2, 3, 40), 2), ((2, 3, 5), 1), ((4, 7, 1), 1)]
 
@@ -32,7 +32,7 @@ def fed(shape: tuple[int, ...]) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("name", ["edge", "mobile"])
 def test_emulated_numbers_are_the_reference_s(shape, axis: int, name: str) -> None:
     graph, machine = network(shape, axis), target(name)
-    (choice,) = ruled_choices(graph, machine.spec)
+    (choice,) = heuristic_choices(graph, machine.spec)
     program = lower(choice.group, choice.schedule, machine.spec)
     feeds = fed(shape)
     _, made = machine.run(program, {**feeds, **graph.constants})

@@ -15,7 +15,7 @@ from autotune.lowering.lower import lower
 from autotune.operators.axes import Layout
 from autotune.operators.op import OpKind as K
 from autotune.targets.opening import target
-from autotune.tuner.heuristic_plan import rule_schedule
+from autotune.tuner.heuristic_plan import heuristic_schedule
 from tests.drawn_graphs import array
 
 Build = Callable[[GraphBuilder], str]
@@ -90,7 +90,7 @@ def test_what_is_longer_than_sixteen_bits_equals_the_reference(build: Build, mac
     layout = Layout(run_on.spec.layout)
     graph = laid_out(graph, layout).graph
     group = Group.from_graph(graph, [op.name for op in graph.ops])
-    schedule = rule_schedule(group, run_on.spec)
+    schedule = heuristic_schedule(group, run_on.spec)
     assert schedule is not None
     program = lower(group, schedule, run_on.spec)
     got = run_on.run(program, {**feeds, **graph.constants})[1]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
-from autotune.fusion.analysis import analyse
+from autotune.fusion.analysis import analyse, nests_of
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.graph.builder import GraphBuilder
@@ -18,7 +18,7 @@ from autotune.graph.graph import Graph
 from autotune.isa.access import TILE_ROWS
 from autotune.isa.verifier.proof import verify
 from autotune.kernels.emit.winograd import BACK, PATCHES, THERE
-from autotune.lowering.lower import lower, nests_of
+from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind as K
 from autotune.operators.winograd import F2, F4, FORMS, Form, transformed_weight
 from autotune.schedule.fit import check

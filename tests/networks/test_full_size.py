@@ -23,7 +23,7 @@ from autotune.schedule.schedule import Schedule
 from autotune.targets.opening import target
 from autotune.targets.protocol import Target
 from autotune.tuner.choice import Choice
-from autotune.tuner.heuristic_plan import rule_schedule, ruled_choices
+from autotune.tuner.heuristic_plan import heuristic_choices, heuristic_schedule
 from tests.datasets.small_networks import feeds, widened
 
 MACHINES = {"cpu": target("cpu", 2), "emulated": target("server")}
@@ -35,7 +35,7 @@ def unfused(graph: Graph, machine: Target) -> Iterable[Choice]:
     for op in graph.ops:
         group = Group.from_graph(graph, (op.name,))
         if not group.is_view and group.key not in schedules:
-            schedules[group.key] = rule_schedule(group, machine.spec)
+            schedules[group.key] = heuristic_schedule(group, machine.spec)
         yield Choice(group, None if group.is_view else schedules[group.key])
 
 
@@ -55,7 +55,7 @@ def test_full_networks_compute_fused_what_they_compute_unfused(
     on = MACHINES[machine]
     graph = open_network(load(name, tmp_path), layout=Layout(on.spec.layout))
     fed = widened(feeds(graph))
-    fused = ruled_choices(graph, on.spec)
+    fused = heuristic_choices(graph, on.spec)
     assert len(fused) < len(graph.ops) or len(graph.ops) == 1
     got = computed(graph, fused, on, fed)
     wanted = computed(graph, unfused(graph, on), on, fed)

@@ -24,11 +24,11 @@ from autotune.runtime.session.opening import open_network
 from autotune.schedule.heuristic import default_schedule
 from autotune.targets.opening import target
 from autotune.tuner.choice import Choice
-from autotune.tuner.heuristic_plan import ruled_choices as by_rule
+from autotune.tuner.heuristic_plan import heuristic_choices as by_rule
 from tests.runtime import runtime_case as case
 
 
-def ruled_choices(graph: Graph) -> list[Choice]:
+def heuristic_choices(graph: Graph) -> list[Choice]:
     """The greedy partition with default schedules."""
 
     def fits(names: tuple[str, ...]) -> bool:
@@ -42,7 +42,7 @@ def ruled_choices(graph: Graph) -> list[Choice]:
 
 
 def ran(graph: Graph, feeds: dict[str, Array]) -> dict[str, Array]:
-    table = compile_table(graph, ruled_choices(graph), case.SPEC, ProgramCache())
+    table = compile_table(graph, heuristic_choices(graph), case.SPEC, ProgramCache())
     outputs, trace = execute(table, target("edge"), feeds)
     assert trace.cycles > 0 and trace.energy_fj > 0 and trace.dram_bytes > 0
     return outputs

@@ -27,7 +27,7 @@ from autotune.runtime.execution.program_table import compile_table
 from autotune.runtime.session.opening import open_network
 from autotune.runtime.session.session import Session
 from autotune.targets.opening import target as open_target
-from autotune.tuner.heuristic_plan import ruled_choices
+from autotune.tuner.heuristic_plan import heuristic_choices
 from tests.datasets.small_networks import SMALL, feeds, widened
 
 Arrays = dict[str, npt.NDArray[np.generic]]
@@ -109,7 +109,7 @@ def on_edge(path: Path, fed: Arrays) -> Arrays:
     graph = open_network(path)
     adapter = IoAdapter(graph)
     adapter.to_float32(fed)
-    choices = tuple(ruled_choices(graph, EDGE.spec))
+    choices = tuple(heuristic_choices(graph, EDGE.spec))
     table = compile_table(graph, choices, EDGE.spec, ProgramCache())
     return adapter.from_float32(dict(execute(table, EDGE, widened(fed))[0]))
 

@@ -20,7 +20,7 @@ from autotune.runtime.session.opening import open_network
 from autotune.runtime.session.session import Session
 from autotune.targets.opening import target as open_target
 from autotune.tuner.choice import Choice
-from autotune.tuner.heuristic_plan import rule_schedule, ruled_choices
+from autotune.tuner.heuristic_plan import heuristic_choices, heuristic_schedule
 from tests.datasets.small_networks import SMALL, feeds, widened
 
 EDGE = open_target("edge")
@@ -41,7 +41,7 @@ def assert_close(got: Arrays, wanted: Arrays) -> None:
 def unfused(graph: Graph) -> Iterable[Choice]:
     for op in graph.ops:
         group = Group.from_graph(graph, (op.name,))
-        yield Choice(group, None if group.is_view else rule_schedule(group, EDGE.spec))
+        yield Choice(group, None if group.is_view else heuristic_schedule(group, EDGE.spec))
 
 
 def emulated(graph: Graph, choices: Iterable[Choice], fed: Arrays) -> Arrays:
@@ -57,7 +57,7 @@ def test_small_networks_compute_on_the_emulator_what_onnx_computes(
     onnx.save(model, tmp_path / "small.onnx")
     graph = open_network(tmp_path / "small.onnx")
     fed = feeds(graph)
-    fused = ruled_choices(graph, EDGE.spec)
+    fused = heuristic_choices(graph, EDGE.spec)
     alone = list(unfused(graph))
     assert len(fused) < len(alone)
     wanted = expected(model, fed)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from autotune.fusion.analysis import nests_of
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
-from autotune.lowering.lower import nests_of
 from autotune.operators.op import OpKind
 from autotune.operators.winograd import transformed_weight
 from autotune.schedule.heuristic import operations

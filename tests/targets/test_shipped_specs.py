@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from autotune.api import load_network
+from autotune.fusion.analysis import nests_of
 from autotune.fusion.group import Group
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
 from autotune.graph.work import multiply_adds
-from autotune.lowering.lower import lower, nests_of
+from autotune.lowering.lower import lower
 from autotune.schedule.heuristic import default_schedule
 from autotune.targets.opening import SPECS, spec_names, target
 

@@ -10,7 +10,7 @@ from autotune.store.records import Outcome
 from autotune.store.store import Store
 from autotune.tuner.calibrate import calibrate
 from autotune.tuner.records import to_record
-from autotune.tuner.sampling import candidates
+from autotune.tuner.sampling import sample_candidates
 from tests.tuner.search_case import EDGE, calibrated, chain, residual
 
 pytestmark = pytest.mark.slow  # trains models
@@ -50,7 +50,7 @@ def test_other_networks_are_measured_although_the_budget_was_spent_before() -> N
 
 
 def test_a_record_says_what_was_measured_or_why_not() -> None:
-    candidate = next(candidates((chain(),), EDGE.spec, 0))
+    candidate = next(sample_candidates((chain(),), EDGE.spec, 0))
     (result,) = measure(EDGE, [candidate], 1)
     assert isinstance(result, Measured)
     record = to_record(result, EDGE, "calibrate", clock=lambda: 7.0)

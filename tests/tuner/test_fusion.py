@@ -18,7 +18,7 @@ from autotune.store.store import Store
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.spec import EnergySpec, Memory
 from autotune.tuner.fusion import search
-from autotune.tuner.heuristic_plan import rule_schedule, ruled_choices
+from autotune.tuner.heuristic_plan import heuristic_choices, heuristic_schedule
 from autotune.tuner.objective import Objective
 from autotune.tuner.options import SearchOptions
 from autotune.tuner.plan import Plan
@@ -149,7 +149,7 @@ def test_the_result_of_a_network_sums_the_costs_of_its_graphs(result: GraphSearc
         assert both.measured_cycles == 2 * cost(one, Objective.LATENCY)
     assert two.measurements == 2 * len(result.records)
     assert two.plan.measured_cycles == two.found.measured_cycles
-    assert two.ruled is None
+    assert two.heuristic is None
 
 
 def test_known_measurements_are_used(result: GraphSearch) -> None:
@@ -214,14 +214,14 @@ def test_where_operands_are_in_place_the_plan_of_a_session_by_rule_takes_part() 
     weights = b.add(OpKind.SOFTMAX, scores, axis=-1)
     graph = b.build([b.add(OpKind.MATMUL, weights, b.input("v", (2, 24, 8)))])
     result = search(graph, machine, model, SMALL)
-    assert result.ruled is not None
-    ruled = ruled_choices(graph, machine.spec)
-    assert [(g.group, g.schedule) for g in result.ruled.groups] == [
+    assert result.heuristic is not None
+    ruled = heuristic_choices(graph, machine.spec)
+    assert [(g.group, g.schedule) for g in result.heuristic.groups] == [
         (choice.group, choice.schedule) for choice in ruled
     ]
     assert len(ruled) == 1
     assert len(result.greedy.groups) == 3
-    for baseline in (result.ruled, result.greedy, result.unfused):
+    for baseline in (result.heuristic, result.greedy, result.unfused):
         assert cost(result.found, Objective.LATENCY) <= cost(baseline, Objective.LATENCY)
 
 
@@ -229,7 +229,7 @@ def test_elsewhere_no_plan_is_by_rule_even_if_its_schedules_were_measured() -> N
     b = GraphBuilder("one")
     graph = b.build([b.add(OpKind.RELU, b.input("x", (4, 4)))])
     result = search(graph, EDGE, calibrated()[0], replace(SMALL, trials=1, measure=64))
-    schedule = rule_schedule(Group.from_graph(graph, [graph.ops[0].name]), EDGE.spec)
+    schedule = heuristic_schedule(Group.from_graph(graph, [graph.ops[0].name]), EDGE.spec)
     assert schedule is not None
     assert schedule.to_json() in {record.schedule_json for record in result.records}
-    assert result.ruled is None
+    assert result.heuristic is None

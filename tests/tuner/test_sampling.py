@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
-from autotune.fusion.analysis import analyse
+from autotune.fusion.analysis import analyse, nests_of
 from autotune.fusion.group import is_connected, is_convex
 from autotune.graph.passes.channels_last import WINDOWS
-from autotune.lowering.lower import lower, nests_of
+from autotune.lowering.lower import lower
 from autotune.operators.axes import CHANNELS_LAST, Layout
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.fit import check
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.opening import target
 from autotune.targets.spec import HardwareSpec
-from autotune.tuner.sampling import INSTRUCTIONS, candidates, grown
+from autotune.tuner.sampling import INSTRUCTIONS, grow_group, sample_candidates
 from tests.drawn_graphs import graphs
 from tests.tuner.search_case import EDGE, residual
 
@@ -40,7 +40,7 @@ def test_drawn_programs_execute_the_instructions_estimated_and_no_more_than_allo
     name: str,
 ) -> None:
     machine = target(name)
-    for candidate in islice(candidates((residual(),), machine.spec, 3), 200):
+    for candidate in islice(sample_candidates((residual(),), machine.spec, 3), 200):
         estimate = estimated(candidate, machine.spec)
         program = lower(candidate.group, candidate.schedule, machine.spec)
         counters = machine.time(program).counters
@@ -50,7 +50,7 @@ def test_drawn_programs_execute_the_instructions_estimated_and_no_more_than_allo
 
 
 def test_drawn_candidates_are_legal_and_of_all_networks() -> None:
-    drawn = list(islice(candidates((residual(),), EDGE.spec, 1), 150))
+    drawn = list(islice(sample_candidates((residual(),), EDGE.spec, 1), 150))
     for candidate in drawn:
         nests = analyse(candidate.group)
         assert isinstance(nests, tuple)
@@ -64,7 +64,7 @@ def test_drawn_candidates_are_legal_and_of_all_networks() -> None:
 def test_candidates_are_in_the_layout_of_the_machine() -> None:
     for layout in Layout:
         spec = replace(EDGE.spec, layout=layout.value)
-        drawn = islice(candidates((residual(),), spec, 4), 120)
+        drawn = islice(sample_candidates((residual(),), spec, 4), 120)
         windows = [op for c in drawn for op in c.group.ops if op.family in WINDOWS]
         last = [op.axes == CHANNELS_LAST for op in windows]
         assert windows and set(last) == {layout is Layout.CHANNELS_LAST}
@@ -72,7 +72,7 @@ def test_candidates_are_in_the_layout_of_the_machine() -> None:
 
 def test_a_seed_reproduces_the_draw() -> None:
     one, two, other = (
-        [c.key for c in islice(candidates((), EDGE.spec, seed), 40)] for seed in (1, 1, 2)
+        [c.key for c in islice(sample_candidates((), EDGE.spec, seed), 40)] for seed in (1, 1, 2)
     )
     assert one == two != other
 
@@ -81,6 +81,6 @@ def test_a_seed_reproduces_the_draw() -> None:
 def test_grown_sets_are_connected_and_convex(data: st.DataObject) -> None:
     graph = data.draw(graphs(max_ops=8))
     size = data.draw(st.integers(1, 8))
-    names = grown(graph, size, np.random.default_rng(data.draw(st.integers(0, 99))))
+    names = grow_group(graph, size, np.random.default_rng(data.draw(st.integers(0, 99))))
     assert 1 <= len(names) <= size
     assert is_convex(graph, set(names)) and is_connected(graph, set(names))

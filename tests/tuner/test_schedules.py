@@ -202,7 +202,7 @@ def test_another_model_predicts_anew() -> None:
     before = known.cost(block())
     model, records = calibrated()
     doubled = [replace(r, cycles=2 * r.cycles) for r in records]
-    known.retrained(CostModel.fit(doubled, EDGE.spec, seed=0))
+    known.retrain(CostModel.fit(doubled, EDGE.spec, seed=0))
     after = known.cost(block())
     assert before is not None and after is not None and after > 1.5 * before
     assert known.model is not model
@@ -229,7 +229,7 @@ def test_what_was_measured_of_one_cell_holds_for_all(when: str) -> None:
     schedule = costs().best(steps[0])[-1].schedule
     record = replace(measured(steps[3], schedule), cycles=1)
     known = observed(record, steps, when)
-    assert record.group_key == steps[3].key != known.twin(steps[3]).key
+    assert record.group_key == steps[3].key != known.representative(steps[3]).key
     for cell in steps:
         assert known.best(cell, 1)[0].schedule == schedule and known.cost(cell) == 1.0
 

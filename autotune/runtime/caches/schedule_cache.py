@@ -17,7 +17,7 @@ from autotune.graph.graph import Graph
 from autotune.schedule.schedule import Schedule
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.choice import Choice
-from autotune.tuner.heuristic_plan import Schedules, ruled_choices
+from autotune.tuner.heuristic_plan import Schedules, heuristic_choices
 
 DECIDING = (
     *("operators", "graph", "fusion", "schedule", "cost_model"),
@@ -30,7 +30,7 @@ MOST_GROUPS = 4096
 
 @contextmanager
 def cached_schedules(spec: HardwareSpec, folder: Path | None = None) -> Iterator[Schedules]:
-    """Give the cached schedules of a machine for ``ruled_choices`` to add to; store additions.
+    """Give the cached schedules of a machine for ``heuristic_choices`` to add to; store additions.
 
     None in ``folder`` means the user's cache.
     """
@@ -49,14 +49,14 @@ def cached_heuristic_plan(
 ) -> tuple[Choice, ...]:
     """Return the heuristic plan of a network on a machine, from the cache where possible.
 
-    None in ``folder`` means the user's cache. Raises ``ScheduleError`` as ``ruled_choices`` does.
+    None in ``folder`` means the user's cache. Raises ``ScheduleError`` as ``heuristic_choices`` does.
     """
     cache = DiskCache(cache_folder() / "schedules" if folder is None else folder)
     key = f"plan by rule\n{graph.fingerprint}\n{spec.profile_id}\n{_sources_version()}"
     found = _choices(graph, cache.load(key))
     if found is None:
         with cached_schedules(spec, folder) as known:
-            found = ruled_choices(graph, spec, known)
+            found = heuristic_choices(graph, spec, known)
         rows = [(_names(c), None if c.schedule is None else c.schedule.to_json()) for c in found]
         cache.store(key, json.dumps(rows).encode())
     return found

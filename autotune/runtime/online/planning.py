@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from autotune.cost_model.model import CostModel
 from autotune.cost_model.version import FEATURE_VERSION
+from autotune.fusion.analysis import nests_of
 from autotune.fusion.group import Group
 from autotune.fusion.partition import Partition
 from autotune.graph.graph import Graph
-from autotune.lowering.lower import nests_of
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import CurrentTable, ProgramTable
 from autotune.runtime.online.learning import Cost, OnlineOptions, Proposal

@@ -87,7 +87,7 @@ def _alone(graph: Graph, name: str, target: Target) -> Choice:
 
     Raises ``ScheduleError`` for an operator that has no legal schedule alone."""
     from autotune.measure.attempt import unbuildable
-    from autotune.tuner.heuristic_plan import no_schedule
+    from autotune.tuner.heuristic_plan import no_schedule_error
 
     group = Group.from_graph(graph, (name,))
     if group.is_view:
@@ -99,18 +99,18 @@ def _alone(graph: Graph, name: str, target: Target) -> Choice:
         if unbuildable(target, group, choice.schedule) is None:
             return choice
     if first is None:
-        raise no_schedule(graph, group, target.spec)
+        raise no_schedule_error(graph, group, target.spec)
     return first  # building it again raises the defect itself
 
 
 def _choices(group: Group, target: Target) -> Iterator[Choice]:
     """Schedules of one operator: the heuristic one, then the other rule's."""
     from autotune.schedule.heuristic import default_schedule
-    from autotune.tuner.heuristic_plan import rule_schedule
+    from autotune.tuner.heuristic_plan import heuristic_schedule
     from autotune.tuner.legality import legal_nests
 
     spec = target.spec
-    schedule = rule_schedule(group, spec)
+    schedule = heuristic_schedule(group, spec)
     if schedule is not None:
         yield Choice(group, schedule)
     nests = legal_nests(group, spec)

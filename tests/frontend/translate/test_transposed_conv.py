@@ -19,7 +19,7 @@ from autotune.runtime.execution.native_table import link_table
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import compile_table
 from autotune.targets.opening import target
-from autotune.tuner.heuristic_plan import ruled_choices
+from autotune.tuner.heuristic_plan import heuristic_choices
 from tests.frontend.onnx_case import imported, single
 from tests.graph.graph_cases import normal
 
@@ -93,7 +93,7 @@ def test_places_run_on_machines(machine: str, kernel: int, stride: int) -> None:
     x, w = normal(0, 1, CHANNELS, 5, 6), normal(1, CHANNELS, CHANNELS, kernel, kernel)
     model, feeds = single("ConvTranspose", [x, w, normal(2, CHANNELS)], 11, (1, 2), strides=[stride] * 2, pads=[1] * 4)  # fmt: skip
     graph = simplify(imported(model), Layout(on.spec.layout)).graph
-    table = compile_table(graph, ruled_choices(graph, on.spec), on.spec, ProgramCache())
+    table = compile_table(graph, heuristic_choices(graph, on.spec), on.spec, ProgramCache())
     found = execute(link_table(table, on), on, feeds)[0]
     for name, wanted in evaluate(imported(model), feeds).items():
         np.testing.assert_allclose(found[name], wanted, rtol=1e-4, atol=1e-4)

@@ -21,7 +21,7 @@ from autotune.runtime.execution.native_table import link_table
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import compile_table
 from autotune.targets.opening import target
-from autotune.tuner.heuristic_plan import ruled_choices
+from autotune.tuner.heuristic_plan import heuristic_choices
 from tests.graph.graph_cases import assert_equivalent, normal
 
 
@@ -96,7 +96,7 @@ def test_bands_run_on_machines(machine: str, size, rate) -> None:
     graph = simplify(dilated(size, rate), Layout(on.spec.layout)).graph
     assert sum(op.kind is OpKind.CONV for op in graph.ops) > 2
     fed = {"x": normal(2, *graph.shape("x"))}
-    table = compile_table(graph, ruled_choices(graph, on.spec), on.spec, ProgramCache())
+    table = compile_table(graph, heuristic_choices(graph, on.spec), on.spec, ProgramCache())
     found = execute(link_table(table, on), on, fed)[0]
     for name, wanted in evaluate(graph, fed).items():
         np.testing.assert_allclose(found[name], wanted, rtol=1e-4, atol=1e-4)

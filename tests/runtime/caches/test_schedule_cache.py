@@ -15,7 +15,7 @@ from autotune.runtime.caches.schedule_cache import DECIDING, cached_heuristic_pl
 from autotune.schedule.schedule import Schedule
 from autotune.targets.spec import HardwareSpec, Memory
 from autotune.tuner import heuristic_plan
-from autotune.tuner.heuristic_plan import ruled_choices
+from autotune.tuner.heuristic_plan import heuristic_choices
 from tests.runtime import runtime_case as case
 
 
@@ -23,21 +23,21 @@ def test_known_schedules_give_the_same_choices_and_none_is_sought_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph, spec = case.network(), case.SPEC
-    wanted = ruled_choices(graph, spec)
+    wanted = heuristic_choices(graph, spec)
     with cached_schedules(spec, tmp_path) as known:
         assert not known
-        assert ruled_choices(graph, spec, known) == wanted
+        assert heuristic_choices(graph, spec, known) == wanted
     monkeypatch.setattr(heuristic_plan, "enumerate_on", None)  # calling it would raise
     with cached_schedules(spec, tmp_path) as known:
-        assert ruled_choices(graph, spec, known) == wanted
+        assert heuristic_choices(graph, spec, known) == wanted
 
 
-@pytest.mark.parametrize("memory", Memory)
+@pytest.mark.parametrize("memory", list(Memory))
 def test_a_kept_plan_is_the_plan_and_nothing_is_fused_again(
     memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph, spec = case.network(), replace(case.SPEC, memory=memory)
-    wanted = ruled_choices(graph, spec)
+    wanted = heuristic_choices(graph, spec)
     assert cached_heuristic_plan(graph, spec, tmp_path) == wanted
     monkeypatch.setattr(heuristic_plan, "greedy", None)  # calling it would raise
     assert cached_heuristic_plan(graph, spec, tmp_path) == wanted
@@ -46,17 +46,17 @@ def test_a_kept_plan_is_the_plan_and_nothing_is_fused_again(
 
 
 def test_a_group_without_a_schedule_comes_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    find = heuristic_plan.rule_schedule
+    find = heuristic_plan.heuristic_schedule
 
     def alone(group: case.Group, spec: HardwareSpec) -> Schedule | None:
         return find(group, spec) if len(group.ops) == 1 else None
 
-    monkeypatch.setattr(heuristic_plan, "rule_schedule", alone)
-    found = ruled_choices(case.network(), case.SPEC)
+    monkeypatch.setattr(heuristic_plan, "heuristic_schedule", alone)
+    found = heuristic_choices(case.network(), case.SPEC)
     assert {len(choice.group.ops) for choice in found} == {1}
-    monkeypatch.setattr(heuristic_plan, "rule_schedule", lambda *_: None)
+    monkeypatch.setattr(heuristic_plan, "heuristic_schedule", lambda *_: None)
     with pytest.raises(ScheduleError, match="has no legal schedule on edge"):
-        ruled_choices(case.network(), case.SPEC)
+        heuristic_choices(case.network(), case.SPEC)
 
 
 def test_another_machine_has_schedules_of_its_own(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from autotune.runtime.execution.program_table import ProgramTable, compile_table
 from autotune.targets.native.linking.linking import CodeGone, KeptCode
 from autotune.targets.native.running.target import NativeTarget
 from autotune.targets.opening import target
-from autotune.tuner.heuristic_plan import ruled_choices
+from autotune.tuner.heuristic_plan import heuristic_choices
 from tests.drawn_graphs import graphs
 from tests.runtime import runtime_case as case
 
@@ -36,7 +36,7 @@ def host(threads: int = 1) -> NativeTarget:
 
 
 def compiled(graph: Graph, machine: NativeTarget) -> ProgramTable:
-    choices = ruled_choices(graph, machine.spec)
+    choices = heuristic_choices(graph, machine.spec)
     return compile_table(graph, choices, machine.spec, ProgramCache())
 
 

@@ -21,7 +21,7 @@ from autotune.runtime.online.recorder import Recorder
 from autotune.runtime.session.session import Session
 from autotune.targets.native.running.executable import Network
 from autotune.targets.spec import Memory
-from autotune.tuner.heuristic_plan import ruled_choices
+from autotune.tuner.heuristic_plan import heuristic_choices
 from tests.runtime import runtime_case as case
 from tests.runtime.execution.test_native_table import executable, feeds_of
 
@@ -90,7 +90,7 @@ def test_what_the_network_is_given_or_gives_and_what_lies_twice_is_copied(which:
 
 def alone_by_rule(graph: Graph) -> bool:
     """Whether the rule of a machine that works in place leaves a concatenation ungrouped."""
-    choices = ruled_choices(graph, replace(case.SPEC, memory=Memory.CACHED))
+    choices = heuristic_choices(graph, replace(case.SPEC, memory=Memory.CACHED))
     return any([op.kind for op in choice.group.ops] == [K.CONCAT] for choice in choices)
 
 

@@ -18,7 +18,7 @@ from autotune.runtime.execution.native_table import link_table
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import ProgramTable, compile_table
 from autotune.targets.opening import target as open_target
-from autotune.tuner.heuristic_plan import ruled_choices
+from autotune.tuner.heuristic_plan import heuristic_choices
 
 SPEC = open_target("server").spec
 QUICK = (
@@ -35,7 +35,7 @@ HUGE = "gpt2_step"
 
 
 def ruled(graph) -> ProgramTable:
-    return compile_table(graph, ruled_choices(graph, SPEC), SPEC, ProgramCache())
+    return compile_table(graph, heuristic_choices(graph, SPEC), SPEC, ProgramCache())
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_chain_of_programs_takes_the_place_of_two_tensors() -> None:
 def test_the_native_engine_runs_in_the_arena_that_is_reported() -> None:
     target = open_target("cpu")
     graph = api.load_network("transformer_block", layout=target.spec.layout)
-    choices = ruled_choices(graph, target.spec)
+    choices = heuristic_choices(graph, target.spec)
     native = link_table(compile_table(graph, choices, target.spec, ProgramCache()), target)
     assert native.executable is not None
     memory = native.executable._memory

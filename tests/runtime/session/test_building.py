@@ -20,7 +20,7 @@ from autotune.schedule.schedule import Schedule
 from autotune.targets.native.running.target import NativeTarget
 from autotune.targets.opening import target
 from autotune.targets.spec import HardwareSpec
-from autotune.tuner.heuristic_plan import ruled_choices
+from autotune.tuner.heuristic_plan import heuristic_choices
 from tests.runtime import runtime_case as case
 
 GRAPH = case.network()
@@ -71,7 +71,7 @@ def test_a_group_that_cannot_be_bound_runs_one_by_one(monkeypatch: pytest.Monkey
     machine = target("cpu", 1)
     assert isinstance(machine, NativeTarget)
     verified, fed = NativeTarget._verified, case.inputs(GRAPH)
-    fused = [c for c in ruled_choices(GRAPH, machine.spec) if len(c.group.ops) > 1]
+    fused = [c for c in heuristic_choices(GRAPH, machine.spec) if len(c.group.ops) > 1]
     streams = [LOWER(c.group, c.schedule, machine.spec).streams for c in fused if c.schedule]
 
     def refused(self: NativeTarget, program: Program) -> object:
@@ -108,7 +108,7 @@ def test_calibration_and_search_still_report_it_as_a_failed_candidate(
 ) -> None:
     broken(monkeypatch, error)
     machine = target("edge")
-    choice = next(c for c in ruled_choices(GRAPH, machine.spec) if len(c.group.ops) > 1)
+    choice = next(c for c in heuristic_choices(GRAPH, machine.spec) if len(c.group.ops) > 1)
     assert choice.schedule is not None
     outcome = attempt(machine, Candidate(choice.group, choice.schedule, "net"), lowering.lower)
     assert isinstance(outcome, str) and str(error) in outcome

@@ -25,7 +25,7 @@ from autotune.targets.native.running.target import NativeTarget
 from autotune.targets.opening import load_spec, spec_names, target
 from autotune.tuner import legality
 from autotune.tuner.calibrate import calibrate
-from autotune.tuner.heuristic_plan import ruled_choices
+from autotune.tuner.heuristic_plan import heuristic_choices
 from tests.runtime import runtime_case as case
 
 
@@ -158,7 +158,7 @@ def test_work_of_opening_a_chain_grows_with_its_length(
     work = []
     for length in (200, 400):
         looked_at.clear()
-        ruled_choices(chain(length), load_spec(machine))
+        heuristic_choices(chain(length), load_spec(machine))
         work.append(sum(looked_at))
     assert work[1] < 2.5 * work[0]
 
@@ -167,7 +167,7 @@ def test_the_heuristic_schedule_of_an_emulated_machine_takes_the_fewest_analytic
     from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
     from autotune.schedule.heuristic import default_schedule
     from autotune.schedule.table import ScheduleTable
-    from autotune.tuner.heuristic_plan import rule_schedule
+    from autotune.tuner.heuristic_plan import heuristic_schedule
     from autotune.tuner.legality import legal_nests
 
     machine = target("edge")
@@ -180,7 +180,7 @@ def test_the_heuristic_schedule_of_an_emulated_machine_takes_the_fewest_analytic
     nests = legal_nests(group, spec)
     assert nests is not None
     traffic = default_schedule(nests, spec.tile_elements, spec.cores)
-    chosen = rule_schedule(group, spec)
+    chosen = heuristic_schedule(group, spec)
     assert traffic is not None and chosen is not None
 
     def cycles(schedule: case.Schedule) -> float:

@@ -18,7 +18,7 @@ from autotune.operators.interval import Interval
 from autotune.operators.op import OpKind as K
 from autotune.runtime.execution.execution import RunTrace
 from autotune.runtime.session.graph_session import GraphSession
-from autotune.tuner.heuristic_plan import ruled_choices
+from autotune.tuner.heuristic_plan import heuristic_choices
 from autotune.tuner.objective import Objective
 from autotune.tuner.plan import GraphPlan, Plan, PlannedGroup
 from tests.runtime.control_case import model_of
@@ -142,7 +142,7 @@ def made_for(ranges: dict[str, tuple[float, float]]) -> Plan:
     with Session(clipped(), "cpu:1", ranges=ranges) as session:
         spec = session.target.spec
         groups = []
-        for choice in ruled_choices(session.graph, spec):
+        for choice in heuristic_choices(session.graph, spec):
             names = tuple(op.name for op in choice.group.ops)
             outputs, schedule = choice.group.outputs, choice.schedule
             groups.append(PlannedGroup(names, outputs, schedule, 1.0, None, None, None))

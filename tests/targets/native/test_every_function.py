@@ -15,7 +15,7 @@ from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.cpu.host import available
 from autotune.targets.opening import load_spec
-from autotune.tuner.heuristic_plan import rule_schedule
+from autotune.tuner.heuristic_plan import heuristic_schedule
 from tests.targets.native.native_case import executed
 
 SPEC = load_spec("edge")
@@ -58,7 +58,7 @@ def feeds_of(graph: Graph) -> dict[str, np.ndarray]:
 def test_all_engines_equal_the_reference(kind: OpKind, compiler: Compiler) -> None:
     graph = one(kind)
     group = Group.from_graph(graph, [op.name for op in graph.ops])
-    schedule = rule_schedule(group, SPEC)
+    schedule = heuristic_schedule(group, SPEC)
     assert schedule is not None
     program, feeds = lower(group, schedule, SPEC), feeds_of(graph)
     (wanted,) = evaluate(graph, feeds).values()
