@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from autotune.cli.host_profile import shares_text
-from autotune.report.view import kinds_text
+from autotune.report.view import kinds_text, shares_text
 from benchmarks.child import busy, run_child
 from benchmarks.cpu_networks import NAMES
 from benchmarks.table import Table

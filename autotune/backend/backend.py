@@ -42,12 +42,12 @@ class Prepared(BackendRep):  # type: ignore[misc]  # onnx has no types
 
     @property
     def is_known(self) -> bool:
-        """Whether the last run computed nothing, because no output depends on run-time data."""
+        """True if the last run computed nothing, since no output depends on run-time data."""
         held = self._versions.held
         return bool(held) and isinstance(held[-1], GraphVersion) and held[-1].programs is None
 
     def run(self, inputs: Any, **options: Any) -> tuple[Any, ...]:
-        """The outputs in the model's order, for inputs in its order, by name, or a single array.
+        """Return the outputs in the model's order, for inputs in its order, by name, or a single array.
         A sequence is a list of arrays, an optional may be None.
 
         Raises ``InputError`` for inputs that do not fit, ``ModelError`` for a model that can not be
@@ -85,8 +85,10 @@ class AutotuneBackend(Backend):  # type: ignore[misc]  # onnx has no types
 
     @classmethod
     def is_compatible(cls, model: onnx.ModelProto, device: str = "CPU", **options: Any) -> bool:
-        """Whether the model can be prepared for a device; where its dimensions are open, whether its
-        operators are known."""
+        """Return True if the model can be prepared for a device.
+
+        For open dimensions, return True if its operators are supported.
+        """
         if not cls.supports_device(device):
             return False
         try:
@@ -97,7 +99,7 @@ class AutotuneBackend(Backend):  # type: ignore[misc]  # onnx has no types
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Whether ``device`` is one of ours; ONNX knows ``CPU`` and ``CUDA``."""
+        """Return True for the device ``CPU``; ONNX has ``CUDA`` too."""
         return device == "CPU"
 
     @classmethod

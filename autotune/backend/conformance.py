@@ -1,4 +1,4 @@
-"""Runs ONNX's backend suite against the backend, and says of every case how it ended."""
+"""ONNX's backend suite against the backend, with an outcome for every case."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ from autotune.measure.orphan import end_with_parent
 from autotune.targets.protocol import Target
 
 SUFFIX = "_cpu"
-"""What the suite appends to a case's name for the one device that the backend has."""
+"""Suffix of a case's name for the one device of the backend."""
 
 
 class Outcome(StrEnum):
-    """How a case ended. REFUSED: by an error that names the place and the way out. FAILED: by other
-    numbers than the suite's, or any other error."""
+    """Outcome of a case.
+
+    REFUSED: an error named the place and the remedy. FAILED: other numbers than the suite's, or any other error.
+    """
 
     PASSED = "passed"
     REFUSED = "refused"
@@ -40,8 +42,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One case after its run. ``operators`` are those of the model, each once; ``reason`` is what
-    the error said, or nothing."""
+    """One case after its run: ``operators`` of the model, each once; ``reason`` is the error's text."""
 
     name: str
     category: str
@@ -49,7 +50,7 @@ class Case:
     operators: tuple[str, ...]
     reason: str = ""
     known: bool = False
-    """Whether it passed without computing anything: all outputs were known at import."""
+    """True if it passed without computing, since import knew all outputs."""
 
 
 class Recorded(AutotuneBackend):
@@ -66,7 +67,7 @@ class Recorded(AutotuneBackend):
         target: Target | str = DEFAULT_TARGET,
         **_: Any,
     ) -> Prepared:
-        """As the backend does."""
+        """Prepare a model as the backend does."""
         Recorded.model = model
         Recorded.prepared = None
         Recorded.prepared = super().prepare(model, device, target)
@@ -74,7 +75,7 @@ class Recorded(AutotuneBackend):
 
     @classmethod
     def is_compatible(cls, model: onnx.ModelProto, device: str = "CPU", **_: Any) -> bool:
-        """Every model is tried."""
+        """Return True: every model is tried."""
         return True
 
 
@@ -106,8 +107,7 @@ def run_suite(
     jobs: int = 1,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[Case, ...]:
-    """Run the cases whose name matches ``pattern`` (a regular expression; the suite's own names) by
-    ``jobs`` processes."""
+    """Run the cases with names that match ``pattern``, a regular expression, in ``jobs`` processes."""
     suite = Suite(pattern)
     cases = []
     with _models_in_a_temporary_folder():
@@ -118,13 +118,13 @@ def run_suite(
 
 
 def counts(cases: Sequence[Case]) -> dict[str, int]:
-    """Number of cases by outcome, every outcome listed."""
+    """Return the number of cases by outcome, with every outcome."""
     found = Counter(case.outcome for case in cases)
     return {outcome.value: found[outcome] for outcome in Outcome}
 
 
 def cause(reason: str) -> str:
-    """A refusal on one line, without the node's label and the way out."""
+    """Return a refusal on one line, without the node's label and the remedy."""
     head = re.sub(r"^(unnamed node #\d+|node '[^']*')( \(in [^)]*\))?: ", "", reason)
     return " ".join(head.split(";")[0].split())
 
@@ -208,7 +208,7 @@ def _outcome(test: Callable[[], None]) -> tuple[Outcome, str]:
 
 
 def _names_place(message: str, model: onnx.ModelProto | None) -> bool:
-    """Whether a refusal says what it is about: an operator, an input or an output of the model."""
+    """Return True if a refusal names an operator, an input or an output of the model."""
     if model is None:
         return False
     values = (*model.graph.input, *model.graph.output, *model.graph.initializer)

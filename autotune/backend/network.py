@@ -1,4 +1,4 @@
-"""A graph compiled by rule for one machine: what a prepared model runs, once its shapes are known."""
+"""A graph compiled by the heuristic plan for one machine; prepared models run it once shapes are known."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AnyArray = npt.NDArray[Any]
 
 
 class Programs:
-    """Programs of a graph's groups, by the greedy partition and default schedules."""
+    """Programs of a graph's groups, by the heuristic plan."""
 
     def __init__(self, graph: Graph, target: Target) -> None:
         self.graph = simplify(graph, Layout(target.spec.layout)).graph
@@ -47,12 +47,12 @@ class Programs:
         return link_table(table, self._target)
 
     def run(self, inputs: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
-        """Outputs by name. Raises ``InputError`` for arrays that do not fit."""
+        """Return outputs by name. Raises ``InputError`` for arrays that do not fit."""
         fed: dict[str, Array] = self._adapter.to_float32(inputs)
         return self._adapter.from_float32(execute(self._table, self._target, fed)[0])
 
     def close(self) -> None:
-        """Nothing is held but memory."""
+        """Do nothing: only memory is held."""
 
 
 def _check_fits(graph: Graph, target: Target) -> None:

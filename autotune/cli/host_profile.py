@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from autotune.cli.console import print_facts, print_table
-from autotune.report.view import kinds_text
+from autotune.report.view import kinds_text, shares_text
 
 if TYPE_CHECKING:
     from autotune.runtime.session.host_profile import HostGroup, HostProfile
@@ -111,12 +111,6 @@ def _balance(profile: HostProfile) -> dict[str, str]:
         lines |= {"overhead": f"{1e3 * profile.overhead_seconds:,.3f} ms: {rest}"}
     run = f"{1e3 * profile.run_seconds:,.3f} ms, the fastest profiled run: the sum of these"
     return lines | {"run": run}
-
-
-def shares_text(steps: Mapping[Any, float]) -> str:
-    """Return shares of the time by kind of step, the largest first."""
-    ordered = sorted(steps.items(), key=lambda item: -item[1])
-    return ", ".join(f"{kind} {share:.0%}" for kind, share in ordered if share >= 0.005)
 
 
 def group_title(group: HostGroup) -> str:

@@ -22,7 +22,7 @@ class Axis:
         assert not self.log or self.low > 0, self.low
 
     def __call__(self, value: float) -> float:
-        """Pixel of a value; values outside are held at the border."""
+        """Return the pixel of a value; clamp values outside to the border."""
         value = min(max(value, self.low), self.high)
         if self.log:
             share = math.log(value / self.low) / math.log(self.high / self.low)
@@ -31,7 +31,7 @@ class Axis:
         return self.start + share * (self.end - self.start)
 
     def ticks(self, count: int = 6) -> tuple[float, ...]:
-        """Round values inside the axis, about ``count`` of them."""
+        """Return about ``count`` round values inside the axis."""
         return (
             _log_ticks(self.low, self.high, count)
             if self.log
@@ -40,12 +40,12 @@ class Axis:
 
 
 def covering(values: Iterable[float], start: float, end: float, *, log: bool = False) -> Axis:
-    """An axis that holds all values with a little room; from 0 when linear."""
-    found = [v for v in values if math.isfinite(v) and (v > 0 or not log)]
+    """Return an axis around all values with a little room; a linear one begins at 0."""
+    finite = [v for v in values if math.isfinite(v) and (v > 0 or not log)]
     if log:
-        low, high = min(found, default=1.0), max(found, default=10.0)
+        low, high = min(finite, default=1.0), max(finite, default=10.0)
         return Axis(low / 1.25, max(high, low * 2) * 1.25, start, end, log=True)
-    return Axis(0.0, max(found, default=1.0) * 1.05 or 1.0, start, end)
+    return Axis(0.0, max(finite, default=1.0) * 1.05 or 1.0, start, end)
 
 
 def _ticks(low: float, high: float, count: int) -> tuple[float, ...]:
@@ -67,7 +67,7 @@ def _log_ticks(low: float, high: float, count: int) -> tuple[float, ...]:
 
 
 def short(value: float) -> str:
-    """A number in at most three digits with an SI prefix: 1530000 gives ``1.53M``."""
+    """Return a number in at most three digits with an SI prefix: 1530000 gives ``1.53M``."""
     if value == 0:
         return "0"
     for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")):

@@ -1,4 +1,4 @@
-"""How the search went: the best predicted plan after each trial, beside the plans it began from."""
+"""Convergence of a search: the best predicted plan after each trial, beside its first plans."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ LEFT, RIGHT, TOP, BOTTOM = 62, WIDTH - 90, 14, HEIGHT - 48
 
 
 def convergence(trials: tuple[TrialPoint, ...], predicted: PlanCosts) -> str:
-    """Cost of every trial as a faint point, the best so far as a line, the unfused and greedy
-    plans as dashed lines. Trials far above the unfused plan are drawn on the upper border."""
+    """Draw every trial as a faint point, the best so far as a line, unfused and greedy plans as dashed lines.
+
+    Trials far above the unfused plan lie on the upper border.
+    """
     picture = Picture(WIDTH, HEIGHT, "Best predicted cost after each trial")
     known = [v for v in (predicted.unfused, predicted.greedy, predicted.found) if v is not None]
     best = [point.best for point in trials]

@@ -65,8 +65,10 @@ def render(view: SearchView) -> str:
 
 
 def write_view(view: SearchView, path: Path) -> None:
-    """Write the page whole or not at all. Raises ``InputError`` for a place that cannot hold it, ``OSError``
-    when writing fails."""
+    """Write the page whole or not at all.
+
+    Raises ``InputError`` for a place that cannot hold it, ``OSError`` when writing fails.
+    """
     replace_file(path, render(view), KIND)
 
 
@@ -102,12 +104,12 @@ def _cards(view: SearchView) -> list[dict[str, str]]:
         ("Energy", "joules, measured", view.energy_fj, joules),
         ("DRAM traffic", "bytes, measured", view.dram_bytes, traffic),
     )
-    # what a machine does not tell has no card
+    # figures without a measurement have no card
     return [card(*figure) for figure in figures if figure[2].found is not None]
 
 
 def joules(femtojoules: float) -> str:
-    """Energy with an SI prefix."""
+    """Return energy with an SI prefix."""
     value = femtojoules * 1e-15
     for factor, unit in ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ")):
         if value >= factor:

@@ -1,4 +1,4 @@
-"""From a search result to what its report shows."""
+"""From a search result, and a profile on this machine, to the view of its report."""
 
 from __future__ import annotations
 
@@ -10,16 +10,23 @@ from autotune.cost_model.features import bound
 from autotune.fusion.analysis import analyse
 from autotune.fusion.nest import Rejection
 from autotune.operators.op import Family, Op
+from autotune.report.axis import short
 from autotune.report.document import write_view
-from autotune.report.shortfall_rows import roofline_note, roofline_rows
-from autotune.report.view import GroupRow, PlanCosts, SearchView, TrialPoint
+from autotune.report.view import (
+    GroupRow,
+    PlanCosts,
+    RooflineRow,
+    SearchView,
+    TrialPoint,
+    shares_text,
+)
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.result import GroupResult, PlanResult, SearchResult
 
 if TYPE_CHECKING:
-    from autotune.runtime.session.host_profile import HostProfile
+    from autotune.runtime.session.host_profile import HostGroup, HostProfile
 
 
 def write_report(
@@ -33,7 +40,7 @@ def write_report(
 def search_view(
     result: SearchResult, spec: HardwareSpec, profile: HostProfile | None = None
 ) -> SearchView:
-    """Everything that the report of ``result`` shows; ``spec`` is the machine it was made for."""
+    """Return the view of a search on the machine ``spec``."""
     plans = (result.unfused, result.greedy, result.found)
 
     def costs(name: str) -> PlanCosts:
@@ -113,7 +120,7 @@ def _macs(op: Op, item: GroupResult) -> int:
 
 
 def group_bound(item: GroupResult, spec: HardwareSpec) -> float:
-    """Roofline cycles of a group by its schedule."""
+    """Return the roofline cycles of a group by its schedule."""
     nests = analyse(item.group)
     assert item.schedule is not None and not isinstance(nests, Rejection)
     return sum(
@@ -123,7 +130,7 @@ def group_bound(item: GroupResult, spec: HardwareSpec) -> float:
 
 
 def describe(schedule: Schedule) -> str:
-    """A schedule in few words."""
+    """Return a schedule in few words."""
     return "; ".join(
         f"tile {'×'.join(map(str, part.tile))}"
         f" order {''.join(map(str, part.order))}"
@@ -132,4 +139,39 @@ def describe(schedule: Schedule) -> str:
         + (f" {part.cores} cores" if part.cores > 1 else "")
         + (" im2col" if part.im2col else "")
         for part in schedule.nests
+    )
+
+
+def roofline_rows(profile: HostProfile) -> tuple[RooflineRow, ...]:
+    """Return a row per group, in order of execution."""
+    return tuple(_roofline_row(index, group) for index, group in enumerate(profile.groups))
+
+
+def roofline_note(profile: HostProfile) -> str:
+    """Return the machine's measured roofs and the network's share of them, as text."""
+    roofs = profile.roofs
+    return (
+        f"Measured peak {short(roofs.flops)}FLOP/s, of which the network does "
+        f"{profile.peak_fraction:.0%}; memory {short(roofs.memory_bytes)}B/s. The bound is the least time "
+        "that peak, memory (for bytes that caches cannot hold from one use to the next) and second-level "
+        f"cache allow; all bounds together are {profile.bound_fraction:.0%} of the time. Times are those of "
+        f"the fastest of {profile.runs} runs. Reasons are guesses from where the time goes within a group; "
+        "a CPU tells neither energy nor traffic."
+    )
+
+
+def _roofline_row(index: int, group: HostGroup) -> RooflineRow:
+    return RooflineRow(
+        index,
+        group.kinds,
+        group.operators,
+        group.seconds,
+        group.share,
+        group.work.flops,
+        group.work.touched_bytes,
+        group.work.memory_bytes,
+        group.bound_seconds,
+        group.limit.value,
+        shares_text(group.steps),
+        group.reason,
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from autotune.operators.families import FAMILIES
 from autotune.operators.op import OPERATORS, OpKind
-from autotune.report.svg import CHARACTER_PIXELS, Picture, fitted
+from autotune.report.svg import CHARACTER_PIXELS, Picture, shorten
 from autotune.report.view import GroupRow
 
 WIDTH = 1040
@@ -109,7 +109,7 @@ def _draw(picture: Picture, box: _Box, left: float, share: float) -> None:
         picture.label(x + chip.width / 2, y + 13, chip.kind, "chip-label", "middle", chip.name)
     shape = "×".join(map(str, row.output_shape)) or "scalar"
     picture.label(
-        BOX_RIGHT + 10, box.middle + 4, fitted(shape, SHARE_LEFT - BOX_RIGHT - 14), "tick"
+        BOX_RIGHT + 10, box.middle + 4, shorten(shape, SHARE_LEFT - BOX_RIGHT - 14), "tick"
     )
     picture.rect(SHARE_LEFT, box.middle - 5, SHARE_WIDTH * share**0.5, 10, "bar-measured", tip)
     picture.label(WIDTH - 2, box.middle + 4, f"{share:.1%}", "tick", "end")

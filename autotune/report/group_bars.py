@@ -1,9 +1,9 @@
-"""Where the time goes: measured and predicted time of the slowest groups of the found plan."""
+"""Bars of the slowest groups of the found plan: measured and predicted time."""
 
 from __future__ import annotations
 
 from autotune.report.axis import Axis, covering, short
-from autotune.report.svg import Picture, fitted
+from autotune.report.svg import Picture, shorten
 from autotune.report.view import GroupRow
 
 WIDTH = 1040
@@ -15,8 +15,10 @@ SHOWN = 24
 
 
 def group_bars(groups: tuple[GroupRow, ...]) -> str:
-    """One bar per group in execution order: measured cycles solid, the prediction a tick with its
-    interval, the roofline bound a dot. Beyond ``SHOWN`` groups, only the slowest."""
+    """Draw one bar per group in execution order, of the ``SHOWN`` slowest groups.
+
+    Measured cycles are solid, the prediction is a tick with its interval, the roofline bound a dot.
+    """
     shown = sorted(sorted(groups, key=lambda row: -row.cycles)[:SHOWN], key=lambda row: row.index)
     height = TOP + ROW * len(shown) + BOTTOM
     picture = Picture(WIDTH, height, "Measured and predicted cycles of each group")
@@ -41,7 +43,12 @@ def _bar(picture: Picture, x: Axis, y: float, row: GroupRow, share: float) -> No
         f"roofline bound {row.bound_cycles:,.0f}"
     )
     picture.label(
-        LABEL - 8, middle + 4, fitted(f"#{row.index}  {row.title}", LABEL - 16), "label", "end", tip
+        LABEL - 8,
+        middle + 4,
+        shorten(f"#{row.index}  {row.title}", LABEL - 16),
+        "label",
+        "end",
+        tip,
     )
     picture.rect(LABEL, y + 4, x(row.cycles) - LABEL, ROW - 8, "bar-measured", tip)
     picture.line(x(row.low_cycles), middle, x(row.high_cycles), middle, "interval", tip)

@@ -14,7 +14,7 @@ VALUE = 118
 
 
 def plan_bars(title: str, costs: PlanCosts, format_value: Callable[[float], str]) -> str:
-    """Three horizontal bars, each with its value and its ratio to the unfused plan."""
+    """Draw three horizontal bars, each with its value and its ratio to the unfused plan."""
     rows = [
         (name, value)
         for name, value in (

@@ -1,4 +1,4 @@
-"""The roofline plot: how close each group comes to what the machine allows.
+"""The roofline plot: rate of each group under the roofs of its machine.
 
 After Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009; work counted in multiply-adds.
 """
@@ -16,8 +16,10 @@ LEFT, RIGHT, TOP, BOTTOM = 62, WIDTH - 14, 14, HEIGHT - 48
 
 
 def roofline(groups: tuple[GroupRow, ...], spec: HardwareSpec) -> str:
-    """Multiply-adds per cycle over multiply-adds per DRAM byte, a disc per group whose area is its
-    share of the time, under the machine's two roofs."""
+    """Draw multiply-adds per cycle over multiply-adds per DRAM byte, under the machine's two roofs.
+
+    Each group is a disc; its area is the group's share of the time.
+    """
     points = [
         (row, row.intensity, row.multiply_adds / row.cycles)
         for row in groups

@@ -1,4 +1,4 @@
-"""Predicted against measured time of every measured group: how far the cost model can be trusted."""
+"""Scatter plot of predicted against measured time of every measured group."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ WIDTH = 510
 HEIGHT = 400
 LEFT, RIGHT, TOP, BOTTOM = 62, WIDTH - 14, 14, HEIGHT - 48
 BAND = 0.10
-"""Relative error that the shaded band shows."""
+"""Relative error at the border of the shaded band."""
 
 
 def scatter(groups: tuple[GroupRow, ...]) -> str:
-    """A point per group on logarithmic axes, with its interval; the diagonal is a right guess."""
+    """Draw a point per group on logarithmic axes, with its interval; exact predictions lie on the diagonal."""
     rows = [row for row in groups if row.measured_cycles and row.predicted_cycles > 0]
     values = [v for row in rows for v in (row.cycles, row.low_cycles, row.high_cycles)]
     x = covering(values, LEFT, RIGHT, log=True)

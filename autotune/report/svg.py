@@ -1,4 +1,4 @@
-"""Scalable pictures as text: the few SVG elements that the report's plots are made of.
+"""Pictures as SVG text: the few elements of the report's plots.
 
 Colours are classes, so that the page's style sheet themes every plot (light, dark, print).
 """
@@ -14,7 +14,7 @@ CHARACTER_PIXELS = 6.1
 
 
 class Picture:
-    """Collects elements; ``text()`` gives the finished inline SVG."""
+    """Collects elements; ``text()`` returns the finished inline SVG."""
 
     def __init__(self, width: float, height: float, description: str) -> None:
         self.width = width
@@ -31,7 +31,7 @@ class Picture:
         tip: str = "",
         rx: float = 2,
     ) -> None:
-        """A filled rectangle; ``style`` is a CSS class, ``tip`` its tooltip."""
+        """Add a filled rectangle; ``style`` is a CSS class, ``tip`` its tooltip."""
         self._add(
             "rect",
             f'x="{x:.1f}" y="{y:.1f}" width="{max(width, 0.5):.1f}" height="{height:.1f}" rx="{rx:g}"',
@@ -40,11 +40,11 @@ class Picture:
         )
 
     def circle(self, x: float, y: float, radius: float, style: str, tip: str = "") -> None:
-        """A disc."""
+        """Add a disc."""
         self._add("circle", f'cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}"', style, tip)
 
     def square(self, x: float, y: float, radius: float, style: str, tip: str = "") -> None:
-        """A square mark centred on a point, told apart from a disc without colour."""
+        """Add a square mark centred on a point; it differs from a disc without colour."""
         self._add(
             "rect",
             f'x="{x - radius:.1f}" y="{y - radius:.1f}" width="{2 * radius:.1f}" height="{2 * radius:.1f}"',
@@ -53,15 +53,15 @@ class Picture:
         )
 
     def line(self, x1: float, y1: float, x2: float, y2: float, style: str, tip: str = "") -> None:
-        """A straight line."""
+        """Add a straight line."""
         self._add("line", f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"', style, tip)
 
     def path(self, data: str, style: str, tip: str = "") -> None:
-        """Any path."""
+        """Add any path."""
         self._add("path", f'd="{data}"', style, tip)
 
     def polyline(self, points: list[tuple[float, float]], style: str) -> None:
-        """Straight lines through the points."""
+        """Add straight lines through the points."""
         self.path("M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points), style)
 
     def label(
@@ -73,21 +73,21 @@ class Picture:
         anchor: str = "start",
         tip: str = "",
     ) -> None:
-        """A line of text; ``anchor`` is start, middle or end."""
+        """Add a line of text; ``anchor`` is start, middle or end."""
         title = f"<title>{escape(tip)}</title>" if tip else ""
         self._parts.append(
             f'<text x="{x:.1f}" y="{y:.1f}" class="{style}" text-anchor="{anchor}">{escape(text)}{title}</text>'
         )
 
     def vertical_label(self, x: float, y: float, text: str) -> None:
-        """A line of text that reads upwards, centred on the point."""
+        """Add a line of text that reads upwards, centred on the point."""
         self._parts.append(
             f'<text transform="translate({x:.1f} {y:.1f}) rotate(-90)" class="axis-title" '
             f'text-anchor="middle">{escape(text)}</text>'
         )
 
     def grid(self, x: Axis, y: Axis, x_title: str, y_title: str) -> None:
-        """Grid lines, tick labels and titles of a plot with both axes."""
+        """Add grid lines, tick labels and titles of a plot with both axes."""
         for value in x.ticks():
             self.line(x(value), y.start, x(value), y.end, "grid")
             self.label(x(value), y.start + 16, short(value), "tick", "middle")
@@ -98,7 +98,7 @@ class Picture:
         self.vertical_label(x.start - 44, (y.start + y.end) / 2, y_title)
 
     def text(self) -> str:
-        """The picture as an inline ``<svg>`` element."""
+        """Return the picture as an inline ``<svg>`` element."""
         return (
             f'<svg viewBox="0 0 {self.width:g} {self.height:g}" width="{self.width:g}" '
             f'role="img" xmlns="http://www.w3.org/2000/svg">{"".join(self._parts)}</svg>'
@@ -113,7 +113,7 @@ class Picture:
         )
 
 
-def fitted(text: str, width: float) -> str:
-    """The text, cut with an ellipsis to fit so many pixels of label font."""
+def shorten(text: str, width: float) -> str:
+    """Cut a text with an ellipsis to fit ``width`` pixels of label font."""
     room = int(width / CHARACTER_PIXELS)
     return text if len(text) <= room else text[: max(room - 1, 1)] + "…"

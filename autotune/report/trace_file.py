@@ -1,4 +1,4 @@
-"""Writes a trace file part by part, so that a long run never stands in memory as text."""
+"""Trace files, written part by part: a long run never stands in memory as text."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class TraceFile:
 
     @property
     def room(self) -> int:
-        """Events that the next program should record: what may still be written, 1 at least."""
+        """Events left for the next program, at least 1."""
         return max(1, self._limit - self.recorded)
 
     def add(self, trace: Trace, label: str) -> None:
-        """One program that runs after those before it; ``label`` says what it computes."""
+        """Add the trace of the next program; ``label`` names its operators."""
         kept = trace.first(self._limit - self.recorded)
         self.recorded += len(kept.events)
         self.dropped += kept.dropped

@@ -1,4 +1,4 @@
-"""What a report shows: rows of plain numbers, taken from a search result before anything is drawn."""
+"""View of a search: rows of plain numbers, taken from its result before anything is drawn."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # labels of groups are made where a command still says how it is used
     from autotune.targets.spec import HardwareSpec
@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # labels of groups are made where a command still says how it
 
 @dataclass(frozen=True, slots=True)
 class PlanCosts:
-    """One figure of the three plans. None where it was not observed."""
+    """One figure of the three plans; None where it was not measured."""
 
     unfused: float | None
     greedy: float | None
@@ -52,12 +52,12 @@ class GroupRow:
 
     @property
     def title(self) -> str:
-        """The operators in few words, repeats counted: ``conv + relu ×2``."""
+        """Kinds of the operators in few words, repeats counted: ``conv + relu ×2``."""
         return kinds_text(self.operators)
 
     @property
     def cycles(self) -> float:
-        """Measured cycles, or predicted ones where nothing was measured."""
+        """Measured cycles; without a measurement, predicted ones."""
         return (
             self.predicted_cycles if self.measured_cycles is None else float(self.measured_cycles)
         )
@@ -77,6 +77,9 @@ class GroupRow:
         return self.multiply_adds / self.dram_bytes
 
 
+LEAST_SHARE = 0.005
+"""Shares below this one are left out of a text."""
+
 NAMES_SHOWN = 4
 """Operators of a group that a label names; the first and the last of a longer group."""
 
@@ -85,6 +88,12 @@ def kinds_text(kinds: Sequence[str]) -> str:
     """Return kinds of operators in few words, repeats counted: ``conv + relu ×2``."""
     counts = Counter(kinds)
     return " + ".join(kind if n == 1 else f"{kind} ×{n}" for kind, n in counts.items())
+
+
+def shares_text(shares: Mapping[Any, float]) -> str:
+    """Return shares of the time by kind of step, the largest first: ``product 80%, copy 20%``."""
+    ordered = sorted(shares.items(), key=lambda item: -item[1])
+    return ", ".join(f"{kind} {share:.0%}" for kind, share in ordered if share >= LEAST_SHARE)
 
 
 def group_label(kinds: Sequence[str], names: Sequence[str]) -> str:
@@ -98,11 +107,11 @@ def group_label(kinds: Sequence[str], names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RooflineRow:
-    """One group on a machine whose clock is all that it tells: its time, its work, the least time
-    that the machine allows, the resource that this comes from, and why the group takes longer.
+    """One group on a machine that is timed by its clock, with its work and its bound.
 
-    ``flops`` and bytes are of one run: those that it touches, and those among them that come from
-    memory or go there. ``steps`` says where the time goes, ``reason`` is empty near the bound.
+    ``flops`` and bytes are of one run: ``touched_bytes`` in all, ``memory_bytes`` to or from memory.
+    ``bound_seconds`` is the least time that the machine allows, by the resource ``limit``. ``steps`` are shares
+    of the time; ``reason`` guesses at the shortfall, and is empty near the bound.
     """
 
     index: int
@@ -120,12 +129,12 @@ class RooflineRow:
 
     @property
     def title(self) -> str:
-        """The operators in few words."""
+        """Kinds of the operators in few words."""
         return kinds_text(self.operators)
 
     @property
     def fraction(self) -> float | None:
-        """Bound over time; None of a group without work."""
+        """Bound over time; None for a group without work."""
         return self.bound_seconds / self.seconds if self.bound_seconds else None
 
 
@@ -140,7 +149,7 @@ class TrialPoint:
 
 @dataclass(frozen=True, slots=True)
 class SearchView:
-    """Everything that a report of one search shows."""
+    """All rows and figures of the report of one search."""
 
     network: str
     objective: str
@@ -153,9 +162,9 @@ class SearchView:
     trials: tuple[TrialPoint, ...]
     model_metrics: Mapping[str, float]
     facts: tuple[tuple[str, str], ...]
-    """Label and value of what is needed to repeat the search."""
+    """Label and value of all that repeats the search."""
     rooflines: tuple[RooflineRow, ...] = ()
-    """Of every group, on the machine that this was written on."""
+    """A row per group, if the plan was profiled on this machine."""
     roofline_note: str = ""
 
     @property

@@ -43,6 +43,12 @@ def test_links_of_a_page_lead_to_files_and_headings(page: Path) -> None:
         assert not anchor or anchor in anchors(target), f"{page.name}: {link}"
 
 
+def test_the_modules_that_native_md_names_exist() -> None:
+    modules = [path.as_posix() for path in ROOT.rglob("*.py") if ".venv" not in path.parts]
+    for name in re.findall(r"`([\w/]+\.py)`", (ROOT / "docs" / "native.md").read_text("utf-8")):
+        assert any(module.endswith(f"/{name}") for module in modules), name
+
+
 def test_the_api_page_lists_every_public_name() -> None:
     listed = re.findall(r"^\.\. auto\w+:: autotune\.(\w+)$", API.read_text(), re.MULTILINE)
     assert sorted(listed) == sorted(set(autotune.__all__) - {"__version__"})

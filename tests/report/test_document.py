@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autotune.report.document import render
-from autotune.report.shortfall_rows import roofline_note, roofline_rows
+from autotune.report.from_search import roofline_note, roofline_rows
 from autotune.report.view import PlanCosts
 from autotune.runtime.session.host_profile import HostGroup, HostProfile
 from autotune.runtime.session.roofline import Limit, Roofs, Work
