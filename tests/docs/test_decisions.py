@@ -12,8 +12,8 @@ DECISIONS = Path(__file__).parents[2] / "docs" / "decisions"
 PAGES = sorted(DECISIONS.glob("0*.md"))
 MOST_LINES = 40
 STATUS = re.compile(
-    r"Date: (\d{4}-\d\d-\d\d)\. Status: "
-    r"((?:accepted|superseded by \[\d+\]\(\d{4}-[\w-]+\.md\))(?:, amended by \[\d+\]\(\d{4}-[\w-]+\.md\))?)\."
+    r"Date: (\d{4}-\d\d-\d\d)\. "
+    r"Status: ((?:accepted|superseded by \[\d+\]\(\d{4}-[\w-]+\.md\))(?:[,;] .+)?)\."
 )
 
 
