@@ -18,7 +18,7 @@ from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind as K
 from autotune.targets.opening import target
 from autotune.targets.protocol import Target
-from autotune.tuner.heuristic_plan import rule_schedule
+from autotune.tuner.heuristic_plan import heuristic_schedule
 from tests.drawn_graphs import array
 
 TARGETS = ("edge", "server", "tpuv1-like", "cpu:1", "cpu:2")
@@ -37,7 +37,7 @@ FED = {"x": X, **GRAPH.constants}
 
 def program_for(machine: Target) -> Program:
     group = Group.from_graph(GRAPH, [op.name for op in GRAPH.ops])
-    schedule = rule_schedule(group, machine.spec)
+    schedule = heuristic_schedule(group, machine.spec)
     assert schedule is not None
     return lower(group, schedule, machine.spec)
 
