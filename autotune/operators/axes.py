@@ -1,4 +1,4 @@
-"""Which axis of an image is what: the one place where window operators' layouts are told apart."""
+"""Axes of images and weights in both layouts: nothing else tells window operators' layouts apart."""
 
 from __future__ import annotations
 
@@ -57,24 +57,24 @@ class Axes:
         return (self.out_channel, self.in_channel, *self.kernel)
 
     def image(self, batch: T, channel: T, spatial: Sequence[T]) -> tuple[T, ...]:
-        """One value per axis of an image."""
+        """Place one value per axis of an image."""
         return _placed(self.image_order, (batch, channel, *spatial))
 
     def weight(self, out_channel: T, in_channel: T, kernel: Sequence[T]) -> tuple[T, ...]:
-        """One value per axis of a weight."""
+        """Place one value per axis of a weight."""
         return _placed(self.weight_order, (out_channel, in_channel, *kernel))
 
     def sizes(self, shape: Sequence[T]) -> tuple[T, T]:
-        """Rows and columns of an image."""
+        """Return rows and columns of an image."""
         return shape[self.spatial[0]], shape[self.spatial[1]]
 
     def taps(self, shape: Sequence[T]) -> tuple[T, T]:
-        """Rows and columns of a weight's window."""
+        """Return rows and columns of a weight's window."""
         return shape[self.kernel[0]], shape[self.kernel[1]]
 
 
 def _placed(order: Perm, values: tuple[T, ...]) -> tuple[T, ...]:
-    """``values[i]`` at axis ``order[i]``."""
+    """Put ``values[i]`` at axis ``order[i]``."""
     return tuple(values[order.index(axis)] for axis in range(len(order)))
 
 
@@ -85,5 +85,5 @@ CHANNELS_LAST = Axes(0, 3, (1, 2), out_channel=3, in_channel=2, kernel=(0, 1))
 
 
 def inverse(perm: Perm) -> Perm:
-    """The permutation that undoes ``perm``."""
+    """Return the permutation that undoes ``perm``."""
     return tuple(perm.index(axis) for axis in range(len(perm)))

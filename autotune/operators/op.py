@@ -15,7 +15,7 @@ Attrs = tuple[tuple[str, AttrValue], ...]
 
 
 class Family(StrEnum):
-    """What region rule and tile emitter an operator kind follows."""
+    """Families of operators: kinds of one family share its rules and its tile emitter."""
 
     CONV = "conv"
     WINOGRAD = "winograd"
@@ -111,9 +111,10 @@ class OpKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OpRow:
-    """One operator kind: its family, number of inputs (min, max) and attributes: the required ones,
-    flags (0 or 1) that are left out where they are 0, and ``optional`` ones. ``function`` is computed
-    on elements, ``reduction`` along axes or windows."""
+    """Signature of one operator kind: family, number of inputs (min, max) and required attributes.
+
+    ``flags`` are 0 or 1 and left out where they are 0. ``function`` is computed on elements,
+    ``reduction`` along axes or windows."""
 
     kind: OpKind
     family: Family
@@ -136,7 +137,7 @@ def _binary(kind: OpKind, function: BinaryFn) -> OpRow:
 _WINDOW = ("kernel", "strides", "pads", "dilations")
 _LAID_OUT = ("channels_last",)
 _SKIPPED = ("zero_blocks",)
-"""What of a constant weight is all zero (operators/block_sparsity.py)."""
+"""Optional attribute: the all-zero blocks of a constant weight (operators/block_sparsity.py)."""
 
 
 def _pool(kind: OpKind, reduction: ReduceFn, *attrs: str) -> OpRow:
@@ -165,7 +166,7 @@ OPERATORS: dict[OpKind, OpRow] = {
         OpRow(OpKind.WINOGRAD_CONV, Family.WINOGRAD, (2, 3), ("pads",)),
         # numpy.matmul over the last two axes after the optional transposes; batch axes broadcast
         OpRow(OpKind.MATMUL, Family.MATMUL, (2, 2), ("trans_a", "trans_b"), optional=_SKIPPED),
-        # of one element: the rows of isa/functions.py say what
+        # element by element, as the rows of isa/functions.py say
         _unary(OpKind.RELU, UnaryFn.RELU),
         _unary(OpKind.LEAKY_RELU, UnaryFn.LEAKY_RELU),
         _unary(OpKind.CLIP, UnaryFn.CLIP),
@@ -315,7 +316,7 @@ class Op:
 
     @property
     def axes(self) -> Axes:
-        """What the axes of this window operator's images and weight are."""
+        """Axis numbers of this window operator's images and weight."""
         last = self.family is Family.WINOGRAD or ("channels_last", 1) in self.attrs
         return CHANNELS_LAST if last else CHANNELS_FIRST
 

@@ -1,4 +1,4 @@
-"""The type of a tensor: what shape inference, lowering and caching key on."""
+"""The type of a tensor: shape and element type."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ FLOAT_MAX = float(np.finfo(np.float32).max)
 
 
 class DType(StrEnum):
-    """What the numbers of a tensor mean. All are stored and computed as float32: booleans as 0 and
-    1, integers exactly up to ``EXACT_LIMIT``, narrower floats with more digits than they have, float64
-    with fewer."""
+    """Element types. All are stored and computed as float32: booleans as 0 and 1, integers exactly up to
+    ``EXACT_LIMIT``, narrower floats with more digits than they have, float64 with fewer."""
 
     FLOAT32 = "float32"
     FLOAT64 = "float64"
@@ -59,17 +58,17 @@ class DType(StrEnum):
 
     @property
     def is_float(self) -> bool:
-        """Whether the numbers may have fractions."""
+        """True where numbers may have fractions."""
         return "float" in self.value
 
     @property
     def is_tiny(self) -> bool:
-        """Whether it is a float of 4 or 8 bits, which no computation may do without rounding to."""
+        """True for floats of 4 or 8 bits: every computation has to round to them."""
         return self.value.startswith(("float4", "float8"))
 
     @property
     def is_integer(self) -> bool:
-        """Whether it is one of the integer types; a boolean is not."""
+        """True for integer types; a boolean is none."""
         return not self.is_float and self is not DType.BOOL
 
     @property
@@ -83,7 +82,7 @@ class DType(StrEnum):
         return (0, 2**bits - 1) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
     def holds(self, other: DType) -> bool:
-        """Whether every value of another integer or boolean type is one of this one's."""
+        """Return True if every value of another integer or boolean type is one of this type."""
         return self.limits[0] <= other.limits[0] and other.limits[1] <= self.limits[1]
 
 
@@ -94,13 +93,13 @@ NUMPY: dict[DType, np.dtype[Any]] = {
 
 
 def beyond_float32(value: np.ndarray[Any, Any]) -> bool:
-    """Whether a finite number of an array of floats would be infinite as float32."""
+    """Return True if a finite number of an array would be infinite as float32."""
     with np.errstate(over="ignore"):
         return bool((np.isinf(value.astype(np.float32)) & np.isfinite(value)).any())
 
 
 def below_float32(value: np.ndarray[Any, Any]) -> bool:
-    """Whether a number of an array of floats, 0 itself left out, would be 0 as float32."""
+    """Return True if a number of an array other than 0 would be 0 as float32."""
     with np.errstate(over="ignore", under="ignore"):
         return bool(((value.astype(np.float32) == 0) & (value != 0)).any())
 
@@ -119,7 +118,7 @@ class TensorType:
 
     @property
     def stored(self) -> TensorType:
-        """The same tensor as engines see it: float32, whatever the numbers mean."""
+        """The same tensor as engines see it: float32."""
         return self if self.dtype is DType.FLOAT32 else TensorType(self.shape)
 
     @property

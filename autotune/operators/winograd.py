@@ -1,5 +1,4 @@
-"""Winograd's minimal convolutions F(4×4, 3×3) and F(2×2, 3×3): matrices and weights; beside the operator
-that uses them.
+"""Winograd's minimal convolutions F(4×4, 3×3) and F(2×2, 3×3): matrices and transformed weights.
 
 A tile of results takes one product for each point: Y = Aᵀ[(G g Gᵀ) ⊙ (Bᵀ d B)]A (Lavin and Gray,
 arXiv:1509.09308, sections 4.1 and 4.3). 4×4 results take 36 instead of 144, 2×2 take 16 instead of 36.
@@ -31,7 +30,7 @@ class Form:
 
     @property
     def patch(self) -> int:
-        """Inputs along a row or column that a tile is made of."""
+        """Inputs of a tile along a row or column."""
         return self.tile + KERNEL - 1
 
     @property
@@ -41,12 +40,12 @@ class Form:
 
     @property
     def input_additions(self) -> int:
-        """Of one tile and channel there: its columns, then its rows."""
+        """Additions of one tile and channel to the points: columns, then rows."""
         return self.line_additions[0] * 2 * self.patch
 
     @property
     def output_additions(self) -> int:
-        """Of one tile and channel back: its columns, then the rows that are left."""
+        """Additions of one tile and channel back: columns, then the rows that are left."""
         return self.line_additions[1] * (self.patch + self.tile)
 
 
@@ -100,11 +99,11 @@ F2 = Form(
     (4, 4),
 )
 FORMS = {form.points: form for form in (F4, F2)}
-"""By the points that a transformed weight [points, C, M] has: what tells an operator's form."""
+"""Forms by the points of a transformed weight [points, C, M]."""
 
 
 def transformed_weight(weight: Array, form: Form = F4) -> Array:
-    """[3, 3, C, M] as [points, C, M]: G g Gᵀ in float64, rounded once."""
+    """Transform a weight [3, 3, C, M] to [points, C, M]: G g Gᵀ in float64, rounded once."""
     points: Matrix = np.einsum(
         "ip,jq,pqcm->ijcm", form.filter, form.filter, weight.astype(np.float64)
     )
@@ -112,8 +111,7 @@ def transformed_weight(weight: Array, form: Form = F4) -> Array:
 
 
 def convolved(x: Array, u: Array, bias: Array | None, pads: tuple[int, ...]) -> Matrix:
-    """The convolution of an image [N, H, W, C] by a transformed weight, [N, OH, OW, M]: by the
-    definition, in float64."""
+    """Convolve an image [N, H, W, C] with a transformed weight to [N, OH, OW, M], in float64."""
     form = FORMS[u.shape[0]]
     tile, patch = form.tile, form.patch
     top, left, bottom, right = pads
