@@ -68,7 +68,7 @@ def test_blocks_cover_a_matrix_larger_than_one(isa: VectorIsa, extents: tuple[in
 def test_a_block_fits_its_extent_and_repeats_little(size: int, most: int) -> None:
     block = block_elements(size, most, 16)
     assert block % 16 == 0 and block <= min(size, most)
-    assert -(-size // block) * block <= max(1.2 * size, -(-size // 16) * 16)
+    assert -(-size // block) * block <= max(1.5 * size, -(-size // 16) * 16)
 
 
 def test_a_square_is_as_large_as_both_extents_allow() -> None:
