@@ -1,1 +1,1 @@
-"""Runs trees of control flow: binds shapes, picks slices, walks branches and loops."""
+"""Runs trees of graphs: binds shapes, walks branches and loops."""
