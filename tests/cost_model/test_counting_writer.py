@@ -36,7 +36,7 @@ class Recorder(TileWriter):
         **fields: int | float,
     ) -> None:
         sizes = [n for name, n in fields.items() if name.startswith("size")]
-        self.nodes.append(int(np.prod(sizes)))  # type: ignore[arg-type]
+        self.nodes.append(int(np.prod(sizes)))
 
 
 def totals(nodes: Iterable[Any]) -> tuple[int, int]:
