@@ -148,7 +148,7 @@ def test_calibration_and_search_open_the_drifted_machine(
         raise Seen
 
     monkeypatch.setattr(api, "calibrate", lambda target, *_, **__: see(target))
-    monkeypatch.setattr(api, "search", lambda target, **_: see(target))
+    monkeypatch.setattr(api, "search", lambda _, target, **__: see(target))
     command("targets", "drift", "edge", "--clock", 0.5)
     edge = ["--target", "edge"]
     for arguments in (["calibrate", *edge], ["search", "mlp", *edge]):
