@@ -14,7 +14,7 @@ import numpy.typing as npt
 from autotune.fusion.nest import Nest
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
-from autotune.graph.passes.block_sparsity import ZeroSkipping
+from autotune.graph.passes.block_sparsity import ZeroBlockMarking
 from autotune.operators.axes import Layout
 from autotune.operators.op import OpKind
 from autotune.operators.winograd import F2, F4, transformed_weight
@@ -222,7 +222,7 @@ def pruned(of: Product, block: int, target: str, winner: str) -> Contest:
         b = GraphBuilder("pruned")
         x = b.input("x", (of.m, of.k))
         graph = b.build([b.add(OpKind.MATMUL, x, b.constant(weight))])
-        return Form("zeros left out", ZeroSkipping().run(graph).graph), Form("dense", graph)
+        return Form("zeros left out", ZeroBlockMarking().run(graph).graph), Form("dense", graph)
 
     return Contest("pruned product", f"{of.case}, {block}² blocks", target, forms, winner)
 

@@ -1,19 +1,21 @@
-"""What zero blocks of weights leave of a nest: for every product the pieces of its reduction that the
-current tile needs, and which loops cannot be hardware loops, as their trips need different ones."""
+"""Block sparsity of a nest being emitted: the pieces of each reduction that a tile needs.
+
+Loops whose trips need different pieces cannot be hardware loops.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from autotune.fusion.block_sparsity import Skipping, skipping
+from autotune.fusion.block_sparsity import SparseProduct, sparse_product
 from autotune.fusion.nest import Nest, Stage
 from autotune.lowering.tiles import Segment, axis_origin, axis_size
 from autotune.operators.block_sparsity import Piece
 from autotune.schedule.schedule import NestSchedule
 
 
-class Kept:
-    """Of one nest under one schedule. Products that leave nothing out are not in it."""
+class NonzeroPieces:
+    """Nonzero pieces of a nest's products under one schedule; products that skip nothing are absent."""
 
     def __init__(self, nest: Nest, schedule: NestSchedule) -> None:
         self._nest, self._schedule = nest, schedule
@@ -25,7 +27,7 @@ class Kept:
         self.unrolled = frozenset(self._unrolled())
 
     def pieces(self, contraction: int, segments: Mapping[int, Segment]) -> tuple[Piece, ...] | None:
-        """Pieces of a product's reduction for the current tile; None: all of it."""
+        """Return the pieces of a product's reduction for the current tile, or None for all of it."""
         skipped = self._skipped.get(contraction)
         if skipped is None:
             return None
@@ -33,16 +35,16 @@ class Kept:
         k_tile = self._schedule.k_tile[contraction]
         return skipped.blocks.pieces(columns, k_tile, skipped.k_extent)
 
-    def _left_out(self, stage: Stage) -> Skipping | None:
-        found = skipping(self._nest, stage)
+    def _left_out(self, stage: Stage) -> SparseProduct | None:
+        found = sparse_product(self._nest, stage)
         if found is None or stage.contraction is None:
             return None
         n_tile = found.axis.size(self._schedule.tile)
         k_tile = self._schedule.k_tile[stage.contraction]
-        return found if found.leaves_out(n_tile, k_tile) else None
+        return found if found.skips(n_tile, k_tile) else None
 
     def _unrolled(self) -> set[int]:
-        """Root dimensions whose full tiles do not all need the same pieces."""
+        """Return the root dimensions whose full tiles need different pieces."""
         found: set[int] = set()
         for contraction, skipped in self._skipped.items():
             dim = skipped.axis.dim

@@ -40,9 +40,9 @@ def prepare(writer: TileWriter, resident: ResidentTiles, stage: Stage) -> None:
 def _pieces(writer: TileWriter, resident: ResidentTiles, stage: Stage, result: View) -> None:
     """Accumulate over pieces of the reduction: full pieces in a loop, the rest peeled."""
     assert stage.contraction is not None
-    kept = resident.kept.pieces(stage.contraction, resident.segments)
-    if kept is not None:
-        _kept_pieces(writer, resident, stage, result, kept)
+    nonzero = resident.nonzero.pieces(stage.contraction, resident.segments)
+    if nonzero is not None:
+        _nonzero_pieces(writer, resident, stage, result, nonzero)
         return
     extent = resident.nest.contractions[stage.contraction].k_extent
     size = resident.schedule.k_tile[stage.contraction]
@@ -64,17 +64,17 @@ def _pieces(writer: TileWriter, resident: ResidentTiles, stage: Stage, result: V
         _piece(writer, resident, stage, result, piece, always, When.ALWAYS)
 
 
-def _kept_pieces(
+def _nonzero_pieces(
     writer: TileWriter,
     resident: ResidentTiles,
     stage: Stage,
     result: View,
-    kept: Sequence[tuple[int, int]],
+    nonzero: Sequence[tuple[int, int]],
 ) -> None:
     """Accumulate over the pieces that are not all zero, one by one: no two tiles need the same ones."""
-    for first, size in kept:
-        reduction = {"accumulate": int(When.NEVER if first == kept[0][0] else When.ALWAYS)}
-        when = When.ALWAYS if first == kept[-1][0] else When.NEVER
+    for first, size in nonzero:
+        reduction = {"accumulate": int(When.NEVER if first == nonzero[0][0] else When.ALWAYS)}
+        when = When.ALWAYS if first == nonzero[-1][0] else When.NEVER
         _piece(writer, resident, stage, result, (Origin(first, ()), size), reduction, when)
 
 

@@ -134,7 +134,7 @@ class NestEmitter:
         elif self.core > 0 and outermost:
             return []
         segments = [Segment(first * size, size, last - first, None)] if last > first else []
-        if dim in self.resident.kept.unrolled:
+        if dim in self.resident.nonzero.unrolled:
             segments = [Segment(tile * size, size, 1, None) for tile in range(first, last)]
         return [*segments, Segment(trips * size, rest, 1, None)] if rest else segments
 
@@ -149,7 +149,7 @@ class NestEmitter:
         else:
             here.segments[dim] = segment
             self._level(writer, position)
-            if dim in here.kept.unrolled:
+            if dim in here.nonzero.unrolled:
                 here.alternate(dim)
         here.segments[dim], here.tiles, here.loaded = outer
 

@@ -10,7 +10,7 @@ from autotune.fusion.nest import Buffer, Nest, SideOperand, Stage
 from autotune.fusion.patches import Patches
 from autotune.isa.tile import TileWriter, View
 from autotune.kernels.emit import movement
-from autotune.lowering.block_sparsity import Kept
+from autotune.lowering.block_sparsity import NonzeroPieces
 from autotune.lowering.tiles import (
     Origin,
     Segment,
@@ -57,7 +57,7 @@ class ResidentTiles:
         }
         self.tiles: dict[str, Tile] = {}
         self.loaded: dict[int, Tile] = {}
-        self.kept = Kept(nest, schedule)
+        self.nonzero = NonzeroPieces(nest, schedule)
         self._second = self._alternating()
 
     def origin(self, footprint: Footprint) -> tuple[Origin, ...]:
@@ -109,21 +109,21 @@ class ResidentTiles:
         tile = Tile(self._place(index, turn, tuple(sizes)), tuple(origin))
         self.loaded[index] = tile
         if piece is None and buffer.chunk is not None and self._is_weight(index):
-            kept = self.kept.pieces(buffer.chunk[0], self.segments)
-            if kept is not None:
-                self._fill_kept(writer, buffer, tile, kept)
+            nonzero = self.nonzero.pieces(buffer.chunk[0], self.segments)
+            if nonzero is not None:
+                self._fill_nonzero(writer, buffer, tile, nonzero)
                 return tile
         view = tile.view if sizes else dense(tile.view.storage, (1,))
         self._fill(writer, buffer, view, coordinates(origin))
         return tile
 
-    def _fill_kept(
-        self, writer: TileWriter, buffer: Buffer, tile: Tile, kept: Sequence[tuple[int, int]]
+    def _fill_nonzero(
+        self, writer: TileWriter, buffer: Buffer, tile: Tile, nonzero: Sequence[tuple[int, int]]
     ) -> None:
         """Only the parts of a weight that its product reads."""
         assert buffer.chunk is not None
         axis = buffer.chunk[1]
-        for first, size in kept:
+        for first, size in nonzero:
             origin = list(tile.origin)
             origin[axis] = Origin(first, ())
             self._fill(writer, buffer, tile.view.slice(axis, first, size), coordinates(origin))
@@ -196,7 +196,7 @@ class ResidentTiles:
     def alternate(self, dim: int) -> None:
         """Switch to the other slots for the next tile along ``dim``, whose loop is unrolled."""
         for index in self._second:
-            if dim in self.dims[index] and not self._in_kept_pieces(index):
+            if dim in self.dims[index] and not self._in_nonzero_pieces(index):
                 self._second[index] = not self._second[index]
 
     def _alternating(self) -> dict[int, bool]:
@@ -210,11 +210,11 @@ class ResidentTiles:
             for index, place in enumerate(self.places)
             if place.double
             and (
-                self._in_kept_pieces(index)
+                self._in_nonzero_pieces(index)
                 or (
                     not self.in_pieces(index)
                     and self.dims[index] & split
-                    and self.dims[index] & split <= self.kept.unrolled
+                    and self.dims[index] & split <= self.nonzero.unrolled
                 )
             )
         }
@@ -222,11 +222,11 @@ class ResidentTiles:
     def _is_weight(self, index: int) -> bool:
         return any(stage.operands[1:2] == (index,) for stage in self.nest.stages)
 
-    def _in_kept_pieces(self, index: int) -> bool:
+    def _in_nonzero_pieces(self, index: int) -> bool:
         chunk = self.nest.buffers[index].chunk
         if chunk is None or not self.in_pieces(index):
             return False
-        return self.kept.pieces(chunk[0], self.segments) is not None
+        return self.nonzero.pieces(chunk[0], self.segments) is not None
 
     def _place(self, index: int, turn: int | None, sizes: tuple[int, ...]) -> View:
         if self._second.get(index, False):

@@ -1,5 +1,7 @@
-"""Blocks of a product's constant weight that are all zero: an attribute of the operator, by which lowering
-leaves them out and the cost model does not count them."""
+"""Block sparsity of a product's constant weight: an attribute that lists its zero blocks.
+
+Lowering skips these blocks, and the cost model does not count them.
+"""
 
 from __future__ import annotations
 
@@ -69,8 +71,11 @@ class ZeroBlocks:
         return self.zeros / self.blocks
 
     def pieces(self, columns: Piece, k_tile: int, k_extent: int) -> tuple[Piece, ...]:
-        """What tiles along N need of the reduction: pieces of ``k_tile`` that are not all zero in
-        ``columns``, or, of a whole one, its runs of such blocks. One at least, for the zeros."""
+        """Return the nonzero pieces of the reduction for a tile of ``columns``.
+
+        These are pieces of ``k_tile``, or runs of nonzero blocks if the reduction is whole. At
+        least one piece remains, which computes the zeros.
+        """
         first, count = columns
         here = np.array([first]), np.array([first + count])
         grain = self.grain if k_tile >= k_extent else k_tile
@@ -91,7 +96,8 @@ class ZeroBlocks:
         return _shares(self, n, k_tile, k_extent)
 
     def skips(self, n: Piece, k_tile: int, k_extent: int) -> bool:
-        """Whether tiles of ``n``[0] along N's ``n``[1] leave anything out, in pieces not too many."""
+        """Return True if tiles of ``n[0]`` of N's ``n[1]`` columns skip a block in at most
+        ``MAX_PIECES`` pieces."""
         share, pieces = self.shares(n, k_tile, k_extent)
         return share < 1.0 and pieces * -(-n[1] // n[0]) <= MAX_PIECES
 
@@ -101,7 +107,7 @@ class ZeroBlocks:
         grain: int,
         k_extent: int,
     ) -> npt.NDArray[np.bool_]:
-        """By interval of columns and piece of the reduction, whether anything is not zero there."""
+        """Return a mask by interval of columns and piece of the reduction: True if a block is nonzero."""
         starts = np.arange(0, k_extent, grain)
         ends = np.minimum(starts + grain, k_extent)
         low, high = starts // self.grain, -(-ends // self.grain)
@@ -113,7 +119,7 @@ class ZeroBlocks:
 
     @cached_property
     def _sums(self) -> npt.NDArray[np.int64]:
-        """Kept blocks above and to the left of each corner [K blocks + 1, N blocks + 1]."""
+        """Nonzero blocks above and to the left of each corner [K blocks + 1, N blocks + 1]."""
         bits = [[row >> j & 1 for j in range(self.columns)] for row in self.rows]
         total = np.zeros((len(self.rows) + 1, self.columns + 1), dtype=np.int64)
         total[1:, 1:] = np.cumsum(np.cumsum(np.array(bits, dtype=np.int64), axis=0), axis=1)

@@ -1,5 +1,4 @@
-"""What zero blocks of weights leave of products, for every schedule of a table: the rule and the cost
-model's features count by it; lowering (lowering/block_sparsity.py) leaves out the same."""
+"""Block sparsity of a schedule table: the nonzero work of products under every schedule."""
 
 from __future__ import annotations
 
@@ -8,22 +7,24 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from autotune.fusion.block_sparsity import skipping
+from autotune.fusion.block_sparsity import sparse_product
 from autotune.fusion.nest import Nest, Stage
 from autotune.schedule.table import ScheduleTable
 
 
-class Needed(NamedTuple):
-    """``share`` [n] of a product's reduction that a tile needs, and ``pieces`` [n] that it takes them
-    in, both as means over tiles."""
+class NonzeroWork(NamedTuple):
+    """Nonzero work of a product per schedule, as means over tiles.
+
+    ``share`` [n] is the fraction of the reduction that a tile needs, ``pieces`` [n] their number.
+    """
 
     share: npt.NDArray[np.float64]
     pieces: npt.NDArray[np.float64]
 
 
-def needed(nest: Nest, table: ScheduleTable, stage: Stage) -> Needed | None:
-    """Of one product; None where all of it is needed whatever the schedule."""
-    skipped = skipping(nest, stage)
+def nonzero_work(nest: Nest, table: ScheduleTable, stage: Stage) -> NonzeroWork | None:
+    """Return the nonzero work of a product, or None if every schedule needs all of it."""
+    skipped = sparse_product(nest, stage)
     if skipped is None or stage.contraction is None:
         return None
     blocks, axis, columns, extent = skipped.blocks, skipped.axis, skipped.columns, skipped.k_extent
@@ -33,10 +34,8 @@ def needed(nest: Nest, table: ScheduleTable, stage: Stage) -> Needed | None:
         n_tile = axis.extent(table.tile[:, axis.dim])
     pairs, row = np.unique(np.stack([n_tile, k_tile], axis=1), axis=0, return_inverse=True)
     found = [
-        blocks.shares((n, columns), k, extent)
-        if skipped.leaves_out(n, k)
-        else (1.0, -(-extent // k))
+        blocks.shares((n, columns), k, extent) if skipped.skips(n, k) else (1.0, -(-extent // k))
         for n, k in pairs.tolist()
     ]
     share, pieces = np.array(found, dtype=np.float64)[row.reshape(-1)].T
-    return Needed(share, pieces)
+    return NonzeroWork(share, pieces)

@@ -12,7 +12,7 @@ from autotune.fusion.nest import ADDRESS_LOOPS, Buffer, Nest, Stage
 from autotune.fusion.patches import Patches
 from autotune.operators.axis_map import AxisMap, Footprint
 from autotune.operators.op import Family
-from autotune.schedule.block_sparsity import needed
+from autotune.schedule.block_sparsity import nonzero_work
 from autotune.schedule.fit import MAX_RUNS
 from autotune.schedule.table import Ints, ScheduleTable
 
@@ -204,9 +204,9 @@ def loaded_elements(
         elements = _renewed(nest, table, buffer.footprint, level)
         if buffer.chunk is not None:
             stage = products[buffer.chunk[0]]
-            kept = needed(nest, table, stage)
-            if kept is not None:
-                elements *= np.where(in_pieces | (stage.operands[1] == index), kept.share, 1.0)
+            nonzero = nonzero_work(nest, table, stage)
+            if nonzero is not None:
+                elements *= np.where(in_pieces | (stage.operands[1] == index), nonzero.share, 1.0)
         total += elements
     return total
 

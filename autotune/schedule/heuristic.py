@@ -12,7 +12,7 @@ from autotune.fusion.nest import Nest, Stage
 from autotune.operators.block_sparsity import zero_blocks
 from autotune.operators.op import Family
 from autotune.operators.winograd import FORMS
-from autotune.schedule.block_sparsity import needed
+from autotune.schedule.block_sparsity import nonzero_work
 from autotune.schedule.counts import (
     batch_factors,
     kept_elements,
@@ -167,8 +167,8 @@ def _work_share(nest: Nest, table: ScheduleTable) -> npt.NDArray[np.float64]:
     for stage in nest.stages:
         whole = math.prod(nest.types[stage.output].shape)
         made = made_elements(nest, table, stage)
-        kept = needed(nest, table, stage)
-        left = 1.0 if kept is None else kept.share
+        nonzero = nonzero_work(nest, table, stage)
+        left = 1.0 if nonzero is None else nonzero.share
         total += _stage_operations(nest, stage) * left * np.maximum(1.0, made / whole)
     share: npt.NDArray[np.float64] = np.where(total > 0.0, total / operations(nest), 1.0)
     return share

@@ -7,7 +7,7 @@ import numpy as np
 from autotune.graph.builder import GraphBuilder
 from autotune.graph.graph import Graph
 from autotune.graph.passes import block_sparsity
-from autotune.graph.passes.block_sparsity import ZeroSkipping
+from autotune.graph.passes.block_sparsity import ZeroBlockMarking
 from autotune.operators.op import OpKind as K
 
 WINDOW = {"strides": (1, 1), "dilations": (1, 1), "group": 1}
@@ -87,6 +87,6 @@ def marked(graph: Graph) -> Graph:
     least = block_sparsity.MIN_ZERO_SHARE
     block_sparsity.MIN_ZERO_SHARE = 0.0
     try:
-        return ZeroSkipping().run(graph).graph
+        return ZeroBlockMarking().run(graph).graph
     finally:
         block_sparsity.MIN_ZERO_SHARE = least

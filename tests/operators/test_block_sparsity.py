@@ -66,20 +66,20 @@ def network(first: np.ndarray | None = None) -> Graph:
     return b.build([z])
 
 
-def skipping(graph: Graph) -> list[bool]:
+def sparse_product(graph: Graph) -> list[bool]:
     return [zero_blocks(op) is not None for op in graph.ops if op.kind is K.MATMUL]
 
 
 def test_zeros_are_multiplied_unless_it_is_allowed_not_to() -> None:
-    assert skipping(simplify(network()).graph) == [False, False]
+    assert sparse_product(simplify(network()).graph) == [False, False]
     wide = {"x": Interval(-np.inf, np.inf)}
-    assert skipping(simplify(network(), ranges=wide).graph) == [False, False]
+    assert sparse_product(simplify(network(), ranges=wide).graph) == [False, False]
 
 
 def test_ranges_allow_it_as_far_as_they_prove_numbers_finite() -> None:
     """A reciprocal of what may be 0 is not finite."""
     result = simplify(network(), ranges={"x": Interval(-1.0, 1.0)})
-    assert skipping(result.graph) == [True, False]
+    assert sparse_product(result.graph) == [True, False]
     (note,) = (n for n in result.notes if n.pass_name == "zero-blocks")
     assert note.removed.startswith("up to 2 of 4 blocks of")
     assert "50%" in note.reason and "kept are those" in note.reason
@@ -87,7 +87,7 @@ def test_ranges_allow_it_as_far_as_they_prove_numbers_finite() -> None:
 
 def test_fast_allows_it_everywhere() -> None:
     result = simplify(network(), accuracy=Accuracy.FAST)
-    assert skipping(result.graph) == [True, True]
+    assert sparse_product(result.graph) == [True, True]
     assert accuracy_of(result.graph) is Accuracy.FAST
     assert accuracy_of(network()) is Accuracy.EXACT
 
@@ -96,10 +96,10 @@ def test_few_zeros_and_not_a_number_stay() -> None:
     weight = np.ones((64, 64), np.float32)
     weight[:16, :16] = 0.0
     dense = simplify(network(weight), accuracy=Accuracy.FAST)
-    assert skipping(dense.graph)[0] is False
+    assert sparse_product(dense.graph)[0] is False
     weight[:32] = 0.0
     weight[:32:16, ::16] = np.nan
-    assert skipping(simplify(network(weight), accuracy=Accuracy.FAST).graph)[0] is False
+    assert sparse_product(simplify(network(weight), accuracy=Accuracy.FAST).graph)[0] is False
 
 
 def convolution(zero_rows: int, group: int) -> Graph:

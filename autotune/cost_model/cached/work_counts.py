@@ -22,7 +22,7 @@ from autotune.cost_model.cached.work_kinds import (
     Tally,
     beyond,
 )
-from autotune.cost_model.steps.block_sparsity import kept_tiles
+from autotune.cost_model.steps.block_sparsity import nonzero_tiles
 from autotune.cost_model.steps.extents import Extent, product
 from autotune.cost_model.steps.product_rows import product_rows
 from autotune.cost_model.steps.step import Step
@@ -32,7 +32,7 @@ from autotune.isa.formats import ELEMENT_BYTES
 from autotune.isa.opcodes import Unit
 from autotune.operators.op import Family
 from autotune.operators.winograd import FORMS
-from autotune.schedule.block_sparsity import needed
+from autotune.schedule.block_sparsity import nonzero_work
 from autotune.schedule.table import Ints
 from autotune.targets.spec import HardwareSpec
 
@@ -172,9 +172,9 @@ class _Work:
         k = tiling.k_dim(stage.contraction)
         tiles = tiling.tiles(_dims(stage) | {k})
         runs = self._runs(step, tiles)
-        if (kept := needed(self._nest, tiling.table, stage)) is not None:
-            runs = runs * np.where(tiling.parts[k] > 1, 1.0, kept.pieces)
-            tiles = kept_tiles(tiling, stage, tiles, kept)
+        if (nonzero := nonzero_work(self._nest, tiling.table, stage)) is not None:
+            runs = runs * np.where(tiling.parts[k] > 1, 1.0, nonzero.pieces)
+            tiles = nonzero_tiles(tiling, stage, tiles, nonzero)
         vector, rows, depth, repeats = _sizes(tiling, stage, tiles)
         runs = runs * repeats
         cycles = product_cycles(vector, rows, depth, self._spec.vector.lanes)

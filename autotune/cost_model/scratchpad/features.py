@@ -17,7 +17,7 @@ from autotune.isa.opcodes import Unit
 from autotune.operators.families import FAMILIES
 from autotune.operators.family import Work
 from autotune.operators.op import Family
-from autotune.schedule.block_sparsity import needed
+from autotune.schedule.block_sparsity import nonzero_work
 from autotune.schedule.counts import scratchpad_elements
 from autotune.targets.spec import HardwareSpec
 
@@ -82,7 +82,7 @@ def fold_use(a: ScratchpadAnalysis) -> Floats:
 def zero_share(a: ScratchpadAnalysis) -> Floats:
     """Of all contractions: what they issue is useful work, what zero blocks leave out is none."""
     products = [stage for stage in a.nest.stages if stage.contraction is not None]
-    left = [needed(a.nest, a.table, stage) for stage in products]
+    left = [nonzero_work(a.nest, a.table, stage) for stage in products]
     out = a.zeros + sum(1.0 - kept.share for kept in left if kept is not None)
     return ratio(out, a.zeros + len(products))
 

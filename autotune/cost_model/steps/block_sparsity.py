@@ -1,5 +1,4 @@
-"""What zero blocks of weights leave of a product's tiles and transfers; the steps and what they take of a
-host count it."""
+"""Block sparsity in costs: nonzero tiles and transfers of a product."""
 
 from __future__ import annotations
 
@@ -8,31 +7,38 @@ import numpy.typing as npt
 
 from autotune.cost_model.steps.tiling import Floats, Tiles, Tiling
 from autotune.fusion.nest import Stage
-from autotune.schedule.block_sparsity import Needed, needed
+from autotune.schedule.block_sparsity import NonzeroWork, nonzero_work
 from autotune.schedule.table import Ints
 
 
-def kept_loads(
+def nonzero_loads(
     tiling: Tiling, stage: Stage, index: int, in_pieces: npt.NDArray[np.bool_]
-) -> Needed | None:
-    """What is left to load of a product's factor: of a whole one that other tiles need too, all."""
-    kept = needed(tiling.nest, tiling.table, stage)
-    if kept is None or stage.operands[1] == index:
-        return kept
-    return Needed(*(np.where(in_pieces, part, 1.0) for part in kept))
+) -> NonzeroWork | None:
+    """Return the nonzero work of loading a product's factor.
+
+    A whole factor that other tiles need too is loaded in full.
+    """
+    nonzero = nonzero_work(tiling.nest, tiling.table, stage)
+    if nonzero is None or stage.operands[1] == index:
+        return nonzero
+    return NonzeroWork(*(np.where(in_pieces, part, 1.0) for part in nonzero))
 
 
-def left_moves(pieces: Ints | Floats, kept: Needed | None) -> tuple[Floats | float, Floats | float]:
-    """What zero blocks leave of a weight's transfers: the share of what they move, and how many there
-    are for each: fewer pieces of a reduction, or several of one that is whole."""
-    if kept is None:
+def nonzero_transfers(
+    pieces: Ints | Floats, nonzero: NonzeroWork | None
+) -> tuple[Floats | float, Floats | float]:
+    """Return the nonzero share of the data that transfers of a weight move, and transfers per piece.
+
+    A reduction in pieces skips some of them; a whole one takes several transfers.
+    """
+    if nonzero is None:
         return 1.0, 1.0
-    return kept.share, np.where(pieces > 1, kept.share, kept.pieces)
+    return nonzero.share, np.where(pieces > 1, nonzero.share, nonzero.pieces)
 
 
-def kept_tiles(tiling: Tiling, stage: Stage, tiles: Tiles, kept: Needed) -> Tiles:
-    """The tiles of a product that leaves zero blocks out of a whole reduction, each of one piece."""
+def nonzero_tiles(tiling: Tiling, stage: Stage, tiles: Tiles, nonzero: NonzeroWork) -> Tiles:
+    """Return the tiles of a product that skips blocks of a whole reduction, each of one piece."""
     assert stage.contraction is not None
     k = tiling.k_dim(stage.contraction)
-    mean = np.ceil(tiling.extent[k] * kept.share / kept.pieces).astype(np.int64)
+    mean = np.ceil(tiling.extent[k] * nonzero.share / nonzero.pieces).astype(np.int64)
     return tiles.resized(k, np.where(tiling.parts[k] > 1, tiles.sizes[k], mean))

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from autotune.cost_model.steps.block_sparsity import kept_loads, kept_tiles, left_moves
+from autotune.cost_model.steps.block_sparsity import nonzero_loads, nonzero_tiles, nonzero_transfers
 from autotune.cost_model.steps.patches import with_patches
 from autotune.cost_model.steps.stage_cost import Cost, mask_cost, stage_cost
 from autotune.cost_model.steps.step import Effort, Step
@@ -18,7 +18,7 @@ from autotune.fusion.nest import Stage
 from autotune.isa.opcodes import Unit
 from autotune.operators.axis_map import Footprint
 from autotune.operators.op import Family
-from autotune.schedule.block_sparsity import Needed, needed
+from autotune.schedule.block_sparsity import NonzeroWork, nonzero_work
 from autotune.schedule.table import Ints
 from autotune.targets.spec import HardwareSpec
 
@@ -46,10 +46,10 @@ def _stage_dims(stage: Stage) -> frozenset[int]:
 def _load(tiling: Tiling, stage: Stage, index: int, spec: HardwareSpec) -> Step:
     buffer = tiling.nest.buffers[index]
     level, pieces, chunk, dims = tiling.level(buffer.dims), tiling.ones, None, buffer.dims
-    kept = None
+    nonzero = None
     if buffer.chunk is not None:
         k = tiling.k_dim(buffer.chunk[0])
-        kept = kept_loads(tiling, stage, index, tiling.parts[k] > 1)
+        nonzero = nonzero_loads(tiling, stage, index, tiling.parts[k] > 1)
         in_pieces = tiling.parts[k] > 1
         level = np.where(in_pieces, tiling.level(_stage_dims(stage)), level)
         pieces, chunk, dims = tiling.parts[k], (buffer.chunk[1], k), dims | {k}
@@ -66,7 +66,7 @@ def _load(tiling: Tiling, stage: Stage, index: int, spec: HardwareSpec) -> Step:
         dims,
         spec,
         tuple(hop for _, hop in buffer.sample),
-        kept,
+        nonzero,
     )
     if buffer.patches is None:
         return step
@@ -119,7 +119,7 @@ def _moved(
     dims: frozenset[int],
     spec: HardwareSpec,
     hops: tuple[int, ...] = (),
-    kept: Needed | None = None,
+    nonzero: NonzeroWork | None = None,
 ) -> Step:
     shape = tiling.nest.types[tensor].shape
     repeats = _repeats(tiling, dims, level)
@@ -127,7 +127,7 @@ def _moved(
     rectangle = rectangle_of(tiling, footprint, shape, tiles, chunk, hops)
     weight = tiles.count * repeats
     count = np.sum(weight, axis=0)
-    moved, times = left_moves(pieces, kept)
+    moved, times = nonzero_transfers(pieces, nonzero)
 
     @cache
     def elements() -> Floats:
@@ -152,7 +152,7 @@ def _moved(
         level,
         count / pieces,
         count * times,
-        pieces if kept is None else np.where(pieces > 1, pieces * moved, pieces),
+        pieces if nonzero is None else np.where(pieces > 1, pieces * moved, pieces),
         effort,
         lambda: _total(weight, elements()) * moved,
         _total(weight, rectangle.useful_bytes) * moved,
@@ -229,10 +229,10 @@ def _product(tiling: Tiling, stage: Stage, contraction: int, spec: HardwareSpec)
     count, weight = np.sum(runs, axis=0) / pieces, runs.astype(np.float64)
     if reduced is not None:
         tiles = tiles.resized(k, tiles.sizes[reduced])
-    if (kept := needed(tiling.nest, tiling.table, stage)) is not None:
-        weight = weight * left_moves(pieces, kept)[1]
-        tiles = kept_tiles(tiling, stage, tiles, kept)
-        pieces = np.where(pieces > 1, pieces * kept.share, pieces)
+    if (nonzero := nonzero_work(tiling.nest, tiling.table, stage)) is not None:
+        weight = weight * nonzero_transfers(pieces, nonzero)[1]
+        tiles = nonzero_tiles(tiling, stage, tiles, nonzero)
+        pieces = np.where(pieces > 1, pieces * nonzero.share, pieces)
     cost = stage_cost(tiling, stage, tiles, spec)
     return _costing(stage, Unit.MATRIX, level, count, pieces, weight, cost)
 

@@ -23,7 +23,7 @@ MIN_ZERO_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class ZeroSkipping:
+class ZeroBlockMarking:
     """MATMUL and CONV of a constant weight gain the attribute ``zero_blocks``. ``finite`` are the
     tensors known to hold finite numbers only; None stands for all."""
 

@@ -9,7 +9,7 @@ from autotune.graph.graph import Graph
 from autotune.graph.mapped_weights import copy_mapped_weights
 from autotune.graph.passes.activation_pattern import ActivationPattern
 from autotune.graph.passes.affine_folding import AffineFolding
-from autotune.graph.passes.block_sparsity import ZeroSkipping
+from autotune.graph.passes.block_sparsity import ZeroBlockMarking
 from autotune.graph.passes.channels_last import ChannelsLast
 from autotune.graph.passes.common_subexpressions import CommonSubexpressions
 from autotune.graph.passes.constant_folding import ConstantFolding
@@ -75,9 +75,11 @@ def simplify(
 def _without_zeros(graph: Graph, accuracy: Accuracy, ranges: Mapping[str, Interval]) -> PassResult:
     """Mark products to skip zero blocks where that is allowed."""
     if accuracy is Accuracy.FAST:
-        return ZeroSkipping().run(graph)
+        return ZeroBlockMarking().run(graph)
     return (
-        ZeroSkipping(finite_tensors(graph, ranges)).run(graph) if ranges else PassResult(graph, ())
+        ZeroBlockMarking(finite_tensors(graph, ranges)).run(graph)
+        if ranges
+        else PassResult(graph, ())
     )
 
 

@@ -13,7 +13,7 @@ from autotune.datasets import random_graphs
 from autotune.graph import passes
 from autotune.graph.graph import Graph
 from autotune.graph.passes import PASSES, Pass
-from autotune.graph.passes.block_sparsity import ZeroSkipping
+from autotune.graph.passes.block_sparsity import ZeroBlockMarking
 from autotune.graph.passes.channels_last import ChannelsLast
 from autotune.graph.passes.long_reductions import LongReductions
 from autotune.graph.passes.long_rows import LongRows
@@ -25,7 +25,7 @@ from tests.lowering.lowering_case import residual_block
 from tests.tuner.search_case import chain, residual
 
 LATER = (
-    ZeroSkipping(),
+    ZeroBlockMarking(),
     ChannelsLast(),
     LongReductions(),
     LongRows(),
