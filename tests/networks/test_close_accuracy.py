@@ -27,8 +27,9 @@ from tests.datasets.small_networks import SMALL, feeds, widened
 
 EXACT_BOUND, CLOSE_BOUND = 1.5e-6, 3e-6
 """Of a convolution's range: the greatest distance from the sum in float64."""
-NETWORK_BOUND = 2e-5
-"""The same of a network's outputs, for both."""
+NETWORK_BOUND = 4e-5
+"""The same of a network's outputs, for both. Larger caches mean longer sums: light_vgg19 in `exact` is
+2.7e-5 off where 2 MiB of L2 let 1 792 products be added in a row, and under 2e-5 with 1 MiB."""
 CONVOLVING = (
     "light_squeezenet", "light_resnet50", "light_bvlc_alexnet", "light_zfnet512", "light_inception_v1",
     "light_densenet121", "light_inception_v2", "light_vgg19", "unet", "unet_resize", "aspp_head",
