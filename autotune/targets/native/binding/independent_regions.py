@@ -55,13 +55,24 @@ def pieces_of(
     live = [node for node in found[0] if any(leaf.place in calls for leaf in leaves((node,)))]
     first = live[0] if len(live) == 1 else None
     loop = first if isinstance(first, Body) and not first.block.conditional else None
-    if loop is not None and loop.block.trips == 1:
+    if loop is not None and (loop.block.trips == 1 or not _stores_inside(loop, found[0])):
         loop = None
     pieces = Pieces(before, loop, tuple(found[loop is not None :]))
     if pieces.count < 2:
         return None
     proof = _Proof(program, pieces, calls, scratch)
     return pieces if proof.holds else None
+
+
+def _stores_inside(loop: Body, piece: tuple[Node, ...]) -> bool:
+    """Return True if every STORE of a piece is in its loop.
+
+    Trips of a loop behind which a STORE stands compute one result together, even where the STORE
+    itself is elided: they are steps of a reduction.
+    """
+    stores = [leaf for leaf in leaves(piece) if leaf.opcode is Opcode.STORE]
+    inside = list(leaves((loop,)))
+    return all(any(store is leaf for leaf in inside) for store in stores)
 
 
 def _segments(nodes: tuple[Node, ...]) -> tuple[list[Leaf], list[tuple[Node, ...]]]:

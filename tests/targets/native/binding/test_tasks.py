@@ -122,6 +122,16 @@ def test_a_shared_loop_is_cut_as_far_as_it_has_trips(rows: int, parts: int) -> N
     assert sum(1 for part in bound.parts if part.calls) == parts
 
 
+def test_pieces_of_a_reduction_are_no_parts() -> None:
+    """One tile is summed in the result's own memory, so its STORE is elided, and the loop over pieces
+    of the reduction is all that is left."""
+    graph = dense()
+    group = Group.from_graph(graph, [op.name for op in graph.ops])
+    schedule = Schedule((NestSchedule((37, 80), (0, 1), (1,), 1, 2),))
+    bound = bind(lower(group, schedule, SPEC), host_isa())
+    assert sum(1 for part in bound.parts if part.calls) == 1
+
+
 @pytest.mark.parametrize(
     "body",
     [
