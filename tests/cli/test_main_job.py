@@ -86,11 +86,12 @@ def test_run_checks_the_plan_against_the_reference(command: Command, home: Path)
 def test_run_fails_the_check_when_numbers_are_off(
     command: Command, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from autotune.runtime.execution import reference_session
+    from autotune.graph import evaluation
 
-    exact = reference_session.evaluate
+    exact = evaluation.evaluate
     monkeypatch.setattr(
-        reference_session, "evaluate", lambda g, x: {k: v + 1 for k, v in exact(g, x).items()}
+        "autotune.runtime.execution.reference_session.evaluate",
+        lambda g, x: {k: v + 1 for k, v in exact(g, x).items()},
     )
     found = command("run", home / "mlp.plan", "--check", code=1)
     assert not any(output["ok"] for output in found["check"].values())
