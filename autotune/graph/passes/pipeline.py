@@ -16,6 +16,7 @@ from autotune.graph.passes.constant_folding import ConstantFolding
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.graph.passes.identities import Identities
 from autotune.graph.passes.input_folding import InputFolding
+from autotune.graph.passes.large_groups import LargeGroups
 from autotune.graph.passes.long_reductions import LongReductions
 from autotune.graph.passes.long_rows import LongRows
 from autotune.graph.passes.normal_pattern import NormalPattern
@@ -104,9 +105,10 @@ def laid_out(graph: Graph, layout: Layout, accuracy: Accuracy = Accuracy.EXACT) 
 
 def _turned(graph: Graph, layout: Layout) -> PassResult:
     if layout is Layout.CHANNELS_FIRST:
-        rows = LongRows().run(graph)
+        groups = LargeGroups().run(graph)
+        rows = LongRows().run(groups.graph)
         steps = _repeated(LongReductions(), rows.graph)
-        return PassResult(steps.graph, (*rows.notes, *steps.notes))
+        return PassResult(steps.graph, (*groups.notes, *rows.notes, *steps.notes))
     turned = ChannelsLast().run(graph)
     if turned.notes:
         settled = _settled(turned.graph)
