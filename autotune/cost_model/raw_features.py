@@ -1,0 +1,470 @@
+"""Raw features of a schedule: counts of the graph, of its loops and of the spec, and no cost of any unit.
+
+They exist for every target, also where nobody wrote an analytic model. Extents, tiles, loop order, footprints,
+fetches and multiply-adds come from the nest and the schedule table alone (``schedule/counts.py``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.fusion.nest import MAX_RANK, Buffer, Nest, Stage
+from autotune.isa.formats import ELEMENT_BYTES
+from autotune.operators.axis_map import AxisMap, Footprint
+from autotune.operators.families import FAMILIES
+from autotune.operators.op import Family, Op
+from autotune.schedule.counts import (
+    loaded_elements,
+    made_elements,
+    scratchpad_elements,
+    stage_dims,
+    tile_count,
+)
+from autotune.schedule.table import Ints, ScheduleTable
+from autotune.targets.spec import DATAFLOWS, HardwareSpec
+
+Floats = npt.NDArray[np.float64]
+
+_PRODUCTS, _LOADS = 2, 4
+"""Contractions and loaded buffers with columns of their own; the others count in totals alone."""
+
+
+class RawCounts:
+    """A nest under the ``n`` schedules of a table, counted; arrays [n]."""
+
+    def __init__(self, nest: Nest, table: ScheduleTable, spec: HardwareSpec | None) -> None:
+        self.nest = nest
+        self.table = table
+        self.spec = spec
+        self.ones = np.ones(len(table))
+        shape = np.array(nest.root_shape, dtype=np.int64)
+        self.parts: Ints = -(-shape // table.tile)
+        loops = table.loops(nest)
+        is_split = np.take_along_axis(self.parts > 1, loops, axis=1)
+        depth = np.where(is_split, np.cumsum(is_split, axis=1) - 1, -1)
+        self.depth = np.full_like(depth, -1)
+        """Loop depth of each root dimension [n, rank]; -1 where it is whole."""
+        np.put_along_axis(self.depth, loops, depth, axis=1)
+
+    @cached_property
+    def multiply_adds(self) -> Floats:
+        """Multiply-adds of all products, those that tiles repeat included."""
+        return self._work([s for s in self.nest.stages if s.contraction is not None], _products)
+
+    @cached_property
+    def vector_operations(self) -> Floats:
+        """Scalar operations of all other stages, those that tiles repeat included."""
+        others = [s for s in self.nest.stages if s.contraction is None and not s.view]
+        return self._work(others, _operations)
+
+    @cached_property
+    def made(self) -> dict[str, Floats]:
+        """Elements that each stage makes over all tiles, by output; every core makes what is outside of
+        all loops."""
+        return {s.output: self._made(s) for s in self.nest.stages}
+
+    @cached_property
+    def cores(self) -> Floats:
+        """Cores that have a tile."""
+        return np.minimum(self.table.cores, self.outer_parts).astype(np.float64)
+
+    @cached_property
+    def outer_parts(self) -> Floats:
+        """Tiles along the outermost loop, which cores share."""
+        parts: Floats = np.where(self.depth == 0, self.parts, 1).prod(axis=1, dtype=np.float64)
+        return parts
+
+    @cached_property
+    def loaded_bytes(self) -> Floats:
+        """Bytes that tiles load, repeated ones included."""
+        return ELEMENT_BYTES * loaded_elements(self.nest, self.table)
+
+    @cached_property
+    def stored_bytes(self) -> Floats:
+        """Bytes that tiles store."""
+        stored = [self.made[s.output] for s in self.nest.stages if s.output in self.nest.stores]
+        elements: Floats = np.sum([self.ones * 0, *stored], axis=0)
+        return ELEMENT_BYTES * elements
+
+    @cached_property
+    def tiles(self) -> Floats:
+        """Root tiles."""
+        return tile_count(self.nest, self.table)
+
+    @cached_property
+    def loads(self) -> list[Buffer]:
+        """Loaded buffers, those of the largest tensors first."""
+        buffers = [self.nest.buffers[i] for i in self.nest.loads]
+        return sorted(buffers, key=lambda b: -math.prod(self.nest.types[b.tensor].shape))
+
+    @cached_property
+    def products(self) -> list[Stage]:
+        """Stages on the matrix unit, those with most multiply-adds first."""
+        found = [s for s in self.nest.stages if s.contraction is not None]
+        return sorted(found, key=lambda s: -_products(s.op, self.nest))
+
+    def extent(self, axis: AxisMap) -> Floats:
+        """Elements of a footprint's axis in a tile."""
+        size = axis.window if axis.dim is None else axis.extent(self.table.tile[:, axis.dim])
+        return self.ones * size
+
+    def level(self, dims: frozenset[int]) -> Floats:
+        """Depth of the innermost loop over one of ``dims``; -1 where none is split."""
+        level: Floats = np.max([self.ones * -1, *(self.depth[:, d] for d in dims)], axis=0)
+        return level
+
+    def trips(self, dims: frozenset[int]) -> Floats:
+        """How often the loops around what depends on ``dims`` run."""
+        around = self.depth <= self.level(dims)[:, None]
+        trips: Floats = np.where(around, self.parts, 1).prod(axis=1, dtype=np.float64)
+        return trips
+
+    def tile_bytes(self, buffer: Buffer) -> Floats:
+        """Bytes of one fill of a buffer."""
+        elements = self.ones
+        for position, axis in enumerate(buffer.footprint):
+            piece = buffer.chunk is not None and buffer.chunk[1] == position
+            assert buffer.chunk is not None or not piece
+            size = (
+                self.table.k_tile[:, buffer.chunk[0]]
+                if piece and buffer.chunk
+                else self.extent(axis)
+            )
+            elements = elements * size
+        return ELEMENT_BYTES * elements
+
+    def fills(self, buffer: Buffer) -> Floats:
+        """How often a buffer is filled."""
+        if buffer.chunk is None:
+            return self.trips(buffer.dims)
+        contraction, _ = buffer.chunk
+        pieces = self.pieces(contraction)
+        reader = next(s for s in self.nest.stages if s.contraction == contraction)
+        return np.where(
+            pieces > 1, pieces * self.trips(stage_dims(reader)), self.trips(buffer.dims)
+        )
+
+    def pieces(self, contraction: int) -> Floats:
+        """Pieces of a reduction."""
+        extent = self.nest.contractions[contraction].k_extent
+        return self.ones * -(-extent // self.table.k_tile[:, contraction])
+
+    def run_bytes(self, footprint: Footprint, shape: Sequence[int]) -> Floats:
+        """Bytes of a tile that lie side by side in its row-major tensor."""
+        run, whole = self.ones * ELEMENT_BYTES, np.ones(len(self.table), dtype=bool)
+        for axis, extent in zip(reversed(footprint), reversed(shape), strict=True):
+            size = np.minimum(self.extent(axis), extent)
+            run = np.where(whole, run * size, run)
+            whole &= size >= extent
+        return run
+
+    def _made(self, stage: Stage) -> Floats:
+        level = self.level(stage_dims(stage))
+        elements = made_elements(self.nest, self.table, stage)
+        return np.where(level < 0, elements * self.cores, elements)
+
+    def _work(self, stages: Sequence[Stage], count: Callable[[Op, Nest], int]) -> Floats:
+        total = self.ones * 0
+        for stage in stages:
+            ops = (stage.op, *(link.op for link in stage.links))
+            whole = math.prod(self.nest.types[stage.output].shape)
+            each = sum(count(op, self.nest) for op in ops) / max(whole, 1)
+            total = total + each * self.made[stage.output]
+        return total
+
+
+def _shapes(op: Op, nest: Nest) -> tuple[tuple[int, ...], ...]:
+    return tuple(nest.types[x].shape for x in op.inputs)
+
+
+def _products(op: Op, nest: Nest) -> int:
+    count = FAMILIES[op.family].multiply_adds
+    return count(op, _shapes(op, nest), nest.types[op.output].shape)
+
+
+def _operations(op: Op, nest: Nest) -> int:
+    shape = nest.types[op.output].shape
+    return max(FAMILIES[op.family].operations(op, _shapes(op, nest), shape), math.prod(shape))
+
+
+Columns = list[Floats]
+
+
+def _log(value: Floats | Ints | float) -> Floats:
+    found: Floats = np.log(np.maximum(value, 1.0))
+    return found
+
+
+def _dimension(of: RawCounts, place: int) -> Columns:
+    """A root dimension, counted from the innermost one."""
+    d = of.nest.innermost - place
+    if d < 0:
+        return [of.ones * 0] * 4 + [of.ones * -1]
+    return _tiled(of, d)
+
+
+def _tiled(of: RawCounts, d: int) -> Columns:
+    extent, tile = of.nest.root_shape[d], of.table.tile[:, d]
+    rest = (extent % tile) / tile
+    return [
+        _log(of.ones * extent),
+        _log(tile),
+        _log(of.parts[:, d]),
+        rest,
+        of.ones * of.depth[:, d],
+    ]
+
+
+def _reduced(of: RawCounts) -> Columns:
+    """The dimension that an online softmax reduces over."""
+    return [of.ones * 0] * 3 if of.nest.reduced is None else _tiled(of, of.nest.reduced)[:3]
+
+
+def _product(of: RawCounts, place: int) -> Columns:
+    """A product's tile: rows (output channels), columns (pixels), reduction, and how evenly the first
+    two fill the array."""
+    if place >= len(of.products):
+        return [of.ones * 0] * 9
+    stage = of.products[place]
+    assert stage.contraction is not None
+    k = of.table.k_tile[:, stage.contraction] * of.ones
+    out = [of.extent(axis) for axis in stage.footprint]
+    batch = of.ones
+    if stage.op.family in (Family.CONV, Family.WINOGRAD):
+        axes = stage.op.axes
+        rows, columns = out[axes.channel], np.prod(axes.sizes(out), axis=0)
+        batch = out[axes.batch]
+        if stage.op.family is Family.CONV:
+            k = k * math.prod(axes.taps(of.nest.types[stage.op.inputs[1]].shape))
+    else:
+        rows, columns = out[-2], out[-1]
+        batch = np.prod(out[:-2], axis=0) if len(out) > 2 else batch
+    pieces = of.pieces(stage.contraction)
+    matrix = None if of.spec is None else of.spec.matrix
+    fits = [
+        of.ones if matrix is None else size / (np.ceil(size / side) * side)
+        for size, side in (
+            (rows, matrix.rows if matrix else 1),
+            (columns, matrix.cols if matrix else 1),
+        )
+    ]
+    runs = of.trips(stage_dims(stage)) * pieces
+    return [
+        _log(rows),
+        _log(columns),
+        _log(k),
+        _log(batch),
+        _log(pieces),
+        _log(runs),
+        *fits,
+        of.ones,
+    ]
+
+
+def _load(of: RawCounts, place: int) -> Columns:
+    """A loaded buffer: tensor, fill and run in bytes, fills, and tiles of padding outside the tensor."""
+    if place >= len(of.loads):
+        return [of.ones * 0] * 4
+    buffer = of.loads[place]
+    shape = of.nest.types[buffer.tensor].shape
+    run = of.run_bytes(buffer.footprint, shape) if not buffer.sample else of.ones * ELEMENT_BYTES
+    tensor = of.ones * ELEMENT_BYTES * math.prod(shape)
+    return [_log(tensor), _log(of.tile_bytes(buffer)), _log(run), _log(of.fills(buffer))]
+
+
+def _store(of: RawCounts) -> Columns:
+    """The stored results: fill and run in bytes of the last one, and fills of all."""
+    stages = [s for s in of.nest.stages if s.output in of.nest.stores]
+    last = stages[-1]
+    run = of.run_bytes(last.footprint, of.nest.types[last.output].shape)
+    elements = np.prod([of.extent(axis) for axis in last.footprint] or [of.ones], axis=0)
+    fills = np.sum([of.trips(stage_dims(s)) for s in stages], axis=0)
+    return [_log(ELEMENT_BYTES * elements), _log(run), _log(fills)]
+
+
+def _choices(of: RawCounts) -> Columns:
+    """What a schedule chooses beside extents."""
+    largest = np.ceil(of.outer_parts / of.table.cores)
+    return [
+        of.ones * of.table.buffers,
+        of.cores,
+        of.outer_parts / (largest * of.cores),
+        of.ones * of.table.im2col,
+        of.depth.max(axis=1, initial=-1) + 1.0,
+        _log(of.tiles),
+    ]
+
+
+def _totals(of: RawCounts) -> Columns:
+    """Work and traffic of the whole nest."""
+    fills = np.sum([of.ones * 0, *(of.fills(buffer) for buffer in of.loads)], axis=0)
+    moved = of.loaded_bytes + of.stored_bytes
+    held = ELEMENT_BYTES * scratchpad_elements(of.nest, of.table)
+    size = 1 if of.spec is None else of.spec.scratchpad.size_bytes
+    return [
+        _log(of.multiply_adds),
+        _log(of.vector_operations),
+        _log(of.loaded_bytes),
+        _log(of.stored_bytes),
+        _log(fills),
+        of.multiply_adds / np.maximum(moved, 1.0),
+        of.vector_operations / np.maximum(moved, 1.0),
+        _log(held),
+        held / size,
+        np.log(trivial_cycles(of)),
+        *(share / trivial_cycles(of) for share in _parts(of)),
+    ]
+
+
+def _parts(of: RawCounts) -> tuple[Floats, Floats, Floats]:
+    """Multiply-adds, operations and bytes over what the spec says it does of each in a cycle."""
+    spec = of.spec
+    peak, lanes, bandwidth = 1.0, 1.0, 1.0
+    if spec is not None:
+        peak = float(spec.matrix.rows * spec.matrix.cols)
+        lanes, bandwidth = float(spec.vector.lanes), spec.dram.bytes_per_cycle
+    moved = of.loaded_bytes + of.stored_bytes
+    return of.multiply_adds / peak, of.vector_operations / lanes, moved / bandwidth
+
+
+def trivial_cycles(of: RawCounts) -> Floats:
+    """Return the size [n] that raw models learn the ratio to, at least 1.
+
+    It is multiply-adds over the peak, operations over lanes and bytes over bandwidth, added: no unit's
+    set-up, overlap or waiting. Without a spec it counts each as one.
+    """
+    found: Floats = np.maximum(np.sum(_parts(of), axis=0), 1.0)
+    return found
+
+
+def _kinds(of: RawCounts) -> Columns:
+    """Operators by family, without views; then views, merged operators, loads and stores."""
+    stages = [s for s in of.nest.stages if not s.view]
+    links = [link.op for s in stages for link in s.links]
+    count = Counter(op.family for op in (*(s.op for s in stages), *links))
+    views = len(of.nest.stages) - len(stages)
+    others = (views, len(links), len(of.nest.loads), len(of.nest.stores))
+    return [of.ones * x for x in (*(count[family] for family in Family), *others)]
+
+
+def _machine(of: RawCounts) -> Columns:
+    """The spec's numbers; NaN where a target has none."""
+    spec = of.spec
+    if spec is None:
+        return [of.ones * np.nan] * len(_MACHINE)
+    return [of.ones * float(read(spec)) for read in _MACHINE.values()]
+
+
+_MACHINE: dict[str, Callable[[HardwareSpec], float]] = {
+    "spec_cores": lambda s: s.cores,
+    "spec_rows": lambda s: s.matrix.rows,
+    "spec_cols": lambda s: s.matrix.cols,
+    "spec_dataflow": lambda s: DATAFLOWS.index(s.matrix.dataflow),
+    "spec_matrix_setup": lambda s: s.matrix.setup_cycles,
+    "spec_lanes": lambda s: s.vector.lanes,
+    "spec_vector_setup": lambda s: s.vector.setup_cycles,
+    "spec_divide": lambda s: s.vector.divide_cycles,
+    "spec_transcendental": lambda s: s.vector.transcendental_cycles,
+    "spec_scratchpad": lambda s: s.scratchpad.size_bytes,
+    "spec_banks": lambda s: s.scratchpad.banks,
+    "spec_bandwidth": lambda s: s.dram.bytes_per_cycle,
+    "spec_burst": lambda s: s.dram.burst_bytes,
+    "spec_row": lambda s: s.dram.row_bytes,
+    "spec_row_miss": lambda s: s.dram.row_miss_cycles,
+    "spec_latency": lambda s: s.dram.latency_cycles,
+    "spec_dispatch": lambda s: s.control.dispatch_cycles,
+    "spec_queue": lambda s: s.control.queue_depth,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RawBlock:
+    """Neighbouring columns that one function counts."""
+
+    names: tuple[str, ...]
+    count: Callable[[RawCounts], Columns]
+
+
+def _slots(
+    prefix: str, number: int, names: Sequence[str], count: Callable[[RawCounts, int], Columns]
+) -> tuple[RawBlock, ...]:
+    """One block for each of ``number`` dimensions, products or loads."""
+
+    def at(place: int) -> Callable[[RawCounts], Columns]:
+        return lambda of: count(of, place)
+
+    return tuple(
+        RawBlock(tuple(f"{prefix}{place}_{name}" for name in names), at(place))
+        for place in range(number)
+    )
+
+
+BLOCKS: tuple[RawBlock, ...] = (
+    *_slots("dim", MAX_RANK, ("extent", "tile", "parts", "rest", "depth"), _dimension),
+    RawBlock(("reduced_extent", "reduced_tile", "reduced_parts"), _reduced),
+    *_slots(
+        "product",
+        _PRODUCTS,
+        (
+            "rows",
+            "columns",
+            "depth",
+            "batch",
+            "pieces",
+            "runs",
+            "row_fit",
+            "column_fit",
+            "is_there",
+        ),
+        _product,
+    ),
+    *_slots("load", _LOADS, ("tensor", "fill", "run", "fills"), _load),
+    RawBlock(("store_fill", "store_run", "store_fills"), _store),
+    RawBlock(("buffers", "cores", "balance", "im2col", "loops", "tiles"), _choices),
+    RawBlock(
+        (
+            "multiply_adds",
+            "vector_operations",
+            "loaded_bytes",
+            "stored_bytes",
+            "fills",
+            "multiply_adds_per_byte",
+            "operations_per_byte",
+            "held_bytes",
+            "held_share",
+            "trivial",
+            "trivial_products",
+            "trivial_operations",
+            "trivial_bytes",
+        ),
+        _totals,
+    ),
+    RawBlock(
+        (*(f"count_{family}" for family in Family), "views", "links", "loads", "stores"), _kinds
+    ),
+    RawBlock(tuple(_MACHINE), _machine),
+)
+
+RAW_NAMES: tuple[str, ...] = tuple(name for block in BLOCKS for name in block.names)
+"""Columns of ``raw_features``; extents, bytes, counts and work are natural logarithms."""
+
+
+def raw_features(nest: Nest, table: ScheduleTable, spec: HardwareSpec | None = None) -> Floats:
+    """Return raw features of every schedule of a table, float64 [n, F] in the order of ``RAW_NAMES``.
+
+    Without a ``spec`` its columns are NaN, which trees take as a value of its own.
+    """
+    return raw_columns(RawCounts(nest, table, spec))
+
+
+def raw_columns(of: RawCounts) -> Floats:
+    """Return the features [n, F] of a counted nest."""
+    columns = [column for block in BLOCKS for column in block.count(of)]
+    return np.stack(columns, axis=1)
