@@ -1,9 +1,10 @@
 """autotune: learns what fused operators cost on a machine, and fuses, tiles and lays out by it.
 
 ``autotune.Session`` runs a network; ``autotune.calibrate`` and ``autotune.search`` tune it, and
-``autotune.Predictor`` embeds the cost model. Names are imported on first use, so that
-``import autotune`` costs nothing. ``autotune.search`` is the function; modules of the package of
-that name are imported with ``from autotune.tuner.plan import Plan``.
+``autotune.Predictor`` embeds the cost model, which ``autotune.layer`` and ``Graph.group`` make
+groups for. Names are imported on first use, so that ``import autotune`` costs nothing.
+``autotune.search`` is the function; modules of the package of that name are imported with
+``from autotune.tuner.plan import Plan``.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from autotune.api import calibrate, load_network, search
     from autotune.cost_model.predictor import Predictor
     from autotune.frontend.importing import load_onnx
+    from autotune.fusion.group import Group, layer
     from autotune.runtime.session.session import Session
     from autotune.store.store import Store
     from autotune.targets.opening import target
@@ -46,6 +48,7 @@ __all__ = [
     "AutotuneError",
     "ExecutionMode",
     "GraphOptimizationLevel",
+    "Group",
     "InferenceSession",
     "InputError",
     "ModelError",
@@ -65,6 +68,7 @@ __all__ = [
     "from_torch",
     "get_available_providers",
     "get_device",
+    "layer",
     "load_network",
     "load_onnx",
     "search",
@@ -74,6 +78,7 @@ __all__ = [
 _HOMES = {
     "ExecutionMode": "autotune.adapters.session_options",
     "GraphOptimizationLevel": "autotune.adapters.session_options",
+    "Group": "autotune.fusion.group",
     "InferenceSession": "autotune.adapters.inference_session",
     "Predictor": "autotune.cost_model.predictor",
     "RunOptions": "autotune.adapters.session_options",
@@ -85,6 +90,7 @@ _HOMES = {
     "from_torch": "autotune.adapters.extra",
     "get_available_providers": "autotune.adapters.session_options",
     "get_device": "autotune.adapters.session_options",
+    "layer": "autotune.fusion.group",
     "load_network": "autotune.api",
     "load_onnx": "autotune.frontend.importing",
     "search": "autotune.api",

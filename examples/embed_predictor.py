@@ -4,15 +4,14 @@ python examples/embed_predictor.py
 """
 
 import autotune
-from autotune.fusion.group import Group
 
 autotune.calibrate("edge", budget=150, models=["mlp"])  # once; the model stays in the store
 predictor = autotune.Predictor.load("edge")
 
 graph = autotune.load_network("mlp")
 for first, second in zip(graph.ops, graph.ops[1:], strict=False):
-    apart = [predictor.predict(Group.from_graph(graph, (op.name,))) for op in (first, second)]
-    fused = predictor.predict(Group.from_graph(graph, (first.name, second.name)))
+    apart = [predictor.predict(graph.group(op.name)) for op in (first, second)]
+    fused = predictor.predict(graph.group([first.name, second.name]))
     cycles = sum(cost.cycles for cost in apart)
     verdict = "fuse" if fused.cycles < cycles else "keep apart"
     print(

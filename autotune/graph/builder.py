@@ -76,7 +76,7 @@ class GraphBuilder:
         values = {k: DEFAULTS[k] for k in OPERATORS[kind].attrs if k in DEFAULTS} | attrs
         rank = len(shapes[0]) if shapes else 0
         op = Op.make(
-            name, kind, inputs, output, {k: _positive(k, v, rank) for k, v in values.items()}
+            name, kind, inputs, output, {k: positive(k, v, rank) for k, v in values.items()}
         )
         self._declare(output, infer_shape(op, shapes))
         self._ops.append(op)
@@ -113,7 +113,8 @@ class GraphBuilder:
         return f"{stem}_{index}"
 
 
-def _positive(name: str, value: AttrValue, rank: int) -> AttrValue:
+def positive(name: str, value: AttrValue, rank: int) -> AttrValue:
+    """Return an attribute's value for an operand of ``rank``: axes counted from the front."""
     if name == "axis" and isinstance(value, int):
         return value + rank if value < 0 else value
     if name == "axes" and isinstance(value, tuple):

@@ -18,6 +18,8 @@ from autotune.operators.tensor import Array, TensorType
 if TYPE_CHECKING:
     import networkx as nx
 
+    from autotune.fusion.group import Group
+
 
 class Graph(Displayed):
     """An immutable network: operators in topological order, tensor types and constants.
@@ -141,6 +143,16 @@ class Graph(Displayed):
     def shape(self, tensor: str) -> tuple[int, ...]:
         """Return the shape of a tensor."""
         return self.types[tensor].shape
+
+    def group(self, names: Iterable[str] | str) -> Group:
+        """Return the fusion group of the named operators, or of one.
+
+        Raises ``InputError`` for an unknown name and for operators that cannot be one program, as a
+        path leaves them and comes back.
+        """
+        from autotune.fusion.group import Group
+
+        return Group.of_names(self, (names,) if isinstance(names, str) else tuple(names))
 
     @cached_property
     def fingerprint(self) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -86,10 +85,20 @@ class DType(StrEnum):
         return self.limits[0] <= other.limits[0] and other.limits[1] <= self.limits[1]
 
 
-NUMPY: dict[DType, np.dtype[Any]] = {
-    dtype: np.dtype(getattr(ml_dtypes, dtype.value, dtype.value)) for dtype in DType
-}
-"""The numpy type that arrays of each element type come in and go out as."""
+if TYPE_CHECKING:
+    NUMPY: dict[DType, np.dtype[Any]]
+    """The numpy type that arrays of each element type come in and go out as."""
+else:
+
+    def __getattr__(name: str) -> dict[DType, np.dtype[Any]]:
+        """Make ``NUMPY`` on first use (PEP 562): predictors see no arrays."""
+        if name != "NUMPY":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import ml_dtypes
+
+        types = {x: np.dtype(getattr(ml_dtypes, x.value, x.value)) for x in DType}
+        globals()["NUMPY"] = types
+        return types
 
 
 def beyond_float32(value: np.ndarray[Any, Any]) -> bool:
