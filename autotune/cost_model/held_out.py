@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.dataset import Dataset
-from autotune.cost_model.metrics import coverage, kendall, mape, spearman, top1_regret
+from autotune.cost_model.metrics import coverage, group_metrics, mape, median_error, within
 from autotune.cost_model.training import (
     COVERAGE,
     FOLDS,
@@ -54,14 +54,16 @@ class HeldOut:
     high: Floats
 
     def metrics(self, data: Dataset) -> dict[str, float]:
-        """Figures about networks that were not trained on; rates are shares."""
+        """Figures about networks that were not trained on; rates are shares, ranks and regrets are within
+        groups."""
         keys = data.keys.tolist()
         return {
             "mape": mape(data.cycles, self.cycles),
             "analytic_mape": mape(data.cycles, data.summed(data.estimate)),
-            "spearman": spearman(data.cycles, self.cycles),
-            "kendall": kendall(data.cycles, self.cycles),
-            "top1_regret": top1_regret(data.cycles, self.cycles, keys),
+            "median_error": median_error(data.cycles, self.cycles),
+            "within_5": within(data.cycles, self.cycles, 0.05),
+            "within_10": within(data.cycles, self.cycles, 0.10),
+            **group_metrics(data.cycles, self.cycles, keys),
             "coverage": coverage(data.cycles, self.low, self.high),
             "energy_mape": mape(data.energy_fj, self.energy_fj),
             "dram_mape": mape(data.dram_bytes, self.dram_bytes),

@@ -1,52 +1,124 @@
-"""How good predictions are: the figures a cost model reports about networks it has not seen."""
+"""How good predictions are: the figures a cost model reports about networks it has not seen.
+
+Ranks and regrets are taken within groups, since a search chooses among the schedules of one group:
+over all programs, from hundreds to millions of cycles, errors of 10 % still rank at 0.998.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import kendalltau, rankdata
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+FEWEST_RANKED = 4
+"""Rows of a group whose order says something."""
+
+
+def relative_errors(actual: Floats, predicted: Floats) -> Floats:
+    """Return |predicted − actual| / actual [n]. Costs are whole numbers: one that is 0, as energy is where
+    it cannot be measured, counts as 1."""
+    return np.asarray(np.abs(predicted - actual) / np.maximum(actual, 1.0), dtype=np.float64)
 
 
 def mape(actual: Floats, predicted: Floats) -> float:
-    """Mean of |predicted − actual| / actual; a share, 0.08 is 8 %. Costs are whole numbers: one that
-    is 0, as energy is where it cannot be measured, counts as 1."""
-    return float(np.mean(np.abs(predicted - actual) / np.maximum(actual, 1.0)))
+    """Return the mean relative error; a share, 0.08 is 8 %."""
+    return float(np.mean(relative_errors(actual, predicted)))
 
 
-def spearman(actual: Floats, predicted: Floats) -> float:
-    """Spearman's rank correlation; 1.0 where either side is constant or has one value."""
-    if len(actual) < 2 or np.ptp(actual) == 0 or np.ptp(predicted) == 0:
-        return 1.0
-    return float(np.corrcoef(rankdata(actual), rankdata(predicted))[0, 1])
+def median_error(actual: Floats, predicted: Floats) -> float:
+    """Return the median relative error, a share."""
+    return float(np.median(relative_errors(actual, predicted)))
 
 
-def kendall(actual: Floats, predicted: Floats) -> float:
-    """Kendall's tau-b; 1.0 where either side is constant or has one value."""
-    if len(actual) < 2 or np.ptp(actual) == 0 or np.ptp(predicted) == 0:
-        return 1.0
-    return float(kendalltau(actual, predicted).statistic)
-
-
-def top1_regret(actual: Floats, predicted: Floats, groups: Sequence[Hashable]) -> float:
-    """Mean over groups of: cost of the row predicted cheapest / cost of the cheapest − 1.
-
-    Groups of one row say nothing about choice and are left out; 0.0 when no other is left.
-    """
-    rows: dict[Hashable, list[int]] = {}
-    for index, group in enumerate(groups):
-        rows.setdefault(group, []).append(index)
-    regrets = [
-        actual[members[int(np.argmin(predicted[members]))]] / actual[members].min() - 1.0
-        for members in rows.values()
-        if len(members) > 1
-    ]
-    return float(np.mean(regrets)) if regrets else 0.0
+def within(actual: Floats, predicted: Floats, limit: float) -> float:
+    """Return the share of rows whose relative error is at most ``limit``."""
+    return float(np.mean(relative_errors(actual, predicted) <= limit))
 
 
 def coverage(actual: Floats, low: Floats, high: Floats) -> float:
-    """Share of rows whose actual value lies in [low, high]."""
+    """Return the share of rows whose actual value lies in [low, high]."""
     return float(np.mean((actual >= low) & (actual <= high)))
+
+
+def spearman(actual: Floats, predicted: Floats) -> float:
+    """Return Spearman's rank correlation; 1.0 where ``actual`` is constant or has one value, 0.0 where
+    only ``predicted`` is constant."""
+    if len(actual) < 2 or np.ptp(actual) == 0:
+        return 1.0
+    if np.ptp(predicted) == 0:
+        return 0.0
+    return float(np.corrcoef(_ranks(actual), _ranks(predicted))[0, 1])
+
+
+def kendall(actual: Floats, predicted: Floats) -> float:
+    """Return Kendall's tau-b (Kendall 1945, Biometrika 33); 1.0 and 0.0 as in ``spearman``.
+
+    Takes time and memory in proportion to n²: a group has some hundreds of rows.
+    """
+    if len(actual) < 2 or np.ptp(actual) == 0:
+        return 1.0
+    if np.ptp(predicted) == 0:
+        return 0.0
+    first = np.sign(actual[:, None] - actual).astype(np.float64)
+    second = np.sign(predicted[:, None] - predicted).astype(np.float64)
+    return float((first * second).sum() / np.sqrt(np.abs(first).sum() * np.abs(second).sum()))
+
+
+def regret(actual: Floats, predicted: Floats, tried: int = 1) -> float:
+    """Return cost of the best of the ``tried`` rows predicted cheapest / cost of the cheapest − 1."""
+    first = np.argsort(predicted, kind="stable")[:tried]
+    return float(actual[first].min() / actual.min() - 1.0)
+
+
+def within_groups(
+    figure: Callable[[Floats, Floats], float],
+    actual: Floats,
+    predicted: Floats,
+    groups: Sequence[Hashable],
+    fewest: int = 2,
+) -> Floats:
+    """Return a figure of every group with at least ``fewest`` rows [g], in the order they first occur."""
+    figures = [
+        figure(actual[rows], predicted[rows]) for rows in _rows(groups) if len(rows) >= fewest
+    ]
+    return np.array(figures, dtype=np.float64)
+
+
+def group_metrics(
+    actual: Floats, predicted: Floats, groups: Sequence[Hashable]
+) -> dict[str, float]:
+    """Return ranks and regrets within groups, the mean over groups of each.
+
+    Ranks are of groups with at least ``FEWEST_RANKED`` rows, regrets of those with two. Without any such
+    group ranks are 1 and regrets 0.
+    """
+
+    def mean(figure: Callable[[Floats, Floats], float], fewest: int, empty: float) -> float:
+        figures = within_groups(figure, actual, predicted, groups, fewest)
+        return float(figures.mean()) if len(figures) else empty
+
+    return {
+        "spearman": mean(spearman, FEWEST_RANKED, 1.0),
+        "kendall": mean(kendall, FEWEST_RANKED, 1.0),
+        "top1_regret": mean(regret, 2, 0.0),
+        "top5_regret": mean(lambda a, p: regret(a, p, 5), 2, 0.0),
+    }
+
+
+def _rows(groups: Sequence[Hashable]) -> Iterator[Ints]:
+    rows: dict[Hashable, list[int]] = {}
+    for index, group in enumerate(groups):
+        rows.setdefault(group, []).append(index)
+    for members in rows.values():
+        yield np.array(members, dtype=np.int64)
+
+
+def _ranks(values: Floats) -> Floats:
+    """Return ranks [n] from 0, equal values sharing the mean of theirs."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return np.asarray((last - (counts + 1) / 2.0)[inverse], dtype=np.float64)

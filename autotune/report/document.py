@@ -27,9 +27,13 @@ KIND = FileKind("HTML page", (b"<!doctypehtml", b"<html"))
 METRICS: Mapping[str, tuple[str, str]] = {
     # key of the cost model's metrics: (what it is called here, format)
     "mape": ("mean absolute relative error", "{:.1%}"),
-    "spearman": ("Spearman rank correlation", "{:.3f}"),
-    "kendall": ("Kendall rank correlation", "{:.3f}"),
+    "spearman": ("Spearman rank correlation within a group", "{:.3f}"),
+    "median_error": ("median absolute relative error", "{:.1%}"),
+    "within_5": ("predictions within ±5 %", "{:.1%}"),
+    "within_10": ("predictions within ±10 %", "{:.1%}"),
+    "kendall": ("Kendall rank correlation within a group", "{:.3f}"),
     "top1_regret": ("regret of its first choice", "{:.1%}"),
+    "top5_regret": ("regret of the best of its first five", "{:.1%}"),
     "coverage": ("intervals that hold the truth", "{:.1%}"),
     "training_rows": ("measurements it learned from", "{:,.0f}"),
     "test_rows": ("measurements it was tested on", "{:,.0f}"),

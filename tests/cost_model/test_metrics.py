@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from autotune.cost_model.metrics import coverage, kendall, mape, spearman, top1_regret
+from autotune.cost_model.metrics import (
+    coverage,
+    group_metrics,
+    kendall,
+    mape,
+    median_error,
+    regret,
+    spearman,
+    within,
+    within_groups,
+)
 
 
 def test_rank_metrics_equal_scipy() -> None:
@@ -21,18 +31,40 @@ def test_rank_metrics_equal_scipy() -> None:
     )
 
 
-def test_mape_and_coverage_by_hand() -> None:
-    actual, predicted = np.array([100.0, 200.0]), np.array([110.0, 180.0])
-    assert mape(actual, predicted) == pytest.approx(0.1)
-    assert coverage(actual, predicted - 10, predicted + 10) == 0.5
+def test_errors_and_coverage_by_hand() -> None:
+    actual, predicted = np.array([100.0, 200.0, 10.0]), np.array([110.0, 180.0, 10.0])
+    assert mape(actual, predicted) == pytest.approx(0.2 / 3)
+    assert median_error(actual, predicted) == pytest.approx(0.1)
+    assert within(actual, predicted, 0.05) == pytest.approx(1 / 3)
+    assert coverage(actual, predicted - 5, predicted + 5) == pytest.approx(1 / 3)
 
 
-def test_regret_is_taken_within_groups_of_several_rows() -> None:
+def test_regret_counts_the_best_of_those_that_would_be_tried() -> None:
+    actual = np.array([10.0, 20.0, 5.0, 8.0])
+    predicted = np.array([2.0, 1.0, 9.0, 3.0])
+    assert regret(actual, predicted) == pytest.approx(3.0)
+    assert regret(actual, predicted, 3) == pytest.approx(0.6)
+    assert regret(actual, predicted, 4) == 0.0
+
+
+def test_figures_of_groups_leave_out_groups_that_say_nothing() -> None:
     actual = np.array([10.0, 20.0, 5.0, 8.0, 99.0])
     predicted = np.array([3.0, 2.0, 1.0, 2.0, 7.0])
-    assert top1_regret(actual, predicted, ["a", "a", "b", "b", "alone"]) == pytest.approx(0.5)
-    assert top1_regret(actual[:1], predicted[:1], ["alone"]) == 0.0
+    groups = ["a", "a", "b", "b", "alone"]
+    assert within_groups(regret, actual, predicted, groups).tolist() == [1.0, 0.0]
+    assert group_metrics(actual, predicted, groups)["top1_regret"] == pytest.approx(0.5)
+    assert group_metrics(actual[:1], predicted[:1], ["alone"])["top1_regret"] == 0.0
 
 
-def test_constant_predictions_have_no_rank() -> None:
-    assert spearman(np.ones(3), np.arange(3.0)) == 1.0
+def test_ranks_within_groups_do_not_profit_from_the_range_of_costs() -> None:
+    scale = np.repeat(10.0 ** np.arange(6), 50)
+    rng = np.random.default_rng(1)
+    actual, predicted = scale * rng.uniform(1, 2, 300), scale * rng.uniform(1, 2, 300)
+    assert spearman(actual, predicted) > 0.95
+    assert abs(group_metrics(actual, predicted, scale.tolist())["spearman"]) < 0.2
+
+
+def test_a_constant_prediction_ranks_nothing_and_constant_costs_need_no_ranks() -> None:
+    for figure in (spearman, kendall):
+        assert figure(np.ones(3), np.arange(3.0)) == 1.0
+        assert figure(np.arange(3.0), np.ones(3)) == 0.0

@@ -36,7 +36,8 @@ def model(records: list[Record]) -> CostModel:
 
 def test_an_invented_machine_is_learned_on_unseen_networks(model: CostModel) -> None:
     assert model.metrics["mape"] < 0.05 < model.metrics["analytic_mape"]
-    assert model.metrics["spearman"] > 0.99
+    assert model.metrics["within_10"] >= model.metrics["within_5"] > 0.9
+    assert model.metrics["median_error"] < model.metrics["mape"]
     assert model.metrics["dram_mape"] < 0.01
     assert 0.8 <= model.metrics["coverage"] <= 0.98
 

@@ -91,8 +91,11 @@ def _print_result(result: CalibrationResult) -> None:
             "seconds": f"{result.seconds:.1f}",
             "held-out MAPE": f"{float(metrics['mape']):.2%}  "
             "(networks that the model was not trained on)",
-            "held-out Spearman": f"{float(metrics['spearman']):.4f}",
-            "held-out top-1 regret": f"{float(metrics['top1_regret']):.2%}",
+            "within ±10 %": f"{float(metrics['within_10']):.1%}  "
+            f"(median error {float(metrics['median_error']):.2%})",
+            "held-out Spearman": f"{float(metrics['spearman']):.3f}  (within a group, mean)",
+            "held-out top-1 regret": f"{float(metrics['top1_regret']):.2%}  "
+            "(of some six schedules a group)",
             "interval coverage": f"{float(metrics['coverage']):.1%}  (of nominal 90 %)",
         }
     )
