@@ -1,5 +1,7 @@
-"""Memory of floats for loading and running: aligned to cache lines, and in time in large pages; the loader's
-packed constants, arenas and outputs lie in it."""
+"""Memory of floats for loading and running: aligned to cache lines, large blocks in large pages.
+
+The loader's packed constants, arenas and outputs lie in it.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,7 @@ import ctypes
 import errno
 import functools
 import mmap
-from collections.abc import Iterable
-from threading import Thread
+import time
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +20,13 @@ POPULATED_BYTES = 1 << 20
 """From this size on pages are asked of the system at once."""
 PAGE_BYTES = 2 << 20
 """A large page of x86-64, and of AArch64 with small ones of 4 KiB."""
-_POPULATE_WRITE, _COLLAPSE = 23, 25
-"""MADV_POPULATE_WRITE of Linux 5.14 and MADV_COLLAPSE of 6.1, which Python does not name."""
+_POPULATE_WRITE = 23
+"""MADV_POPULATE_WRITE of Linux 5.14, which Python does not name."""
+_STEP = 4 << 20
+"""Floats that are populated at a time: eight large pages."""
+_SLOW = 1e-9
+"""Seconds for a byte that large pages may take. They take 0.13e-9 where the system has some free, small pages 0.25e-9
+(Sapphire Rapids); where the system must make room, large pages take up to 3e-9."""
 
 
 def aligned_floats(count: int) -> Floats:
@@ -31,41 +37,36 @@ def aligned_floats(count: int) -> Floats:
 
 
 def populated_floats(count: int) -> Floats:
-    """As ``aligned_floats``, with its pages there at once: one by one, when they are first touched,
-    they take half as long again. Large ones begin where a large page may."""
+    """Return ``count`` floats as ``aligned_floats``, with all their pages there at once.
+
+    Pages that are first touched one by one take half as long again. A large block begins where a large page may,
+    and lies in large pages as long as the system provides them quickly.
+    """
     if 4 * count < POPULATED_BYTES or not hasattr(mmap, "MADV_HUGEPAGE"):
         return aligned_floats(count)
     size = -(-4 * count // PAGE_BYTES) * PAGE_BYTES
     block = mmap.mmap(-1, size + PAGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     skip = -np.frombuffer(block, np.uint8).ctypes.data % PAGE_BYTES
-    floats = np.frombuffer(block, np.float32, count, skip)
-    if not _advise(floats, _POPULATE_WRITE, mmap.PAGESIZE):
-        floats[:: mmap.PAGESIZE // 4] = 0
-    return floats
+    _populate(np.frombuffer(block, np.float32, size // 4, skip))
+    return np.frombuffer(block, np.float32, count, skip)
 
 
-def enlarge_pages(blocks: Iterable[Floats]) -> Thread:
-    """Have the system put blocks of ``populated_floats`` into large pages, in a thread that is given
-    back: it takes 40 ms of CPU time for 100 MB, 250 where room must be made, and may fail, which
-    only costs time. To ask for such pages at once would hold up loading as much."""
-    large = [floats for floats in blocks if floats.nbytes >= POPULATED_BYTES]
-    thread = Thread(target=_enlarge, args=(large,), daemon=True, name="large pages")
-    thread.start()
-    return thread
+def _populate(floats: Floats) -> None:
+    """Have the system provide the pages of a block; large ones until they take too long."""
+    large = _advise(floats, mmap.MADV_HUGEPAGE)
+    for first in range(0, len(floats), _STEP):
+        part = floats[first : first + _STEP]
+        begin = time.perf_counter()
+        if not _advise(part, _POPULATE_WRITE):
+            part[:: mmap.PAGESIZE // 4] = 0
+        if large and time.perf_counter() - begin > _SLOW * part.nbytes:
+            large = False
+            _advise(floats[first + _STEP :], mmap.MADV_NOHUGEPAGE)
 
 
-def _enlarge(blocks: list[Floats]) -> None:
-    if not hasattr(mmap, "MADV_HUGEPAGE"):
-        return
-    for floats in blocks:
-        _advise(floats, mmap.MADV_HUGEPAGE, PAGE_BYTES)  # older systems then come to it by and by
-        _advise(floats, _COLLAPSE, PAGE_BYTES)
-
-
-def _advise(floats: Floats, advice: int, unit_bytes: int) -> bool:
-    """Whether the system takes advice on the pages of a block; others run meanwhile."""
-    size = -(-floats.nbytes // unit_bytes) * unit_bytes
-    while _madvise()(floats.ctypes.data, size, advice):
+def _advise(floats: Floats, advice: int) -> bool:
+    """Give advice on whole pages. Return True if the system takes it; other threads run meanwhile."""
+    while _madvise()(floats.ctypes.data, floats.nbytes, advice):
         if ctypes.get_errno() != errno.EINTR:
             return False
     return True

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from autotune.isa.program import Program, Role
 from autotune.kernels.native.executor import NOWHERE, Plan, ThreadPool, addresses
 from autotune.targets.native.compiling.compiler import Compiler
-from autotune.targets.native.compiling.memory import enlarge_pages, populated_floats
+from autotune.targets.native.compiling.memory import populated_floats
 from autotune.targets.native.linking.linking import Linkable, Linked, linked
 from autotune.targets.native.running.arena import ALIGNMENT_BYTES, Arena, Lifetime, placed
 from autotune.targets.native.running.outputs import OutputMemory
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float32]
 ARENA = 0
 """Number of the arena's pointer; those of inputs follow, then those of outputs."""
-RUNS_BEFORE = 8
-"""Until weights and intermediates are worth large pages: prefetching by the CPU ends at a page, and each
-page's address is looked up. ResNet-50 then takes about 2 % less on both cores of a Zen 3."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +97,6 @@ class Executable:
             for one, program, part in zip(loaded, programs, network.parts, strict=True)
         ]
         self._plan = Plan(bases, pool, (loaded, self._dense))
-        self._constants = [one.constants for one in loaded[:1]]
-        self._runs = 0
         self._memory = populated_floats(self.arena.size_bytes // 4 + ALIGNMENT_BYTES)
         self._inputs = network.inputs
         self._made = [(x, OutputMemory(network.shapes[x])) for x in self._direct]
@@ -146,9 +141,6 @@ class Executable:
             made[x] = array = memory.array()
             arrays.append(array)
         self._plan.run(addresses(arrays), None, nanoseconds, own_time)
-        self._runs += 1
-        if self._runs == RUNS_BEFORE:
-            enlarge_pages([self._memory, *self._constants])
         if self._only_made:
             return made
         outputs = self._network.outputs

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from autotune.targets.native.compiling.memory import aligned_floats
 
 Floats = npt.NDArray[np.float32]
-LARGE_BYTES = 1 << 20
+LARGE_BYTES = 1 << 16
 """From this size on memory is kept: smaller pieces the allocator keeps itself."""
 SPARE = 2
 """Pieces kept that no one holds: a caller may have one result while the next is made."""

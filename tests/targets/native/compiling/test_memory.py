@@ -17,7 +17,6 @@ from autotune.targets.native.compiling.memory import (
     POPULATED_BYTES,
     Floats,
     aligned_floats,
-    enlarge_pages,
     populated_floats,
 )
 
@@ -67,10 +66,22 @@ def test_no_page_of_a_large_block_is_missing(monkeypatch: pytest.MonkeyPatch, kn
     assert resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before < len(floats) // 8192
 
 
-def test_larger_pages_keep_what_was_written() -> None:
-    blocks = [populated_floats(count) for count in COUNTS]
-    for i, block in enumerate(blocks):
-        block[:] = np.arange(len(block)) + i
-    enlarge_pages(blocks).join()
-    for i, block in enumerate(blocks):
-        assert np.array_equal(block, np.arange(len(block), dtype=np.float32) + np.float32(i))
+@pytest.mark.skipif(sys.platform != "linux", reason="large pages are Linux's")
+def test_large_pages_end_where_the_system_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    advice: list[int] = []
+    advise = memory._advise
+
+    def heard(floats: Floats, one: int) -> bool:
+        advice.append(one)
+        return advise(floats, one)
+
+    monkeypatch.setattr(memory, "_advise", heard)
+    monkeypatch.setattr(memory, "_STEP", PAGE_BYTES // 4)
+    populated_floats(3 * PAGE_BYTES // 4)
+    quick = list(advice)
+    advice.clear()
+    monkeypatch.setattr(memory, "_SLOW", 0.0)
+    populated_floats(3 * PAGE_BYTES // 4)
+    assert advice.count(mmap.MADV_NOHUGEPAGE) == 1
+    assert advice.index(mmap.MADV_NOHUGEPAGE) == 2
+    assert quick[0] == mmap.MADV_HUGEPAGE
