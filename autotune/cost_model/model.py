@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import xgboost as xgb
 
 from autotune.cost_model.analysis import analytic_model
 from autotune.cost_model.dataset import dataset
+from autotune.cost_model.forest import Forest
 from autotune.cost_model.held_out import Misjudged, hold_out
 from autotune.cost_model.model_file import pack, unpack
 from autotune.cost_model.training import (
@@ -100,7 +100,7 @@ class Learned:
     cycles' log error, and the conformal factor on it."""
 
     ratios: Ratios
-    scale: xgb.Booster
+    scale: Forest
     factor: float
 
 
@@ -201,7 +201,7 @@ class CostModel:
         )
 
     def to_bytes(self) -> bytes:
-        """The model as a file: a JSON header and the trees in XGBoost's own format."""
+        """The model as a file: a JSON header and the tables of the trees."""
         ratios = self._learned.ratios
         trees = {
             "cycles": ratios.cycles,
@@ -209,7 +209,7 @@ class CostModel:
             "dram": ratios.dram,
             "scale": self._learned.scale,
         }
-        trained = {name: booster for name, booster in trees.items() if booster is not None}
+        trained = {name: forest for name, forest in trees.items() if forest is not None}
         return pack(
             self.spec, trained, self._learned.factor, self.metrics, ratios.unit_costs.tolist()
         )

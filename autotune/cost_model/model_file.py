@@ -1,4 +1,4 @@
-"""The file form of a cost model: a JSON header, then each part's trees in XGBoost's UBJSON.
+"""The file form of a cost model: a JSON header, then each part's trees as tables.
 
 Nothing is unpickled; a header that does not match this version or machine is refused.
 """
@@ -10,27 +10,26 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import xgboost as xgb
-
 from autotune.cost_model.analysis import analytic_model
+from autotune.cost_model.forest import Forest
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.errors import StoreError
 from autotune.targets.spec import HardwareSpec
 
 MAGIC = b"autotune-hpm\n"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 _LENGTH_BYTES = 8
 
 
 def pack(
     spec: HardwareSpec,
-    trees: Mapping[str, xgb.Booster],
+    trees: Mapping[str, Forest],
     factor: float,
     metrics: Mapping[str, float],
     unit_costs: Sequence[float] = (),
 ) -> bytes:
     """Header length, header, trees one after the other."""
-    parts = {name: bytes(booster.save_raw("ubj")) for name, booster in trees.items()}
+    parts = {name: forest.to_bytes() for name, forest in trees.items()}
     body = b"".join(parts.values())
     header = json.dumps(
         {
@@ -50,7 +49,7 @@ def pack(
 
 def unpack(
     blob: bytes, spec: HardwareSpec
-) -> tuple[dict[str, xgb.Booster], float, dict[str, float], list[float]]:
+) -> tuple[dict[str, Forest], float, dict[str, float], list[float]]:
     """Trees by name, conformal factor, metrics, unit costs. Raises ``StoreError`` for a file that is broken,
     of another version, or of another machine."""
     header, body = _split(blob)
@@ -70,11 +69,10 @@ def unpack(
         )
     if hashlib.sha256(body).hexdigest() != header.get("sha256"):
         raise StoreError(f"cost model: damaged, its checksum differs; {retrain}")
-    trees: dict[str, xgb.Booster] = {}
+    trees: dict[str, Forest] = {}
     start = 0
     for name, length in header["parts"].items():
-        trees[name] = xgb.Booster({"nthread": 1})
-        trees[name].load_model(bytearray(body[start : start + length]))
+        trees[name] = Forest.from_bytes(body[start : start + length])
         start += length
     unit_costs = [float(cost) for cost in header["prices"]]
     return trees, float(header["factor"]), dict(header["metrics"]), unit_costs

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import xgboost as xgb
 
 from autotune.cost_model.dataset import Dataset
+from autotune.cost_model.forest import Forest
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -41,8 +41,10 @@ SIDE = Growth(rounds=40)
 SCALE = Growth(rounds=60, depth=3)
 
 
-def boost(x: Floats, y: Floats, weight: Floats, seed: int, growth: Growth = COUNTED) -> xgb.Booster:
+def boost(x: Floats, y: Floats, weight: Floats, seed: int, growth: Growth = COUNTED) -> Forest:
     """Trees that predict ``y`` [n] from ``x`` [n, F] (Chen and Guestrin 2016, XGBoost, KDD)."""
+    import xgboost as xgb  # takes a second; predicting needs none of it
+
     parameters = {
         "objective": "reg:pseudohubererror",
         "huber_slope": 0.1,
@@ -60,7 +62,7 @@ def boost(x: Floats, y: Floats, weight: Floats, seed: int, growth: Growth = COUN
         "verbosity": 0,
     }
     matrix = xgb.DMatrix(x, y, weight=weight, nthread=1)
-    return xgb.train(parameters, matrix, num_boost_round=growth.rounds)
+    return Forest.of(xgb.train(parameters, matrix, num_boost_round=growth.rounds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +71,9 @@ class Ratios:
     ``unit_costs`` [W] behind its analytic cycles (W may be 0). A tree is None where nothing can be
     learned: energy that is not measured, DRAM bytes behind a cache."""
 
-    cycles: xgb.Booster
-    energy: xgb.Booster | None
-    dram: xgb.Booster | None
+    cycles: Forest
+    energy: Forest | None
+    dram: Forest | None
     unit_costs: Floats
 
 
@@ -82,7 +84,7 @@ def train(data: Dataset, chosen: npt.NDArray[np.bool_], seed: int) -> Ratios:
     x, weight = data.x[rows], (data.part * data.weight[data.owner])[rows]
     unit_costs = data.fit(chosen)
 
-    def ratio(measured: Floats, analytic: Floats, growth: Growth) -> xgb.Booster:
+    def ratio(measured: Floats, analytic: Floats, growth: Growth) -> Forest:
         target = np.log(np.maximum(measured, 1.0) / np.maximum(analytic, 1.0))[data.owner][rows]
         return boost(x, target, weight, seed, growth)
 
@@ -97,11 +99,9 @@ def train(data: Dataset, chosen: npt.NDArray[np.bool_], seed: int) -> Ratios:
     )
 
 
-def evaluate(booster: xgb.Booster | None, x: Floats) -> Floats:
-    """Predictions [n], 0 where nothing was learned; safe to call from several threads."""
-    if booster is None or not len(x):
-        return np.zeros(len(x))
-    return np.asarray(booster.inplace_predict(x), dtype=np.float64)
+def evaluate(forest: Forest | None, x: Floats) -> Floats:
+    """Predictions [n], 0 where nothing was learned."""
+    return np.zeros(len(x)) if forest is None else forest.predict(x)
 
 
 def folds(
@@ -122,12 +122,12 @@ def folds(
     return fold_of[inverse]
 
 
-def scale_of(booster: xgb.Booster, x: Floats) -> Floats:
+def scale_of(forest: Forest, x: Floats) -> Floats:
     """Typical size of the log error at ``x`` [n]."""
-    return np.maximum(np.exp(evaluate(booster, x)), _MIN_SCALE)
+    return np.maximum(np.exp(forest.predict(x)), _MIN_SCALE)
 
 
-def boost_scale(x: Floats, error: Floats, seed: int) -> xgb.Booster:
+def boost_scale(x: Floats, error: Floats, seed: int) -> Forest:
     """Trees that predict log |log error|: where the model is sure and where it is not."""
     target = np.log(np.maximum(np.abs(error), _MIN_SCALE))
     return boost(x, target, np.ones(len(target)), seed, SCALE)

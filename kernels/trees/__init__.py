@@ -1,0 +1,1 @@
+"""Prediction by trees that a cost model has learned."""
