@@ -19,6 +19,7 @@ from autotune.fusion.partition import Names
 from autotune.fusion.quotient import Quotient
 from autotune.graph.graph import Graph
 from autotune.schedule.candidate import Candidate
+from autotune.schedule.neighbours import neighbours
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_on
 from autotune.schedule.table import ScheduleTable
@@ -26,7 +27,6 @@ from autotune.targets.spec import HardwareSpec, Memory
 from autotune.tuner.choice import Choice
 from autotune.tuner.heuristic_plan import Schedules, heuristic_choices
 from autotune.tuner.legality import legal_nests
-from autotune.tuner.neighbours import neighbours
 from autotune.tuner.sampling import INSTRUCTIONS
 
 SCHEDULES = 256

@@ -2,60 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable
+from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import numpy.typing as npt
 
+from autotune.cost_model.cost import Cost, Costs, FusionGain
 from autotune.cost_model.model import CostModel
+from autotune.cost_model.predictor_file import is_predictor, read_predictor, write_predictor
+from autotune.cost_model.prepared import ENUMERATED, PreparedGroup, name_of
 from autotune.display import Card, Displayed
 from autotune.errors import InputError, ScheduleError, StoreError
-from autotune.fusion.analysis import nests_of
 from autotune.fusion.group import Group
-from autotune.fusion.nest import Nest
-from autotune.schedule.candidate import Candidate
-from autotune.schedule.fit import check
+from autotune.fusion.nest import Rejection
 from autotune.schedule.schedule import Schedule
-from autotune.schedule.space import enumerate_on
-from autotune.schedule.table import ScheduleTable
-from autotune.store.store import Store
+from autotune.schedule.table import Ints
 from autotune.targets.opening import HOST, load_spec
-from autotune.targets.protocol import Target
 from autotune.targets.spec import HardwareSpec
 
-ENUMERATED = 1024
-"""Schedules per nest among which the best one is looked for."""
+if TYPE_CHECKING:
+    from autotune.store.store import Store
+    from autotune.targets.protocol import Target
+
+Groups = Group | tuple[Group, Group]
+"""A group, or a producer and its consumer, which are fused."""
+
+REMEMBERED = 4096
+"""Answers of each kind that a predictor keeps; the oldest ones go."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Cost(Displayed):
-    """What a group is predicted to cost by a schedule; ``low_cycles`` to ``high_cycles`` holds 90 %
-    of measurements."""
+class _Asked:
+    """A question as a key of a cache: equal by ``identity``, whatever tensors are called."""
 
-    schedule: Schedule
-    cycles: float
-    low_cycles: float
-    high_cycles: float
-    energy_fj: float
-    dram_bytes: float
+    __slots__ = ("groups", "identity", "keep")
 
-    def _card(self) -> Card:
-        interval = f"{self.low_cycles:,.0f} to {self.high_cycles:,.0f}"
-        facts = [
-            ("cycles", f"{self.cycles:,.0f}"),
-            ("90 % interval", interval),
-            ("energy", f"{self.energy_fj / 1e9:,.3f} µJ"),
-            ("DRAM bytes", f"{self.dram_bytes:,.0f}"),
-        ]
-        return Card("Cost", facts)
+    def __init__(
+        self, identity: Hashable, groups: tuple[Group, ...], keep: tuple[str, ...] = ()
+    ) -> None:
+        self.identity = identity
+        self.groups = groups
+        self.keep = keep
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Asked) and self.identity == other.identity
 
 
 class Predictor(Displayed):
-    """Answers from a trained model; immutable, usable from several threads."""
+    """Answers from a trained model; immutable, usable from several threads.
+
+    Answers are remembered by structure: groups of equal operators and shapes are analysed once,
+    whatever their tensors are called.
+    """
 
     def __init__(self, model: CostModel) -> None:
         self.model = model
+        self._prepared = lru_cache(REMEMBERED)(self._prepare)
+        self._best = lru_cache(REMEMBERED)(self._find_best)
+        self._gains = lru_cache(REMEMBERED)(self._find_gain)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Predictor, (self.model,)
 
     def _card(self) -> Card:
         metrics = self.model.metrics
@@ -70,87 +81,144 @@ class Predictor(Displayed):
 
     @classmethod
     def load(
-        cls, target: Target | Path | str = HOST, store: Store | Path | str | None = None
+        cls, source: Target | Path | str = HOST, store: Store | Path | str | None = None
     ) -> Predictor:
-        """Load the cost model that the last calibration of a target left in the store.
+        """Load a predictor from the file that ``save`` wrote, or for a target from the store.
 
-        ``target`` is a name, a spec file or an open target; ``store`` a file or an open store (None:
-        the user's). Raises ``StoreError`` if there is no model, or only one of another version.
+        A target is a name, a spec file or an open one; the cost model is that of its last
+        calibration. ``store`` is a file or an open store (None: the user's). A saved file needs no
+        store, and no package besides numpy. Raises ``StoreError`` if there is no model, or only
+        one of another version.
         """
-        if not isinstance(target, (str, Path)) and not hasattr(target, "spec"):
-            raise InputError(f"a target is a name, a file or open, not {type(target).__name__}")
-        spec = load_spec(target) if isinstance(target, (str, Path)) else target.spec
-        if isinstance(store, Store):
-            return cls(_stored(store, spec))
-        with Store.open(store, reading=True) as own:
-            return cls(_stored(own, spec))
+        if isinstance(source, (str, Path)):
+            if is_predictor(Path(source)):
+                return cls(read_predictor(Path(source)))
+            return cls(_stored(load_spec(source), store))
+        if not hasattr(source, "spec"):
+            raise InputError(f"a target is a name, a file or open, not {type(source).__name__}")
+        return cls(_stored(source.spec, store))
 
-    def predict(self, group: Group, schedule: Schedule | None = None) -> Cost:
+    def save(self, file: Path | str) -> None:
+        """Write spec and model to one file, which ``load`` reads on any machine.
+
+        Raises ``InputError`` where no file can be written, or one of another kind is.
+        """
+        if not isinstance(file, (str, Path)):
+            raise InputError(f"file is a path, not {type(file).__name__}")
+        write_predictor(Path(file), self.model)
+
+    def prepare(self, group: Groups) -> PreparedGroup:
+        """Return a group made ready for many questions: rows of schedules, and their costs.
+
+        Raises ``ScheduleError`` if no program can be made of it.
+        """
+        asked = _asked(group)
+        prepared = self._prepared(asked)
+        if isinstance(prepared, Rejection):
+            raise ScheduleError(prepared.reason)
+        return prepared
+
+    def predict(self, group: Groups, schedule: Schedule | None = None) -> Cost:
         """Cost of a group by a schedule, or by the best one that the model knows.
 
-        Raises ``ScheduleError`` when the group cannot run on the machine, or not by the schedule.
+        A pair of groups is fused. Raises ``ScheduleError`` when the group cannot run on the
+        machine, or not by the schedule.
         """
-        nests = _nests(group)
-        if schedule is None:
-            return self._best(group, nests)
-        return self._costs(group, nests, [schedule])[0]
+        if schedule is not None:
+            return self.prepare(group).predict(schedule)
+        asked = _asked(group)
+        best = self._best(asked)
+        if isinstance(best, Rejection):
+            raise ScheduleError(f"{name_of(_fused(asked))}: {best.reason}")
+        return best
 
-    def predict_many(self, candidates: Sequence[Candidate]) -> list[Cost]:
-        """Costs of many candidates, in their order; those of one group are predicted together.
+    def best_schedule(self, group: Groups) -> Schedule:
+        """Return the schedule of a group that the model predicts to take the fewest cycles.
 
-        Raises ``ScheduleError`` for one that is not legal.
+        It is looked for among 1024 enumerated ones and the neighbours of the best. Raises
+        ``ScheduleError`` when the group cannot run on the machine.
         """
-        members: dict[str, list[int]] = {}
-        for index, candidate in enumerate(candidates):
-            members.setdefault(candidate.group.key, []).append(index)
-        found: dict[int, Cost] = {}
-        for indices in members.values():
-            group = candidates[indices[0]].group
-            schedules = [candidates[i].schedule for i in indices]
-            found.update(zip(indices, self._costs(group, _nests(group), schedules), strict=True))
-        return [found[index] for index in range(len(candidates))]
+        return self.predict(group).schedule
 
-    def _costs(
-        self, group: Group, nests: tuple[Nest, ...], schedules: list[Schedule]
-    ) -> list[Cost]:
-        for schedule in schedules:
-            rejection = check(nests, schedule, self.spec.tile_elements, self.spec.cores)
-            if rejection is not None:
-                raise ScheduleError(f"{_names(group)}: {rejection.reason}")
-        total = np.zeros((5, len(schedules)))
-        for position, nest in enumerate(nests):
-            table = ScheduleTable.of(nest, [schedule.nests[position] for schedule in schedules])
-            total += self.model.estimate(nest, table).columns
-        return [
-            Cost(schedule, *row) for schedule, row in zip(schedules, total.T.tolist(), strict=True)
-        ]
+    def schedules(self, group: Groups, limit: int = ENUMERATED) -> Ints:
+        """Return at most ``limit`` legal schedules of a group as rows of int64 [n, columns].
 
-    def _best(self, group: Group, nests: tuple[Nest, ...]) -> Cost:
-        parts, total = [], np.zeros(5)
-        for nest in nests:
-            table = enumerate_on(nest, self.spec, ENUMERATED, np.random.default_rng(0))
-            if not len(table):
-                raise ScheduleError(
-                    f"{_names(group)}: no tile fits {self.spec.scratchpad.size_bytes} bytes; fuse less"
-                )
-            columns = self.model.estimate(nest, table).columns
-            best = int(np.argmin(columns[0]))
-            parts.append(table.row(best))
-            total += columns[:, best]
-        return Cost(Schedule(tuple(parts)), *total.tolist())
+        ``prepare(group).columns`` names the columns. No rows mean that no tile fits.
+        """
+        return self.prepare(group).schedules(limit)
 
+    def predict_batch(self, group: Groups, schedules: npt.ArrayLike) -> Costs:
+        """Costs of many schedules of one group, rows [n, columns] as ``schedules`` makes them.
 
-def _nests(group: Group) -> tuple[Nest, ...]:
-    if not isinstance(group, Group):
-        raise InputError(f"costs are those of a Group, not of {type(group).__name__}")
-    return nests_of(group)
+        Raises ``InputError`` for an array of another shape, ``ScheduleError`` for the first row
+        that is not legal.
+        """
+        return self.prepare(group).predict_batch(schedules)
 
+    def should_fuse(self, producer: Group, consumer: Group, keep: Iterable[str] = ()) -> FusionGain:
+        """Return what fusing two groups saves; true if the gain exceeds the uncertainty.
 
-def _names(group: Group) -> str:
-    return f"group of {', '.join(op.name for op in group.ops)}"
+        The groups are joined by tensor names. A result that the consumer reads stays on chip,
+        unless ``keep`` names it: others read it too. Raises ``InputError`` if the consumer reads
+        nothing of the producer, ``ScheduleError`` if one of them cannot run by itself.
+        """
+        kept = (keep,) if isinstance(keep, str) else tuple(keep)
+        return self._gains(_asked((producer, consumer), kept))
+
+    def _prepare(self, asked: _Asked) -> PreparedGroup | Rejection:
+        try:
+            return PreparedGroup(self.model, _fused(asked))
+        except ScheduleError as error:
+            return Rejection(str(error))
+
+    def _find_best(self, asked: _Asked) -> Cost | Rejection:
+        prepared = self._prepared(asked)
+        return prepared if isinstance(prepared, Rejection) else prepared.best
+
+    def _find_gain(self, asked: _Asked) -> FusionGain:
+        producer, consumer = asked.groups
+        separate = (self.predict(producer), self.predict(consumer))
+        fused = self._best(_asked(_fused(asked)))
+        if isinstance(fused, Rejection):
+            return FusionGain(separate, None, obstacle=fused.reason)
+        return FusionGain.of(separate, fused)
 
 
-def _stored(store: Store, spec: HardwareSpec) -> CostModel:
+def _asked(group: Groups, keep: tuple[str, ...] = ()) -> _Asked:
+    """Return a question's key. Raises ``InputError`` for what is no group."""
+    if isinstance(group, Group):
+        return _Asked(group.structure, (group,))
+    if isinstance(group, tuple) and len(group) == 2 and all(isinstance(g, Group) for g in group):
+        producer, consumer = group
+        at, places = producer.places, consumer.places
+        links = tuple((place, at[x]) for x, place in places.items() if x in at)
+        kept = tuple(at[x] for x in keep if x in at)
+        return _Asked((producer.structure, consumer.structure, links, kept), group, keep)
+    raise InputError(
+        f"costs are those of a Group or of a producer and its consumer, not of "
+        f"{type(group).__name__}; autotune.layer and Graph.group make groups"
+    )
+
+
+def _fused(asked: _Asked) -> Group:
+    """Return the one group that a question is about."""
+    if len(asked.groups) == 1:
+        return asked.groups[0]
+    producer, consumer = asked.groups
+    return producer.fuse(consumer, asked.keep)
+
+
+def _stored(spec: HardwareSpec, place: Store | Path | str | None) -> CostModel:
+    """Return a machine's model from a store, open or not."""
+    from autotune.store.store import Store  # SQLAlchemy: saved predictors do without
+
+    if isinstance(place, Store):
+        return _newest(place, spec)
+    with Store.open(place, reading=True) as own:
+        return _newest(own, spec)
+
+
+def _newest(store: Store, spec: HardwareSpec) -> CostModel:
     model = store.load_model(spec.profile_id)
     if model is None:
         raise StoreError(

@@ -11,12 +11,12 @@ import numpy.typing as npt
 from autotune.cost_model.model import CostModel, Forecast
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Nest
+from autotune.schedule.neighbours import neighbours
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.space import enumerate_on
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec, Memory
 from autotune.tuner.legality import legal_nests
-from autotune.tuner.neighbours import neighbours
 from autotune.tuner.objective import Objective
 
 Floats = npt.NDArray[np.float64]

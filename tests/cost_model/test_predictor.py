@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import pickle
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from autotune.cost_model.cost import Cost, FusionGain
 from autotune.cost_model.model import CostModel
 from autotune.cost_model.predictor import Predictor
-from autotune.errors import ScheduleError, StoreError
-from autotune.schedule.candidate import Candidate
+from autotune.cost_model.predictor_file import MAGIC
+from autotune.errors import InputError, ScheduleError, SpecError, StoreError
+from autotune.fusion.group import layer
 from autotune.schedule.fit import check
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.store.store import Store
 from autotune.targets.emulator.target import EmulatorTarget
 from tests.cost_model.measured import SPEC, drawn, observations
+
+CONV = layer("conv", (1, 8, 12, 12), (8, 8, 3, 3), pads=1)
 
 
 @pytest.fixture(scope="module")
@@ -37,24 +43,134 @@ def test_a_stored_model_is_loaded_by_its_target(predictor: Predictor, tmp_path: 
     )
 
 
-def test_many_equal_one_by_one(predictor: Predictor) -> None:
-    rng = np.random.default_rng(3)
-    drawings = [drawn(rng) for _ in range(4)]
-    candidates = [Candidate(g, s, "test") for g, _, s in (*drawings, *drawings[:2])]
-    found = predictor.predict_many(candidates)
-    assert [cost.schedule for cost in found] == [c.schedule for c in candidates]
-    for cost, candidate in zip(found, candidates, strict=True):
-        alone = predictor.predict(candidate.group, candidate.schedule)
-        assert cost.cycles == pytest.approx(alone.cycles, rel=1e-5)
-        assert cost.low_cycles <= cost.cycles <= cost.high_cycles
-        assert cost.energy_fj > 0 and cost.dram_bytes > 0
+@pytest.mark.parametrize("seed", range(6))
+def test_a_batch_equals_its_schedules_one_by_one(predictor: Predictor, seed: int) -> None:
+    group, _, schedule = drawn(np.random.default_rng(seed))
+    prepared = predictor.prepare(group)
+    rows = predictor.schedules(group, 40)[::5]
+    rows = np.concatenate([rows, prepared.row(schedule)[None]])
+    assert rows.shape[1] == len(prepared.columns)
+    batch = predictor.predict_batch(group, rows)
+    singles = [predictor.predict(group, prepared.schedule(row)) for row in rows]
+    assert len(batch) == len(rows)
+    for name in ("cycles", "low_cycles", "high_cycles", "energy_fj", "dram_bytes"):
+        alone = [getattr(cost, name) for cost in singles]
+        np.testing.assert_allclose(getattr(batch, name), alone, rtol=1e-5)
+    assert (batch.low_cycles <= batch.cycles).all() and (batch.cycles <= batch.high_cycles).all()
+    assert (batch.energy_fj > 0).all() and (batch.dram_bytes > 0).all()
+    assert len(predictor.predict_batch(group, rows[:0])) == 0
 
 
-def test_the_best_schedule_is_legal_and_no_worse_than_another(predictor: Predictor) -> None:
-    group, nests, schedule = drawn(np.random.default_rng(8))
+@pytest.mark.parametrize("seed", range(6))
+def test_the_best_schedule_is_legal_and_no_worse_than_any_enumerated(
+    predictor: Predictor, seed: int
+) -> None:
+    group, nests, _ = drawn(np.random.default_rng(seed))
     best = predictor.predict(group)
+    assert best.schedule == predictor.best_schedule(group)
     assert check(nests, best.schedule, SPEC.scratchpad_elements, SPEC.cores) is None
-    assert best.cycles <= predictor.predict(group, schedule).cycles * 1.1
+    tried = predictor.predict_batch(group, predictor.schedules(group))
+    assert best.cycles <= tried.cycles.min() * (1 + 1e-6)
+    assert predictor.predict(group, best.schedule).cycles == pytest.approx(best.cycles, rel=1e-5)
+
+
+def test_answers_are_the_same_whatever_tensors_are_called(predictor: Predictor) -> None:
+    first, second = CONV, layer("conv", (1, 8, 12, 12), (8, 8, 3, 3), pads=1, name="other")
+    assert predictor.predict(first) is predictor.predict(second)
+    gain = predictor.should_fuse(first, layer("relu", first))
+    assert predictor.should_fuse(second, layer("relu", second)) is gain
+
+
+def test_a_pair_is_the_group_of_both(predictor: Predictor) -> None:
+    relu = layer("relu", CONV)
+    gain = predictor.should_fuse(CONV, relu)
+    assert gain.separate == (predictor.predict(CONV), predictor.predict(relu))
+    assert gain.fused == predictor.predict(CONV.then("relu")) == predictor.predict((CONV, relu))
+    assert gain.gain_cycles == pytest.approx(
+        sum(cost.cycles for cost in gain.separate) - predictor.predict(CONV.then("relu")).cycles
+    )
+    assert gain.low_cycles < gain.gain_cycles < gain.high_cycles
+    assert gain.dram_bytes_saved > 0 and "DRAM bytes saved" in gain.reason
+    kept = predictor.should_fuse(CONV, relu, keep=CONV.outputs)
+    assert kept.dram_bytes_saved < gain.dram_bytes_saved
+
+
+def cost(cycles: float, spread: float) -> Cost:
+    return Cost(Schedule(()), cycles, cycles - spread, cycles + spread, 1.0, cycles)
+
+
+@pytest.mark.parametrize(("fused", "fuse"), [(149.0, True), (151.0, False), (500.0, False)])
+def test_a_gain_counts_beyond_the_three_uncertainties_together(fused: float, fuse: bool) -> None:
+    separate = (cost(100.0, 30.0), cost(100.0, 40.0))
+    gain = FusionGain.of(separate, cost(fused, 0.0))
+    assert (gain.gain_cycles - gain.low_cycles, gain.high_cycles - gain.gain_cycles) == (50.0, 50.0)
+    assert bool(gain) is fuse
+    assert ("saved" if fused < 200 else "more") in gain.reason
+
+
+def test_what_cannot_be_fused_is_no_gain_and_says_why(predictor: Predictor) -> None:
+    rows = layer("softmax", (4, 60_000), axis=-1)
+    column = layer("matmul", rows, (60_000, 8))
+    gain = predictor.should_fuse(rows, layer("softmax", rows, axis=0, name="columns"))
+    assert not gain and gain.fused is None and gain.gain_cycles == 0.0
+    assert gain.obstacle and gain.obstacle in gain.reason
+    with pytest.raises(InputError, match="no tensor in common"):
+        predictor.should_fuse(column, rows)
+
+
+def test_what_is_no_group_is_refused(predictor: Predictor) -> None:
+    with pytest.raises(InputError, match=r"autotune\.layer and Graph\.group make groups"):
+        predictor.predict("conv")
+
+
+def test_a_reshape_costs_nothing(predictor: Predictor) -> None:
+    flat = layer("reshape", CONV, shape=(8, 144))
+    assert predictor.predict(flat).cycles == 0.0
+    assert predictor.should_fuse(CONV, flat).separate[1].schedule == Schedule(())
+
+
+def test_threads_get_the_answers_of_one(predictor: Predictor) -> None:
+    groups = [drawn(np.random.default_rng(seed))[0] for seed in range(6)]
+    alone = [Predictor(predictor.model).predict(group) for group in groups]
+    shared = Predictor(predictor.model)
+    with ThreadPoolExecutor(6) as pool:
+        together = list(pool.map(shared.predict, groups * 4))
+    assert together == alone * 4
+
+
+def test_a_saved_predictor_answers_bit_for_bit(predictor: Predictor, tmp_path: Path) -> None:
+    file = tmp_path / "small.predictor"
+    predictor.save(file)
+    loaded = Predictor.load(file)
+    assert loaded.spec == predictor.spec and loaded.spec.profile_id == SPEC.profile_id
+    assert loaded.model.to_bytes() == predictor.model.to_bytes()
+    assert loaded.predict(CONV) == predictor.predict(CONV)
+    pickled = pickle.loads(pickle.dumps(predictor))
+    assert pickled.predict(CONV) == predictor.predict(CONV)
+
+
+def test_files_that_are_no_predictors_are_refused_by_name(
+    predictor: Predictor, tmp_path: Path
+) -> None:
+    file = tmp_path / "small.predictor"
+    predictor.save(file)
+    whole = file.read_bytes()
+    start = len(MAGIC) + 8
+    for blob, message in (
+        (whole[:-9], "checksum"),
+        (whole[: start + 40], "damaged header"),
+        (whole.replace(b'"format": 1', b'"format": 9', 1), "format 9; this version reads 1"),
+        (whole.replace(b'"cores": 2', b'"cores": 0', 1), "cores: 0 is not in"),
+    ):
+        file.write_bytes(blob)
+        with pytest.raises(StoreError, match=f"^{file}: .*{message}"):
+            Predictor.load(file)
+    other = tmp_path / "notes.txt"
+    other.write_text("mine")
+    with pytest.raises(InputError):
+        predictor.save(other)
+    with pytest.raises(SpecError):
+        Predictor.load(tmp_path / "missing.predictor")
 
 
 def test_an_illegal_schedule_is_refused(predictor: Predictor) -> None:
@@ -64,3 +180,7 @@ def test_an_illegal_schedule_is_refused(predictor: Predictor) -> None:
     wrong = NestSchedule(tuple(n + 1 for n in nests[0].root_shape), tuple(range(rank)), k_tile)
     with pytest.raises(ScheduleError, match="tile"):
         predictor.predict(group, Schedule((wrong,) * len(nests)))
+    row = predictor.prepare(group).schedules(3)
+    row[2, 0] = -row[2, 0]
+    with pytest.raises(ScheduleError, match="row 2: tile"):
+        predictor.predict_batch(group, row)

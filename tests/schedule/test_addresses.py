@@ -20,12 +20,12 @@ from autotune.lowering.lower import lower
 from autotune.operators.op import OpKind as K
 from autotune.schedule.counts import expressible
 from autotune.schedule.fit import check
+from autotune.schedule.neighbours import neighbours
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_nest
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.opening import load_spec
 from autotune.tuner.legality import legal_nests
-from autotune.tuner.neighbours import neighbours
 from tests.drawn_graphs import array
 from tests.oracle import Interpreter
 

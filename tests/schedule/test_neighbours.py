@@ -11,9 +11,9 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.passes import simplify
 from autotune.operators.op import OpKind
 from autotune.schedule.fit import check
+from autotune.schedule.neighbours import neighbours
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
-from autotune.tuner.neighbours import neighbours
 from tests.drawn_graphs import graphs, nest_schedules
 from tests.tuner.search_case import chain
 
