@@ -68,7 +68,7 @@ class ScratchpadAnalysis(Totals):
     @cached_property
     def flow(self) -> Flow:
         """Overlap of the units."""
-        return flow(self.tiling, self.steps)
+        return flow(self.tiling, self.steps, self.spec)
 
     @cached_property
     def channel_cycles(self) -> Floats:

@@ -1,10 +1,6 @@
-"""How the units of a core overlap: an analytic schedule of a nest's loops, innermost first.
+"""How the units of a core overlap: packs a nest's steps for ``kernels/pipeline``, which lays them out.
 
-Queues are in order and decoupled, so a loop settles into a constant distance between iterations
-(its *interval*). A few iterations of every loop body are laid out on the units under the buffers'
-dependences (max-plus recurrence, Baccelli et al. 1992, *Synchronization and Linearity*, ch. 1); what
-they settle to is extrapolated, and the loop becomes one rigid item of the loop around it. Arrays
-have shape [n]; all schedules of a table are laid out together, masked by loop level.
+Arrays have shape [n], one value per schedule; all schedules of a table are laid out in one call.
 """
 
 from __future__ import annotations
@@ -16,25 +12,14 @@ import numpy.typing as npt
 
 from autotune.cost_model.steps.step import Step
 from autotune.cost_model.steps.tiling import Floats, Tiling
+from autotune.fusion.nest import Nest
 from autotune.isa.opcodes import Unit
+from autotune.kernels.pipeline.layout import lay_out
 from autotune.schedule.table import Ints
+from autotune.targets.spec import HardwareSpec
 
-ITERATIONS = 4
-"""Iterations laid out per loop: with two slots per buffer, intervals are constant after three."""
-UNITS = (Unit.LOAD, Unit.STORE, Unit.MATRIX, Unit.VECTOR)
-Mask = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """Something laid out in a body: when it begins and ends on each unit, from its own start;
-    the buffers it reads and writes, each with the rows where it does."""
-
-    begins: dict[Unit, Floats]
-    ends: dict[Unit, Floats]
-    reads: tuple[tuple[int, Mask], ...]
-    writes: tuple[tuple[int, Mask], ...]
-    present: Mask
+_UNITS = {Unit.LOAD: 0, Unit.STORE: 1, Unit.MATRIX: 2, Unit.VECTOR: 3}
+_NO_LOOP = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,204 +32,156 @@ class Flow:
     latency: Floats
 
 
-def flow(tiling: Tiling, steps: list[Step]) -> Flow:
-    """Lay out a nest. DRAM is taken as idle but for the transfer at hand."""
-    slots = _slots(tiling)
-    users = _users(steps, tiling.n)
-    zeros = np.zeros(tiling.n)
-    block: Item | None = None
-    cycles, first_interval, first_latency = zeros, zeros, zeros
-    for inner in range(int(tiling.depth.max(initial=-1)) + 2):
-        level = tiling.depth - inner
-        items = [
-            _item(tiling, step, steps, level) for step in steps if bool((step.level == level).any())
-        ]
-        if block is not None:
-            items.append(_with_reads(block, users, level))
-        trips, peeled = _trips(tiling, level)
-        body = _Body(tiling.n, slots, items)
-        ends, begins, interval, latency = body.loop(trips)
-        total = np.max(list(ends.values()), axis=0)
-        if bool(peeled.any()):
-            # what is peeled waits for the loop to drain, and the loop's next entry for it
-            total = np.where(peeled, total + latency, total)
-            ends = {unit: np.where(peeled, total, end) for unit, end in ends.items()}
-            begins = {unit: np.where(peeled, 0.0, begin) for unit, begin in begins.items()}
-        cycles = np.where(level >= -1, total, cycles)
-        if inner == 0:
-            first_interval, first_latency = interval, latency
-        block = Item(begins, ends, (), (), level >= 0)
-    return Flow(cycles, first_interval, first_latency)
+def flow(tiling: Tiling, steps: list[Step], spec: HardwareSpec) -> Flow:
+    """Lay out a nest on one core; the others take their turns on the DRAM channel."""
+    held = _held(tiling.nest)
+    reads = [_read_buffers(step, held) for step in steps]
+    products = [_product_of(tiling, step, steps) for step in steps]
+    kinds = [step.effort.tiles.dims for step in steps]
+    cycles, interval, latency = lay_out(
+        spec,
+        _ints([_UNITS[step.unit] for step in steps]),
+        _ints([-1 if step.unit is Unit.STORE else step.buffer for step in steps]),
+        *_rows(reads),
+        _ints(products),
+        _ints([_reduction(tiling, step) for step in steps]),
+        *_rows(kinds),
+        _columns([step.level for step in steps], tiling.n),
+        _costs([_pieces(step) for step in steps], tiling.n),
+        *_buffers(tiling),
+        *_loops(tiling),
+        *_dimensions(tiling, steps),
+        np.ascontiguousarray(tiling.depth, dtype=np.int64),
+        tiling.active_cores.astype(np.float64),
+        *_tile_costs(steps, tiling.n),
+    )
+    return Flow(cycles, interval, latency)
 
 
-def _trips(tiling: Tiling, level: Ints) -> tuple[Floats, Mask]:
-    """Full tiles of the loop at ``level`` on the busiest core, and where a rest follows it."""
-    trips = np.ones(tiling.n)
-    peeled = np.zeros(tiling.n, dtype=bool)
-    for d in range(tiling.rank):
-        if tiling.divided[d]:
-            here = (tiling.position[d] == level) & (level >= 0)
-            trips = np.where(here, tiling.full[d], trips)
-            peeled |= here & (tiling.rest[d] > 0)
-    shared = (level == 0) & (tiling.active_cores > 1)
-    # the rest goes to the last core as one of its tiles
-    trips = np.where(shared, tiling.outer_parts * tiling.share, trips)
-    return trips, peeled & ~shared
+def _ints(values: list[int]) -> Ints:
+    return np.array(values, dtype=np.int64)
 
 
-def _slots(tiling: Tiling) -> list[Ints]:
-    """``schedule.slots`` of every buffer, in bulk."""
-    slots = []
-    for buffer in tiling.nest.buffers:
-        refilled: Mask = np.zeros(tiling.n, dtype=bool)
-        for d in tiling.content(buffer):
-            refilled |= tiling.full[d] > 1
-        slots.append(np.where(refilled, tiling.table.buffers, 1))
-    return slots
+def _rows(lists: list[tuple[int, ...]]) -> tuple[Ints, Ints]:
+    """Return where each list begins in the second array, and its end."""
+    at = np.cumsum([0, *(len(one) for one in lists)])
+    return at.astype(np.int64), _ints([*(x for one in lists for x in one), 0])
 
 
-@dataclass(frozen=True, slots=True)
-class _Use:
-    """Where a buffer is filled and down to where it is read, as loop levels."""
-
-    buffer: int
-    filled: Ints
-    read: Ints
+def _columns(values: list[Ints], n: int) -> Ints:
+    found = np.zeros((len(values), n), dtype=np.int64)
+    for row, value in zip(found, values, strict=True):
+        row[:] = value
+    return found
 
 
-def _read_buffers(step: Step, steps: list[Step]) -> tuple[int, ...]:
-    """Buffers that a step reads: loaded operands, and results of the stages that made others."""
+def _costs(values: list[Ints | Floats | float], n: int) -> Floats:
+    found = np.zeros((len(values), n))
+    for row, value in zip(found, values, strict=True):
+        row[:] = value
+    return found
+
+
+def _read_buffers(step: Step, held: dict[str, int]) -> tuple[int, ...]:
+    """Buffers that a step reads: loaded operands, and those that hold what other stages made."""
     if step.unit is Unit.LOAD:
         return ()
-    if step.unit is Unit.STORE:
-        return (step.buffer,)
-    made = {s.stage.output: s.stage.result for s in steps}
     stage = step.stage
-    return tuple(dict.fromkeys((*stage.loads, *(made[x] for x in stage.inputs if x in made))))
+    if step.unit is Unit.STORE:
+        return (held[stage.output],)
+    return tuple(dict.fromkeys((*stage.loads, *(held[x] for x in stage.inputs if x in held))))
 
 
-def _users(steps: list[Step], n: int) -> list[_Use]:
-    filled: dict[int, Ints] = {}
-    read: dict[int, Ints] = {}
+def _held(nest: Nest) -> dict[str, int]:
+    """Return the buffer of every tensor that a stage makes; a view is in its operand's."""
+    held: dict[str, int] = {}
+    for stage in nest.stages:
+        held[stage.output] = stage.result
+        if stage.view:
+            loaded = stage.operands[0]
+            held[stage.output] = held[stage.op.inputs[0]] if loaded is None else loaded
+    return held
+
+
+def _product_of(tiling: Tiling, step: Step, steps: list[Step]) -> int:
+    """Return the product that a load brings pieces of a reduction for, or -1."""
+    chunk = tiling.nest.buffers[step.buffer].chunk
+    if step.unit is not Unit.LOAD or chunk is None:
+        return -1
+    for number, other in enumerate(steps):
+        if other.unit is Unit.MATRIX and other.stage.contraction == chunk[0]:
+            return number
+    return -1
+
+
+def _reduction(tiling: Tiling, step: Step) -> int:
+    """Return the dimension that a product reduces over; 0 for other steps."""
+    if step.unit is not Unit.MATRIX or step.stage.contraction is None:
+        return 0
+    return tiling.k_dim(step.stage.contraction)
+
+
+def _pieces(step: Step) -> Ints | Floats | float:
+    return step.pieces if step.unit is Unit.MATRIX else 1.0
+
+
+def _buffers(tiling: Tiling) -> tuple[Ints, Ints]:
+    """Return slots of every buffer, as ``schedule.slots``, and the loop that it alternates in [B, n]."""
+    count = len(tiling.nest.buffers)
+    slots = np.ones((count, tiling.n), dtype=np.int64)
+    turns = np.full((count, tiling.n), _NO_LOOP, dtype=np.int64)
+    for index, buffer in enumerate(tiling.nest.buffers):
+        refilled: npt.NDArray[np.bool_] = np.zeros(tiling.n, dtype=bool)
+        for d in tiling.content(buffer):
+            refilled |= tiling.full[d] > 1
+            if d < tiling.rank:
+                inner = np.where(tiling.full[d] > 1, tiling.position[d], _NO_LOOP)
+                turns[index] = np.maximum(turns[index], inner)
+        slots[index] = np.where(refilled, tiling.table.buffers, 1)
+        if buffer.chunk is not None:  # it alternates from piece to piece
+            k = tiling.k_dim(buffer.chunk[0])
+            turns[index] = np.where(tiling.parts[k] > 1, _NO_LOOP, turns[index])
+    return slots, turns
+
+
+def _loops(tiling: Tiling) -> tuple[Ints, Ints, Ints]:
+    """Return dimension, full tiles and rests of the loop at each depth on the busiest core [L, n]."""
+    depth = int(tiling.depth.max(initial=-1)) + 1
+    dims, rests = (np.zeros((max(depth, 1), tiling.n), dtype=np.int64) for _ in range(2))
+    trips = np.ones((max(depth, 1), tiling.n), dtype=np.int64)
+    for d in range(tiling.rank):
+        for level in range(depth):
+            here = tiling.position[d] == level
+            dims[level][here] = d
+            trips[level][here] = tiling.full[d][here]
+            rests[level][here] = tiling.rest[d][here] > 0
+    if depth:
+        # the rest goes to the last core as one of its tiles
+        shared = tiling.active_cores > 1
+        most = np.rint(tiling.outer_parts * tiling.share).astype(np.int64)
+        trips[0] = np.where(shared, most, trips[0])
+        rests[0] = np.where(shared, 0, rests[0])
+    return dims, trips, rests
+
+
+def _dimensions(tiling: Tiling, steps: list[Step]) -> tuple[Ints, Ints]:
+    """Return full pieces and rests of every dimension [D, n]; of a reduction those that are not skipped."""
+    full = _columns(list(tiling.full), tiling.n)
+    rest = _columns([rest > 0 for rest in tiling.rest], tiling.n)
     for step in steps:
-        if step.unit is not Unit.STORE:
-            filled[step.buffer] = step.level
-        for buffer in _read_buffers(step, steps):
-            known = read.get(buffer)
-            read[buffer] = step.level if known is None else np.maximum(known, step.level)
-    return [_Use(b, filled[b], read[b]) for b in read if b in filled]
+        if step.unit is Unit.MATRIX and step.stage.contraction is not None:
+            k = tiling.k_dim(step.stage.contraction)
+            full[k] = np.maximum(np.rint(step.pieces).astype(np.int64) - rest[k], 1)
+    return full, rest
 
 
-def _with_reads(block: Item, users: list[_Use], level: Ints) -> Item:
-    """The loop inside, reading what this level fills for it."""
-    reads = tuple(
-        (use.buffer, mask)
-        for use in users
-        if bool((mask := (use.filled == level) & (use.read > level)).any())
-    )
-    return Item(block.begins, block.ends, reads, (), block.present)
-
-
-def _item(tiling: Tiling, step: Step, steps: list[Step], level: Ints) -> Item:
-    present = step.level == level
-    reads = tuple((b, present) for b in _read_buffers(step, steps))
-    writes = () if step.unit is Unit.STORE else ((step.buffer, present),)
-    zero = np.zeros(tiling.n)
-    pieces = step.pieces
-    if step.unit is Unit.LOAD:
-        # pieces of a reduction are loaded inside the contraction, see below
-        alone = np.where(pieces > 1, 0.0, step.tile_cycles)
-        return Item({Unit.LOAD: zero}, {Unit.LOAD: alone}, (), writes, present)
-    chunks = [
-        s.tile_cycles / s.pieces
-        for s in steps
-        if s.unit is Unit.LOAD
-        and s.stage is step.stage
-        and s.buffer in step.stage.operands[:2]
-        and tiling.nest.buffers[s.buffer].chunk is not None
-    ]
-    if step.unit is not Unit.MATRIX or not chunks or not bool((pieces > 1).any()):
-        return Item({step.unit: zero}, {step.unit: step.tile_cycles}, reads, writes, present)
-    fill: Floats = np.asarray(np.where(pieces > 1, np.sum(chunks, axis=0), 0.0), dtype=np.float64)
-    compute = step.tile_cycles / pieces
-    interval = np.where(tiling.table.buffers == 2, np.maximum(fill, compute), fill + compute)
-    span: Floats = np.asarray((pieces - 1) * interval, dtype=np.float64)
-    # where the reduction is whole the load unit has no part in this
-    begins = {Unit.LOAD: np.where(pieces > 1, 0.0, np.inf), Unit.MATRIX: fill}
-    ends = {
-        Unit.LOAD: np.where(pieces > 1, span + fill, -np.inf),
-        Unit.MATRIX: span + fill + compute,
-    }
-    return Item(begins, ends, reads, writes, present)
-
-
-class _Body:
-    """A loop body laid out for a few iterations."""
-
-    def __init__(self, n: int, slots: list[Ints], items: list[Item]) -> None:
-        self.slots = slots
-        self.items = items
-        zero = np.zeros(n)
-        self.zero = zero
-        self.free = dict.fromkeys(UNITS, zero)
-        self.ready: dict[int, Floats] = {}
-        self.used: dict[int, Floats] = {}
-        self.released: dict[int, list[Floats]] = {}
-        self.begins: dict[Unit, Floats] = {}
-
-    def loop(self, trips: Floats) -> tuple[dict[Unit, Floats], dict[Unit, Floats], Floats, Floats]:
-        """Ends and begins by unit after ``trips`` iterations, interval, first iteration's length."""
-        history: list[dict[Unit, Floats]] = []
-        longest = min(ITERATIONS, int(np.ceil(trips.max(initial=1))))
-        for _ in range(longest):
-            for item in self.items:
-                self._place(item)
-            for buffer, past in self.released.items():
-                past.append(self.used.get(buffer, self.zero))
-            history.append(dict(self.free))
-        spans = [np.max(list(h.values()), axis=0) for h in history]
-        interval = spans[0]
-        for count in range(1, longest):
-            interval = np.where(trips > count, spans[count] - spans[count - 1], interval)
-        ends: dict[Unit, Floats] = {}
-        whole = np.floor(trips)
-        beyond = np.maximum(trips - longest, 0.0) * interval
-        for unit in UNITS:
-            end = history[-1][unit] + np.where(history[-1][unit] > 0, beyond, 0.0)
-            for count in range(1, longest):
-                part = (trips - count) * (history[count][unit] - history[count - 1][unit])
-                end = np.where(whole == count, history[count - 1][unit] + part, end)
-            ends[unit] = end
-        return {u: ends[u] for u in self.begins} or ends, self.begins, interval, spans[0]
-
-    def _place(self, item: Item) -> None:
-        start = self.zero
-        first = min(item.begins, key=lambda u: 0 if u is Unit.LOAD else 1)
-        for unit, begin in item.begins.items():
-            start = np.maximum(start, self.free[unit] - begin)
-        reader = item.begins.get(Unit.MATRIX, item.begins.get(Unit.VECTOR, item.begins[first]))
-        for buffer, mask in item.reads:
-            if buffer in self.ready:
-                start = np.where(mask, np.maximum(start, self.ready[buffer] - reader), start)
-        for buffer, mask in item.writes:
-            past = self.released.setdefault(buffer, [])
-            start = np.where(mask, np.maximum(start, self._reusable(buffer, past)), start)
-        end = self.zero
-        for unit, begin in item.begins.items():
-            known = self.begins.get(unit)
-            here = np.where(item.present, start + begin, np.inf)
-            self.begins[unit] = here if known is None else np.minimum(known, here)
-            busy = np.where(item.present, start + item.ends[unit], 0.0)
-            self.free[unit] = np.maximum(self.free[unit], busy)
-            end = np.maximum(end, start + item.ends[unit])
-        for buffer, mask in item.writes:
-            self.ready[buffer] = np.where(mask, end, self.ready.get(buffer, self.zero))
-        for buffer, mask in (*item.reads, *item.writes):
-            self.used[buffer] = np.where(mask, end, self.used.get(buffer, self.zero))
-            self.released.setdefault(buffer, [])
-
-    def _reusable(self, buffer: int, past: list[Floats]) -> Floats:
-        """When the slot that this iteration writes was last used."""
-        one = past[-1] if len(past) > 0 else self.zero
-        two = past[-2] if len(past) > 1 else self.zero
-        return np.where(self.slots[buffer] == 2, two, one)
+def _tile_costs(steps: list[Step], n: int) -> tuple[Floats, Floats, Floats]:
+    """Return busy cycles, channel cycles and instructions of one run by kind of tile [S, K, n]."""
+    tiles = [step.effort.tiles for step in steps]
+    most = max(len(one.cycles) for one in tiles)
+    packed = np.zeros((3, len(steps), most, n))
+    for number, one in enumerate(tiles):
+        packed[0, number, : len(one.cycles)] = one.cycles
+        packed[1, number, : len(one.channel)] = one.channel
+        packed[2, number, : len(one.instructions)] = one.instructions
+    return packed[0], packed[1], packed[2]

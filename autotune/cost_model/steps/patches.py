@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from autotune.cost_model.steps.step import Effort, Step
+from autotune.cost_model.steps.step import Effort, Step, TileCosts
 from autotune.cost_model.steps.tiling import Floats, Tiles, Tiling
 from autotune.fusion.nest import Buffer
 from autotune.fusion.patches import Patches
@@ -30,7 +30,7 @@ def with_patches(
     assert direct is not None
 
     def effort() -> Effort:
-        return _chosen(chosen, _effort(made, weight, spec), step.effort)
+        return _chosen(chosen, _effort(made, weight, spec, tiles.rested), step.effort)
 
     def touched() -> Floats:
         return np.where(chosen, np.sum(weight * made.touched, axis=0), step.touched)
@@ -48,8 +48,15 @@ def with_patches(
 def _chosen(chosen: Ints, patched: Effort, direct: Effort) -> Effort:
     assert patched.moved_bytes is not None and direct.moved_bytes is not None
     assert patched.runs is not None and direct.runs is not None
+    tiles = TileCosts(
+        direct.tiles.dims,
+        np.where(chosen, patched.tiles.cycles, direct.tiles.cycles),
+        np.where(chosen, patched.tiles.channel, direct.tiles.channel),
+        np.where(chosen, patched.tiles.instructions, direct.tiles.instructions),
+    )
     return Effort(
         np.where(chosen, patched.cycles, direct.cycles),
+        tiles,
         moved_bytes=np.where(chosen, patched.moved_bytes, direct.moved_bytes),
         runs=np.where(chosen, patched.runs, direct.runs),
     )
@@ -108,7 +115,7 @@ def _inside(
     return total / patches.kernel[d]
 
 
-def _effort(made: _Made, weight: Floats, spec: HardwareSpec) -> Effort:
+def _effort(made: _Made, weight: Floats, spec: HardwareSpec, rested: tuple[int, ...]) -> Effort:
     moved = _bursts(made, spec.dram) * spec.dram.burst_bytes
     instructions = made.patches.instructions
     rows = _dram_rows(made, spec.dram.row_bytes)
@@ -117,8 +124,10 @@ def _effort(made: _Made, weight: Floats, spec: HardwareSpec) -> Effort:
     lines = np.ceil(made.touched / spec.scratchpad.banks)
     busy = instructions * spec.dram.latency_cycles + np.maximum(cycles, lines)
     runs = made.elements / np.maximum(_run_elements(made), 1.0)
+    zeros = np.zeros(weight.shape)
     return Effort(
         np.sum(weight * busy, axis=0),
+        TileCosts(rested, zeros + busy, zeros + cycles, zeros + instructions),
         moved_bytes=np.sum(weight * moved, axis=0),
         runs=np.sum(weight * runs, axis=0),
     )

@@ -10,7 +10,7 @@ import numpy as np
 from autotune.cost_model.steps.block_sparsity import nonzero_loads, nonzero_tiles, nonzero_transfers
 from autotune.cost_model.steps.patches import with_patches
 from autotune.cost_model.steps.stage_cost import Cost, mask_cost, stage_cost
-from autotune.cost_model.steps.step import Effort, Step
+from autotune.cost_model.steps.step import Effort, Step, TileCosts
 from autotune.cost_model.steps.tiling import Floats, Tiles, Tiling
 from autotune.cost_model.steps.transfers import rectangle_of, transfer
 from autotune.cost_model.steps.winograd import back_cost, products_cost, there_cost
@@ -141,6 +141,7 @@ def _moved(
         busy = spec.dram.latency_cycles * times + np.maximum(part.cycles, lines) * moved
         return Effort(
             _total(weight, busy),
+            _tile_costs(tiles, busy, part.cycles * moved, times),
             moved_bytes=_total(weight, part.moved_bytes) * moved,
             runs=_total(weight, part.runs) * moved,
         )
@@ -157,6 +158,17 @@ def _moved(
         lambda: _total(weight, elements()) * moved,
         _total(weight, rectangle.useful_bytes) * moved,
     )
+
+
+def _tile_costs(
+    tiles: Tiles,
+    cycles: Floats | float,
+    channel: Floats | float,
+    instructions: Floats | Ints | float,
+) -> TileCosts:
+    """Costs of one run, spread over all kinds of tiles [c, n]."""
+    zeros = np.zeros(tiles.count.shape)
+    return TileCosts(tiles.rested, zeros + cycles, zeros + channel, zeros + instructions)
 
 
 def _total(weight: Floats, value: Floats | Ints | float) -> Floats:
@@ -234,7 +246,7 @@ def _product(tiling: Tiling, stage: Stage, contraction: int, spec: HardwareSpec)
         tiles = nonzero_tiles(tiling, stage, tiles, nonzero)
         pieces = np.where(pieces > 1, pieces * nonzero.share, pieces)
     cost = stage_cost(tiling, stage, tiles, spec)
-    return _costing(stage, Unit.MATRIX, level, count, pieces, weight, cost)
+    return _costing(stage, Unit.MATRIX, level, count, pieces, weight, cost, tiles)
 
 
 def _winograd(tiling: Tiling, stage: Stage, spec: HardwareSpec) -> Iterator[Step]:
@@ -263,7 +275,7 @@ def _summed(
     tiles = tiling.tiles(dims)
     runs = tiles.count * _repeats(tiling, dims, level)
     count, cost = np.sum(runs, axis=0) / pieces, cost_of(tiling, stage, tiles, spec)
-    return _costing(stage, unit, level, count, pieces, runs.astype(np.float64), cost)
+    return _costing(stage, unit, level, count, pieces, runs.astype(np.float64), cost, tiles)
 
 
 def _costing(
@@ -274,10 +286,12 @@ def _costing(
     pieces: Ints | Floats,
     weight: Floats,
     cost: Cost,
+    tiles: Tiles,
 ) -> Step:
     """What tiles of every kind cost, each ``weight`` [c, n] times."""
     effort = Effort(
         _total(weight, cost.cycles),
+        _tile_costs(tiles, cost.cycles, 0.0, cost.instructions),
         multiply_adds=_total(weight, cost.multiply_adds),
         lane_elements=_total(weight, cost.lane_elements),
     )

@@ -13,14 +13,29 @@ from autotune.schedule.table import Ints
 
 
 @dataclass(frozen=True, slots=True)
+class TileCosts:
+    """Cost of one run on each kind of tile: a kind says of every one of ``dims`` whether the tile is its
+    rest, the first dimension changing slowest.
+
+    Arrays [c, n]: busy ``cycles`` of the unit, ``channel`` cycles of DRAM among them, ``instructions``.
+    """
+
+    dims: tuple[int, ...]
+    cycles: Floats
+    channel: Floats
+    instructions: Floats
+
+
+@dataclass(frozen=True, slots=True)
 class Effort:
     """Cost of all runs of a step together; arrays [n].
 
     ``cycles`` is the unit's busy time, ``moved_bytes`` the DRAM transfers in whole bursts, ``runs``
-    their contiguous pieces.
+    their contiguous pieces, ``tiles`` the cost of a single run.
     """
 
     cycles: Floats
+    tiles: TileCosts
     multiply_adds: Floats | None = None
     lane_elements: Floats | None = None
     moved_bytes: Floats | None = None

@@ -32,6 +32,11 @@ class Tiles:
     rest: dict[int, npt.NDArray[np.bool_]]
     count: Ints
 
+    @property
+    def rested(self) -> tuple[int, ...]:
+        """Dimensions with a rest, the one that changes slowest over the kinds first."""
+        return tuple(sorted(self.rest))
+
     def resized(self, dim: int, size: Ints) -> Tiles:
         """The same tiles with another extent in one dimension."""
         return Tiles({**self.sizes, dim: size}, self.rest, self.count)

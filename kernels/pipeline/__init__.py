@@ -1,0 +1,1 @@
+"""How the units of a core overlap: see ``layout.pyx``."""
