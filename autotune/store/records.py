@@ -10,6 +10,9 @@ SOURCES = ("calibrate", "search", "run")
 NOISY_TRUST = 0.05
 """Weight in training of a time whose repeats disagreed. On a loaded machine a fifth of them did;
 at full weight they raised the error on such times from 25.6 % to 29.3 %."""
+HALF_TRUST_ERROR = 0.05
+"""Relative standard error of a time that weighs half in training: about the error of a good model,
+whose variance adds to it."""
 LIMIT = 1 << 63
 """Upper bound of every count here: SQLite integers stay below it."""
 
@@ -48,7 +51,11 @@ class Record:
 
     @property
     def trust(self) -> float:
-        """Weight in training."""
+        """Weight in training: falls with the standard error where the target tells one (``error_ppm``),
+        else small for a time whose repeats disagreed."""
+        error_ppm = self.counters.get("error_ppm")
+        if error_ppm is not None:
+            return 1.0 / (1.0 + (error_ppm / 1e6 / HALF_TRUST_ERROR) ** 2)
         return NOISY_TRUST if self.counters.get("noisy", 0) else 1.0
 
     def __post_init__(self) -> None:

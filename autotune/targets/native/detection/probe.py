@@ -133,13 +133,13 @@ def _seconds_per_trip(pool: ThreadPool, address: int, room: npt.NDArray[np.float
     """Of a kernel of one operand."""
 
     def plan(trips: int) -> Plan:
-        return _plan(pool, address, [[(1, 0, 0, 0, 0, 0)]], trips, room)
+        return kernel_plan(pool, address, [[(1, 0, 0, 0, 0, 0)]], trips, room)
 
     here = np.array([room.ctypes.data], np.int64)
-    first: int = min(_nanoseconds(plan(_UNKNOWN_TRIPS), here) for _ in range(3))
+    first: int = min(nanoseconds(plan(_UNKNOWN_TRIPS), here) for _ in range(3))
     trips = max(_UNKNOWN_TRIPS, round(_UNKNOWN_TRIPS * PASS_NANOSECONDS / first))
     longer = plan(trips)
-    fastest = min(_nanoseconds(longer, here) for _ in range(PASSES))
+    fastest = min(nanoseconds(longer, here) for _ in range(PASSES))
     return fastest * 1e-9 / trips
 
 
@@ -159,16 +159,16 @@ def _bandwidth(
     operands = [
         [(1, i * part_bytes, 0, 0, 0, 0), (2, 256 * i, 0, 0, 0, 0)] for i in range(pool.threads)
     ]
-    plan = _plan(pool, address, operands, trips, room)
+    plan = kernel_plan(pool, address, operands, trips, room)
     starts = range(0, 4 * memory.size, window_bytes)
     fastest = min(
-        _nanoseconds(plan, np.array([memory.ctypes.data + at, room.ctypes.data], np.int64))
+        nanoseconds(plan, np.array([memory.ctypes.data + at, room.ctypes.data], np.int64))
         for at in starts
     )
     return float(window_bytes * 1e9 / fastest)
 
 
-def _plan(
+def kernel_plan(
     pool: ThreadPool,
     address: int,
     operands: Sequence[Sequence[tuple[int, ...]]],
@@ -184,7 +184,7 @@ def _plan(
     return Plan([(streams, [(0, 0), *((i, 0) for i in range(bases))])], pool, keeps)
 
 
-def _nanoseconds(plan: Plan, pointers: npt.NDArray[np.int64]) -> int:
+def nanoseconds(plan: Plan, pointers: npt.NDArray[np.int64]) -> int:
     """Of one run."""
     spent = np.zeros(1, np.int64)
     plan.run(pointers, None, spent)

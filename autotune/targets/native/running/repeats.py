@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.kernels.native.executor import Plan, ThreadPool
+from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.linking.linking import Linked
 from autotune.targets.protocol import Execution
 
 if TYPE_CHECKING:  # a kept network runs without measuring
+    from autotune.targets.native.running.operands import Operands
     from autotune.targets.native.running.sampling import Sample, Sampling
 
 _TURN = Lock()
@@ -32,7 +34,7 @@ class Repeats:
         parameters: npt.NDArray[np.int64],
     ) -> None:
         self.linked, self._count = linked, count
-        self.threads: int = pool.threads
+        self.pool, self.threads = pool, int(pool.threads)
         self._plan = Plan([(linked.streams, linked.table)] * count, pool, linked)
         self._arguments = pointers, parameters
 
@@ -64,12 +66,17 @@ class Repeats:
 
 
 class ProgramTiming:
-    """A program to be timed; ``cost`` makes its execution of the sample and of hardware counters."""
+    """A program to be timed on ``operands``, which every visit finds at another place and in cache as
+    far as they fit; ``cost`` makes its execution of the sample and of hardware counters."""
 
     def __init__(
-        self, once: Repeats, cost: Callable[[Sample, Mapping[str, int] | None], Execution]
+        self,
+        once: Repeats,
+        operands: Operands,
+        compiler: Compiler | None,
+        cost: Callable[[Sample, Mapping[str, int] | None], Execution],
     ) -> None:
-        self._once, self._cost = once, cost
+        self._once, self._operands, self._compiler, self._cost = once, operands, compiler, cost
         self._several = once
         self._sampling: Sampling | None = None
 
@@ -77,16 +84,31 @@ class ProgramTiming:
         """Repeat it for a while; its cost once that is known, None while another visit is wanted."""
         from autotune.targets.native.cpu.topology import held
 
-        with _TURN:
+        with _TURN, held(self._threads):
             if self._sampling is None:
                 self._sampling = self._begun()
-            with held(min(len(self._once.linked.streams), self._once.threads)):
-                sample = self._sampling.visit()
-                return None if sample is None else self._cost(sample, self._several.counted())
+            sample = self._sampling.visit()
+            return None if sample is None else self._cost(sample, self._several.counted())
+
+    @property
+    def _threads(self) -> int:
+        """Threads that a run uses."""
+        return min(len(self._once.linked.streams), self._once.threads)
 
     def _begun(self) -> Sampling:
-        from autotune.targets.native.running.sampling import Sampling, batch_of
+        from autotune.targets.native.running.sampling import Sampling, always_calm, batch_of
 
         self._once.run()  # tensors and code come into memory
         self._several = self._once.repeated(batch_of(int(self._once.run()[0])))
-        return Sampling(self._several.run)
+        read = always_calm
+        if self._compiler is not None:
+            from autotune.targets.native.running.reference import reference
+
+            read = reference(self._once.pool, self._compiler, self._threads).read
+        return Sampling(self._several.run, self._warmed, read)
+
+    def _warmed(self) -> None:
+        """Move small operands, and run once on them, so that caches hold what they will."""
+        if self._operands.movable:
+            self._operands.move()
+            self._once.run()

@@ -1,7 +1,10 @@
-"""Repeated timing of one thing, visit by visit: how often, and what the repeats say together.
+"""Repeated timing of one thing, visit by visit: how often, and what the visits say together.
 
 What slows a machine down, be it a program or another guest of its host, does so for some milliseconds at
 a time. Repeats without pause then agree and are all too slow; visits with other work in between tell.
+The time of a program is the lower quartile of its visits' fastest repeats. The fastest of all tells how
+high the clock rose once, and differs by 2 % and more from one process to the next, where the quartile
+of 12 visits differs by 1.2 % in the median; slow spells move the median more than the quartile.
 """
 
 from __future__ import annotations
@@ -15,84 +18,138 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 
-VISIT_NANOSECONDS = 1_000_000
+VISIT_NANOSECONDS = 500_000
 VISIT_REPEATS = 2
 """A visit repeats for so long, and so often: the first repeat finds others' data in the caches."""
 
-SETTLED_VISITS = 4
-SETTLED_PPM = 50_000
-"""Visits go on until the fastest repeats of so many of them are within this of each other …"""
+SETTLED_VISITS = 10
+SETTLED_PPM = 7_000
+"""Visits go on until there are so many, and the standard error of their quartile is at most this …"""
 
-MOST_VISITS = 12
-MOST_NANOSECONDS = 100_000_000
-"""… but no more often, and not longer than this: the visit that passes it is the last … On two shared
-cores the fastest repeat is then 5 % above that of 30 visits, in the mean of 75 programs, after 20 ms
-each; 5 ms and more without pause, until three repeats agree, leave 18 %."""
+MOST_VISITS = 40
+MOST_NANOSECONDS = 120_000_000
+"""… but no more often, and not longer than this: the visit that passes it is the last …"""
 
-LEAST_VISITS = 2
-"""… unless it was the first: one visit has nothing to agree with."""
+LEAST_VISITS = 3
+"""… unless it was one of the first: fewer visits have nothing to agree with."""
 
-NOISY_PPM = 300_000
-"""A sample whose fastest four visits, or all where fewer fit into the time, are not within this of each
-other may be far from the truth. Most that did not settle are not: whoever was visited often was seen
-undisturbed once, and what slows a machine for milliseconds adds little to a program that takes as long."""
+NOISY_PPM = 50_000
+"""A time with a larger standard error is marked as noisy: it may be far from the truth."""
+
+CALM = 1.3
+"""Visits to a machine more crowded than this do not count, as long as enough others are calm. The
+multiply-adds alone vary by 1.2: wide units of Intel's CPUs wake up when they are used."""
 
 REST_SECONDS = 0.002
 """Pause between visits where nothing else is to be timed: whoever wants the cores has its turn then,
 and the scheduler owes us one."""
 
-BATCH_NANOSECONDS = 500_000
+BATCH_NANOSECONDS = 250_000
 BATCH_LIMIT = 64
 """Short programs repeat within one call, about this long and so many times at most."""
+
+_QUARTILE_ERROR = 1.36 / 1.349
+"""Standard error of a quartile over the quartiles' distance, times the root of the count, of normal
+numbers: a quartile's is 1.36 σ/√n (Kendall and Stuart, vol. 1, 10.11), their distance 1.349 σ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the reference tells. ``clock``: the core's clock over its usual one. ``crowding``: the time
+    of multiply-adds over that on a calm machine."""
+
+    clock: float = 1.0
+    crowding: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """Nanoseconds of every repeat [n], n ≥ 1, by the clock; ``clock``, that of the core over its
+    usual one, and how ``crowded`` the machine was meanwhile: its slowness over a calm machine's."""
+
+    nanoseconds: Ints
+    clock: float = 1.0
+    crowding: float = 1.0
+
+    def __post_init__(self) -> None:
+        assert self.nanoseconds.size, "a visit of nothing"
+
+    @property
+    def least(self) -> int:
+        """Nanoseconds of the fastest repeat at the usual clock."""
+        return max(1, round(float(self.nanoseconds.min()) * self.clock))
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Nanoseconds of every repeat [n], n ≥ 1, and of the fastest one of each visit."""
+    """The visits to a program, one at least."""
 
-    nanoseconds: Ints
-    visits: tuple[int, ...] = ()
+    visits: tuple[Visit, ...]
 
     def __post_init__(self) -> None:
-        assert self.nanoseconds.size, "a sample of nothing"
+        assert self.visits, "a sample of nothing"
 
     @property
-    def median(self) -> int:
-        """Nanoseconds of the middle repeat."""
-        return max(1, round(float(np.median(self.nanoseconds))))
+    def calm(self) -> tuple[Visit, ...]:
+        """Visits to a calm machine; with fewer than ``LEAST_VISITS`` of them, the calmest ones."""
+        calm = tuple(visit for visit in self.visits if visit.crowding <= CALM)
+        if len(calm) >= LEAST_VISITS:
+            return calm
+        return tuple(sorted(self.visits, key=lambda visit: visit.crowding)[:LEAST_VISITS])
+
+    @property
+    def nanoseconds(self) -> int:
+        """Time of the program: the lower quartile of the calm visits' fastest repeats."""
+        return max(1, round(float(np.percentile([visit.least for visit in self.calm], 25))))
 
     @property
     def least(self) -> int:
-        """Nanoseconds of the fastest repeat."""
-        return max(1, int(self.nanoseconds.min()))
+        """Nanoseconds of the fastest repeat of all."""
+        return min(visit.least for visit in self.visits)
+
+    @property
+    def error_ppm(self) -> int:
+        """Standard error of the time, relative to it, in parts per million; of ``LEAST_VISITS``
+        visits the whole distance of the slowest from the fastest."""
+        times = np.array([visit.least for visit in self.calm], np.float64)
+        if len(times) <= LEAST_VISITS:
+            error = float(times.max() - times.min()) if len(times) == LEAST_VISITS else times[0]
+        else:
+            low, high = np.percentile(times, (25, 75))
+            error = _QUARTILE_ERROR * (high - low) / len(times) ** 0.5
+        return round(1e6 * float(error) / self.nanoseconds)
 
     @property
     def settled(self) -> bool:
-        """Whether several visits were as fast as the fastest, so that it was no fluke."""
-        return len(self.visits) >= SETTLED_VISITS and self._agree(SETTLED_PPM)
-
-    def _agree(self, ppm: int) -> bool:
-        if len(self.visits) < LEAST_VISITS:
-            return False
-        near = sorted(self.visits)[:SETTLED_VISITS][-1]
-        return (near - self.least) * 1_000_000 <= ppm * self.least
+        """True when enough visits agree."""
+        enough = sum(visit.crowding <= CALM for visit in self.visits) >= SETTLED_VISITS
+        return enough and self.error_ppm <= SETTLED_PPM
 
     @property
     def spread_ppm(self) -> int:
-        """(Third quartile − minimum) / minimum: how far the usual repeat is from the undisturbed
-        one, in parts per million."""
-        upper = float(np.percentile(self.nanoseconds, 75))
-        return round((upper - self.least) / self.least * 1e6) if upper > self.least else 0
+        """(Third quartile − time) / time of all repeats: how much longer than the program's time a
+        usual repeat takes, in parts per million; 0 for one that does not."""
+        repeats = np.concatenate([visit.nanoseconds * visit.clock for visit in self.visits])
+        upper = float(np.percentile(repeats, 75))
+        return max(0, round((upper - self.nanoseconds) / self.nanoseconds * 1e6))
 
     @property
     def counters(self) -> dict[str, int]:
-        """As an execution carries them."""
+        """As an execution carries them. ``hot``: the operands were used just before, and lie in the
+        caches as far as they fit."""
+        clock = float(np.median([visit.clock for visit in self.calm]))
+        crowding = float(np.median([visit.crowding for visit in self.calm]))
         return {
-            "nanoseconds": self.median,
+            "nanoseconds": self.nanoseconds,
             "nanoseconds_min": self.least,
             "spread_ppm": self.spread_ppm,
-            "repeats": self.nanoseconds.size,
-            "noisy": int(not self._agree(NOISY_PPM)),
+            "error_ppm": self.error_ppm,
+            "clock_ppm": round(1e6 * clock),
+            "crowding_ppm": round(1e6 * crowding),
+            "visits": len(self.visits),
+            "repeats": sum(visit.nanoseconds.size for visit in self.visits),
+            "hot": 1,
+            "noisy": int(self.error_ppm > NOISY_PPM),
         }
 
 
@@ -101,31 +158,48 @@ def batch_of(nanoseconds: int) -> int:
     return min(BATCH_LIMIT, max(1, BATCH_NANOSECONDS // max(1, nanoseconds)))
 
 
-class Sampling:
-    """A sample that grows by visits; ``run`` gives the nanoseconds of the repeats it did [≥ 1]."""
+def always_calm() -> Reading:
+    """Reading of a machine without a reference."""
+    return Reading()
 
-    def __init__(self, run: Callable[[], Ints]) -> None:
-        self._run = run
-        self._found: list[Ints] = []
-        self._visits: list[int] = []
+
+class Sampling:
+    """A sample that grows by visits; ``run`` gives the nanoseconds of the repeats it did [≥ 1],
+    ``begin`` prepares a visit, and ``read`` reads the reference before and after it."""
+
+    def __init__(
+        self,
+        run: Callable[[], Ints],
+        begin: Callable[[], object] = lambda: None,
+        read: Callable[[], Reading] = always_calm,
+    ) -> None:
+        self._run, self._begin, self._read = run, begin, read
+        self._visits: list[Visit] = []
         self._spent = 0
 
     def visit(self) -> Sample | None:
         """Repeat for a while; the sample once it is enough, None while another visit is wanted."""
+        self._begin()
+        before, times, after = self._read(), self._repeated(), self._read()
+        clock, crowding = (before.clock + after.clock) / 2, max(before.crowding, after.crowding)
+        self._visits.append(Visit(times, clock, crowding))
+        sample = Sample(tuple(self._visits))
+        long = self._spent >= MOST_NANOSECONDS and len(self._visits) >= LEAST_VISITS
+        return sample if sample.settled or long or len(self._visits) >= MOST_VISITS else None
+
+    def _repeated(self) -> Ints:
+        """Nanoseconds of the repeats of a visit."""
+        found: list[Ints] = []
         count = spent = 0
-        first = len(self._found)
         while spent < VISIT_NANOSECONDS or count < VISIT_REPEATS:
             times = self._run()
-            self._found.append(times)
+            found.append(times)
             count += times.size
             spent += max(times.size, int(times.sum()))  # a clock may stand still
             if self._spent + spent >= MOST_NANOSECONDS:
                 break
-        self._visits.append(min(int(times.min()) for times in self._found[first:]))
         self._spent += spent
-        sample = Sample(np.concatenate(self._found), tuple(self._visits))
-        long = self._spent >= MOST_NANOSECONDS and len(self._visits) >= LEAST_VISITS
-        return sample if sample.settled or long or len(self._visits) >= MOST_VISITS else None
+        return np.concatenate(found)
 
 
 def sampled(run: Callable[[], Ints], rest: Callable[[float], None] = time.sleep) -> Sample:

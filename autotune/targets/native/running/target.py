@@ -79,8 +79,8 @@ class NativeTarget:
 
     def time(self, program: Program, parameters: Parameters | None = None) -> Execution:
         """Cost of a program on seeded normal numbers; ``parameters`` are what its CASEs dispatch
-        on. ``cycles`` are those of the fastest repeat, as whatever else the machine does only adds
-        to them; see ``sampling`` for how often it repeats.
+        on. ``cycles`` are those of the lower quartile of visits while the machine was calm; see
+        ``sampling`` for how often it repeats, ``operands`` for where its tensors lie.
         Raises ``ProgramError`` for an illegal program, or a parameter that has no value."""
         from autotune.targets.native.running.sampling import REST_SECONDS
 
@@ -91,14 +91,15 @@ class NativeTarget:
 
     def prepared(self, program: Program, parameters: Parameters | None = None) -> ProgramTiming:
         """All that ``time`` does before it looks at the clock. Raises as ``time`` does."""
-        from autotune.targets.native.running.tensors import drawn
+        from autotune.targets.native.running.operands import Operands
 
         checked = self._checked(program)
         given = checked.given(parameters)
-        arrays = {tensor.name: drawn(tensor) for tensor in program.tensors}
-        linked = _linked(checked, arrays)  # keeps the arrays, too
-        once = Repeats(linked, _pool(self.threads), 1, _pointers(program, arrays), given)
-        return ProgramTiming(once, functools.partial(self._execution, program))
+        operands = Operands(program)
+        linked = _linked(checked, operands.arrays)  # keeps the arrays, too
+        once = Repeats(linked, _pool(self.threads), 1, operands.pointers, given)
+        cost = functools.partial(self._execution, program)
+        return ProgramTiming(once, operands, _compiler(), cost)
 
     def run(
         self,
@@ -115,7 +116,7 @@ class NativeTarget:
         illegal program or a parameter without a value, ``InputError`` for arrays that do not fit.
         """
         from autotune.targets.arrays import array_for
-        from autotune.targets.native.running.sampling import Sample
+        from autotune.targets.native.running.sampling import Sample, Visit
         from autotune.targets.native.running.tensors import unwritten
 
         checked = self._checked(program)
@@ -128,7 +129,7 @@ class NativeTarget:
         }
         ready = self._ready(checked, arrays)
         once = Repeats(ready.linked, _pool(self.threads), 1, _pointers(program, arrays), given)
-        sample = Sample(once.run())
+        sample = Sample((Visit(once.run()),))
         outputs = {t.name: arrays[t.name] for t in program.tensors if t.role is Role.OUTPUT}
         return self._execution(program, sample, None), outputs
 
@@ -167,7 +168,7 @@ class NativeTarget:
         """Cost by the spec's clock; ``dram_bytes`` are each tensor's bytes, once."""
         from autotune.targets.native.running.tensors import tensor_bytes
 
-        cycles = max(1, round(sample.least * 1e-9 * self._spec.clock_hz))
+        cycles = max(1, round(sample.nanoseconds * 1e-9 * self._spec.clock_hz))
         counters = sample.counters | {"perf": int(perf is not None), **(perf or {})}
         return Execution(cycles, 0, sum(map(tensor_bytes, program.tensors)), counters)
 

@@ -38,17 +38,16 @@ def unwritten(tensor: DramTensor) -> Array:
     return array
 
 
-def drawn(tensor: DramTensor) -> Array:
-    """Standard normal numbers, in integers ten times as large: neither zeros nor denormals, which
-    are multiplied faster or slower than others on some CPUs. The same in every process."""
-    array = aligned(tensor)
+def draw(array: Array) -> None:
+    """Fill an array with standard normal numbers, in integers ten times as large: neither zeros nor
+    denormals, which are multiplied faster or slower than others on some CPUs. The same in every
+    process."""
     flat, numbers = array.reshape(-1), _normals()
     if array.dtype.kind in "iu":
         numbers = np.abs(10.0 * numbers).astype(np.float32)
     for begin in range(0, flat.size, numbers.size):
         part = flat[begin : begin + numbers.size]
         part[...] = numbers[: part.size].astype(array.dtype, copy=False)
-    return array
 
 
 @functools.cache

@@ -7,14 +7,19 @@ import pytest
 
 from autotune.targets.native.running.sampling import (
     BATCH_LIMIT,
+    BATCH_NANOSECONDS,
+    CALM,
+    LEAST_VISITS,
     MOST_NANOSECONDS,
     MOST_VISITS,
     REST_SECONDS,
     SETTLED_VISITS,
     VISIT_NANOSECONDS,
     VISIT_REPEATS,
+    Reading,
     Sample,
     Sampling,
+    Visit,
     batch_of,
     sampled,
 )
@@ -24,20 +29,24 @@ def constant(nanoseconds: int, batch: int = 1) -> Sample:
     return sampled(lambda: np.full(batch, nanoseconds, np.int64), lambda _: None)
 
 
+def sample_of(*leasts: int, crowding: float = 1.0) -> Sample:
+    return Sample(tuple(Visit(np.array([least]), 1.0, crowding) for least in leasts))
+
+
 @pytest.mark.parametrize(
     ("nanoseconds", "repeats"),
     [
         (1_000, SETTLED_VISITS * VISIT_NANOSECONDS // 1_000),
         (VISIT_NANOSECONDS, SETTLED_VISITS * VISIT_REPEATS),
-        (MOST_NANOSECONDS // 3 + 1, 3),
-        (MOST_NANOSECONDS // 2, 2 + 1),
-        (10 * MOST_NANOSECONDS, 1 + 1),
+        (MOST_NANOSECONDS // 3 + 1, 4),
+        (10 * MOST_NANOSECONDS, LEAST_VISITS),
     ],
 )
 def test_short_times_are_repeated_until_they_are_enough_and_long_ones_less(
     nanoseconds: int, repeats: int
 ) -> None:
-    assert constant(nanoseconds).nanoseconds.size == repeats
+    sample = constant(nanoseconds)
+    assert sum(visit.nanoseconds.size for visit in sample.visits) == repeats
 
 
 @pytest.mark.parametrize("milliseconds", [1, 12, 13, 17, 25, 30, 34, 50, 99, 100, 300, 5000])
@@ -50,39 +59,71 @@ def test_a_constant_clock_is_never_noisy_and_a_wild_one_always(milliseconds: int
 
 def test_a_clock_that_stands_still_ends_all_the_same() -> None:
     sample = constant(0, batch=VISIT_NANOSECONDS // 100)
-    assert (sample.median, sample.least, sample.spread_ppm) == (1, 1, 0)
+    assert (sample.nanoseconds, sample.least, sample.spread_ppm) == (1, 1, 0)
 
 
 def test_batches_are_short_and_bounded() -> None:
-    assert [batch_of(x) for x in (0, 1, 100_000, 500_001)] == [BATCH_LIMIT, BATCH_LIMIT, 5, 1]
-
-
-def visits_of(*nanoseconds: float) -> Sampling:
-    """A sampling whose visits take two repeats each of so long, at least 1 ms."""
-    times = iter(np.repeat(np.array(nanoseconds, np.int64), VISIT_REPEATS))
-    return Sampling(lambda: np.array([next(times)], np.int64))
-
-
-def test_visits_go_on_until_the_fastest_four_agree() -> None:
-    sampling = visits_of(9e6, 1e6, 5e6, 1.04e6, 8e6, 1.01e6, 1.06e6, 1.03e6, 1e6)
-    found = [sampling.visit() for _ in range(8)]
-    assert found[:7] == [None] * 7
-    assert found[7] is not None
-    assert found[7].least == 1_000_000
-    assert found[7].settled
-    assert found[7].nanoseconds.size == 8 * VISIT_REPEATS
+    fifth = BATCH_NANOSECONDS // 5
+    found = [batch_of(x) for x in (0, 1, fifth, BATCH_NANOSECONDS + 1)]
+    assert found == [BATCH_LIMIT, BATCH_LIMIT, 5, 1]
 
 
 def test_a_visit_is_as_fast_as_its_fastest_repeat() -> None:
-    times = iter([5e6, 1e6, 1e6, 7e6, 1e6, 1e6, 2e6, 1e6])
+    times = iter([7e6, 1e6, 1e6, 7e6] * SETTLED_VISITS)
     found = sampled(lambda: np.array([next(times)], np.int64), lambda _: None)
-    assert found.visits == (1_000_000,) * 4
+    assert [visit.least for visit in found.visits] == [1_000_000] * SETTLED_VISITS
 
 
-def test_repeats_without_pause_that_agree_are_not_enough() -> None:
-    """As when another program has a core for the time of a visit."""
-    sampling = visits_of(2e6, 1e6, 1e6, 1e6, 1e6)
-    assert [sampling.visit() is None for _ in range(5)] == [True, True, True, True, False]
+def test_the_time_is_the_lower_quartile_of_visits() -> None:
+    assert sample_of(*range(100, 109)).nanoseconds == 102
+    assert sample_of(50, *[100] * 8).nanoseconds == 100, "one lucky visit changes nothing"
+
+
+def test_visits_in_a_slow_spell_do_not_count() -> None:
+    calm, slow = sample_of(100, 101, 102), sample_of(*[180] * 9, crowding=1.8)
+    both = Sample((*slow.visits, *calm.visits))
+    assert both.calm == calm.visits
+    assert both.nanoseconds == calm.nanoseconds
+    assert not both.settled, "three visits are too few"
+
+
+def test_without_calm_visits_the_calmest_count() -> None:
+    visits = [Visit(np.array([round(100 * s)]), 1.0, s) for s in (2.0, 1.5, 1.6, 3.0, 1.4)]
+    assert min(visit.crowding for visit in visits) > CALM
+    sample = Sample(tuple(visits))
+    assert [visit.crowding for visit in sample.calm] == [1.4, 1.5, 1.6]
+    assert sample.counters["crowding_ppm"] == 1_500_000
+
+
+def test_a_visit_is_as_crowded_as_its_worse_end_and_has_the_mean_clock() -> None:
+    readings = iter([Reading(1.0, 1.0), Reading(1.1, 2.0), Reading(0.9, 3.0), Reading(0.9, 1.0)])
+    sampling = Sampling(lambda: np.full(2, 10**6), read=lambda: next(readings))
+    sampling.visit()
+    sampling.visit()
+    assert [(v.clock, v.crowding) for v in sampling._visits] == [(1.05, 2.0), (0.9, 3.0)]
+
+
+def test_times_are_those_at_the_usual_clock() -> None:
+    visits = [Visit(np.array([round(1000 / clock)]), clock) for clock in (0.8, 1.0, 1.25)]
+    assert [visit.least for visit in visits] == [1000] * 3
+    assert Sample(tuple(visits)).error_ppm == 0
+
+
+def test_every_visit_begins_anew() -> None:
+    begun: list[int] = []
+    sampling = Sampling(lambda: np.full(2, 10**6), lambda: begun.append(1))
+    while sampling.visit() is None:
+        pass
+    assert len(begun) == SETTLED_VISITS
+
+
+def test_visits_go_on_until_the_quartile_is_sure() -> None:
+    times = iter(np.repeat([10**6, 2 * 10**6] * 6 + [10**6] * 60, VISIT_REPEATS))
+    sampling = Sampling(lambda: np.array([next(times)], np.int64))
+    found = [sampling.visit() for _ in range(3 * SETTLED_VISITS)]
+    assert found[: SETTLED_VISITS + 1] == [None] * (SETTLED_VISITS + 1)
+    sure = next(sample for sample in found if sample is not None)
+    assert sure.settled and sure.nanoseconds == 10**6
 
 
 def test_one_rests_between_visits() -> None:
@@ -92,43 +133,42 @@ def test_one_rests_between_visits() -> None:
 
 
 def test_times_that_never_agree_end_when_they_were_often_or_took_long_enough() -> None:
-    short = (10**6 + 2 * 10**5 * k for k in range(200))
+    short = (5 * 10**5 + 2 * 10**4 * k for k in range(200))
     often = sampled(lambda: np.full(1, next(short), np.int64), lambda _: None)
     assert len(often.visits) == MOST_VISITS
     long = (10**6 << k for k in range(30))
     wild = sampled(lambda: np.array([next(long)], np.int64), lambda _: None)
-    assert wild.nanoseconds.sum() >= MOST_NANOSECONDS
+    assert sum(visit.nanoseconds.sum() for visit in wild.visits) >= MOST_NANOSECONDS
     assert often.counters["noisy"] == wild.counters["noisy"] == 1
 
 
-def test_the_counters_are_median_minimum_and_quartile() -> None:
-    found = Sample(np.array([100, 200, 110, 105, 120]), (110, 100, 120, 200)).counters
+def test_the_counters_are_quartile_minimum_and_errors() -> None:
+    found = sample_of(120, 100, 110, 130, 140).counters
     assert found == {
         "nanoseconds": 110,
         "nanoseconds_min": 100,
-        "spread_ppm": 200_000,
+        "spread_ppm": 181_818,
+        "error_ppm": round(1e6 * 1.36 / 1.349 * 20 / 5**0.5 / 110),
+        "clock_ppm": 1_000_000,
+        "crowding_ppm": 1_000_000,
+        "visits": 5,
         "repeats": 5,
+        "hot": 1,
         "noisy": 1,
     }
 
 
 @pytest.mark.parametrize(
-    ("visits", "settled", "noisy"),
+    ("visits", "noisy"),
     [
-        ((100, 101, 104, 103), True, 0),
-        ((100, 200, 104, 105, 900, 103), True, 0),
-        ((100, 101, 104, 106), False, 0),
-        ((100, 101, 104, 129), False, 0),
-        ((100, 101, 104, 131), False, 1),
-        ((100, 200, 106), False, 1),
-        ((100, 129, 106), False, 0),
-        ((100, 129), False, 0),
-        ((100, 131), False, 1),
-        ((100,), False, 1),
+        ((100,), 1),
+        ((100, 100), 1),
+        ((100, 102, 104), 0),
+        ((100, 102, 110), 1),
+        ((100, 102, 104, 106), 0),
+        ((100, 102, 104, 190), 1),
+        ((100, 102, 104, 106, 108, 190), 0),
     ],
 )
-def test_a_sample_is_noisy_when_its_visits_are_far_from_agreeing(
-    visits: tuple[int, ...], settled: bool, noisy: int
-) -> None:
-    sample = Sample(np.array(visits), visits)
-    assert (sample.settled, sample.counters["noisy"]) == (settled, noisy)
+def test_a_sample_is_noisy_when_its_quartile_is_unsure(visits: tuple[int, ...], noisy: int) -> None:
+    assert sample_of(*visits).counters["noisy"] == noisy
