@@ -30,7 +30,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: docs help env demo test check bench bench-systolic bench-cpu bench-roofline bench-variants bench-compile bench-tuning operators fuzz fuzz-import fuzz-networks fuzz-schedules lint format types layers tests fast-tests wheel-test clean
+.PHONY: docs models help env demo test check bench bench-systolic bench-cpu bench-roofline bench-variants bench-compile bench-tuning operators fuzz fuzz-import fuzz-networks fuzz-schedules lint format types layers tests fast-tests wheel-test clean
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -91,6 +91,10 @@ bench-compile: $(BUILT) ## CPU time from a file to programs and to a first resul
 bench-tuning: $(BUILT) $(TVM)/.installed ## our search against TVM's MetaSchedule, one operator at a time (calibrate cpu:1 first)
 	$(call say,"tuning single operators with autotune and TVM")
 	@$(PY) -m benchmarks.tuning --markdown docs/figures-tuning.md $(if $(JSON),--json $(JSON))
+
+models: $(BUILT) ## rebuild the cost model that ships, from measurements of shipped and drawn machines (15 minutes)
+	$(call say,"measuring machines and training the shipped cost model")
+	@$(PY) -m benchmarks.shipped_model
 
 docs: $(BUILT) ## the documentation as HTML in build/docs; warnings and broken links are errors
 	$(call say,"building the documentation")

@@ -70,6 +70,7 @@ setup(
     ],
     package_data={
         "autotune.targets": ["specs/*.toml"],
+        "autotune.cost_model": ["models/*.model"],
         "autotune.report": ["templates/*"],
         "autotune.kernels": ["*/*.pyi", "*/*.pyx", "*/*.pxd", "*/*.pxi", "*/*.h"],
         "autotune": ["py.typed"],

@@ -139,8 +139,8 @@ def search(
 
     Control flow makes several graphs of a network: pieces and bodies, taken or not, each with this
     budget. Shapes that depend on values are those of inputs drawn by ``seed``; other shapes are
-    planned by rule when they run. Raises ``AutotuneError`` for a target that was never calibrated,
-    for a network that cannot be read, and, before it searches, for a place where no plan can be
+    planned by rule when they run. Costs are predicted by the target's calibrated model, else on emulated
+    machines by the shipped one. Raises ``AutotuneError`` for this CPU if it was never calibrated, for a network that cannot be read, and, before it searches, for a place where no plan can be
     written.
     """
     plan_file, extents, limits = _plan_file(out), dims_of(dims), ranges_of(ranges)
@@ -149,14 +149,15 @@ def search(
     chosen = choose_accuracy(accuracy, machine.spec)
     graphs = _graphs(path, extents, Layout(machine.spec.layout), chosen, limits, seed)
     file = NetworkFile.of(path)
-    searches = []
+    searches, origin = [], ""
     with opened(store) as records:
         for number, graph in enumerate(graphs):
             if progress is not None and len(graphs) > 1:
                 progress(GRAPHS, number, len(graphs))
-            cost_model = open_model(records, machine)
+            answer = open_model(records, machine)
+            origin = origin or answer.line
             searches.append(
-                run_search(graph, machine, cost_model, options, progress=progress, store=records)
+                run_search(graph, machine, answer.model, options, progress=progress, store=records)
             )
     has_own_accuracy = len(searches) == 1 and not limits
     result = SearchResult.of(
@@ -167,6 +168,7 @@ def search(
         None if has_own_accuracy else chosen,
         extents,
         limits,
+        origin,
     )
     if plan_file is not None:
         result.plan.save(plan_file)

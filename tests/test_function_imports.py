@@ -45,7 +45,7 @@ REASONS = {
     ("runtime/session/initial_table.py", "autotune.runtime.caches.schedule_cache"): FUSION,
     ("runtime/session/initial_table.py", "autotune.runtime.online.learning"): LEARNING,
     ("runtime/session/initial_table.py", "autotune.store.store"): LEARNING,
-    ("runtime/session/opening.py", "autotune.cost_model.model"): LEARNING,
+    ("runtime/session/opening.py", "autotune.cost_model.shipped"): LEARNING,
     ("runtime/session/opening.py", "autotune.frontend.importing"): ONNX,
     ("runtime/session/opening.py", "autotune.graph.passes"): ONNX,
 }

@@ -70,6 +70,14 @@ class Dataset:
         """Return the femtojoules [r] by the spec's table, for nests that run in ``cycles`` [n]."""
         return self.summed(self.dynamic_fj + self.leak_fj * cycles)
 
+    def take(self, chosen: npt.NDArray[np.bool_]) -> Dataset:
+        """Return the ``chosen`` measurements [r] with their nests."""
+        rows = chosen[self.owner]
+        per_nest = {name: getattr(self, name)[rows] for name in _PER_NEST}
+        per_run = {name: getattr(self, name)[chosen] for name in _PER_RUN}
+        owner = (np.cumsum(chosen) - 1)[self.owner[rows]]
+        return Dataset(spec=self.spec, owner=owner, **per_nest, **per_run)
+
     @property
     def part(self) -> Floats:
         """Share [n] of each nest in its measurement's analytic cycles."""
@@ -81,6 +89,24 @@ class Dataset:
         order = np.lexsort((self.estimate, self.owner))
         last = np.searchsorted(self.owner[order], np.arange(len(self)), side="right") - 1
         return order[last]
+
+
+_PER_NEST = ("x", "work", "estimate", "dynamic_fj", "leak_fj", "moved_bytes")
+_PER_RUN = ("cycles", "energy_fj", "dram_bytes", "weight", "keys", "networks")
+
+
+def joined(parts: Sequence[Dataset]) -> Dataset:
+    """Return the measurements of several machines with one kind of memory, one machine after another.
+
+    ``spec`` is the first one's: only its kind of memory holds for all.
+    """
+    columns = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in (*_PER_NEST, *_PER_RUN)
+    }
+    first = np.cumsum([0, *(len(part) for part in parts)])
+    owner = np.concatenate([part.owner + at for part, at in zip(parts, first, strict=False)])
+    return Dataset(spec=parts[0].spec, owner=owner, **columns)
 
 
 @dataclass(frozen=True, slots=True)

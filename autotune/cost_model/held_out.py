@@ -16,7 +16,6 @@ from autotune.cost_model.training import (
     Ratios,
     boost_scale,
     conformal_quantile,
-    evaluate,
     scale_of,
     train,
 )
@@ -53,6 +52,10 @@ class HeldOut:
     low: Floats
     high: Floats
 
+    def mape(self, data: Dataset) -> float:
+        """Mean absolute relative error of the cycles."""
+        return mape(data.cycles, self.cycles)
+
     def metrics(self, data: Dataset) -> dict[str, float]:
         """Figures about networks that were not trained on; rates are shares, ranks and regrets are within
         groups."""
@@ -88,18 +91,51 @@ class HeldOut:
         return tuple(sorted(found, key=lambda m: -abs(np.log(m.factor)))[:count])
 
 
-def hold_out(data: Dataset, fold: Ints, seed: int) -> HeldOut:
-    """Predict every fold [r] by what the others teach, without any group that occurs in it."""
+def hold_out(data: Dataset, fold: Ints, seed: int, base: Ratios | None = None) -> HeldOut:
+    """Predict every fold [r] by what the others teach, without any group that occurs in it; ``base`` is
+    the shared model's part that they refine."""
     predicted = np.ones((3, len(data)))
 
     def learn(index: int) -> None:
         tested = fold == index
         known = ~np.isin(data.keys, data.keys[tested])
         if tested.any() and known.any():
-            predicted[:, tested] = _applied(train(data, known, seed), data, tested)
+            predicted[:, tested] = _applied(train(data, known, seed, base), data, tested)
 
     with ThreadPoolExecutor(WORKERS) as pool:  # training leaves Python, each fold on one core
         list(pool.map(learn, range(FOLDS)))
+    return _judged(data, fold, predicted, seed)
+
+
+def as_it_is(data: Dataset, fold: Ints, seed: int, base: Ratios) -> HeldOut:
+    """Judge a shared model on measurements that it was not trained on."""
+    everywhere = np.ones(len(data), dtype=bool)
+    return _judged(data, fold, _applied(Ratios.untrained(base), data, everywhere), seed)
+
+
+def hold_out_machines(
+    data: Dataset, machine_fold: Ints, fold: Ints, seed: int
+) -> tuple[Dataset, HeldOut]:
+    """Predict measurements of machines and networks that the trees know neither of.
+
+    Folds [r] are those of the machine and of the network. A fold's trees see the other machines on the
+    other networks. Return the measurements whose folds are equal, one in ``FOLDS``, and predictions.
+    """
+    predicted = np.ones((3, len(data)))
+    tested = machine_fold == fold
+
+    def learn(index: int) -> None:
+        here = tested & (fold == index)
+        known = (machine_fold != index) & (fold != index) & ~np.isin(data.keys, data.keys[here])
+        if here.any() and known.any():
+            predicted[:, here] = _applied(train(data, known, seed), data, here)
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        list(pool.map(learn, range(FOLDS)))
+    return (judged := data.take(tested)), _judged(judged, fold[tested], predicted[:, tested], seed)
+
+
+def _judged(data: Dataset, fold: Ints, predicted: Floats, seed: int) -> HeldOut:
     cycles, energy, dram = predicted
     error = np.log(data.cycles / cycles)
     scale, factor = _calibrated(data, fold, error, seed)
@@ -118,10 +154,10 @@ def _applied(ratios: Ratios, data: Dataset, tested: npt.NDArray[np.bool_]) -> Fl
         full[rows] = per_nest
         return data.summed(full)[tested]
 
-    cycles = data.analytic_cycles(ratios.unit_costs)[rows] * np.exp(evaluate(ratios.cycles, x))
+    cycles = data.analytic_cycles(ratios.unit_costs)[rows] * np.exp(ratios.log_cycles(x))
     energy = data.dynamic_fj[rows] + data.leak_fj[rows] * cycles
-    energy = energy * np.exp(evaluate(ratios.energy, x))
-    dram = data.moved_bytes[rows] * np.exp(evaluate(ratios.dram, x))
+    energy = energy * np.exp(ratios.log_energy(x))
+    dram = data.moved_bytes[rows] * np.exp(ratios.log_dram(x))
     return np.stack([whole(cycles), whole(energy), whole(dram)])
 
 

@@ -12,16 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.analysis import analytic_model
-from autotune.cost_model.dataset import dataset
+from autotune.cost_model.dataset import dataset, joined
 from autotune.cost_model.forest import Forest
-from autotune.cost_model.held_out import Misjudged, hold_out
-from autotune.cost_model.model_file import pack, unpack
+from autotune.cost_model.held_out import Misjudged, as_it_is, hold_out, hold_out_machines
+from autotune.cost_model.model_file import is_shared, pack, unpack
 from autotune.cost_model.training import (
     COVERAGE,
     Ratios,
     boost_scale,
     conformal_quantile,
-    evaluate,
     folds,
     scale_of,
     train,
@@ -105,7 +104,10 @@ class Learned:
 
 
 class CostModel:
-    """Predicts what schedules cost on one machine. Immutable; usable from several threads."""
+    """Predicts what schedules cost on one machine. Immutable; usable from several threads.
+
+    A shared model was trained on several machines and answers for any with their kind of memory.
+    """
 
     def __init__(
         self,
@@ -113,9 +115,11 @@ class CostModel:
         learned: Learned,
         metrics: Mapping[str, float],
         misjudged: tuple[Misjudged, ...] = (),
+        shared: bool = False,
     ) -> None:
         """``misjudged`` are the groups that it was worst at when it was trained; not stored."""
         self.spec = spec
+        self.is_shared = shared
         self.misjudged = misjudged
         self._learned = learned
         self.metrics = dict(metrics)
@@ -128,26 +132,57 @@ class CostModel:
         *,
         seed: int,
         weights: Sequence[float] | None = None,
+        base: CostModel | None = None,
     ) -> CostModel:
         """Train on measurements of one machine; failed ones are left out.
+
+        With a shared model as ``base``, train what that leaves; it stays as it is where this makes
+        held-out errors larger, and for fewer than ``MIN_RECORDS`` measurements.
 
         ``weights`` [records] says how much each counts (1 by default), for example less with age,
         beside how far it is trusted.
         ``metrics`` are of out-of-fold predictions: of networks none of whose groups was trained
-        on. Raises ``StoreError`` when there are fewer than ``MIN_RECORDS``.
+        on. Raises ``StoreError`` when there are fewer than ``MIN_RECORDS`` and no ``base``.
         """
         data = dataset(records, spec, weights)
+        if len(data) < MIN_RECORDS and base is not None:
+            return base
         if len(data) < MIN_RECORDS:
-            raise StoreError(
-                f"{spec.name}: {len(data)} successful measurements, a cost model needs "
-                f"{MIN_RECORDS}; run 'autotune calibrate --target {spec.name}' first"
-            )
+            raise too_few(spec, len(data))
         rng = np.random.default_rng(seed)
-        held = hold_out(data, folds(data.networks, data.keys, rng), seed)
-        ratios = train(data, np.ones(len(data), dtype=bool), seed)
+        fold = folds(data.networks, data.keys, rng)
+        start = None if base is None else base._learned.ratios
+        held = hold_out(data, fold, seed, start)
+        ratios = train(data, np.ones(len(data), dtype=bool), seed, start)
+        if start is not None:
+            plain = as_it_is(data, fold, seed, start)
+            if plain.mape(data) <= held.mape(data):
+                held, ratios = plain, Ratios.untrained(start)
         scale = boost_scale(data.x[data.main], held.error, seed)
         learned = Learned(ratios, scale, conformal_quantile(held.scores, COVERAGE))
         return cls(spec, learned, held.metrics(data), held.misjudged(data, WORST))
+
+    @classmethod
+    def fit_many(cls, machines: Mapping[HardwareSpec, Sequence[Record]], *, seed: int) -> CostModel:
+        """Train a shared model on measurements of several machines with one kind of memory.
+
+        ``metrics`` are of machines and networks that the trees know neither of. Raises
+        ``StoreError`` when there are fewer than ``MIN_RECORDS``.
+        """
+        parts = [dataset(records, spec) for spec, records in machines.items()]
+        data, rng = joined(parts), np.random.default_rng(seed)
+        if len(data) < MIN_RECORDS:
+            raise StoreError(
+                f"{len(data)} successful measurements, a cost model needs {MIN_RECORDS}"
+            )
+        owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts]).astype(np.str_)
+        fold = folds(data.networks, data.keys, rng)
+        judged, held = hold_out_machines(data, folds(owners, data.keys, rng), fold, seed)
+        ratios = train(data, np.ones(len(data), dtype=bool), seed)
+        scale = boost_scale(judged.x[judged.main], held.error, seed)
+        learned = Learned(ratios, scale, conformal_quantile(held.scores, COVERAGE))
+        metrics = held.metrics(judged) | {"machines": float(len(parts))}
+        return cls(parts[0].spec, learned, metrics, held.misjudged(judged, WORST), shared=True)
 
     def predict_nest(self, nest: Nest, table: ScheduleTable) -> Prediction:
         """Cycles of every schedule in a table."""
@@ -166,20 +201,20 @@ class CostModel:
         """Cycles alone of every schedule in a table, with what the rest can be found from."""
         a = analytic_model(self.spec).analyse(nest, table, self.spec)
         x, ratios = a.features, self._learned.ratios
-        cycles = a.cycles(ratios.unit_costs) * np.exp(evaluate(ratios.cycles, x))
+        cycles = a.cycles(ratios.unit_costs) * np.exp(ratios.log_cycles(x))
         return Forecast(np.maximum(cycles, 1.0), x, a.dynamic_fj, a.leak_fj, a.moved_bytes)
 
     def energy(self, forecast: Forecast) -> Floats:
         """Femtojoules of forecast schedules [n]."""
         energy = forecast.dynamic_fj + forecast.leak_fj * forecast.cycles
-        return energy * np.exp(evaluate(self._learned.ratios.energy, forecast.x))
+        return energy * np.exp(self._learned.ratios.log_energy(forecast.x))
 
     def completed(self, forecast: Forecast) -> Estimate:
         """All that is predicted of forecast schedules: the trees of the interval, of energy and of bytes
         are asked for these alone."""
         learned, cycles = self._learned, forecast.cycles
         spread = np.exp(learned.factor * scale_of(learned.scale, forecast.x))
-        dram = forecast.moved_bytes * np.exp(evaluate(learned.ratios.dram, forecast.x))
+        dram = forecast.moved_bytes * np.exp(learned.ratios.log_dram(forecast.x))
         return Estimate(cycles, cycles / spread, cycles * spread, self.energy(forecast), dram)
 
     def rough(self, nest: Nest, table: ScheduleTable) -> Floats:
@@ -203,15 +238,17 @@ class CostModel:
     def to_bytes(self) -> bytes:
         """The model as a file: a JSON header and the tables of the trees."""
         ratios = self._learned.ratios
-        trees = {
-            "cycles": ratios.cycles,
-            "energy": ratios.energy,
-            "dram": ratios.dram,
-            "scale": self._learned.scale,
-        }
+        trees = {"scale": self._learned.scale, **_trees(ratios, "")}
+        if ratios.base is not None:
+            trees |= _trees(ratios.base, "base ")
         trained = {name: forest for name, forest in trees.items() if forest is not None}
         return pack(
-            self.spec, trained, self._learned.factor, self.metrics, ratios.unit_costs.tolist()
+            self.spec,
+            trained,
+            self._learned.factor,
+            self.metrics,
+            ratios.unit_costs.tolist(),
+            self.is_shared,
         )
 
     @classmethod
@@ -219,7 +256,32 @@ class CostModel:
         """Read what ``to_bytes`` wrote. Raises ``StoreError`` for a broken file, another feature
         version or another machine."""
         trees, factor, metrics, unit_costs = unpack(blob, spec)
-        ratios = Ratios(
-            trees["cycles"], trees.get("energy"), trees.get("dram"), np.array(unit_costs)
-        )
-        return cls(spec, Learned(ratios, trees["scale"], factor), metrics)
+        costs = np.array(unit_costs)
+        is_refined = any(name.startswith("base ") for name in trees)
+        base = _ratios(trees, "base ", costs, None) if is_refined else None
+        ratios = _ratios(trees, "", costs, base)
+        learned = Learned(ratios, trees["scale"], factor)
+        return cls(spec, learned, metrics, shared=is_shared(blob))
+
+
+def too_few(spec: HardwareSpec, count: int) -> StoreError:
+    """Return the error of a machine with too few measurements to train on."""
+    return StoreError(
+        f"{spec.name}: {count} successful measurements, a cost model needs "
+        f"{MIN_RECORDS}; run 'autotune calibrate --target {spec.name}' first"
+    )
+
+
+def _trees(ratios: Ratios, prefix: str) -> dict[str, Forest | None]:
+    """Return the trees of ratios by the names that they have in a file."""
+    return {f"{prefix}{name}": getattr(ratios, name) for name in _RATIOS}
+
+
+def _ratios(
+    trees: Mapping[str, Forest], prefix: str, unit_costs: Floats, base: Ratios | None
+) -> Ratios:
+    cycles, energy, dram = (trees.get(f"{prefix}{name}") for name in _RATIOS)
+    return Ratios(cycles, energy, dram, unit_costs, base)
+
+
+_RATIOS = ("cycles", "energy", "dram")

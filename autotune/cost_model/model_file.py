@@ -27,8 +27,10 @@ def pack(
     factor: float,
     metrics: Mapping[str, float],
     unit_costs: Sequence[float] = (),
+    shared: bool = False,
 ) -> bytes:
-    """Header length, header, trees one after the other."""
+    """Header length, header, trees one after the other. A shared model is for every machine with the
+    spec's kind of memory."""
     parts = {name: forest.to_bytes() for name, forest in trees.items()}
     body = b"".join(parts.values())
     header = json.dumps(
@@ -36,7 +38,8 @@ def pack(
             "format": FORMAT_VERSION,
             "feature_version": FEATURE_VERSION,
             "features": list(analytic_model(spec).feature_names),
-            "profile_id": spec.profile_id,
+            "profile_id": None if shared else spec.profile_id,
+            "memory": spec.memory.value,
             "factor": factor,
             "metrics": dict(metrics),
             "prices": list(unit_costs),
@@ -62,7 +65,13 @@ def unpack(
         )
     if header.get("features") != names:
         raise StoreError(f"cost model: trained on other features than this version has; {retrain}")
-    if header.get("profile_id") != spec.profile_id:
+    if header.get("profile_id") is None:
+        if header.get("memory") != spec.memory.value:
+            raise StoreError(
+                f"cost model: trained for machines with memory {header.get('memory')!r}, "
+                f"{spec.name} has {spec.memory.value!r}; {retrain}"
+            )
+    elif header.get("profile_id") != spec.profile_id:
         raise StoreError(
             f"cost model: trained for hardware profile {header.get('profile_id')}, "
             f"{spec.name} is {spec.profile_id}; {retrain}"
@@ -76,6 +85,11 @@ def unpack(
         start += length
     unit_costs = [float(cost) for cost in header["prices"]]
     return trees, float(header["factor"]), dict(header["metrics"]), unit_costs
+
+
+def is_shared(blob: bytes) -> bool:
+    """Return True if a model is for every machine with one kind of memory. Raises ``StoreError``."""
+    return _split(blob)[0].get("profile_id") is None
 
 
 def _split(blob: bytes) -> tuple[dict[str, Any], bytes]:

@@ -13,8 +13,9 @@ from autotune.cost_model.cost import Cost, Costs, FusionGain
 from autotune.cost_model.model import CostModel
 from autotune.cost_model.predictor_file import is_predictor, read_predictor, write_predictor
 from autotune.cost_model.prepared import ENUMERATED, PreparedGroup, name_of
+from autotune.cost_model.shipped import Answer, answering_model
 from autotune.display import Card, Displayed
-from autotune.errors import InputError, ScheduleError, StoreError
+from autotune.errors import InputError, ScheduleError
 from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.schedule.schedule import Schedule
@@ -59,14 +60,16 @@ class Predictor(Displayed):
     whatever their tensors are called.
     """
 
-    def __init__(self, model: CostModel) -> None:
+    def __init__(self, model: CostModel, origin: str = "") -> None:
+        """``origin`` says in one line which model answers and how sure it is."""
         self.model = model
+        self.origin = origin
         self._prepared = lru_cache(REMEMBERED)(self._prepare)
         self._best = lru_cache(REMEMBERED)(self._find_best)
         self._gains = lru_cache(REMEMBERED)(self._find_gain)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Predictor, (self.model,)
+        return Predictor, (self.model, self.origin)
 
     def _card(self) -> Card:
         metrics = self.model.metrics
@@ -86,17 +89,19 @@ class Predictor(Displayed):
         """Load a predictor from the file that ``save`` wrote, or for a target from the store.
 
         A target is a name, a spec file or an open one; the cost model is that of its last
-        calibration. ``store`` is a file or an open store (None: the user's). A saved file needs no
-        store, and no package besides numpy. Raises ``StoreError`` if there is no model, or only
-        one of another version.
+        calibration, else on emulated machines the shipped one. ``store`` is a file or an open store
+        (None: the user's). A saved file needs no store, and no package besides numpy. Raises
+        ``StoreError`` if there is no model, or only one of another version.
         """
         if isinstance(source, (str, Path)):
             if is_predictor(Path(source)):
-                return cls(read_predictor(Path(source)))
-            return cls(_stored(load_spec(source), store))
-        if not hasattr(source, "spec"):
+                return cls(read_predictor(Path(source)), f"{source}: a saved predictor")
+            answer = _answer(load_spec(source), str(source), store)
+        elif hasattr(source, "spec"):
+            answer = _answer(source.spec, source.name, store)
+        else:
             raise InputError(f"a target is a name, a file or open, not {type(source).__name__}")
-        return cls(_stored(source.spec, store))
+        return cls(answer.model, answer.line)
 
     def save(self, file: Path | str) -> None:
         """Write spec and model to one file, which ``load`` reads on any machine.
@@ -208,21 +213,11 @@ def _fused(asked: _Asked) -> Group:
     return producer.fuse(consumer, asked.keep)
 
 
-def _stored(spec: HardwareSpec, place: Store | Path | str | None) -> CostModel:
-    """Return a machine's model from a store, open or not."""
+def _answer(spec: HardwareSpec, name: str, place: Store | Path | str | None) -> Answer:
+    """Return the model that answers for a machine; ``place`` is a store, open or not."""
     from autotune.store.store import Store  # SQLAlchemy: saved predictors do without
 
     if isinstance(place, Store):
-        return _newest(place, spec)
+        return answering_model(place, spec, name)
     with Store.open(place, reading=True) as own:
-        return _newest(own, spec)
-
-
-def _newest(store: Store, spec: HardwareSpec) -> CostModel:
-    model = store.load_model(spec.profile_id)
-    if model is None:
-        raise StoreError(
-            f"{spec.name}: the store holds no cost model for hardware profile {spec.profile_id}; "
-            f"run 'autotune calibrate --target {spec.name}' first"
-        )
-    return CostModel.from_bytes(model.blob, spec)
+        return answering_model(own, spec, name)

@@ -2,4 +2,4 @@
 
 FEATURE_VERSION = 12
 """Of the tables in ``features.py`` and ``host_parts.py``, and of how their rows are counted; part of
-every stored model: those of another version are refused."""
+every stored model: those of another version are refused, and ``make models`` rebuilds the shipped one."""

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from autotune.cost_model.model import CostModel
+from autotune.cost_model.model import CostModel, too_few
+from autotune.cost_model.shipped import fit_model
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.display import Card, Displayed
 from autotune.fusion.group import Group
@@ -109,7 +110,9 @@ def calibrate(
         measured, failed = _measure(target, drawn, store, workers, heard)
         heard("train", 0, 1)
         records = store.records(profile)
-        model = CostModel.fit(records, target.spec, seed=seed)
+        model = fit_model(records, target.spec, seed=seed)
+        if model.is_shared:  # nothing was learned
+            raise too_few(target.spec, sum(r.outcome is Outcome.OK for r in records))
         store.save_model(profile, model.to_bytes(), model.metrics, FEATURE_VERSION)
         heard("train", 1, 1)
     return CalibrationResult(

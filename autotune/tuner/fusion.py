@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autotune.cost_model.model import MIN_RECORDS, CostModel
+from autotune.cost_model.shipped import fit_model
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.errors import ScheduleError
 from autotune.fusion.greedy import greedy, unfused
@@ -164,7 +165,7 @@ class _Search:
         records = store.records(spec.profile_id)
         if sum(record.outcome is Outcome.OK for record in records) < MIN_RECORDS:
             return
-        costs.retrain(CostModel.fit(records, spec, seed=self.options.seed))
+        costs.retrain(fit_model(records, spec, seed=self.options.seed))
         model = costs.model
         store.save_model(spec.profile_id, model.to_bytes(), model.metrics, FEATURE_VERSION)
 

@@ -153,6 +153,8 @@ class SearchResult(Displayed):
 
     plan: Plan
     graphs: tuple[GraphSearch, ...]
+    origin: str = ""
+    """One line: the cost model that the search began with, and how sure it is."""
 
     @classmethod
     def of(
@@ -164,6 +166,7 @@ class SearchResult(Displayed):
         accuracy: Accuracy | None = None,
         dims: Mapping[str, int] | None = None,
         ranges: Ranges | None = None,
+        origin: str = "",
     ) -> SearchResult:
         """Join the searches over a network's graphs; ``accuracy`` is None for that of the first."""
         plan = Plan(
@@ -176,7 +179,7 @@ class SearchResult(Displayed):
             tuple((dims or {}).items()),
             tuple((ranges or {}).items()),
         )
-        return cls(plan, tuple(graphs))
+        return cls(plan, tuple(graphs), origin)
 
     def _card(self) -> Card:
         rows = [

@@ -13,6 +13,7 @@ from autotune.cost_model.cost import Cost, FusionGain
 from autotune.cost_model.model import CostModel
 from autotune.cost_model.predictor import Predictor
 from autotune.cost_model.predictor_file import MAGIC
+from autotune.cost_model.version import FEATURE_VERSION
 from autotune.errors import InputError, ScheduleError, SpecError, StoreError
 from autotune.fusion.group import layer
 from autotune.schedule.fit import check
@@ -33,10 +34,11 @@ def test_a_stored_model_is_loaded_by_its_target(predictor: Predictor, tmp_path: 
     path = tmp_path / "store.db"
     target = EmulatorTarget(SPEC)
     with Store.open(path) as store:
-        with pytest.raises(StoreError, match="run 'autotune calibrate --target small' first"):
-            Predictor.load(target, store)
+        shipped = Predictor.load(target, store)
+        assert shipped.model.is_shared and "calibrate --target small" in shipped.origin
         blob = predictor.model.to_bytes()
-        store.save_model(SPEC.profile_id, blob, predictor.model.metrics, 1)
+        store.save_model(SPEC.profile_id, blob, predictor.model.metrics, FEATURE_VERSION)
+        assert "calibrated model" in Predictor.load(target, store).origin
     group, _, schedule = drawn(np.random.default_rng(1))
     assert Predictor.load(target, path).predict(group, schedule) == predictor.predict(
         group, schedule

@@ -59,6 +59,7 @@ def test_the_wheel_contains_every_compiled_kernel(wheel: Path) -> None:
             n.startswith(f"autotune/{kernel}.") and n.endswith((".so", ".pyd")) for n in names
         ), kernel
     assert any(n.startswith("autotune/targets/specs/") for n in names)
+    assert "autotune/cost_model/models/scratchpad.model" in names
     assert not any(n.startswith(("kernels/", "datasets/", "tests/", "benchmarks/")) for n in names)
 
 

@@ -43,6 +43,7 @@ def predict(
     accuracy = choose_accuracy(None, spec)
     graph = api.load_network(model, dimensions(dim), spec.layout, accuracy)
     rows = _predict_partitions(predictor, graph)
+    say(predictor.origin)
     if json:
         print_json({name: {"cycles": _total(rows[name]), "groups": rows[name]} for name in rows})
     else:

@@ -118,6 +118,7 @@ def search(
         print_json(documents[0] if len(documents) == 1 else {"parts": documents})
     else:
         print_plans(outcome.result, outcome.spec)
+    say(outcome.result.origin)
     say(f"plan: {plan_file}")
     say(f"report: {report_file}")
 

@@ -8,10 +8,12 @@ from enum import StrEnum
 
 
 class EventKind(StrEnum):
-    """A group that could not be built when the session opened; then the steps of learning from runs,
-    in the order in which they can follow each other."""
+    """A group that could not be built when the session opened, and the cost model of another machine that
+    learning begins with; then the steps of learning from runs, in the order in which they can follow each
+    other."""
 
     SPLIT = "split"
+    BORROWED = "borrowed"
     DRIFT = "drift"
     RETRAINED = "retrained"
     KEPT = "kept"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from autotune.cost_model.model import CostModel
+from autotune.cost_model.shipped import fit_model
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.fusion.analysis import nests_of
 from autotune.fusion.group import Group
@@ -50,7 +51,7 @@ class ModelLearning:
 
     def fit(self, training: TrainingSet) -> CostModel:
         """A model of these costs."""
-        return CostModel.fit(
+        return fit_model(
             training.records, self.target.spec, seed=self.seed, weights=training.weights
         )
 

@@ -38,7 +38,7 @@ class GraphSession:
 
     ``out_of_range`` runs inputs outside of their ranges, ``on_host`` integers that programs may not
     hold; without one, such inputs are refused. Raises ``AutotuneError`` if ``online`` needs a cost
-    model and the target was never calibrated, ``PlanError``, ``ModelError`` and ``InputError`` as
+    model of this CPU, which was never calibrated, ``PlanError``, ``ModelError`` and ``InputError`` as
     ``open_graph`` does.
     """
 
@@ -62,7 +62,7 @@ class GraphSession:
         self._closed = False
         initial = initial_table(opened, self.target, request.store, request.online)
         self._planned_by = initial.planned_by
-        self._splits = announce_splits(initial.table)
+        self._opening = (*announce_splits(initial.table), *initial.borrowed)
         self._own_store = initial.records if initial.owns_records else None
         self._current = CurrentTable(initial.table)
         try:
@@ -218,7 +218,7 @@ class GraphSession:
     @property
     def events(self) -> tuple[Event, ...]:
         """Groups that could not be built at opening and steps of online learning, oldest first."""
-        return (*self._splits, *(() if self._trainer is None else self._trainer.events))
+        return (*self._opening, *(() if self._trainer is None else self._trainer.events))
 
     def profile(self) -> tuple[GroupProfile, ...]:
         """Return runs, mean cost and prediction of every group, over the newest runs."""

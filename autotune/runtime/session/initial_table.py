@@ -6,6 +6,7 @@ from runs improves the first plan in the background.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from autotune.runtime.caches.table_cache import cached_table, table_key
 from autotune.runtime.execution.collector_pause import pause_collector
+from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.execution.native_table import Draft, WholeNetworks, draft_table
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import ProgramTable, SplitGroup, compile_table
@@ -24,6 +26,7 @@ from autotune.tuner.choice import Choice
 
 if TYPE_CHECKING:  # a session that only runs takes none of their time to import
     from autotune.cost_model.model import CostModel
+    from autotune.cost_model.shipped import Answer
     from autotune.store.store import Store
 
 
@@ -38,6 +41,8 @@ class InitialTable:
     planned_by: PlannedBy
     cache: ProgramCache = field(default_factory=ProgramCache)
     model: CostModel | None = None
+    borrowed: tuple[Event, ...] = ()
+    """Says that ``model`` was trained on other machines, where it was."""
     records: Store | None = None
     owns_records: bool = False
     """Whether the store was opened for this, so that the session has to close it."""
@@ -49,7 +54,7 @@ def initial_table(
     """Return the first table of a network: by its plan if it has one, else by rule.
 
     ``online`` opens the store and predicts every group by its cost model. Raises ``AutotuneError`` when
-    ``online`` needs a model and the target was never calibrated.
+    ``online`` needs a model of this CPU, which was never calibrated.
     """
     planned_by = PlannedBy.HEURISTIC if network.plan is None else PlannedBy.PLAN
     cache = ProgramCache()
@@ -58,13 +63,20 @@ def initial_table(
     owns = store is None or isinstance(store, Path)
     records = _opened(store)
     try:
-        model = open_model(records, target)
-        table = _predicted(_table(network, target, cache), model)
+        answer = open_model(records, target)
+        table = _predicted(_table(network, target, cache), answer.model)
     except BaseException:
         if owns:
             records.close()
         raise
-    return InitialTable(table, planned_by, cache, model, records, owns)
+    return InitialTable(table, planned_by, cache, answer.model, _borrowed(answer), records, owns)
+
+
+def _borrowed(answer: Answer) -> tuple[Event, ...]:
+    if not answer.model.is_shared:
+        return ()
+    figures = {"mape": answer.model.metrics["mape"]}
+    return (Event(EventKind.BORROWED, 0, time.time(), answer.line, figures),)
 
 
 def _opened(store: Store | Path | None) -> Store:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autotune.cost_model.version import FEATURE_VERSION
-from autotune.errors import AutotuneError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.ranges import Ranges, intervals_by_input
@@ -20,7 +18,7 @@ from autotune.targets.protocol import Target
 from autotune.tuner.plan import GraphPlan
 
 if TYPE_CHECKING:
-    from autotune.cost_model.model import CostModel
+    from autotune.cost_model.shipped import Answer
     from autotune.store.store import Store
 
 Dims = Mapping[str, int] | None
@@ -87,19 +85,12 @@ def _simplify(graph: Graph, layout: Layout, accuracy: Accuracy, ranges: Ranges) 
     return simplify(graph, layout, accuracy, intervals_by_input(graph, ranges)).graph
 
 
-def open_model(store: Store, target: Target) -> CostModel:
-    """The newest cost model of the target's hardware profile, of those that this version reads.
+def open_model(store: Store, target: Target) -> Answer:
+    """Return the cost model that answers for a target: its calibrated one, else the shipped one.
 
-    Raises ``AutotuneError`` when the machine was never calibrated, or by an older version only.
+    Raises ``AutotuneError`` for this CPU when it was never calibrated, or by an older version only.
     """
     # XGBoost takes over a second to import: a session that runs by a plan does without
-    from autotune.cost_model.model import CostModel
+    from autotune.cost_model.shipped import answering_model
 
-    profile = target.spec.profile_id
-    stored = store.load_model(profile, FEATURE_VERSION) or store.load_model(profile)
-    if stored is None:
-        raise AutotuneError(
-            f"no cost model for {target.name} (hardware profile {target.spec.profile_id}); "
-            f"run 'autotune calibrate --target {target.name}' first"
-        )
-    return CostModel.from_bytes(stored.blob, target.spec)
+    return answering_model(store, target.spec, target.name)

@@ -54,7 +54,7 @@ class Session(Displayed):
     checks the ranges: other inputs are refused, or with ``outside="general"`` run by the network
     without ranges. A plan brings its own accuracy and ranges.
 
-    Raises ``AutotuneError`` if a cost model is needed and the target was never calibrated,
+    Raises ``AutotuneError`` if a cost model is needed of this CPU, which was never calibrated,
     ``PlanError`` for a plan of another machine or network, ``ModelError`` for a bad network,
     ``InputError`` for an argument of a wrong type.
     """

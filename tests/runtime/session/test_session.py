@@ -20,6 +20,7 @@ from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
 from autotune.operators.axes import Layout
 from autotune.operators.op import Family
+from autotune.runtime.execution.event import EventKind
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import compile_table
 from autotune.runtime.session.graph_session import GraphSession
@@ -173,12 +174,21 @@ def test_a_plan_without_a_network_file_says_how_to_run_it() -> None:
 
 
 @pytest.mark.parametrize("planned", [False, True])
-def test_learning_on_a_machine_that_was_never_calibrated_says_what_to_do(
+def test_learning_on_a_machine_that_was_never_calibrated_begins_with_the_shipped_model(
     planned: bool, mlp: Path, tmp_path: Path
 ) -> None:
     source = plan_for(open_network(mlp), network_file=NetworkFile.of(mlp)) if planned else mlp
-    with pytest.raises(AutotuneError, match="run 'autotune calibrate --target edge' first"):
-        Session(source, case.InterpretedTarget(), tmp_path / "autotune.db", online=True)
+    store = tmp_path / "autotune.db"
+    with Session(source, case.InterpretedTarget(), store, online=True) as learning:
+        (told,) = learning.events
+        assert told.kind is EventKind.BORROWED
+        assert "shipped model" in told.text and "autotune calibrate --target edge" in told.text
+        assert all(step.predicted_cycles for step in learning.table.group_steps)
+
+
+def test_learning_here_without_calibration_says_what_to_do(mlp: Path, tmp_path: Path) -> None:
+    with pytest.raises(AutotuneError, match="run 'autotune calibrate --target cpu:1' first"):
+        Session(mlp, "cpu:1", tmp_path / "autotune.db", online=True)
 
 
 def test_a_file_that_is_no_network_is_named(tmp_path: Path) -> None:
@@ -195,7 +205,7 @@ def test_a_file_that_is_no_network_is_named(tmp_path: Path) -> None:
 def test_a_session_closes_only_the_store_that_it_opened(tmp_path: Path) -> None:
     with Store.open(tmp_path / "autotune.db") as store:
         with pytest.raises(AutotuneError):
-            Session(GRAPH, case.InterpretedTarget(), store, online=True)
+            Session(GRAPH, "cpu:1", store, online=True)
         assert store.records("none") == []
 
 

@@ -1,0 +1,90 @@
+"""The cost model that ships with the package, and the choice of the model that answers for a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autotune.cost_model.model import CostModel
+from autotune.cost_model.version import FEATURE_VERSION
+from autotune.errors import StoreError
+from autotune.targets.spec import HardwareSpec, Memory
+
+if TYPE_CHECKING:
+    from autotune.store.records import Record
+    from autotune.store.store import Store
+
+MODELS = Path(__file__).parent / "models"
+"""Files of shared models by kind of memory; ``make models`` rebuilds them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The model that answers for a machine, and the target's name as the user spells it."""
+
+    model: CostModel
+    target: str
+
+    @property
+    def line(self) -> str:
+        """One line for people: which model answers, its held-out error, and how to improve it."""
+        error = f"{self.model.metrics['mape']:.1%}"
+        if not self.model.is_shared:
+            return f"{self.target}: predicted by its calibrated model, mean error {error} on networks it has not seen"
+        machines = int(self.model.metrics["machines"])
+        return (
+            f"{self.target}: predicted by the shipped model of {machines} machines, mean error {error} on "
+            f"machines and networks it has not seen; 'autotune calibrate --target {self.target}' measures this one"
+        )
+
+
+def shipped_model(spec: HardwareSpec) -> CostModel | None:
+    """Return the model in the package for a machine's kind of memory, or None. Raises ``StoreError``."""
+    blob = _shipped_blob(spec.memory)
+    return None if blob is None else CostModel.from_bytes(blob, spec)
+
+
+def fit_model(
+    records: Sequence[Record],
+    spec: HardwareSpec,
+    *,
+    seed: int,
+    weights: Sequence[float] | None = None,
+) -> CostModel:
+    """Train a model on measurements of one machine, from the shipped one where there is one.
+
+    Takes what ``CostModel.fit`` takes, and raises what it raises.
+    """
+    return CostModel.fit(records, spec, seed=seed, weights=weights, base=shipped_model(spec))
+
+
+@cache
+def _shipped_blob(memory: Memory) -> bytes | None:
+    file = MODELS / f"{memory.value}.model"
+    return file.read_bytes() if file.exists() else None
+
+
+def answering_model(store: Store, spec: HardwareSpec, name: str | None = None) -> Answer:
+    """Return the newest stored model of a machine that this version reads, else the shipped one.
+
+    ``name`` is the target's as the user spells it (None: the spec's). Raises ``StoreError`` for a machine
+    with neither.
+    """
+    target = spec.name if name is None else name
+    profile = spec.profile_id
+    stored = store.load_model(profile, FEATURE_VERSION)
+    if stored is not None:
+        return Answer(CostModel.from_bytes(stored.blob, spec), target)
+    shipped = shipped_model(spec)
+    if shipped is not None:
+        return Answer(shipped, target)
+    older = store.load_model(profile)
+    if older is not None:
+        CostModel.from_bytes(older.blob, spec)  # raises, with the versions of both
+    raise StoreError(
+        f"no cost model for {target} (hardware profile {profile}); "
+        f"run 'autotune calibrate --target {target}' first"
+    )

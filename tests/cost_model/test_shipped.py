@@ -1,0 +1,125 @@
+"""The shipped model is readable, small and answers for machines it was not trained on; measurements refine it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from autotune.cost_model.dataset import dataset
+from autotune.cost_model.metrics import mape
+from autotune.cost_model.model import MIN_RECORDS, CostModel
+from autotune.cost_model.shipped import MODELS, answering_model, fit_model, shipped_model
+from autotune.cost_model.version import FEATURE_VERSION
+from autotune.errors import StoreError
+from autotune.fusion.analysis import nests_of
+from autotune.fusion.group import Group
+from autotune.schedule.schedule import Schedule
+from autotune.store.records import Record
+from autotune.store.store import Store
+from autotune.targets.opening import load_spec, spec_names
+from autotune.targets.spec import HardwareSpec, Memory
+from tests.cost_model.measured import SPEC, observations
+
+OTHERS = tuple(
+    replace(SPEC, matrix=replace(SPEC.matrix, rows=rows), name=f"of {rows} rows")
+    for rows in (8, 12, 24, 32, 48)
+)
+
+
+def error(model: CostModel, spec: HardwareSpec, seed: int, count: int = 30) -> float:
+    """Mean error of a model on fresh observations of a machine."""
+    records = seen(seed, count, spec)
+    groups = [Group.from_json(record.group_json) for record in records]
+    schedules = [Schedule.from_json(record.schedule_json) for record in records]
+    for group in groups:
+        assert nests_of(group)
+    found = [model.predict(g, s) for g, s in zip(groups, schedules, strict=True)]
+    return mape(np.array([float(r.cycles) for r in records]), np.array(found))
+
+
+@cache
+def seen(seed: int, count: int, spec: HardwareSpec = SPEC) -> tuple[Record, ...]:
+    return tuple(observations(seed, count, spec))
+
+
+def measured() -> dict[HardwareSpec, tuple[Record, ...]]:
+    return {spec: seen(number, 30, spec) for number, spec in enumerate(OTHERS)}
+
+
+@pytest.fixture(scope="module")
+def shared() -> CostModel:
+    return CostModel.fit_many(measured(), seed=0)
+
+
+@pytest.mark.parametrize("name", spec_names())
+def test_the_shipped_model_answers_for_every_emulated_spec(name: str) -> None:
+    spec = load_spec(name)
+    answer = answering_model(Store.memory(), spec)
+    assert answer.model.is_shared and answer.model.spec == spec
+    assert f"{answer.model.metrics['mape']:.1%}" in answer.line
+    assert f"calibrate --target {name}" in answer.line
+
+
+def test_the_shipped_file_is_small_and_beats_its_formula_on_unseen_machines() -> None:
+    file = MODELS / f"{Memory.SCRATCHPAD.value}.model"
+    assert file.stat().st_size <= 3 << 20
+    model = shipped_model(SPEC)
+    assert model is not None
+    assert model.metrics["mape"] < model.metrics["analytic_mape"]
+    assert model.metrics["machines"] >= 40
+
+
+def test_a_shared_model_answers_for_a_machine_it_was_not_trained_on(shared: CostModel) -> None:
+    data = dataset(seen(9, 30), SPEC)
+    plain = mape(data.cycles, data.summed(data.estimate))
+    model = CostModel.from_bytes(shared.to_bytes(), SPEC)
+    assert model.spec == SPEC and model.is_shared
+    assert error(model, SPEC, 9) < 0.8 * plain
+
+
+def test_a_shared_model_is_refused_by_machines_with_other_memory(shared: CostModel) -> None:
+    with pytest.raises(StoreError, match=r"other features|memory 'scratchpad'"):
+        CostModel.from_bytes(shared.to_bytes(), replace(SPEC, memory=Memory.CACHED))
+
+
+def test_training_on_many_machines_is_reproducible(shared: CostModel) -> None:
+    again = CostModel.fit_many(measured(), seed=0)
+    assert again.to_bytes() == shared.to_bytes()
+
+
+def test_measurements_refine_a_shared_model_and_never_make_it_worse_on_held_out_ones(
+    shared: CostModel,
+) -> None:
+    slower = [replace(r, cycles=2 * r.cycles) for r in seen(20, 60)]
+    refined = CostModel.fit(slower, SPEC, seed=0, base=shared)
+    assert not refined.is_shared and refined.metrics["mape"] < 0.25
+    same = seen(21, 60)
+    kept = CostModel.fit(same, SPEC, seed=0, base=shared)
+    assert kept.metrics["mape"] <= error(shared, SPEC, 21, 60) + 1e-9
+    again = CostModel.from_bytes(refined.to_bytes(), SPEC)
+    assert error(again, SPEC, 22) == error(refined, SPEC, 22)
+
+
+def test_too_few_measurements_leave_the_shared_model(shared: CostModel) -> None:
+    few = seen(23, MIN_RECORDS // 2)
+    assert CostModel.fit(few, SPEC, seed=0, base=shared) is shared
+
+
+def test_a_stored_model_of_this_version_answers_before_the_shipped_one() -> None:
+    with Store.memory() as store:
+        model = fit_model(seen(21, 60), SPEC, seed=0)
+        old = FEATURE_VERSION - 1
+        store.save_model(SPEC.profile_id, model.to_bytes(), model.metrics, old)
+        assert answering_model(store, SPEC).model.is_shared
+        store.save_model(SPEC.profile_id, model.to_bytes(), model.metrics, FEATURE_VERSION)
+        answer = answering_model(store, SPEC)
+        assert not answer.model.is_shared and "calibrated" in answer.line
+
+
+def test_a_machine_with_caches_still_asks_for_a_calibration() -> None:
+    cached = replace(SPEC, memory=Memory.CACHED)
+    with pytest.raises(StoreError, match=r"no cost model for small .* calibrate --target small"):
+        answering_model(Store.memory(), cached)
