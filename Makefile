@@ -30,7 +30,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: docs models help env demo test check bench bench-systolic bench-cpu bench-roofline bench-variants bench-compile bench-tuning operators fuzz fuzz-import fuzz-networks fuzz-schedules lint format types layers tests fast-tests wheel-test clean
+.PHONY: docs models help env demo test check bench bench-systolic bench-cpu bench-roofline bench-variants bench-compile bench-tuning operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -138,6 +138,10 @@ fuzz-networks: $(BUILT) ## try CASES=1000 drawn networks of SEED=0 by drawn plan
 fuzz-schedules: $(BUILT) ## lower, verify and bind CASES=100000 legal schedules of SEED=0 for every target; FIRST=n goes on from a case
 	$(call say,"lowering drawn schedules")
 	@$(PY) -m tests.fuzz.schedules --cases $(or $(CASES),100000) --seed $(or $(SEED),0) --first $(or $(FIRST),0)
+
+fuzz-trees: $(BUILT) ## compare flat trees with XGBoost on ROWS=1000000 hostile rows of SEED=0, bit for bit
+	$(call say,"comparing flat trees with XGBoost")
+	@$(PY) -m tests.fuzz.trees --rows $(or $(ROWS),1000000) --seed $(or $(SEED),0)
 
 fast-tests: $(BUILT)
 	$(call say,"running the fast tests")

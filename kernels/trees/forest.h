@@ -35,10 +35,10 @@ static inline uint8_t forest_rank(const float *threshold, int levels, int nan_le
     int rank = 0;
     if (nan_left) {
         for (int step = 1 << levels >> 1; step; step >>= 1)
-            rank += x >= threshold[rank + step - 1] ? step : 0;
+            rank += -(x >= threshold[rank + step - 1]) & step;
     } else {
         for (int step = 1 << levels >> 1; step; step >>= 1)
-            rank += x < threshold[rank + step - 1] ? 0 : step;
+            rank += -!(x < threshold[rank + step - 1]) & step;
     }
     return (uint8_t)rank;
 }

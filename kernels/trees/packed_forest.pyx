@@ -7,7 +7,6 @@ every number in them stays inside the others.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 from libc.stdlib cimport free, malloc
-
 import numpy as np
 
 cimport numpy as cnp
@@ -30,7 +29,7 @@ ctypedef fused Number:
 MAX_DEPTH = FOREST_DEPTH
 MAX_LEVELS = FOREST_LEVELS
 MAX_COLUMNS = FOREST_COLUMNS
-ROWS_APART = 8
+ROWS_APART = 16
 """Fewer rows than these are walked one by one: a block costs the same however many it holds."""
 cdef int64_t rows_apart = ROWS_APART
 
@@ -95,8 +94,8 @@ cdef int predict_rows(const Forest *f, const Number *x, int64_t n, double[::1] o
     if not n:
         return 0
     cdef int64_t whole = n - n % FOREST_BLOCK if n % FOREST_BLOCK < rows_apart else n
-    cdef int64_t bytes = f.features * FOREST_BLOCK * sizeof(float) + f.columns * FOREST_BLOCK + 64
-    cdef float *lanes = <float *> malloc(bytes)
+    cdef int64_t size = FOREST_BLOCK * (f.features * sizeof(float) + f.columns)
+    cdef float *lanes = <float *> malloc(max(size, FOREST_BLOCK))
     cdef double *to = &out[0]
     if not lanes:
         raise MemoryError
