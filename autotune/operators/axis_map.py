@@ -40,7 +40,8 @@ class AxisMap:
 
     def extent(self, size: int | Ints) -> int | Ints:
         """Return the elements for tiles of ``size`` along ``dim``; a fixed map has ``window``."""
-        return -(-(self.scale * (size - 1) + self.window) // self.per)
+        reach = self.scale * (size - 1) + self.window
+        return reach if self.per == 1 else -(-reach // self.per)  # dividing arrays is slow
 
     def size(self, tile: tuple[int, ...]) -> int:
         """Return the elements for a root tile of the given sizes."""
@@ -64,7 +65,8 @@ class AxisMap:
 
     def start(self, first: int | Ints) -> int | Ints:
         """Return the start of the interval of a root tile at ``first``, without the offset."""
-        return self.scale * first // self.per
+        start = self.scale * first
+        return start if self.per == 1 else start // self.per
 
     def is_identity(self) -> bool:
         """Return True if its tiles partition the dimension exactly as root tiles do."""

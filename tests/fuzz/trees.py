@@ -28,7 +28,9 @@ def differing_rows(kind: str, seed: int, rows: int) -> str | None:
     if not len(differing):
         return None
     at = differing[0]
-    return f"{kind}, seed {seed}, row {at}: {ours[at]!r} instead of {theirs[at]!r} at {x[at].tolist()}"
+    return (
+        f"{kind}, seed {seed}, row {at}: {ours[at]!r} instead of {theirs[at]!r} at {x[at].tolist()}"
+    )
 
 
 def main() -> None:
