@@ -13,7 +13,7 @@ from autotune.frontend.importing import has_control_flow
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.passes import simplify
-from autotune.graph.ranges import Ranges
+from autotune.graph.ranges import Ranges, intervals_by_input
 from autotune.operators.axes import Layout
 from autotune.runtime.session.defaults import (
     choose_accuracy,
@@ -24,6 +24,7 @@ from autotune.runtime.session.defaults import (
 )
 from autotune.runtime.session.exploration import explored
 from autotune.runtime.session.opening import open_model, open_network
+from autotune.runtime.session.plan_contest import keep_faster_plan
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
 from autotune.tuner.calibrate import CalibrationResult, default_budget
@@ -133,8 +134,9 @@ def search(
 
     ``model`` is an ONNX file or a shipped network's name; ``target`` a name, a spec file or an open
     target (None: this CPU). ``trials`` bounds the fusion plans that are tried on the cost model,
-    ``measure`` the measurements. ``objective`` is ``latency`` or ``energy``; ``out`` the plan file.
-    ``accuracy`` selects the algorithms (None: ``close`` on this CPU, ``exact`` elsewhere), and
+    ``measure`` the measurements. On this CPU the last step runs the plan and the heuristic plan in turns;
+    the heuristic plan stays unless the other is shown to be faster. ``objective`` is ``latency`` or
+    ``energy``; ``out`` the plan file. ``accuracy`` selects the algorithms (None: ``close`` on this CPU, ``exact`` elsewhere), and
     ``ranges`` bound the inputs; both stay with the plan.
 
     Control flow makes several graphs of a network: pieces and bodies, taken or not, each with this
@@ -156,9 +158,13 @@ def search(
                 progress(GRAPHS, number, len(graphs))
             answer = open_model(records, machine)
             origin = origin or answer.line
-            searches.append(
-                run_search(graph, machine, answer.model, options, progress=progress, store=records)
+            found = run_search(
+                graph, machine, answer.model, options, progress=progress, store=records
             )
+            if machine.spec.timed:
+                bounds = intervals_by_input(graph, limits)
+                found = keep_faster_plan(found, graph, machine, bounds, options.seed, progress)
+            searches.append(found)
     has_own_accuracy = len(searches) == 1 and not limits
     result = SearchResult.of(
         searches,

@@ -16,6 +16,7 @@ from autotune.store.records import Outcome, Record
 from autotune.targets.protocol import Target
 from autotune.tuner.candidate_evaluator import CandidateEvaluator
 from autotune.tuner.choice import Choice
+from autotune.tuner.contest import Contest
 from autotune.tuner.objective import Objective
 from autotune.tuner.plan import GraphPlan, NetworkFile, Plan, PlannedGroup
 from autotune.tuner.problem import FusionProblem, Trial
@@ -77,6 +78,11 @@ class PlanResult(Displayed):
         return Card("PlanResult", facts, ("group", "predicted cycles", "measured cycles"), rows)
 
     @property
+    def scheduled(self) -> tuple[tuple[Group, Schedule | None], ...]:
+        """Each group with its schedule."""
+        return tuple((item.group, item.schedule) for item in self.groups)
+
+    @property
     def predicted_cycles(self) -> float:
         """Cycles as predicted before measuring."""
         return sum(group.predicted_cycles for group in self.groups)
@@ -124,7 +130,9 @@ class GraphSearch:
     the heuristic plan as measured, on machines where it takes part, else None. ``records`` are the
     measurements taken; ``trials`` the partitions tried, in order. ``gap`` is the found plan's cost
     over the least cost that the model now expects of any plan, minus one. ``model`` is the cost
-    model in its last state, ``accuracy`` that of the graph's algorithms.
+    model in its last state, ``accuracy`` that of the graph's algorithms. ``contest`` says how whole runs of the
+    search's plan and of the heuristic plan compare, where both ran; ``found`` is the heuristic plan unless the
+    contest was won.
     """
 
     plan: GraphPlan
@@ -137,6 +145,7 @@ class GraphSearch:
     model: CostModel
     accuracy: Accuracy
     heuristic: PlanResult | None = None
+    contest: Contest | None = None
 
     @property
     def plans(self) -> dict[str, PlanResult]:
@@ -287,19 +296,20 @@ def _group_result(group: Group, costs: GroupCosts, evaluator: CandidateEvaluator
     return _scored_result(group, scored, None if sample is None else sample.record, tells)
 
 
-def measured_choices(evaluator: CandidateEvaluator, choices: Sequence[Choice]) -> PlanResult | None:
-    """Return the cost of ``choices`` as measured; None when one was not measured."""
-    found = []
-    for group, schedule in ((choice.group, choice.schedule) for choice in choices):
-        sample = None if schedule is None else evaluator.sample(group, schedule)
-        if schedule is None:
-            found.append(_view_result(group))
-        elif sample is None or sample.record.outcome is not Outcome.OK:
-            return None
-        else:
-            tells = evaluator.target.spec.energy.known
-            found.append(_scored_result(group, sample.scored, sample.record, tells))
-    return PlanResult(tuple(found))
+def measured_choices(evaluator: CandidateEvaluator, choices: Sequence[Choice]) -> PlanResult:
+    """Return the cost of ``choices``, without measured fields where a group was not measured."""
+    return PlanResult(tuple(_choice_result(evaluator, choice) for choice in choices))
+
+
+def _choice_result(evaluator: CandidateEvaluator, choice: Choice) -> GroupResult:
+    if choice.schedule is None:
+        return _view_result(choice.group)
+    sample = evaluator.sample(choice.group, choice.schedule)
+    tells = evaluator.target.spec.energy.known
+    if sample is None or sample.record.outcome is not Outcome.OK:
+        scored = evaluator.costs.predict(choice.group, choice.schedule)
+        return _scored_result(choice.group, scored, None, tells)
+    return _scored_result(choice.group, sample.scored, sample.record, tells)
 
 
 def _view_result(group: Group) -> GroupResult:

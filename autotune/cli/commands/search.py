@@ -6,7 +6,7 @@ The way of the data: options → request → search of every graph → reports �
 from __future__ import annotations
 
 import json as json_text
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from autotune.runtime.session.host_profile import HostProfile
     from autotune.targets.protocol import Target
     from autotune.targets.spec import HardwareSpec
+    from autotune.tuner.contest import Contest
     from autotune.tuner.plan import Plan
     from autotune.tuner.result import GraphSearch, GroupResult, PlanResult, SearchResult
 
@@ -198,6 +199,7 @@ def search_document(result: GraphSearch) -> dict[str, Any]:
         "measurements": len(result.records),
         "trials": len(result.trials),
         "gap": result.gap,
+        "contest": None if result.contest is None else asdict(result.contest),
         "groups": [_group_document(group) for group in result.found.groups],
     }
 
@@ -226,6 +228,19 @@ def print_plans(result: SearchResult, spec: HardwareSpec) -> None:
     base = result.unfused.measured_cycles
     rows = [_plan_row(name, plan, base, spec) for name, plan in result.plans.items()]
     print_table(title, columns, rows)
+    for one in result.graphs:
+        if one.contest is not None:
+            say(contest_text(one.contest))
+
+
+def contest_text(contest: Contest) -> str:
+    """Return what whole runs of the search's plan and of the heuristic plan showed."""
+    rounds = f"faster in {contest.wins} of {contest.rounds} rounds"
+    speed = (
+        f"the search's plan runs at {contest.gain:.3f} times the heuristic plan's speed ({rounds})"
+    )
+    kept = "it is kept" if contest.is_won else "the heuristic plan is kept"
+    return f"whole network, in turns: {speed}; {kept}"
 
 
 def _plan_row(name: str, plan: PlanResult, base: int | None, spec: HardwareSpec) -> list[str]:
