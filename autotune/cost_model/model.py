@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +34,9 @@ from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
 from autotune.store.records import Record
 from autotune.targets.spec import HardwareSpec
+
+if TYPE_CHECKING:  # imports lowering and binding, which predicting without a search needs not
+    from autotune.cost_model.verifier import Verifier
 
 Floats = npt.NDArray[np.float64]
 
@@ -116,11 +120,14 @@ class CostModel:
         metrics: Mapping[str, float],
         misjudged: tuple[Misjudged, ...] = (),
         shared: bool = False,
+        verifier: Verifier | bytes | None = None,
     ) -> None:
-        """``misjudged`` are the groups that it was worst at when it was trained; not stored."""
+        """``misjudged`` are the groups that it was worst at when it was trained; not stored. ``verifier``
+        is the second stage, which prices bound programs, or its file form."""
         self.spec = spec
         self.is_shared = shared
         self.misjudged = misjudged
+        self._verifier = verifier
         self._learned = learned
         self.metrics = dict(metrics)
 
@@ -184,6 +191,26 @@ class CostModel:
         metrics = held.metrics(judged) | {"machines": float(len(parts))}
         return cls(parts[0].spec, learned, metrics, held.misjudged(judged, WORST), shared=True)
 
+    @property
+    def verifier(self) -> Verifier | None:
+        """The second stage, read when it is first asked for: it imports lowering and binding."""
+        if isinstance(self._verifier, bytes):
+            from autotune.cost_model.verifier import Verifier
+
+            self._verifier = Verifier.from_bytes(self._verifier, self.spec)
+        return self._verifier
+
+    def with_verifier(self, verifier: Verifier | None) -> CostModel:
+        """Return the same model with a second stage, its held-out figures beside the others as
+        ``verified_…``; without one where ``verifier`` chooses no better, or is None."""
+        if verifier is None or not verifier.improves_on(self.metrics):
+            return self
+        figures = {f"verified_{name}": value for name, value in verifier.metrics.items()}
+        metrics = {**self.metrics, **figures}
+        return CostModel(
+            self.spec, self._learned, metrics, self.misjudged, self.is_shared, verifier
+        )
+
     def predict_nest(self, nest: Nest, table: ScheduleTable) -> Prediction:
         """Cycles of every schedule in a table."""
         found = self.estimate(nest, table)
@@ -241,10 +268,12 @@ class CostModel:
         trees = {"scale": self._learned.scale, **_trees(ratios, "")}
         if ratios.base is not None:
             trees |= _trees(ratios.base, "base ")
-        trained = {name: forest for name, forest in trees.items() if forest is not None}
+        parts = {name: forest.to_bytes() for name, forest in trees.items() if forest is not None}
+        if self.verifier is not None:
+            parts["verifier"] = self.verifier.to_bytes()
         return pack(
             self.spec,
-            trained,
+            parts,
             self._learned.factor,
             self.metrics,
             ratios.unit_costs.tolist(),
@@ -255,13 +284,15 @@ class CostModel:
     def from_bytes(cls, blob: bytes, spec: HardwareSpec) -> CostModel:
         """Read what ``to_bytes`` wrote. Raises ``StoreError`` for a broken file, another feature
         version or another machine."""
-        trees, factor, metrics, unit_costs = unpack(blob, spec)
+        parts, factor, metrics, unit_costs = unpack(blob, spec)
+        verifier = parts.pop("verifier", None)
+        trees = {name: Forest.from_bytes(part) for name, part in parts.items()}
         costs = np.array(unit_costs)
         is_refined = any(name.startswith("base ") for name in trees)
         base = _ratios(trees, "base ", costs, None) if is_refined else None
         ratios = _ratios(trees, "", costs, base)
         learned = Learned(ratios, trees["scale"], factor)
-        return cls(spec, learned, metrics, shared=is_shared(blob))
+        return cls(spec, learned, metrics, shared=is_shared(blob), verifier=verifier)
 
 
 def too_few(spec: HardwareSpec, count: int) -> StoreError:

@@ -1,4 +1,4 @@
-"""The file form of a cost model: a JSON header, then each part's trees as tables.
+"""The file form of a cost model: a JSON header, then its parts, trees as tables.
 
 Nothing is unpickled; a header that does not match this version or machine is refused.
 """
@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autotune.cost_model.analysis import analytic_model
-from autotune.cost_model.forest import Forest
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.errors import StoreError
 from autotune.targets.spec import HardwareSpec
@@ -23,15 +22,14 @@ _LENGTH_BYTES = 8
 
 def pack(
     spec: HardwareSpec,
-    trees: Mapping[str, Forest],
+    parts: Mapping[str, bytes],
     factor: float,
     metrics: Mapping[str, float],
     unit_costs: Sequence[float] = (),
     shared: bool = False,
 ) -> bytes:
-    """Header length, header, trees one after the other. A shared model is for every machine with the
+    """Header length, header, ``parts`` one after the other. A shared model is for every machine with the
     spec's kind of memory."""
-    parts = {name: forest.to_bytes() for name, forest in trees.items()}
     body = b"".join(parts.values())
     header = json.dumps(
         {
@@ -52,8 +50,8 @@ def pack(
 
 def unpack(
     blob: bytes, spec: HardwareSpec
-) -> tuple[dict[str, Forest], float, dict[str, float], list[float]]:
-    """Trees by name, conformal factor, metrics, unit costs. Raises ``StoreError`` for a file that is broken,
+) -> tuple[dict[str, bytes], float, dict[str, float], list[float]]:
+    """Parts by name, conformal factor, metrics, unit costs. Raises ``StoreError`` for a file that is broken,
     of another version, or of another machine."""
     header, body = _split(blob)
     retrain = f"run 'autotune calibrate --target {spec.name}' to train a new one"
@@ -78,13 +76,13 @@ def unpack(
         )
     if hashlib.sha256(body).hexdigest() != header.get("sha256"):
         raise StoreError(f"cost model: damaged, its checksum differs; {retrain}")
-    trees: dict[str, Forest] = {}
+    parts: dict[str, bytes] = {}
     start = 0
     for name, length in header["parts"].items():
-        trees[name] = Forest.from_bytes(body[start : start + length])
+        parts[name] = body[start : start + length]
         start += length
     unit_costs = [float(cost) for cost in header["prices"]]
-    return trees, float(header["factor"]), dict(header["metrics"]), unit_costs
+    return parts, float(header["factor"]), dict(header["metrics"]), unit_costs
 
 
 def is_shared(blob: bytes) -> bool:

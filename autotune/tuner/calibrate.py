@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from autotune.cost_model.model import CostModel, too_few
 from autotune.cost_model.shipped import fit_model
+from autotune.cost_model.verifier import Verifier
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.display import Card, Displayed
 from autotune.fusion.group import Group
@@ -113,6 +114,7 @@ def calibrate(
         model = fit_model(records, target.spec, seed=seed)
         if model.is_shared:  # nothing was learned
             raise too_few(target.spec, sum(r.outcome is Outcome.OK for r in records))
+        model = model.with_verifier(Verifier.fit(records, target.spec, seed))
         store.save_model(profile, model.to_bytes(), model.metrics, FEATURE_VERSION)
         heard("train", 1, 1)
     return CalibrationResult(

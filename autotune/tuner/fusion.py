@@ -165,7 +165,8 @@ class _Search:
         records = store.records(spec.profile_id)
         if sum(record.outcome is Outcome.OK for record in records) < MIN_RECORDS:
             return
-        costs.retrain(fit_model(records, spec, seed=self.options.seed))
+        model = fit_model(records, spec, seed=self.options.seed)
+        costs.retrain(model.with_verifier(costs.model.verifier))
         model = costs.model
         store.save_model(spec.profile_id, model.to_bytes(), model.metrics, FEATURE_VERSION)
 

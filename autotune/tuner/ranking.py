@@ -28,18 +28,20 @@ KEPT = 48
 @dataclass(frozen=True, slots=True)
 class Effort:
     """Effort of ranking one nest: ``enumerated`` schedules, ``predicted`` ones of the lowest bound, then
-    ``rounds`` over the neighbours of the ``refined`` best."""
+    ``rounds`` over the neighbours of the ``refined`` best. Of a group ``verified`` are bound and priced by
+    kernel, where the model has a second stage."""
 
     enumerated: int
     predicted: int
     rounds: int
     refined: int
+    verified: int
 
 
-QUICK = Effort(enumerated=256, predicted=256, rounds=2, refined=8)
+QUICK = Effort(enumerated=256, predicted=256, rounds=2, refined=8, verified=6)
 """Effort while partitions are searched: 2.6 % above the best known (mean of 33 drawn nests; without
 neighbours 13.7 %)."""
-DEEP = Effort(enumerated=6144, predicted=384, rounds=3, refined=16)
+DEEP = Effort(enumerated=6144, predicted=384, rounds=3, refined=16, verified=24)
 """Effort for groups of a plan, in twice the time. Less of it (2 rounds of 10) was 0.5 % above the
 best known on the same nests, more of it (4 rounds of 20) 0.1 %."""
 
@@ -91,6 +93,7 @@ class Ranking:
                 return part
             ranked = part if ranked is None else self._join(ranked, part)
         assert ranked is not None
+        ranked = self._verified(group, ranked, effort.verified)
         return ranked if before is None or not len(before) else self._best_of(ranked, before)
 
     def predict(self, group: Group, schedules: Sequence[Schedule]) -> Ranked:
@@ -99,7 +102,25 @@ class Ranking:
         for at, nest in enumerate(legal_nests(group, self.spec) or ()):
             table = ScheduleTable.of(nest, [schedule.nests[at] for schedule in schedules])
             values += self.model.estimate(nest, table).columns
-        return Ranked(tuple(schedules), values)
+        return self._priced(group, Ranked(tuple(schedules), values))
+
+    def _verified(self, group: Group, ranked: Ranked, count: int) -> Ranked:
+        """Return the ``count`` best by the first stage in the order of the second, if there is one."""
+        if self.model.verifier is None or self.objective is not Objective.LATENCY:
+            return ranked
+        priced = self._priced(group, Ranked(ranked.schedules[:count], ranked.values[:, :count]))
+        order = self._order(priced.values)
+        order = order[np.isfinite(priced.values[0, order])]
+        return Ranked(tuple(priced.schedules[i] for i in order.tolist()), priced.values[:, order])
+
+    def _priced(self, group: Group, ranked: Ranked) -> Ranked:
+        """Return the schedules with the cycles and the interval of the second stage, if there is one."""
+        verifier = self.model.verifier
+        if verifier is None or self.objective is not Objective.LATENCY or not len(ranked):
+            return ranked
+        cycles = verifier.cycles(group, ranked.schedules)
+        interval = np.stack([cycles, cycles / verifier.spread, cycles * verifier.spread])
+        return Ranked(ranked.schedules, np.concatenate([interval, ranked.values[3:]]))
 
     def _rank_nest(self, nest: Nest, effort: Effort, rng: np.random.Generator) -> Ranked:
         spec = self.spec

@@ -1,0 +1,267 @@
+"""What one call of a generated kernel does: counts by ``KernelKind`` of its recipe, without its code.
+
+A recipe is asked the same questions as the writer of its code asks: which blocking, which order of loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
+from typing import assert_never
+
+from autotune.isa.functions import CostClass, UnaryFn, When
+from autotune.targets.native.codegen.gemm.blocking import (
+    LATENCY,
+    LOAD,
+    PIPES,
+    Blocking,
+    best_blocking,
+)
+from autotune.targets.native.codegen.gemm.blocks import step_blocks
+from autotune.targets.native.codegen.gemm.loops import Loops, loops_of, packed
+from autotune.targets.native.codegen.gemm.packing import packed_width
+from autotune.targets.native.codegen.gemm.panel_copy import PanelCopy
+from autotune.targets.native.codegen.gemm.panels import goes_in_blocks
+from autotune.targets.native.codegen.gemm.shape import GemmShape
+from autotune.targets.native.codegen.kernel_spec import Recipe
+from autotune.targets.native.codegen.rows.reduction import Reduction
+from autotune.targets.native.codegen.rows.row_passes import RowPasses
+from autotune.targets.native.codegen.rows.row_run import Reduce, RowRun
+from autotune.targets.native.codegen.vector.interleaving import interleaving
+from autotune.targets.native.codegen.vector.loop_order import loop_order
+from autotune.targets.native.codegen.vector.square_copy import square_copy
+from autotune.targets.native.codegen.vector.vector_run import (
+    Binary,
+    Fma,
+    Load,
+    Node,
+    Unary,
+    VectorRun,
+)
+from autotune.targets.native.codegen.winograd import TileTransform
+from autotune.targets.native.codegen.writing.nest import merged
+from autotune.targets.native.cpu.vector_isa import VectorIsa
+
+LINE_BYTES, SET_BYTES = 64, 2048
+"""Of a cache line; and strides of which few sets of a first-level cache hold all elements."""
+
+
+class Work(dict[str, float]):
+    """Counts by the name of a ``KernelKind``; what is not named is 0."""
+
+    def __missing__(self, name: str) -> float:
+        return 0.0
+
+
+@lru_cache(maxsize=8192)
+def kernel_work(recipe: Recipe) -> Work:
+    """Return the counts of one call, without what its operands' places in memory add."""
+    isa = recipe.isa
+    match recipe.constants:
+        case GemmShape() as shape:
+            return _product(shape, isa)
+        case PanelCopy() as copy:
+            dense = copy.lanes[1] == 1
+            name = "panels_dense" if dense else "panels_across"
+            return Work({"panel_copies": 1, name: copy.elements})
+        case VectorRun() as run:
+            return _vector_run(run, isa)
+        case RowRun() as rows:
+            return _row_run(rows, isa)
+        case Reduction() as reduction:
+            return _reduction(reduction, isa)
+        case TileTransform() as transform:
+            name = f"transformed_{transform.transform.name.lower()}"
+            return Work({"transforms": 1, name: _transformed(transform, isa)})
+        case _:
+            assert_never(recipe.constants)
+
+
+def _product(shape: GemmShape, isa: VectorIsa) -> Work:
+    source = loops_of(shape)
+    width = shape.panel if shape.panel is not None else packed_width(source, isa)
+    loops = source if width is None else packed(source, width)
+    local = shape.panel is None and width is not None
+    blocking = best_blocking(loops, isa, width, outside=False if local else None)
+    outer, rows = loops.outer.size, loops.row1.size * loops.row0.size
+    found = Work(products=1)
+    blocks = len(_blocks(shape, loops, blocking))
+    for steps, tiles, tile_rows, vectors in _tiles(loops, blocking):
+        count = tiles * outer
+        sums = tile_rows * vectors
+        bound = max(sums, LOAD * (tile_rows + vectors), PIPES * LATENCY) / PIPES
+        found["product_fmas"] += count * steps * sums / PIPES
+        found["product_waits"] += count * steps * (bound - sums / PIPES)
+        found["product_steps"] += count * steps
+        found["product_broadcasts"] += count * steps * tile_rows
+        found["product_tiles"] += count * blocks
+        found["product_ends"] += count * sums * (2 * blocks - 1)
+        if 4 * loops.row0.broadcast % SET_BYTES == 0 and loops.row0.broadcast and tile_rows > 4:
+            found["product_set"] += count * steps * tile_rows
+        if blocking.far:
+            found["product_far"] += count * steps * vectors
+        if blocking.scattered:
+            found["product_scattered"] += count * tile_rows
+    ends = outer * rows * -(-loops.vector.size // isa.lanes)
+    epilogue = shape.epilogue is not When.NEVER
+    found["product_sides"] += ends * (
+        (shape.accumulate is not When.NEVER) + shape.has_residual + shape.has_bias * 0.25
+    )
+    if epilogue and shape.fn is not UnaryFn.COPY:
+        found["product_functions"] += ends
+    if loops.vector.c != 1 and loops.vector.size > 1:
+        found["product_strided_ends"] += outer * rows * loops.vector.size
+    if width is None and source.vector.lanes != 1 and source.vector.size > 1:
+        found["product_gathers"] += found["product_steps"] * isa.lanes
+    if local:
+        dense = source.vector.lanes == 1
+        across = any(k.lanes == 1 for k in source.reductions[-1:])
+        name = "packed_dense" if dense else "packed_across" if across else "packed_gather"
+        found[name] += outer * source.depth * -(-source.vector.size // isa.lanes) * isa.lanes
+    if blocks > 1 or goes_in_blocks(shape, loops, blocking.width):
+        found["product_blocked"] += rows * loops.depth
+    return found
+
+
+def _blocks(shape: GemmShape, loops: Loops, blocking: Blocking) -> Sequence[object]:
+    if not goes_in_blocks(shape, loops, blocking.width):
+        return (None,)
+    return range(sum(part.count for part in step_blocks(loops.depth)))
+
+
+def _tiles(loops: Loops, blocking: Blocking) -> list[tuple[int, int, int, int]]:
+    """Return (depth, tiles, rows, vectors) for each kind of register tile."""
+    lines = 1 if blocking.scattered else loops.row1.size
+    return [
+        (loops.depth, panels.count * tiles.count * lines, tiles.rows, panels.vectors)
+        for panels in blocking.panels
+        for tiles in panels.tiles
+    ]
+
+
+def _node_costs(nodes: Sequence[Node], times: Sequence[float]) -> Work:
+    """Arithmetic of nodes that are each computed ``times`` vectors."""
+    found = Work()
+    for node, count in zip(nodes, times, strict=True):
+        match node:
+            case Unary(fn) | Binary(fn):
+                row = fn.row
+                if row.cpu_cycles:
+                    found["polynomials"] += count * row.cpu_cycles
+                elif row.cost is CostClass.DIVIDE:
+                    found["divisions" if isinstance(node, Binary) else "roots"] += count
+                else:
+                    found["arithmetic"] += count
+            case Fma():
+                found["arithmetic"] += count
+            case _:
+                pass
+    return found
+
+
+def _vector_run(run: VectorRun, isa: VectorIsa) -> Work:
+    beside = interleaving(run, isa)
+    if beside is not None:
+        outer = prod(dim.size for dim in beside.outer)
+        vectors = outer * beside.across.size * -(-beside.along.size // isa.lanes)
+        return Work(runs=1, interleaved=vectors, run_rows=outer)
+    turned = square_copy(run, isa)
+    if turned is not None:
+        outer = prod(dim.size for dim in turned.outer)
+        squares = (
+            outer * -(-turned.along.size // turned.edge) * -(-turned.across.size // turned.edge)
+        )
+        apart = {4 * turned.across.strides[0] % SET_BYTES, 4 * turned.along.strides[1] % SET_BYTES}
+        name = "squared_set" if 0 in apart else "squared"
+        return Work({"runs": 1, "squares": squares, name: squares * turned.edge**2})
+    order = loop_order(run, isa)
+    axis, loops = order.axis, order.loops
+    lanes = isa.lanes
+
+    def trips(level: int) -> float:
+        return float(
+            prod(-(-dim.size // lanes) if dim is axis else dim.size for dim in loops[:level])
+        )
+
+    levels = order.levels()
+    times = [trips(level) for level in levels]
+    found = _node_costs(run.body, times)
+    found["runs"] += 1
+    for node, count in zip(run.body, times, strict=True):
+        if isinstance(node, Load):
+            stride = axis.strides[node.operand] if axis is not None else 0
+            name = "loads" if stride == 1 else "splats" if stride == 0 else _gathered(stride)
+            found[name] += count * (lanes if stride > 1 else 1)
+    all_vectors = trips(len(loops))
+    for o, output in enumerate(run.outputs):
+        stride = axis.strides[len(run.inputs) + o] if axis is not None else 1
+        if stride == 1:
+            found["streams" if output.streamed else "stores"] += all_vectors
+        else:
+            found[_gathered(stride).replace("gathers", "scatters")] += all_vectors * lanes
+    if axis is not None:
+        found["run_rows"] += all_vectors / -(-axis.size // lanes)
+        if axis.size % lanes:
+            found["run_tails"] += all_vectors / -(-axis.size // lanes)
+    if order.tile is not None:
+        found["run_tiles"] += all_vectors
+    return found
+
+
+def _gathered(stride: int) -> str:
+    """Return the kind of elements that lie a stride apart: in one line, or in one set of a cache."""
+    if 4 * stride < LINE_BYTES:
+        return "gathers"
+    return "gathers_set" if 4 * stride % SET_BYTES == 0 else "gathers_far"
+
+
+def _row_run(run: RowRun, isa: VectorIsa) -> Work:
+    rows = prod(run.sizes) // run.sizes[run.axis]
+    vectors = float(rows * -(-run.sizes[run.axis] // isa.lanes))
+    passes = RowPasses(run)
+    uniform = run.uniform
+    times = [float(rows) if alone else vectors for alone in uniform]
+    nodes = [node for node in run.body if not isinstance(node, Reduce)]
+    costs = _node_costs(
+        nodes, [t for node, t in zip(run.body, times, strict=True) if not isinstance(node, Reduce)]
+    )
+    found = Work({f"row_{name}": count for name, count in costs.items()})
+    found["row_calls"] += 1
+    found["row_rows"] += rows
+    found["row_passes"] += rows * (passes.last + 1)
+    found["row_kept"] += vectors * len(passes.kept)
+    for node, count in zip(run.body, times, strict=True):
+        if isinstance(node, Load):
+            found["row_loads"] += count
+        elif isinstance(node, Reduce):
+            found["row_reduced"] += vectors
+            found["row_folds"] += rows
+    for output in run.outputs:
+        if output.strides[run.axis]:
+            found["row_stores"] += vectors
+    return found
+
+
+def _reduction(spec: Reduction, isa: VectorIsa) -> Work:
+    dims = merged(spec.sizes, (spec.dst_strides, spec.src_strides), leading=0)
+    usable = [dim for dim in dims if any(dim.strides)]
+    elements = prod(spec.sizes)
+    results = prod(n for n, stride in zip(spec.sizes, spec.dst_strides, strict=True) if stride)
+    near = [dim for dim in usable if dim.strides[1] == 1]
+    found = Work(reductions=1, reduction_results=results)
+    if not near:
+        found["reduction_gathers"] += elements
+        return found
+    axis = near[0]
+    found["reduced"] += elements / axis.size * -(-axis.size // isa.lanes)
+    if axis.strides[0] == 0:
+        found["folds"] += results
+    else:
+        found["reduction_columns"] += results / isa.lanes
+    return found
+
+
+def _transformed(transform: TileTransform, isa: VectorIsa) -> float:
+    down, across = transform.tiles
+    return float(down * across * -(-transform.channels // isa.lanes))

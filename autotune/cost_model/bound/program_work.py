@@ -1,0 +1,348 @@
+"""What a bound program does: counts of all its kernels' calls, and the bytes that each level of the caches
+hands to them.
+
+A program is bound and never run. Its tree of loops says how often each call runs; a loop whose operands
+fit into a cache together finds them there in its next trip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from autotune.cost_model.bound.footprint import Reach
+from autotune.cost_model.bound.kernel_work import Work, kernel_work
+from autotune.isa.access import TILE_ROWS
+from autotune.isa.fields import CHAIN_STAGES
+from autotune.isa.formats import ELEMENT_BYTES
+from autotune.isa.functions import BinaryFn, StageKind, UnaryFn
+from autotune.isa.opcodes import Opcode
+from autotune.isa.program import Instruction, Program
+from autotune.targets.native.analysis.copy_elision import TRANSFERS
+from autotune.targets.native.analysis.memory_access import touches_of
+from autotune.targets.native.analysis.tree import Body, Leaf, Node
+from autotune.targets.native.binding.call import Call, Operand, Space
+from autotune.targets.native.binding.tasks import Part
+from autotune.targets.native.binding.words import WORD_OPERANDS
+from autotune.targets.native.codegen.gemm.panel_copy import PanelCopy
+from autotune.targets.native.codegen.gemm.shape import GemmShape
+from autotune.targets.native.codegen.kernel_spec import Recipe
+from autotune.targets.native.codegen.rows.reduction import Reduction
+from autotune.targets.native.codegen.rows.row_run import RowRun
+from autotune.targets.native.codegen.vector.vector_run import VectorRun
+from autotune.targets.native.codegen.winograd import TileTransform
+from autotune.targets.native.linking.loader import Bound
+
+Place = tuple[int, int, int]
+"""Space, number, and first element in the scratchpad: what operands at one place share."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """An operand of a call: where it lies, what one call reaches, and (level, trips, step) of the loops
+    that move it."""
+
+    place: Place
+    reach: Reach
+    moves: tuple[tuple[int, int, int], ...]
+    written: bool
+
+    def within(self, level: int) -> int:
+        """Return the bytes that it reaches while the loops from ``level`` on run."""
+        return self.reach.over([(n, step) for at, n, step in self.moves if at >= level]).bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    """A call with the trips of the loops around it, and its operands."""
+
+    call: Call
+    leaf: Leaf
+    trips: tuple[int, ...]
+    uses: tuple[_Use, ...]
+
+
+def program_work(bound: Bound, caches: Sequence[int], threads: int) -> Work:
+    """Return the counts of a program on its busiest thread; ``caches`` are bytes of a core's caches,
+    smallest first."""
+    total = Work(programs=1)
+    parts = bound.parts
+    works = [_part_work(bound.program, part, caches) for part in parts]
+    for work in works:
+        for name, value in work.items():
+            total[name] += value
+    if threads > 1 and len(parts) > 1:
+        largest = max(_weight(work) for work in works)
+        whole = sum(map(_weight, works))
+        share = max(1.0 / threads, largest / whole) if whole else 1.0
+        for name in total:
+            total[name] *= share
+        total["programs"] = 1
+        total["synchronised"] = 1
+        total["parts"] = len(parts)
+    for before in bound.befores:
+        for name, value in _part_work(bound.program, before, caches).items():
+            total[name] += value
+    return total
+
+
+def _weight(work: Work) -> float:
+    return float(sum(value for name, value in work.items() if name in _HEAVY))
+
+
+_HEAVY = frozenset(
+    ("product_fmas", "product_waits", "loads", "stores", "polynomials", "reduced", "transformed")
+)
+
+
+def _part_work(program: Program, part: Part, caches: Sequence[int]) -> Work:
+    total = Work()
+    visits: list[_Visit] = []
+    _collect(program, part.nodes, part.calls, (), visits, total)
+    for visit in visits:
+        runs = prod(visit.trips)
+        total["calls"] += runs
+        for name, value in _call_work(visit).items():
+            total[name] += runs * value
+    _traffic(program, visits, caches, total)
+    return total
+
+
+def _collect(
+    program: Program,
+    nodes: Sequence[Node],
+    calls: Mapping[int, Call],
+    trips: tuple[int, ...],
+    visits: list[_Visit],
+    total: Work,
+) -> None:
+    for node in nodes:
+        if isinstance(node, Body):
+            inner = (*trips, node.block.trips)
+            before = len(visits)
+            _collect(program, node.nodes, calls, inner, visits, total)
+            if len(visits) > before:
+                total["trips"] += prod(inner)
+        elif node.place in calls:
+            call = calls[node.place]
+            visits.append(_Visit(call, node, trips, _uses(program, call, node, trips)))
+
+
+def _call_work(visit: _Visit) -> Work:
+    kernel = visit.call.kernel
+    if isinstance(kernel, Recipe):
+        return kernel_work(kernel)
+    return _decoded_work(visit.leaf, kernel)
+
+
+def _decoded_work(leaf: Leaf, opcode: Opcode) -> Work:
+    """Counts of an instruction that a compiled kernel decodes."""
+    touches = touches_of(leaf)
+    dims = max((touch.dims for touch in touches), key=lambda d: prod(n for n, _ in d), default=())
+    elements = prod(n for n, _ in dims)
+    run = next((n for n, stride in reversed(dims) if n > 1 and stride == 1), 1)
+    rows = elements / run
+    match opcode:
+        case Opcode.LOAD | Opcode.STORE:
+            return Work(copies=1, copied=elements, copied_rows=rows)
+        case Opcode.MASK:
+            return Work(masks=1, masked=elements, masked_rows=rows)
+        case Opcode.GATHER | Opcode.LOOKUP:
+            return Work(copies=1, looked_up=elements, copied_rows=rows)
+        case Opcode.ONLINE:
+            return Work(copies=1, online=elements, online_rows=rows)
+        case Opcode.UNARY | Opcode.BINARY | Opcode.CHAIN:
+            return Work(runs=1, library=elements * _library_cycles(leaf.instruction))
+        case _:
+            return Work(runs=1, decoded=elements, copied_rows=rows)
+
+
+def _library_cycles(instruction: Instruction) -> float:
+    """Cycles of an element by the C library's functions of an instruction."""
+    get = instruction.get
+    match instruction.opcode:
+        case Opcode.UNARY:
+            return UnaryFn(get("fn")).row.cpu_cycles
+        case Opcode.BINARY:
+            return BinaryFn(get("fn")).row.cpu_cycles
+        case _:
+            stages = ((get(f"stage{i}_kind"), get(f"stage{i}_fn")) for i in range(CHAIN_STAGES))
+            return sum(
+                (UnaryFn if kind == StageKind.UNARY else BinaryFn)(fn).row.cpu_cycles
+                for kind, fn in stages
+                if kind != StageKind.NONE
+            )
+
+
+def _uses(program: Program, call: Call, leaf: Leaf, trips: tuple[int, ...]) -> tuple[_Use, ...]:
+    found = []
+    for dims, operand, written in _rectangles(call, leaf):
+        if operand.space is Space.WORD:
+            continue
+        moves = tuple(
+            (level, trips[level], step) for level, step in operand.at.terms if level < len(trips)
+        )
+        number = operand.number
+        first = 0
+        if operand.space is Space.SCRATCHPAD:
+            first = operand.at.first
+        if operand.space is Space.POOL:
+            number, first = (call.packed.tensor, 1) if call.packed is not None else (0, 1)
+        found.append(_Use((int(operand.space), number, first), Reach.of(dims), moves, written))
+    return tuple(found)
+
+
+Dims = list[tuple[int, int]]
+
+
+def _rectangles(call: Call, leaf: Leaf) -> list[tuple[Dims, Operand, bool]]:
+    """Return (extent, stride) dimensions of every operand, the operand, and whether it is written."""
+    operands = call.operands
+    if not isinstance(call.kernel, Recipe):
+        return _decoded_rectangles(call, leaf)
+    match call.kernel.constants:
+        case GemmShape() as shape:
+            return [
+                (_product_dims(shape, name, call), operand, name == "c")
+                for name, operand in zip(shape.operands, operands, strict=True)
+            ]
+        case PanelCopy() as copy:
+            return [
+                ([copy.lanes, *copy.depths], operands[0], False),
+                ([(copy.elements, 1)], operands[1], True),
+            ]
+        case VectorRun() | RowRun() as run:
+            strides = [*run.inputs, *(output.strides for output in run.outputs)]
+            return [
+                (list(zip(run.sizes, each, strict=True)), operand, i >= len(run.inputs))
+                for i, (each, operand) in enumerate(zip(strides, operands, strict=True))
+            ]
+        case Reduction() as reduction:
+            return [
+                (list(zip(reduction.sizes, reduction.dst_strides, strict=True)), operands[0], True),
+                (
+                    list(zip(reduction.sizes, reduction.src_strides, strict=True)),
+                    operands[1],
+                    False,
+                ),
+            ]
+        case TileTransform() as transform:
+            result, source = TILE_ROWS[transform.transform]
+            around = (*transform.tiles, transform.channels)
+            edges = {"src": source, "bias": 1}
+            return [
+                (
+                    list(
+                        zip(
+                            (*(edges.get(name, result),) * 2, *around),
+                            transform.strides(name),
+                            strict=True,
+                        )
+                    ),
+                    operand,
+                    name == "dst",
+                )
+                for name, operand in zip(transform.operands, operands, strict=True)
+            ]
+
+
+def _decoded_rectangles(call: Call, leaf: Leaf) -> list[tuple[Dims, Operand, bool]]:
+    touches = {touch.operand: touch for touch in touches_of(leaf)}
+    names = WORD_OPERANDS[leaf.opcode]
+    found = [
+        (list(touches[name].dims), operand, touches[name].written)
+        for name, operand in zip(names, call.operands[1:], strict=False)
+        if name in touches
+    ]
+    if leaf.opcode in TRANSFERS and found:
+        dims, _, written = found[0]
+        elements = prod(n for n, _ in dims)
+        found.append(([(elements, 1)], call.operands[1 + len(names)], not written))
+    return found
+
+
+def _product_dims(shape: GemmShape, name: str, call: Call) -> Dims:
+    if name == "bias":
+        return [(max(shape.m, shape.n0), 1)]
+    if call.packed is not None and name in ("a", "b") and _is_packed(call, shape, name):
+        return [(call.packed.block_elements, 1)]
+    names = {
+        "a": ("m", "k2", "k1", "k0"),
+        "b": ("k2", "k1", "k0", "n1", "n0"),
+        "c": ("m", "n1", "n0"),
+        "r": ("m", "n1", "n0"),
+    }[name]
+    return [(getattr(shape, d), getattr(shape, f"{name}_{d}")) for d in names]
+
+
+def _is_packed(call: Call, shape: GemmShape, name: str) -> bool:
+    return call.operands[shape.operands.index(name)].space is Space.POOL
+
+
+def _traffic(
+    program: Program, visits: Sequence[_Visit], caches: Sequence[int], total: Work
+) -> None:
+    """Add the bytes of each operand that come from beyond each cache."""
+    depth = max((len(visit.trips) for visit in visits), default=0)
+    # bytes that the body around each visit reaches, by level: bodies are told apart by their blocks
+    held: dict[tuple[int, int], int] = {}
+    groups: dict[tuple[int, int], list[_Visit]] = {}
+    for visit in visits:
+        for level in range(min(depth, len(visit.trips)) + 1):
+            groups.setdefault((level, _body(visit, level)), []).append(visit)
+    for key, members in groups.items():
+        held[key] = _together(program, members, key[0])
+    for visit in visits:
+        levels = range(len(visit.trips) + 1)
+        sizes = [held[level, _body(visit, level)] for level in levels]
+        kind = _traffic_kind(visit.call)
+        for use in visit.uses:
+            for cache, size in enumerate(caches):
+                fits = next(
+                    (level for level in levels if sizes[level] <= size), len(visit.trips) + 1
+                )
+                if fits == 0:
+                    continue
+                misses = use.within(fits - 1) * prod(visit.trips[: fits - 1])
+                total[f"{kind}_{'written' if use.written else 'read'}_{cache + 2}"] += misses
+
+
+def _body(visit: _Visit, level: int) -> int:
+    return id(visit.leaf.path[level - 1]) if level else 0
+
+
+def _traffic_kind(call: Call) -> str:
+    if not isinstance(call.kernel, Recipe):
+        return "copy"
+    match call.kernel.constants:
+        case GemmShape():
+            return "product"
+        case PanelCopy():
+            return "copy"
+        case VectorRun():
+            return "run"
+        case RowRun():
+            return "row"
+        case Reduction():
+            return "reduce"
+        case TileTransform():
+            return "transform"
+
+
+def _together(program: Program, visits: Sequence[_Visit], level: int) -> int:
+    """Return the bytes that all calls of a body reach while it runs once: each place once."""
+    by_place: dict[Place, dict[object, int]] = {}
+    for visit in visits:
+        for use in visit.uses:
+            each = by_place.setdefault(use.place, {})
+            reached = use.within(level)
+            each[use.moves] = max(each.get(use.moves, 0), reached)
+    total = 0
+    for place, each in by_place.items():
+        reached = sum(each.values())
+        if place[0] == Space.TENSOR:
+            size = ELEMENT_BYTES * prod(program.tensors[place[1]].shape)
+            reached = min(reached, size)
+        total += reached
+    return total

@@ -1,0 +1,276 @@
+"""Second stage of prediction on CPUs: schedules are lowered and bound, never run, and priced by kernel.
+
+The first stage ranks thousands of schedules by counts of their nests. It does not see what binding makes of
+a program: fused runs, copies that are left out, micro-kernels and their blocking. The second stage does,
+at some milliseconds each, and is asked about the best ones alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.cost_model.bound.kernel_kinds import KERNEL_KINDS, KIND_INDEX, Floats
+from autotune.cost_model.bound.kernel_prices import (
+    family_cycles,
+    fit_kernel_prices,
+    kernel_cycles,
+)
+from autotune.cost_model.bound.program_work import program_work
+from autotune.cost_model.forest import Forest
+from autotune.cost_model.metrics import mape, median_error, regret, within, within_groups
+from autotune.cost_model.training import COVERAGE, FOLDS, Growth, boost, conformal_quantile, folds
+from autotune.errors import ProgramError, ScheduleError
+from autotune.fusion.group import Group
+from autotune.lowering.lower import lower
+from autotune.schedule.schedule import Schedule
+from autotune.store.records import Outcome, Record
+from autotune.targets.native.cpu import topology
+from autotune.targets.native.cpu.host import available, host_isa
+from autotune.targets.native.cpu.vector_isa import VectorIsa
+from autotune.targets.native.linking.loader import bind
+from autotune.targets.spec import HardwareSpec, Memory
+
+REMEMBERED = 16384
+"""Schedules whose work is remembered: a search that retrains asks for most again."""
+DEFAULT_L1_BYTES, DEFAULT_L2_BYTES = 32 << 10, 512 << 10
+"""Of a machine that does not tell its caches."""
+MIN_PROGRAMS = 50
+"""Fewer bound measurements than this give no second stage."""
+KERNEL_TREES = Growth(rounds=300, depth=5, eta=0.05, leaf_weight=3.0, pull=5.0)
+"""Trees over kernel prices: depth 5 leaves 6.5 % in the median, depth 4 7.0 % and depth 3 7.2 % on the same
+3 210 programs."""
+_LENGTH_BYTES = 8
+
+
+def is_better(metrics: Mapping[str, float], others: Mapping[str, float]) -> bool:
+    """Return True for a smaller held-out error, unless the regret is larger by more than its standard
+    error (Breiman et al. 1984, *Classification and Regression Trees*, section 3.4.3)."""
+    if metrics["top1_regret"] > others["top1_regret"] + metrics["regret_error"]:
+        return False
+    return metrics["mape"] < others["mape"]
+
+
+def can_verify(spec: HardwareSpec) -> bool:
+    """Return True for a CPU whose kernels are generated here."""
+    return spec.memory is Memory.CACHED and available()
+
+
+def cache_bytes(spec: HardwareSpec) -> tuple[int, int, int]:
+    """Return the sizes of a core's caches, smallest first; the last is what a core may keep at all."""
+    first = topology.cache_bytes(1) or DEFAULT_L1_BYTES
+    second = topology.cache_bytes(2) or DEFAULT_L2_BYTES
+    return first, second, max(second, spec.scratchpad.size_bytes)
+
+
+@cache
+def _isa() -> VectorIsa:
+    """Return the instruction set that programs are bound for."""
+    return host_isa()
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A schedule of a group on a machine, told from others by the group's key."""
+
+    key: str
+    schedule: Schedule
+    spec: HardwareSpec
+    group: Group = field(compare=False)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _bound_work(candidate: _Candidate) -> Floats | None:
+    """Return the counts [K] of a candidate's bound program; None where none can be made."""
+    spec = candidate.spec
+    try:
+        bound = bind(lower(candidate.group, candidate.schedule, spec), _isa())
+    except (ProgramError, ScheduleError):
+        return None
+    counts: Floats = np.zeros(len(KERNEL_KINDS))
+    for name, value in program_work(bound, cache_bytes(spec), spec.cores).items():
+        counts[KIND_INDEX[name]] = value
+    return counts
+
+
+def bound_work(group: Group, schedules: Sequence[Schedule], spec: HardwareSpec) -> Floats:
+    """Return the counts [n, K] of ``KERNEL_KINDS`` of each schedule's bound program, NaN where none can be
+    made."""
+    nothing = np.full(len(KERNEL_KINDS), np.nan)
+    key = group.key
+    rows = (_bound_work(_Candidate(key, schedule, spec, group)) for schedule in schedules)
+    return np.stack([nothing if row is None else row for row in rows])
+
+
+@dataclass(frozen=True, slots=True)
+class BoundPrograms:
+    """Measured programs: counts ``work`` [r, K], ``cycles`` [r], ``weight`` [r], group ``keys`` and
+    ``networks`` [r]."""
+
+    work: Floats
+    cycles: Floats
+    weight: Floats
+    keys: npt.NDArray[np.str_]
+    networks: npt.NDArray[np.str_]
+
+    @classmethod
+    def of(cls, records: Sequence[Record], spec: HardwareSpec) -> BoundPrograms:
+        """Lower and bind the candidates of successful measurements; of equal ones the last counts."""
+        latest = {
+            (record.group_key, record.schedule_json): record
+            for record in records
+            if record.outcome is Outcome.OK and record.cycles > 0
+        }
+        groups: dict[str, Group] = {}
+        rows, kept = [], []
+        for record in latest.values():
+            if record.group_key not in groups:
+                groups[record.group_key] = Group.from_json(record.group_json)
+            group, schedule = groups[record.group_key], Schedule.from_json(record.schedule_json)
+            work = _bound_work(_Candidate(record.group_key, schedule, spec, group))
+            if work is not None:
+                rows.append(work)
+                kept.append(record)
+        keys = np.array([record.group_key for record in kept], dtype=np.str_)
+        _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
+        trust = np.array([record.trust for record in kept])
+        return cls(
+            np.stack(rows) if rows else np.empty((0, len(KERNEL_KINDS))),
+            np.array([record.cycles for record in kept], dtype=np.float64),
+            trust / np.sqrt(counts[inverse]),  # many schedules of one group tell less each
+            keys,
+            np.array([record.network for record in kept], dtype=np.str_),
+        )
+
+    def __len__(self) -> int:
+        return len(self.cycles)
+
+
+@dataclass(frozen=True, slots=True)
+class Verifier:
+    """Kernel prices [K] of a machine, trees for what they leave, and the factor that holds 90 % of
+    measurements either way; ``metrics`` are of networks that were not trained on."""
+
+    spec: HardwareSpec
+    prices: Floats
+    trees: Forest | None
+    spread: float
+    metrics: Mapping[str, float]
+
+    @classmethod
+    def fit(cls, records: Sequence[Record], spec: HardwareSpec, seed: int) -> Verifier | None:
+        """Train on measurements of one machine; None where programs cannot be bound, or are too few.
+
+        Trees stay only where they lower the held-out error and do not raise the regret.
+        """
+        if not can_verify(spec):
+            return None
+        programs = BoundPrograms.of(records, spec)
+        if len(programs) < MIN_PROGRAMS:
+            return None
+        rng = np.random.default_rng(seed)
+        fold = folds(programs.networks, programs.keys, rng)
+        priced, learned = _held_out(programs, fold, seed)
+        figures = [_figures(programs, cycles) for cycles in (priced, learned)]
+        grown = is_better(figures[1], figures[0])
+        error = np.abs(np.log(programs.cycles / (learned if grown else priced)))
+        prices = fit_kernel_prices(programs.work, programs.cycles, programs.weight)
+        trees = _trees(programs, prices, seed) if grown else None
+        spread = float(np.exp(conformal_quantile(error, COVERAGE)))
+        return cls(spec, prices, trees, spread, figures[int(grown)])
+
+    def improves_on(self, metrics: Mapping[str, float]) -> bool:
+        """Return True if it chooses better than a model of these held-out ``metrics``."""
+        return is_better(self.metrics, metrics)
+
+    def cycles(self, group: Group, schedules: Sequence[Schedule]) -> Floats:
+        """Return the cycles [n] of a group's schedules, infinite for one that no program can be made of."""
+        work = bound_work(group, schedules, self.spec)
+        made = ~np.isnan(work[:, 0])
+        found: Floats = np.full(len(schedules), np.inf)
+        if made.any():
+            found[made] = _predicted(work[made], self.prices, self.trees)
+        return found
+
+    def to_bytes(self) -> bytes:
+        """Return length of the header, header, trees."""
+        header = json.dumps(
+            {
+                "prices": self.prices.tolist(),
+                "spread": self.spread,
+                "metrics": dict(self.metrics),
+            }
+        ).encode()
+        trees = b"" if self.trees is None else self.trees.to_bytes()
+        return len(header).to_bytes(_LENGTH_BYTES, "little") + header + trees
+
+    @classmethod
+    def from_bytes(cls, blob: bytes, spec: HardwareSpec) -> Verifier:
+        """Read what ``to_bytes`` wrote, whose checksum and version the cost model's file has checked."""
+        end = _LENGTH_BYTES + int.from_bytes(blob[:_LENGTH_BYTES], "little")
+        header = json.loads(blob[_LENGTH_BYTES:end])
+        trees = Forest.from_bytes(blob[end:]) if len(blob) > end else None
+        return cls(spec, np.array(header["prices"]), trees, header["spread"], header["metrics"])
+
+
+def _features(work: Floats, prices: Floats) -> Floats:
+    """Return features [n, F]: cycles of each kind as logs and as shares of the total, families' arithmetic
+    and traffic as shares, and the total."""
+    cycles = work * prices
+    total = kernel_cycles(work, prices)[:, None]
+    families = family_cycles(work, prices)
+    return np.concatenate(
+        [np.log1p(cycles), cycles / total, families / total, np.log(total)], axis=1
+    )
+
+
+def _trees(programs: BoundPrograms, prices: Floats, seed: int) -> Forest:
+    error = np.log(programs.cycles / kernel_cycles(programs.work, prices))
+    return boost(_features(programs.work, prices), error, programs.weight, seed, KERNEL_TREES)
+
+
+def _predicted(work: Floats, prices: Floats, trees: Forest | None) -> Floats:
+    cycles = kernel_cycles(work, prices)
+    return cycles if trees is None else cycles * np.exp(trees.predict(_features(work, prices)))
+
+
+def _held_out(
+    programs: BoundPrograms, fold: npt.NDArray[np.int64], seed: int
+) -> tuple[Floats, Floats]:
+    """Return cycles [r] by prices alone and with trees, of what the other folds teach."""
+    priced, learned = programs.cycles.copy(), programs.cycles.copy()
+    for index in range(FOLDS):
+        tested = fold == index
+        known = ~np.isin(programs.keys, programs.keys[tested])
+        if not tested.any() or not known.any():
+            continue
+        others = BoundPrograms(
+            programs.work[known],
+            programs.cycles[known],
+            programs.weight[known],
+            programs.keys[known],
+            programs.networks[known],
+        )
+        prices = fit_kernel_prices(others.work, others.cycles, others.weight)
+        priced[tested] = kernel_cycles(programs.work[tested], prices)
+        trees = _trees(others, prices, seed)
+        learned[tested] = _predicted(programs.work[tested], prices, trees)
+    return priced, learned
+
+
+def _figures(programs: BoundPrograms, cycles: Floats) -> dict[str, float]:
+    """Return held-out figures; ``regret_error`` is the standard error of the mean regret."""
+    regrets = within_groups(regret, programs.cycles, cycles, programs.keys.tolist())
+    several = len(regrets) > 1
+    return {
+        "mape": mape(programs.cycles, cycles),
+        "median_error": median_error(programs.cycles, cycles),
+        "within_10": within(programs.cycles, cycles, 0.10),
+        "top1_regret": float(regrets.mean()) if len(regrets) else 0.0,
+        "regret_error": float(regrets.std(ddof=1) / np.sqrt(len(regrets))) if several else 0.0,
+    }

@@ -1,0 +1,83 @@
+"""Counts of bound programs are those of the kernels that run, and of the caches that their operands fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autotune.cost_model.bound.kernel_kinds import KERNEL_KINDS, KERNEL_PRICES
+from autotune.cost_model.bound.kernel_work import Work
+from autotune.cost_model.bound.program_work import program_work
+from autotune.fusion.analysis import nests_of
+from autotune.fusion.group import Group
+from autotune.graph.builder import GraphBuilder
+from autotune.graph.graph import Graph
+from autotune.lowering.lower import lower
+from autotune.operators.op import OpKind
+from autotune.schedule.schedule import Schedule
+from autotune.schedule.space import enumerate_on
+from autotune.targets.native.cpu.vector_isa import AVX512
+from autotune.targets.native.detection.detect import HostFigures, host_spec
+from autotune.targets.native.linking.loader import bind
+from autotune.targets.spec import HardwareSpec
+
+SPEC = host_spec(1, HostFigures(3e9, 2, 16, 32 << 20, 5.0))
+PAIR = host_spec(2, HostFigures(3e9, 2, 16, 32 << 20, 5.0))
+CACHES = (48 << 10, 2 << 20, 32 << 20)
+
+
+def relu(rows: int) -> Graph:
+    b = GraphBuilder("relu")
+    return b.build([b.add(OpKind.RELU, b.input("x", (rows, 256)))])
+
+
+def product(m: int, k: int, n: int) -> Graph:
+    b = GraphBuilder("product")
+    x = b.input("x", (m, k))
+    return b.build([b.add(OpKind.MATMUL, x, b.constant(np.ones((k, n), np.float32)))])
+
+
+def works(graph: Graph, spec: HardwareSpec = SPEC, count: int = 8) -> list[Work]:
+    group = Group.from_graph(graph, [op.name for op in graph.ops])
+    (nest,) = nests_of(group)
+    table = enumerate_on(nest, spec, 64, np.random.default_rng(0))
+    schedules = [Schedule((table.row(i),)) for i in range(0, len(table), -(-len(table) // count))]
+    programs = (lower(group, schedule, spec) for schedule in schedules)
+    return [program_work(bind(program, AVX512), CACHES, spec.cores) for program in programs]
+
+
+def test_kinds_have_names_of_their_own_and_prices() -> None:
+    names = [kind.name for kind in KERNEL_KINDS]
+    assert len(set(names)) == len(names)
+    assert (KERNEL_PRICES > 0).all()
+
+
+def test_counted_kinds_are_in_the_table() -> None:
+    names = {kind.name for kind in KERNEL_KINDS}
+    for work in (*works(relu(64)), *works(product(64, 96, 48)), *works(relu(64), PAIR)):
+        assert work.keys() <= names
+
+
+def test_every_schedule_multiplies_and_stores_all() -> None:
+    for work in works(product(64, 96, 64)):
+        assert work["product_fmas"] == 64 * 96 * 64 / 16 / 2
+    for work in works(relu(64)):
+        assert work["stores"] == 64 * 256 / 16
+
+
+@pytest.mark.parametrize(
+    ("rows", "kinds"),
+    [(8, set()), (64, {"run_read_2"}), (4096, {"run_read_2", "run_read_3"})],
+)
+def test_operands_come_from_the_cache_that_holds_them(rows: int, kinds: set[str]) -> None:
+    reading = {f"run_read_{level}" for level in (2, 3, 4)}
+    for work in works(relu(rows), count=1):
+        assert {name for name in reading if work[name]} == kinds
+        for name in kinds:
+            assert work[name] == 4 * 256 * rows
+
+
+def test_two_threads_share_the_work() -> None:
+    alone, shared = works(relu(4096)), works(relu(4096), PAIR, 64)
+    least = min(work["stores"] for work in shared if work["synchronised"])
+    assert least <= 0.6 * alone[0]["stores"]

@@ -1,0 +1,97 @@
+"""The second stage predicts bound programs of unseen groups, and is used only where it chooses better."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from autotune.cost_model.bound.kernel_kinds import KERNEL_PRICES
+from autotune.cost_model.bound.kernel_prices import kernel_cycles
+from autotune.cost_model.model import CostModel
+from autotune.cost_model.verifier import Verifier, bound_work, can_verify, is_better
+from autotune.fusion.group import Group
+from autotune.schedule.candidate import Candidate
+from autotune.store.records import Outcome, Record
+from autotune.targets.native.cpu.host import available
+from autotune.targets.native.detection.detect import HostFigures, host_spec
+from autotune.targets.opening import load_spec
+from autotune.tuner.objective import Objective
+from autotune.tuner.ranking import QUICK, Ranking
+from autotune.tuner.sampling import sample_candidates
+
+pytestmark = pytest.mark.skipif(not available(), reason="no code is generated without llvmlite")
+
+SPEC = host_spec(1, HostFigures(3e9, 2, 16, 32 << 20, 5.0))
+
+
+@cache
+def candidates() -> tuple[Candidate, ...]:
+    return tuple(islice(sample_candidates([], SPEC, 1), 120))
+
+
+@cache
+def records() -> tuple[Record, ...]:
+    """Programs that cost what their kernels do, at prices that are not the typical ones."""
+    rng = np.random.default_rng(2)
+    prices = KERNEL_PRICES * np.exp(rng.normal(0.0, 0.3, len(KERNEL_PRICES)))
+    found = []
+    for c in candidates():
+        cycles = round(kernel_cycles(bound_work(c.group, [c.schedule], SPEC), prices)[0])
+        texts = c.group.key, c.group.to_json(), c.schedule.to_json()
+        rest = SPEC.profile_id, "host", c.network, "calibrate", Outcome.OK, "", cycles, 0, 0
+        found.append(Record(*texts, *rest))
+    return tuple(found)
+
+
+@cache
+def fitted() -> Verifier:
+    verifier = Verifier.fit(records(), SPEC, 0)
+    assert verifier is not None
+    return verifier
+
+
+def test_programs_of_unseen_groups_are_predicted() -> None:
+    assert fitted().metrics["mape"] < 0.08
+
+
+def test_it_is_the_same_when_it_is_read_again() -> None:
+    again = Verifier.from_bytes(fitted().to_bytes(), SPEC)
+    group, schedule = candidates()[0].group, candidates()[0].schedule
+    assert again.cycles(group, [schedule]) == fitted().cycles(group, [schedule])
+    assert again.metrics == fitted().metrics
+
+
+def test_emulated_machines_have_none() -> None:
+    assert not can_verify(load_spec("edge"))
+    assert Verifier.fit(records(), load_spec("edge"), 0) is None
+
+
+def test_a_model_keeps_its_second_stage_only_where_it_chooses_better() -> None:
+    model = CostModel.fit(records(), SPEC, seed=0)
+    better = model.with_verifier(fitted())
+    assert better.verifier is fitted()
+    assert better.metrics["verified_mape"] < better.metrics["mape"]
+    read = CostModel.from_bytes(better.to_bytes(), SPEC)
+    assert read.verifier is not None
+    assert (read.verifier.prices == fitted().prices).all()
+    worse = Verifier(SPEC, KERNEL_PRICES, None, 2.0, {**fitted().metrics, "mape": 1.0})
+    assert model.with_verifier(worse).verifier is None
+
+
+def test_a_larger_regret_outweighs_a_smaller_error() -> None:
+    wins = {"mape": 0.1, "top1_regret": 0.02, "regret_error": 0.002}
+    assert is_better(wins, {"mape": 0.2, "top1_regret": 0.019})
+    assert not is_better(wins, {"mape": 0.2, "top1_regret": 0.017})
+
+
+def test_rankings_follow_the_second_stage() -> None:
+    model = CostModel.fit(records(), SPEC, seed=0).with_verifier(fitted())
+    group: Group = candidates()[0].group
+    ranked = Ranking(model, SPEC, Objective.LATENCY, 0).rank(group, QUICK)
+    assert 1 <= len(ranked) <= QUICK.verified
+    assert ranked.values[0] == pytest.approx(fitted().cycles(group, ranked.schedules))
+    assert (np.diff(ranked.values[0]) >= 0).all()
+    assert (ranked.values[1] <= ranked.values[0]).all()
