@@ -9,7 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.dataset import Dataset
-from autotune.cost_model.metrics import coverage, group_metrics, mape, median_error, within
+from autotune.cost_model.metrics import (
+    FEWEST_RANKED,
+    coverage,
+    group_metrics,
+    mape,
+    median_error,
+    regret,
+    within,
+    within_groups,
+)
 from autotune.cost_model.training import (
     COVERAGE,
     FOLDS,
@@ -22,6 +31,9 @@ from autotune.cost_model.training import (
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+FEWEST_CHOICES = 30
+"""Groups with a choice from which on their regret decides between models."""
 
 WORKERS = 2
 """Folds trained at a time; more would not help where two cores are shared with measurements."""
@@ -52,9 +64,15 @@ class HeldOut:
     low: Floats
     high: Floats
 
-    def mape(self, data: Dataset) -> float:
-        """Mean absolute relative error of the cycles."""
-        return mape(data.cycles, self.cycles)
+    def standing(self, data: Dataset) -> tuple[float, float]:
+        """Regret of choices within groups, then mean error: the smaller one is the better model.
+
+        Regret counts where ``FEWEST_CHOICES`` groups have a choice; in fewer it is chance.
+        """
+        keys = data.keys.tolist()
+        regrets = within_groups(regret, data.cycles, self.cycles, keys, FEWEST_RANKED)
+        enough = len(regrets) >= FEWEST_CHOICES
+        return float(regrets.mean()) if enough else 0.0, mape(data.cycles, self.cycles)
 
     def metrics(self, data: Dataset) -> dict[str, float]:
         """Figures about networks that were not trained on; rates are shares, ranks and regrets are within
@@ -74,6 +92,14 @@ class HeldOut:
             "networks": float(len(np.unique(data.networks))),
         }
 
+    def as_baseline(self, data: Dataset) -> dict[str, float]:
+        """Error and regret of the plain formula, which the chosen model stands beside."""
+        keys = data.keys.tolist()
+        return {
+            "formula_mape": mape(data.cycles, self.cycles),
+            "formula_top1_regret": group_metrics(data.cycles, self.cycles, keys)["top1_regret"],
+        }
+
     def misjudged(self, data: Dataset, count: int) -> tuple[Misjudged, ...]:
         """The ``count`` groups whose predictions are furthest off, either way, worst first."""
         rows: dict[str, list[int]] = {}
@@ -91,20 +117,28 @@ class HeldOut:
         return tuple(sorted(found, key=lambda m: -abs(np.log(m.factor)))[:count])
 
 
-def hold_out(data: Dataset, fold: Ints, seed: int, base: Ratios | None = None) -> HeldOut:
+def hold_out(
+    data: Dataset, fold: Ints, seed: int, base: Ratios | None = None
+) -> tuple[HeldOut, HeldOut]:
     """Predict every fold [r] by what the others teach, without any group that occurs in it; ``base`` is
-    the shared model's part that they refine."""
-    predicted = np.ones((3, len(data)))
+    the shared model's part that they refine.
+
+    Return predictions with trees for cycles, and those of the analytic formula with the prices that the
+    other folds teach.
+    """
+    guided, formula = np.ones((3, len(data))), np.ones((3, len(data)))
 
     def learn(index: int) -> None:
         tested = fold == index
         known = ~np.isin(data.keys, data.keys[tested])
         if tested.any() and known.any():
-            predicted[:, tested] = _applied(train(data, known, seed, base), data, tested)
+            ratios = train(data, known, seed, base)
+            guided[:, tested] = _applied(ratios, data, tested)
+            formula[:, tested] = _applied(ratios.as_formula(), data, tested)
 
     with ThreadPoolExecutor(WORKERS) as pool:  # training leaves Python, each fold on one core
         list(pool.map(learn, range(FOLDS)))
-    return _judged(data, fold, predicted, seed)
+    return _judged(data, fold, guided, seed), _judged(data, fold, formula, seed)
 
 
 def as_it_is(data: Dataset, fold: Ints, seed: int, base: Ratios) -> HeldOut:

@@ -131,6 +131,11 @@ class CostModel:
         self._learned = learned
         self.metrics = dict(metrics)
 
+    @property
+    def kind(self) -> str:
+        """``guided`` where trees correct the analytic cycles, ``formula`` where none do."""
+        return "formula" if self._learned.ratios.is_formula else "guided"
+
     @classmethod
     def fit(
         cls,
@@ -143,8 +148,10 @@ class CostModel:
     ) -> CostModel:
         """Train on measurements of one machine; failed ones are left out.
 
-        With a shared model as ``base``, train what that leaves; it stays as it is where this makes
-        held-out errors larger, and for fewer than ``MIN_RECORDS`` measurements.
+        Held-out choices decide whether trees correct the analytic formula, by regret first, then by
+        error: no model chooses worse than its plain formula. With a shared model as ``base``, train what
+        that leaves; it stays as it is where this is no better, and for fewer than ``MIN_RECORDS``
+        measurements.
 
         ``weights`` [records] says how much each counts (1 by default), for example less with age,
         beside how far it is trusted.
@@ -159,15 +166,16 @@ class CostModel:
         rng = np.random.default_rng(seed)
         fold = folds(data.networks, data.keys, rng)
         start = None if base is None else base._learned.ratios
-        held = hold_out(data, fold, seed, start)
+        guided, formula = hold_out(data, fold, seed, start)
         ratios = train(data, np.ones(len(data), dtype=bool), seed, start)
+        contenders = [(formula, ratios.as_formula()), (guided, ratios)]
         if start is not None:
-            plain = as_it_is(data, fold, seed, start)
-            if plain.mape(data) <= held.mape(data):
-                held, ratios = plain, Ratios.untrained(start)
+            contenders.append((as_it_is(data, fold, seed, start), Ratios.untrained(start)))
+        held, ratios = min(contenders, key=lambda one: one[0].standing(data))
         scale = boost_scale(data.x[data.main], held.error, seed)
         learned = Learned(ratios, scale, conformal_quantile(held.scores, COVERAGE))
-        return cls(spec, learned, held.metrics(data), held.misjudged(data, WORST))
+        metrics = held.metrics(data) | formula.as_baseline(data)
+        return cls(spec, learned, metrics, held.misjudged(data, WORST))
 
     @classmethod
     def fit_many(cls, machines: Mapping[HardwareSpec, Sequence[Record]], *, seed: int) -> CostModel:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -93,6 +93,16 @@ class Ratios:
     def log_dram(self, x: Floats) -> Floats:
         """Log ratio [n] of DRAM bytes."""
         return evaluate(self.dram, x) + (0.0 if self.base is None else self.base.log_dram(x))
+
+    @property
+    def is_formula(self) -> bool:
+        """True if no trees correct the analytic cycles."""
+        return self.cycles is None and (self.base is None or self.base.is_formula)
+
+    def as_formula(self) -> Ratios:
+        """Return the ratios without trees for cycles."""
+        base = None if self.base is None else self.base.as_formula()
+        return replace(self, cycles=None, base=base)
 
     @classmethod
     def untrained(cls, base: Ratios) -> Ratios:

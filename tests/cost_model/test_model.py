@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from autotune.cost_model import model_file
+from autotune.cost_model.analysis import analytic_model
 from autotune.cost_model.dataset import dataset
 from autotune.cost_model.held_out import HeldOut
 from autotune.cost_model.model import MIN_RECORDS, CostModel
@@ -165,3 +166,52 @@ def test_a_misjudged_group_is_the_one_whose_median_is_furthest_off() -> None:
     assert [m.group_key for m in found] == [worst, second]
     assert [m.factor for m in found] == pytest.approx([np.exp(-1.0), np.exp(0.5)])
     assert found[0].runs == keys.count(worst)
+
+
+def choices(seed: int, groups: int, noise: float) -> list[Record]:
+    """Six schedules of each group, which take their analytic cycles but for noise: nothing to learn."""
+    rng = np.random.default_rng(seed)
+    found: list[Record] = []
+    while len(found) < 6 * groups:
+        group, nests, _ = drawn(rng)
+        table = enumerate_nest(nests[0], SPEC.scratchpad_elements, 1, 6, rng)
+        if len(nests) > 1 or len(table) < 6:
+            continue
+        estimate = analytic_model(SPEC).analyse(nests[0], table, SPEC).estimate
+        cycles = np.rint(estimate * np.exp(rng.normal(0.0, noise, len(table)))).astype(int).tolist()
+        origin = (SPEC.profile_id, SPEC.name, f"network:{len(found) % 9}", "calibrate", Outcome.OK)
+        found += [
+            Record(
+                group.key,
+                group.to_json(),
+                Schedule((table.row(row),)).to_json(),
+                *origin,
+                "",
+                max(1, took),
+                1,
+                1,
+            )
+            for row, took in enumerate(cycles)
+        ]
+    return found
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.2])
+def test_no_model_chooses_worse_than_its_formula(noise: float) -> None:
+    metrics = CostModel.fit(choices(1, 40, noise), SPEC, seed=0).metrics
+    assert metrics["top1_regret"] <= metrics["formula_top1_regret"]
+
+
+def test_where_there_is_nothing_to_learn_the_formula_is_kept() -> None:
+    one = CostModel.fit(choices(2, 40, 0.0), SPEC, seed=0)
+    assert one.kind == "formula"
+    _, nests, _ = drawn(np.random.default_rng(4))
+    table = enumerate_nest(nests[0], SPEC.scratchpad_elements, 1, 16, np.random.default_rng(0))
+    expected = analytic_model(SPEC).analyse(nests[0], table, SPEC).estimate
+    for kept in (one, CostModel.from_bytes(one.to_bytes(), SPEC)):
+        np.testing.assert_allclose(kept.predict_nest(nests[0], table).cycles, expected)
+
+
+def test_trees_are_kept_where_they_learn_something(model: CostModel) -> None:
+    assert model.kind == "guided"
+    assert model.metrics["mape"] < model.metrics["formula_mape"]

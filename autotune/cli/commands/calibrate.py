@@ -77,6 +77,7 @@ def _document(result: CalibrationResult) -> dict[str, Any]:
         "failed": result.failed,
         "known_before": result.known_before,
         "seconds": result.seconds,
+        "model": result.model.kind,
         "metrics": {name: float(value) for name, value in result.metrics.items()},
         "worst": [asdict(group) for group in result.worst],
     }
@@ -89,13 +90,15 @@ def _print_result(result: CalibrationResult) -> None:
             "measured now": f"{result.measured} ({result.failed} failed), "
             f"{result.known_before} known before",
             "seconds": f"{result.seconds:.1f}",
-            "held-out MAPE": f"{float(metrics['mape']):.2%}  "
-            "(networks that the model was not trained on)",
+            "model": f"{result.model.kind}  (the better in held-out choices)",
+            "held-out MAPE": f"{float(metrics['mape']):.2%}  (networks that the model was not "
+            f"trained on; {float(metrics['formula_mape']):.2%} by the formula alone)",
             "within ±10 %": f"{float(metrics['within_10']):.1%}  "
             f"(median error {float(metrics['median_error']):.2%})",
             "held-out Spearman": f"{float(metrics['spearman']):.3f}  (within a group, mean)",
             "held-out top-1 regret": f"{float(metrics['top1_regret']):.2%}  "
-            "(of some six schedules a group)",
+            f"(of some six schedules a group; {float(metrics['formula_top1_regret']):.2%} by the "
+            "formula alone)",
             "interval coverage": f"{float(metrics['coverage']):.1%}  (of nominal 90 %)",
         }
     )
