@@ -30,7 +30,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: docs models help env demo test check bench bench-systolic bench-cpu bench-roofline bench-variants bench-compile bench-tuning operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean
+.PHONY: docs models help env demo test check bench bench-systolic bench-cpu bench-roofline bench-variants bench-compile bench-predictor bench-tuning operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -87,6 +87,10 @@ bench-variants: $(BUILT) ## where each kernel variant wins and loses, in emulate
 bench-compile: $(BUILT) ## CPU time from a file to programs and to a first result, and of starting
 	$(call say,"benchmarking the way from a network to its first result")
 	@$(PY) -m benchmarks.compile_path --markdown docs/figures-compile.md $(if $(JSON),--json $(JSON))
+
+bench-predictor: $(BUILT) ## CPU time of the embedded predictor: loading, single and many schedules, should_fuse
+	$(call say,"timing the embedded predictor")
+	@$(PY) -m benchmarks.predictor --markdown docs/figures-predictor.md $(if $(JSON),--json $(JSON))
 
 bench-tuning: $(BUILT) $(TVM)/.installed ## our search against TVM's MetaSchedule, one operator at a time (calibrate cpu:1 first)
 	$(call say,"tuning single operators with autotune and TVM")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -28,7 +27,9 @@ class Card:
     @property
     def html(self) -> str:
         """The title, the facts and the table, escaped."""
-        parts = [f"<b>{html.escape(self.title)}</b>"]
+        from html import escape  # for notebooks only
+
+        parts = [f"<b>{escape(self.title)}</b>"]
         if self.facts:
             parts.append(_table((), self.facts))
         if self.rows:
@@ -61,4 +62,6 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _row(tag: str, cells: Iterable[str]) -> str:
-    return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
+    from html import escape
+
+    return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"

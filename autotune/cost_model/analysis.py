@@ -10,8 +10,6 @@ from typing import Protocol, assert_never
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.cached.model import CachedModel
-from autotune.cost_model.scratchpad.model import ScratchpadModel
 from autotune.fusion.nest import Nest
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec, Memory
@@ -45,6 +43,11 @@ class Analysis(Protocol):
     @property
     def instructions(self) -> Floats:
         """Instructions [n] of all cores, without those that only wait or signal."""
+        ...
+
+    @property
+    def multiply_adds(self) -> Floats:
+        """Multiply-adds [n] of all products."""
         ...
 
     @property
@@ -102,8 +105,12 @@ def analytic_model(spec: HardwareSpec) -> AnalyticModel:
     """Return the analytic model of a machine's kind of memory."""
     match spec.memory:
         case Memory.SCRATCHPAD:
+            from autotune.cost_model.scratchpad.model import ScratchpadModel  # one kind is enough
+
             return ScratchpadModel()
         case Memory.CACHED:
+            from autotune.cost_model.cached.model import CachedModel
+
             return CachedModel()
         case _:
             assert_never(spec.memory)

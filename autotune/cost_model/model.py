@@ -15,7 +15,6 @@ import numpy.typing as npt
 from autotune.cost_model.analysis import analytic_model
 from autotune.cost_model.dataset import dataset, joined
 from autotune.cost_model.forest import Forest
-from autotune.cost_model.held_out import Misjudged, as_it_is, hold_out, hold_out_machines
 from autotune.cost_model.model_file import is_shared, pack, unpack
 from autotune.cost_model.training import (
     COVERAGE,
@@ -36,6 +35,7 @@ from autotune.store.records import Record
 from autotune.targets.spec import HardwareSpec
 
 if TYPE_CHECKING:  # imports lowering and binding, which predicting without a search needs not
+    from autotune.cost_model.held_out import Misjudged
     from autotune.cost_model.verifier import Verifier
 
 Floats = npt.NDArray[np.float64]
@@ -158,6 +158,8 @@ class CostModel:
         ``metrics`` are of out-of-fold predictions: of networks none of whose groups was trained
         on. Raises ``StoreError`` when there are fewer than ``MIN_RECORDS`` and no ``base``.
         """
+        from autotune.cost_model.held_out import as_it_is, hold_out  # predicting judges nothing
+
         data = dataset(records, spec, weights)
         if len(data) < MIN_RECORDS and base is not None:
             return base
@@ -184,6 +186,8 @@ class CostModel:
         ``metrics`` are of machines and networks that the trees know neither of. Raises
         ``StoreError`` when there are fewer than ``MIN_RECORDS``.
         """
+        from autotune.cost_model.held_out import hold_out_machines
+
         parts = [dataset(records, spec) for spec, records in machines.items()]
         data, rng = joined(parts), np.random.default_rng(seed)
         if len(data) < MIN_RECORDS:
@@ -218,6 +222,11 @@ class CostModel:
         return CostModel(
             self.spec, self._learned, metrics, self.misjudged, self.is_shared, verifier
         )
+
+    @property
+    def unit_costs(self) -> Floats:
+        """Fitted cycles [W] of a unit of each of the analytic model's ``work_kinds``."""
+        return self._learned.ratios.unit_costs
 
     def predict_nest(self, nest: Nest, table: ScheduleTable) -> Prediction:
         """Cycles of every schedule in a table."""

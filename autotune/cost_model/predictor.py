@@ -24,6 +24,7 @@ from autotune.targets.opening import HOST, load_spec
 from autotune.targets.spec import HardwareSpec
 
 if TYPE_CHECKING:
+    from autotune.cost_model.explanation import Explanation
     from autotune.store.store import Store
     from autotune.targets.protocol import Target
 
@@ -69,7 +70,7 @@ class Predictor(Displayed):
         self._gains = lru_cache(REMEMBERED)(self._find_gain)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Predictor, (self.model, self.origin)
+        return _revived, (self.model.to_bytes(), self.spec, self.origin)
 
     def _card(self) -> Card:
         metrics = self.model.metrics
@@ -170,6 +171,18 @@ class Predictor(Displayed):
         kept = (keep,) if isinstance(keep, str) else tuple(keep)
         return self._gains(_asked((producer, consumer), kept))
 
+    def explain(self, group: Groups, schedule: Schedule | None = None) -> Explanation:
+        """Return why a group costs what is predicted, by a schedule or by the best one.
+
+        Of a pair of groups, the gain of fusing them is told as well. Raises what ``predict``
+        raises.
+        """
+        from autotune.cost_model.explanation import explain_cost  # for both kinds of memory
+
+        cost = self.predict(group, schedule)
+        fusion = None if isinstance(group, Group) else self.should_fuse(*group)
+        return explain_cost(self.model, self.prepare(group), cost, fusion)
+
     def _prepare(self, asked: _Asked) -> PreparedGroup | Rejection:
         try:
             return PreparedGroup(self.model, _fused(asked))
@@ -187,6 +200,11 @@ class Predictor(Displayed):
         if isinstance(fused, Rejection):
             return FusionGain(separate, None, obstacle=fused.reason)
         return FusionGain.of(separate, fused)
+
+
+def _revived(blob: bytes, spec: HardwareSpec, origin: str) -> Predictor:
+    """Return a predictor that another process pickled."""
+    return Predictor(CostModel.from_bytes(blob, spec), origin)
 
 
 def _asked(group: Groups, keep: tuple[str, ...] = ()) -> _Asked:

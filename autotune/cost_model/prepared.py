@@ -60,12 +60,22 @@ class PreparedGroup:
 
     def row(self, schedule: Schedule) -> Ints:
         """Return a schedule as a row [columns]. Raises ``ScheduleError`` if it is not legal."""
-        row: Ints = rows_of(self._tables(schedule))[0]
+        row: Ints = rows_of(self.tables(schedule))[0]
         return row
+
+    def tables(self, schedule: Schedule) -> list[ScheduleTable]:
+        """Return tables of one row, nest after nest. Raises ``ScheduleError`` if the schedule is not
+        legal."""
+        spec = self._model.spec
+        rejection = check(self.nests, schedule, spec.tile_elements, spec.cores)
+        if rejection is not None:
+            raise ScheduleError(f"{name_of(self.group)}: {rejection.reason}")
+        pairs = zip(self.nests, schedule.nests, strict=True)
+        return [ScheduleTable.of(nest, [part]) for nest, part in pairs]
 
     def predict(self, schedule: Schedule) -> Cost:
         """Predict one schedule. Raises ``ScheduleError`` if it is not legal."""
-        total = self._predicted(self._tables(schedule), 1)
+        total = self._predicted(self.tables(schedule), 1)
         return Cost(schedule, *total[:, 0].tolist())
 
     def predict_batch(self, rows: npt.ArrayLike) -> Costs:
@@ -136,19 +146,10 @@ class PreparedGroup:
                 total += self._model.estimate(nest, table).columns
         return total
 
-    def _tables(self, schedule: Schedule) -> list[ScheduleTable]:
-        """Return tables of one row. Raises ``ScheduleError`` if the schedule is not legal."""
-        spec = self._model.spec
-        rejection = check(self.nests, schedule, spec.tile_elements, spec.cores)
-        if rejection is not None:
-            raise ScheduleError(f"{name_of(self.group)}: {rejection.reason}")
-        pairs = zip(self.nests, schedule.nests, strict=True)
-        return [ScheduleTable.of(nest, [part]) for nest, part in pairs]
-
     def _refuse(self, tables: list[ScheduleTable], index: int) -> None:
         """Raise the ``ScheduleError`` of a row that is not legal."""
         try:
-            self._tables(schedule_of(tables, index))
+            self.tables(schedule_of(tables, index))
         except ScheduleError as error:
             raise ScheduleError(f"row {index}: {error}") from None
         raise AssertionError(f"row {index} is legal by itself")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
 from enum import Enum
@@ -56,6 +55,8 @@ def read_spec(path: Path) -> HardwareSpec:
 
     Raises ``SpecError`` with file, key, value and the allowed values.
     """
+    import tomllib  # specs in files of predictors are JSON
+
     try:
         if path.stat().st_size > _SIZE_LIMIT_BYTES:
             raise SpecError(f"{path}: larger than {_SIZE_LIMIT_BYTES} bytes; not a hardware spec")

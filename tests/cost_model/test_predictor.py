@@ -131,6 +131,36 @@ def test_a_reshape_costs_nothing(predictor: Predictor) -> None:
     assert predictor.should_fuse(CONV, flat).separate[1].schedule == Schedule(())
 
 
+def test_an_explanation_names_the_resource_that_decides(predictor: Predictor) -> None:
+    found = predictor.explain(CONV)
+    assert found.cost == predictor.predict(CONV)
+    assert found.bottleneck == max(found.terms, key=lambda term: term.cycles).name
+    assert found.needed_multiply_adds == 8 * 8 * 9 * 12 * 12 <= found.multiply_adds
+    assert found.needed_bytes == 4 * (2 * 8 * 12 * 12 + 8 * 8 * 9)
+    assert found.bound_cycles <= found.analytic_cycles
+    assert found.correction * found.analytic_cycles == pytest.approx(found.cost.cycles)
+    assert 0 < found.array_use <= 1
+    assert any("limited by the " + found.bottleneck in reason for reason in found.reasons)
+    assert "busy cycles" in found._repr_html_()
+
+
+def test_a_pair_is_explained_by_its_gain(predictor: Predictor) -> None:
+    pair = (CONV, layer("relu", CONV))
+    found = predictor.explain(pair)
+    assert found.reasons[0] == predictor.should_fuse(*pair).reason
+    assert "no program" in predictor.explain(layer("reshape", (4, 4), shape=(16,))).reasons[0]
+
+
+def test_tiles_that_compute_halos_again_are_told(predictor: Predictor) -> None:
+    two = CONV.then("conv", w=(8, 8, 3, 3), pads=1)
+    rows = predictor.schedules(two)
+    tables = [predictor.prepare(two).schedule(row) for row in rows]
+    split = next(s for s in tables if s.nests[0].tile[2] == 1 and s.nests[0].tile[1] == 8)
+    found = predictor.explain(two, split)
+    assert found.multiply_adds > found.needed_multiply_adds
+    assert any(reason.startswith("recomputation") for reason in found.reasons)
+
+
 def test_threads_get_the_answers_of_one(predictor: Predictor) -> None:
     groups = [drawn(np.random.default_rng(seed))[0] for seed in range(6)]
     alone = [Predictor(predictor.model).predict(group) for group in groups]

@@ -16,7 +16,7 @@ SAYS = {
     "compile_pytorch": "engine='autotune'",
     "search_plan": "found: ",
     "describe_accelerator": "12.8 bytes per cycle",
-    "embed_predictor": "matmul + add",
+    "embed_predictor": "matmul + add: gain of fusing",
 }
 """A part of the output of each example."""
 NEED_TORCH = {"compile_pytorch"}

@@ -1,0 +1,179 @@
+"""Why a schedule costs what is predicted: cycles by resource, the roofline, and what is done twice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from autotune.cost_model.analysis import Analysis, analytic_model
+from autotune.cost_model.cached.model import CachedAnalysis
+from autotune.cost_model.cached.work_kinds import WORK_KINDS
+from autotune.cost_model.cost import Cost, FusionGain
+from autotune.cost_model.model import CostModel
+from autotune.cost_model.prepared import PreparedGroup
+from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
+from autotune.display import Card, Displayed
+from autotune.fusion.group import Group
+from autotune.isa.opcodes import Unit
+from autotune.operators.families import FAMILIES
+
+_UNITS = {
+    Unit.MATRIX: ("matrix unit", "products, with filling and draining the array"),
+    Unit.VECTOR: ("vector unit", "element-wise operators, reductions, bank conflicts"),
+    Unit.LOAD: ("load DMA", "loads into the scratchpad, with their set-up"),
+    Unit.STORE: ("store DMA", "stores from the scratchpad, with their set-up"),
+}
+_LEAST_SHARE = 0.01
+"""Share of the analytic cycles from which a resource of a CPU is listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """Cycles of one resource or sort of work, and what they are spent on."""
+
+    name: str
+    cycles: float
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanation(Displayed):
+    """Where predicted cycles go.
+
+    ``terms`` are busy cycles: on a machine with scratchpads those of units that overlap, so that the
+    longest decides; on a CPU parts of one sum. ``analytic_cycles`` follow from them, and the trees
+    correct these by ``correction``, a factor. ``bound_cycles`` is the roofline. ``intensity`` and
+    ``ridge`` are in multiply-adds per DRAM byte. Multiply-adds and DRAM bytes stand beside the
+    fewest that the group needs. ``fusion`` is the gain of a pair.
+    """
+
+    cost: Cost
+    terms: tuple[Term, ...]
+    analytic_cycles: float
+    bound_cycles: float
+    intensity: float
+    ridge: float
+    multiply_adds: float
+    needed_multiply_adds: float
+    needed_bytes: float
+    array_use: float
+    fusion: FusionGain | None = None
+
+    @property
+    def bottleneck(self) -> str:
+        """Name of the resource with most cycles; '' for a group without a program."""
+        return max(self.terms, key=lambda term: term.cycles).name if self.terms else ""
+
+    @property
+    def correction(self) -> float:
+        """Predicted over analytic cycles: what the trees learned from measurements."""
+        return self.cost.cycles / self.analytic_cycles if self.analytic_cycles else 1.0
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Sentences, the gain of fusing first, then the bottleneck and what is done in vain."""
+        return tuple(self._reasons())
+
+    def _reasons(self) -> Iterator[str]:
+        if self.fusion is not None:
+            yield self.fusion.reason
+        if not self.terms:
+            yield "no program: the group only renames memory"
+            return
+        side = "below" if self.intensity < self.ridge else "above"
+        yield (
+            f"limited by the {self.bottleneck}: {self.intensity:,.1f} multiply-adds a byte, {side} the "
+            f"ridge of {self.ridge:,.1f}"
+        )
+        yield (
+            f"roofline: {self.bound_cycles:,.0f} cycles at least, "
+            f"{self.bound_cycles / self.cost.cycles:.0%} of the predicted"
+        )
+        if self.array_use:
+            yield f"array use: {self.array_use:.0%} of its cells while it is busy"
+        again = (
+            self.multiply_adds / self.needed_multiply_adds - 1 if self.needed_multiply_adds else 0
+        )
+        if again >= _LEAST_SHARE:
+            yield f"recomputation: {again:.0%} more multiply-adds than needed, for halos of tiles"
+        yield (
+            f"DRAM traffic: {self.cost.dram_bytes:,.0f} bytes, "
+            f"{self.cost.dram_bytes / self.needed_bytes:.1f} times what is read and written once"
+        )
+        yield f"learned correction: × {self.correction:.3f} of the analytic cycles"
+
+    def _card(self) -> Card:
+        rows = [(term.name, f"{term.cycles:,.0f}", term.meaning) for term in self.terms]
+        facts = [("because", "; ".join(self.reasons))]
+        columns = ("resource", "busy cycles", "spent on")
+        return Card(f"Explanation of {self.cost.cycles:,.0f} cycles", facts, columns, rows)
+
+
+def explain_cost(
+    model: CostModel, prepared: PreparedGroup, cost: Cost, fusion: FusionGain | None
+) -> Explanation:
+    """Explain the cost that a model predicts for a prepared group's schedule."""
+    spec, analysed = model.spec, []
+    for nest, table in zip(prepared.nests, prepared.tables(cost.schedule), strict=True):
+        analysed.append(analytic_model(spec).analyse(nest, table, spec))
+    terms = [term for a in analysed for term in _terms(model, a)]
+    names = dict.fromkeys(term.name for term in terms)
+    summed = [_sum([term for term in terms if term.name == name]) for name in names]
+    done = sum(float(a.multiply_adds[0]) for a in analysed)
+    peak = spec.peak_macs_per_cycle
+    return Explanation(
+        cost,
+        tuple(sorted(summed, key=lambda term: -term.cycles)),
+        sum(float(a.cycles(model.unit_costs)[0]) for a in analysed),
+        sum(float(a.roofline[0]) for a in analysed),
+        done / max(1.0, cost.dram_bytes),
+        peak / spec.dram.bytes_per_cycle,
+        done,
+        float(_needed_multiply_adds(prepared.group)),
+        float(_needed_bytes(prepared.group)),
+        _array_use(analysed, done, spec.matrix.rows * spec.matrix.cols),
+        fusion,
+    )
+
+
+def _terms(model: CostModel, analysis: Analysis) -> Iterator[Term]:
+    """Return the cycles of one nest by resource."""
+    if isinstance(analysis, ScratchpadAnalysis):
+        for unit, (name, meaning) in _UNITS.items():
+            yield Term(name, float(analysis.busy[unit][0]), meaning)
+        channel, dispatch = analysis.channel_cycles[0], analysis.dispatch_cycles[0]
+        yield Term("DRAM channel", float(channel), "bursts and row misses of all cores")
+        yield Term("sequencer", float(dispatch), "launch of instructions")
+    if isinstance(analysis, CachedAnalysis):
+        cycles = analysis.work[0] * model.unit_costs
+        for kind, value in zip(WORK_KINDS, cycles.tolist(), strict=True):
+            if value >= _LEAST_SHARE * cycles.sum():
+                yield Term(kind.name, value, kind.doc)
+
+
+def _sum(terms: list[Term]) -> Term:
+    """Return the term of nests that run one after the other."""
+    return Term(terms[0].name, sum(term.cycles for term in terms), terms[0].meaning)
+
+
+def _array_use(analysed: list[Analysis], multiply_adds: float, cells: int) -> float:
+    """Return multiply-adds over those of a fully used array while it is busy; 0 without products
+    or an array."""
+    arrays = [a for a in analysed if isinstance(a, ScratchpadAnalysis)]
+    busy = sum(float((a.busy[Unit.MATRIX] * a.tiling.active_cores)[0]) for a in arrays)
+    return multiply_adds / (busy * cells) if busy else 0.0
+
+
+def _needed_multiply_adds(group: Group) -> int:
+    shapes = {x: kind.shape for x, kind in group.types}
+    return sum(
+        FAMILIES[op.family].multiply_adds(op, [shapes[x] for x in op.inputs], shapes[op.output])
+        for op in group.ops
+    )
+
+
+def _needed_bytes(group: Group) -> int:
+    """Return the bytes of the tensors that a group reads and makes for others."""
+    ends = (*group.inputs, *group.outputs)
+    return sum(4 * math.prod(group.type_of[x].shape) for x in ends)
