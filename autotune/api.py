@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from autotune.arguments import dims_of, integer_of, path_of
+from autotune.arguments import dims_of, integer_of, path_of, seconds_of
 from autotune.disk.atomic_file import check_place
 from autotune.errors import InputError
 from autotune.frontend.importing import has_control_flow
@@ -86,6 +86,7 @@ def calibrate(
     store: Store | Path | str | None = None,
     progress: Progress | None = None,
     accuracy: Accuracy | str | None = None,
+    time_limit_seconds: float | None = None,
 ) -> CalibrationResult:
     """Measure fused operators on a target and train its cost model; both stay in the store.
 
@@ -93,9 +94,11 @@ def calibrate(
     of measurements (None: the default, under 90 s on two cores for an emulated machine, some
     minutes for this CPU). ``models`` are ONNX files or shipped networks to draw groups from,
     besides generated ones. ``accuracy`` selects the algorithms that are measured (None: ``close``
-    on this CPU, ``exact`` elsewhere). Earlier measurements count: calling again continues.
+    on this CPU, ``exact`` elsewhere). A measurement fails after ``time_limit_seconds`` (None: a
+    minute, and more for large candidates). Earlier measurements count: calling again continues.
     Raises ``AutotuneError`` for bad input.
     """
+    limit = seconds_of(time_limit_seconds, "time_limit_seconds")
     machine = choose_target(target)
     named = (models,) if isinstance(models, (str, Path)) else _listed(models)
     wanted = default_budget(machine) if budget is None else integer_of(budget, "budget", 1)
@@ -113,6 +116,7 @@ def calibrate(
             seed=integer_of(seed, "seed", 0),
             store=records,
             progress=progress,
+            time_limit_seconds=limit,
         )
 
 
@@ -129,6 +133,7 @@ def search(
     progress: Progress | None = None,
     accuracy: Accuracy | str | None = None,
     ranges: Ranges | None = None,
+    time_limit_seconds: float | None = None,
 ) -> SearchResult:
     """Find fusion groups and schedules for a network, measure the best, and write the plan.
 
@@ -137,7 +142,8 @@ def search(
     ``measure`` the measurements. On this CPU the last step runs the plan and the heuristic plan in turns;
     the heuristic plan stays unless the other is shown to be faster. ``objective`` is ``latency`` or
     ``energy``; ``out`` the plan file. ``accuracy`` selects the algorithms (None: ``close`` on this CPU, ``exact`` elsewhere), and
-    ``ranges`` bound the inputs; both stay with the plan.
+    ``ranges`` bound the inputs; both stay with the plan. A measurement fails after
+    ``time_limit_seconds`` (None: a minute, and more for large candidates).
 
     Control flow makes several graphs of a network: pieces and bodies, taken or not, each with this
     budget. Shapes that depend on values are those of inputs drawn by ``seed``; other shapes are
@@ -146,7 +152,9 @@ def search(
     written.
     """
     plan_file, extents, limits = _plan_file(out), dims_of(dims), ranges_of(ranges)
-    options = SearchOptions(trials, measure, Objective.parse(objective), seed)
+    options = SearchOptions(
+        trials, measure, Objective.parse(objective), seed, time_limit_seconds=time_limit_seconds
+    )
     path, machine = resolve_model(model), choose_target(target)
     chosen = choose_accuracy(accuracy, machine.spec)
     graphs = _graphs(path, extents, Layout(machine.spec.layout), chosen, limits, seed)

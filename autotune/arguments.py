@@ -30,6 +30,15 @@ def integer_of(value: int, what: str, least: int | None = None) -> int:
     return found
 
 
+def seconds_of(value: float | None, what: str) -> float | None:
+    """Return seconds above 0, or None for None. Raises ``InputError`` for anything else."""
+    if value is None:
+        return None
+    if not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+        raise InputError(f"{what} is {value!r:.60}; give seconds above 0, or leave it out")
+    return float(value)
+
+
 def mapping_of(value: Mapping[str, Any] | None, what: str, items: str) -> Mapping[str, Any]:
     """Return a mapping by name, an empty one for None. Raises ``InputError`` for anything else;
     ``items`` says what it maps."""

@@ -24,6 +24,10 @@ class ScheduleError(AutotuneError):
     """No legal schedule exists for a group, or the one given is not legal."""
 
 
+class TargetError(AutotuneError):
+    """A target that does not answer."""
+
+
 class StoreError(AutotuneError):
     """A store that is corrupt, read-only, full, or of another schema version."""
 

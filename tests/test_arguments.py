@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import autotune
-from autotune.arguments import dims_of, integer_of, mapping_of, path_of
+from autotune.arguments import dims_of, integer_of, mapping_of, path_of, seconds_of
 from autotune.errors import InputError
 from autotune.operators.axes import Layout
 from autotune.runtime.session.out_of_range import OutOfRangePolicy
@@ -40,6 +40,8 @@ GRAPH = case.network()
         (lambda: autotune.search("mlp", "edge", out="nowhere/a.plan"), "no folder nowhere"),
         (lambda: autotune.calibrate("edge", budget="x"), "budget is a whole number, not str"),
         (lambda: autotune.calibrate("edge", budget=0), "budget = 0: give 1 or more"),
+        (lambda: autotune.calibrate("edge", time_limit_seconds=0), "give seconds above 0"),
+        (lambda: autotune.search("mlp", "edge", time_limit_seconds="x"), "give seconds above 0"),
         (lambda: autotune.Predictor.load(5), "a target is a name, a file or open, not int"),
         (lambda: autotune.load_network("mlp", layout="x"), "layout 'x' is not one of: channels_f"),
         (lambda: autotune.load_onnx(5), "a network is a path, not int"),
@@ -72,6 +74,7 @@ def test_right_ones_pass() -> None:
     assert path_of("a/b", "x") == path_of(Path("a/b"), "x") == Path("a/b")
     assert integer_of(True, "x", 1) == 1 and dims_of(None) == {} and dims_of({"a": 3}) == {"a": 3}
     assert mapping_of({"a": 1}, "x", "y") == {"a": 1}
+    assert seconds_of(None, "x") is None and seconds_of(2, "x") == 2.0
     assert Layout.parse("channels_last") is Layout.CHANNELS_LAST
     assert OutOfRangePolicy.parse("general") is OutOfRangePolicy.GENERAL
     assert SearchOptions(trials=0).trials == 0

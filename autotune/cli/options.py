@@ -55,6 +55,14 @@ AccuracyOption = Annotated[
         "fast: near 1e-5, finite numbers only. Default: close on cpu, exact elsewhere.",
     ),
 ]
+TimeLimitOption = Annotated[
+    float | None,
+    typer.Option(
+        "--time-limit",
+        min=0.001,
+        help="Seconds after which a measurement fails. Default: 60, and more for large candidates.",
+    ),
+]
 MOST_COUNTED = 10_000_000
 """Largest number of measurements or partitions of one command: years of work."""
 NoVerifyOption = Annotated[

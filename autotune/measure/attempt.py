@@ -10,6 +10,7 @@ from typing import TypeVar
 from autotune.errors import InputError, ProgramError, ScheduleError
 from autotune.fusion.group import Group
 from autotune.isa.program import Program
+from autotune.measure.measurement import FailureKind
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import Schedule
 from autotune.targets.protocol import ExclusiveTarget, Execution, Target
@@ -75,7 +76,7 @@ def _try(stage: str, work: Callable[[], T]) -> T | str:
     except REFUSALS as error:
         return _line(str(error)) or type(error).__name__
     except Exception as error:  # noqa: BLE001 - a defect: reported with its traceback
-        reason = f"defect in {stage}: {_line(f'{type(error).__name__}: {error}')}"
+        reason = f"{FailureKind.DEFECT.opening}{stage}: {_line(f'{type(error).__name__}: {error}')}"
         frame = traceback.extract_tb(error.__traceback__)[-1]
         _report(
             reason, f"{frame.filename}:{frame.lineno}", "".join(traceback.format_exception(error))

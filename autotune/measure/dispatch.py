@@ -10,12 +10,14 @@ from dataclasses import dataclass
 
 from autotune.measure.attempt import Lower, attempt
 from autotune.measure.batching import BATCH, BATCH_ALONE, PORTIONS, batch_size, round_batch_size
-from autotune.measure.measurement import Failed, Measured, Measurement
+from autotune.measure.deadline import within
+from autotune.measure.measurement import Failed, FailureKind, Measured, Measurement, overdue
 from autotune.measure.packing import pack
 from autotune.measure.pool import Pool
 from autotune.measure.process import WorkerProcess
 from autotune.measure.worker import At, Batch, Begun, Go, Prepared, Ready, Refused, Timed
 from autotune.schedule.candidate import Candidate
+from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.protocol import ExclusiveTarget, Execution, Target
 
 
@@ -24,6 +26,19 @@ def to_measurement(candidate: Candidate, result: Execution | str) -> Measurement
     if isinstance(result, str):
         return Failed(candidate, result)
     return Measured(candidate, result)
+
+
+def measured_here(
+    target: Target, candidate: Candidate, lower: Lower, limit_seconds: float
+) -> Measurement:
+    """Measure a candidate in this process, in a thread of its own where the target may hang."""
+    if isinstance(target, EmulatorTarget):  # every loop of a verified program is bounded
+        return to_measurement(candidate, attempt(target, candidate, lower))
+    try:
+        result = within(limit_seconds, lambda: attempt(target, candidate, lower))
+    except TimeoutError:
+        return Failed(candidate, overdue(limit_seconds))
+    return to_measurement(candidate, result)
 
 
 LOSSES = 8
@@ -37,7 +52,8 @@ class _Job:
 
     ``left``: candidates without an answer, by place in the batch. ``at``: the place in work, None
     while the worker waits. ``since_seconds``: when that place began, less the time spent on it
-    before. ``ready``: everything is prepared. ``timing``: the worker measures.
+    before, and ``limit_seconds`` how long that may be in all. ``ready``: everything is prepared.
+    ``timing``: the worker measures.
     """
 
     left: dict[int, tuple[int, Candidate]]
@@ -45,10 +61,20 @@ class _Job:
     since_seconds: float | None = None
     ready: bool = False
     timing: bool = False
+    limit_seconds: float = float("inf")
 
-    def begin(self, place: int | None, seconds: float) -> None:
-        """Note the place in work from now on, or None."""
-        self.at, self.since_seconds = place, None if place is None else seconds
+    def begin(self, place: int, seconds: float, limit_seconds: float) -> None:
+        """Note the place in work from now on."""
+        self.at, self.since_seconds, self.limit_seconds = place, seconds, limit_seconds
+
+    def pause(self) -> None:
+        """Note that no place is in work."""
+        self.at = self.since_seconds = None
+
+    @property
+    def overdue_at_seconds(self) -> float | None:
+        """When the place in work has taken too long; None while there is none."""
+        return None if self.since_seconds is None else self.since_seconds + self.limit_seconds
 
 
 class Dispatch:
@@ -65,7 +91,7 @@ class Dispatch:
         lower: Lower,
         pool: Pool,
         workers: int,
-        timeout_seconds: float | None,
+        limit_seconds: Callable[[Candidate], float],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._target = target
@@ -74,7 +100,7 @@ class Dispatch:
         self._lower = lower
         self._pool = pool
         self._ahead = (BATCH_ALONE if self._alone else BATCH) * PORTIONS * workers
-        self._timeout_seconds = timeout_seconds
+        self._limit_seconds = limit_seconds
         self._clock = clock
         self._count = workers
         self._losses = 0
@@ -178,8 +204,8 @@ class Dispatch:
 
     def _do_here(self) -> None:
         index, candidate = self._waiting.popleft()
-        self._results[index] = to_measurement(
-            candidate, attempt(self._target, candidate, self._lower)
+        self._results[index] = measured_here(
+            self._target, candidate, self._lower, self._limit_seconds(candidate)
         )
 
     def _receive(self, block: bool) -> None:
@@ -196,12 +222,12 @@ class Dispatch:
                 case Ready():
                     worker.ready = True
                 case Begun():
-                    self._jobs[worker].begin(0, self._clock())
+                    self._begin(worker, 0, self._clock())
                 case At(place, spent_seconds):
-                    self._jobs[worker].begin(place, self._clock() - spent_seconds)
+                    self._begin(worker, place, self._clock() - spent_seconds)
                 case Prepared():
                     self._jobs[worker].ready = True
-                    self._jobs[worker].begin(None, 0.0)
+                    self._jobs[worker].pause()
                 case Refused():
                     self._dismiss()
                     return
@@ -214,26 +240,28 @@ class Dispatch:
     def _take_in(self, worker: WorkerProcess, place: int, answer: Execution | str) -> None:
         job = self._jobs[worker]
         index, candidate = job.left.pop(place)
-        job.begin(next(iter(job.left), None), self._clock())
         self._results[index] = to_measurement(candidate, answer)
-        if not job.left:
+        if job.left:
+            self._begin(worker, next(iter(job.left)), self._clock())
+        else:
             del self._jobs[worker]
             self._idle.append(worker)
 
+    def _begin(self, worker: WorkerProcess, place: int, seconds: float) -> None:
+        job = self._jobs[worker]
+        job.begin(place, seconds, self._limit_seconds(job.left[place][1]))
+
     def _patience(self) -> float | None:
-        """Return the seconds until the first busy worker is overdue; None without a limit."""
-        begun = [j.since_seconds for j in self._jobs.values() if j.since_seconds is not None]
-        if self._timeout_seconds is None or not begun:
-            return None
-        return max(0.0, min(begun) + self._timeout_seconds - self._clock())
+        """Return the seconds until the first busy worker is overdue; None while all wait."""
+        times = [job.overdue_at_seconds for job in self._jobs.values()]
+        first = min((seconds for seconds in times if seconds is not None), default=None)
+        return None if first is None else max(0.0, first - self._clock())
 
     def _end_overdue(self) -> None:
-        if self._timeout_seconds is None:
-            return
-        latest = self._clock() - self._timeout_seconds
+        now = self._clock()
         for worker, job in list(self._jobs.items()):
-            if job.since_seconds is not None and job.since_seconds <= latest:
-                self._fail_first(worker, f"took longer than {self._timeout_seconds:g} s")
+            if job.overdue_at_seconds is not None and job.overdue_at_seconds <= now:
+                self._fail_first(worker, overdue(job.limit_seconds))
                 self._replace(worker)
 
     def _lose(self, worker: WorkerProcess) -> None:
@@ -241,7 +269,7 @@ class Dispatch:
         cause = worker.cause_of_death()
         job = self._jobs.get(worker)
         if job is not None and job.since_seconds is not None:
-            self._fail_first(worker, f"the process that ran it died: {cause}")
+            self._fail_first(worker, f"{FailureKind.DIED.opening}{cause}")
         else:
             self._take_back(worker)
             self._losses += 1

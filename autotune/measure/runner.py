@@ -9,15 +9,18 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 
-from autotune.errors import InputError
+from autotune.arguments import seconds_of
+from autotune.errors import InputError, TargetError
 from autotune.lowering.lower import lower as lower_group
-from autotune.measure.attempt import Lower, attempt
-from autotune.measure.dispatch import Dispatch, to_measurement
-from autotune.measure.measurement import Measurement
+from autotune.measure.attempt import Lower
+from autotune.measure.dispatch import Dispatch, measured_here
+from autotune.measure.measurement import Failed, FailureKind, Measurement
 from autotune.measure.packing import pack
 from autotune.measure.pool import SHARED, Pool
 from autotune.measure.process import SUPPORTED
+from autotune.measure.time_limit import default_seconds
 from autotune.schedule.candidate import Candidate
+from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.protocol import ExclusiveTarget, Target
 
 MANY = 64
@@ -37,6 +40,11 @@ START_SECONDS = 0.5
 by workers: at most twice the best cost."""
 
 
+HANGS = 8
+"""Candidates in a row that may pass their limits: more than the schedules that are drawn of one group.
+At a minute each, a target that hangs for all would hold a calibration for a day."""
+
+
 @dataclass(frozen=True, slots=True)
 class Runner:
     """Measures candidates of one target on this machine.
@@ -45,41 +53,59 @@ class Runner:
     candidates, else none. A target that runs alone never runs in this process: its workers prepare
     candidates side by side and time them one by one. Each batch carries the pickled target with its
     present state; a target that cannot be pickled is measured in this process. A candidate fails
-    after ``timeout_seconds`` in a worker. Raises ``InputError`` for ``workers`` below 1.
+    after ``time_limit_seconds``; None is a limit by its size. Raises ``InputError`` for ``workers``
+    below 1 and for a limit that is not above 0.
     """
 
     target: Target
     workers: int | None = None
     lower: Lower = lower_group
-    timeout_seconds: float | None = None
+    time_limit_seconds: float | None = None
     pool: Pool = SHARED
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
             raise InputError(f"workers = {self.workers} is not ≥ 1; leave it out to use all cores")
+        seconds_of(self.time_limit_seconds, "time_limit_seconds")
 
     def measure(self, candidates: Iterable[Candidate]) -> Iterator[Measurement]:
         """Yield one measurement per candidate, in order, as they come.
 
         A candidate is ``Failed`` if it is not legal, meets a defect (whose traceback is logged) or
         kills its process; the others go on. Closing the iterator, Ctrl-C included, ends the
-        measurements under way at once.
+        measurements under way at once. Raises ``TargetError`` when ``HANGS`` candidates in a row took
+        longer than their limits, after it has yielded them.
         """
-        source = iter(candidates)
+        hangs = 0
+        for result in self._measure(iter(candidates)):
+            yield result
+            if not isinstance(result, Failed) or result.kind is not FailureKind.OVERDUE:
+                hangs = 0
+                continue
+            hangs += 1
+            if hangs == HANGS:
+                raise TargetError(
+                    f"{self.target.name}: {HANGS} candidates in a row gave no result, the last one "
+                    f"{result.reason}; see what the target waits for, or allow more time with "
+                    "--time-limit (time_limit_seconds)"
+                )
+
+    def _measure(self, source: Iterator[Candidate]) -> Iterator[Measurement]:
         alone = isinstance(self.target, ExclusiveTarget)
         if (self.workers == 1 and not alone) or not SUPPORTED or pack(self.target) is None:
             yield from map(self._here, source)
             return
         many = MANY_ALONE if alone else self._many()
+        bounded = isinstance(self.target, EmulatorTarget)
         first = deque(islice(source, many))
         workers = self._workers(alone, len(first) == many)
-        if len(first) < many and not alone:
+        if len(first) < many and bounded:  # another one may hang or crash
             yield from self._for_a_while(first)
         if first:
             rest = chain(first, source)
             yield from Dispatch(
-                self.target, rest, self.lower, self.pool, workers, self.timeout_seconds, self.clock
+                self.target, rest, self.lower, self.pool, workers, self._limit_seconds, self.clock
             ).run()
 
     def _workers(self, alone: bool, many: bool) -> int:
@@ -103,11 +129,20 @@ class Runner:
             yield result
 
     def _here(self, candidate: Candidate) -> Measurement:
-        return to_measurement(candidate, attempt(self.target, candidate, self.lower))
+        limit = self._limit_seconds(candidate)
+        return measured_here(self.target, candidate, self.lower, limit)
+
+    def _limit_seconds(self, candidate: Candidate) -> float:
+        own = self.time_limit_seconds
+        return default_seconds(candidate) if own is None else own
 
 
 def measure(
-    target: Target, candidates: Iterable[Candidate], workers: int | None = None
+    target: Target,
+    candidates: Iterable[Candidate],
+    workers: int | None = None,
+    time_limit_seconds: float | None = None,
 ) -> Iterator[Measurement]:
-    """Lower and time candidates on a target: ``Runner(target, workers).measure(candidates)``."""
-    return Runner(target, workers).measure(candidates)
+    """Lower and time candidates on a target: ``measure`` of a ``Runner`` with these options."""
+    runner = Runner(target, workers, time_limit_seconds=time_limit_seconds)
+    return runner.measure(candidates)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from autotune.cost_model.model import CostModel, too_few
 from autotune.cost_model.shipped import fit_model
@@ -14,12 +15,13 @@ from autotune.display import Card, Displayed
 from autotune.fusion.group import Group
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
-from autotune.measure.runner import measure
+from autotune.measure.runner import Runner
 from autotune.schedule.candidate import Candidate
 from autotune.store.profile_lock import profile_lock
 from autotune.store.records import Outcome, Record
 from autotune.store.store import Store
 from autotune.targets.protocol import ExclusiveTarget, Target
+from autotune.tuner.failures import FailureCount, count_failures
 from autotune.tuner.progress import Progress, silent
 from autotune.tuner.records import to_record
 from autotune.tuner.sampling import sample_candidates
@@ -35,6 +37,10 @@ generation), and then timed one by one for 0.02 s: about two minutes on two core
 
 BATCH = 256
 """Measurements that go into the store together: a crash of the process loses at most these."""
+
+DOUBTFUL_TRUST = 0.8
+"""Times that training would trust less are measured a second time: those with a standard error above
+2.5 %."""
 
 
 def default_budget(target: Target) -> int:
@@ -56,7 +62,8 @@ class WorstGroup:
 class CalibrationResult(Displayed):
     """Result of a calibration.
 
-    ``measured`` candidates were measured now, ``failed`` of them without a cost; ``known_before`` were in the
+    ``measured`` candidates were measured now, ``failed`` of them without a cost, for reasons that
+    ``failures`` counts; ``doubtful`` ones were measured a second time; ``known_before`` were in the
     store. ``metrics`` are on networks that ``model`` was not trained on, and so are the ``worst`` groups.
     """
 
@@ -67,10 +74,13 @@ class CalibrationResult(Displayed):
     seconds: float
     model: CostModel
     worst: tuple[WorstGroup, ...] = ()
+    failures: tuple[FailureCount, ...] = ()
+    doubtful: int = 0
 
     def _card(self) -> Card:
         facts = [
             ("measured", f"{self.measured:,} ({self.failed} failed)"),
+            *((str(f.kind), f"{f.count:,}, such as: {f.reason}") for f in self.failures),
             ("known before", f"{self.known_before:,}"),
             ("seconds", f"{self.seconds:.1f}"),
             ("held-out MAPE", f"{self.metrics['mape']:.2%}"),
@@ -90,6 +100,7 @@ def calibrate(
     store: Store,
     progress: Progress | None = None,
     workers: int | None = None,
+    time_limit_seconds: float | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> CalibrationResult:
     """Measure the first ``budget`` candidates drawn from ``graphs`` and the workload generator,
@@ -98,8 +109,9 @@ def calibrate(
     Equal graphs and seed draw equal candidates, and what the store knows is not measured again: an
     interrupted calibration continues, a finished one only trains, and one beside another of the same
     machine and store waits for its end. Training uses every record of
-    the target's hardware profile. Raises ``StoreError`` when the store cannot be written or holds
-    too few measurements to train on.
+    the target's hardware profile. A candidate fails after ``time_limit_seconds`` (None: by its size).
+    Raises ``StoreError`` when the store cannot be written or holds too few measurements to train on,
+    and ``TargetError`` for a target that hangs; what was measured is in the store then.
     """
     heard = silent if progress is None else progress
     start, profile = clock(), target.spec.profile_id
@@ -108,7 +120,8 @@ def calibrate(
         drawn = _UnmeasuredCandidates(
             sample_candidates(graphs, target.spec, seed, accuracy), known, budget
         )
-        measured, failed = _measure(target, drawn, store, workers, heard)
+        measuring = _Measuring(target, store, drawn, workers, time_limit_seconds, heard)
+        measuring.run()
         heard("train", 0, 1)
         records = store.records(profile)
         model = fit_model(records, target.spec, seed=seed)
@@ -119,33 +132,66 @@ def calibrate(
         heard("train", 1, 1)
     return CalibrationResult(
         model.metrics,
-        measured,
-        failed,
+        measuring.measured,
+        len(measuring.failed),
         drawn.skipped,
         clock() - start,
         model,
         tuple(_worst_groups(model, records)),
+        count_failures(measuring.failed),
+        measuring.doubtful,
     )
 
 
-def _measure(
-    target: Target, drawn: _UnmeasuredCandidates, store: Store, workers: int | None, heard: Progress
-) -> tuple[int, int]:
-    """Measure and store candidates; return their number, and the number of failures."""
-    measured = failed = 0
-    records: list[Record] = []
-    try:
-        for result in measure(target, drawn, workers):
-            records.append(to_record(result, target, "calibrate"))
-            measured += 1
-            failed += records[-1].outcome is not Outcome.OK
-            heard("measure", drawn.skipped + measured, drawn.budget)
-            if len(records) == BATCH:
-                store.add(records)
-                records = []
-    finally:
-        store.add(records)
-    return measured, failed
+class _Measuring:
+    """Measures the drawn candidates and stores them, ``BATCH`` by ``BATCH``: the doubtful ones of a
+    batch are measured again at its end, seconds to minutes after the first time."""
+
+    def __init__(
+        self,
+        target: Target,
+        store: Store,
+        drawn: _UnmeasuredCandidates,
+        workers: int | None,
+        time_limit_seconds: float | None,
+        heard: Progress,
+    ) -> None:
+        self._runner = Runner(target, workers, time_limit_seconds=time_limit_seconds)
+        self._store, self._drawn, self._heard = store, drawn, heard
+        self.measured = self.doubtful = 0
+        self.failed: list[Record] = []
+
+    def run(self) -> None:
+        """Measure all; an interrupt stores what was measured."""
+        while self._batch():
+            pass
+
+    def _batch(self) -> bool:
+        """Measure and store the next candidates; return False when none is left."""
+        records: list[Record] = []
+        doubtful: dict[int, Candidate] = {}
+        try:
+            for result in self._runner.measure(islice(self._drawn, BATCH)):
+                record = to_record(result, self._runner.target, "calibrate")
+                if record.trust < DOUBTFUL_TRUST:
+                    doubtful[len(records)] = result.candidate
+                records.append(record)
+                self.measured += 1
+                self._heard("measure", self._drawn.skipped + self.measured, self._drawn.budget)
+            self._again(records, doubtful)
+        finally:
+            self._store.add(records)
+            self.failed += [record for record in records if record.outcome is not Outcome.OK]
+        return bool(records)
+
+    def _again(self, records: list[Record], doubtful: Mapping[int, Candidate]) -> None:
+        """Measure candidates by place in ``records`` once more; the surer of two times stays."""
+        self.doubtful += len(doubtful)
+        results = self._runner.measure(doubtful.values())
+        for place, result in zip(doubtful, results, strict=True):
+            again = to_record(result, self._runner.target, "calibrate")
+            if again.outcome is Outcome.OK and again.trust > records[place].trust:
+                records[place] = again
 
 
 def _worst_groups(model: CostModel, records: Sequence[Record]) -> Iterator[WorstGroup]:

@@ -43,6 +43,7 @@ class CandidateEvaluator:
         store: Store | None = None,
         progress: Progress = silent,
         workers: int | None = None,
+        time_limit_seconds: float | None = None,
     ) -> None:
         self.target = target
         self.costs = costs
@@ -50,6 +51,7 @@ class CandidateEvaluator:
         self.store = store
         self.progress = progress
         self.workers = workers
+        self.time_limit_seconds = time_limit_seconds
         self.records: list[Record] = []
         self.expected = 0
         """Measurements that the search expects to take in all; its progress counts to here."""
@@ -89,7 +91,7 @@ class CandidateEvaluator:
         work = [Candidate(group, scored.schedule, self.network) for group, scored in fresh.values()]
         records: list[Record] = []
         try:
-            for result in measure(self.target, work, self.workers):
+            for result in measure(self.target, work, self.workers, self.time_limit_seconds):
                 records.append(to_record(result, self.target, "search"))
                 done = len(self.records) + len(records)
                 self.progress("measure", done, max(done, self.expected))

@@ -65,7 +65,9 @@ def search(
         known = () if store is None else store.records(target.spec.profile_id)
     workers = wanted.workers
     costs = GroupCosts(model, target.spec, wanted.objective, wanted.seed, known, workers)
-    evaluator = CandidateEvaluator(target, costs, graph.name, store, heard, workers)
+    evaluator = CandidateEvaluator(
+        target, costs, graph.name, store, heard, workers, wanted.time_limit_seconds
+    )
     problem = FusionProblem(graph, costs, heard)
     return _Search(problem, evaluator, wanted).run(start)
 

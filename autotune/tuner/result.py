@@ -17,6 +17,7 @@ from autotune.targets.protocol import Target
 from autotune.tuner.candidate_evaluator import CandidateEvaluator
 from autotune.tuner.choice import Choice
 from autotune.tuner.contest import Contest
+from autotune.tuner.failures import FailureCount, count_failures
 from autotune.tuner.objective import Objective
 from autotune.tuner.plan import GraphPlan, NetworkFile, Plan, PlannedGroup
 from autotune.tuner.problem import FusionProblem, Trial
@@ -249,6 +250,11 @@ class SearchResult(Displayed):
     def measurements(self) -> int:
         """Number of measurements that the search took."""
         return len(self.records)
+
+    @property
+    def failures(self) -> tuple[FailureCount, ...]:
+        """Measurements that gave no cost, counted by kind."""
+        return count_failures(self.records)
 
     @property
     def trials(self) -> tuple[Trial, ...]:

@@ -18,6 +18,7 @@ from autotune.graph.builder import GraphBuilder
 from autotune.operators.op import OpKind
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import NestSchedule, Schedule
+from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.opening import load_spec
 from autotune.targets.protocol import Execution
 
@@ -79,6 +80,17 @@ class Counting:
     def run(self, program: Any, tensors: Mapping[str, np.ndarray]) -> Any:
         """These targets have no numbers."""
         raise NotImplementedError
+
+
+class Emulating(Counting, EmulatorTarget):
+    """Counts as well, and is known to end."""
+
+    name, spec = "counting", SPEC
+
+    def __init__(self, fates: Mapping[int, signal.Signals | str | float] | None = None) -> None:
+        EmulatorTarget.__init__(self, SPEC)
+        self.fates = dict(fates or {})
+        self.factor = 1
 
 
 class Locked(Counting):

@@ -20,7 +20,7 @@ def measured(pool: ScriptedPool, count: int, workers: int) -> list[Measurement]:
     """What comes of so many candidates; fails when it takes for ever."""
     found: list[Measurement] = []
     candidates = map(case.candidate, range(count))
-    dispatch = Dispatch(Alone(), candidates, case.number, pool, workers, None)
+    dispatch = Dispatch(Alone(), candidates, case.number, pool, workers, lambda _: GUARD_SECONDS)
     thread = threading.Thread(target=lambda: found.extend(dispatch.run()), daemon=True)
     thread.start()
     thread.join(GUARD_SECONDS)

@@ -65,7 +65,7 @@ def test_a_candidate_that_takes_too_long_fails_alone(
     workers: int, seconds: tuple[float, ...]
 ) -> None:
     with Pool(2) as pool:
-        runner = Runner(Hanging(seconds), workers, case.number, timeout_seconds=1.5, pool=pool)
+        runner = Runner(Hanging(seconds), workers, case.number, time_limit_seconds=1.5, pool=pool)
         results = list(runner.measure(map(case.candidate, range(ENOUGH))))
     failed = [r for r in results if isinstance(r, Failed)]
     assert failed == [Failed(case.candidate(Hanging.HANGS), "took longer than 1.5 s")]

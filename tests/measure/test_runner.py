@@ -168,7 +168,7 @@ def test_results_that_wait_for_a_slow_candidate_are_bounded_and_the_rest_is_not_
 
 def test_a_candidate_that_takes_too_long_fails(pool: Pool) -> None:
     target = case.Counting({2: 60.0})
-    runner = Runner(target, 2, case.number, timeout_seconds=0.5, pool=pool)
+    runner = Runner(target, 2, case.number, time_limit_seconds=0.5, pool=pool)
     results = list(runner.measure(map(case.candidate, range(9))))
     assert [i for i, r in enumerate(results) if isinstance(r, Failed)] == [2]
     assert results[2] == Failed(case.candidate(2), "took longer than 0.5 s")
@@ -189,17 +189,22 @@ def test_a_worker_that_died_while_idle_is_replaced() -> None:
         assert cycles(run(case.Counting(), range(100), pool)) == list(range(100))
 
 
-def test_few_candidates_stay_in_this_process_and_many_do_not() -> None:
+def test_few_candidates_of_an_emulator_stay_in_this_process_and_many_do_not() -> None:
+    machine = case.Emulating()
     with Pool(2) as pool:
-        few = run(case.Counting(), range(MANY - 1), pool, None)
+        few = run(machine, range(MANY - 1), pool, None)
         assert pids(few) == {os.getpid()} and not pool.warm
-        assert os.getpid() not in pids(run(case.Counting(), range(MANY), pool, None))
+        assert os.getpid() not in pids(run(machine, range(MANY), pool, None))
 
 
-def test_few_candidates_that_take_long_go_to_workers(pool: Pool) -> None:
-    target = case.Counting(dict.fromkeys(range(6), 0.3))
-    assert len(pids(run(target, range(6), pool, None))) >= 2
-    assert cycles(run(target, range(6), pool, None)) == list(range(6))
+def test_few_candidates_of_an_emulator_that_take_long_go_to_workers(pool: Pool) -> None:
+    machine = case.Emulating(dict.fromkeys(range(6), 0.3))
+    assert len(pids(run(machine, range(6), pool, None))) >= 2
+    assert cycles(run(machine, range(6), pool, None)) == list(range(6))
+
+
+def test_a_target_that_may_hang_or_crash_never_runs_in_this_process(pool: Pool) -> None:
+    assert os.getpid() not in pids(run(case.Counting(), range(2), pool, None))
 
 
 @pytest.mark.parametrize("target", [case.Locked(), types.SimpleNamespace()])

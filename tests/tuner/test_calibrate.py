@@ -1,13 +1,17 @@
 """Calibration: draws legal candidates, continues where it was interrupted, trains."""
 
 import math
+import zlib
+from dataclasses import replace
 
 import pytest
 
+from autotune.isa.program import Program
 from autotune.measure.measurement import Failed, Measured
 from autotune.measure.runner import measure
 from autotune.store.records import Outcome
 from autotune.store.store import Store
+from autotune.targets.protocol import Execution
 from autotune.tuner.calibrate import calibrate
 from autotune.tuner.records import to_record
 from autotune.tuner.sampling import sample_candidates
@@ -72,3 +76,45 @@ def test_the_groups_it_is_worst_at_are_told_worst_first() -> None:
         assert group.network in {record.network for record in records}
         assert 1 <= group.runs <= 6
         assert group.kinds
+
+
+class Wavering:
+    """The edge machine as seen by an unsure clock: one in three programs takes twice as long the first
+    time, with a standard error of 20 %, and what it takes the second time, with one of 1 %."""
+
+    name, spec = "wavering", EDGE.spec
+
+    def __init__(self) -> None:
+        self.calls: dict[int, int] = {}
+
+    def time(self, program: Program) -> Execution:
+        found = EDGE.time(program)
+        key = zlib.crc32(repr(program.streams).encode())
+        self.calls[key] = self.calls.get(key, 0) + 1
+        unsure = key % 3 == 0 and self.calls[key] == 1
+        cycles = found.cycles * 2 if unsure else found.cycles
+        return replace(found, cycles=cycles, counters={"error_ppm": 200_000 if unsure else 10_000})
+
+
+def test_doubtful_times_are_measured_again_and_the_surer_ones_are_kept() -> None:
+    target = Wavering()
+    with Store.memory() as store:
+        result = calibrate(target, budget=60, store=store, workers=1)
+        records = store.records(PROFILE)
+    assert 5 <= result.doubtful < 40
+    assert len(records) == 60
+    assert {record.counters["error_ppm"] for record in records} == {10_000}
+
+
+def test_an_interrupt_while_doubtful_times_are_measured_again_keeps_all() -> None:
+    class Interrupted(Wavering):
+        def time(self, program: Program) -> Execution:
+            found = super().time(program)
+            if max(self.calls.values()) == 2:
+                raise KeyboardInterrupt
+            return found
+
+    with Store.memory() as store:
+        with pytest.raises(KeyboardInterrupt):
+            calibrate(Interrupted(), budget=60, store=store, workers=1)
+        assert store.count(PROFILE, "calibrate") == 60

@@ -60,9 +60,11 @@ def test_another_schedule_follows_where_one_fails_on_the_group_itself(
     asked: list[Candidate] = []
 
     def failing(
-        target: Target, candidates: Sequence[Candidate], workers: int | None
+        target: Target, candidates: Sequence[Candidate], workers: int | None, limit: float | None
     ) -> Iterator[Measured | Failed]:
-        for candidate, result in zip(candidates, measure(target, candidates, workers), strict=True):
+        for candidate, result in zip(
+            candidates, measure(target, candidates, workers, limit), strict=True
+        ):
             asked.append(candidate)
             yield Failed(candidate, "no") if len(asked) <= failures else result
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autotune.cli.console import print_facts, print_json, print_table
+from autotune.cli.failures import failure_document, say_failures
 from autotune.cli.options import (
     MOST_COUNTED,
     AccuracyOption,
@@ -15,6 +16,7 @@ from autotune.cli.options import (
     SeedOption,
     TargetOption,
     ThreadsOption,
+    TimeLimitOption,
     machine_name,
 )
 from autotune.cli.progress import progress
@@ -45,6 +47,7 @@ def calibrate(
     models: ModelsOption = None,
     accuracy: AccuracyOption = None,
     seed: SeedOption = 0,
+    time_limit: TimeLimitOption = None,
     json: JsonOption = False,
 ) -> None:
     """Measure fused operators on the target and train the cost model on them.
@@ -64,7 +67,9 @@ def calibrate(
             seed,
             progress=report,
             accuracy=accuracy,
+            time_limit_seconds=time_limit,
         )
+    say_failures(result.failures)
     if json:
         print_json(_document(result))
     else:
@@ -75,6 +80,8 @@ def _document(result: CalibrationResult) -> dict[str, Any]:
     return {
         "measured": result.measured,
         "failed": result.failed,
+        "failures": failure_document(result.failures),
+        "measured_twice": result.doubtful,
         "known_before": result.known_before,
         "seconds": result.seconds,
         "model": result.model.kind,
@@ -88,7 +95,7 @@ def _print_result(result: CalibrationResult) -> None:
     print_facts(
         {
             "measured now": f"{result.measured} ({result.failed} failed), "
-            f"{result.known_before} known before",
+            f"{result.known_before} known before, {result.doubtful} doubtful ones twice",
             "seconds": f"{result.seconds:.1f}",
             "model": f"{result.model.kind}  (the better in held-out choices)",
             "held-out MAPE": f"{float(metrics['mape']):.2%}  (networks that the model was not "

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autotune.cli.console import print_json, print_table, say
+from autotune.cli.failures import failure_document, say_failures
 from autotune.cli.options import (
     MOST_COUNTED,
     AccuracyOption,
@@ -25,6 +26,7 @@ from autotune.cli.options import (
     SeedOption,
     TargetOption,
     ThreadsOption,
+    TimeLimitOption,
     dimensions,
     input_ranges,
     machine_name,
@@ -71,6 +73,7 @@ class SearchRequest:
     accuracy: Accuracy | None
     ranges: Ranges
     seed: int
+    time_limit_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,7 @@ def search(
     accuracy: AccuracyOption = None,
     range_: RangeOption = None,
     seed: SeedOption = 0,
+    time_limit: TimeLimitOption = None,
     json: JsonOption = False,
 ) -> None:
     """Find what to fuse and how to tile it, measure the best, and write plan and report."""
@@ -112,8 +116,10 @@ def search(
             accuracy=accuracy,
             ranges=input_ranges(range_),
             seed=seed,
+            time_limit_seconds=time_limit,
         )
         outcome = _execute(request, heard)
+    say_failures(outcome.result.failures)
     if json:
         documents = [search_document(graph) for graph in outcome.result.graphs]
         print_json(documents[0] if len(documents) == 1 else {"parts": documents})
@@ -161,6 +167,7 @@ def _execute(request: SearchRequest, heard: Report) -> SearchOutcome:
         progress=heard,
         accuracy=request.accuracy,
         ranges=request.ranges,
+        time_limit_seconds=request.time_limit_seconds,
     )
     heard("report", 0, 1)
     is_timed = isinstance(machine, ExclusiveTarget) and len(result.graphs) == 1
@@ -190,6 +197,8 @@ def _profile_plan(network: Path, machine: Target, plan: Plan, dims: dict[str, in
 
 def search_document(result: GraphSearch) -> dict[str, Any]:
     """Return the search over one graph as JSON has it."""
+    from autotune.tuner.failures import count_failures
+
     plans = result.plans
     return {
         "measured": {name: plan.measured_cycles for name, plan in plans.items()},
@@ -197,6 +206,7 @@ def search_document(result: GraphSearch) -> dict[str, Any]:
         "energy": {name: plan.energy_fj for name, plan in plans.items()},
         "dram_bytes": {name: plan.dram_bytes for name, plan in plans.items()},
         "measurements": len(result.records),
+        "failures": failure_document(count_failures(result.records)),
         "trials": len(result.trials),
         "gap": result.gap,
         "contest": None if result.contest is None else asdict(result.contest),

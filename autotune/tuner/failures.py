@@ -1,0 +1,31 @@
+"""Failures of a calibration or a search: how many candidates of each kind, with a reason as example."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from autotune.measure.measurement import FailureKind
+from autotune.store.records import Outcome, Record
+
+
+@dataclass(frozen=True, slots=True)
+class FailureCount:
+    """``count`` candidates that failed in one way, and the most frequent ``reason``."""
+
+    kind: FailureKind
+    count: int
+    reason: str
+
+
+def count_failures(records: Iterable[Record]) -> tuple[FailureCount, ...]:
+    """Count the failed records by kind, in the order of ``FailureKind``."""
+    reasons: dict[FailureKind, list[str]] = {kind: [] for kind in FailureKind}
+    for record in records:
+        if record.outcome is not Outcome.OK:
+            reasons[FailureKind.of(record.reason)].append(record.reason)
+    return tuple(
+        FailureCount(kind, len(found), max(found, key=found.count))
+        for kind, found in reasons.items()
+        if found
+    )
