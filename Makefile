@@ -30,7 +30,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: docs models help env demo test check bench bench-systolic bench-cpu bench-roofline bench-variants bench-compile bench-predictor bench-tuning operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean
+.PHONY: docs models help env demo test check bench bench-systolic bench-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -91,6 +91,10 @@ bench-compile: $(BUILT) ## CPU time from a file to programs and to a first resul
 bench-predictor: $(BUILT) ## CPU time of the embedded predictor: loading, single and many schedules, should_fuse
 	$(call say,"timing the embedded predictor")
 	@$(PY) -m benchmarks.predictor --markdown docs/figures-predictor.md $(if $(JSON),--json $(JSON))
+
+bench-model: $(BUILT) ## how well programs of unseen networks are predicted on every target; TARGETS="edge cpu:1" for some, GROUPS=1 for less
+	$(call say,"judging the cost model on networks that it was not trained on")
+	@$(PY) -m benchmarks.model --markdown docs/figures-model.md $(if $(TARGETS),--targets $(TARGETS)) $(if $(GROUPS),--groups $(GROUPS))
 
 bench-tuning: $(BUILT) $(TVM)/.installed ## our search against TVM's MetaSchedule, one operator at a time (calibrate cpu:1 first)
 	$(call say,"tuning single operators with autotune and TVM")

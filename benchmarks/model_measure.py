@@ -11,7 +11,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from benchmarks.model_sets import FEWEST, CandidateSet, NetworkSets, WholePlan, 
 
 Floats = npt.NDArray[np.float64]
 
-GROUPS = 4
+GROUPS = 2
 """Sets of a network where machines are emulated."""
 TIMED_GROUPS = 1
 """The same where programs are compiled and timed, at a tenth of a second each."""
@@ -97,15 +97,15 @@ def drawn_sets(
     A network with an operator that does not fit the machine has none.
     """
     spec = load_spec(name)
-    options = {"profile": spec.profile_id, "seed": seed, "groups": groups}
+    options = {"profile": spec.profile_id, "seed": seed}
     taken: set[str] = set()
     known: dict[str, Schedule | None] = {}
     found = []
     for network in networks:
-        file = _place(folder, name) / f"{network}.json"
+        file = place(folder, name) / f"{network}.json"
         content = json.loads(file.read_text()) if file.is_file() else {}
-        if content.get("options") == options:
-            drawn = _read(network, content)
+        if content.get("options") == options and content["groups"] >= groups:
+            drawn = _read(network, content, groups)
             taken |= {part.group.key for part in drawn.sets}
         else:
             say(f"{name}: drawing {network}")
@@ -117,12 +117,13 @@ def drawn_sets(
                 say(f"  left out: {error}")
                 drawn = NetworkSets(network, (), WholePlan(network, ()))
             file.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(file, json.dumps({"options": options, **_plain(drawn)}))
+            replace_file(file, json.dumps({"options": options, "groups": groups, **_plain(drawn)}))
         found.append(drawn)
     return tuple(found)
 
 
-def _place(folder: Path, name: str) -> Path:
+def place(folder: Path, name: str) -> Path:
+    """Return the folder of a target."""
     return folder / name.replace(":", "-")
 
 
@@ -143,7 +144,7 @@ def _plain(drawn: NetworkSets) -> dict[str, Any]:
     }
 
 
-def _read(network: str, content: Mapping[str, Any]) -> NetworkSets:
+def _read(network: str, content: Mapping[str, Any], groups: int) -> NetworkSets:
     sets = tuple(
         CandidateSet(
             network,
@@ -151,7 +152,7 @@ def _read(network: str, content: Mapping[str, Any]) -> NetworkSets:
             Group.from_json(row["group"]),
             tuple(map(Schedule.from_json, row["schedules"])),
         )
-        for row in content["sets"]
+        for row in content["sets"][:groups]
     )
     parts = tuple(
         (Group.from_json(row["group"]), Schedule.from_json(row["schedule"]), int(row["count"]))
@@ -160,19 +161,19 @@ def _read(network: str, content: Mapping[str, Any]) -> NetworkSets:
     return NetworkSets(network, sets, WholePlan(network, parts))
 
 
-def measure_sets(
+def measure_missing(
     name: str,
-    drawn: Sequence[NetworkSets],
+    candidates: Iterable[Candidate],
     store: Store,
     seconds: float | None = None,
     workers: int | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> int:
-    """Measure what the store does not know of the sets; return how many programs are left when ``seconds``
+    """Measure candidates that the store does not know; return how many are left when ``seconds``
     are over. An interrupt loses nothing but the last second's measurements."""
     machine, profile = target(name), load_spec(name).profile_id
     known = store.known(profile)
-    missing = {c.key: c for c in _in_turn(drawn) if c.key not in known}
+    missing = {c.key: c for c in candidates if c.key not in known}
     start, done, records = clock(), 0, []
     results = measure(machine, missing.values(), workers)
     try:
@@ -194,7 +195,7 @@ def measure_sets(
     return len(missing) - done
 
 
-def _in_turn(drawn: Sequence[NetworkSets]) -> Iterator[Candidate]:
+def in_turn(drawn: Sequence[NetworkSets]) -> Iterator[Candidate]:
     """Give plans first, then the first set of every network, the second, and so on: what is measured so far
     covers all networks."""
     for network in drawn:
@@ -261,10 +262,10 @@ def open_sets(
         return measured_sets(name, drawn, store)
 
 
-def open_store(name: str, folder: Path) -> Store:
-    """Open the store of a target's measurements."""
-    _place(folder, name).mkdir(parents=True, exist_ok=True)
-    return Store.open(_place(folder, name) / "measured.db")
+def open_store(name: str, folder: Path, file: str = "measured.db") -> Store:
+    """Open a store of a target's measurements."""
+    place(folder, name).mkdir(parents=True, exist_ok=True)
+    return Store.open(place(folder, name) / file)
 
 
 def default_groups(name: str) -> int:
@@ -288,7 +289,9 @@ def main() -> None:
         groups = arguments.groups or default_groups(name)
         drawn = drawn_sets(name, arguments.folder, arguments.networks, groups)
         with open_store(name, arguments.folder) as store:
-            left = measure_sets(name, drawn, store, arguments.seconds, arguments.workers)
+            left = measure_missing(
+                name, in_turn(drawn), store, arguments.seconds, arguments.workers
+            )
             sets = measured_sets(name, drawn, store)
         say(
             f"{name}: {len(sets.sets)} sets and {len(sets.plans)} plans whole, {left} programs left"

@@ -33,9 +33,9 @@ SCHEDULES = 256
 """Schedules of a set."""
 FEWEST = 64
 """Fewest schedules of a set: groups with fewer legal ones leave little to choose from."""
-KINDS = ("heuristic", "heuristic", "merged", "single")
-"""Origins of a network's sets, in turn: groups of the heuristic plan, two of them merged, one operator of
-a larger one."""
+KINDS = ("heuristic", "merged", "single")
+"""Origins of sets: groups of the heuristic plan, two of them merged, one operator of a larger one. Each
+second set of a network is of the first kind, the others are of the other two as drawn."""
 TRIES = 8
 """Groups of one origin to look at for ``SCHEDULES`` legal schedules; then the richest is taken."""
 _ENUMERATED = 4096
@@ -107,15 +107,22 @@ def draw_network(
     plan = heuristic_choices(graph, spec, known)
     sets: list[CandidateSet] = []
     for number in range(count):
-        kinds = (KINDS[number % len(KINDS)], *dict.fromkeys(KINDS))
-        pools = (_pool(kind, graph, plan, spec, rng) for kind in dict.fromkeys(kinds))
-        for kind, pool in zip(dict.fromkeys(kinds), pools, strict=True):
+        for kind in _kinds(number, rng):
+            pool = _pool(kind, graph, plan, spec, rng)
             found = _richest((group for group in pool if group.key not in taken), spec, rng)
             if found is not None:
                 sets.append(CandidateSet(network, kind, *found))
                 taken.add(found[0].key)
                 break
     return NetworkSets(network, tuple(sets), _whole(network, plan))
+
+
+def _kinds(number: int, rng: np.random.Generator) -> tuple[str, ...]:
+    """Return the kinds to try for a network's set of that number, the wanted one first."""
+    first, *others = KINDS
+    if number % 2 == 0:
+        return KINDS
+    return (*rng.permutation(others).tolist(), first)
 
 
 def _whole(network: str, plan: Sequence[Choice]) -> WholePlan:

@@ -21,7 +21,8 @@ from benchmarks import model_measure
 from benchmarks.model_measure import (
     MeasuredPlan,
     MeasuredSet,
-    measure_sets,
+    in_turn,
+    measure_missing,
     measured_sets,
     open_store,
 )
@@ -37,7 +38,9 @@ def drawn() -> NetworkSets:
 
 
 def test_sets_are_of_distinct_groups_and_legal_schedules(drawn: NetworkSets) -> None:
-    assert [one.kind for one in drawn.sets] == ["heuristic", "heuristic", "merged"]
+    first, second, third = (one.kind for one in drawn.sets)
+    assert (first, third) == ("heuristic", "heuristic")
+    assert second in ("merged", "single")
     assert len({one.group.key for one in drawn.sets}) == 3
     for one in drawn.sets:
         assert FEWEST <= len(set(one.schedules)) == len(one.schedules) <= SCHEDULES
@@ -70,9 +73,13 @@ def test_sets_are_read_as_they_were_drawn_and_measuring_goes_on(
     assert [one.group.key for one in again[0].sets] == [small.group.key]
     with open_store("edge", tmp_path) as store:
         programs = FEWEST + len(drawn.plan.parts)
-        assert FEWEST <= measure_sets("edge", again, store, seconds=0.0, workers=1) < programs
+        assert (
+            FEWEST
+            <= measure_missing("edge", in_turn(again), store, seconds=0.0, workers=1)
+            < programs
+        )
         assert measured_sets("edge", again, store).sets == ()
-        assert measure_sets("edge", again, store, workers=1) == 0
+        assert measure_missing("edge", in_turn(again), store, workers=1) == 0
         (measured,) = measured_sets("edge", again, store).sets
     assert measured.schedules == small.schedules
     assert (measured.cycles > 0).all()
