@@ -16,7 +16,6 @@ from autotune.graph.graph import Graph
 from autotune.store.records import Outcome, Record
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
-from autotune.targets.spec import Memory
 from autotune.tuner.active import ActiveMeasurement
 from autotune.tuner.candidate_evaluator import CandidateEvaluator
 from autotune.tuner.choice import Choice
@@ -47,10 +46,9 @@ def search(
 ) -> GraphSearch:
     """Find fusion groups and schedules for ``graph`` on ``target``.
 
-    If ``options`` allow measuring, every group of the unfused, the greedy and the found plan is
-    measured. The found plan is never dearer by these measurements than the other two; with cached memory
-    it is never dearer than the heuristic plan either. Machines that count cycles measure the groups
-    themselves, not their equivalence classes.
+    If ``options`` allow measuring, every group of the unfused, the greedy, the heuristic and the found plan is
+    measured. The found plan is never dearer by these measurements than the other three. Machines that count
+    cycles measure the groups themselves, not their equivalence classes.
 
     With a ``store``, its measurements override predictions. New ones enter it batch by batch (an
     interrupt loses nothing), with the retrained model. ``start`` are partitions to begin from besides
@@ -100,16 +98,16 @@ class _Search:
         problem.report("prepare", 1, 3)
         rule = greedy(graph, problem.fits)
         problem.report("prepare", 2, 3)
-        choices = heuristic_choices(graph, spec) if spec.memory is Memory.CACHED else ()
-        heuristic = [_partition_of(graph, choices)] if choices else []
+        choices = heuristic_choices(graph, spec)
+        heuristic = _partition_of(graph, choices)
         problem.report("prepare", 3, 3)
-        plans = self._propose(alone, (*start, *heuristic))
+        plans = self._propose(alone, (*start, heuristic))
         if self.options.measure:
             self.evaluator.expected = len(alone.groups) + self.options.measure
             _measure_heuristic(self.evaluator, choices)
         best = min(plans, key=problem.legal_cost)
         if self.options.measure:
-            best = self._measure([alone, rule, *heuristic, best])
+            best = self._measure([alone, rule, heuristic, best])
         found = self._result(best)
         return GraphSearch(
             plan=self._plan(found),
@@ -121,9 +119,7 @@ class _Search:
             gap=self._gap(found, (*plans, best)),
             model=self.costs.model,
             accuracy=accuracy_of(graph),
-            heuristic=measured_choices(self.evaluator, choices)
-            if heuristic and self.options.measure
-            else None,
+            heuristic=measured_choices(self.evaluator, choices) if self.options.measure else None,
         )
 
     def _propose(self, alone: Partition, others: Sequence[Partition]) -> list[Partition]:

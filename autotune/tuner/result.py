@@ -128,7 +128,7 @@ class GraphSearch:
     """Outcome of the search over one graph.
 
     ``found`` is the best plan, ``unfused`` and ``greedy`` the ones to compare it with; ``heuristic`` is
-    the heuristic plan as measured, on machines where it takes part, else None. ``records`` are the
+    the heuristic plan as measured, None where nothing was measured. ``records`` are the
     measurements taken; ``trials`` the partitions tried, in order. ``gap`` is the found plan's cost
     over the least cost that the model now expects of any plan, minus one. ``model`` is the cost
     model in its last state, ``accuracy`` that of the graph's algorithms. ``contest`` says how whole runs of the
@@ -231,7 +231,7 @@ class SearchResult(Displayed):
 
     @property
     def heuristic(self) -> PlanResult | None:
-        """The heuristic plan as measured; None on machines where it takes no part."""
+        """The heuristic plan as measured; None where nothing was measured."""
         plans = [one.heuristic for one in self.graphs]
         measured = [plan for plan in plans if plan is not None]
         return _joined(measured) if len(measured) == len(plans) else None
@@ -275,7 +275,7 @@ class SearchResult(Displayed):
 def _by_name(
     unfused: PlanResult, greedy: PlanResult, heuristic: PlanResult | None, found: PlanResult
 ) -> dict[str, PlanResult]:
-    compared = {} if heuristic is None else {"by rule": heuristic}
+    compared = {} if heuristic is None else {"heuristic": heuristic}
     return {"unfused": unfused, "greedy": greedy, **compared, "found": found}
 
 

@@ -68,7 +68,7 @@ def test_search_prints_the_promised_figures(command: Command, home: Path) -> Non
         "search", "mlp", "--target", "edge", "--trials", 10, "--measure", 8, "--out", out
     )
     for name in ("measured", "predicted", "energy", "dram_bytes"):
-        assert set(found[name]) == {"unfused", "greedy", "found"}
+        assert set(found[name]) == {"unfused", "greedy", "heuristic", "found"}
     measured = found["measured"]
     assert measured["found"] <= min(measured["greedy"], measured["unfused"])
     assert {"operators", "schedule", "predicted", "measured"} <= set(found["groups"][0])

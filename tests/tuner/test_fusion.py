@@ -8,7 +8,6 @@ import pytest
 from autotune.cost_model.model import CostModel
 from autotune.errors import InputError, ScheduleError
 from autotune.fusion.greedy import unfused
-from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
 from autotune.measure.runner import measure
 from autotune.operators.op import OpKind
@@ -18,7 +17,7 @@ from autotune.store.store import Store
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.spec import EnergySpec, Memory
 from autotune.tuner.fusion import search
-from autotune.tuner.heuristic_plan import heuristic_choices, heuristic_schedule
+from autotune.tuner.heuristic_plan import heuristic_choices
 from autotune.tuner.objective import Objective
 from autotune.tuner.options import SearchOptions
 from autotune.tuner.plan import Plan
@@ -139,7 +138,7 @@ def test_a_result_shows_its_plans_side_by_side(result: GraphSearch) -> None:
     shown = whole(result)
     assert repr(shown).startswith(f"<SearchResult {GRAPH.name} on edge: found cycles ")
     page = shown._repr_html_()
-    assert all(f"<td>{name}</td>" in page for name in ("unfused", "greedy", "found"))
+    assert all(f"<td>{name}</td>" in page for name in ("unfused", "greedy", "heuristic", "found"))
     assert repr(result.found).startswith("<PlanResult: groups ")
 
 
@@ -149,7 +148,7 @@ def test_the_result_of_a_network_sums_the_costs_of_its_graphs(result: GraphSearc
         assert both.measured_cycles == 2 * cost(one, Objective.LATENCY)
     assert two.measurements == 2 * len(result.records)
     assert two.plan.measured_cycles == two.found.measured_cycles
-    assert two.heuristic is None
+    assert two.heuristic.measured_cycles == 2 * cost(result.heuristic, Objective.LATENCY)
 
 
 def test_known_measurements_are_used(result: GraphSearch) -> None:
@@ -225,11 +224,14 @@ def test_where_operands_are_in_place_the_plan_of_a_session_by_rule_takes_part() 
         assert cost(result.found, Objective.LATENCY) <= cost(baseline, Objective.LATENCY)
 
 
-def test_elsewhere_no_plan_is_by_rule_even_if_its_schedules_were_measured() -> None:
-    b = GraphBuilder("one")
-    graph = b.build([b.add(OpKind.RELU, b.input("x", (4, 4)))])
-    result = search(graph, EDGE, calibrated()[0], replace(SMALL, trials=1, measure=64))
-    schedule = heuristic_schedule(Group.from_graph(graph, [graph.ops[0].name]), EDGE.spec)
-    assert schedule is not None
-    assert schedule.to_json() in {record.schedule_json for record in result.records}
-    assert result.heuristic is None
+def test_where_operands_are_loaded_the_heuristic_plan_takes_part_too() -> None:
+    graph = residual()
+    result = search(graph, EDGE, calibrated()[0], SMALL)
+    ruled = heuristic_choices(graph, EDGE.spec)
+    assert result.heuristic is not None
+    assert result.heuristic.scheduled == tuple((c.group, c.schedule) for c in ruled)
+    assert cost(result.found, Objective.LATENCY) <= cost(result.heuristic, Objective.LATENCY)
+
+
+def test_without_measurements_no_plan_is_by_rule() -> None:
+    assert search(residual(), EDGE, calibrated()[0], replace(SMALL, measure=0)).heuristic is None
