@@ -22,6 +22,7 @@ from autotune.cost_model.bound.kernel_prices import (
     kernel_cycles,
 )
 from autotune.cost_model.bound.program_work import program_work
+from autotune.cost_model.cached.core_caches import core_caches
 from autotune.cost_model.forest import Forest
 from autotune.cost_model.metrics import mape, median_error, regret, within, within_groups
 from autotune.cost_model.training import COVERAGE, FOLDS, Growth, boost, conformal_quantile, folds
@@ -30,7 +31,6 @@ from autotune.fusion.group import Group
 from autotune.lowering.lower import lower
 from autotune.schedule.schedule import Schedule
 from autotune.store.records import Outcome, Record
-from autotune.targets.native.cpu import topology
 from autotune.targets.native.cpu.host import available, host_isa
 from autotune.targets.native.cpu.vector_isa import VectorIsa
 from autotune.targets.native.linking.loader import bind
@@ -38,8 +38,6 @@ from autotune.targets.spec import HardwareSpec, Memory
 
 REMEMBERED = 16384
 """Schedules whose work is remembered: a search that retrains asks for most again."""
-DEFAULT_L1_BYTES, DEFAULT_L2_BYTES = 32 << 10, 512 << 10
-"""Of a machine that does not tell its caches."""
 MIN_PROGRAMS = 50
 """Fewer bound measurements than this give no second stage."""
 KERNEL_TREES = Growth(rounds=300, depth=5, eta=0.05, leaf_weight=3.0, pull=5.0)
@@ -63,8 +61,7 @@ def can_verify(spec: HardwareSpec) -> bool:
 
 def cache_bytes(spec: HardwareSpec) -> tuple[int, int, int]:
     """Return the sizes of a core's caches, smallest first; the last is what a core may keep at all."""
-    first = topology.cache_bytes(1) or DEFAULT_L1_BYTES
-    second = topology.cache_bytes(2) or DEFAULT_L2_BYTES
+    first, second = core_caches()
     return first, second, max(second, spec.scratchpad.size_bytes)
 
 

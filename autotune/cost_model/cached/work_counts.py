@@ -11,12 +11,11 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from autotune.cost_model.cached.core_caches import core_caches
 from autotune.cost_model.cached.product_cycles import product_cycles
 from autotune.cost_model.cached.tensors import Views, held_bytes, packed_ahead
 from autotune.cost_model.cached.vector_counts import contiguous, count_vector_work
 from autotune.cost_model.cached.work_kinds import (
-    L1_BYTES,
-    L2_BYTES,
     Floats,
     Quantity,
     Tally,
@@ -55,6 +54,7 @@ class _Work:
         self._nest = tiling.nest
         self._tally = Tally(tiling.n)
         self._views = Views(self._nest)
+        self._l1_bytes, self._l2_bytes = core_caches()
 
     def counted(self) -> Floats:
         tiling = self._tiling
@@ -157,7 +157,7 @@ class _Work:
             copies=step.instructions,
             turned=elements,
             turned_lines=elements * lines,
-            turned_far=elements * beyond(L2_BYTES, float(held * ELEMENT_BYTES)),
+            turned_far=elements * beyond(self._l2_bytes, float(held * ELEMENT_BYTES)),
         )
 
     def _runs(self, step: Step, tiles: Tiles) -> Floats:
@@ -180,7 +180,7 @@ class _Work:
         cycles = product_cycles(vector, rows, depth, self._spec.vector.lanes)
         factor_bytes = ELEMENT_BYTES * depth * vector
         crowded = beyond(CROWDED_SHARE * self._spec.scratchpad.size_bytes, held_bytes(self._nest))
-        near, middle = PANEL_SHARE * L1_BYTES, PANEL_SHARE * L2_BYTES
+        near, middle = PANEL_SHARE * self._l1_bytes, PANEL_SHARE * self._l2_bytes
         self._tally.add(
             runs,
             product=cycles,
@@ -224,8 +224,8 @@ class _Work:
                 moved = moved + step.useful_bytes * self._share(step)
         self._tally.add(
             moved,
-            from_l2=beyond(L1_BYTES, held),
-            from_l3=beyond(L2_BYTES, held),
+            from_l2=beyond(self._l1_bytes, held),
+            from_l3=beyond(self._l2_bytes, held),
             from_dram=beyond(self._spec.scratchpad.size_bytes, held),
         )
 

@@ -15,9 +15,6 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Quantity = Floats | npt.NDArray[np.int64] | float
 
-L1_BYTES, L2_BYTES = 32 << 10, 512 << 10
-"""Caches of a core, as far as parts tell traffic apart: prices make up for other sizes."""
-
 
 @dataclass(frozen=True, slots=True)
 class WorkKind:
