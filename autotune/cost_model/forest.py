@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.packing import pack_trees
+from autotune.cost_model.packing import PackedTables, pack_trees
 from autotune.errors import StoreError
 from autotune.kernels.trees.packed_forest import PackedForest
 
@@ -60,10 +60,7 @@ class Forest:
     def __post_init__(self) -> None:
         """Raise ``StoreError`` for tables that are no trees, or whose probes are answered by other bits."""
         _check_tables(self)
-        packed = pack_trees(
-            self.features, self.base, self.roots, self.feature, self.value, self.left, self.nan_left
-        )
-        object.__setattr__(self, "_packed", packed)
+        object.__setattr__(self, "_packed", self.tables.packed(self.features, self.base))
         together = self.predict(self.probes)
         apart = [self.predict(row[None])[0] for row in self.probes]
         if not (_equals(together, self.answers) and _equals(np.array(apart), self.answers)):
@@ -71,6 +68,14 @@ class Forest:
                 "cost model: its trees predict other numbers on this processor than XGBoost does; "
                 "please report the processor's model"
             )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Forest.from_bytes, (self.to_bytes(),)
+
+    @property
+    def tables(self) -> PackedTables:
+        """The same trees as the kernels walk them."""
+        return pack_trees(self.roots, self.feature, self.value, self.left, self.nan_left)
 
     @classmethod
     def of(cls, booster: xgb.Booster) -> Forest:

@@ -279,13 +279,24 @@ class CostModel:
             for nest, part in zip(nests, schedule.nests, strict=True)
         )
 
-    def to_bytes(self) -> bytes:
-        """The model as a file: a JSON header and the tables of the trees."""
+    @property
+    def trees(self) -> dict[str, Forest]:
+        """Forests by name: ``scale``, ``cycles``, ``energy``, ``dram``, and ``base`` ones they add to."""
         ratios = self._learned.ratios
         trees = {"scale": self._learned.scale, **_trees(ratios, "")}
         if ratios.base is not None:
             trees |= _trees(ratios.base, "base ")
-        parts = {name: forest.to_bytes() for name, forest in trees.items() if forest is not None}
+        return {name: forest for name, forest in trees.items() if forest is not None}
+
+    @property
+    def interval_factor(self) -> float:
+        """Half width of an interval, in logarithms, over the predicted size of the error."""
+        return self._learned.factor
+
+    def to_bytes(self) -> bytes:
+        """The model as a file: a JSON header and the tables of the trees."""
+        ratios = self._learned.ratios
+        parts = {name: forest.to_bytes() for name, forest in self.trees.items()}
         if self.verifier is not None:
             parts["verifier"] = self.verifier.to_bytes()
         return pack(

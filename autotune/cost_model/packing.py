@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,15 +23,36 @@ _MOST = 2**MAX_LEVELS - 1
 """Thresholds of one column; a feature with more of them has several columns."""
 
 
+@dataclass(frozen=True, slots=True)
+class PackedTables:
+    """Trees as ``kernels/trees/forest.h`` walks them; its fields say what each table means."""
+
+    feature: Array
+    nan_left: Array
+    levels: Array
+    first: Array
+    threshold: Array
+    depth: Array
+    node: Array
+    leaf: Array
+    column: Array
+    rank: Array
+    value: Array
+
+    def packed(self, features: int, base: float) -> PackedForest:
+        """Return what predicts by these tables."""
+        columns = (self.feature, self.nan_left, self.levels, self.first)
+        trees, nodes = (self.depth, self.node, self.leaf), (self.column, self.rank)
+        return PackedForest(features, base, columns, self.threshold, trees, nodes, self.value)
+
+
 def pack_trees(
-    features: int,
-    base: float,
     roots: Ints,
     feature: Ints,
     value: npt.NDArray[np.float32],
     left: Ints,
     nan_left: npt.NDArray[np.uint8],
-) -> PackedForest:
+) -> PackedTables:
     """Pack the tables of a ``Forest``, whose names they have. Raises ``StoreError`` for too many
     columns and for deeper trees."""
     columns, thresholds, column, rank = _rank_nodes(feature, value, nan_left)
@@ -38,11 +60,9 @@ def pack_trees(
         raise StoreError(f"trees over {len(columns[0])} columns: a forest holds {MAX_COLUMNS}")
     nodes, leaves = _complete(roots, feature, left)
     inner, ends = _join(nodes), _join(leaves)
-    depth = [len(path).bit_length() - 1 for path in leaves]
+    depth = np.array([len(path).bit_length() - 1 for path in leaves], dtype=np.uint8)
     trees = (depth, _starts(nodes), _starts(leaves))
-    return PackedForest(
-        features, base, columns, thresholds, trees, (column[inner], rank[inner]), value[ends]
-    )
+    return PackedTables(*columns, thresholds, *trees, column[inner], rank[inner], value[ends])
 
 
 def _rank_nodes(

@@ -16,7 +16,7 @@ Ints = npt.NDArray[np.int64]
 FOLDS = 5
 COVERAGE = 0.9
 """Share of measurements that intervals are calibrated to hold."""
-_MIN_SCALE = 0.002
+MIN_SCALE = 0.002
 """Smallest scale of an error: keeps a calm region's interval from shrinking to nothing."""
 
 
@@ -166,12 +166,12 @@ def folds(
 
 def scale_of(forest: Forest, x: Floats) -> Floats:
     """Typical size of the log error at ``x`` [n]."""
-    return np.maximum(np.exp(forest.predict(x)), _MIN_SCALE)
+    return np.maximum(np.exp(forest.predict(x)), MIN_SCALE)
 
 
 def boost_scale(x: Floats, error: Floats, seed: int) -> Forest:
     """Trees that predict log |log error|: where the model is sure and where it is not."""
-    target = np.log(np.maximum(np.abs(error), _MIN_SCALE))
+    target = np.log(np.maximum(np.abs(error), MIN_SCALE))
     return boost(x, target, np.ones(len(target)), seed, SCALE)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import struct
 from dataclasses import replace
 
@@ -51,7 +52,7 @@ def test_a_stored_forest_is_the_same(small: tuple[xgb.Booster, Forest]) -> None:
     _, forest = small
     again = Forest.from_bytes(forest.to_bytes())
     x = hostile_rows(forest, 200, np.random.default_rng(2))
-    assert again.to_bytes() == forest.to_bytes()
+    assert again.to_bytes() == forest.to_bytes() == pickle.loads(pickle.dumps(forest)).to_bytes()
     np.testing.assert_array_equal(again.predict(x), forest.predict(x))
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from autotune.cli.console import print_json, print_table, say
 from autotune.cli.options import (
+    SHIPPED,
     DimOption,
     JsonOption,
-    ModelArgument,
     TargetOption,
     ThreadsOption,
+    complete_network,
     dimensions,
     machine_name,
 )
-from autotune.errors import ScheduleError
+from autotune.errors import InputError, ScheduleError
 from autotune.report.view import group_label
 
 if TYPE_CHECKING:
@@ -22,15 +26,31 @@ if TYPE_CHECKING:
     from autotune.fusion.group import Group
     from autotune.graph.graph import Graph
 
+NetworkArgument = Annotated[
+    str | None,
+    typer.Argument(
+        help=f"ONNX file, or the name of a shipped network. {SHIPPED}",
+        autocompletion=complete_network,
+    ),
+]
+ExportOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--export",
+        metavar="FILE",
+        help="Write the model's trees instead of predicting: to FILE.c and FILE.h, or FILE.onnx.",
+    ),
+]
 Rows = dict[str, list[dict[str, Any]]]
 """Rows of groups by the name of their partition."""
 
 
 def predict(
-    model: ModelArgument,
+    model: NetworkArgument = None,
     target: TargetOption = None,
     threads: ThreadsOption = None,
     dim: DimOption = None,
+    export: ExportOption = None,
     json: JsonOption = False,
 ) -> None:
     """Predict what every operator of a network would cost, and its greedily fused groups."""
@@ -38,7 +58,13 @@ def predict(
     from autotune.cost_model.predictor import Predictor
     from autotune.runtime.session.defaults import choose_accuracy
 
+    if (model is None) == (export is None):
+        raise InputError("predict takes a network, or --export FILE and no network")
     predictor = Predictor.load(machine_name(target, threads))
+    if export is not None:
+        _export(predictor, export)
+        return
+    assert model is not None
     spec = predictor.spec
     accuracy = choose_accuracy(None, spec)
     graph = api.load_network(model, dimensions(dim), spec.layout, accuracy)
@@ -48,6 +74,13 @@ def predict(
         print_json({name: {"cycles": _total(rows[name]), "groups": rows[name]} for name in rows})
     else:
         _print_rows(f"{graph.name} on {spec.name}", rows)
+
+
+def _export(predictor: Predictor, file: Path) -> None:
+    from autotune.cost_model.export import export_model
+
+    files = export_model(predictor.model, file)
+    say(f"{predictor.origin}; wrote {', '.join(map(str, files))}")
 
 
 def _predict_partitions(predictor: Predictor, graph: Graph) -> Rows:
