@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from autotune.cost_model.analysis import Analysis, analytic_model
 from autotune.cost_model.cached.model import CachedAnalysis
 from autotune.cost_model.cached.work_kinds import WORK_KINDS
@@ -13,6 +15,8 @@ from autotune.cost_model.cost import Cost, FusionGain
 from autotune.cost_model.model import CostModel
 from autotune.cost_model.prepared import PreparedGroup
 from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
+from autotune.cost_model.shapley import contributions
+from autotune.cost_model.topics import topic_of
 from autotune.display import Card, Displayed
 from autotune.fusion.group import Group
 from autotune.isa.opcodes import Unit
@@ -26,6 +30,8 @@ _UNITS = {
 }
 _LEAST_SHARE = 0.01
 """Share of the analytic cycles from which a resource of a CPU is listed."""
+_NAMED = 3
+"""Topics that a sentence names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +51,14 @@ class Explanation(Displayed):
     longest decides; on a CPU parts of one sum. ``analytic_cycles`` follow from them, and the trees
     correct these by ``correction``, a factor. ``bound_cycles`` is the roofline. ``intensity`` and
     ``ridge`` are in multiply-adds per DRAM byte. Multiply-adds and DRAM bytes stand beside the
-    fewest that the group needs. ``fusion`` is the gain of a pair.
+    fewest that the group needs. ``learned`` are the cycles that the trees add to the analytic ones
+    or take from them, by topic: exact Shapley values of the log ratio, times the logarithmic mean of
+    both costs, so that they add up. ``fusion`` is the gain of a pair.
     """
 
     cost: Cost
     terms: tuple[Term, ...]
+    learned: tuple[Term, ...]
     analytic_cycles: float
     bound_cycles: float
     intensity: float
@@ -101,12 +110,15 @@ class Explanation(Displayed):
             f"DRAM traffic: {self.cost.dram_bytes:,.0f} bytes, "
             f"{self.cost.dram_bytes / self.needed_bytes:.1f} times what is read and written once"
         )
-        yield f"learned correction: × {self.correction:.3f} of the analytic cycles"
+        if self.learned:
+            most = ", ".join(f"{x.name} {x.cycles:+,.0f}" for x in self.learned[:_NAMED])
+            yield f"learned: × {self.correction:.3f} of the analytic cycles, most by {most}"
 
     def _card(self) -> Card:
         rows = [(term.name, f"{term.cycles:,.0f}", term.meaning) for term in self.terms]
+        rows += [(f"learned: {x.name}", f"{x.cycles:+,.0f}", x.meaning) for x in self.learned]
         facts = [("because", "; ".join(self.reasons))]
-        columns = ("resource", "busy cycles", "spent on")
+        columns = ("resource", "cycles", "spent on")
         return Card(f"Explanation of {self.cost.cycles:,.0f} cycles", facts, columns, rows)
 
 
@@ -115,16 +127,17 @@ def explain_cost(
 ) -> Explanation:
     """Explain the cost that a model predicts for a prepared group's schedule."""
     spec, analysed = model.spec, []
+    learned: list[Term] = []
     for nest, table in zip(prepared.nests, prepared.tables(cost.schedule), strict=True):
         analysed.append(analytic_model(spec).analyse(nest, table, spec))
+        learned += _learned(model, analysed[-1], float(model.forecast(nest, table).cycles[0]))
     terms = [term for a in analysed for term in _terms(model, a)]
-    names = dict.fromkeys(term.name for term in terms)
-    summed = [_sum([term for term in terms if term.name == name]) for name in names]
     done = sum(float(a.multiply_adds[0]) for a in analysed)
     peak = spec.peak_macs_per_cycle
     return Explanation(
         cost,
-        tuple(sorted(summed, key=lambda term: -term.cycles)),
+        _summed(terms),
+        _summed(learned),
         sum(float(a.cycles(model.unit_costs)[0]) for a in analysed),
         sum(float(a.roofline[0]) for a in analysed),
         done / max(1.0, cost.dram_bytes),
@@ -152,9 +165,36 @@ def _terms(model: CostModel, analysis: Analysis) -> Iterator[Term]:
                 yield Term(kind.name, value, kind.doc)
 
 
-def _sum(terms: list[Term]) -> Term:
-    """Return the term of nests that run one after the other."""
-    return Term(terms[0].name, sum(term.cycles for term in terms), terms[0].meaning)
+def _learned(model: CostModel, analysis: Analysis, cycles: float) -> Iterator[Term]:
+    """Return what trees add to one nest's analytic cycles by topic; ``cycles`` are predicted.
+
+    A share of a log ratio is a share of the difference (Ang 2004, *Decomposition analysis for
+    policymaking in energy*, Energy Policy 32: the logarithmic mean Divisia index).
+    """
+    forests = model.cycle_forests
+    if not forests:
+        return
+    row, analytic = analysis.features[0], float(analysis.cycles(model.unit_costs)[0])
+    ratio = math.log(cycles / analytic)
+    price = (cycles - analytic) / ratio if abs(ratio) > 1e-9 else analytic
+    values = np.sum([contributions(forest, row) for forest in forests], axis=0)
+    names = analytic_model(model.spec).feature_names
+    by_topic: dict[str, float] = {}
+    for name, value in zip(names, values.tolist(), strict=True):
+        by_topic[topic_of(name)] = by_topic.get(topic_of(name), 0.0) + value * price
+    for topic, share in by_topic.items():
+        yield Term(topic, share, "more or less than a mean schedule of the training set")
+    yield Term("mean", (ratio - float(values.sum())) * price, "of the training set")
+
+
+def _summed(terms: list[Term]) -> tuple[Term, ...]:
+    """Return the terms of nests that run one after the other, those of most cycles first."""
+    summed: dict[str, Term] = {}
+    for term in terms:
+        before = summed.get(term.name)
+        cycles = term.cycles + (0.0 if before is None else before.cycles)
+        summed[term.name] = Term(term.name, cycles, term.meaning)
+    return tuple(sorted(summed.values(), key=lambda term: -abs(term.cycles)))
 
 
 def _array_use(analysed: list[Analysis], multiply_adds: float, cells: int) -> float:

@@ -224,6 +224,16 @@ class CostModel:
         )
 
     @property
+    def cycle_forests(self) -> tuple[Forest, ...]:
+        """Trees whose predictions add up to the log of cycles over analytic ones; none for a formula."""
+        ratios: Ratios | None = self._learned.ratios
+        forests: list[Forest] = []
+        while ratios is not None:
+            forests += [] if ratios.cycles is None else [ratios.cycles]
+            ratios = ratios.base
+        return tuple(forests)
+
+    @property
     def unit_costs(self) -> Floats:
         """Fitted cycles [W] of a unit of each of the analytic model's ``work_kinds``."""
         return self._learned.ratios.unit_costs

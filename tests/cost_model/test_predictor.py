@@ -13,6 +13,8 @@ from autotune.cost_model.cost import Cost, FusionGain
 from autotune.cost_model.model import CostModel
 from autotune.cost_model.predictor import Predictor
 from autotune.cost_model.predictor_file import MAGIC
+from autotune.cost_model.scratchpad.model import ScratchpadModel
+from autotune.cost_model.topics import topic_of
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.errors import InputError, ScheduleError, SpecError, StoreError
 from autotune.fusion.group import layer
@@ -141,7 +143,23 @@ def test_an_explanation_names_the_resource_that_decides(predictor: Predictor) ->
     assert found.correction * found.analytic_cycles == pytest.approx(found.cost.cycles)
     assert 0 < found.array_use <= 1
     assert any("limited by the " + found.bottleneck in reason for reason in found.reasons)
-    assert "busy cycles" in found._repr_html_()
+    assert f"<td>{found.bottleneck}</td>" in found._repr_html_()
+
+
+def test_what_trees_add_is_told_by_topic_and_adds_up(predictor: Predictor) -> None:
+    for group in (CONV, layer("softmax", (64, 128), axis=-1)):
+        found = predictor.explain(group)
+        assert sum(term.cycles for term in found.learned) == pytest.approx(
+            found.cost.cycles - found.analytic_cycles, abs=0.01
+        )
+        assert {"array use", "DRAM traffic", "mean"} <= {term.name for term in found.learned}
+        assert any(reason.startswith("learned: ×") for reason in found.reasons)
+
+
+def test_every_scratchpad_feature_has_a_topic() -> None:
+    names = ScratchpadModel.feature_names
+    assert not [name for name in names if topic_of(name) == name.removeprefix("log_")]
+    assert topic_of("log_copied_rows") == topic_of("copied_rows_share") == "copied rows"
 
 
 def test_a_pair_is_explained_by_its_gain(predictor: Predictor) -> None:
