@@ -17,6 +17,7 @@ KERNEL_SOURCES := $(shell find kernels -name '*.pyx' -o -name '*.pxd' -o -name '
 SCALESIM := .bench/scalesim
 CPU_PEERS := .bench/cpu
 TVM := .bench/tvm
+TREES := .bench/trees
 TORCH := .bench/torch
 INSTALLED := $(VENV)/.installed
 BUILT := $(VENV)/.built
@@ -30,7 +31,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: docs models help env demo test check bench bench-systolic bench-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean
+.PHONY: docs models help env demo test check bench bench-systolic bench-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -103,6 +104,10 @@ bench-tuning: $(BUILT) $(TVM)/.installed ## our search against TVM's MetaSchedul
 models: $(BUILT) ## rebuild the cost model that ships, from measurements of shipped and drawn machines (15 minutes)
 	$(call say,"measuring machines and training the shipped cost model")
 	@$(PY) -m benchmarks.shipped_model
+
+bench-trees: $(BUILT) $(TREES)/.installed ## how fast a cost model's trees answer, beside XGBoost, ONNX Runtime and TL2cgen
+	$(call say,"timing trees")
+	@$(PY) -m benchmarks.trees --markdown docs/figures-trees.md
 
 docs: $(BUILT) ## the documentation as HTML in build/docs; warnings and broken links are errors
 	$(call say,"building the documentation")
@@ -183,6 +188,12 @@ $(CPU_PEERS)/.installed: benchmarks/cpu.txt | $(INSTALLED)
 	$(call say,"installing ONNX Runtime and OpenVINO in an environment of their own $(CPU_PEERS)")
 	@$(PY) -m venv --clear $(CPU_PEERS)
 	@$(CPU_PEERS)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
+	@touch $@
+
+$(TREES)/.installed: benchmarks/trees.txt | $(INSTALLED)
+	$(call say,"installing TL2cgen in an environment of its own $(TREES)")
+	@$(PY) -m venv --clear $(TREES)
+	@$(TREES)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
 	@touch $@
 
 $(TVM)/.installed: benchmarks/tvm.txt | $(INSTALLED)
