@@ -24,7 +24,7 @@ from autotune.targets.native.detection.probe import (
     nanoseconds,
 )
 from autotune.targets.native.detection.usual_clock import usual_clock_hz
-from autotune.targets.native.running.sampling import Reading
+from autotune.targets.native.running.sampling import Reading, quantile
 
 CLOCK_TRIPS = 500
 """Trips of the chain: 32,000 cycles, 10 µs."""
@@ -40,7 +40,7 @@ HISTORY = 256
 
 FIRST = 32
 
-CALM_PERCENTILE = 25
+CALM_SHARE = 0.25
 """… and a quarter of which are faster than a calm one: clocks rise for moments, too."""
 
 
@@ -63,7 +63,7 @@ class Reference:
         """Take a reading."""
         now = self._fastest(self._crowd)
         self._history.append(now)
-        calm = float(np.percentile(self._history, CALM_PERCENTILE))
+        calm = quantile(self._history, CALM_SHARE)
         return Reading(self._usual_nanoseconds / self._fastest(self._clock), now / calm)
 
     def _fastest(self, plan: Plan) -> int:

@@ -21,6 +21,7 @@ from autotune.targets.native.running.sampling import (
     Sampling,
     Visit,
     batch_of,
+    quantile,
     sampled,
 )
 
@@ -118,12 +119,19 @@ def test_every_visit_begins_anew() -> None:
 
 
 def test_visits_go_on_until_the_quartile_is_sure() -> None:
-    times = iter(np.repeat([10**6, 2 * 10**6] * 6 + [10**6] * 60, VISIT_REPEATS))
+    times = iter(np.repeat([10**6, 2 * 10**6] * 5 + [10**6] * 60, VISIT_REPEATS))
     sampling = Sampling(lambda: np.array([next(times)], np.int64))
     found = [sampling.visit() for _ in range(3 * SETTLED_VISITS)]
     assert found[: SETTLED_VISITS + 1] == [None] * (SETTLED_VISITS + 1)
     sure = next(sample for sample in found if sample is not None)
     assert sure.settled and sure.nanoseconds == 10**6
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 10, 24])
+@pytest.mark.parametrize("share", [0.0, 0.25, 0.75, 1.0])
+def test_quantiles_are_those_of_numpy(count: int, share: float) -> None:
+    values = np.random.default_rng(count).integers(1, 100, count).tolist()
+    assert quantile(values, share) == pytest.approx(float(np.quantile(values, share)))
 
 
 def test_one_rests_between_visits() -> None:
