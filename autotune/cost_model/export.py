@@ -31,7 +31,9 @@ def export_model(model: CostModel, file: Path) -> tuple[Path, ...]:
             replace_file(file, blob, _ONNX)
             return (file,)
         case _:
-            raise InputError(f"{file}: a model is exported to a file that ends in .c or .onnx")
+            raise InputError(
+                f"{file}: a model is exported to a file that ends in .c, .onnx or .predictor"
+            )
     for path, text in texts.items():
         replace_file(path, text.encode(), _C)
     return tuple(texts)

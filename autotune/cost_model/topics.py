@@ -5,7 +5,7 @@ from __future__ import annotations
 _SCRATCHPAD = {
     "array use": (
         *("fold_use", "zero_share", "matrix_share", "matrix_inner", "matrix_instructions"),
-        *("log_pieces", "im2col", "spec_peak"),
+        *("log_pieces", "im2col", "spec_peak", "spec_dataflow", "spec_aspect"),
     ),
     "vector work and bank conflicts": (
         *("vector_share", "vector_inner", "vector_instructions", "spec_lanes"),
@@ -14,7 +14,8 @@ _SCRATCHPAD = {
         *("load_share", "store_share", "channel_share", "load_inner", "store_inner"),
         *("load_instructions", "store_instructions", "load_bytes", "store_bytes", "burst_share"),
         *("log_run_bytes", "intensity", "loads", "stores"),
-        *("spec_bandwidth", "spec_transfer_setup", "spec_row_miss"),
+        *("spec_bandwidth", "spec_transfer_setup", "spec_row_miss", "spec_ridge"),
+        *("spec_turnaround", "spec_row", "spec_burst", "spec_dram_banks"),
     ),
     "overlap of units": (
         *("log_estimate", "log_bottleneck", "bottleneck_share", "flow_share", "serial_share"),
@@ -22,10 +23,12 @@ _SCRATCHPAD = {
     ),
     "tiles and their rests": (
         *("log_trips", "log_innermost_trips", "depth", "innermost_rest", "rest_share"),
-        *("fill_scratchpad", "spec_scratchpad"),
     ),
-    "launch": ("dispatch_share", "queue_pressure"),
-    "sharing by cores": ("cores", "core_balance"),
+    "scratchpad and its ports": (
+        *("fill_scratchpad", "spec_scratchpad", "port_share", "spec_ports", "spec_banks"),
+    ),
+    "launch": ("dispatch_share", "queue_pressure", "spec_dispatch", "spec_queue"),
+    "sharing by cores": ("cores", "core_balance", "spec_cores"),
     "operators": (
         *("stages_contraction", "stages_elementwise", "stages_window", "stages_reduction"),
         *("stages_copy",),

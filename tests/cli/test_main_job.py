@@ -117,6 +117,8 @@ def test_explain_and_predict_cover_every_operator(command: Command, home: Path) 
     operators = [name for group in predicted["unfused"]["groups"] for name in group["operators"]]
     assert sorted(name for g in plan["groups"] for name in g["operators"]) == sorted(operators)
     assert predicted["greedy"]["cycles"] <= predicted["unfused"]["cycles"]
+    for row in (row for part in predicted.values() for row in part["groups"] if row["cycles"]):
+        assert f"limited by the {row['limited_by']}" in row["reasons"][0]
 
 
 def test_the_store_tells_what_it_holds(command: Command) -> None:

@@ -38,7 +38,8 @@ ExportOption = Annotated[
     typer.Option(
         "--export",
         metavar="FILE",
-        help="Write the model's trees instead of predicting: to FILE.c and FILE.h, or FILE.onnx.",
+        help="Write the model instead of predicting: FILE.predictor for Predictor.load, its trees to "
+        "FILE.c and FILE.h, or to FILE.onnx.",
     ),
 ]
 Rows = dict[str, list[dict[str, Any]]]
@@ -79,7 +80,11 @@ def predict(
 def _export(predictor: Predictor, file: Path) -> None:
     from autotune.cost_model.export import export_model
 
-    files = export_model(predictor.model, file)
+    files: tuple[Path, ...] = (file,)
+    if file.suffix == ".predictor":
+        predictor.save(file)
+    else:
+        files = export_model(predictor.model, file)
     say(f"{predictor.origin}; wrote {', '.join(map(str, files))}")
 
 
@@ -115,9 +120,10 @@ def _predict_group(predictor: Predictor, group: Group) -> dict[str, Any]:
         "kinds": [op.kind.value for op in group.ops],
     }
     if group.is_view:
-        return row | {"cycles": 0.0, "low": 0.0, "high": 0.0}
-    cost = predictor.predict(group)
-    return row | {"cycles": cost.cycles, "low": cost.low_cycles, "high": cost.high_cycles}
+        return row | {"cycles": 0.0, "low": 0.0, "high": 0.0, "limited_by": "", "reasons": []}
+    found = predictor.explain(group)
+    cost, why = found.cost, {"limited_by": found.bottleneck, "reasons": list(found.reasons)}
+    return row | {"cycles": cost.cycles, "low": cost.low_cycles, "high": cost.high_cycles} | why
 
 
 def _total(rows: list[dict[str, Any]]) -> float:
@@ -128,11 +134,12 @@ def _print_rows(title: str, rows_by_partition: Rows) -> None:
     for name, rows in rows_by_partition.items():
         print_table(
             f"{title}, {name}: {_total(rows):,.0f} cycles predicted",
-            ("group", "cycles", "low", "high"),
+            ("group", "cycles", "low", "high", "limited by"),
             [
                 (
                     group_label(row["kinds"], row["operators"]),
                     *(f"{row[column]:,.0f}" for column in ("cycles", "low", "high")),
+                    row["limited_by"],
                 )
                 for row in rows
             ],
