@@ -34,13 +34,14 @@ if TYPE_CHECKING:
         get_available_providers,
         get_device,
     )
-    from autotune.api import calibrate, load_network, search
+    from autotune.api import calibrate, load_network, predict_network, search
     from autotune.cost_model.predictor import Predictor
     from autotune.frontend.importing import load_onnx
     from autotune.fusion.group import Group, layer
     from autotune.runtime.session.session import Session
     from autotune.store.store import Store
     from autotune.targets.opening import target
+    from autotune.targets.plugins.registry import register_target
 
 __version__ = "0.1.0"
 
@@ -71,6 +72,8 @@ __all__ = [
     "layer",
     "load_network",
     "load_onnx",
+    "predict_network",
+    "register_target",
     "search",
     "target",
 ]
@@ -93,6 +96,8 @@ _HOMES = {
     "layer": "autotune.fusion.group",
     "load_network": "autotune.api",
     "load_onnx": "autotune.frontend.importing",
+    "predict_network": "autotune.api",
+    "register_target": "autotune.targets.plugins.registry",
     "search": "autotune.api",
     "target": "autotune.targets.opening",
 }

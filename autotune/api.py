@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from autotune.arguments import dims_of, integer_of, path_of, seconds_of
+from autotune.cost_model.predictor import Predictor
 from autotune.disk.atomic_file import check_place
 from autotune.errors import InputError
 from autotune.frontend.importing import has_control_flow
@@ -26,10 +27,19 @@ from autotune.runtime.session.exploration import explored
 from autotune.runtime.session.opening import open_model, open_network
 from autotune.runtime.session.plan_contest import keep_faster_plan
 from autotune.store.store import Store
+from autotune.targets.opening import plugin_target
+from autotune.targets.plugins.model_target import ModelTarget
 from autotune.targets.protocol import Target
 from autotune.tuner.calibrate import CalibrationResult, default_budget
 from autotune.tuner.calibrate import calibrate as run_calibration
+from autotune.tuner.calibrate_groups import GROUP_BUDGET, GroupCalibration, calibrate_groups
 from autotune.tuner.fusion import search as run_search
+from autotune.tuner.network_cost import (
+    NetworkCost,
+    predict_as_group,
+    predict_greedy,
+    stored_model,
+)
 from autotune.tuner.objective import Objective
 from autotune.tuner.options import DEFAULT_MEASURE, DEFAULT_TRIALS, SearchOptions
 from autotune.tuner.plan import KIND as PLAN
@@ -79,7 +89,7 @@ def opened(store: Store | Path | str | None) -> Iterator[Store]:
 
 
 def calibrate(
-    target: Target | Path | str | None = None,
+    target: Target | ModelTarget | Path | str | None = None,
     budget: int | None = None,
     models: Iterable[Path | str] | Path | str = CALIBRATED_ON,
     seed: int = 0,
@@ -87,7 +97,7 @@ def calibrate(
     progress: Progress | None = None,
     accuracy: Accuracy | str | None = None,
     time_limit_seconds: float | None = None,
-) -> CalibrationResult:
+) -> CalibrationResult | GroupCalibration:
     """Measure fused operators on a target and train its cost model; both stay in the store.
 
     ``target`` is a name, a spec file or an open target; None is this CPU. ``budget`` is the number
@@ -96,17 +106,18 @@ def calibrate(
     besides generated ones. ``accuracy`` selects the algorithms that are measured (None: ``close``
     on this CPU, ``exact`` elsewhere). A measurement fails after ``time_limit_seconds`` (None: a
     minute, and more for large candidates). Earlier measurements count: calling again continues.
+    A machine that times ONNX models gets groups without schedules, and a model of groups.
     Raises ``AutotuneError`` for bad input.
     """
     limit = seconds_of(time_limit_seconds, "time_limit_seconds")
-    machine = choose_target(target)
     named = (models,) if isinstance(models, (str, Path)) else _listed(models)
+    plugin = _model_target(target)
+    if plugin is not None:
+        return _calibrate_plugin(plugin, budget, named, seed, store, progress, limit)
+    assert not isinstance(target, ModelTarget)
+    machine = choose_target(target)
     wanted = default_budget(machine) if budget is None else integer_of(budget, "budget", 1)
-    graphs = []
-    for number, model in enumerate(named):
-        if progress is not None:
-            progress("networks", number, len(named))
-        graphs.append(load_network(model, layout=machine.spec.layout))
+    graphs = _load_all(named, machine.spec.layout, progress)
     with opened(store) as records:
         return run_calibration(
             machine,
@@ -118,6 +129,70 @@ def calibrate(
             progress=progress,
             time_limit_seconds=limit,
         )
+
+
+def _model_target(target: Target | ModelTarget | Path | str | None) -> ModelTarget | None:
+    """Return the machine that times ONNX models, None for one that runs programs."""
+    if isinstance(target, ModelTarget):
+        return target
+    return plugin_target(target) if isinstance(target, str) else None
+
+
+def _calibrate_plugin(
+    machine: ModelTarget,
+    budget: int | None,
+    models: tuple[Path | str, ...],
+    seed: int,
+    store: Store | Path | str | None,
+    progress: Progress | None,
+    time_limit_seconds: float | None,
+) -> GroupCalibration:
+    graphs = _load_all(models, Layout.CHANNELS_FIRST, progress)
+    with opened(store) as records:
+        return calibrate_groups(
+            machine,
+            budget=GROUP_BUDGET if budget is None else integer_of(budget, "budget", 1),
+            graphs=graphs,
+            seed=integer_of(seed, "seed", 0),
+            store=records,
+            progress=progress,
+            time_limit_seconds=time_limit_seconds,
+        )
+
+
+def _load_all(
+    models: tuple[Path | str, ...], layout: str, progress: Progress | None
+) -> list[Graph]:
+    graphs = []
+    for number, model in enumerate(models):
+        if progress is not None:
+            progress("networks", number, len(models))
+        graphs.append(load_network(model, layout=layout))
+    return graphs
+
+
+def predict_network(
+    model: Path | str,
+    target: Target | ModelTarget | Path | str | None = None,
+    dims: Mapping[str, int] | None = None,
+    store: Store | Path | str | None = None,
+) -> NetworkCost:
+    """Predict the seconds of one run of a network on a calibrated target, without running it.
+
+    ``model``, ``target`` and ``dims`` are those of ``search``. Groups are the greedily fused ones; a target
+    that times ONNX models fuses by itself, and its network is one group. Raises ``AutotuneError`` for a
+    target that was never calibrated.
+    """
+    plugin = _model_target(target)
+    if plugin is not None:
+        graph = load_network(model, dims)
+        with opened(store) as records:
+            return predict_as_group(graph, stored_model(records, plugin), plugin.name)
+    assert not isinstance(target, ModelTarget)
+    machine = choose_target(target)
+    predictor = Predictor.load(machine, store)
+    accuracy = choose_accuracy(None, machine.spec)
+    return predict_greedy(load_network(model, dims, machine.spec.layout, accuracy), predictor)
 
 
 def search(

@@ -6,11 +6,15 @@ import shlex
 import warnings
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autotune.arguments import integer_of, path_of
 from autotune.errors import SpecError
 from autotune.targets.protocol import Target
 from autotune.targets.spec import HardwareSpec
+
+if TYPE_CHECKING:  # machines of ours do without
+    from autotune.targets.plugins.model_target import ModelTarget
 
 SPECS = Path(__file__).parent / "specs"
 
@@ -39,13 +43,41 @@ def load_spec(path_or_name: Path | str) -> HardwareSpec:
     shipped = _shipped_file(path_or_name)
     if shipped is not None:
         return read_spec(shipped)
+    plugin = plugin_target(path_or_name)
+    if plugin is not None:
+        raise SpecError(
+            f"{plugin.name} times ONNX models and has no spec: calibrate and predict take it, what plans or "
+            f"runs programs does not; name {HOST}, a shipped spec or a .toml file"
+        )
     path = Path(path_or_name)
     if not str(path_or_name) or (not path.exists() and path.suffix != ".toml"):
         raise SpecError(
             f"no target is named {str(path_or_name)!r}; shipped: {', '.join(spec_names())}; "
-            f"{HOST} is this machine; or give the path of a .toml file"
+            f"{HOST} is this machine; plug-ins: {', '.join(plugin_names())}; or give the path of a "
+            ".toml file, or FILE.py:FUNCTION"
         )
     return read_spec(path)
+
+
+def plugin_target(name_or_path: Path | str) -> ModelTarget | None:
+    """Return the machine of the user's that a name means; None for the host, a spec's name and a spec file.
+
+    Raises ``SpecError`` for a plug-in that cannot be opened.
+    """
+    if not isinstance(name_or_path, str) or name_or_path.endswith(".toml"):
+        return None
+    if is_host(name_or_path) or _shipped_file(name_or_path) is not None:
+        return None
+    from autotune.targets.plugins.registry import is_plugin, open_plugin
+
+    return open_plugin(name_or_path) if is_plugin(name_or_path) else None
+
+
+def plugin_names() -> tuple[str, ...]:
+    """Return the names of the user's machines that are registered, built in or installed."""
+    from autotune.targets.plugins import registry
+
+    return registry.plugin_names()
 
 
 def is_host(name_or_path: Path | str) -> bool:

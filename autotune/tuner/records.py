@@ -7,12 +7,13 @@ from collections.abc import Callable
 
 from autotune.measure.measurement import Failed, Measured
 from autotune.store.records import Outcome, Record
+from autotune.targets.plugins.model_target import ModelTarget
 from autotune.targets.protocol import Target
 
 
 def to_record(
     result: Measured | Failed,
-    target: Target,
+    target: Target | ModelTarget,
     source: str,
     clock: Callable[[], float] = time.time,
 ) -> Record:
@@ -26,7 +27,7 @@ def to_record(
         group_key=candidate.group.key,
         group_json=candidate.group.canonical.to_json(),
         schedule_json=candidate.schedule.to_json(),
-        profile_id=target.spec.profile_id,
+        profile_id=(target if isinstance(target, ModelTarget) else target.spec).profile_id,
         target=target.name,
         network=candidate.network,
         source=source,

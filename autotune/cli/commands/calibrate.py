@@ -24,6 +24,7 @@ from autotune.tuner.progress import CALIBRATION_STAGES
 
 if TYPE_CHECKING:
     from autotune.tuner.calibrate import CalibrationResult
+    from autotune.tuner.calibrate_groups import GroupCalibration
 
 BudgetOption = Annotated[
     int | None,
@@ -57,8 +58,11 @@ def calibrate(
     with progress("calibrate", CALIBRATION_STAGES) as report:
         from autotune import api  # takes seconds
         from autotune.runtime.session.defaults import choose_target
+        from autotune.targets.opening import plugin_target
+        from autotune.tuner.calibrate_groups import GroupCalibration
 
-        machine = choose_target(machine_name(target, threads))
+        name = machine_name(target, threads)
+        machine = plugin_target(name) or choose_target(name)
         report.title = f"calibrate {machine.name}"
         result = api.calibrate(
             machine,
@@ -70,10 +74,39 @@ def calibrate(
             time_limit_seconds=time_limit,
         )
     say_failures(result.failures)
-    if json:
+    if isinstance(result, GroupCalibration):
+        _print_groups(result, json)
+    elif json:
         print_json(_document(result))
     else:
         _print_result(result)
+
+
+def _print_groups(result: GroupCalibration, json: bool) -> None:
+    """Print what a calibration of a machine without schedules found."""
+    counts = {
+        "measured": result.measured,
+        "failed": result.failed,
+        "known_before": result.known_before,
+        "seconds": result.seconds,
+    }
+    if json:
+        failures = [asdict(failure) for failure in result.failures]
+        print_json(counts | {"failures": failures, "metrics": result.model.metrics})
+        return
+    metrics = result.model.metrics
+    print_facts(
+        {
+            "measured now": f"{result.measured} ({result.failed} failed), "
+            f"{result.known_before} known before",
+            "seconds": f"{result.seconds:.1f}",
+            "held-out MAPE": f"{metrics['mape']:.2%}  (networks that the model was not trained on; "
+            f"unit costs alone {metrics['formula_mape']:.2%})",
+            "held-out median error": f"{metrics['median_error']:.2%}",
+            "held-out within ±10 %": f"{metrics['within_10']:.1%}",
+            "interval coverage": f"{metrics['coverage']:.1%}  (of nominal 90 %)",
+        }
+    )
 
 
 def _document(result: CalibrationResult) -> dict[str, Any]:

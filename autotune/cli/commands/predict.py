@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from autotune.cli.commands.predict_machines import (
+    EvaluationsOption,
+    ReplayOption,
+    print_replay,
+    print_seconds,
+)
 from autotune.cli.console import print_json, print_table, say
 from autotune.cli.options import (
     SHIPPED,
     DimOption,
     JsonOption,
+    SeedOption,
     TargetOption,
     ThreadsOption,
     complete_network,
@@ -52,15 +59,28 @@ def predict(
     threads: ThreadsOption = None,
     dim: DimOption = None,
     export: ExportOption = None,
+    replay: ReplayOption = None,
+    evaluations: EvaluationsOption = 200,
+    seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> None:
-    """Predict what every operator of a network would cost, and its greedily fused groups."""
+    """Predict what every operator of a network would cost, and its greedily fused groups.
+
+    With --replay, learn a recorded tuning space instead: the best configuration found, and the error.
+    """
     from autotune import api
     from autotune.cost_model.predictor import Predictor
     from autotune.runtime.session.defaults import choose_accuracy
+    from autotune.targets.opening import plugin_target
 
-    if (model is None) == (export is None):
-        raise InputError("predict takes a network, or --export FILE and no network")
+    if (model is None) + (export is None) + (replay is None) != 2:
+        raise InputError("predict takes a network, --export FILE or --replay FILE, one of them")
+    if replay is not None:
+        print_replay(replay, evaluations, seed, json)
+        return
+    if model is not None and target is not None and plugin_target(target) is not None:
+        print_seconds(model, target, dimensions(dim), json)
+        return
     predictor = Predictor.load(machine_name(target, threads))
     if export is not None:
         _export(predictor, export)
@@ -72,7 +92,8 @@ def predict(
     rows = _predict_partitions(predictor, graph)
     say(predictor.origin)
     if json:
-        print_json({name: {"cycles": _total(rows[name]), "groups": rows[name]} for name in rows})
+        partitions = {n: {"cycles": _total(rows[n]), "groups": rows[n]} for n in rows}
+        print_json(_seconds(rows["greedy"], spec.clock_hz) | partitions)
     else:
         _print_rows(f"{graph.name} on {spec.name}", rows)
 
@@ -86,6 +107,12 @@ def _export(predictor: Predictor, file: Path) -> None:
     else:
         files = export_model(predictor.model, file)
     say(f"{predictor.origin}; wrote {', '.join(map(str, files))}")
+
+
+def _seconds(rows: list[dict[str, Any]], clock_hz: float) -> dict[str, float]:
+    """Return the seconds of a partition, with the interval as if all groups erred the same way."""
+    columns = {"predicted_seconds": "cycles", "low_seconds": "low", "high_seconds": "high"}
+    return {name: sum(row[column] for row in rows) / clock_hz for name, column in columns.items()}
 
 
 def _predict_partitions(predictor: Predictor, graph: Graph) -> Rows:

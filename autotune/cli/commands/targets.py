@@ -21,14 +21,18 @@ targets = typer.Typer(help="Machines that programs can run on.", no_args_is_help
 @targets.command("list")
 def list_targets(json: JsonOption = False) -> None:
     """The shipped specs, and this machine."""
-    from autotune.targets.opening import HOST, load_spec, spec_names
+    from autotune.targets.opening import HOST, load_spec, plugin_names, spec_names
 
     specs = [load_spec(name) for name in (*spec_names(), HOST)]
     if json:
-        print_json([asdict(spec) | {"profile_id": spec.profile_id} for spec in specs])
+        plugins = [{"name": name, "plug_in": True} for name in plugin_names()]
+        print_json([*(asdict(spec) | {"profile_id": spec.profile_id} for spec in specs), *plugins])
         return
     columns = ("name", "array", "GFLOP/s", "GB/s", "description")
     print_table("targets", columns, [_row(spec) for spec in specs])
+    print_facts(
+        {"plug-ins": f"{', '.join(plugin_names())}  (time ONNX models; docs/your-hardware.md)"}
+    )
 
 
 def _row(spec: HardwareSpec) -> tuple[str, ...]:
@@ -46,8 +50,16 @@ def show_target(
     json: JsonOption = False,
 ) -> None:
     """A spec's numbers, what follows from them, what is odd about them, and their sources."""
-    from autotune.targets.opening import load_spec
+    from autotune.targets.opening import load_spec, plugin_target
 
+    plugin = plugin_target(name)
+    if plugin is not None:
+        facts = {"name": plugin.name, "identity": plugin.identity, "profile_id": plugin.profile_id}
+        if json:
+            print_json(facts)
+        else:
+            print_facts(facts)
+        return
     spec = load_spec(name)
     if json:
         print_json(asdict(spec) | _derived_document(spec))

@@ -1,0 +1,87 @@
+"""Measured groups as rows of operators: features and work of each beside what its group cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.cost_model.additive.features import FEATURES, WORK_KINDS, operator_features
+from autotune.fusion.group import Group
+from autotune.store.records import Outcome, Record
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRows:
+    """``r`` groups and the ``n`` operators of all: ``x`` [n, F], ``work`` [n, W], ``owner`` [n] their group.
+    Groups have measured ``seconds``, ``weight``, ``keys`` and ``networks``, all [r]."""
+
+    x: Floats
+    work: Floats
+    owner: Ints
+    seconds: Floats
+    weight: Floats
+    keys: npt.NDArray[np.str_]
+    networks: npt.NDArray[np.str_]
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    def summed(self, per_operator: Floats) -> Floats:
+        """Sum a quantity of operators [n] over those of each group [r]."""
+        return np.bincount(self.owner, per_operator, len(self)).astype(np.float64)
+
+    @property
+    def group_work(self) -> Floats:
+        """Counted work [r, W] of whole groups."""
+        totals = np.zeros((len(self), self.work.shape[1]))
+        np.add.at(totals, self.owner, self.work)
+        return totals
+
+    @property
+    def operators(self) -> Ints:
+        """Number of operators [r] of each group."""
+        return np.bincount(self.owner, minlength=len(self)).astype(np.int64)
+
+    def take(self, chosen: Bools) -> OperatorRows:
+        """Return the ``chosen`` groups [r] with their operators."""
+        rows = chosen[self.owner]
+        place = np.cumsum(chosen) - 1
+        return OperatorRows(
+            self.x[rows],
+            self.work[rows],
+            place[self.owner[rows]],
+            self.seconds[chosen],
+            self.weight[chosen],
+            self.keys[chosen],
+            self.networks[chosen],
+        )
+
+
+def operator_rows(records: Sequence[Record], clock_hz: float) -> OperatorRows:
+    """Return the rows of successful measurements; of one group's several the last counts."""
+    latest = {r.group_key: r for r in records if r.outcome is Outcome.OK and r.cycles > 0}
+    held = list(latest.values())
+    parts = [_features(record.group_json) for record in held]
+    return OperatorRows(
+        np.concatenate([x for x, _ in parts] or [np.empty((0, len(FEATURES)))]),
+        np.concatenate([work for _, work in parts] or [np.empty((0, len(WORK_KINDS)))]),
+        np.repeat(np.arange(len(held)), [len(x) for x, _ in parts]).astype(np.int64),
+        np.array([record.cycles / clock_hz for record in held], np.float64),
+        np.array([record.trust for record in held], np.float64),
+        np.array([record.group_key for record in held], np.str_),
+        np.array([record.network for record in held], np.str_),
+    )
+
+
+@lru_cache(maxsize=8192)
+def _features(group_json: str) -> tuple[Floats, Floats]:
+    """Features and work of a stored group. Cached: training again asks for most again."""
+    return operator_features(Group.from_json(group_json))

@@ -1,0 +1,128 @@
+"""Training: unit costs of work first, then trees for what each operator costs over them in its place.
+
+Only sums are measured. Trees therefore grow on the gradient of a group's error, shared out among its
+operators by their part of the prediction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.cost_model.additive.dataset import OperatorRows
+from autotune.cost_model.forest import Forest
+
+Floats = npt.NDArray[np.float64]
+
+ROUNDS = 12
+"""Gauss-Newton steps of the unit costs."""
+STEP, REACH, CALM = 0.5, 0.7, 0.2
+HOLD = 0.01
+LEAST_SECONDS = 1e-9
+"""Least cost of an operator: what fuses away keeps something for the trees to scale."""
+
+TREES = {
+    "tree_method": "hist",
+    "max_depth": 6,
+    "max_bin": 128,
+    "eta": 0.1,
+    "subsample": 0.8,
+    "colsample_bytree": 0.5,
+    "min_child_weight": 1.0,
+    "lambda": 1.0,
+    "base_score": 0.0,
+    "nthread": 1,
+    "verbosity": 0,
+}
+TREE_COUNT = 300
+SLOPE = 0.1
+"""Log errors above this count by their size instead of its square: timings have outliers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """Seconds of a run without operators, unit costs [W], and the trees for each operator's log factor."""
+
+    run_seconds: float
+    unit_costs: Floats
+    trees: Forest
+
+    def operator_seconds(self, x: Floats, work: Floats) -> Floats:
+        """Return what operators cost in their places [n]."""
+        return base_seconds(work, self.unit_costs) * np.exp(self.trees.predict(x))
+
+    def plain_seconds(self, work: Floats) -> Floats:
+        """Return what operators cost by their counted work alone [n]."""
+        return base_seconds(work, self.unit_costs)
+
+
+def base_seconds(work: Floats, unit_costs: Floats) -> Floats:
+    """Return what counted work [n, W] costs at unit costs [W]."""
+    return np.maximum(work @ unit_costs, LEAST_SECONDS)
+
+
+def fit(data: OperatorRows, seed: int) -> Fitted:
+    """Fit unit costs and trees to measured groups."""
+    run_seconds, unit_costs = fit_unit_costs(data)
+    return Fitted(run_seconds, unit_costs, _grow(data, run_seconds, unit_costs, seed))
+
+
+def fit_unit_costs(data: OperatorRows) -> tuple[float, Floats]:
+    """Fit the seconds of a run and of each kind of work so that errors of logarithms are least.
+
+    Gauss-Newton steps on non-negative least squares (Lawson and Hanson 1974, *Solving Least Squares
+    Problems*, ch. 23) with Huber's weights; a kind that hardly occurs stays near its start.
+    """
+    from scipy.optimize import nnls
+
+    counts = np.concatenate([np.ones((len(data), 1)), data.group_work], axis=1)
+    used = np.flatnonzero(counts.any(axis=0))
+    counts, seconds, weight = counts[:, used], data.seconds, data.weight
+    # each kind alone explains the cheapest of the groups that have it
+    rates = np.full(len(used), np.inf)
+    for i, column in enumerate(counts.T):
+        has = column > 0
+        rates[i] = np.min(seconds[has] / column[has])
+    typical = counts * rates
+    kinds = typical.shape[1]
+    hold = np.sqrt(HOLD * weight.sum() / kinds) * np.eye(kinds)
+    parts: Floats = np.full(kinds, 0.5)
+    for _ in range(ROUNDS):
+        guess = np.maximum(typical @ parts, LEAST_SECONDS)
+        error = np.log(seconds / guess)
+        each = np.sqrt(weight / np.maximum(1.0, np.abs(error) / CALM))
+        rows = typical / guess[:, None] * each[:, None]
+        wanted = (1.0 + np.clip(error, -REACH, REACH)) * each
+        found, _ = nnls(
+            np.concatenate([rows, hold]),
+            np.concatenate([wanted, hold @ parts]),
+            maxiter=100 * kinds,
+        )
+        parts = np.maximum((1.0 - STEP) * parts + STEP * found, 1e-3)
+    costs = np.zeros(1 + data.work.shape[1])
+    costs[used] = parts * rates
+    return float(costs[0]), costs[1:]
+
+
+def _grow(data: OperatorRows, run_seconds: float, unit_costs: Floats, seed: int) -> Forest:
+    """Grow trees for each operator's log factor; only the sums over groups are measured."""
+    import xgboost as xgb  # takes a second; predicting needs none of it
+
+    base = base_seconds(data.work, unit_costs)
+    wanted = np.log(data.seconds)
+
+    def shared_error(predicted: npt.NDArray[np.float32], _: xgb.DMatrix) -> tuple[Floats, Floats]:
+        """Return gradient and curvature [n] of the pseudo-Huber error of each group's logarithm."""
+        each = base * np.exp(predicted.astype(np.float64))
+        total = run_seconds + data.summed(each)
+        error = (np.log(total) - wanted) / SLOPE
+        root = np.sqrt(1.0 + error**2)
+        pull, bend = data.weight * error / root * SLOPE, data.weight / root
+        share = each / total[data.owner]
+        return pull[data.owner] * share, np.maximum(bend[data.owner] * share, 1e-9)
+
+    matrix = xgb.DMatrix(data.x, np.zeros(len(data.x)), nthread=1)
+    booster = xgb.train(TREES | {"seed": seed}, matrix, TREE_COUNT, obj=shared_error)
+    return Forest.of(booster)

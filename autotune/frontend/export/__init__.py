@@ -1,0 +1,1 @@
+"""The way back to ONNX: a graph of operators as a model that other systems run."""

@@ -1,0 +1,132 @@
+"""A machine that a function times: it gets a fusion group as an ONNX model and returns seconds, or raises."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import pickle
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy.typing as npt
+
+from autotune.errors import InputError, ProgramError
+from autotune.targets.plugins.timing import CLOCK_HZ, ModelTiming
+from autotune.targets.protocol import Execution, Timing
+from autotune.targets.spec import HardwareSpec
+
+TimeModel = Callable[..., Any]
+"""``time_model(model)``, ``(model, inputs)`` or ``(model, inputs, schedule)``: seconds of one run, or a
+function that runs once and returns seconds. Arguments go by their names."""
+
+ARGUMENTS = ("model", "inputs", "schedule")
+"""What a timing function may ask for, by the names of its parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedGroup:
+    """A group for such a machine: the bytes of its ONNX ``model``, drawn ``inputs`` by name, and the
+    ``schedule`` to run it by, None where the machine has no spec."""
+
+    model: bytes
+    inputs: Mapping[str, npt.NDArray[Any]]
+    schedule: object | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTarget:
+    """A machine behind a function; costs are nanoseconds, as cycles of a clock of 1 GHz.
+
+    ``identity`` tells machines of one name apart: measurements of different texts never mix. ``spec`` gives
+    a machine with schedules their space, and None stands for groups alone. ``origin`` is the name that opens
+    it again in another process; empty for a function that was registered. Raises ``InputError`` for a
+    function that cannot be called so.
+    """
+
+    name: str
+    time_model: TimeModel
+    identity: str = ""
+    spec: HardwareSpec | None = None
+    origin: str = ""
+    exclusive: bool = True
+
+    def __post_init__(self) -> None:
+        asked = _arguments(self.time_model, self.name)
+        if "schedule" in asked and self.spec is None:
+            raise InputError(
+                f"target {self.name}: its function asks for a schedule, but a target without a spec has "
+                "none; give the spec whose schedules it understands"
+            )
+
+    @property
+    def profile_id(self) -> str:
+        """Hardware profile: 16 hex digits over name, identity and spec."""
+        under = self.spec.profile_id if self.spec is not None else ""
+        text = "\n".join(("model target", self.name, self.identity, under))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def clock_hz(self) -> float:
+        """Cycles of a second in records and predictions."""
+        return CLOCK_HZ
+
+    def prepared(self, exported: Any) -> Timing:
+        """Return the timing of an exported group."""
+        assert isinstance(exported, ExportedGroup)
+        given = {"model": exported.model, "inputs": exported.inputs, "schedule": exported.schedule}
+        asked = {name: given[name] for name in _arguments(self.time_model, self.name)}
+        return ModelTiming(lambda: self.time_model(**asked))
+
+    def time(self, exported: Any, parameters: object = None) -> Execution:
+        """Return the cost of an exported group, timed without pause."""
+        timing = self.prepared(exported)
+        while (cost := timing.visit()) is None:
+            pass
+        return cost
+
+    def run(self, program: Any, tensors: Any, parameters: object = None) -> NoReturn:
+        """Raise ``ProgramError``: such a machine times models, and runs no tile program."""
+        raise ProgramError(f"{self.name} times ONNX models; it runs no tile program")
+
+    def __reduce__(self) -> tuple[Callable[..., ModelTarget], tuple[object, ...]]:
+        """Reopen by name in another process; a registered function travels by value."""
+        if self.origin:
+            from autotune.targets.plugins.registry import open_plugin
+
+            return open_plugin, (self.origin,)
+        import cloudpickle
+
+        try:
+            function = zlib.compress(cloudpickle.dumps(self.time_model), 1)
+        except Exception as error:  # noqa: BLE001  # whatever a user's objects raise when pickled
+            raise pickle.PicklingError(f"{self.name}: {error}") from None
+        return _rebuilt, (self.name, function, self.identity, self.spec)
+
+
+def _rebuilt(name: str, function: bytes, identity: str, spec: HardwareSpec | None) -> ModelTarget:
+    return ModelTarget(name, pickle.loads(zlib.decompress(function)), identity, spec)
+
+
+def _arguments(function: TimeModel, name: str) -> tuple[str, ...]:
+    """Return the arguments that a timing function asks for. Raises ``InputError``."""
+    if not callable(function):
+        raise InputError(
+            f"target {name}: {type(function).__name__} is no function that times a model"
+        )
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return ARGUMENTS[:1]
+    asked = tuple(p.name for p in parameters if p.default is p.empty and p.kind in _NAMED)
+    unknown = [x for x in asked if x not in ARGUMENTS]
+    if unknown or "model" not in asked:
+        raise InputError(
+            f"target {name}: its function takes ({', '.join(p.name for p in parameters)}); a timing function "
+            f"takes model, and may take inputs and schedule"
+        )
+    return asked
+
+
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

@@ -1,0 +1,57 @@
+"""Timing functions as users write them, good and bad: a file of targets."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import onnx
+
+
+def by_size(model: bytes) -> float:
+    """A machine that takes a nanosecond for each element of an input or output: exact, as tests need it."""
+    graph = onnx.load_from_string(model).graph
+    return 1e-5 + 1e-9 * sum(map(_elements, [*graph.input, *graph.output]))
+
+
+def by_results(model: bytes) -> float:
+    """A machine that takes a nanosecond for each element of every node's result: costs add up."""
+    graph = onnx.shape_inference.infer_shapes(onnx.load_from_string(model)).graph
+    return 1e-5 + 1e-9 * sum(map(_elements, [*graph.value_info, *graph.output]))
+
+
+def _elements(value: onnx.ValueInfoProto) -> int:
+    return math.prod(dim.dim_value for dim in value.type.tensor_type.shape.dim)
+
+
+def prepared(model: bytes, inputs: dict[str, Any]) -> Callable[[], float]:
+    """Loads once; every run takes a microsecond for each input."""
+    assert model and all(array.size for array in inputs.values())
+    return lambda: 1e-6 * (1 + len(inputs))
+
+
+def raises(model: bytes) -> float:
+    raise RuntimeError("device lost\nat line 2")
+
+
+def returns_nan(model: bytes) -> float:
+    return float("nan")
+
+
+def returns_negative(model: bytes) -> float:
+    return -1.0
+
+
+def returns_text(model: bytes) -> str:
+    return "fast"
+
+
+def hangs(model: bytes) -> float:
+    time.sleep(3600)
+    return 1.0
+
+
+def asks_for_more(model: bytes, batch: int) -> float:
+    return float(batch)

@@ -1,0 +1,114 @@
+"""Calibration of machines behind a function: what is measured, stored, learnt, predicted, given up."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from autotune import api
+from autotune.cost_model.additive.model import AdditiveModel
+from autotune.errors import ProgramError, StoreError
+from autotune.fusion.group import Group, is_convex
+from autotune.store.store import Store
+from autotune.targets.plugins.model_target import ModelTarget
+from autotune.tuner.calibrate_groups import HOPELESS, calibrate_groups, sample_groups
+from tests.targets.plugins import timing_functions as functions
+
+BUDGET = 120
+
+
+@pytest.fixture(scope="module")
+def calibrated() -> tuple[ModelTarget, Store]:
+    machine, store = ModelTarget("mine", functions.by_results), Store.memory()
+    calibrate_groups(machine, budget=BUDGET, graphs=[api.load_network("mlp")], store=store)
+    return machine, store
+
+
+def test_a_finished_calibration_only_trains(calibrated: tuple[ModelTarget, Store]) -> None:
+    machine, store = calibrated
+    again = calibrate_groups(machine, budget=BUDGET, graphs=[api.load_network("mlp")], store=store)
+    assert (again.measured, again.known_before, store.count(machine.profile_id)) == (
+        0,
+        BUDGET,
+        BUDGET,
+    )
+
+
+def test_the_model_learns_the_machine_from_networks_it_was_not_trained_on(
+    calibrated: tuple[ModelTarget, Store],
+) -> None:
+    machine, store = calibrated
+    stored = store.load_model(machine.profile_id)
+    assert stored is not None and stored.metrics["spearman"] > 0.8
+    assert stored.metrics["mape"] < 0.6
+    assert 0.8 <= stored.metrics["coverage"] <= 1.0
+
+
+def test_a_model_survives_its_file(calibrated: tuple[ModelTarget, Store]) -> None:
+    machine, store = calibrated
+    stored = store.load_model(machine.profile_id)
+    assert stored is not None
+    model = AdditiveModel.from_bytes(stored.blob, machine.profile_id, machine.name)
+    graph = api.load_network("mlp")
+    group = Group.from_graph(graph, [op.name for op in graph.ops])
+    cost = model.predict(group)
+    assert model.to_bytes() == stored.blob and 0 < cost.low < cost.seconds < cost.high
+    for blob, reason in ((b"other", "not one of groups"), (stored.blob[:-1], "damaged")):
+        with pytest.raises(StoreError, match=reason):
+            AdditiveModel.from_bytes(blob, machine.profile_id, machine.name)
+    with pytest.raises(StoreError, match="another machine"):
+        AdditiveModel.from_bytes(stored.blob, "0" * 16, machine.name)
+
+
+def test_a_network_costs_its_operators_and_one_run(calibrated: tuple[ModelTarget, Store]) -> None:
+    machine, store = calibrated
+    cost = api.predict_network("mlp", machine, store=store)
+    parts = sum(part.seconds for part in cost.parts)
+    assert 0 < parts <= cost.seconds and cost.low_seconds < cost.seconds < cost.high_seconds
+    assert len(cost.parts) == len(api.load_network("mlp").ops)
+
+
+def test_a_machine_that_was_never_calibrated_says_so() -> None:
+    with pytest.raises(StoreError, match="autotune calibrate --target other"):
+        api.predict_network("mlp", ModelTarget("other", functions.by_size), store=Store.memory())
+
+
+def test_a_function_that_always_fails_ends_the_calibration_and_stores_nothing() -> None:
+    machine, store = ModelTarget("mine", functions.raises), Store.memory()
+    with pytest.raises(
+        ProgramError, match=f"first {HOPELESS} groups failed.*device lost at line 2"
+    ):
+        calibrate_groups(machine, budget=60, store=store)
+    assert store.count(machine.profile_id) == 0
+
+
+def test_a_function_that_hangs_is_ended_by_the_time_limit() -> None:
+    machine, store = ModelTarget("mine", functions.hangs), Store.memory()
+    with pytest.raises(StoreError, match=r"the last failure: took longer than 0\.2 s"):
+        calibrate_groups(machine, budget=1, store=store, time_limit_seconds=0.2)
+
+
+def test_too_few_groups_say_how_many_are_needed() -> None:
+    machine = ModelTarget("mine", functions.by_size)
+    with pytest.raises(StoreError, match="mine: 10 groups measured, a cost model needs 50"):
+        calibrate_groups(machine, budget=10, store=Store.memory())
+
+
+def test_drawn_groups_are_convex_and_begin_with_whole_networks() -> None:
+    graph = api.load_network("transformer_block")
+    drawn = list(islice(sample_groups([graph], 1), 60))
+    assert len(drawn[0].group.ops) == len(graph.ops)
+    own = [c.group for c in drawn if c.network == graph.name]
+    assert len(own) > 20 and {len(group.ops) for group in own} > {1, 2}
+    assert all(is_convex(graph, {op.name for op in group.ops}) for group in own)
+    again = islice(sample_groups([graph], 1), 60)
+    assert [c.key for c in drawn] == [c.key for c in again]
+
+
+def test_metrics_are_shares(calibrated: tuple[ModelTarget, Store]) -> None:
+    machine, store = calibrated
+    stored = store.load_model(machine.profile_id)
+    assert stored is not None
+    assert all(np.isfinite(value) for value in stored.metrics.values())
