@@ -43,6 +43,7 @@ class Forest:
     leaf), ``value`` (threshold, or what a leaf adds), ``left`` child (the right one follows it; 0 at
     a leaf), ``nan_left``, ``cover`` (weight of training rows). A row goes left if its feature is less than the
     threshold. ``probes`` [P, F] have known predictions ``answers`` [P]. Immutable; threads may share it.
+    ``packed`` predicts, from Cython too (``packed_forest.pxd``).
     """
 
     features: int
@@ -55,12 +56,12 @@ class Forest:
     cover: Singles
     probes: Singles
     answers: Singles
-    _packed: PackedForest = field(init=False, repr=False)
+    packed: PackedForest = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Raise ``StoreError`` for tables that are no trees, or whose probes are answered by other bits."""
         _check_tables(self)
-        object.__setattr__(self, "_packed", self.tables.packed(self.features, self.base))
+        object.__setattr__(self, "packed", self.tables.packed(self.features, self.base))
         together = self.predict(self.probes)
         apart = [self.predict(row[None])[0] for row in self.probes]
         if not (_equals(together, self.answers) and _equals(np.array(apart), self.answers)):
@@ -88,7 +89,7 @@ class Forest:
     def predict(self, x: Floats | Singles) -> Floats:
         """Return predictions [n] of rows ``x`` [n, F], which are rounded to float32; NaN is a missing
         number. Equal to ``Booster.inplace_predict`` bit for bit."""
-        return self._packed.predict(x)
+        return self.packed.predict(x)
 
     def to_bytes(self) -> bytes:
         """Return the tables as little-endian bytes."""
