@@ -19,9 +19,10 @@ from autotune.targets.drawn import drawn_specs
 from autotune.targets.spec import HardwareSpec, Memory
 from benchmarks.fleet import TRAINED_ON, Machine, measured_fleet, shipped_specs
 
-SPECS = 120
-"""Drawn specs that the shipped model is trained on."""
-RUNS = 300
+SPECS = 60
+"""Drawn specs that the shipped model is trained on. On machines and networks of other folds the mean error is
+3.6 % with 12 machines, 2.9 % with 24 and 2.8 % with 53 (the formula's is 3.8 %)."""
+RUNS = 240
 """Programs measured on each machine."""
 SEED = 0
 MOST_BYTES = 3 << 20

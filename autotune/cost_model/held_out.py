@@ -162,7 +162,7 @@ def hold_out_machines(
         here = tested & (fold == index)
         known = (machine_fold != index) & (fold != index) & ~np.isin(data.keys, data.keys[here])
         if here.any() and known.any():
-            predicted[:, here] = _applied(train(data, known, seed), data, here)
+            predicted[:, here] = _applied(train(data, known, seed, shared=True), data, here)
 
     with ThreadPoolExecutor(WORKERS) as pool:
         list(pool.map(learn, range(FOLDS)))

@@ -197,7 +197,7 @@ class CostModel:
         owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts]).astype(np.str_)
         fold = folds(data.networks, data.keys, rng)
         judged, held = hold_out_machines(data, folds(owners, data.keys, rng), fold, seed)
-        ratios = train(data, np.ones(len(data), dtype=bool), seed)
+        ratios = train(data, np.ones(len(data), dtype=bool), seed, shared=True)
         scale = boost_scale(judged.x[judged.main], held.error, seed)
         learned = Learned(ratios, scale, conformal_quantile(held.scores, COVERAGE))
         metrics = held.metrics(judged) | {"machines": float(len(parts))}

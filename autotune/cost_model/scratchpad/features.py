@@ -19,7 +19,8 @@ from autotune.operators.family import Work
 from autotune.operators.op import Family
 from autotune.schedule.block_sparsity import nonzero_work
 from autotune.schedule.counts import scratchpad_elements
-from autotune.targets.spec import HardwareSpec
+from autotune.targets.derived import ridge
+from autotune.targets.spec import DATAFLOWS, HardwareSpec
 
 if TYPE_CHECKING:
     from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
@@ -345,4 +346,39 @@ FEATURES: tuple[Feature, ...] = (
         "scratchpad of a core",
         of_spec(lambda s: s.scratchpad_elements),
     ),
+    Feature(
+        "port_share",
+        "1",
+        "all units' busy cycles over what the scratchpad's ports serve in the estimate",
+        lambda a: ratio(a.busy_total, a.estimate * a.spec.scratchpad.ports),
+    ),
+    Feature("spec_ports", "1", "scratchpad ports", of_spec(lambda s: s.scratchpad.ports)),
+    Feature("spec_banks", "1", "scratchpad banks", of_spec(lambda s: s.scratchpad.banks)),
+    Feature("spec_cores", "1", "cores", of_spec(lambda s: s.cores)),
+    Feature(
+        "spec_dataflow",
+        "1",
+        "position in DATAFLOWS",
+        of_spec(lambda s: DATAFLOWS.index(s.matrix.dataflow)),
+    ),
+    Feature(
+        "spec_aspect",
+        "1",
+        "array rows over columns",
+        of_spec(lambda s: s.matrix.rows / s.matrix.cols),
+    ),
+    Feature("spec_ridge", "1/byte", "peak over DRAM channel", of_spec(ridge)),
+    Feature(
+        "spec_dispatch", "cycles", "of an instruction", of_spec(lambda s: s.control.dispatch_cycles)
+    ),
+    Feature("spec_queue", "1", "entries of a queue", of_spec(lambda s: s.control.queue_depth)),
+    Feature(
+        "spec_turnaround",
+        "cycles",
+        "turn of the channel",
+        of_spec(lambda s: s.dram.turnaround_cycles),
+    ),
+    Feature("spec_row", "bytes", "DRAM row", of_spec(lambda s: s.dram.row_bytes)),
+    Feature("spec_burst", "bytes", "DRAM burst", of_spec(lambda s: s.dram.burst_bytes)),
+    Feature("spec_dram_banks", "1", "DRAM banks", of_spec(lambda s: s.dram.banks)),
 )
