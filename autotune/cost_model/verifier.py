@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from autotune.cost_model.bound.kernel_kinds import KERNEL_KINDS, KIND_INDEX, Floats
+from autotune.cost_model.bound.kernel_kinds import KERNEL_KINDS, KERNEL_PRICES, KIND_INDEX, Floats
 from autotune.cost_model.bound.kernel_prices import (
     family_cycles,
     fit_kernel_prices,
@@ -26,7 +26,7 @@ from autotune.cost_model.cached.core_caches import core_caches
 from autotune.cost_model.forest import Forest
 from autotune.cost_model.metrics import mape, median_error, regret, within, within_groups
 from autotune.cost_model.training import COVERAGE, FOLDS, Growth, boost, conformal_quantile, folds
-from autotune.errors import ProgramError, ScheduleError
+from autotune.errors import ProgramError, ScheduleError, StoreError
 from autotune.fusion.group import Group
 from autotune.lowering.lower import lower
 from autotune.schedule.schedule import Schedule
@@ -92,6 +92,8 @@ def _bound_work(candidate: _Candidate) -> Floats | None:
     counts: Floats = np.zeros(len(KERNEL_KINDS))
     for name, value in program_work(bound, cache_bytes(spec), spec.cores).items():
         counts[KIND_INDEX[name]] = value
+    if counts[KIND_INDEX["synchronised"]]:  # two may be hardware threads of one core
+        counts[KIND_INDEX["contended"]] = kernel_cycles(counts[None], KERNEL_PRICES)[0]
     return counts
 
 
@@ -198,7 +200,7 @@ class Verifier:
         """Return length of the header, header, trees."""
         header = json.dumps(
             {
-                "prices": self.prices.tolist(),
+                "prices": dict(zip(KIND_INDEX, self.prices.tolist(), strict=True)),
                 "spread": self.spread,
                 "metrics": dict(self.metrics),
             }
@@ -208,11 +210,18 @@ class Verifier:
 
     @classmethod
     def from_bytes(cls, blob: bytes, spec: HardwareSpec) -> Verifier:
-        """Read what ``to_bytes`` wrote, whose checksum and version the cost model's file has checked."""
+        """Read what ``to_bytes`` wrote, whose checksum the cost model's file has checked. Raises
+        ``StoreError`` for one of other kinds of work."""
         end = _LENGTH_BYTES + int.from_bytes(blob[:_LENGTH_BYTES], "little")
         header = json.loads(blob[_LENGTH_BYTES:end])
+        if list(header["prices"]) != list(KIND_INDEX):
+            raise StoreError(
+                "cost model: prices kernels by other kinds of work than this version; run "
+                f"'autotune calibrate --target {spec.name}' to train a new one"
+            )
+        prices = np.array(list(header["prices"].values()))
         trees = Forest.from_bytes(blob[end:]) if len(blob) > end else None
-        return cls(spec, np.array(header["prices"]), trees, header["spread"], header["metrics"])
+        return cls(spec, prices, trees, header["spread"], header["metrics"])
 
 
 def _features(work: Floats, prices: Floats) -> Floats:

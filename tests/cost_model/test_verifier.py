@@ -12,6 +12,7 @@ from autotune.cost_model.bound.kernel_kinds import KERNEL_PRICES
 from autotune.cost_model.bound.kernel_prices import kernel_cycles
 from autotune.cost_model.model import CostModel
 from autotune.cost_model.verifier import Verifier, bound_work, can_verify, is_better
+from autotune.errors import StoreError
 from autotune.fusion.group import Group
 from autotune.schedule.candidate import Candidate
 from autotune.store.records import Outcome, Record
@@ -62,6 +63,12 @@ def test_it_is_the_same_when_it_is_read_again() -> None:
     group, schedule = candidates()[0].group, candidates()[0].schedule
     assert again.cycles(group, [schedule]) == fitted().cycles(group, [schedule])
     assert again.metrics == fitted().metrics
+
+
+def test_prices_of_other_kinds_are_refused() -> None:
+    blob = fitted().to_bytes().replace(b'"programs"', b'"programz"')
+    with pytest.raises(StoreError, match="calibrate"):
+        Verifier.from_bytes(blob, SPEC)
 
 
 def test_emulated_machines_have_none() -> None:

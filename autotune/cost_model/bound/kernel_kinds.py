@@ -44,6 +44,8 @@ _COMPUTED = (
     KernelKind("programs", _F.PROGRAM, 60.0, "programs"),
     KernelKind("synchronised", _F.PROGRAM, 2000.0, "programs whose parts several threads take"),
     KernelKind("parts", _F.PROGRAM, 20.0, "parts that threads take"),
+    KernelKind("exchanged", _F.PROGRAM, 0.03, "bytes that another thread's cache may hold"),
+    KernelKind("contended", _F.PROGRAM, 0.2, "typical cycles while other threads work, too"),
     KernelKind("calls", _F.PROGRAM, 4.0, "calls of kernels"),
     KernelKind("trips", _F.PROGRAM, 3.0, "loop bodies between calls"),
     KernelKind("products", _F.PRODUCT, 20.0, "products"),

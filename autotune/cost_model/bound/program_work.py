@@ -21,7 +21,7 @@ from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction, Program
 from autotune.targets.native.analysis.copy_elision import TRANSFERS
 from autotune.targets.native.analysis.memory_access import touches_of
-from autotune.targets.native.analysis.tree import Body, Leaf, Node
+from autotune.targets.native.analysis.tree import Body, Leaf, Node, leaves
 from autotune.targets.native.binding.call import Call, Operand, Space
 from autotune.targets.native.binding.tasks import Part
 from autotune.targets.native.binding.words import WORD_OPERANDS
@@ -68,11 +68,18 @@ def program_work(bound: Bound, caches: Sequence[int], threads: int) -> Work:
     smallest first."""
     total = Work(programs=1)
     parts = bound.parts
-    works = [_part_work(bound.program, part, caches) for part in parts]
+    visits = [_visits(bound.program, part) for part in parts]
+    several = len(parts) > 1
+    together = _together(bound.program, [v for each in visits for v in each], 0) if several else 0
+    around = together / min(threads, len(parts))
+    works = [
+        _part_work(bound.program, part, each, caches, around)
+        for part, each in zip(parts, visits, strict=True)
+    ]
     for work in works:
         for name, value in work.items():
             total[name] += value
-    if threads > 1 and len(parts) > 1:
+    if threads > 1 and several:
         largest = max(_weight(work) for work in works)
         whole = sum(map(_weight, works))
         share = max(1.0 / threads, largest / whole) if whole else 1.0
@@ -81,8 +88,10 @@ def program_work(bound: Bound, caches: Sequence[int], threads: int) -> Work:
         total["programs"] = 1
         total["synchronised"] = 1
         total["parts"] = len(parts)
+        total["exchanged"] = around
     for before in bound.befores:
-        for name, value in _part_work(bound.program, before, caches).items():
+        ahead = _visits(bound.program, before)
+        for name, value in _part_work(bound.program, before, ahead, caches, around).items():
             total[name] += value
     return total
 
@@ -96,17 +105,41 @@ _HEAVY = frozenset(
 )
 
 
-def _part_work(program: Program, part: Part, caches: Sequence[int]) -> Work:
-    total = Work()
-    visits: list[_Visit] = []
-    _collect(program, part.nodes, part.calls, (), visits, total)
+def _visits(program: Program, part: Part) -> list[_Visit]:
+    found: list[_Visit] = []
+    _collect(program, part.nodes, part.calls, (), found)
+    return found
+
+
+def _part_work(
+    program: Program,
+    part: Part,
+    visits: Sequence[_Visit],
+    caches: Sequence[int],
+    around: float,
+) -> Work:
+    """Return the counts of a part; a thread reaches ``around`` bytes from one run of it to the next."""
+    total = Work(trips=_trips(part.nodes, part.calls, 1))
     for visit in visits:
         runs = prod(visit.trips)
         total["calls"] += runs
         for name, value in _call_work(visit).items():
             total[name] += runs * value
-    _traffic(program, visits, caches, total)
+    _traffic(program, visits, caches, around, total)
     return total
+
+
+def _trips(nodes: Sequence[Node], calls: Mapping[int, Call], runs: int) -> int:
+    """Return the trips of all loops with calls in them, in ``runs`` runs of some nodes."""
+    bodies = [node for node in nodes if isinstance(node, Body) and _has_calls(node, calls)]
+    return sum(
+        runs * body.block.trips + _trips(body.nodes, calls, runs * body.block.trips)
+        for body in bodies
+    )
+
+
+def _has_calls(body: Body, calls: Mapping[int, Call]) -> bool:
+    return any(leaf.place in calls for leaf in leaves(body.nodes))
 
 
 def _collect(
@@ -115,15 +148,10 @@ def _collect(
     calls: Mapping[int, Call],
     trips: tuple[int, ...],
     visits: list[_Visit],
-    total: Work,
 ) -> None:
     for node in nodes:
         if isinstance(node, Body):
-            inner = (*trips, node.block.trips)
-            before = len(visits)
-            _collect(program, node.nodes, calls, inner, visits, total)
-            if len(visits) > before:
-                total["trips"] += prod(inner)
+            _collect(program, node.nodes, calls, (*trips, node.block.trips), visits)
         elif node.place in calls:
             call = calls[node.place]
             visits.append(_Visit(call, node, trips, _uses(program, call, node, trips)))
@@ -281,7 +309,11 @@ def _is_packed(call: Call, shape: GemmShape, name: str) -> bool:
 
 
 def _traffic(
-    program: Program, visits: Sequence[_Visit], caches: Sequence[int], total: Work
+    program: Program,
+    visits: Sequence[_Visit],
+    caches: Sequence[int],
+    around: float,
+    total: Work,
 ) -> None:
     """Add the bytes of each operand that come from beyond each cache."""
     depth = max((len(visit.trips) for visit in visits), default=0)
