@@ -149,24 +149,29 @@ def as_it_is(data: Dataset, fold: Ints, seed: int, base: Ratios) -> HeldOut:
 
 def hold_out_machines(
     data: Dataset, machine_fold: Ints, fold: Ints, seed: int
-) -> tuple[Dataset, HeldOut]:
+) -> tuple[Dataset, HeldOut, HeldOut]:
     """Predict measurements of machines and networks that the trees know neither of.
 
     Folds [r] are those of the machine and of the network. A fold's trees see the other machines on the
-    other networks. Return the measurements whose folds are equal, one in ``FOLDS``, and predictions.
+    other networks. Return the measurements whose folds are equal, one in ``FOLDS``, and predictions with
+    trees for cycles and without.
     """
-    predicted = np.ones((3, len(data)))
+    guided, formula = np.ones((3, len(data))), np.ones((3, len(data)))
     tested = machine_fold == fold
 
     def learn(index: int) -> None:
         here = tested & (fold == index)
         known = (machine_fold != index) & (fold != index) & ~np.isin(data.keys, data.keys[here])
         if here.any() and known.any():
-            predicted[:, here] = _applied(train(data, known, seed, shared=True), data, here)
+            ratios = train(data, known, seed, shared=True)
+            guided[:, here] = _applied(ratios, data, here)
+            formula[:, here] = _applied(ratios.as_formula(), data, here)
 
     with ThreadPoolExecutor(WORKERS) as pool:
         list(pool.map(learn, range(FOLDS)))
-    return (judged := data.take(tested)), _judged(judged, fold[tested], predicted[:, tested], seed)
+    judged, folds = data.take(tested), fold[tested]
+    with_trees = _judged(judged, folds, guided[:, tested], seed)
+    return judged, with_trees, _judged(judged, folds, formula[:, tested], seed)
 
 
 def _judged(data: Dataset, fold: Ints, predicted: Floats, seed: int) -> HeldOut:

@@ -183,6 +183,7 @@ class CostModel:
     def fit_many(cls, machines: Mapping[HardwareSpec, Sequence[Record]], *, seed: int) -> CostModel:
         """Train a shared model on measurements of several machines with one kind of memory.
 
+        As in ``fit``, trees correct the formula where this chooses no worse on unseen machines.
         ``metrics`` are of machines and networks that the trees know neither of. Raises
         ``StoreError`` when there are fewer than ``MIN_RECORDS``.
         """
@@ -196,8 +197,11 @@ class CostModel:
             )
         owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts]).astype(np.str_)
         fold = folds(data.networks, data.keys, rng)
-        judged, held = hold_out_machines(data, folds(owners, data.keys, rng), fold, seed)
+        machine_fold = folds(owners, data.keys, rng)
+        judged, guided, formula = hold_out_machines(data, machine_fold, fold, seed)
         ratios = train(data, np.ones(len(data), dtype=bool), seed, shared=True)
+        contenders = [(formula, ratios.as_formula()), (guided, ratios)]
+        held, ratios = min(contenders, key=lambda one: one[0].standing(judged))
         scale = boost_scale(judged.x[judged.main], held.error, seed)
         learned = Learned(ratios, scale, conformal_quantile(held.scores, COVERAGE))
         metrics = held.metrics(judged) | {"machines": float(len(parts))}
