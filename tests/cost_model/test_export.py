@@ -87,5 +87,5 @@ def test_the_ending_of_a_file_says_what_is_written(
         for _ in range(2):  # a file of its own kind is replaced
             files = export_model(model, tmp_path / name)
             assert len(files) == count and all(file.stat().st_size for file in files)
-    with pytest.raises(InputError, match=r"ends in \.c or \.onnx"):
+    with pytest.raises(InputError, match=r"ends in \.c, \.onnx or"):
         export_model(model, tmp_path / "hpm.py")
