@@ -16,13 +16,14 @@ from pathlib import Path
 
 import numpy as np
 
-from autotune.datasets.networks import NETWORKS
 from autotune.disk.atomic_file import replace_file
+from autotune.schedule.candidate import Candidate
 from autotune.targets.opening import is_host, spec_names
 from benchmarks.model_experiments import ablate, learning_curves
 from benchmarks.model_measure import (
     TargetSets,
     default_groups,
+    default_networks,
     drawn_sets,
     in_turn,
     measure_missing,
@@ -54,6 +55,7 @@ class Options:
     networks: tuple[str, ...]
     groups: int | None
     folds: int
+    budget: int | None
     seconds: float | None
     experiments: bool
 
@@ -61,7 +63,7 @@ class Options:
 def collect(name: str, options: Options) -> None:
     """Measure what the folder does not hold of a target: programs to train on, then sets."""
     drawn = _drawn(name, options)
-    training = drawn_training(name, options.folder, options.networks)
+    training = _training(name, options)
     with open_store(name, options.folder) as store:
         candidates = (*training, *in_turn(drawn))
         left = measure_missing(name, candidates, store, options.seconds)
@@ -89,7 +91,7 @@ def evaluate(name: str, options: Options) -> TargetFigures:
     drawn = _drawn(name, options)
     with open_store(name, options.folder) as store:
         measured = measured_sets(name, drawn, store)
-    training = drawn_training(name, options.folder, options.networks)
+    training = _training(name, options)
     records = tuple(training_records(training, measured.records))
     say(f"{name}: {len(measured.sets)} sets, {len(records)} programs to train on")
     study = Study.of(measured.spec, measured.sets, measured.plans, records, options.folds)
@@ -117,7 +119,13 @@ def evaluate(name: str, options: Options) -> TargetFigures:
 
 def _drawn(name: str, options: Options) -> tuple[NetworkSets, ...]:
     groups = options.groups or default_groups(name)
-    return drawn_sets(name, options.folder, options.networks, groups)
+    networks = options.networks or default_networks(name)
+    return drawn_sets(name, options.folder, networks, groups)
+
+
+def _training(name: str, options: Options) -> tuple[Candidate, ...]:
+    networks = options.networks or default_networks(name)
+    return drawn_training(name, options.folder, networks, options.budget)
 
 
 def _floor(
@@ -172,11 +180,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--targets", nargs="*", default=[*spec_names(), "cpu:1", "cpu:2"])
     parser.add_argument("--folder", type=Path, default=Path(".bench/model"), help="measurements")
-    parser.add_argument("--networks", nargs="*", default=list(NETWORKS), help="shipped networks")
+    parser.add_argument("--networks", nargs="*", default=(), help="shipped networks")
     parser.add_argument("--groups", type=int, help="sets of each network")
     parser.add_argument(
         "--folds", type=int, default=FOLDS, help="parts that networks are dealt into"
     )
+    parser.add_argument("--budget", type=int, help="programs to train on; default: a calibration's")
     parser.add_argument("--seconds", type=float, help="measure for so long per target at most")
     parser.add_argument("--collect", action="store_true", help="measure, and evaluate nothing")
     parser.add_argument("--evaluate", action="store_true", help="measure nothing")
@@ -191,6 +200,7 @@ def main() -> None:
         tuple(arguments.networks),
         arguments.groups,
         arguments.folds,
+        arguments.budget,
         arguments.seconds,
         not arguments.quick,
     )

@@ -41,6 +41,17 @@ GROUPS = 2
 """Sets of a network where machines are emulated."""
 TIMED_GROUPS = 1
 """The same where programs are compiled and timed, at a tenth of a second each."""
+TIMED_NETWORKS = (
+    "light_squeezenet",
+    "mobilenet_v2",
+    "transformer_block",
+    "mlp",
+    "attention",
+    "gru",
+    "norm_gelu",
+    "mixer_s16",
+)
+"""Networks that are measured there unless told: of each kind one, so that minutes suffice."""
 BATCH = 256
 """Measurements that go into the store together."""
 
@@ -254,10 +265,11 @@ def _measured_plan(plan: WholePlan, known: Known) -> MeasuredPlan | None:
 
 
 def open_sets(
-    name: str, folder: Path, networks: Sequence[str], groups: int | None = None
+    name: str, folder: Path, networks: Sequence[str] = (), groups: int | None = None
 ) -> TargetSets:
     """Return what a folder holds of a target's sets; nothing is measured."""
-    drawn = drawn_sets(name, folder, networks, groups or default_groups(name))
+    chosen = networks or default_networks(name)
+    drawn = drawn_sets(name, folder, chosen, groups or default_groups(name))
     with open_store(name, folder) as store:
         return measured_sets(name, drawn, store)
 
@@ -273,12 +285,17 @@ def default_groups(name: str) -> int:
     return TIMED_GROUPS if is_host(name) else GROUPS
 
 
+def default_networks(name: str) -> tuple[str, ...]:
+    """Return the shipped networks that a target is judged by."""
+    return TIMED_NETWORKS if is_host(name) else tuple(NETWORKS)
+
+
 def main() -> None:
     """Draw and measure the sets of targets."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("targets", nargs="+", help="names of targets, such as edge or cpu:1")
     parser.add_argument("--folder", type=Path, required=True, help="where sets are kept")
-    parser.add_argument("--networks", nargs="*", default=list(NETWORKS), help="shipped networks")
+    parser.add_argument("--networks", nargs="*", help="shipped networks")
     parser.add_argument("--groups", type=int, help="sets of each network")
     parser.add_argument(
         "--seconds", type=float, help="stop measuring a target after so many seconds"
@@ -287,7 +304,8 @@ def main() -> None:
     arguments = parser.parse_args()
     for name in arguments.targets:
         groups = arguments.groups or default_groups(name)
-        drawn = drawn_sets(name, arguments.folder, arguments.networks, groups)
+        networks = arguments.networks or default_networks(name)
+        drawn = drawn_sets(name, arguments.folder, networks, groups)
         with open_store(name, arguments.folder) as store:
             left = measure_missing(
                 name, in_turn(drawn), store, arguments.seconds, arguments.workers

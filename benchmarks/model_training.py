@@ -24,12 +24,13 @@ from benchmarks.model_measure import place, say
 
 
 def drawn_training(
-    name: str, folder: Path, networks: Sequence[str], seed: int = 0
+    name: str, folder: Path, networks: Sequence[str], budget: int | None = None, seed: int = 0
 ) -> tuple[Candidate, ...]:
-    """Return as many candidates as a calibration measures, an even share by each network: half of a share
-    from groups of the network, half from generated graphs, as calibration draws them."""
+    """Return ``budget`` candidates (None: as many as a calibration measures), an even share by each network:
+    half of a share from groups of the network, half from generated graphs, as calibration draws them."""
     spec = load_spec(name)
-    share = (ALONE_BUDGET if is_host(name) else DEFAULT_BUDGET) // len(networks)
+    whole = ALONE_BUDGET if is_host(name) else DEFAULT_BUDGET
+    share = (whole if budget is None else budget) // len(networks)
     options = {"profile": spec.profile_id, "seed": seed, "share": share}
     found: list[Candidate] = []
     for number, network in enumerate(networks):
