@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from autotune.targets.opening import spec_names
 from benchmarks.model_experiments import AblationRow, CurvePoint
 from benchmarks.model_scores import Scores
 from benchmarks.model_study import FLOOR, OURS
@@ -107,7 +108,7 @@ by another process: no predictor of a single measurement can be expected to be b
 
 def page(figures: Sequence[TargetFigures], pictures: str) -> str:
     """Return the page; ``pictures`` is where its pictures are, relative to it."""
-    parts = [INTRODUCTION, "## Summary\n", _summary(figures).markdown()]
+    parts = [INTRODUCTION, "## Summary\n", _summary(figures).markdown(), "", _absent(figures)]
     for one in figures:
         parts += ["", f"## {one.target}", "", _origin(one), "", _predictors(one).markdown(), ""]
         parts += [
@@ -121,6 +122,15 @@ def page(figures: Sequence[TargetFigures], pictures: str) -> str:
         if one.curves:
             parts += ["", _curves(one).markdown()]
     return "\n".join(parts) + "\n"
+
+
+def _absent(figures: Sequence[TargetFigures]) -> str:
+    """Say of which targets the page has no figures."""
+    names = {one.target for one in figures}
+    absent = [name for name in (*spec_names(), "cpu:1", "cpu:2") if name not in names]
+    if not absent:
+        return ""
+    return f'Not measured yet: {", ".join(absent)}; `make bench-model TARGETS="{absent[-1]}"` adds one.'
 
 
 def picture_files(one: TargetFigures) -> tuple[str, str]:
