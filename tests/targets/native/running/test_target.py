@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -103,6 +104,16 @@ def test_a_time_says_how_it_was_found() -> None:
     assert found.cycles == max(1, round(counters["nanoseconds"] * PLAIN.clock_hz * 1e-9))
     assert counters["perf"] == ("perf_cycles" in counters)
     assert found.energy_fj == 0 and found.dram_bytes == 2 * 64 * 4
+
+
+def test_a_long_program_of_one_thread_is_timed_by_the_threads_own_clock() -> None:
+    """Other work adds nothing to that clock, so it never shows more than the wall's."""
+    timing = HOST.prepared(COPY)
+    for repeats in (timing._once, timing._once.repeated(3)):
+        begin = time.perf_counter_ns()
+        spent = repeats.run_on_own_time()
+        assert 0 <= spent.sum() <= time.perf_counter_ns() - begin
+        assert spent.size == repeats._count
 
 
 def test_outputs_are_new_arrays_on_cache_lines() -> None:
