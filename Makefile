@@ -31,7 +31,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: docs models help env demo test check bench bench-systolic bench-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean
+.PHONY: docs models bench-machines help env demo test check bench bench-systolic bench-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -100,6 +100,10 @@ bench-model: $(BUILT) ## how well programs of unseen networks are predicted on e
 bench-tuning: $(BUILT) $(TVM)/.installed ## our search against TVM's MetaSchedule, one operator at a time (calibrate cpu:1 first)
 	$(call say,"tuning single operators with autotune and TVM")
 	@$(PY) -m benchmarks.tuning --markdown docs/figures-tuning.md $(if $(JSON),--json $(JSON))
+
+bench-machines: $(BUILT) ## how well the shipped model predicts drawn machines it never saw
+	$(call say,"judging the shipped model on unseen machines")
+	@$(PY) -m benchmarks.model_machines --markdown docs/figures-machines.md
 
 models: $(BUILT) ## rebuild the cost model that ships, from measurements of shipped and drawn machines (15 minutes)
 	$(call say,"measuring machines and training the shipped cost model")
