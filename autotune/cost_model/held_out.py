@@ -64,15 +64,23 @@ class HeldOut:
     low: Floats
     high: Floats
 
-    def standing(self, data: Dataset) -> tuple[float, float]:
-        """Regret of choices within groups, then mean error: the smaller one is the better model.
+    def improves_on(self, simpler: HeldOut, data: Dataset) -> bool:
+        """Return True if these predictions earn their place beside those of a simpler model.
 
-        Regret counts where ``FEWEST_CHOICES`` groups have a choice; in fewer it is chance.
+        They do with a regret that is lower by more than two standard errors of the groups' differences, or with a
+        smaller error and no larger regret. Regret counts where ``FEWEST_CHOICES`` groups have a choice.
         """
         keys = data.keys.tolist()
-        regrets = within_groups(regret, data.cycles, self.cycles, keys, FEWEST_RANKED)
-        enough = len(regrets) >= FEWEST_CHOICES
-        return float(regrets.mean()) if enough else 0.0, mape(data.cycles, self.cycles)
+        ours, theirs = (
+            within_groups(regret, data.cycles, one.cycles, keys, FEWEST_RANKED)
+            for one in (self, simpler)
+        )
+        gain = theirs - ours
+        mean, spread = 0.0, np.inf
+        if len(gain) >= FEWEST_CHOICES:
+            mean, spread = float(gain.mean()), float(gain.std(ddof=1)) / np.sqrt(len(gain))
+        is_closer = mape(data.cycles, self.cycles) < mape(data.cycles, simpler.cycles)
+        return bool(mean > 2.0 * spread or (mean >= 0.0 and is_closer))
 
     def metrics(self, data: Dataset) -> dict[str, float]:
         """Figures about networks that were not trained on; rates are shares, ranks and regrets are within

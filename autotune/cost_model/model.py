@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.analysis import analytic_model
-from autotune.cost_model.dataset import dataset, joined
+from autotune.cost_model.dataset import Dataset, dataset, joined
 from autotune.cost_model.forest import Forest
 from autotune.cost_model.model_file import is_shared, pack, unpack
 from autotune.cost_model.training import (
@@ -35,7 +35,7 @@ from autotune.store.records import Record
 from autotune.targets.spec import HardwareSpec
 
 if TYPE_CHECKING:  # imports lowering and binding, which predicting without a search needs not
-    from autotune.cost_model.held_out import Misjudged
+    from autotune.cost_model.held_out import HeldOut, Misjudged
     from autotune.cost_model.verifier import Verifier
 
 Floats = npt.NDArray[np.float64]
@@ -148,8 +148,8 @@ class CostModel:
     ) -> CostModel:
         """Train on measurements of one machine; failed ones are left out.
 
-        Held-out choices decide whether trees correct the analytic formula, by regret first, then by
-        error: no model chooses worse than its plain formula. With a shared model as ``base``, train what
+        Held-out predictions decide whether trees correct the analytic formula (``HeldOut.improves_on``): no
+        model chooses worse than its plain formula. With a shared model as ``base``, train what
         that leaves; it stays as it is where this is no better, and for fewer than ``MIN_RECORDS``
         measurements.
 
@@ -172,8 +172,8 @@ class CostModel:
         ratios = train(data, np.ones(len(data), dtype=bool), seed, start)
         contenders = [(formula, ratios.as_formula()), (guided, ratios)]
         if start is not None:
-            contenders.append((as_it_is(data, fold, seed, start), Ratios.untrained(start)))
-        held, ratios = min(contenders, key=lambda one: one[0].standing(data))
+            contenders.insert(1, (as_it_is(data, fold, seed, start), Ratios.untrained(start)))
+        held, ratios = _chosen(contenders, data)
         scale = boost_scale(data.x[data.main], held.error, seed)
         learned = Learned(ratios, scale, conformal_quantile(held.scores, COVERAGE))
         metrics = held.metrics(data) | formula.as_baseline(data)
@@ -201,7 +201,7 @@ class CostModel:
         judged, guided, formula = hold_out_machines(data, machine_fold, fold, seed)
         ratios = train(data, np.ones(len(data), dtype=bool), seed, shared=True)
         contenders = [(formula, ratios.as_formula()), (guided, ratios)]
-        held, ratios = min(contenders, key=lambda one: one[0].standing(judged))
+        held, ratios = _chosen(contenders, judged)
         scale = boost_scale(judged.x[judged.main], held.error, seed)
         learned = Learned(ratios, scale, conformal_quantile(held.scores, COVERAGE))
         metrics = held.metrics(judged) | {"machines": float(len(parts))}
@@ -335,6 +335,15 @@ class CostModel:
         ratios = _ratios(trees, "", costs, base)
         learned = Learned(ratios, trees["scale"], factor)
         return cls(spec, learned, metrics, shared=is_shared(blob), verifier=verifier)
+
+
+def _chosen(contenders: Sequence[tuple[HeldOut, Ratios]], data: Dataset) -> tuple[HeldOut, Ratios]:
+    """Return the last contender that improves on the one chosen before it; the simplest come first."""
+    chosen = contenders[0]
+    for one in contenders[1:]:
+        if one[0].improves_on(chosen[0], data):
+            chosen = one
+    return chosen
 
 
 def too_few(spec: HardwareSpec, count: int) -> StoreError:

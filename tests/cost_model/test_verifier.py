@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import islice
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,10 +13,14 @@ from autotune.cost_model.bound.kernel_kinds import KERNEL_PRICES
 from autotune.cost_model.bound.kernel_prices import kernel_cycles
 from autotune.cost_model.model import CostModel
 from autotune.cost_model.verifier import Verifier, bound_work, can_verify, is_better
+from autotune.cost_model.version import FEATURE_VERSION
 from autotune.errors import StoreError
 from autotune.fusion.group import Group
+from autotune.graph.graph import Graph
+from autotune.runtime.online.planning import ModelLearning
 from autotune.schedule.candidate import Candidate
 from autotune.store.records import Outcome, Record
+from autotune.store.store import Store
 from autotune.targets.native.cpu.host import available
 from autotune.targets.native.detection.detect import HostFigures, host_spec
 from autotune.targets.opening import load_spec
@@ -86,6 +91,20 @@ def test_a_model_keeps_its_second_stage_only_where_it_chooses_better() -> None:
     assert (read.verifier.prices == fitted().prices).all()
     worse = Verifier(SPEC, KERNEL_PRICES, None, 2.0, {**fitted().metrics, "mape": 1.0})
     assert model.with_verifier(worse).verifier is None
+
+
+def test_retraining_online_keeps_the_second_stage() -> None:
+    model = CostModel.fit(records(), SPEC, seed=0)
+    graph = Graph("any", (), {}, (), (), {})
+    with Store.memory() as store:
+        learning = ModelLearning(graph, SimpleNamespace(spec=SPEC), store, Objective.LATENCY, 0)
+        learning.save(model.with_verifier(fitted()), None, 0.0)
+        learning.save(model, None, 1.0)
+        stored = store.load_model(SPEC.profile_id, FEATURE_VERSION)
+    assert stored is not None
+    kept = CostModel.from_bytes(stored.blob, SPEC).verifier
+    assert kept is not None
+    assert (kept.prices == fitted().prices).all()
 
 
 def test_a_larger_regret_outweighs_a_smaller_error() -> None:

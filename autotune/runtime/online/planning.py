@@ -56,13 +56,16 @@ class ModelLearning:
         )
 
     def save(self, model: CostModel, error: float | None, since_seconds: float) -> None:
-        """Keep the model in the store for later sessions and searches."""
+        """Keep the model in the store for later sessions and searches, with the second stage of the one before."""
+        profile = self.target.spec.profile_id
+        stored = self.store.load_model(profile, FEATURE_VERSION)
+        if stored is not None:
+            before = CostModel.from_bytes(stored.blob, self.target.spec)
+            model = model.with_verifier(before.verifier)
         metrics = {**model.metrics, TRUSTED_SINCE: since_seconds}
         if error is not None:
             metrics["mape"] = error
-        self.store.save_model(
-            self.target.spec.profile_id, model.to_bytes(), metrics, FEATURE_VERSION
-        )
+        self.store.save_model(profile, model.to_bytes(), metrics, FEATURE_VERSION)
 
     @property
     def unit(self) -> str:

@@ -1,0 +1,58 @@
+"""A model improves on a simpler one by its choices, or by its error where they choose alike."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from autotune.cost_model.held_out import FEWEST_CHOICES, HeldOut
+
+ROWS = 8
+
+
+def costs(groups: int) -> SimpleNamespace:
+    """Measured cycles of groups of eight schedules each, of which the first is the fastest."""
+    keys = np.repeat([f"g{i}" for i in range(groups)], ROWS)
+    return SimpleNamespace(cycles=np.tile(np.arange(100.0, 100.0 + ROWS), groups), keys=keys)
+
+
+def predicting(cycles: np.ndarray) -> HeldOut:
+    none = np.zeros(len(cycles))
+    return HeldOut(cycles, none, none, none, none, none, none)
+
+
+def wrong_in(data: SimpleNamespace, share: float, scale: float = 1.0) -> HeldOut:
+    """Predictions that take the slowest schedule for the fastest in a share of the groups."""
+    cycles = scale * data.cycles.copy()
+    groups = len(cycles) // ROWS
+    for group in range(round(share * groups)):
+        cycles[group * ROWS + ROWS - 1] = scale * 99.0
+    return predicting(cycles)
+
+
+@pytest.mark.parametrize(
+    ("share", "scale", "improves"),
+    [
+        (0.0, 1.0, True),  # better choices and a smaller error
+        (0.0, 1.3, True),  # clearly better choices in spite of the error
+        (0.5, 1.0, False),  # nothing is better
+        (0.9, 1.0, False),  # worse choices
+    ],
+)
+def test_choices_decide_first(share: float, scale: float, improves: bool) -> None:
+    data = costs(40)
+    assert wrong_in(data, share, scale).improves_on(wrong_in(data, 0.5), data) is improves
+
+
+def test_a_lower_regret_within_the_noise_does_not_outweigh_a_larger_error() -> None:
+    data = costs(40)
+    assert not wrong_in(data, 0.0, 1.3).improves_on(wrong_in(data, 1 / 40), data)
+    assert wrong_in(data, 0.0, 1.3).improves_on(wrong_in(data, 1 / 4), data)
+
+
+def test_where_few_groups_have_a_choice_the_error_decides() -> None:
+    data = costs(FEWEST_CHOICES - 1)
+    assert wrong_in(data, 0.5, 1.0).improves_on(wrong_in(data, 0.0, 1.3), data)
+    assert not wrong_in(data, 0.0, 1.3).improves_on(wrong_in(data, 0.5), data)
