@@ -28,9 +28,10 @@ if not SOURCES:
 
 
 def included(source: Path) -> set[Path]:
-    """Return the files under kernels/ that a source includes or cimports, directly or not."""
-    found: set[Path] = set()
-    unread = [source]
+    """Return the files under kernels/ that a source includes or cimports, directly or not, and its own .pxd."""
+    own = source.with_suffix(".pxd")
+    found: set[Path] = {own} if own.exists() else set()
+    unread = [source, *found]
     while unread:
         reader = unread.pop()
         text = reader.read_text("utf-8")

@@ -117,7 +117,10 @@ def test_explain_and_predict_cover_every_operator(command: Command, home: Path) 
     operators = [name for group in predicted["unfused"]["groups"] for name in group["operators"]]
     assert sorted(name for g in plan["groups"] for name in g["operators"]) == sorted(operators)
     assert predicted["greedy"]["cycles"] <= predicted["unfused"]["cycles"]
-    for row in (row for part in predicted.values() for row in part["groups"] if row["cycles"]):
+    low, seconds, high = (predicted[f"{x}_seconds"] for x in ("low", "predicted", "high"))
+    assert 0.0 < low < seconds < high
+    rows = (row for name in ("unfused", "greedy") for row in predicted[name]["groups"])
+    for row in (row for row in rows if row["cycles"]):
         assert f"limited by the {row['limited_by']}" in row["reasons"][0]
 
 

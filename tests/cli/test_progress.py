@@ -17,6 +17,16 @@ from autotune.tuner.objective import Objective
 from autotune.tuner.progress import CALIBRATION_STAGES, GRAPHS, SEARCH_STAGES, Whole
 
 
+def await_message(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    """Wait until another thread has printed a text. Reading loses what is printed meanwhile, so reads are rare."""
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        time.sleep(0.3)
+        if text in capsys.readouterr().err:
+            return
+    raise AssertionError(f"nothing said {text!r}")
+
+
 @pytest.mark.parametrize("stages", [SEARCH_STAGES, CALIBRATION_STAGES])
 def test_stages_make_one_whole_that_never_falls(stages: dict[str, float]) -> None:
     whole = Whole(stages)
@@ -47,9 +57,7 @@ def test_the_first_line_comes_within_a_second_and_tells_what_is_done(
     monkeypatch.setattr(module, "EVERY_SECONDS", 0.0)
     with progress("search net", SEARCH_STAGES) as heard:
         assert isinstance(heard, Lines)
-        until = time.monotonic() + 10
-        while "search net: 0%, starting" not in capsys.readouterr().err:
-            assert time.monotonic() < until
+        await_message(capsys, "search net: 0%, starting")
         heard.title = "search net on edge"
         heard.cost_text = partial(cost_text, load_spec("edge"), Objective.LATENCY)
         heard("fuse", 8, 16, 28899132.0)
@@ -71,9 +79,7 @@ def test_slow_work_says_what_it_does(
 ) -> None:
     monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.01)
     with working("open net"):
-        until = time.monotonic() + 10
-        while "open net …" not in capsys.readouterr().err:
-            assert time.monotonic() < until
+        await_message(capsys, "open net …")
 
 
 def test_a_terminal_has_one_bar_with_the_best_cost(monkeypatch: pytest.MonkeyPatch) -> None:

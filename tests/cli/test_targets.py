@@ -11,6 +11,7 @@ import pytest
 from autotune.cli.main import main
 from autotune.targets.derived import FIGURES, derived
 from autotune.targets.opening import HOST, SPECS, load_spec, spec_names
+from autotune.targets.plugins.registry import plugin_names
 
 Printed = Callable[..., str]
 
@@ -40,7 +41,7 @@ def odd(tmp_path: Path) -> Path:
 
 def test_list_has_every_shipped_spec(printed: Printed) -> None:
     names = {spec["name"] for spec in json.loads(printed("list", "--json"))}
-    assert names == {*spec_names(), load_spec(HOST).name}
+    assert names == {*spec_names(), load_spec(HOST).name, *plugin_names()}
     assert all(name in printed("list") for name in names)
 
 

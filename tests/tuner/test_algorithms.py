@@ -26,6 +26,8 @@ from autotune.tuner.ranking import DEEP, QUICK, Effort, Ranking
 class Untrained:
     """Predicts the analytic estimate: a cost model that has learned nothing."""
 
+    verifier = None
+
     def __init__(self, spec: HardwareSpec) -> None:
         self.spec = spec
 

@@ -16,7 +16,7 @@ from autotune.operators.contraction import channels_per_group
 from autotune.operators.op import Op, OpKind
 from autotune.operators.tensor import Array, TensorType
 
-MOST_WEIGHTS = 8192
+MOST_WEIGHTS = 16384
 """Weights of a group that stays; the smallest shipped scratchpad holds 27 648 elements."""
 
 
