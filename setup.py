@@ -25,6 +25,9 @@ CIMPORT = re.compile(r"^from kernels\.([\w.]+) cimport", re.MULTILINE)
 
 if not SOURCES:
     raise SystemExit("setup.py: no .pyx file under kernels/: the source tree is incomplete")
+LINK = Path("autotune", "kernels")
+if not LINK.exists():  # an sdist has no links; Cython finds a module's own .pxd by its package
+    LINK.symlink_to(Path("..") / KERNELS)
 
 
 def included(source: Path) -> set[Path]:
