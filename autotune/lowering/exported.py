@@ -17,6 +17,7 @@ def export_candidate(
 ) -> ExportedGroup:
     """Return a candidate's model and drawn inputs; groups of equal key give equal ones.
 
+    Stands in for ``lower``: a machine that times models has no spec and no schedules, so both are ignored.
     Raises ``ModelError`` for an operator that ONNX does not have.
     """
     alone = standalone(group.canonical)
@@ -25,4 +26,4 @@ def export_candidate(
         x: value.astype(np.int64) if x in numbers else value
         for x, value in drawn_inputs(group.canonical).items()
     }
-    return ExportedGroup(export_model(alone), inputs, schedule if spec is not None else None)
+    return ExportedGroup(export_model(alone), inputs)

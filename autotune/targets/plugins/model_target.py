@@ -15,56 +15,49 @@ import numpy.typing as npt
 from autotune.errors import InputError, ProgramError
 from autotune.targets.plugins.timing import CLOCK_HZ, ModelTiming
 from autotune.targets.protocol import Execution, Timing
-from autotune.targets.spec import HardwareSpec
 
 TimeModel = Callable[..., Any]
-"""``time_model(model)``, ``(model, inputs)`` or ``(model, inputs, schedule)``: seconds of one run, or a
-function that runs once and returns seconds. Arguments go by their names."""
+"""``time_model(model)`` or ``(model, inputs)``: seconds of one run, or a function that runs once and returns
+seconds. Arguments go by their names."""
 
-ARGUMENTS = ("model", "inputs", "schedule")
+ARGUMENTS = ("model", "inputs")
 """What a timing function may ask for, by the names of its parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportedGroup:
-    """A group for such a machine: the bytes of its ONNX ``model``, drawn ``inputs`` by name, and the
-    ``schedule`` to run it by, None where the machine has no spec."""
+    """A group for such a machine: the bytes of its ONNX ``model``, and drawn ``inputs`` by name."""
 
     model: bytes
     inputs: Mapping[str, npt.NDArray[Any]]
-    schedule: object | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ModelTarget:
     """A machine behind a function; costs are nanoseconds, as cycles of a clock of 1 GHz.
 
-    ``identity`` tells machines of one name apart: measurements of different texts never mix. ``spec`` gives
-    a machine with schedules their space, and None stands for groups alone. ``origin`` is the name that opens
-    it again in another process; empty for a function that was registered. Raises ``InputError`` for a
-    function that cannot be called so.
+    ``identity`` tells machines of one name apart: measurements of different texts never mix. ``origin`` is the
+    name that opens it again in another process; empty for a function that was registered. Raises ``InputError``
+    for a function that cannot be called so.
     """
 
     name: str
     time_model: TimeModel
     identity: str = ""
-    spec: HardwareSpec | None = None
     origin: str = ""
     exclusive: bool = True
 
     def __post_init__(self) -> None:
-        asked = _arguments(self.time_model, self.name)
-        if "schedule" in asked and self.spec is None:
-            raise InputError(
-                f"target {self.name}: its function asks for a schedule, but a target without a spec has "
-                "none; give the spec whose schedules it understands"
-            )
+        _arguments(self.time_model, self.name)
+
+    @property
+    def spec(self) -> None:
+        """No spec: such a machine runs groups, and has no schedules."""
 
     @property
     def profile_id(self) -> str:
-        """Hardware profile: 16 hex digits over name, identity and spec."""
-        under = self.spec.profile_id if self.spec is not None else ""
-        text = "\n".join(("model target", self.name, self.identity, under))
+        """Hardware profile: 16 hex digits over name and identity."""
+        text = "\n".join(("model target", self.name, self.identity))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
@@ -75,7 +68,7 @@ class ModelTarget:
     def prepared(self, exported: Any) -> Timing:
         """Return the timing of an exported group."""
         assert isinstance(exported, ExportedGroup)
-        given = {"model": exported.model, "inputs": exported.inputs, "schedule": exported.schedule}
+        given = {"model": exported.model, "inputs": exported.inputs}
         asked = {name: given[name] for name in _arguments(self.time_model, self.name)}
         return ModelTiming(lambda: self.time_model(**asked))
 
@@ -102,11 +95,11 @@ class ModelTarget:
             function = zlib.compress(cloudpickle.dumps(self.time_model), 1)
         except Exception as error:  # noqa: BLE001  # whatever a user's objects raise when pickled
             raise pickle.PicklingError(f"{self.name}: {error}") from None
-        return _rebuilt, (self.name, function, self.identity, self.spec)
+        return _rebuilt, (self.name, function, self.identity)
 
 
-def _rebuilt(name: str, function: bytes, identity: str, spec: HardwareSpec | None) -> ModelTarget:
-    return ModelTarget(name, pickle.loads(zlib.decompress(function)), identity, spec)
+def _rebuilt(name: str, function: bytes, identity: str) -> ModelTarget:
+    return ModelTarget(name, pickle.loads(zlib.decompress(function)), identity)
 
 
 def _arguments(function: TimeModel, name: str) -> tuple[str, ...]:
@@ -124,7 +117,7 @@ def _arguments(function: TimeModel, name: str) -> tuple[str, ...]:
     if unknown or "model" not in asked:
         raise InputError(
             f"target {name}: its function takes ({', '.join(p.name for p in parameters)}); a timing function "
-            f"takes model, and may take inputs and schedule"
+            f"takes model, and may take inputs"
         )
     return asked
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from autotune.errors import SpecError
 from autotune.targets.plugins.model_target import ModelTarget, TimeModel
-from autotune.targets.spec import HardwareSpec
 
 ENTRY_POINTS = "autotune.targets"
 """Group of entry points whose objects are a ``ModelTarget`` or a timing function."""
@@ -26,17 +25,15 @@ FILE_SUFFIX = ".py"
 _REGISTERED: dict[str, ModelTarget] = {}
 
 
-def register_target(
-    name: str, time_model: TimeModel, *, identity: str = "", spec: HardwareSpec | None = None
-) -> ModelTarget:
+def register_target(name: str, time_model: TimeModel, *, identity: str = "") -> ModelTarget:
     """Make a machine of a timing function; this process then opens it by ``name``.
 
     ``time_model(model)`` gets a fusion group as the bytes of an ONNX model. It may ask for ``inputs`` (drawn
-    arrays by name) and, with a ``spec``, for the ``schedule``. It returns the seconds of one run, or a
-    function that runs once and returns seconds, or raises. ``identity`` tells machines of one name apart.
+    arrays by name). It returns the seconds of one run, or a function that runs once and returns seconds, or
+    raises. ``identity`` tells machines of one name apart.
     Raises ``InputError`` for a function that takes anything else.
     """
-    machine = ModelTarget(name, time_model, identity, spec)
+    machine = ModelTarget(name, time_model, identity)
     _REGISTERED[name] = machine
     return machine
 
