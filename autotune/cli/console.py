@@ -25,11 +25,13 @@ def print_json(figures: object) -> None:
     sys.stdout.write(json.dumps(figures, indent=2) + "\n")
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table on stdout; the first column is text, the others are figures."""
+def print_table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1
+) -> None:
+    """Print a table on stdout; the first ``texts`` columns are text, the others are figures."""
     table = Table(title=title, title_justify="left")
     for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
+        table.add_column(column, justify="left" if i < texts else "right", overflow="fold")
     for row in rows:
         table.add_row(*row)
     Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH).print(table)

@@ -15,12 +15,23 @@ from autotune.targets.spec import HardwareSpec
 
 def legal_nests(group: Group, spec: HardwareSpec) -> tuple[Nest, ...] | None:
     """Return the nests of a group, or None when no schedule of it fits the machine."""
+    nests = nests_that_fit(group, spec)
+    return None if isinstance(nests, Rejection) else nests
+
+
+def nests_that_fit(group: Group, spec: HardwareSpec) -> tuple[Nest, ...] | Rejection:
+    """Return the nests of a group, or the constraint that no schedule of it meets, with figures."""
     nests = analyse(group)
     if isinstance(nests, Rejection):
-        return None
-    small = (scratchpad_elements(nest, _smallest(nest)) for nest in nests)
-    fits = max(small) <= spec.tile_elements and all(_is_addressable(nest, spec) for nest in nests)
-    return nests if fits else None
+        return nests
+    small = max(scratchpad_elements(nest, _smallest(nest)) for nest in nests)
+    if small > spec.tile_elements:
+        return Rejection(
+            f"scratchpad: the smallest tiles take {4 * small:,} bytes of {4 * spec.tile_elements:,}"
+        )
+    if not all(_is_addressable(nest, spec) for nest in nests):
+        return Rejection("addresses: tiles that fit move operands with too many loops")
+    return nests
 
 
 def _is_addressable(nest: Nest, spec: HardwareSpec) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
+from autotune.cli.commands.explain_plan import explain_plan
 from autotune.cli.console import print_json, print_table
 from autotune.cli.options import (
     AccuracyOption,
@@ -19,8 +21,7 @@ from autotune.cli.options import (
     input_ranges,
     machine_name,
 )
-from autotune.errors import AutotuneError, InputError
-from autotune.report.view import group_label
+from autotune.errors import InputError
 
 if TYPE_CHECKING:
     from autotune.graph.accuracy import Accuracy
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
     from autotune.graph.ranges import Ranges
     from autotune.runtime.session.exploration import Exploration
     from autotune.targets.spec import HardwareSpec
-    from autotune.tuner.plan import Plan
 
+GroupOption = Annotated[
+    int | None, typer.Option("--group", min=0, help="Number of one group of a plan: all about it.")
+]
 NOTE_COLUMNS = ("pass", "removed", "why")
 
 
@@ -39,10 +42,11 @@ def explain(
     dim: DimOption = None,
     range_: RangeOption = None,
     accuracy: AccuracyOption = None,
+    group: GroupOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show a plan's groups with prediction and measurement; of a network, what the passes
-    removed and why."""
+    """Show why a plan fuses and tiles as it does: gains, runners-up, rejected fusions. Of a network,
+    show what the passes removed and why."""
     from autotune.frontend.importing import has_control_flow
     from autotune.runtime.session.defaults import choose_accuracy, resolve_model
     from autotune.targets.opening import load_spec
@@ -51,8 +55,11 @@ def explain(
     options = {"--range": range_, "--accuracy": accuracy, "--target": target}
     if path.suffix == ".plan":
         _refuse(path, "a plan keeps its {name}", options)
-        _explain_plan(path, json)
-    elif has_control_flow(path):
+        explain_plan(path, group, json)
+        return
+    if group is not None:
+        raise InputError(f"{path}: --group is for plans; 'autotune search' makes one")
+    if has_control_flow(path):
         _refuse(path, "{option} is for networks without control flow", options)
         _explain_tree(path, dims, json)
     else:
@@ -66,71 +73,6 @@ def _refuse(path: Path, reason: str, options: Mapping[str, object]) -> None:
         if value is not None:
             text = reason.format(option=option, name=option[2:])
             raise InputError(f"{path}: {text}; leave {option} out")
-
-
-def _explain_plan(path: Path, json: bool) -> None:
-    from autotune.tuner.plan import Plan
-
-    whole = Plan.load(path)
-    plans = [replace(whole, graphs=(graph,)) for graph in whole.graphs]
-    kinds_by_plan = [(plan, _kinds_of(plan, path)) for plan in plans]
-    if json:
-        documents = [_plan_document(plan, kinds) for plan, kinds in kinds_by_plan]
-        print_json(documents[0] if len(documents) == 1 else {"plans": documents})
-        return
-    for plan, kinds in kinds_by_plan:
-        _print_plan(plan, kinds)
-
-
-def _kinds_of(plan: Plan, path: Path) -> dict[str, str]:
-    """Return the kinds of the plan's operators by name; nothing if its network cannot be opened."""
-    from autotune.runtime.session.defaults import choose_target
-    from autotune.runtime.session.opening import open_graph
-    from autotune.runtime.session.request import open_request
-
-    try:
-        graph = open_graph(open_request(plan, choose_target(None, path))).graph
-    except AutotuneError:  # the file has gone or changed, or the plan is for a part of it
-        return {}
-    return {op.name: op.kind.value for op in graph.ops}
-
-
-def _plan_document(plan: Plan, kinds: dict[str, str]) -> dict[str, Any]:
-    from autotune.report.from_search import describe
-
-    return {
-        "network": plan.network,
-        "target": plan.target,
-        "profile_id": plan.profile_id,
-        "groups": [
-            {
-                "operators": g.operators,
-                "kinds": [kinds[x] for x in g.operators] if kinds else None,
-                "predicted": g.predicted_cycles,
-                "measured": g.measured_cycles,
-                "energy": g.energy_fj,
-                "dram_bytes": g.dram_bytes,
-                "schedule": None if g.schedule is None else describe(g.schedule),
-            }
-            for g in plan.groups
-        ],
-    }
-
-
-def _print_plan(plan: Plan, kinds: dict[str, str]) -> None:
-    from autotune.report.from_search import describe
-
-    rows = [
-        (
-            group_label([kinds[x] for x in g.operators] if kinds else (), g.operators),
-            f"{g.predicted_cycles:,.0f}",
-            "" if g.measured_cycles is None else f"{g.measured_cycles:,}",
-            "view: no program" if g.schedule is None else describe(g.schedule),
-        )
-        for g in plan.groups
-    ]
-    columns = ("group", "predicted", "measured", "schedule")
-    print_table(f"{plan.network} on {plan.target}", columns, rows)
 
 
 def _explain_graph(
