@@ -17,6 +17,7 @@ from autotune.cli.commands import (
     bench_conformance,
     bench_drift,
     calibrate,
+    diff,
     disasm,
     doctor,
     explain,
@@ -40,6 +41,7 @@ app.command("calibrate")(calibrate.calibrate)
 app.command("search")(search.search)
 app.command("run")(run.run)
 app.command("explain")(explain.explain)
+app.command("diff")(diff.diff)
 app.command("predict")(predict.predict)
 app.command("asm")(asm.asm)
 app.command("disasm")(disasm.disasm)
