@@ -73,6 +73,17 @@ def _facts(result: SearchResult) -> tuple[tuple[str, str], ...]:
         ("partitions tried", str(len(result.trials))),
         ("measurements taken", str(result.measurements)),
         ("gap to the best plan the model knows", f"{result.gap:.2%}"),
+        *_bound_facts(result),
+    )
+
+
+def _bound_facts(result: SearchResult) -> tuple[tuple[str, str], ...]:
+    """Return how far the found plan can be above the best one, where that is known."""
+    if result.above_bound is None:
+        return ()
+    return (
+        ("cycles that no plan undercuts", f"{result.bound_cycles:,.0f}"),
+        ("found plan above any plan at most", f"{result.above_bound:.1%}"),
     )
 
 

@@ -17,6 +17,7 @@ from autotune.store.records import Outcome, Record
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
 from autotune.tuner.active import ActiveMeasurement
+from autotune.tuner.bound.bound import has_bound, network_bound
 from autotune.tuner.candidate_evaluator import CandidateEvaluator
 from autotune.tuner.choice import Choice
 from autotune.tuner.heuristic_plan import heuristic_choices
@@ -120,6 +121,7 @@ class _Search:
             model=self.costs.model,
             accuracy=accuracy_of(graph),
             heuristic=measured_choices(self.evaluator, choices) if self.options.measure else None,
+            bound=network_bound(graph, spec) if has_bound(spec) else None,
         )
 
     def _propose(self, alone: Partition, others: Sequence[Partition]) -> list[Partition]:

@@ -14,6 +14,7 @@ from autotune.graph.ranges import Ranges
 from autotune.schedule.schedule import Schedule
 from autotune.store.records import Outcome, Record
 from autotune.targets.protocol import Target
+from autotune.tuner.bound.bound import LowerBound
 from autotune.tuner.candidate_evaluator import CandidateEvaluator
 from autotune.tuner.choice import Choice
 from autotune.tuner.contest import Contest
@@ -134,6 +135,7 @@ class GraphSearch:
     model in its last state, ``accuracy`` that of the graph's algorithms. ``contest`` says how whole runs of the
     search's plan and of the heuristic plan compare, where both ran; ``found`` is the heuristic plan unless the
     contest was won.
+    ``bound`` is what no plan undercuts, None on machines without exact cycles.
     """
 
     plan: GraphPlan
@@ -147,6 +149,7 @@ class GraphSearch:
     accuracy: Accuracy
     heuristic: PlanResult | None = None
     contest: Contest | None = None
+    bound: LowerBound | None = None
 
     @property
     def plans(self) -> dict[str, PlanResult]:
@@ -265,6 +268,18 @@ class SearchResult(Displayed):
     def gap(self) -> float:
         """Largest gap of a graph between its found plan and the least cost that the model expects."""
         return max(one.gap for one in self.graphs)
+
+    @property
+    def bound_cycles(self) -> float | None:
+        """Cycles that no plan undercuts; None on machines without exact cycles."""
+        bounds = [one.bound for one in self.graphs if one.bound is not None]
+        return sum(bound.cycles for bound in bounds) if len(bounds) == len(self.graphs) else None
+
+    @property
+    def above_bound(self) -> float | None:
+        """The found plan's cycles over those that no plan undercuts, minus one; None without either."""
+        least, cycles = self.bound_cycles, self.found.measured_cycles
+        return None if not least or cycles is None else cycles / least - 1.0
 
     @property
     def model(self) -> CostModel:

@@ -209,8 +209,25 @@ def search_document(result: GraphSearch) -> dict[str, Any]:
         "failures": failure_document(count_failures(result.records)),
         "trials": len(result.trials),
         "gap": result.gap,
+        "bound": _bound_document(result),
         "contest": None if result.contest is None else asdict(result.contest),
         "groups": [_group_document(group) for group in result.found.groups],
+    }
+
+
+def _bound_document(result: GraphSearch) -> dict[str, Any] | None:
+    """Return the cycles that no plan undercuts, what they come from, and how far the found plan is above."""
+    bound, measured = result.bound, result.found.measured_cycles
+    if bound is None:
+        return None
+    above = None if measured is None else bound.above(measured)
+    by_resource = dict(bound.by_resource)
+    return {
+        "cycles": bound.cycles,
+        "limit": bound.limit,
+        "by_resource": by_resource,
+        "dram_bytes": bound.dram_bytes,
+        "above": above,
     }
 
 
@@ -241,6 +258,17 @@ def print_plans(result: SearchResult, spec: HardwareSpec) -> None:
     for one in result.graphs:
         if one.contest is not None:
             say(contest_text(one.contest))
+    if result.above_bound is not None:
+        say(bound_text(result))
+
+
+def bound_text(result: SearchResult) -> str:
+    """Return how far the found plan can be above the best one, and what keeps that from being faster."""
+    limits = dict.fromkeys(one.bound.limit for one in result.graphs if one.bound is not None)
+    return (
+        f"no plan takes fewer than {result.bound_cycles:,.0f} cycles ({', '.join(limits)}): "
+        f"the found plan is at most {result.above_bound:.1%} above any plan"
+    )
 
 
 def contest_text(contest: Contest) -> str:
