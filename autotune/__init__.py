@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         get_available_providers,
         get_device,
     )
-    from autotune.api import calibrate, load_network, predict_network, search
+    from autotune.api import calibrate, load_network, predict_network, search, sweep
     from autotune.cost_model.predictor import Predictor
     from autotune.frontend.importing import load_onnx
     from autotune.fusion.group import Group, layer
@@ -75,6 +75,7 @@ __all__ = [
     "predict_network",
     "register_target",
     "search",
+    "sweep",
     "target",
 ]
 
@@ -99,6 +100,7 @@ _HOMES = {
     "predict_network": "autotune.api",
     "register_target": "autotune.targets.plugins.registry",
     "search": "autotune.api",
+    "sweep": "autotune.api",
     "target": "autotune.targets.opening",
 }
 """Public name to the module that defines it."""

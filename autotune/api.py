@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from autotune.arguments import dims_of, integer_of, path_of, seconds_of
@@ -27,13 +28,18 @@ from autotune.runtime.session.exploration import explored
 from autotune.runtime.session.opening import open_model, open_network
 from autotune.runtime.session.plan_contest import keep_faster_plan
 from autotune.store.store import Store
-from autotune.targets.opening import plugin_target
+from autotune.targets.opening import load_spec, plugin_target
 from autotune.targets.plugins.model_target import ModelTarget
 from autotune.targets.protocol import Target
+from autotune.targets.settings import Setting
 from autotune.tuner.calibrate import CalibrationResult, default_budget
 from autotune.tuner.calibrate import calibrate as run_calibration
 from autotune.tuner.calibrate_groups import GROUP_BUDGET, GroupCalibration, calibrate_groups
 from autotune.tuner.fusion import search as run_search
+from autotune.tuner.machines.figures import MachinePoint
+from autotune.tuner.machines.search_point import DEFAULT_MEASURE as POINT_MEASURE
+from autotune.tuner.machines.search_point import PointOptions
+from autotune.tuner.machines.sweep import Sweep, SweepResult
 from autotune.tuner.network_cost import (
     NetworkCost,
     predict_as_group,
@@ -44,7 +50,7 @@ from autotune.tuner.objective import Objective
 from autotune.tuner.options import DEFAULT_MEASURE, DEFAULT_TRIALS, SearchOptions
 from autotune.tuner.plan import KIND as PLAN
 from autotune.tuner.plan import NetworkFile
-from autotune.tuner.progress import GRAPHS, Progress
+from autotune.tuner.progress import GRAPHS, Progress, silent
 from autotune.tuner.result import SearchResult
 
 CALIBRATED_ON = ("light_squeezenet", "light_resnet50", "mlp", "transformer_block")
@@ -280,6 +286,66 @@ def _graphs(
     pieces = explored(path, dims, seed).graphs
     simplified = [simplify(graph, layout, accuracy).graph for graph in pieces]
     return tuple({graph.fingerprint: graph for graph in simplified}.values())
+
+
+def sweep(
+    models: Iterable[Path | str] | Path | str,
+    target: Path | str,
+    settings: Iterable[str] | str,
+    measure: int = POINT_MEASURE,
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+    store: Store | Path | str | None = None,
+    progress: Progress | None = None,
+    each: Callable[[MachinePoint], None] | None = None,
+) -> SweepResult:
+    """Search networks on every combination of settings of an emulated machine.
+
+    ``target`` is a shipped spec's name or a TOML file; ``settings`` are texts such as
+    ``dram.bytes_per_cycle=12.8,25.6``. The shipped model searches with at most ``measure`` measurements
+    for candidates of a network; the emulator confirms every figure. ``each`` receives each machine as
+    soon as it is done. Machines that were done before are read from the cache. Raises
+    ``AutotuneError`` for unknown keys and illegal machines before anything is searched.
+    """
+    chosen = planned_sweep(target, settings)
+    options = PointOptions(integer_of(measure, "measure", 1), integer_of(seed, "seed", 0))
+    named = (models,) if isinstance(models, (str, Path)) else _listed(models)
+    networks = _networks_by_layout(named, dims_of(dims))
+    points = []
+    with opened(store) as records:
+        for point in chosen.points(networks, options, records, progress or silent):
+            points.append(point)
+            if each is not None:
+                each(point)
+    return SweepResult(chosen.base, chosen.settings, tuple(points), len(chosen.machines))
+
+
+def planned_sweep(target: Path | str, settings: Iterable[str] | str) -> Sweep:
+    """Return the machines of a sweep. Raises ``AutotuneError`` as ``sweep`` does."""
+    texts = (settings,) if isinstance(settings, str) else tuple(settings)
+    return Sweep(load_spec(target), tuple(map(Setting.parse, texts)))
+
+
+def _networks_by_layout(
+    models: tuple[Path | str, ...], dims: Mapping[str, int]
+) -> Callable[[str], Sequence[Graph]]:
+    """Return the networks as machines of a layout open them, each read once.
+
+    Raises ``InputError`` for networks with control flow: their cost is not that of one graph.
+    """
+    paths = [resolve_model(model) for model in models]
+    for path in paths:
+        if has_control_flow(path):
+            raise InputError(
+                f"{path}: has control flow; studies of machines take straight networks"
+            )
+
+    @cache
+    def opened_in(layout: str) -> Sequence[Graph]:
+        chosen = Layout(layout)
+        return [open_network(path, dims, chosen, Accuracy.EXACT) for path in paths]
+
+    return opened_in
 
 
 def _listed(models: Iterable[Path | str]) -> tuple[Path | str, ...]:

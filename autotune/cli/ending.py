@@ -15,6 +15,8 @@ from types import FrameType
 from autotune.errors import one_line
 
 OK, MISMATCH, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
+PRINTED = 1130
+"""Status inside of this program: interrupted, and the command has printed what was done."""
 _REMEDY = "what was measured is kept, run it again to go on"
 
 
@@ -32,11 +34,15 @@ class Ending:
         self._emit(line)
         return USAGE
 
-    def interrupt(self) -> int:
-        """Print that Ctrl-C or SIGTERM ended the command; return the exit code."""
+    def interrupt(self, *, is_printed: bool = False) -> int:
+        """Print that Ctrl-C or SIGTERM ended the command; return the exit code.
+
+        ``is_printed`` says that stdout has its document already.
+        """
         word = "terminated" if self.is_terminated else "interrupted"
         print(f"autotune: {word}; {_REMEDY}", file=sys.stderr)
-        self._emit(f"{word}; {_REMEDY}")
+        if not is_printed:
+            self._emit(f"{word}; {_REMEDY}")
         return TERMINATED if self.is_terminated else INTERRUPTED
 
     @contextmanager

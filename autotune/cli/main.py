@@ -25,10 +25,19 @@ from autotune.cli.commands import (
     run,
     search,
     store,
+    sweep,
     targets,
     time,
 )
-from autotune.cli.ending import INTERRUPTED, OK, USAGE, Ending, prepare_streams, settle_output
+from autotune.cli.ending import (
+    INTERRUPTED,
+    OK,
+    PRINTED,
+    USAGE,
+    Ending,
+    prepare_streams,
+    settle_output,
+)
 from autotune.errors import AutotuneError, one_line
 
 app = typer.Typer(
@@ -40,6 +49,7 @@ app = typer.Typer(
 app.command("calibrate")(calibrate.calibrate)
 app.command("search")(search.search)
 app.command("run")(run.run)
+app.command("sweep")(sweep.sweep)
 app.command("explain")(explain.explain)
 app.command("diff")(diff.diff)
 app.command("predict")(predict.predict)
@@ -89,8 +99,8 @@ def _status(arguments: Sequence[str] | None) -> int:
             status = app(args=arguments, standalone_mode=False)
             sys.stdout.flush()
         code = status if isinstance(status, int) else OK
-        if code == INTERRUPTED:  # how typer reports Ctrl-C
-            code = ending.interrupt()
+        if code in (INTERRUPTED, PRINTED):  # how typer reports Ctrl-C, and how commands do
+            code = ending.interrupt(is_printed=code == PRINTED)
     except (typer.Abort, KeyboardInterrupt):
         code = ending.interrupt()
     except TyperException as error:

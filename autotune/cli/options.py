@@ -20,6 +20,13 @@ def complete_target(typed: str) -> list[str]:
     return [name for name in (HOST, *spec_names()) if name.startswith(typed)]
 
 
+def complete_spec(typed: str) -> list[str]:
+    """Return the names of emulated machines that begin as ``typed``."""
+    from autotune.targets.opening import spec_names
+
+    return [name for name in spec_names() if name.startswith(typed)]
+
+
 def complete_network(typed: str) -> list[str]:
     """Return the shipped networks, ONNX files, plans and folders whose names begin as ``typed``."""
     folder = Path(typed) if typed.endswith("/") else Path(typed).parent
@@ -94,6 +101,13 @@ ModelArgument = Annotated[
         autocompletion=complete_network,
     ),
 ]
+NetworksArgument = Annotated[
+    list[str],
+    typer.Argument(
+        help=f"ONNX files, or names of shipped networks. {SHIPPED}",
+        autocompletion=complete_network,
+    ),
+]
 RunnableArgument = Annotated[
     str,
     typer.Argument(
@@ -102,6 +116,7 @@ RunnableArgument = Annotated[
     ),
 ]
 OutOption = Annotated[Path | None, typer.Option("--out", help="Plan file to write.")]
+PageOption = Annotated[Path | None, typer.Option("--out", help="HTML page to write.")]
 
 
 def machine_name(target: str | None, threads: int | None, model: Path | str | None = None) -> str:

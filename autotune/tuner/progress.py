@@ -35,6 +35,8 @@ CALIBRATION_STAGES: Mapping[str, float] = {"networks": 0.05, "measure": 0.80, "t
 
 GRAPHS = "graphs"
 """Phase of a search over several graphs: all stages follow for each of them."""
+MACHINES = "machines"
+"""Phase of a study of machines: all stages follow for each network on each of them."""
 
 
 class Whole:
@@ -56,7 +58,7 @@ class Whole:
     def reached(self, phase: str, done: int, total: int) -> float:
         """Return the fraction after ``done`` of ``total`` steps of a phase."""
         part = min(1.0, done / total) if total > 0 else 0.0
-        if phase == GRAPHS:
+        if phase in (GRAPHS, MACHINES):
             self._base, self._scale = part, 1.0 / max(1, total)
             reached = 0.0
         else:
