@@ -10,16 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from markupsafe import Markup
 
 from autotune.disk.atomic_file import FileKind, replace_file
 from autotune.report.axis import short
-from autotune.report.convergence import convergence
-from autotune.report.fusion_graph import fusion_graph
+from autotune.report.convergence import convergence, search_curves
 from autotune.report.group_bars import SHOWN, group_bars
+from autotune.report.network_graph import network_graph
 from autotune.report.plan_bars import plan_bars
 from autotune.report.roofline import roofline
 from autotune.report.scatter import scatter
+from autotune.report.svg import NARROW, WIDE
+from autotune.report.timeline import timeline
+from autotune.report.titles import titles
 from autotune.report.view import GroupRow, PlanCosts, RooflineRow, SearchView
+from autotune.report.waterfall import waterfall
 from autotune.targets.spec import HardwareSpec
 
 KIND = FileKind("HTML page", (b"<!doctypehtml", b"<html"))
@@ -41,7 +46,7 @@ METRICS: Mapping[str, tuple[str, str]] = {
 
 
 def render(view: SearchView) -> str:
-    """The page as HTML text: under 500 kB, nothing loaded from elsewhere."""
+    """Return the page as HTML text: nothing is loaded from elsewhere, and all is legible without scripts."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("autotune.report"),
         autoescape=True,
@@ -53,19 +58,55 @@ def render(view: SearchView) -> str:
         version=version("autotune"),
         headline=_headline(view),
         cards=_cards(view),
+        pictures=_pictures(view),
+        titles=titles(view),
         bars_note=_bars_note(view),
-        group_bars=group_bars(view.groups),
-        roofline=roofline(view.groups, view.spec),
-        scatter=scatter(view.groups),
-        scatter_note=_scatter_note(view),
-        fusion_graph=fusion_graph(view.groups),
-        convergence=convergence(view.trials, view.predicted_cycles) if view.trials else "",
-        search_note=_search_note(view),
-        rows=[_table_row(row, sum(r.cycles for r in view.groups)) for row in view.groups],
+        rows=[_table_row(row, view) for row in view.groups],
         metrics=_metrics(view.model_metrics),
         machine=_machine(view.spec),
         rooflines=[_roofline_row(row) for row in view.rooflines],
     )
+
+
+def _pictures(view: SearchView) -> dict[str, Markup]:
+    """Return every drawing by name, empty where there is nothing to draw."""
+    groups, scale, costs = view.groups, view.scale, view.cost_scale
+    is_latency = view.objective == "latency"
+    measured = view.cycles if is_latency else view.energy_fj
+    predicted = view.predicted_cycles if is_latency else PlanCosts(None, None, None)
+    drawn: dict[str, Callable[[float], str]] = {
+        "graph": lambda width: network_graph(groups, width, scale),
+        "timeline": lambda width: timeline(groups, width, scale),
+        "waterfall": lambda width: waterfall(groups, width, scale),
+        "bars": lambda width: group_bars(groups, width, scale),
+        "roofline": lambda width: (
+            "" if view.rooflines else roofline(groups, view.spec, _half(width))
+        ),
+        "scatter": lambda width: (
+            scatter(groups, _half(width), scale) if view.measured_groups else ""
+        ),
+        "curves": lambda width: (
+            search_curves(view.curves, measured, _half(width), costs) if view.curves else ""
+        ),
+        "trials": lambda width: (
+            convergence(view.trials, predicted, _half(width), costs) if view.trials else ""
+        ),
+    }
+    return {name: _both(draw) for name, draw in drawn.items()}
+
+
+def _half(width: float) -> float:
+    """Return the width of one of two drawings side by side; a phone has them below each other."""
+    return width if width == NARROW else 500.0
+
+
+def _both(draw: Callable[[float], str]) -> Markup:
+    """Return a drawing for a desk and one for a phone, of which the style sheet shows one."""
+    wide = draw(WIDE)
+    if not wide:
+        return Markup("")
+    # Markup: the drawings escape their texts
+    return Markup(f'<div class="wide">{wide}</div><div class="narrow">{draw(NARROW)}</div>')
 
 
 def write_view(view: SearchView, path: Path) -> None:
@@ -76,17 +117,22 @@ def write_view(view: SearchView, path: Path) -> None:
     replace_file(path, render(view), KIND)
 
 
-def _headline(view: SearchView) -> str:
-    found = view.cycles.found
+def _headline(view: SearchView) -> Markup:
+    found, scale = view.cycles.found, view.scale
     if found is None:
-        return f"The found plan has {len(view.groups)} groups."
-    parts = [f"The found plan takes <b>{found:,.0f}</b> cycles ({_seconds(found, view.spec)})"]
-    if view.cycles.unfused:
-        parts.append(f"<b>{found / view.cycles.unfused:.2f}×</b> of the unfused network")
-    if view.cycles.greedy:
-        parts.append(f"<b>{found / view.cycles.greedy:.2f}×</b> of greedy fusion")
+        return Markup("The found plan has {} groups.").format(len(view.groups))
+    seconds = "" if view.spec.timed else f" ({_seconds(found, view.spec)})"
+    text = Markup("The found plan takes <b>{}</b>{}").format(scale.text(found), seconds)
+    ratios = [
+        Markup("<b>{:.2f} times</b> as fast as {}").format(other / found, name)
+        for other, name in ((view.cycles.unfused, "unfused"), (view.cycles.greedy, "fused by rule"))
+        if other
+    ]
     operators = sum(len(row.operators) for row in view.groups)
-    return f"{': '.join(parts[:2])}{''.join(f' and {p}' for p in parts[2:])}. It runs {operators} operators as {len(view.groups)} groups."
+    sizes = Markup(" It runs {} operators as {} programs.").format(operators, len(view.groups))
+    return (
+        text + Markup(": " if ratios else "") + Markup(" and ").join(ratios) + Markup(".") + sizes
+    )
 
 
 def _seconds(cycles: float, spec: HardwareSpec) -> str:
@@ -94,17 +140,17 @@ def _seconds(cycles: float, spec: HardwareSpec) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} µs"
 
 
-def _cards(view: SearchView) -> list[dict[str, str]]:
+def _cards(view: SearchView) -> list[dict[str, Any]]:
     def card(
         title: str, note: str, costs: PlanCosts, show: Callable[[float], str]
-    ) -> dict[str, str]:
-        return {"title": title, "note": note, "svg": plan_bars(title, costs, show)}
+    ) -> dict[str, Any]:
+        return {"title": title, "note": note, "svg": Markup(plan_bars(title, costs, show))}
 
     def traffic(size: float) -> str:
         return f"{short(size)}B"
 
     figures = (
-        ("Time", "cycles, measured", view.cycles, short),
+        ("Time", f"{view.scale.unit}, measured", view.cycles, view.scale.short),
         ("Energy", "joules, measured", view.energy_fj, joules),
         ("DRAM traffic", "bytes, measured", view.dram_bytes, traffic),
     )
@@ -122,51 +168,35 @@ def joules(femtojoules: float) -> str:
 
 
 def _bars_note(view: SearchView) -> str:
-    if len(view.groups) <= SHOWN:
-        return "Every group of the found plan in execution order."
-    slowest = sorted((row.cycles for row in view.groups), reverse=True)
-    share = sum(slowest[:SHOWN]) / (sum(slowest) or 1.0)
-    return f"The {SHOWN} slowest of {len(view.groups)} groups, in execution order: {share:.0%} of the time."
+    return f"Of {len(view.groups)} groups, the {SHOWN} slowest." if len(view.groups) > SHOWN else ""
 
 
-def _scatter_note(view: SearchView) -> str:
-    error = view.prediction_error
-    if error is None:
-        return "No group was measured."
-    return (
-        f"Mean absolute error {error:.1%} over {len(view.measured_groups)} groups; "
-        "the band is ±10 %, lines are the prediction's intervals."
-    )
-
-
-def _search_note(view: SearchView) -> str:
-    last = view.trials[-1]
-    return (
-        f"{last.trial + 1} trials over fusion and schedules, objective {view.objective}; costs as the "
-        "model predicts them, each dot one trial, the line the best so far."
-    )
-
-
-def _cell(value: float | None, show: Callable[[float], str]) -> dict[str, Any]:
+def _cell(
+    value: float | None, show: Callable[[float], str], is_signed: bool = False
+) -> dict[str, Any]:
     if value is None or not math.isfinite(value):
-        return {"value": -1, "text": "–"}
+        return {"value": "" if is_signed else -1, "text": "–"}
     return {"value": value, "text": show(value)}
 
 
-def _table_row(row: GroupRow, total_cycles: float) -> dict[str, Any]:
+def _table_row(row: GroupRow, view: SearchView) -> dict[str, Any]:
+    total_cycles, cycles = sum(r.cycles for r in view.groups), view.scale.number
+
     def whole(value: float) -> str:
         return f"{value:,.0f}"
 
     return {
         "index": row.index,
+        "reads": ", ".join(f"#{i}" for i in row.reads),
         "title": row.title,
         "names": ", ".join(row.names),
         "schedule": row.schedule,
-        "interval": f"{row.low_cycles:,.0f} to {row.high_cycles:,.0f}",
-        "bound": _cell(row.bound_cycles, whole),
-        "predicted": _cell(row.predicted_cycles, whole),
-        "measured": _cell(row.measured_cycles, whole),
-        "error": _cell(row.error, lambda e: f"{e:+.1%}"),
+        "interval": f"{cycles(row.low_cycles)} to {cycles(row.high_cycles)}",
+        "saved": _cell(row.saved_cycles, cycles, is_signed=True),
+        "bound": _cell(row.bound_cycles, cycles),
+        "predicted": _cell(row.predicted_cycles, cycles),
+        "measured": _cell(row.measured_cycles, cycles),
+        "error": _cell(row.error, lambda e: f"{e:+.1%}", is_signed=True),
         "share": _cell(row.cycles / (total_cycles or 1.0), lambda s: f"{s:.1%}"),
         "dram": _cell(row.dram_bytes, whole),
         "energy": _cell(row.energy_fj, joules),

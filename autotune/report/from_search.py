@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,9 @@ from autotune.fusion.nest import Rejection
 from autotune.operators.op import Family, Op
 from autotune.report.axis import short
 from autotune.report.document import write_view
+from autotune.report.measured_curve import measured_curves
 from autotune.report.view import (
+    FailureRow,
     GroupRow,
     PlanCosts,
     RooflineRow,
@@ -23,22 +26,29 @@ from autotune.report.view import (
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec
-from autotune.tuner.result import GroupResult, PlanResult, SearchResult
+from autotune.tuner.result import GroupResult, SearchResult
 
 if TYPE_CHECKING:
     from autotune.runtime.session.host_profile import HostGroup, HostProfile
 
 
 def write_report(
-    result: SearchResult, spec: HardwareSpec, path: Path, profile: HostProfile | None = None
+    result: SearchResult,
+    spec: HardwareSpec,
+    path: Path,
+    profile: HostProfile | None = None,
+    command: str = "",
 ) -> None:
     """Write the HTML report of a search; with the ``profile`` of the found plan where that runs on
-    this machine. Raises ``OSError`` naming ``path``."""
-    write_view(search_view(result, spec, profile), path)
+    this machine, and the ``command`` that repeats it. Raises ``OSError`` naming ``path``."""
+    write_view(search_view(result, spec, profile, command), path)
 
 
 def search_view(
-    result: SearchResult, spec: HardwareSpec, profile: HostProfile | None = None
+    result: SearchResult,
+    spec: HardwareSpec,
+    profile: HostProfile | None = None,
+    command: str = "",
 ) -> SearchView:
     """Return the view of a search on the machine ``spec``."""
     plans = (result.unfused, result.greedy, result.found)
@@ -54,18 +64,22 @@ def search_view(
         predicted_cycles=costs("predicted_cycles"),
         energy_fj=costs("energy_fj"),
         dram_bytes=costs("dram_bytes"),
-        groups=_rows(result.found, spec),
-        trials=tuple(TrialPoint(t.number, t.cost, t.best) for t in result.trials),
+        groups=_rows(result, spec),
+        trials=tuple(TrialPoint(t.number, t.cost, t.best, t.strategy) for t in result.trials),
         model_metrics=result.model.metrics,
-        facts=_facts(result),
+        facts=_facts(result, command),
         rooflines=() if profile is None else roofline_rows(profile),
         roofline_note="" if profile is None else roofline_note(profile),
+        curves=measured_curves(result, spec),
+        failures=tuple(FailureRow(f.kind.value, f.count, f.reason) for f in result.failures),
     )
 
 
-def _facts(result: SearchResult) -> tuple[tuple[str, str], ...]:
+def _facts(result: SearchResult, command: str) -> tuple[tuple[str, str], ...]:
     plan = result.plan
+    again = (("command", command),) if command else ()
     return (
+        *again,
         ("network file", "–" if plan.network_file is None else Path(plan.network_file.path).name),
         ("graph fingerprints", ", ".join(graph.fingerprint[:16] for graph in plan.graphs)),
         ("target", plan.target),
@@ -87,13 +101,28 @@ def _bound_facts(result: SearchResult) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _rows(found: PlanResult, spec: HardwareSpec) -> tuple[GroupRow, ...]:
+def _rows(result: SearchResult, spec: HardwareSpec) -> tuple[GroupRow, ...]:
     made: dict[str, int] = {}
     rows = []
-    for index, item in enumerate(found.groups):
-        rows.append(_row(index, item, made, spec))
+    alone = {item.group.ops[0].name: item for item in result.unfused.groups}
+    for index, item in enumerate(result.found.groups):
+        row = _row(index, item, made, spec)
+        rows.append(_beside_operators(row, [alone[name] for name in row.names]))
         made.update((output, index) for output in item.group.outputs)
     return tuple(rows)
+
+
+def _beside_operators(row: GroupRow, alone: Sequence[GroupResult]) -> GroupRow:
+    """Return the row with the cost of its operators apart: measured if the group is, and all of them are."""
+    if row.measured_cycles is None:
+        return replace(row, apart_cycles=tuple(item.predicted_cycles for item in alone))
+    cycles = [item.measured_cycles for item in alone if item.measured_cycles is not None]
+    moved = [item.dram_bytes for item in alone if item.dram_bytes is not None]
+    return replace(
+        row,
+        apart_cycles=tuple(map(float, cycles)) if len(cycles) == len(alone) else (),
+        apart_dram_bytes=float(sum(moved)) if len(moved) == len(alone) else None,
+    )
 
 
 def _row(index: int, item: GroupResult, made: Mapping[str, int], spec: HardwareSpec) -> GroupRow:

@@ -3,57 +3,62 @@
 from __future__ import annotations
 
 from autotune.report.axis import Axis, covering, short
-from autotune.report.svg import Picture, shorten
-from autotune.report.view import GroupRow
+from autotune.report.svg import NARROW, Picture, shorten
+from autotune.report.view import GroupRow, TimeScale
 
-WIDTH = 1040
-ROW = 22
-LABEL = 330
+ROW = 24
 TOP = 8
-BOTTOM = 46
+BOTTOM = 40
 SHOWN = 24
 
 
-def group_bars(groups: tuple[GroupRow, ...]) -> str:
+def group_bars(groups: tuple[GroupRow, ...], width: float, scale: TimeScale) -> str:
     """Draw one bar per group in execution order, of the ``SHOWN`` slowest groups.
 
-    Measured cycles are solid, the prediction is a tick with its interval, the roofline bound a dot.
+    Measured cost is solid, the prediction is a tick with its interval, the roofline bound a dot. Labels stand
+    above the bars of a narrow picture.
     """
     shown = sorted(sorted(groups, key=lambda row: -row.cycles)[:SHOWN], key=lambda row: row.index)
-    height = TOP + ROW * len(shown) + BOTTOM
-    picture = Picture(WIDTH, height, "Measured and predicted cycles of each group")
+    above = width <= NARROW * 1.5
+    pitch = ROW + 14 if above else ROW
+    base = TOP + pitch * len(shown)
+    picture = Picture(width, base + BOTTOM, "Measured and predicted cost of each group")
     longest = [max(row.cycles, row.high_cycles, row.predicted_cycles) for row in shown]
-    x = covering(longest, LABEL, WIDTH - 70)
-    base = TOP + ROW * len(shown)
-    for value in x.ticks():
+    left = 4.0 if above else 330.0
+    x = covering([cycles * scale.per_cycle for cycles in longest], left, width - 56)
+    for value in x.ticks(4 if above else 7):
         picture.line(x(value), TOP, x(value), base, "grid")
         picture.label(x(value), base + 16, short(value), "tick", "middle")
-    picture.label((x.start + x.end) / 2, base + 36, "cycles", "axis-title", "middle")
+    picture.label(x.end, base + 32, scale.unit, "axis-title", "end")
     total = sum(row.cycles for row in groups) or 1.0
     for i, row in enumerate(shown):
-        _bar(picture, x, TOP + i * ROW, row, row.cycles / total)
+        with picture.linked(row.index):
+            _bar(picture, x, TOP + i * pitch, row, row.cycles / total, scale, above)
     return picture.text()
 
 
-def _bar(picture: Picture, x: Axis, y: float, row: GroupRow, share: float) -> None:
-    middle = y + ROW / 2
+def _bar(
+    picture: Picture, x: Axis, y: float, row: GroupRow, share: float, scale: TimeScale, above: bool
+) -> None:
     tip = (
-        f"#{row.index} {row.title}\nmeasured {row.cycles:,.0f} cycles ({share:.1%} of the plan)\n"
-        f"predicted {row.predicted_cycles:,.0f} ({row.low_cycles:,.0f} to {row.high_cycles:,.0f})\n"
-        f"roofline bound {row.bound_cycles:,.0f}"
+        f"#{row.index} {row.title}\n{scale.text(row.cycles)} ({share:.1%} of the plan)\n"
+        f"predicted {scale.text(row.predicted_cycles)} ({scale.number(row.low_cycles)} to "
+        f"{scale.number(row.high_cycles)})\nroofline bound {scale.text(row.bound_cycles)}"
     )
-    picture.label(
-        LABEL - 8,
-        middle + 4,
-        shorten(f"#{row.index}  {row.title}", LABEL - 16),
-        "label",
-        "end",
-        tip,
-    )
-    picture.rect(LABEL, y + 4, x(row.cycles) - LABEL, ROW - 8, "bar-measured", tip)
-    picture.line(x(row.low_cycles), middle, x(row.high_cycles), middle, "interval", tip)
-    picture.line(
-        x(row.predicted_cycles), y + 2, x(row.predicted_cycles), y + ROW - 2, "tick-predicted", tip
-    )
-    picture.circle(x(row.bound_cycles), middle, 2.6, "dot-bound", tip)
-    picture.label(x(max(row.cycles, row.high_cycles)) + 8, middle + 4, f"{share:.1%}", "tick")
+    name = f"#{row.index}  {row.title}"
+    if above:
+        picture.label(x.start, y + 11, shorten(name, x.end - x.start), "label", tip=tip)
+        y += 13
+    else:
+        picture.label(x.start - 8, y + 16, shorten(name, x.start - 16), "label", "end", tip)
+
+    def at(cycles: float) -> float:
+        return x(cycles * scale.per_cycle)
+
+    middle = y + ROW / 2
+    picture.rect(x.start, y + 4, at(row.cycles) - x.start, ROW - 8, "bar-measured", tip)
+    picture.line(at(row.low_cycles), middle, at(row.high_cycles), middle, "interval", tip)
+    tick = at(row.predicted_cycles)
+    picture.line(tick, y + 2, tick, y + ROW - 2, "tick-predicted", tip)
+    picture.circle(at(row.bound_cycles), middle, 2.6, "dot-bound", tip)
+    picture.label(at(max(row.cycles, row.high_cycles)) + 8, middle + 4, f"{share:.1%}", "tick")

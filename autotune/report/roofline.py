@@ -10,12 +10,11 @@ from autotune.report.svg import Picture
 from autotune.report.view import GroupRow
 from autotune.targets.spec import HardwareSpec
 
-WIDTH = 510
 HEIGHT = 400
-LEFT, RIGHT, TOP, BOTTOM = 62, WIDTH - 14, 14, HEIGHT - 48
+LEFT, TOP, BOTTOM = 62, 14, HEIGHT - 48
 
 
-def roofline(groups: tuple[GroupRow, ...], spec: HardwareSpec) -> str:
+def roofline(groups: tuple[GroupRow, ...], spec: HardwareSpec, width: float) -> str:
     """Draw multiply-adds per cycle over multiply-adds per DRAM byte, under the machine's two roofs.
 
     Each group is a disc; its area is the group's share of the time.
@@ -31,12 +30,12 @@ def roofline(groups: tuple[GroupRow, ...], spec: HardwareSpec) -> str:
         min([ridge / 4, *(at / 1.5 for _, at, _ in points)]),
         max([ridge * 8, *(at * 1.5 for _, at, _ in points)]),
         LEFT,
-        RIGHT,
+        width - 14,
         log=True,
     )
     lowest = min([peak / 8, *(rate / 1.6 for _, _, rate in points)])
     y = Axis(lowest, peak * 1.8, BOTTOM, TOP, log=True)
-    picture = Picture(WIDTH, HEIGHT, "Roofline of the groups of the found plan")
+    picture = Picture(width, HEIGHT, "Roofline of the groups of the found plan")
     picture.grid(x, y, "multiply-adds per byte of DRAM traffic", "multiply-adds per cycle")
     _roofs(picture, x, y, spec, ridge)
     total = sum(row.cycles for row in groups) or 1.0
@@ -46,8 +45,19 @@ def roofline(groups: tuple[GroupRow, ...], spec: HardwareSpec) -> str:
             f"#{row.index} {row.title}\n{rate:.3g} multiply-adds per cycle, {rate / limit:.0%} of "
             f"its roof\n{intensity:.3g} multiply-adds per byte\n{row.cycles / total:.1%} of the time"
         )
-        picture.circle(x(intensity), y(rate), 3 + 26 * (row.cycles / total) ** 0.5, "point", tip)
+        with picture.linked(row.index):
+            picture.circle(
+                x(intensity), y(rate), 3 + 26 * (row.cycles / total) ** 0.5, "point", tip
+            )
     return picture.text()
+
+
+def roof_share(row: GroupRow, spec: HardwareSpec) -> float | None:
+    """Return the rate of a group over that of its roof; None without multiply-adds or traffic."""
+    if row.intensity is None or not row.cycles:
+        return None
+    limit = min(float(spec.peak_macs_per_cycle), row.intensity * spec.dram.bytes_per_cycle)
+    return row.multiply_adds / row.cycles / limit
 
 
 def _roofs(picture: Picture, x: Axis, y: Axis, spec: HardwareSpec, ridge: float) -> None:
@@ -57,8 +67,8 @@ def _roofs(picture: Picture, x: Axis, y: Axis, spec: HardwareSpec, ridge: float)
     picture.polyline(
         [(x(foot), y(foot * bandwidth)), (x(ridge), y(peak)), (x.end, y(peak))], "roof"
     )
-    picture.label(x.end - 4, y(peak) - 7, f"{short(peak)} multiply-adds / cycle", "note", "end")
+    picture.label(x.end - 4, y(peak) - 7, f"{short(peak)} multiply-adds a cycle", "note", "end")
     middle = (foot * ridge) ** 0.5
     picture.label(
-        x(middle) - 8, y(middle * bandwidth) - 8, f"{bandwidth:g} bytes / cycle", "note", "end"
+        x(middle) - 8, y(middle * bandwidth) - 8, f"{bandwidth:g} bytes a cycle", "note", "end"
     )

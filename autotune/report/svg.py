@@ -5,12 +5,16 @@ Colours are classes, so that the page's style sheet themes every plot (light, da
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from html import escape
 
 from autotune.report.axis import Axis, short
 
-CHARACTER_PIXELS = 6.1
-"""Mean width of a character of the 11-pixel label font; labels are cut to fit by it."""
+CHARACTER_PIXELS = 7.1
+"""Mean width of a character of the 12-pixel label font; labels are cut to fit by it."""
+NARROW, WIDE = 344, 1040
+"""Pixels of the drawings for a phone and for a desk: the page shows the one that fits."""
 
 
 class Picture:
@@ -19,7 +23,17 @@ class Picture:
     def __init__(self, width: float, height: float, description: str) -> None:
         self.width = width
         self.height = height
-        self._parts = [f"<title>{escape(description)}</title>"]
+        self._description = description
+        self._has_tips = width > NARROW  # nothing hovers over a phone
+        self._parts: list[str] = []
+        self._group: int | None = None
+
+    @contextmanager
+    def linked(self, group: int | None) -> Iterator[None]:
+        """Mark what is added in the block as one fusion group's: the page selects all marks of a group."""
+        before, self._group = self._group, group
+        yield
+        self._group = before
 
     def rect(
         self,
@@ -74,9 +88,10 @@ class Picture:
         tip: str = "",
     ) -> None:
         """Add a line of text; ``anchor`` is start, middle or end."""
-        title = f"<title>{escape(tip)}</title>" if tip else ""
+        title = f"<title>{escape(tip)}</title>" if tip and self._has_tips else ""
         self._parts.append(
-            f'<text x="{x:.1f}" y="{y:.1f}" class="{style}" text-anchor="{anchor}">{escape(text)}{title}</text>'
+            f'<text x="{x:.1f}" y="{y:.1f}" class="{style}" text-anchor="{anchor}"{self._link}>'
+            f"{escape(text)}{title}</text>"
         )
 
     def vertical_label(self, x: float, y: float, text: str) -> None:
@@ -101,15 +116,20 @@ class Picture:
         """Return the picture as an inline ``<svg>`` element."""
         return (
             f'<svg viewBox="0 0 {self.width:g} {self.height:g}" width="{self.width:g}" '
-            f'role="img" xmlns="http://www.w3.org/2000/svg">{"".join(self._parts)}</svg>'
+            f'role="img" aria-label="{escape(self._description)}" xmlns="http://www.w3.org/2000/svg">'
+            f"{''.join(self._parts)}</svg>"
         )
 
+    @property
+    def _link(self) -> str:
+        return "" if self._group is None else f' data-g="{self._group}"'
+
     def _add(self, element: str, attributes: str, style: str, tip: str) -> None:
-        if not tip:
-            self._parts.append(f'<{element} {attributes} class="{style}"/>')
+        if not tip or not self._has_tips:
+            self._parts.append(f'<{element} {attributes} class="{style}"{self._link}/>')
             return
         self._parts.append(
-            f'<{element} {attributes} class="{style}"><title>{escape(tip)}</title></{element}>'
+            f'<{element} {attributes} class="{style}"{self._link}><title>{escape(tip)}</title></{element}>'
         )
 
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from autotune.report.axis import short
+
 if TYPE_CHECKING:  # labels of groups are made where a command still says how it is used
     from autotune.targets.spec import HardwareSpec
 
@@ -44,6 +46,10 @@ class GroupRow:
     energy_fj: int | None
     dram_bytes: int | None
     is_view: bool = False
+    apart_cycles: tuple[float, ...] = ()
+    """Cycles of each operator as a program of its own, in the order of ``operators``; empty where one is
+    not known. They are measured where the group is."""
+    apart_dram_bytes: float | None = None
 
     def __post_init__(self) -> None:
         assert self.operators, "a group has operators"
@@ -68,6 +74,11 @@ class GroupRow:
         if self.measured_cycles is None or self.measured_cycles == 0:
             return None
         return self.predicted_cycles / self.measured_cycles - 1
+
+    @property
+    def saved_cycles(self) -> float | None:
+        """Cycles that the group saves against its operators apart; None where those are not known."""
+        return sum(self.apart_cycles) - self.cycles if self.apart_cycles else None
 
     @property
     def intensity(self) -> float | None:
@@ -145,6 +156,57 @@ class TrialPoint:
     trial: int
     cost: float
     best: float
+    strategy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchCurve:
+    """Best plan that one strategy knew after so many measurements: (measurements, cost) in order."""
+
+    strategy: str
+    points: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRow:
+    """Candidates without a cost: how they failed, how many did, and the most frequent reason."""
+
+    kind: str
+    count: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimeScale:
+    """How the page shows costs: cycles as they are, or as time where a machine is timed by its clock; energy
+    in microjoules."""
+
+    unit: str
+    per_cycle: float
+    """Factor from the cost as it is kept, cycles or femtojoules."""
+
+    @classmethod
+    def of(cls, spec: HardwareSpec, cycles: float) -> TimeScale:
+        """Return the scale of a machine for costs as large as ``cycles``."""
+        if not spec.timed:
+            return cls("cycles", 1.0)
+        seconds = cycles / spec.clock_hz
+        unit, factor = ("ms", 1e3) if seconds >= 1e-3 else ("µs", 1e6)
+        return cls(unit, factor / spec.clock_hz)
+
+    def number(self, cycles: float) -> str:
+        """Return a cost without its unit."""
+        value = cycles * self.per_cycle
+        return f"{value:,.0f}" if self.per_cycle == 1.0 else f"{value:,.4g}"
+
+    def short(self, cycles: float) -> str:
+        """Return a cost in three digits, with a prefix where it is large."""
+        value = cycles * self.per_cycle
+        return short(value) if self.per_cycle == 1.0 else f"{value:.3g} {self.unit}"
+
+    def text(self, cycles: float) -> str:
+        """Return a cost with its unit."""
+        return f"{self.number(cycles)} {self.unit}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +228,20 @@ class SearchView:
     rooflines: tuple[RooflineRow, ...] = ()
     """A row per group, if the plan was profiled on this machine."""
     roofline_note: str = ""
+    curves: tuple[SearchCurve, ...] = ()
+    failures: tuple[FailureRow, ...] = ()
+    proofs: tuple[str, ...] = ()
+    """What is proved of the plan, a sentence each: its certificate, its bound."""
+
+    @property
+    def scale(self) -> TimeScale:
+        """How its costs are shown."""
+        return TimeScale.of(self.spec, sum(row.cycles for row in self.groups))
+
+    @property
+    def cost_scale(self) -> TimeScale:
+        """How costs by the search's objective are shown."""
+        return self.scale if self.objective == "latency" else TimeScale("µJ", 1e-9)
 
     @property
     def measured_groups(self) -> tuple[GroupRow, ...]:

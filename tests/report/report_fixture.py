@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from autotune.report.view import GroupRow, PlanCosts, SearchView, TrialPoint
+from autotune.report.view import (
+    FailureRow,
+    GroupRow,
+    PlanCosts,
+    SearchCurve,
+    SearchView,
+    TrialPoint,
+)
 from autotune.targets.spec import (
     ControlSpec,
     DramSpec,
@@ -65,6 +72,9 @@ def group_row(rng: np.random.Generator, index: int) -> GroupRow:
         measured_cycles=None if index % 5 == 4 else measured,
         energy_fj=None if index % 5 == 4 else traffic * 30_000,
         dram_bytes=None if index % 5 == 4 else traffic,
+        apart_cycles=tuple(measured * rng.uniform(0.3, 0.8) for _ in operators)
+        if len(operators) > 1
+        else (float(measured),),
     )
 
 
@@ -78,7 +88,7 @@ def search_view(groups: int = 57, trials: int = 200, seed: int = 0) -> SearchVie
     for trial in range(trials):
         cost = found * (1 + 0.6 * float(np.exp(-trial / 40)) + rng.exponential(0.1))
         best = min(best, cost)
-        points.append(TrialPoint(trial, cost, best))
+        points.append(TrialPoint(trial, cost, best, "tpe"))
     return SearchView(
         network="light_resnet50",
         objective="latency",
@@ -90,5 +100,12 @@ def search_view(groups: int = 57, trials: int = 200, seed: int = 0) -> SearchVie
         groups=rows,
         trials=tuple(points),
         model_metrics={"mape": 0.056, "spearman": 0.985, "top1_regret": 0.013, "coverage": 0.91},
+        curves=(
+            SearchCurve(
+                "search", ((40, found * 1.6), (70, found * 1.2), (104, found), (128, found))
+            ),
+        ),
+        failures=(FailureRow("refused", 3, "scratchpad: 300000 bytes > 262144"),),
+        proofs=("Optimal for these costs over 412 groups.",),
         facts=(("command", "autotune search light_resnet50.onnx --target tiny"), ("seed", "0")),
     )

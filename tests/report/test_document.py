@@ -51,7 +51,8 @@ def test_a_page_with_rooflines_lists_them_instead_of_the_plot() -> None:
     )
     page, plain = render(view), render(search_view(groups=3))
     assert "Roofline of every group" in page and "Roofline of every group" not in plain
-    assert "<b>Roofline.</b>" in plain and "<b>Roofline.</b>" not in page
+    plot = 'aria-label="Roofline of the groups'
+    assert plot in plain and plot not in page
     assert ">copies (30%)</td>" in page and ">2.000</td>" in page and ">50%</td>" in page
     assert "c&lt;0&gt;" in page and "c<0>" not in page
     assert "measured here" in page

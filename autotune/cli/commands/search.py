@@ -32,6 +32,7 @@ from autotune.cli.options import (
     machine_name,
 )
 from autotune.cli.progress import Report, progress
+from autotune.cli.repeating import command_line
 from autotune.disk.atomic_file import check_place
 from autotune.tuner.objective import Objective
 from autotune.tuner.options import DEFAULT_MEASURE, DEFAULT_TRIALS
@@ -74,6 +75,8 @@ class SearchRequest:
     ranges: Ranges
     seed: int
     time_limit_seconds: float | None
+    command: str
+    """The command line that repeats the search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,7 @@ class SearchOutcome:
 
 
 def search(
+    context: typer.Context,
     model: ModelArgument,
     target: TargetOption = None,
     threads: ThreadsOption = None,
@@ -117,6 +121,7 @@ def search(
             ranges=input_ranges(range_),
             seed=seed,
             time_limit_seconds=time_limit,
+            command=command_line(context),
         )
         outcome = _execute(request, heard)
     say_failures(outcome.result.failures)
@@ -172,7 +177,7 @@ def _execute(request: SearchRequest, heard: Report) -> SearchOutcome:
     heard("report", 0, 1)
     is_timed = isinstance(machine, ExclusiveTarget) and len(result.graphs) == 1
     profile = _profile_plan(network, machine, result.plan, request.dims) if is_timed else None
-    write_report(result, machine.spec, request.report_file, profile)
+    write_report(result, machine.spec, request.report_file, profile, request.command)
     return SearchOutcome(machine.spec, result)
 
 
