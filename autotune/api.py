@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -17,6 +18,8 @@ from autotune.graph.graph import Graph
 from autotune.graph.passes import simplify
 from autotune.graph.ranges import Ranges, intervals_by_input
 from autotune.operators.axes import Layout
+from autotune.runtime.execution.native_table import WholeNetworks
+from autotune.runtime.in_place.timed_search import Allowance, timed_search
 from autotune.runtime.session.defaults import (
     choose_accuracy,
     choose_store,
@@ -215,36 +218,58 @@ def search(
     accuracy: Accuracy | str | None = None,
     ranges: Ranges | None = None,
     time_limit_seconds: float | None = None,
+    seconds: float | None = None,
 ) -> SearchResult:
     """Find fusion groups and schedules for a network, measure the best, and write the plan.
 
     ``model`` is an ONNX file or a shipped network's name; ``target`` a name, a spec file or an open
     target (None: this CPU). ``trials`` bounds the fusion plans that are tried on the cost model,
-    ``measure`` the measurements. On this CPU the last step runs the plan and the heuristic plan in turns;
-    the heuristic plan stays unless the other is shown to be faster. ``objective`` is ``latency`` or
+    ``measure`` the measurements. On this CPU ``seconds`` bounds the whole search instead (None: 15 to 60, by the
+    network's own time). It measures candidates in whole runs of the network, and in the last step runs the plan
+    and the heuristic plan in turns; the heuristic plan stays unless the other is shown to be faster. Ctrl-C ends
+    the measuring, and a plan that is faster is written before ``KeyboardInterrupt`` goes on. ``objective`` is ``latency`` or
     ``energy``; ``out`` the plan file. ``accuracy`` selects the algorithms (None: ``close`` on this CPU, ``exact`` elsewhere), and
     ``ranges`` bound the inputs; both stay with the plan. A measurement fails after
     ``time_limit_seconds`` (None: a minute, and more for large candidates).
 
     Control flow makes several graphs of a network: pieces and bodies, taken or not, each with this
     budget. Shapes that depend on values are those of inputs drawn by ``seed``; other shapes are
-    planned by rule when they run. Costs are predicted by the target's calibrated model, else on emulated
-    machines by the shipped one. Raises ``AutotuneError`` for this CPU if it was never calibrated, for a network that cannot be read, and, before it searches, for a place where no plan can be
-    written.
+    planned by rule when they run. Costs are predicted by the target's calibrated model, else by the shipped one
+    on emulated machines, and by an analytic estimate on this CPU. Raises ``AutotuneError`` for a network that
+    cannot be read, for ``seconds`` on an emulated machine, and, before it searches, for a place where no plan
+    can be written.
     """
+    begin = time.monotonic()
     plan_file, extents, limits = _plan_file(out), dims_of(dims), ranges_of(ranges)
     options = SearchOptions(
         trials, measure, Objective.parse(objective), seed, time_limit_seconds=time_limit_seconds
     )
     path, machine = resolve_model(model), choose_target(target)
+    allowed = _allowed_seconds(seconds, machine)
     chosen = choose_accuracy(accuracy, machine.spec)
     graphs = _graphs(path, extents, Layout(machine.spec.layout), chosen, limits, seed)
     file = NetworkFile.of(path)
-    searches, origin = [], ""
+    searches, origin, is_interrupted = [], "", False
     with opened(store) as records:
         for number, graph in enumerate(graphs):
             if progress is not None and len(graphs) > 1:
                 progress(GRAPHS, number, len(graphs))
+            if isinstance(machine, WholeNetworks):
+                timed = timed_search(
+                    graph,
+                    machine,
+                    records,
+                    limits,
+                    options,
+                    Allowance(begin, allowed, len(graphs) - number),
+                    progress,
+                )
+                searches.append(timed.search)
+                origin = origin or timed.origin
+                is_interrupted = timed.is_interrupted
+                if is_interrupted:
+                    break
+                continue
             answer = open_model(records, machine)
             origin = origin or answer.line
             found = run_search(
@@ -265,9 +290,20 @@ def search(
         limits,
         origin,
     )
-    if plan_file is not None:
+    if plan_file is not None and not (is_interrupted and result.is_heuristic):
         result.plan.save(plan_file)
+    if is_interrupted:
+        raise KeyboardInterrupt
     return result
+
+
+def _allowed_seconds(seconds: float | None, machine: Target) -> float | None:
+    """Return the time that a search may take. Raises ``InputError`` for a machine that counts cycles."""
+    if seconds is not None and not isinstance(machine, WholeNetworks):
+        raise InputError(
+            f"seconds bound searches on this CPU; on {machine.name} give trials and measure instead"
+        )
+    return seconds_of(seconds, "seconds")
 
 
 def _graphs(

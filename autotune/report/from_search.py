@@ -66,7 +66,7 @@ def search_view(
         dram_bytes=costs("dram_bytes"),
         groups=_rows(result, spec),
         trials=tuple(TrialPoint(t.number, t.cost, t.best, t.strategy) for t in result.trials),
-        model_metrics=result.model.metrics,
+        model_metrics={} if result.model is None else result.model.metrics,
         facts=_facts(result, command),
         rooflines=() if profile is None else roofline_rows(profile),
         roofline_note="" if profile is None else roofline_note(profile),

@@ -145,7 +145,7 @@ class GraphSearch:
     records: tuple[Record, ...]
     trials: tuple[Trial, ...]
     gap: float
-    model: CostModel
+    model: CostModel | None
     accuracy: Accuracy
     heuristic: PlanResult | None = None
     contest: Contest | None = None
@@ -240,6 +240,14 @@ class SearchResult(Displayed):
         return _joined(measured) if len(measured) == len(plans) else None
 
     @property
+    def is_heuristic(self) -> bool:
+        """True if no graph has a better plan than the heuristic one."""
+        return all(
+            one.heuristic is not None and one.found.scheduled == one.heuristic.scheduled
+            for one in self.graphs
+        )
+
+    @property
     def groups(self) -> tuple[GroupResult, ...]:
         """Groups of the found plan in running order."""
         return self.found.groups
@@ -282,8 +290,8 @@ class SearchResult(Displayed):
         return None if not least or cycles is None else cycles / least - 1.0
 
     @property
-    def model(self) -> CostModel:
-        """The cost model in its last state."""
+    def model(self) -> CostModel | None:
+        """The cost model in its last state; None on this CPU if it was never calibrated."""
         return self.graphs[-1].model
 
 

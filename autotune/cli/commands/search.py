@@ -54,6 +54,15 @@ TrialsOption = Annotated[
 MeasureOption = Annotated[
     int, typer.Option("--measure", min=1, max=MOST_COUNTED, help="Measurements for candidates.")
 ]
+SecondsOption = Annotated[
+    float | None,
+    typer.Option(
+        "--seconds",
+        min=0.001,
+        help="Time of a search on this CPU, in place of --trials and --measure. Default: 15 to 60, by the "
+        "network's own time.",
+    ),
+]
 ObjectiveOption = Annotated[Objective, typer.Option("--objective")]
 ReportOption = Annotated[Path | None, typer.Option("--report", help="HTML report to write.")]
 
@@ -67,6 +76,7 @@ class SearchRequest:
     threads: int | None
     trials: int
     measure: int
+    seconds: float | None
     objective: Objective
     plan_file: Path
     report_file: Path
@@ -94,6 +104,7 @@ def search(
     threads: ThreadsOption = None,
     trials: TrialsOption = DEFAULT_TRIALS,
     measure: MeasureOption = DEFAULT_MEASURE,
+    seconds: SecondsOption = None,
     objective: ObjectiveOption = Objective.LATENCY,
     out: OutOption = None,
     report: ReportOption = None,
@@ -113,6 +124,7 @@ def search(
             threads=threads,
             trials=trials,
             measure=measure,
+            seconds=seconds,
             objective=objective,
             plan_file=plan_file,
             report_file=report_file,
@@ -165,6 +177,7 @@ def _execute(request: SearchRequest, heard: Report) -> SearchOutcome:
         machine,
         trials=request.trials,
         measure=request.measure,
+        seconds=request.seconds,
         objective=request.objective,
         seed=request.seed,
         dims=request.dims,

@@ -30,10 +30,17 @@ class AliasedPlan:
     windows: Mapping[str, Window]
 
 
+Made = dict[tuple[int, tuple[tuple[int, ...], ...] | None], tuple[Program, Program]]
+"""Programs of other shapes (None: without work) by identity and shapes of the ones that they come from."""
+
+
 def alias_concatenations(
-    graph: Graph, steps: Sequence[GroupStep], views: Mapping[str, str]
+    graph: Graph, steps: Sequence[GroupStep], views: Mapping[str, str], made: Made
 ) -> AliasedPlan:
-    """Return the parts of a plan, without the concatenations that aliased tensors make superfluous."""
+    """Return the parts of a plan, without the concatenations that aliased tensors make superfluous.
+
+    ``made`` are programs that were made for other plans of the graph; it grows by the new ones.
+    """
     viewed = {*views, *views.values()}
     inside: dict[str, tuple[str, int]] = {}
     empty: set[int] = set()
@@ -49,17 +56,18 @@ def alias_concatenations(
             inside[x] = op.output, first
             first += graph.shape(x)[-1]
     windows = {x: _window(graph, x, inside) for x in inside}
-    made: dict[tuple[int, tuple[tuple[int, ...], ...]], Program] = {}
     parts = []
     for index, step in enumerate(steps):
-        program = _without_work(step.program) if index in empty else step.program
+        program = step.program
         shapes = tuple(
             windows[x].shape if (x := step.bindings[t.name]) in windows else t.shape
             for t in program.tensors
         )
-        if index not in empty:
-            program = made.setdefault((id(program), shapes), _shaped(program, shapes))
-        parts.append(Part(program, step.bindings))
+        key = id(program), None if index in empty else shapes
+        if key not in made:
+            other = _without_work(program) if index in empty else _shaped(program, shapes)
+            made[key] = program, other
+        parts.append(Part(made[key][1], step.bindings))
     return AliasedPlan(tuple(parts), windows)
 
 

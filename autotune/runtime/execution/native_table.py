@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from autotune.graph.graph import Graph
 from autotune.runtime.execution.program_table import (
@@ -15,8 +15,11 @@ from autotune.runtime.execution.program_table import (
     ViewStep,
 )
 from autotune.targets.native.linking.linking import Linkable
-from autotune.targets.native.running.executable import Executable, Network, Part, Window
+from autotune.targets.native.running.executable import Executable, Network, Part, Window, Workshop
 from autotune.targets.protocol import Target
+
+if TYPE_CHECKING:
+    from autotune.runtime.execution.concat_aliasing import Made
 
 
 @runtime_checkable
@@ -28,9 +31,16 @@ class WholeNetworks(Protocol):
         ...
 
     def executable(
-        self, network: Network, programs: Sequence[Linkable] | None = None
+        self,
+        network: Network,
+        programs: Sequence[Linkable] | None = None,
+        workshop: Workshop | None = None,
     ) -> Executable:
         """Compile and place a network, whose ``linkables`` may be known."""
+        ...
+
+    def workshop(self) -> Workshop:
+        """What executables of one network's plans may share."""
         ...
 
 
@@ -79,8 +89,11 @@ def draft_table(table: ProgramTable, target: WholeNetworks) -> Draft:
     return Draft(table.steps, *places, frozenset(altered), programs, table.split)
 
 
-def network_of(table: ProgramTable) -> Network:
-    """Return the computation of a table as the native engine takes it."""
+def network_of(table: ProgramTable, made: Made | None = None) -> Network:
+    """Return the computation of a table as the native engine takes it.
+
+    ``made`` holds programs that several plans of one graph share (``alias_concatenations``).
+    """
     from autotune.runtime.execution.concat_aliasing import (
         alias_concatenations,
     )  # not for a table that is kept
@@ -90,7 +103,7 @@ def network_of(table: ProgramTable) -> Network:
         if isinstance(step, ViewStep):
             views |= {op.output: op.inputs[0] for op in step.group.ops}
     steps = [step for step in table.steps if isinstance(step, GroupStep)]
-    found = alias_concatenations(table.graph, steps, views)
+    found = alias_concatenations(table.graph, steps, views, {} if made is None else made)
     return _network(table.graph, found.parts, views, found.windows)
 
 

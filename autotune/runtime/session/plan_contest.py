@@ -66,7 +66,7 @@ def _hold(
     seed: int,
 ) -> Contest | None:
     """Hold the contest; None where the found plan cannot run, or its outputs are wrong."""
-    inputs = _draw(graph, ranges, seed)
+    inputs = draw_inputs(graph, ranges, seed)
     try:
         tables = [
             initial_table(OpenedGraph(graph, plan, ranges), target, None, online=False).table
@@ -83,7 +83,8 @@ def _hold(
     return hold_contest(*runs)
 
 
-def _draw(graph: Graph, ranges: Mapping[str, Interval], seed: int) -> dict[str, Array]:
+def draw_inputs(graph: Graph, ranges: Mapping[str, Interval], seed: int) -> dict[str, Array]:
+    """Return inputs of a graph within their ranges, drawn by ``seed``: C-contiguous float32 by name."""
     drawn = draw_graph_inputs(graph, np.random.default_rng(seed))
     arrays = {x: np.ascontiguousarray(value, np.float32) for x, value in drawn.items()}
     return arrays | {x: np.clip(arrays[x], r.low, r.high) for x, r in ranges.items()}

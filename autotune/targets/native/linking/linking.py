@@ -116,8 +116,12 @@ def linked(
     programs: Sequence[Linkable],
     constants: Sequence[Mapping[str, Floats]],
     compiler: Compiler | None,
+    packed: dict[_Sources, Floats] | None = None,
 ) -> list[Linked]:
-    """Compile the kernels of all programs at once and pack each one's constants, given by name."""
+    """Compile the kernels of all programs at once and pack each one's constants, given by name.
+
+    ``packed`` are constants that were packed before; it grows by the others.
+    """
     sources = [source for one in programs for source in one.sources]
     code = None if compiler is None or not sources else compiler.load(sources)
     addresses = (
@@ -125,11 +129,44 @@ def linked(
         if code is None
         else dict(zip([source.digest for source in sources], code.addresses, strict=True))
     )
-    pool, starts = _pool(programs, constants)
+    pools = _pools(programs, constants, {} if packed is None else packed)
     return [
-        _linked(one, values, addresses, code, pool[start:])
-        for one, values, start in zip(programs, constants, starts, strict=True)
+        _linked(one, values, addresses, code, pool)
+        for one, values, pool in zip(programs, constants, pools, strict=True)
     ]
+
+
+class Linker:
+    """Links programs with constants, each pair once; programs that pack the same arrays alike share one copy.
+
+    Holds what it linked, and the constants, whose addresses are keys.
+    """
+
+    def __init__(self, compiler: Compiler | None) -> None:
+        self._compiler = compiler
+        self._linked: dict[_Key, tuple[Linkable, Linked]] = {}
+        self._packed: dict[_Sources, Floats] = {}
+
+    def linked(
+        self, programs: Sequence[Linkable], constants: Sequence[Mapping[str, Floats]]
+    ) -> list[Linked]:
+        """Return what ``linked`` returns; only new pairs are compiled and packed."""
+        keys = [_key(one, values) for one, values in zip(programs, constants, strict=True)]
+        pairs = zip(keys, programs, constants, strict=True)
+        new = {key: (one, values) for key, one, values in pairs if key not in self._linked}
+        if new:
+            ones, values = zip(*new.values(), strict=True)
+            made = linked(ones, values, self._compiler, self._packed)
+            self._linked |= dict(zip(new, zip(ones, made, strict=True), strict=True))
+        return [self._linked[key][1] for key in keys]
+
+
+_Key = tuple[int, tuple[int, ...]]
+"""Identity of a program, and the addresses of its constants."""
+
+
+def _key(one: Linkable, constants: Mapping[str, Floats]) -> _Key:
+    return id(one), tuple(value.ctypes.data for value in constants.values())
 
 
 def offsets(packed: Sequence[Packed]) -> dict[Packed, int]:
@@ -147,30 +184,35 @@ def _room(packed: Packed) -> int:
     return -(-packed.elements // step) * step
 
 
-def _pool(
-    programs: Sequence[Linkable], constants: Sequence[Mapping[str, Floats]]
-) -> tuple[Floats, list[int]]:
-    """Pack the constants of all programs: the pool, and where each program's begin in it.
+def _pools(
+    programs: Sequence[Linkable],
+    constants: Sequence[Mapping[str, Floats]],
+    known: dict[_Sources, Floats],
+) -> list[Floats]:
+    """Pack the constants of all programs, side by side; return each program's. ``known`` grows by the new ones.
 
     Programs that pack the same arrays alike share one copy. Without that, every step of a recurrent
     network would read its own copy of the weights, and a core's cache would hold none of them.
     """
-    firsts: dict[tuple[_Source, ...], tuple[int, Linkable, Mapping[str, Floats]]] = {}
-    starts, total = [], 0
+    firsts: dict[_Sources, tuple[int, Linkable, Mapping[str, Floats]]] = {}
+    asked, total = [], 0
     for one, values in zip(programs, constants, strict=True):
         sources = tuple(_source(one, packed, values) for packed in one.packed)
-        if sources not in firsts:
+        asked.append(sources)
+        if sources not in firsts and sources not in known:
             firsts[sources] = total, one, values
             total += sum(map(_room, one.packed))
-        starts.append(firsts[sources][0])
     pool = populated_floats(total)
-    for start, one, values in firsts.values():
+    for sources, (start, one, values) in firsts.items():
         _pack(one, values, pool[start:])
-    return pool, starts
+        known[sources] = pool[start:]
+    return [known[sources] for sources in asked]
 
 
 _Source = tuple[int, tuple[int, ...], tuple[int, ...], Packed]
 """Address, shape and strides of an array, and how it is packed, whichever tensor it is."""
+_Sources = tuple[_Source, ...]
+"""All that a program packs."""
 
 
 def _source(one: Linkable, packed: Packed, constants: Mapping[str, Floats]) -> _Source:

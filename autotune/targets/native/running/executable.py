@@ -5,6 +5,7 @@ The session makes one of each program table that it publishes, and runs it.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from autotune.isa.program import Program, Role
 from autotune.kernels.native.executor import NOWHERE, Plan, ThreadPool, addresses
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.compiling.memory import populated_floats
-from autotune.targets.native.linking.linking import Linkable, Linked, linked
+from autotune.targets.native.linking.linking import Linkable, Linker, linked
 from autotune.targets.native.running.arena import ALIGNMENT_BYTES, Arena, Lifetime, placed
 from autotune.targets.native.running.outputs import OutputMemory
 from autotune.targets.protocol import Array
@@ -73,10 +74,29 @@ class Network:
         return 4 * self.windows[name].first if name in self.windows else 0
 
 
+class Workshop:
+    """What the executables of one network's plans share: linked programs, packed constants, memory of the arena.
+
+    A search that tries many plans makes each executable in milliseconds by it, and all of them run in the same
+    memory. Only one of them may run at a time. Not safe to use from several threads.
+    """
+
+    def __init__(self, compiler: Compiler | None) -> None:
+        self.linker = Linker(compiler)
+        self._memory = populated_floats(0)
+
+    def memory(self, elements: int) -> Floats:
+        """Return so many floats, the same as before while they suffice."""
+        if len(self._memory) < elements:
+            self._memory = populated_floats(elements)
+        return self._memory[:elements]
+
+
 class Executable:
     """A network ready to run on a pool's threads; safe to use from several threads at once.
 
-    ``programs`` are its parts', bound (``loader.linkable``). ``arena`` says where intermediates lie. Runs are served one after the other.
+    ``programs`` are its parts', bound (``loader.linkable``). ``arena`` says where intermediates lie. Runs are
+    served one after the other. A ``workshop`` is shared with other executables of the network.
     """
 
     def __init__(
@@ -85,11 +105,16 @@ class Executable:
         programs: Sequence[Linkable],
         pool: ThreadPool,
         compiler: Compiler | None,
+        workshop: Workshop | None = None,
     ) -> None:
         self._network = network
         self._direct = _direct_outputs(network)
         self.arena, self._pointers = _places(network, self._direct)
-        loaded = _linked(network, programs, compiler)
+        constants = _constants(network)
+        if workshop is None:
+            loaded = linked(programs, constants, compiler)
+        else:
+            loaded = workshop.linker.linked(programs, constants)
         self._clocks = tuple(one.clocks for one in loaded)
         self._dense: dict[str, Floats] = {}
         bases = [
@@ -97,7 +122,8 @@ class Executable:
             for one, program, part in zip(loaded, programs, network.parts, strict=True)
         ]
         self._plan = Plan(bases, pool, (loaded, self._dense))
-        self._memory = populated_floats(self.arena.size_bytes // 4 + ALIGNMENT_BYTES)
+        elements = self.arena.size_bytes // 4 + ALIGNMENT_BYTES
+        self._memory = populated_floats(elements) if workshop is None else workshop.memory(elements)
         self._inputs = network.inputs
         self._made = [(x, OutputMemory(network.shapes[x])) for x in self._direct]
         self._only_made = tuple(network.outputs) == self._direct
@@ -190,6 +216,11 @@ def arena_of(network: Network) -> Arena:
     return _places(network, _direct_outputs(network))[0]
 
 
+@functools.lru_cache(maxsize=16)  # plans that differ in schedules alone have equal tensors
+def _placed(tensors: tuple[Lifetime, ...]) -> Arena:
+    return placed(tensors)
+
+
 def _places(network: Network, direct: Sequence[str]) -> tuple[Arena, dict[str, tuple[int, int]]]:
     """Pointer number and byte of every tensor that is no constant."""
     outside = [*network.inputs, *(network.root(x) for x in direct)]
@@ -204,15 +235,14 @@ def _places(network: Network, direct: Sequence[str]) -> tuple[Arena, dict[str, t
             sizes[root] = tensor.format.bytes * int(np.prod(tensor.shape))
             steps.setdefault(root, []).append(step)
     names = list(sizes)
-    arena = placed([Lifetime(sizes[x], min(steps[x]), max(steps[x])) for x in names])
+    arena = _placed(tuple(Lifetime(sizes[x], min(steps[x]), max(steps[x])) for x in names))
     pointers |= {x: (ARENA, offset) for x, offset in zip(names, arena.offsets, strict=True)}
     return arena, pointers
 
 
-def _linked(
-    network: Network, programs: Sequence[Linkable], compiler: Compiler | None
-) -> list[Linked]:
-    constants = [
+def _constants(network: Network) -> list[dict[str, Array]]:
+    """Return the constants of each part by their names in its program."""
+    return [
         {
             t.name: network.constants[network.root(part.names[t.name])].reshape(t.shape)
             for t in part.program.tensors
@@ -220,4 +250,3 @@ def _linked(
         }
         for part in network.parts
     ]
-    return linked(programs, constants, compiler)

@@ -21,7 +21,7 @@ from autotune.kernels.native.executor import ThreadPool
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.cpu.host import available, host_isa
 from autotune.targets.native.linking.linking import Linkable, Linked, linked
-from autotune.targets.native.running.executable import Executable, Network
+from autotune.targets.native.running.executable import Executable, Network, Workshop
 from autotune.targets.native.running.repeats import ProgramTiming, Repeats
 from autotune.targets.protocol import Array, Execution, Parameters
 from autotune.targets.spec import HardwareSpec
@@ -139,13 +139,20 @@ class NativeTarget:
         return tuple(self._checked(part.program).linkable for part in network.parts)
 
     def executable(
-        self, network: Network, programs: Sequence[Linkable] | None = None
+        self,
+        network: Network,
+        programs: Sequence[Linkable] | None = None,
+        workshop: Workshop | None = None,
     ) -> Executable:
         """A whole plan as one call: compiled, its constants packed and its tensors placed.
-        ``programs`` are its ``linkables``, where they are known. Raises ``ProgramError`` for an
-        illegal program."""
+        ``programs`` are its ``linkables``, where they are known; executables of a ``workshop`` share what
+        they can. Raises ``ProgramError`` for an illegal program."""
         bound = self.linkables(network) if programs is None else programs
-        return Executable(network, bound, _pool(self.threads), _compiler())
+        return Executable(network, bound, _pool(self.threads), _compiler(), workshop)
+
+    def workshop(self) -> Workshop:
+        """Return what executables of one network's plans may share, none of it made yet."""
+        return Workshop(_compiler())
 
     def profile(
         self, network: Network, inputs: Mapping[str, npt.NDArray[np.float32]], repeats: int

@@ -1,0 +1,110 @@
+"""Screening: many variants at once in whole runs, in turns with the plan in use, until a few are left."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from autotune.errors import AutotuneError
+from autotune.runtime.in_place.tournament import Tournament
+from autotune.runtime.in_place.variants import Change, Groups, Place, Variant, names_of
+from autotune.runtime.in_place.whole_runs import Names, Surroundings, Timed
+from autotune.tuner.choice import Choice
+
+RUNS = 3
+"""Runs of a plan in its turn, of which each step's shortest counts."""
+REPEATS = (3, 3, 4, 6)
+"""Ratios that every variant gets before the better half goes on."""
+
+
+class Screening:
+    """A tournament for every place of a plan. All places are measured in the same runs.
+
+    Equal sites take different variants in one run. A site's time is compared with its time by the plan in use,
+    which runs before and after.
+    """
+
+    def __init__(
+        self,
+        runs: Surroundings,
+        groups: Groups,
+        plan: Sequence[Choice],
+        places: Sequence[Place],
+        rng: np.random.Generator,
+    ) -> None:
+        self._runs, self._groups, self._plan, self._rng = runs, groups, tuple(plan), rng
+        self.fields = [(place, Tournament(place.variants)) for place in places]
+        self._before: Timed | None = None
+
+    def build(self, is_over: Callable[[], bool]) -> None:
+        """Compile all variants, until the time ``is_over``; drop those that fail, are wrong, or come too late."""
+        waiting = self._waiting(1)
+        ready: set[tuple[int, Variant]] = set()
+        while not is_over() and (drawn := self._draw(waiting)):
+            ready |= {(i, c.variant) for i, c in self._built(drawn)}
+        for i, (_, field) in enumerate(self.fields):
+            field.alive = [v for v in field.alive if (i, v) in ready]
+
+    def _built(self, drawn: list[tuple[int, Change]]) -> list[tuple[int, Change]]:
+        """Return the changes that can be built together and compute the right outputs."""
+        try:
+            if self._runs.is_right(self._groups.changed(self._plan, (c for _, c in drawn))):
+                return drawn
+        except AutotuneError:
+            pass
+        if len(drawn) == 1:
+            return []
+        half = len(drawn) // 2
+        return self._built(drawn[:half]) + self._built(drawn[half:])
+
+    def measure(self, is_over: Callable[[], bool]) -> None:
+        """Take ratios and halve the variants, until one is left of each place or the time ``is_over``."""
+        for repeats in REPEATS:
+            waiting = self._waiting(repeats)
+            while drawn := self._draw(waiting):
+                if is_over():
+                    return
+                self._compare(drawn)
+            for _, field in self.fields:
+                field.halve()
+
+    def _waiting(self, repeats: int) -> list[deque[Variant]]:
+        """Return the variants to measure of each field, each so many times, in a drawn order."""
+        out = []
+        for _, field in self.fields:
+            orders = (self._rng.permutation(len(field.alive)) for _ in range(repeats))
+            out.append(deque(field.alive[i] for order in orders for i in order))
+        return out
+
+    def _draw(self, waiting: list[deque[Variant]]) -> list[tuple[int, Change]]:
+        """Return changes that do not overlap, each with the number of its field; empty if none waits."""
+        taken: set[int] = set()
+        drawn: list[tuple[int, Change]] = []
+        for i in self._rng.permutation(len(self.fields)).tolist():
+            place = self.fields[i][0]
+            for site, groups in enumerate(place.sites):
+                if waiting[i] and taken.isdisjoint(groups):
+                    taken |= set(groups)
+                    drawn.append((i, Change(place, site, waiting[i].popleft())))
+        return drawn
+
+    def _compare(self, drawn: list[tuple[int, Change]]) -> None:
+        """Run the changes, then the plan in use; enter the ratios."""
+        before = self._before or self._runs.run(self._plan, RUNS)
+        changed = self._groups.changed(self._plan, (change for _, change in drawn))
+        timed = self._runs.run(changed, RUNS)
+        self._before = after = self._runs.run(self._plan, RUNS)
+        for i, change in drawn:
+            names = [names_of(self._plan[g]) for g in change.groups]
+            base = math.sqrt(_seconds(before, names) * _seconds(after, names))
+            inside = set(change.names)
+            own = [step for step in timed.steps if inside.issuperset(step)]
+            self.fields[i][1].add(change.variant, math.log(_seconds(timed, own) / base))
+
+
+def _seconds(timed: Timed, steps: Sequence[Names]) -> float:
+    least = timed.least
+    return sum(least.get(step, 0.0) for step in steps)

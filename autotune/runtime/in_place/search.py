@@ -1,0 +1,199 @@
+"""The search in place: propose, compile, screen, confirm and adopt variants, again while there is time.
+
+Every step is timed in whole runs of the network. What is adopted was measured twice: once to be chosen, and again on
+fresh runs to be believed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from autotune.graph.graph import Graph
+from autotune.runtime.in_place.budget import Budget
+from autotune.runtime.in_place.confirmation import confirm
+from autotune.runtime.in_place.factorial import Effect
+from autotune.runtime.in_place.fusions import Scheduled, cuts, merges
+from autotune.runtime.in_place.screening import RUNS, Screening
+from autotune.runtime.in_place.variants import Change, Groups, Place, Variant, names_of, rescheduled
+from autotune.runtime.in_place.whole_runs import Surroundings, Timed
+from autotune.schedule.schedule import Schedule
+from autotune.tuner.choice import Choice
+from autotune.tuner.progress import Progress
+
+PHASE = "in place"
+"""Phase of the progress: per cent of the time."""
+BUILDING, SCREENED = 0.4, 0.75
+"""Shares of a generation's time after which compiling and screening end."""
+ENOUGH = 0.9
+"""Share of the whole time after which no generation begins."""
+LEAST_SHARE = 0.002
+"""Share of the network's time below which a place is left as it is."""
+VARIANTS = 16
+"""Most schedules of one group that one generation measures."""
+MERGES = 16
+"""Most kinds of pairs that one generation merges."""
+PROMISE = math.log(0.995)
+"""Estimate of a variant that is worth a confirmation."""
+ERRORS = 1.5
+"""Standard errors by which a change must save time in fresh runs."""
+GENERATIONS = 8
+"""More find nothing: each begins from a plan that the one before could not improve much."""
+
+Propose = Callable[[Choice, int], Sequence[Schedule]]
+"""At most so many other schedules of a group, the most promising first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """A change that fresh runs confirmed: its sites' operators, the estimate that chose it, and its effect."""
+
+    change: tuple[Change, ...]
+    estimate: float
+    effect: Effect
+    seconds: float
+    """Seconds of its sites before."""
+
+
+@dataclass(slots=True)
+class InPlaceSearch:
+    """Improves a plan of one graph in place, within a budget of time.
+
+    ``plan`` is the best plan so far, at any time; ``tried`` counts variants that ran, ``generations`` what was adopted
+    when.
+    """
+
+    graph: Graph
+    runs: Surroundings
+    plan: tuple[Choice, ...]
+    propose: Propose
+    scheduled: Scheduled
+    budget: Budget
+    rng: np.random.Generator
+    progress: Progress
+    tried: int = 0
+    generations: list[tuple[Adopted, ...]] = field(default_factory=list)
+    _seen: set[tuple[str, Variant]] = field(default_factory=set)
+
+    def run(self) -> tuple[Choice, ...]:
+        """Improve the plan, generation by generation, until time is over or nothing was found twice."""
+        groups = Groups(self.graph)
+        self.runs.is_right(self.plan)
+        idle = 0
+        while idle < 2 and len(self.generations) < GENERATIONS and not self.budget.is_over(ENOUGH):
+            adopted = self._generation(groups)
+            idle = 0 if adopted else idle + 1
+            self.generations.append(adopted)
+        return self.plan
+
+    def _generation(self, groups: Groups) -> tuple[Adopted, ...]:
+        timed = self.runs.run(self.plan, RUNS)
+        places = self._places(groups, timed)
+        screening = Screening(self.runs, groups, self.plan, places, self.rng)
+        begun = self.budget.fraction
+        left = 1.0 - begun
+        screening.build(self._until(begun + BUILDING * left))
+        self.tried += sum(len(tournament.alive) for _, tournament in screening.fields)
+        screening.measure(self._until(begun + SCREENED * left))
+        return self._confirmed(groups, self._promising(screening, timed), timed)
+
+    def _until(self, fraction: float) -> Callable[[], bool]:
+        """Return a question: is so large a share of the time over? Whoever asks tells the progress."""
+
+        def is_over() -> bool:
+            self.progress(PHASE, round(100 * self.budget.fraction), 100)
+            return self.budget.is_over(fraction)
+
+        return is_over
+
+    def _places(self, groups: Groups, timed: Timed) -> list[Place]:
+        """Return what to try: more schedules where more time goes."""
+        seconds = [timed.least.get(names_of(choice), 0.0) for choice in self.plan]
+        total = sum(seconds)
+        alike: dict[str, list[int]] = {}
+        for i, choice in enumerate(self.plan):
+            if choice.schedule is not None:
+                alike.setdefault(f"{choice.group.key} {choice.schedule.to_json()}", []).append(i)
+        places = []
+        shares = {key: sum(seconds[i] for i in at) / total for key, at in alike.items()}
+        for key, at in sorted(alike.items(), key=lambda row: -shares[row[0]]):
+            if shares[key] < LEAST_SHARE:
+                continue
+            count = min(VARIANTS, max(2, round(100 * shares[key])))
+            sites = tuple((i,) for i in at)
+            names = tuple(names_of(self.plan[i]) for i in at)
+            variants = self._variants(groups, self.plan[at[0]], count)
+            places.append(Place(sites, names, variants))
+        pairs = merges(groups, self.plan, self.scheduled, MERGES, seconds)
+        return [place for place in map(self._unseen, (*places, *pairs)) if place.variants]
+
+    def _variants(self, groups: Groups, choice: Choice, count: int) -> tuple[Variant, ...]:
+        schedules = self.propose(choice, count)
+        return (
+            *cuts(groups, choice, self.scheduled),
+            *(rescheduled(choice.group, schedule) for schedule in schedules),
+        )
+
+    def _unseen(self, place: Place) -> Place:
+        """Return the place without variants of earlier generations."""
+        key = " ".join(self.plan[i].group.key for i in place.sites[0])
+        new = tuple(v for v in place.variants if (key, v) not in self._seen)
+        self._seen |= {(key, v) for v in new}
+        return Place(place.sites, place.names, new)
+
+    def _promising(
+        self, screening: Screening, timed: Timed
+    ) -> list[tuple[float, list[Change], float]]:
+        """Return estimate, changes at all sites, and seconds of the sites; those that save most come first."""
+        found = []
+        for place, tournament in screening.fields:
+            best = tournament.best
+            if best is None or best[1] > PROMISE:
+                continue
+            variant, estimate = best
+            changes = _apart([Change(place, site, variant) for site in range(len(place.sites))])
+            taken = sum(
+                timed.least.get(names_of(self.plan[i]), 0.0) for c in changes for i in c.groups
+            )
+            found.append((estimate, changes, taken))
+        found.sort(key=lambda row: row[2] * math.expm1(row[0]))
+        taken_by: set[int] = set()
+        kept = []
+        for row in found:
+            groups = {i for change in row[1] for i in change.groups}
+            if taken_by.isdisjoint(groups):
+                taken_by |= groups
+                kept.append(row)
+        return kept
+
+    def _confirmed(
+        self, groups: Groups, rows: list[tuple[float, list[Change], float]], timed: Timed
+    ) -> tuple[Adopted, ...]:
+        """Run the promising changes anew, and adopt those that save time."""
+        if not rows:
+            return ()
+        factors = [changes for _, changes, _ in rows]
+        over = self._until(1.0)
+        found = confirm(self.runs, groups, self.plan, factors, self.rng, over)
+        adopted = tuple(
+            Adopted(tuple(changes), estimate, effect, seconds)
+            for (estimate, changes, seconds), effect in zip(rows, found, strict=True)
+            if effect.is_gain(ERRORS)
+        )
+        changes = [change for one in adopted for change in one.change]
+        self.plan = groups.changed(self.plan, changes)
+        return adopted
+
+
+def _apart(changes: list[Change]) -> list[Change]:
+    """Return changes that do not overlap, the first ones first."""
+    taken: set[int] = set()
+    kept = []
+    for change in changes:
+        if taken.isdisjoint(change.groups):
+            taken |= set(change.groups)
+            kept.append(change)
+    return kept

@@ -1,0 +1,137 @@
+"""Whole runs of a network by any plan, with the seconds of every group: what measuring in place is made of."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.graph.graph import Graph
+from autotune.operators.tensor import Array
+from autotune.runtime.execution.collector_pause import pause_collector
+from autotune.runtime.execution.concat_aliasing import Made
+from autotune.runtime.execution.native_table import WholeNetworks, network_of
+from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.execution.program_table import ProgramTable, compile_table
+from autotune.runtime.online.trial import ABSOLUTE_TOLERANCE, RELATIVE_TOLERANCE
+from autotune.schedule.schedule import Schedule
+from autotune.targets.native.linking.linking import Linkable
+from autotune.targets.native.running.executable import Executable, Network
+from autotune.targets.protocol import Target
+from autotune.tuner.choice import Choice
+
+Floats = npt.NDArray[np.float64]
+Names = tuple[str, ...]
+_Key = tuple[tuple[Names, Schedule | None], ...]
+"""A plan by its groups' operators and schedules."""
+
+WARM_UP = 1
+"""Runs of a plan that are not timed, where another plan ran before it: they bring code and weights into caches."""
+_PROGRAMS = 1 << 20
+"""Programs that are kept: all, as they are known by identity."""
+_KEPT = 64
+"""Executables that are kept. They share what is large."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Runs of one plan: ``steps`` are the operators of each group that runs a program, in order of execution;
+    ``seconds`` [runs, steps]."""
+
+    steps: tuple[Names, ...]
+    seconds: Floats
+
+    @cached_property
+    def least(self) -> Mapping[Names, float]:
+        """Seconds of each step: the least of the runs, as others only add to it."""
+        return dict(zip(self.steps, np.min(self.seconds, axis=0).tolist(), strict=True))
+
+
+class Surroundings(Protocol):
+    """Runs whole networks by plans. Tests have a stand-in with a noisy clock."""
+
+    def build(self, plan: Sequence[Choice]) -> None:
+        """Compile a plan, to run it later. Raises ``AutotuneError`` where it cannot be built."""
+        ...
+
+    def run(self, plan: Sequence[Choice], runs: int) -> Timed:
+        """Run a plan some times, warm. Raises ``AutotuneError`` where it cannot be built."""
+        ...
+
+    def is_right(self, plan: Sequence[Choice]) -> bool:
+        """Return True if a plan gives the outputs of the first plan that ran."""
+        ...
+
+
+class WholeRuns:
+    """Whole runs on this machine; ``inputs`` are checked arrays, C-contiguous float32 by name.
+
+    On one thread the seconds are the thread's own, to which other work of the machine adds nothing.
+    """
+
+    def __init__(self, graph: Graph, target: Target, inputs: Mapping[str, Array]) -> None:
+        assert isinstance(target, WholeNetworks)
+        self._graph, self._spec, self._target = graph, target.spec, target
+        self._inputs = inputs
+        self._cache = ProgramCache(_PROGRAMS)
+        self._made: Made = {}
+        self._programs: dict[int, Linkable] = {}
+        self._workshop = target.workshop()
+        self._ready: OrderedDict[_Key, tuple[ProgramTable, Executable]] = OrderedDict()
+        self._expected: Mapping[str, Array] | None = None
+
+    def build(self, plan: Sequence[Choice]) -> None:
+        """Compile a plan. Raises ``AutotuneError`` where it cannot be built."""
+        self._executable(tuple(plan))
+
+    def run(self, plan: Sequence[Choice], runs: int) -> Timed:
+        """Run a plan some times, after a run that warms caches up."""
+        table, executable = self._executable(tuple(plan))
+        nanoseconds = np.zeros((runs, executable.part_count), np.int64)
+        alone = executable.threads == 1
+        with pause_collector():
+            for _ in range(WARM_UP):
+                executable.run(self._inputs)
+            for row in nanoseconds:
+                executable.run(self._inputs, row, own_time=alone)
+        steps = tuple(step.operators for step in table.group_steps)
+        return Timed(steps, np.maximum(nanoseconds, 1) * 1e-9)
+
+    def is_right(self, plan: Sequence[Choice]) -> bool:
+        """Compare the outputs of one run with those of the first plan that was asked for."""
+        _, executable = self._executable(tuple(plan))
+        outputs = executable.run(self._inputs)
+        if self._expected is None:
+            self._expected = outputs
+        return all(
+            np.allclose(
+                outputs[x], y, rtol=RELATIVE_TOLERANCE, atol=ABSOLUTE_TOLERANCE, equal_nan=True
+            )
+            for x, y in self._expected.items()
+        )
+
+    def _executable(self, plan: tuple[Choice, ...]) -> tuple[ProgramTable, Executable]:
+        key = tuple((tuple(op.name for op in choice.group.ops), choice.schedule) for choice in plan)
+        found = self._ready.pop(key, None)
+        if found is None:
+            table = compile_table(self._graph, plan, self._spec, self._cache)
+            network = network_of(table, self._made)
+            executable = self._target.executable(network, self._bound(network), self._workshop)
+            found = table, executable
+        self._ready[key] = found
+        while len(self._ready) > _KEPT:
+            self._ready.popitem(last=False)
+        return found
+
+    def _bound(self, network: Network) -> list[Linkable]:
+        """Bind the programs of a network that no plan before had."""
+        parts = {id(part.program): part for part in network.parts}
+        new = [part for key, part in parts.items() if key not in self._programs]
+        made = self._target.linkables(replace(network, parts=tuple(new)))
+        self._programs |= {id(p.program): one for p, one in zip(new, made, strict=True)}
+        return [self._programs[id(part.program)] for part in network.parts]

@@ -1,0 +1,108 @@
+"""The search in place finds faster plans on a noisy clock, and survives what cannot be built, errs or is cut short."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import pytest
+
+from autotune.fusion.group import Group
+from autotune.runtime.in_place.budget import Budget
+from autotune.runtime.in_place.proposals import estimate_of, propose_schedules
+from autotune.runtime.in_place.search import InPlaceSearch
+from autotune.runtime.in_place.variants import names_of
+from autotune.schedule.schedule import Schedule
+from autotune.targets.opening import target
+from autotune.tuner.choice import Choice
+from autotune.tuner.heuristic_plan import heuristic_choices, heuristic_schedule
+from autotune.tuner.progress import silent
+from tests.runtime.in_place.stand_in import StandIn, drawn_factor
+from tests.tuner.search_case import residual
+
+SPEC = target("cpu:1").spec
+GRAPH = residual(blocks=1, size=28)
+PLAN = heuristic_choices(GRAPH, SPEC)
+
+
+def scheduled(group: Group) -> Schedule | None:
+    return heuristic_schedule(group, SPEC)
+
+
+def search(runs: StandIn, seed: int = 0, seconds: float = 60.0) -> InPlaceSearch:
+    rng, estimate = np.random.default_rng(seed), estimate_of(None, SPEC)
+
+    def propose(choice: Choice, count: int) -> tuple[Schedule, ...]:
+        assert choice.schedule is not None
+        return propose_schedules(choice.group, choice.schedule, SPEC, estimate, count, rng)
+
+    budget = Budget(seconds, 0.0, runs.clock)
+    return InPlaceSearch(GRAPH, runs, PLAN, propose, scheduled, budget, rng, silent)
+
+
+def total(runs: StandIn, plan: tuple[Choice, ...]) -> float:
+    return sum(runs.true_seconds(plan))
+
+
+def test_found_plans_are_faster_and_cover_the_network() -> None:
+    runs = StandIn(0)
+    found = search(runs, seconds=40.0).run()
+    assert total(runs, found) < 0.9 * total(runs, PLAN)
+    covered = [name for choice in found for name in names_of(choice)]
+    assert sorted(covered) == sorted(op.name for op in GRAPH.ops)
+
+
+def test_without_anything_to_win_the_plan_hardly_changes() -> None:
+    """Of schedules that all take the same time few are adopted, though many are tried."""
+    adopted = tried = 0
+    for seed in range(2):
+        one = search(StandIn(seed, lambda choice: 1.0 * len(choice.group.ops)), seed)
+        one.run()
+        adopted += sum(len(generation) for generation in one.generations)
+        tried += one.tried
+    assert adopted <= 0.05 * tried
+
+
+def test_a_candidate_that_harms_the_step_behind_is_not_adopted() -> None:
+    plan = {(names_of(choice), choice.schedule) for choice in PLAN}
+
+    def is_new(choice: Choice) -> bool:
+        return (names_of(choice), choice.schedule) not in plan
+
+    runs = StandIn(
+        0, lambda choice: 0.9 if is_new(choice) else 1.0, lambda choice: 0.5 * is_new(choice)
+    )
+    found = search(runs).run()
+    assert total(runs, found) <= 1.02 * total(runs, PLAN)
+
+
+def test_illegal_and_wrong_candidates_are_left_out() -> None:
+    def struck(choice: Choice, seed: int) -> bool:
+        assert choice.schedule is not None
+        text = f"{seed}{choice.schedule.to_json()}"
+        return (names_of(choice), choice.schedule) not in {
+            (names_of(one), one.schedule) for one in PLAN
+        } and zlib.crc32(text.encode()) % 4 == 0
+
+    runs = StandIn(0, drawn_factor, illegal=lambda c: struck(c, 1), wrong=lambda c: struck(c, 2))
+    found = search(runs).run()
+    assert total(runs, found) < total(runs, PLAN)
+    assert not any(struck(choice, seed) for choice in found if choice.schedule for seed in (1, 2))
+
+
+def test_an_interrupt_leaves_the_best_plan_so_far() -> None:
+    runs = StandIn(0)
+    one = search(runs, seconds=60.0)
+    runs.stops_after = 40.0
+    try:
+        one.run()
+    except KeyboardInterrupt:
+        assert one.generations
+    assert total(runs, one.plan) < total(runs, PLAN)
+
+
+@pytest.mark.parametrize("seconds", [0.001, 2.0])
+def test_a_small_budget_ends_soon(seconds: float) -> None:
+    runs = StandIn(0)
+    search(runs, seconds=seconds).run()
+    assert runs.seconds < seconds + 5.0

@@ -1,0 +1,97 @@
+"""A search on this machine: without calibration, within its time, and never for a plan that is not faster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import autotune
+from autotune.errors import InputError
+from autotune.runtime.in_place.search import InPlaceSearch
+from autotune.runtime.in_place.timed_search import CONTEST_RUNS, CONTEST_SECONDS, Allowance
+from autotune.runtime.session import plan_contest
+from autotune.store.store import Store
+from autotune.targets.opening import target
+from autotune.tuner.choice import Choice
+from autotune.tuner.contest import Contest
+
+
+def decide(monkeypatch: pytest.MonkeyPatch, *, is_won: bool) -> None:
+    monkeypatch.setattr(
+        plan_contest, "hold_contest", lambda *_: Contest(16, 16, 1.1 if is_won else 0.9, is_won)
+    )
+
+
+@pytest.mark.parametrize("is_won", [True, False])
+def test_a_search_without_calibration_gives_a_plan_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_won: bool
+) -> None:
+    decide(monkeypatch, is_won=is_won)
+    path, store = tmp_path / "mlp.plan", tmp_path / "store.db"
+    result = autotune.search("mlp", "cpu:1", seconds=2.0, out=path, store=store)
+    assert result.model is None
+    assert "analytic estimate" in result.origin
+    assert is_won or result.is_heuristic
+    assert result.found.measured_cycles is not None
+    assert result.heuristic is not None and result.heuristic.measured_cycles is not None
+    assert result.trials[0].strategy == "heuristic"
+    session = autotune.Session(path, target="cpu:1")
+    inputs = {x: np.ones(shape, np.float32) for x, shape in _inputs().items()}
+    plain = autotune.Session("mlp", target="cpu:1").run(inputs)
+    for name, value in session.run(inputs).items():
+        np.testing.assert_allclose(value, plain[name], rtol=1e-3, atol=1e-5)
+    with Store.open(store) as records:
+        kept = records.records(target("cpu:1").spec.profile_id)
+    assert {record.source for record in kept} == {"run"}
+    assert len(kept) == result.measurements > 0
+
+
+def _inputs() -> dict[str, tuple[int, ...]]:
+    graph = autotune.load_network("mlp")
+    return {x: graph.shape(x) for x in graph.inputs}
+
+
+@pytest.mark.parametrize("is_won", [True, False])
+def test_ctrl_c_writes_the_plan_so_far_if_it_won(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_won: bool
+) -> None:
+    def interrupted(search: InPlaceSearch) -> None:
+        """Adopt another schedule for a group, and end."""
+        at = next(i for i, choice in enumerate(search.plan) if choice.schedule is not None)
+        other = search.propose(search.plan[at], 4)[0]
+        plan = list(search.plan)
+        plan[at] = Choice(plan[at].group, other)
+        search.plan = tuple(plan)
+        raise KeyboardInterrupt
+
+    decide(monkeypatch, is_won=is_won)
+    monkeypatch.setattr(InPlaceSearch, "run", interrupted)
+    path = tmp_path / "mlp.plan"
+    with pytest.raises(KeyboardInterrupt):
+        autotune.search("mlp", "cpu:1", out=path, store=tmp_path / "store.db")
+    assert path.exists() == is_won
+
+
+def test_seconds_are_for_machines_that_are_timed() -> None:
+    with pytest.raises(InputError, match="on edge give trials and measure"):
+        autotune.search("mlp", "edge", seconds=3.0)
+    with pytest.raises(InputError, match="seconds above 0"):
+        autotune.search("mlp", "cpu:1", seconds=-1.0)
+
+
+def test_graphs_share_the_time_that_is_left() -> None:
+    one = Allowance(100.0, 60.0, 1).budget(0.001, 110.0)
+    two = Allowance(100.0, 60.0, 2).budget(0.001, 110.0)
+    assert one.start_seconds == two.start_seconds == 110.0
+    assert one.seconds == pytest.approx(50.0 - 0.08)
+    assert two.seconds == pytest.approx(25.0 - 0.08)
+
+
+@pytest.mark.parametrize(("run_seconds", "most"), [(1e-4, 15.0), (0.05, 30.0), (1.0, 50.0)])
+def test_without_seconds_a_search_takes_as_long_as_the_network_needs(
+    run_seconds: float, most: float
+) -> None:
+    budget = Allowance(0.0, None).budget(run_seconds, 1.0)
+    assert budget.seconds + min(CONTEST_SECONDS, CONTEST_RUNS * run_seconds) == pytest.approx(most)
