@@ -140,8 +140,9 @@ def test_an_unknown_target_lists_the_shipped_ones(refused: Refused) -> None:
     assert "edge" in refused("calibrate", "--target", "nowhere")
 
 
-def test_searching_before_calibrating_says_what_to_run(refused: Refused) -> None:
-    assert "autotune calibrate" in refused("search", "light_squeezenet", "--out", os.devnull)
+def test_seconds_for_a_machine_that_counts_name_the_options_that_bound_it(refused: Refused) -> None:
+    line = refused("search", "mlp", "--target", "edge", "--seconds", "3", "--out", os.devnull)
+    assert "on edge give trials and measure" in line
 
 
 def plan_text(profile: str) -> str:
