@@ -83,6 +83,8 @@ def _trials(view: SearchView) -> str:
         return ""
     best = view.trials[-1].best
     first = next(point for point in view.trials if point.best <= best)
+    if view.spec.timed:
+        return f"{len(view.trials) - 1} generations measured in whole runs; the best plan is that of number {first.trial}"
     who = f", by {first.strategy}" if first.strategy else ""
     return f"{len(view.trials)} partitions tried on the cost model; the best came as number {first.trial + 1}{who}"
 
