@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import typer
+
 from autotune.cli.console import say
+from autotune.cli.ending import MISMATCH
 
 if TYPE_CHECKING:
     from autotune.tuner.failures import FailureCount
@@ -14,6 +17,17 @@ if TYPE_CHECKING:
 def failure_document(failures: Sequence[FailureCount]) -> list[dict[str, str | int]]:
     """Return failures as JSON has them."""
     return [{"kind": f.kind.value, "count": f.count, "reason": f.reason} for f in failures]
+
+
+def exit_on_defects(failures: Sequence[FailureCount]) -> None:
+    """End the command with exit code 1 if a candidate met a defect: that is our error, not the candidate's.
+
+    Call it when all results are written. Raises ``typer.Exit``.
+    """
+    from autotune.measure.measurement import FailureKind
+
+    if any(failure.kind is FailureKind.DEFECT for failure in failures):
+        raise typer.Exit(MISMATCH)
 
 
 def say_failures(failures: Sequence[FailureCount]) -> None:

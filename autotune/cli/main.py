@@ -83,7 +83,7 @@ def root(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point of ``autotune``. Exit code 0, 1 for a failed check, 2 for bad input, 130 for
+    """Entry point of ``autotune``. Exit code 0, 1 for a failed check or a defect of ours, 2 for bad input, 130 for
     Ctrl-C, 143 for SIGTERM; anything unexpected is a bug and shows its traceback."""
     prepare_streams()
     with warnings.catch_warnings():

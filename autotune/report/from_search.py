@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ from autotune.report.view import (
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec
+from autotune.tuner.failures import count_reasons
 from autotune.tuner.result import GroupResult, SearchResult
 
 if TYPE_CHECKING:
@@ -71,8 +72,20 @@ def search_view(
         rooflines=() if profile is None else roofline_rows(profile),
         roofline_note="" if profile is None else roofline_note(profile),
         curves=measured_curves(result, spec),
-        failures=tuple(FailureRow(f.kind.value, f.count, f.reason) for f in result.failures),
+        failures=tuple(
+            FailureRow(f.kind.value, f.count, f.reason) for f in count_reasons(result.records)
+        ),
+        proofs=tuple(_proofs(result)),
     )
+
+
+def _proofs(result: SearchResult) -> Iterator[str]:
+    """Yield what is proved of the found plan, in sentences."""
+    if result.above_bound is not None:
+        yield (
+            f"No plan takes fewer than {result.bound_cycles:,.0f} cycles: this one is at most "
+            f"{result.above_bound:.0%} above any plan."
+        )
 
 
 def _facts(result: SearchResult, command: str) -> tuple[tuple[str, str], ...]:

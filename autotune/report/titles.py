@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 
+from autotune.measure.measurement import FailureKind
 from autotune.report.group_bars import SHOWN
 from autotune.report.roofline import roof_share
 from autotune.report.view import SearchView
@@ -91,6 +92,8 @@ def _trials(view: SearchView) -> str:
 
 def _failures(view: SearchView) -> str:
     count = sum(row.count for row in view.failures)
+    defects = sum(row.count for row in view.failures if row.kind == FailureKind.DEFECT)
     if not count:
         return "No candidate failed"
-    return f"{count} candidate{'' if count == 1 else 's'} failed"
+    told = f"{count} candidate{'' if count == 1 else 's'} failed"
+    return f"{told}; {defects} by a defect of autotune: please report it" if defects else told

@@ -169,7 +169,7 @@ class SearchCurve:
 
 @dataclass(frozen=True, slots=True)
 class FailureRow:
-    """Candidates without a cost: how they failed, how many did, and the most frequent reason."""
+    """Candidates without a cost for one reason: the kind of their failure, and how many there are."""
 
     kind: str
     count: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -29,3 +30,11 @@ def count_failures(records: Iterable[Record]) -> tuple[FailureCount, ...]:
         for kind, found in reasons.items()
         if found
     )
+
+
+def count_reasons(records: Iterable[Record]) -> tuple[FailureCount, ...]:
+    """Count the failed records by reason, in the order of ``FailureKind``, the most frequent first."""
+    counts = Counter(r.reason for r in records if r.outcome is not Outcome.OK)
+    kinds = list(FailureKind)
+    found = [FailureCount(FailureKind.of(reason), n, reason) for reason, n in counts.items()]
+    return tuple(sorted(found, key=lambda one: (kinds.index(one.kind), -one.count)))

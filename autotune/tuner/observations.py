@@ -7,7 +7,8 @@ from types import MappingProxyType
 
 from autotune.fusion.equivalence import EquivalenceClasses
 from autotune.fusion.group import Group
-from autotune.store.records import Record
+from autotune.measure.measurement import FailureKind
+from autotune.store.records import Outcome, Record
 
 _NONE: Mapping[str, Record] = MappingProxyType({})
 
@@ -21,10 +22,11 @@ class Observations:
     """
 
     def __init__(self, classes: EquivalenceClasses, records: Iterable[Record] = ()) -> None:
+        """``records`` are those of the store. Candidates that met a defect of ours then may be tried again."""
         self.classes = classes
         self._by_class: dict[str, dict[str, Record]] = {}
         self._own: dict[str, dict[str, Record]] = {}
-        self.add(records)
+        self.add(record for record in records if not _met_defect(record))
 
     def add(self, records: Iterable[Record]) -> frozenset[str]:
         """Take in records, later ones in place of earlier ones; return the keys of their classes."""
@@ -51,3 +53,8 @@ class Observations:
         own = self._own.get(group.key, _NONE).get(schedule_json)
         shared = self._by_class.get(self.classes.representative(group).key, _NONE)
         return shared.get(schedule_json) if own is None else own
+
+
+def _met_defect(record: Record) -> bool:
+    is_failed = record.outcome is Outcome.FAILED
+    return is_failed and FailureKind.of(record.reason) is FailureKind.DEFECT

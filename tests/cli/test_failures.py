@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import typer
 
-from autotune.cli.failures import failure_document, say_failures
+from autotune.cli.failures import exit_on_defects, failure_document, say_failures
 from autotune.measure.measurement import FailureKind
 from autotune.tuner.failures import FailureCount
 
@@ -31,3 +32,10 @@ def test_json_has_kind_count_and_reason() -> None:
     assert failure_document([OVERDUE]) == [
         {"kind": "over its time limit", "count": 12, "reason": "took longer than 60 s"}
     ]
+
+
+def test_a_defect_ends_a_command_with_an_error() -> None:
+    exit_on_defects([OVERDUE])
+    with pytest.raises(typer.Exit) as ended:
+        exit_on_defects([OVERDUE, DEFECT])
+    assert ended.value.exit_code == 1

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import pytest
 
+from autotune.cost_model.shipped import shipped_model
 from autotune.errors import StoreError, TargetError
+from autotune.fusion.group import Group
 from autotune.measure import attempt
 from autotune.measure.measurement import FailureKind
 from autotune.measure.runner import HANGS
 from autotune.store.records import Outcome
 from autotune.store.store import Store
 from autotune.tuner.calibrate import calibrate
-from autotune.tuner.failures import FailureCount, count_failures
+from autotune.tuner.failures import FailureCount, count_failures, count_reasons
 from autotune.tuner.fusion import search
 from autotune.tuner.options import SearchOptions
+from autotune.tuner.schedules import GroupCosts
 from tests.store.store_case import record
 from tests.tuner.search_case import EDGE, calibrated, chain
 from tests.tuner.stand_in import Fate, StandIn
@@ -97,3 +101,30 @@ def test_failures_are_counted_by_the_first_words_of_their_reasons() -> None:
         FailureCount(FailureKind.OVERDUE, 1, "took longer than 2 s"),
         FailureCount(FailureKind.DEFECT, 1, "defect in lowering: KeyError: 3"),
     )
+
+
+def test_reasons_are_counted_each() -> None:
+    reasons = ["defect in lowering: KeyError: 3", "too large", "no tile", "no tile"]
+    failed = [
+        record(i, outcome=Outcome.FAILED, reason=reason, cycles=0)
+        for i, reason in enumerate(reasons)
+    ]
+    assert [(f.kind, f.count, f.reason) for f in count_reasons([record(9), *failed])] == [
+        (FailureKind.REFUSED, 2, "no tile"),
+        (FailureKind.REFUSED, 1, "too large"),
+        (FailureKind.DEFECT, 1, "defect in lowering: KeyError: 3"),
+    ]
+
+
+def test_a_stored_defect_does_not_count_against_its_candidate() -> None:
+    model = shipped_model(EDGE.spec)
+    assert model is not None
+    group = Group.from_graph(chain(2), [op.name for op in chain(2).ops])
+    first = GroupCosts(model, EDGE.spec).best(group, 1)[0].schedule
+    for reason, is_kept in (("defect in lowering: KeyError: 3", True), ("too large", False)):
+        failed = replace(
+            record(1, outcome=Outcome.FAILED, reason=reason, cycles=0),
+            group_key=group.key, group_json=group.to_json(), schedule_json=first.to_json(),
+        )  # fmt: skip
+        best = GroupCosts(model, EDGE.spec, known=[failed]).best(group, 1)[0].schedule
+        assert (best == first) == is_kept

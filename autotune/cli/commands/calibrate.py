@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autotune.cli.console import print_facts, print_json, print_table
-from autotune.cli.failures import failure_document, say_failures
+from autotune.cli.failures import exit_on_defects, failure_document, say_failures
 from autotune.cli.options import (
     MOST_COUNTED,
     AccuracyOption,
@@ -80,6 +80,7 @@ def calibrate(
         print_json(_document(result))
     else:
         _print_result(result)
+    exit_on_defects(result.failures)
 
 
 def _print_groups(result: GroupCalibration, json: bool) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autotune.cli.console import print_json, print_table, say
-from autotune.cli.failures import failure_document, say_failures
+from autotune.cli.failures import exit_on_defects, failure_document, say_failures
 from autotune.cli.options import (
     MOST_COUNTED,
     AccuracyOption,
@@ -145,6 +145,7 @@ def search(
     say(outcome.result.origin)
     say(f"plan: {plan_file}")
     say(f"report: {report_file}")
+    exit_on_defects(outcome.result.failures)
 
 
 def _output_files(model: str, out: Path | None, report: Path | None) -> tuple[Path, Path]:

@@ -19,6 +19,8 @@ from autotune.tuner.reasons.price import Price, Prices, compare
 from autotune.tuner.reasons.rejected_fusion import RejectedFusion, causes, explained, judge
 from autotune.tuner.schedules import GroupCosts
 
+MOST_JOINED = 5
+"""Most groups of the plan that are joined in thought."""
 CUTS = 4
 """Cuts of a group that are priced: those where the fewest bytes cross."""
 
@@ -155,12 +157,40 @@ class PlanExplainer:
 
     @cached_property
     def _all_fusions(self) -> tuple[_Fusion, ...]:
-        """Every two groups of which one reads the other's results, in running order."""
+        """Every two groups of which one reads the other's results, in running order; where other groups
+        stand between the two, all of them as well."""
         found: dict[tuple[int, ...], None] = {}
         for place, group in enumerate(self._groups):
-            if not group.is_view:
-                found.update(dict.fromkeys(self._joined_with_readers((place,), place)))
+            if group.is_view:
+                continue
+            for places in self._joined_with_readers((place,), place):
+                whole = self._hull(places)
+                found[places] = None
+                if len(whole) <= MOST_JOINED:
+                    found[whole] = None
         return tuple(_Fusion(places, self._together(places)) for places in found)
+
+    def _hull(self, places: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the places with those of all groups on paths between them."""
+        first, last = places[0], places[-1]
+        behind, before = {first}, {last}
+        for place in range(first + 1, last):
+            if self._sources[place] & behind:
+                behind.add(place)
+        for place in range(last, first, -1):
+            if place in before:
+                before |= self._sources[place]
+        between = {place for place in behind & before if first < place < last}
+        return tuple(sorted({*places, *between}))
+
+    @cached_property
+    def _sources(self) -> tuple[set[int], ...]:
+        """Places of the groups whose results each group reads."""
+        producer = self.graph.producer
+        return tuple(
+            {self._home[producer[x].name] for x in group.inputs if x in producer}
+            for group in self._groups
+        )
 
     def _joined_with_readers(self, path: tuple[int, ...], last: int) -> Iterator[tuple[int, ...]]:
         readers = {

@@ -124,6 +124,18 @@ def test_every_pair_of_neighbours_is_judged_once_at_each_end() -> None:
             assert judged.count((first, second)) == 1
 
 
+def test_groups_between_two_neighbours_are_judged_with_them() -> None:
+    b = GraphBuilder("diamond")
+    x = b.add(OpKind.RELU, b.input("x", (8, 8)))
+    graph = b.build([b.add(OpKind.ADD, x, b.add(OpKind.TANH, x))])
+    costs = GroupCosts(MODEL, EDGE.spec)
+    plan = plan_of(unfused(graph), costs)
+    first, *_ = PlanExplainer(graph, plan, costs).reasons([0])
+    judged = {fusion.groups: fusion.constraint for fusion in first.rejected}
+    assert judged[0, 2] is Constraint.ORDER
+    assert judged[0, 1, 2] in LEGAL
+
+
 def test_fusing_is_compared_with_the_operators_apart() -> None:
     graph, plan, costs, reasons = explained("greedy")
     for planned, why in zip(plan.groups, reasons, strict=True):
