@@ -50,11 +50,17 @@ from autotune.tuner.network_cost import (
     stored_model,
 )
 from autotune.tuner.objective import Objective
-from autotune.tuner.options import DEFAULT_MEASURE, DEFAULT_TRIALS, SearchOptions
+from autotune.tuner.options import (
+    DEFAULT_MEASURE,
+    DEFAULT_STRATEGY,
+    DEFAULT_TRIALS,
+    SearchOptions,
+)
 from autotune.tuner.plan import KIND as PLAN
 from autotune.tuner.plan import NetworkFile
 from autotune.tuner.progress import GRAPHS, Progress, silent
 from autotune.tuner.result import SearchResult
+from autotune.tuner.study_storage import storage_for
 
 CALIBRATED_ON = ("light_squeezenet", "light_resnet50", "mlp", "transformer_block")
 """Shipped networks that calibration draws groups from, besides generated ones, unless told."""
@@ -219,18 +225,24 @@ def search(
     ranges: Ranges | None = None,
     time_limit_seconds: float | None = None,
     seconds: float | None = None,
+    strategy: str = DEFAULT_STRATEGY,
+    storage: str | Path | None = None,
 ) -> SearchResult:
     """Find fusion groups and schedules for a network, measure the best, and write the plan.
 
     ``model`` is an ONNX file or a shipped network's name; ``target`` a name, a spec file or an open
-    target (None: this CPU). ``trials`` bounds the fusion plans that are tried on the cost model,
-    ``measure`` the measurements. On this CPU ``seconds`` bounds the whole search instead (None: 15 to 60, by the
+    target (None: this CPU). ``trials`` bounds the plans that are tried, ``measure`` the measurements;
+    ``strategy`` names what proposes plans. On this CPU ``seconds`` bounds the whole search instead (None: 15 to 60, by the
     network's own time). It measures candidates in whole runs of the network, and in the last step runs the plan
     and the heuristic plan in turns; the heuristic plan stays unless the other is shown to be faster. Ctrl-C ends
     the measuring, and a plan that is faster is written before ``KeyboardInterrupt`` goes on. ``objective`` is ``latency`` or
     ``energy``; ``out`` the plan file. ``accuracy`` selects the algorithms (None: ``close`` on this CPU, ``exact`` elsewhere), and
     ``ranges`` bound the inputs; both stay with the plan. A measurement fails after
     ``time_limit_seconds`` (None: a minute, and more for large candidates).
+
+    Plans that were tried are trials of an Optuna study in ``storage``: a URL, a file (``.log``: a journal, else
+    SQLite), ``:memory:`` for none, or None for ``studies.db`` beside the store. A later search of the network goes on from
+    the best of them, also one in another process.
 
     Control flow makes several graphs of a network: pieces and bodies, taken or not, each with this
     budget. Shapes that depend on values are those of inputs drawn by ``seed``; other shapes are
@@ -242,15 +254,23 @@ def search(
     begin = time.monotonic()
     plan_file, extents, limits = _plan_file(out), dims_of(dims), ranges_of(ranges)
     options = SearchOptions(
-        trials, measure, Objective.parse(objective), seed, time_limit_seconds=time_limit_seconds
+        trials,
+        measure,
+        Objective.parse(objective),
+        seed,
+        time_limit_seconds=time_limit_seconds,
+        strategy=strategy,
     )
     path, machine = resolve_model(model), choose_target(target)
     allowed = _allowed_seconds(seconds, machine)
+    _check_strategy(strategy, storage, machine)
     chosen = choose_accuracy(accuracy, machine.spec)
     graphs = _graphs(path, extents, Layout(machine.spec.layout), chosen, limits, seed)
     file = NetworkFile.of(path)
     searches, origin, is_interrupted = [], "", False
     with opened(store) as records:
+        is_in_place = isinstance(machine, WholeNetworks)
+        studies = None if is_in_place else storage_for(storage, records)
         for number, graph in enumerate(graphs):
             if progress is not None and len(graphs) > 1:
                 progress(GRAPHS, number, len(graphs))
@@ -273,7 +293,13 @@ def search(
             answer = open_model(records, machine)
             origin = origin or answer.line
             found = run_search(
-                graph, machine, answer.model, options, progress=progress, store=records
+                graph,
+                machine,
+                answer.model,
+                options,
+                progress=progress,
+                store=records,
+                storage=studies,
             )
             if machine.spec.timed:
                 bounds = intervals_by_input(graph, limits)
@@ -304,6 +330,15 @@ def _allowed_seconds(seconds: float | None, machine: Target) -> float | None:
             f"seconds bound searches on this CPU; on {machine.name} give trials and measure instead"
         )
     return seconds_of(seconds, "seconds")
+
+
+def _check_strategy(strategy: str, storage: str | Path | None, machine: Target) -> None:
+    """Raise ``InputError`` for a strategy or a storage of studies on a machine that runs whole networks."""
+    if isinstance(machine, WholeNetworks) and (strategy != DEFAULT_STRATEGY or storage is not None):
+        raise InputError(
+            f"{machine.name} is searched in whole runs of the network, by one strategy and without a study; "
+            "leave strategy and storage out"
+        )
 
 
 def _graphs(

@@ -1,4 +1,7 @@
-"""Measures candidates during a search, each at most once, and remembers the results."""
+"""Measures candidates during a search, each at most once, and remembers the results.
+
+Machines that count cycles tell the same twice: what the store has of them is not measured again.
+"""
 
 from __future__ import annotations
 
@@ -62,6 +65,17 @@ class CandidateEvaluator:
         """Return True if this search has measured the candidate."""
         return (self.costs.representative(group).key, scored.schedule) in self._samples
 
+    def recalls(self, group: Group, scored: ScoredSchedule) -> bool:
+        """Return True if a measurement from before this search answers for the candidate."""
+        return self._recalled(self.costs.representative(group), scored) is not None
+
+    def _recalled(self, group: Group, scored: ScoredSchedule) -> Record | None:
+        """Return the earlier record of a candidate; None on machines that are timed, and for failures."""
+        if self.target.spec.timed:
+            return None
+        record = self.costs.record(group, scored.schedule)
+        return None if record is None or record.outcome is not Outcome.OK else record
+
     def measure(self, candidates: Iterable[tuple[Group, ScoredSchedule]]) -> None:
         """Measure unmeasured candidates; their records enter the store as one batch."""
         self._measure((self.costs.representative(group), scored) for group, scored in candidates)
@@ -85,6 +99,14 @@ class CandidateEvaluator:
             for group, scored in candidates
             if (key := (group.key, scored.schedule)) not in self._samples
         }
+        recalled = {
+            key: (candidate, record)
+            for key, candidate in fresh.items()
+            if (record := self._recalled(*candidate)) is not None
+        }
+        for key, ((_, scored), record) in recalled.items():
+            self._enter(key, Sample(scored, record))
+        fresh = {key: candidate for key, candidate in fresh.items() if key not in recalled}
         if not fresh:
             return
         self.expected = max(self.expected, len(self.records) + len(fresh))
@@ -103,17 +125,19 @@ class CandidateEvaluator:
     ) -> None:
         """Take in the records of the first candidates; an interrupt leaves fewer records."""
         for (key, (_, scored)), record in zip(fresh.items(), records, strict=False):
-            sample = Sample(scored, record)
-            self._samples[key] = sample
-            best = self._best.get(record.group_key)
-            if record.outcome is Outcome.OK and (
-                best is None or self._cost(sample) < self._cost(best)
-            ):
-                self._best[record.group_key] = sample
+            self._enter(key, Sample(scored, record))
         self.records += records
         self.costs.observe(records)
         if self.store is not None and records:
             self.store.add(records)
+
+    def _enter(self, key: Key, sample: Sample) -> None:
+        self._samples[key] = sample
+        best = self._best.get(key[0])
+        if sample.record.outcome is Outcome.OK and (
+            best is None or self._cost(sample) < self._cost(best)
+        ):
+            self._best[key[0]] = sample
 
     def _cost(self, sample: Sample) -> float:
         return measured_cost(sample.record, self.costs.objective)
@@ -147,6 +171,15 @@ class CandidateEvaluator:
             if (group.key, schedule) not in self._samples
         )
         return min(others, key=self._cost, default=None)
+
+    def samples(self, group: Group) -> dict[Schedule, float | None]:
+        """Return what this search measured of a group's representative: costs by schedule, None where it failed."""
+        shared_key = self.costs.representative(group).key
+        return {
+            schedule: self._cost(sample) if sample.record.outcome is Outcome.OK else None
+            for (key, schedule), sample in self._samples.items()
+            if key == shared_key
+        }
 
     def sample(self, group: Group, schedule: Schedule) -> Sample | None:
         """Return the sample of a schedule, on the group or else on its representative; None without."""

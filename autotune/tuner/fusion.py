@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
 
 from autotune.cost_model.model import MIN_RECORDS, CostModel
 from autotune.cost_model.shipped import fit_model
@@ -16,20 +18,24 @@ from autotune.graph.graph import Graph
 from autotune.store.records import Outcome, Record
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
-from autotune.tuner.active import ActiveMeasurement
 from autotune.tuner.bound.bound import has_bound, network_bound
 from autotune.tuner.candidate_evaluator import CandidateEvaluator
 from autotune.tuner.choice import Choice
 from autotune.tuner.heuristic_plan import heuristic_choices
 from autotune.tuner.objective import Objective
 from autotune.tuner.options import SearchOptions
+from autotune.tuner.partitioners.climbing import Climbing
 from autotune.tuner.plan import GraphPlan
-from autotune.tuner.problem import FusionProblem
+from autotune.tuner.plan_study import PlanStudy
+from autotune.tuner.problem import FusionProblem, TriedPlan
 from autotune.tuner.progress import Progress, silent
 from autotune.tuner.result import GraphSearch, PlanResult, measured_choices, plan_result
 from autotune.tuner.schedules import GroupCosts
-from autotune.tuner.strategies.climbing import Climbing
+from autotune.tuner.strategies.strategy import SearchState, Wanted
 from autotune.tuner.strategies.table import STRATEGIES
+
+if TYPE_CHECKING:
+    from optuna.storages import BaseStorage
 
 __all__ = ["GraphSearch", "search"]
 
@@ -44,6 +50,7 @@ def search(
     store: Store | None = None,
     start: Sequence[Partition] = (),
     known: Sequence[Record] | None = None,
+    storage: BaseStorage | None = None,
 ) -> GraphSearch:
     """Find fusion groups and schedules for ``graph`` on ``target``.
 
@@ -68,16 +75,17 @@ def search(
         target, costs, graph.name, store, heard, workers, wanted.time_limit_seconds
     )
     problem = FusionProblem(graph, costs, heard)
-    return _Search(problem, evaluator, wanted).run(start)
+    return _Search(problem, evaluator, wanted, storage).run(start)
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """One search: a network's fusion problem, its evaluator and its options."""
+    """One search: a network's fusion problem, its evaluator, its options, and where its study lives."""
 
     problem: FusionProblem
     evaluator: CandidateEvaluator
     options: SearchOptions
+    storage: BaseStorage | None
 
     @property
     def costs(self) -> GroupCosts:
@@ -90,8 +98,8 @@ class _Search:
         return self.evaluator.target
 
     def run(self, start: Sequence[Partition]) -> GraphSearch:
-        """Propose plans, measure the best of them, and compare."""
-        problem, graph, spec = self.problem, self.problem.graph, self.target.spec
+        """Measure what the strategy proposes; compare the plans."""
+        problem, graph = self.problem, self.problem.graph
         alone = unfused(graph)
         problem.report("prepare", 0, 3)
         problem.prepare(alone.groups)
@@ -99,16 +107,16 @@ class _Search:
         problem.report("prepare", 1, 3)
         rule = greedy(graph, problem.fits)
         problem.report("prepare", 2, 3)
-        choices = heuristic_choices(graph, spec)
+        choices = heuristic_choices(graph, self.target.spec)
         heuristic = _partition_of(graph, choices)
         problem.report("prepare", 3, 3)
-        plans = self._propose(alone, (*start, heuristic))
-        if self.options.measure:
-            self.evaluator.expected = len(alone.groups) + self.options.measure
-            _measure_heuristic(self.evaluator, choices)
-        best = min(plans, key=problem.legal_cost)
-        if self.options.measure:
-            best = self._measure([alone, rule, heuristic, best])
+        state = self._state(alone, heuristic, (rule, *start))
+        baselines = (alone, rule)
+        history = self._try_all(state, choices, baselines)
+        tried = tuple(dict.fromkeys(trial.partition for trial in history))
+        self._cover(state, baselines)
+        best = self._best(state, tried, (*baselines, heuristic))
+        problem.report("measure", 1, 1)
         found = self._result(best)
         return GraphSearch(
             plan=self._plan(found),
@@ -117,42 +125,102 @@ class _Search:
             found=found,
             records=tuple(self.evaluator.records),
             trials=tuple(problem.trials),
-            gap=self._gap(found, (*plans, best)),
+            history=history,
+            gap=self._gap(found, (*state.plans, *tried, best)),
             model=self.costs.model,
             accuracy=accuracy_of(graph),
             heuristic=measured_choices(self.evaluator, choices) if self.options.measure else None,
-            bound=network_bound(graph, spec) if has_bound(spec) else None,
+            bound=network_bound(graph, self.target.spec) if has_bound(self.target.spec) else None,
         )
 
-    def _propose(self, alone: Partition, others: Sequence[Partition]) -> list[Partition]:
-        """Return the unfused plan, the legal ones among ``others``, and a proposal of each strategy."""
+    def _state(
+        self, alone: Partition, heuristic: Partition, others: Sequence[Partition]
+    ) -> SearchState:
+        """Return what the strategy begins from, with the best plans of earlier searches."""
         problem, options = self.problem, self.options
-        legal = (p for p in dict.fromkeys(others) if p != alone and problem.cost(p) is not None)
-        plans = [alone, *legal]
-        for strategy in STRATEGIES:
-            proposal = strategy.propose(problem, plans, options.trials, options.seed)
-            if proposal not in plans:
-                plans.append(proposal)
-        return plans
+        profile = self.target.spec.profile_id
+        machine = f"{self.target.name} {profile[:12]}"
+        study = PlanStudy.open(problem, machine, options.objective.value, self.storage)
+        plans = dict.fromkeys((heuristic, *others, *study.best_partitions()))
+        legal = (plan for plan in plans if plan != alone and problem.cost(plan) is not None)
+        return SearchState(
+            problem,
+            FusionProblem(problem.graph, self.evaluator),
+            self.costs,
+            self.evaluator,
+            study,
+            (alone, *legal),
+            heuristic,
+            options.measure,
+            options.seed,
+            self._relearn,
+        )
 
-    def _measure(self, plans: Sequence[Partition]) -> Partition:
-        """Return the cheapest partition by measurements alone, after active measurement of ``plans``."""
+    def _reserved(self, state: SearchState, plans: Sequence[Partition]) -> int:
+        """Return how many measurements to keep for ``plans`` that are compared; 0 where that is over half of them."""
+        groups = {group.key for plan in plans for group in state.unmeasured(plan)}
+        return len(groups) if 2 * len(groups) <= self.options.measure else 0
 
-        def replan(pool: Sequence[Partition]) -> Partition:
-            return Climbing().propose(self.problem, pool, 0, 0)
+    def _cover(self, state: SearchState, plans: Sequence[Partition]) -> None:
+        """Measure unmeasured groups of plans as far as the measurements last."""
+        wanted = {group.key: (group, s) for plan in plans for group, s in state.cover(plan)}
+        left = self.options.measure - len(self.evaluator.records)
+        if len(wanted) <= left:
+            self.evaluator.measure(wanted.values())
 
-        active = ActiveMeasurement(self.problem, self.costs, self.evaluator, replan, self._relearn)
-        pool = active.run(plans, self.options.measure)
-        measured = FusionProblem(self.problem.graph, self.evaluator)
-        covered = [plan for plan in pool if measured.cost(plan) is not None]
+    def _try_all(
+        self, state: SearchState, heuristic: Sequence[Choice], baselines: Sequence[Partition]
+    ) -> tuple[TriedPlan, ...]:
+        """Try the proposals of the strategy until the trials or the measurements are spent; return the plans.
+
+        The ``heuristic`` plan is measured first. Measurements of the ``baselines`` are kept for the end.
+        """
+        options, evaluator = self.options, self.evaluator
+        tried: list[TriedPlan] = []
+        strategy = STRATEGIES[options.strategy]
+        proposals = strategy.proposals(state)
+        first = next(proposals)
+        evaluator.expected = options.measure
+        if options.measure:
+            _measure_heuristic(evaluator, heuristic)
+        end = options.measure - self._reserved(state, baselines)
+        for number, proposal in enumerate(chain((first,), proposals)):
+            left = end - len(evaluator.records)
+            free, paid = self._split(proposal.candidates)
+            wanted = (*free, *paid[: max(0, left)])
+            trial = state.study.begin(
+                strategy.name, proposal.partition, proposal.decisions, len(wanted) - len(free)
+            )
+            evaluator.measure(wanted)
+            cost = (state.measured if options.measure else self.problem).cost(proposal.partition)
+            state.study.end(trial, cost)
+            tried.append(TriedPlan(proposal.partition, strategy.name, len(evaluator.records), cost))
+            if number + 1 >= options.trials or (left <= len(paid) and options.measure):
+                break
+        return tuple(tried)
+
+    def _split(self, candidates: Sequence[Wanted]) -> tuple[list[Wanted], list[Wanted]]:
+        """Return candidates that earlier measurements answer for, and those that have to be measured."""
+        fresh = [c for c in candidates if not self.evaluator.has_measured(*c)]
+        free = [c for c in fresh if self.evaluator.recalls(*c)]
+        return free, [c for c in fresh if c not in free]
+
+    def _best(
+        self, state: SearchState, tried: Sequence[Partition], baselines: Sequence[Partition]
+    ) -> Partition:
+        """Return the cheapest plan: by measurements alone, or by the model where nothing is measured."""
+        if not self.options.measure:
+            return min((*state.plans, *tried), key=self.problem.legal_cost)
+        measured = state.measured
+        covered = [p for p in (*state.plans, *tried) if measured.cost(p) is not None]
         if not covered:
             failed = next(r for r in self.evaluator.records if r.outcome is not Outcome.OK)
             name = self.problem.graph.name
             raise ScheduleError(f"{name}: no plan could be measured: {failed.reason}")
-        best = Climbing().propose(measured, covered, 0, 0)
+        best = Climbing().propose(measured, covered)
         if self.target.spec.timed:  # a second time would differ too
             return best
-        compared = [best, *(plan for plan in plans if plan in covered)]
+        compared = [best, *(plan for plan in baselines if plan in covered)]
         for plan in compared:
             self.evaluator.measure_exact(measured.group(names) for names in plan.groups)
         return min(compared, key=measured.legal_cost)

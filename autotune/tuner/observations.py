@@ -48,6 +48,10 @@ class Observations:
         """Return True if the group itself was measured."""
         return group.key in self._own
 
+    def own(self, group: Group, schedule_json: str) -> Record | None:
+        """Return the record of a candidate, failed or not; None without any."""
+        return self._own.get(group.key, _NONE).get(schedule_json)
+
     def find(self, group: Group, schedule_json: str) -> Record | None:
         """Return the record of a candidate, failed or not, or one of its class; None without any."""
         own = self._own.get(group.key, _NONE).get(schedule_json)

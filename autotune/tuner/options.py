@@ -13,15 +13,20 @@ if TYPE_CHECKING:  # the command line shows these defaults in its help
     from autotune.targets.spec import HardwareSpec
 
 DEFAULT_TRIALS = 200
-DEFAULT_MEASURE = 64
+DEFAULT_MEASURE = 160
+DEFAULT_STRATEGY = "model"
+
+STRATEGY_NAMES = (DEFAULT_STRATEGY, "greedy", "heuristic", "random", "tpe", "gp")
+"""Names of ``strategies.table.STRATEGIES``, for those who ask before Optuna is imported."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """``trials`` bounds the partitions that Optuna tries on the cost model, ``measure`` the
-    measurements beyond one for every group of the plans that are compared; with 0 nothing runs on
-    the target. ``workers`` is the number of processes (None: one a core). A measurement fails after
-    ``time_limit_seconds`` (None: a limit by the candidate's size)."""
+    """``trials`` bounds the plans that a search tries, ``measure`` the measurements; with 0 nothing runs on
+    the target. The heuristic plan is always measured. The unfused and the greedy plan are too, for comparison, where
+    that takes at most half of the measurements. ``strategy`` is the name of what proposes plans. ``workers`` is the
+    number of processes (None: one a core). A measurement fails after ``time_limit_seconds`` (None: a
+    limit by the candidate's size)."""
 
     trials: int = DEFAULT_TRIALS
     measure: int = DEFAULT_MEASURE
@@ -29,10 +34,15 @@ class SearchOptions:
     seed: int = 0
     workers: int | None = None
     time_limit_seconds: float | None = None
+    strategy: str = DEFAULT_STRATEGY
 
     def __post_init__(self) -> None:
         for name in ("trials", "measure", "seed"):
             integer_of(getattr(self, name), name, 0)
+        if self.strategy not in STRATEGY_NAMES:
+            raise InputError(
+                f"no strategy {self.strategy!r}; there are {', '.join(STRATEGY_NAMES)}"
+            )
         seconds_of(self.time_limit_seconds, "time_limit_seconds")
 
     def check(self, spec: HardwareSpec) -> None:

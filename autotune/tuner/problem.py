@@ -41,6 +41,17 @@ class Trial:
     best: float
 
 
+@dataclass(frozen=True, slots=True)
+class TriedPlan:
+    """A plan that a strategy proposed, with its cost after so many ``measurements`` of the search: as measured,
+    None where a group has none; as predicted where nothing is measured."""
+
+    partition: Partition
+    strategy: str
+    measurements: int
+    cost: float | None
+
+
 class FusionProblem:
     """Costs of groups and partitions of ``graph`` by ``costs``, and the history of trials."""
 

@@ -20,11 +20,10 @@ def silent(phase: str, done: int, total: int, best: float | None = None) -> None
 
 
 SEARCH_STAGES: Mapping[str, float] = {
-    "prepare": 0.10,
-    "fuse": 0.28,
-    "trials": 0.17,
-    "climb": 0.25,
-    "measure": 0.20,
+    "prepare": 0.12,
+    "fuse": 0.34,
+    "climb": 0.30,
+    "measure": 0.24,
 }
 """Phases of a search in order with their shares of its time: rounded means of light_squeezenet and
 mlp on edge; on a machine that is timed, measuring takes more."""

@@ -21,7 +21,7 @@ from autotune.tuner.contest import Contest
 from autotune.tuner.failures import FailureCount, count_failures
 from autotune.tuner.objective import Objective
 from autotune.tuner.plan import GraphPlan, NetworkFile, Plan, PlannedGroup
-from autotune.tuner.problem import FusionProblem, Trial
+from autotune.tuner.problem import FusionProblem, Trial, TriedPlan
 from autotune.tuner.schedules import GroupCosts, ScoredSchedule
 
 
@@ -130,7 +130,8 @@ class GraphSearch:
 
     ``found`` is the best plan, ``unfused`` and ``greedy`` the ones to compare it with; ``heuristic`` is
     the heuristic plan as measured, None where nothing was measured. ``records`` are the
-    measurements taken; ``trials`` the partitions tried, in order. ``gap`` is the found plan's cost
+    measurements taken; ``trials`` the partitions tried on the model, in order, ``history`` the plans that the
+    strategy proposed to measure. ``gap`` is the found plan's cost
     over the least cost that the model now expects of any plan, minus one. ``model`` is the cost
     model in its last state, ``accuracy`` that of the graph's algorithms. ``contest`` says how whole runs of the
     search's plan and of the heuristic plan compare, where both ran; ``found`` is the heuristic plan unless the
@@ -148,6 +149,7 @@ class GraphSearch:
     model: CostModel | None
     accuracy: Accuracy
     heuristic: PlanResult | None = None
+    history: tuple[TriedPlan, ...] = ()
     contest: Contest | None = None
     bound: LowerBound | None = None
 

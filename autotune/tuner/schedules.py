@@ -112,6 +112,10 @@ class GroupCosts:
         for key in self._observations.add(records):
             self._scored.pop(key, None)
 
+    def record(self, group: Group, schedule: Schedule) -> Record | None:
+        """Return the measurement of a group's schedule, failed or not; None without any."""
+        return self._observations.own(group, schedule.to_json())
+
     def representative(self, group: Group) -> Group:
         """Return the group that stands for the equivalence class of a group."""
         return self._observations.classes.representative(group)

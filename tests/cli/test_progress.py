@@ -61,11 +61,11 @@ def test_the_first_line_comes_within_a_second_and_tells_what_is_done(
         heard.title = "search net on edge"
         heard.cost_text = partial(cost_text, load_spec("edge"), Objective.LATENCY)
         heard("fuse", 8, 16, 28899132.0)
-        assert "search net on edge: 24%, fuse 8/16, best predicted 28,899,132 cycles" in (
+        assert "search net on edge: 29%, fuse 8/16, best predicted 28,899,132 cycles" in (
             capsys.readouterr().err
         )
-        heard("trials", 1, 200)
-        assert "trials 1/200, best predicted 28,899,132 cycles" in capsys.readouterr().err
+        heard("measure", 1, 200)
+        assert "measure 1/200, best predicted 28,899,132 cycles" in capsys.readouterr().err
 
 
 def test_quick_work_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,7 +35,12 @@ from autotune.cli.progress import Report, progress
 from autotune.cli.repeating import command_line
 from autotune.disk.atomic_file import check_place
 from autotune.tuner.objective import Objective
-from autotune.tuner.options import DEFAULT_MEASURE, DEFAULT_TRIALS
+from autotune.tuner.options import (
+    DEFAULT_MEASURE,
+    DEFAULT_STRATEGY,
+    DEFAULT_TRIALS,
+    STRATEGY_NAMES,
+)
 from autotune.tuner.progress import SEARCH_STAGES
 
 if TYPE_CHECKING:
@@ -49,7 +54,7 @@ if TYPE_CHECKING:
     from autotune.tuner.result import GraphSearch, GroupResult, PlanResult, SearchResult
 
 TrialsOption = Annotated[
-    int, typer.Option("--trials", min=1, max=MOST_COUNTED, help="Partitions that Optuna tries.")
+    int, typer.Option("--trials", min=1, max=MOST_COUNTED, help="Plans to try at most.")
 ]
 MeasureOption = Annotated[
     int, typer.Option("--measure", min=1, max=MOST_COUNTED, help="Measurements for candidates.")
@@ -61,6 +66,28 @@ SecondsOption = Annotated[
         min=0.001,
         help="Time of a search on this CPU, in place of --trials and --measure. Default: 15 to 60, by the "
         "network's own time.",
+    ),
+]
+
+
+def _complete_strategy(typed: str) -> list[str]:
+    return [name for name in STRATEGY_NAMES if name.startswith(typed)]
+
+
+StrategyOption = Annotated[
+    str,
+    typer.Option(
+        "--strategy",
+        help=f"What proposes plans: {', '.join(STRATEGY_NAMES)}.",
+        autocompletion=_complete_strategy,
+    ),
+]
+StorageOption = Annotated[
+    str | None,
+    typer.Option(
+        "--storage",
+        help="Where the study of tried plans is kept: a URL of Optuna's storages, or a file (.log: a journal, else "
+        "SQLite). Default: studies.db beside the store. :memory: keeps none.",
     ),
 ]
 ObjectiveOption = Annotated[Objective, typer.Option("--objective")]
@@ -87,6 +114,8 @@ class SearchRequest:
     time_limit_seconds: float | None
     command: str
     """The command line that repeats the search."""
+    strategy: str
+    storage: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +142,8 @@ def search(
     range_: RangeOption = None,
     seed: SeedOption = 0,
     time_limit: TimeLimitOption = None,
+    strategy: StrategyOption = DEFAULT_STRATEGY,
+    storage: StorageOption = None,
     json: JsonOption = False,
 ) -> None:
     """Find what to fuse and how to tile it, measure the best, and write plan and report."""
@@ -134,6 +165,8 @@ def search(
             seed=seed,
             time_limit_seconds=time_limit,
             command=command_line(context),
+            strategy=strategy,
+            storage=storage,
         )
         outcome = _execute(request, heard)
     say_failures(outcome.result.failures)
@@ -187,6 +220,8 @@ def _execute(request: SearchRequest, heard: Report) -> SearchOutcome:
         accuracy=request.accuracy,
         ranges=request.ranges,
         time_limit_seconds=request.time_limit_seconds,
+        strategy=request.strategy,
+        storage=request.storage,
     )
     heard("report", 0, 1)
     is_timed = isinstance(machine, ExclusiveTarget) and len(result.graphs) == 1

@@ -32,7 +32,7 @@ from autotune.tuner.options import SearchOptions
 TRIALS = 30
 """Fusion plans that an online session tries on the model; a fraction of what 'autotune search' does."""
 
-MEASURE = 32
+MEASURE = 96
 """Measurements that planning after retraining may take, beyond one for each group it considers."""
 
 TRUSTED_SINCE = "trusted_since_seconds"

@@ -1,28 +1,29 @@
-"""The plan of a rule-based compiler: element-wise operators join their producers."""
+"""Fusion by predicted gain alone: merges what the model says gains most, and measures the plan's schedules."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autotune.fusion.greedy import greedy
-from autotune.fusion.partition import Partition
-from autotune.tuner.problem import FusionProblem
+from autotune.tuner.strategies.active import ActiveMeasurement
+from autotune.tuner.partitioners.climbing import Climbing
+from autotune.tuner.strategies.strategy import Proposal, SearchState
+
+BATCH = 16
+"""Measurements between two looks at the costs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Greedy:
-    """Producer-consumer fusion by rule; the model is not asked whether it pays."""
+    """Starts unfused and takes the moves of the greatest predicted gain, once; then it measures schedules of
+    this plan's groups in the order of their predicted gain."""
 
     name: str = "greedy"
 
-    def propose(
-        self, problem: FusionProblem, seeds: Sequence[Partition], trials: int, seed: int
-    ) -> Partition:
+    def proposals(self, state: SearchState) -> Iterator[Proposal]:
         """See ``Strategy``."""
-        partition = greedy(problem.graph, problem.fits)
-        cost = problem.cost(partition)
-        if cost is None:
-            return seeds[0]
-        problem.tried(self.name, cost)
-        return partition
+        plan = Climbing().propose(state.problem, state.plans[:1])
+        active = ActiveMeasurement(state)
+        yield from active.covering(plan)
+        while wanted := active.wanted([plan], BATCH):
+            yield Proposal(plan, wanted)

@@ -26,11 +26,9 @@ class Dynamic:
     longest: int = 8
     name: str = "dynamic"
 
-    def propose(
-        self, problem: FusionProblem, seeds: Sequence[Partition], trials: int, seed: int
-    ) -> Partition:
-        """See ``Strategy``."""
-        best, best_cost = seeds[0], problem.cost(seeds[0])
+    def propose(self, problem: FusionProblem, start: Sequence[Partition]) -> Partition:
+        """See ``Partitioner``."""
+        best, best_cost = start[0], problem.cost(start[0])
         orders = list(_orders(problem.graph))
         for number, order in enumerate(orders):
             partition = self._cut(problem, order, number, len(orders))

@@ -29,17 +29,15 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Climbing:
-    """Starts from the cheapest seed; every round takes the gaining moves, largest gain first, as
+    """Starts from the cheapest start; every round takes the gaining moves, largest gain first, as
     far as they do not touch each other, until no move gains."""
 
     rounds: int = 30
     name: str = "climbing"
 
-    def propose(
-        self, problem: FusionProblem, seeds: Sequence[Partition], trials: int, seed: int
-    ) -> Partition:
-        """See ``Strategy``."""
-        costs = [(problem.cost(partition), partition) for partition in seeds]
+    def propose(self, problem: FusionProblem, start: Sequence[Partition]) -> Partition:
+        """See ``Partitioner``."""
+        costs = [(problem.cost(partition), partition) for partition in start]
         known = [(cost, partition) for cost, partition in costs if cost is not None]
         cost, partition = min(known, key=lambda pair: pair[0])
         for number in range(self.rounds):

@@ -1,0 +1,176 @@
+"""The Optuna study of a search: a trial is a plan that was tried, in any storage of Optuna's.
+
+A trial's parameters say for each set of tied edges whether they are fused; its value is the plan's cost as
+measured. Measurements themselves are in the store: a trial names its groups, and how many it takes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from autotune.fusion.partition import Partition
+from autotune.tuner.problem import FusionProblem
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.distributions import BaseDistribution
+    from optuna.samplers import BaseSampler
+    from optuna.storages import BaseStorage
+    from optuna.trial import FrozenTrial
+
+RESUMED = 4
+"""Best plans of earlier searches that a later one begins from."""
+
+Decisions = Mapping[str, bool]
+"""By parameter: True where its edges are fused."""
+
+
+@dataclass(frozen=True)
+class PlanStudy:
+    """Plans that were tried for one network on one machine. Several processes may share it."""
+
+    problem: FusionProblem
+    study: Study
+
+    @classmethod
+    def open(
+        cls, problem: FusionProblem, machine: str, objective: str, storage: BaseStorage | None
+    ) -> PlanStudy:
+        """Open or make the study of a network on a ``machine``; without a ``storage`` in memory.
+
+        Trials of processes of this computer that were killed become failed ones.
+        """
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        graph = problem.graph
+        name = f"{graph.name} {graph.fingerprint[:12]} on {machine} for {objective}"
+        study = optuna.create_study(storage=storage, study_name=name, load_if_exists=True)
+        opened = cls(problem, study)
+        opened._end_killed()
+        return opened
+
+    @cached_property
+    def distributions(self) -> dict[str, BaseDistribution]:
+        """Parameters of a trial: one for each fusion choice, by the kinds of its ends and its number."""
+        from optuna.distributions import CategoricalDistribution
+
+        return {name: CategoricalDistribution([False, True]) for name in self._names}
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        """Names of the parameters, in the order of ``problem.choices``."""
+        kinds = {op.name: op.kind.value for op in self.problem.graph.ops}
+        ends = [choice.edges[0] for choice in self.problem.choices]
+        return tuple(f"{i:03} {kinds[a]} > {kinds[b]}" for i, (a, b) in enumerate(ends))
+
+    def begin(
+        self, strategy: str, partition: Partition, decisions: Decisions | None, measurements: int
+    ) -> int:
+        """Enter a plan that is about to be measured, running; return the number of its trial.
+
+        ``decisions`` are those that a sampler proposed (None: what the partition decides).
+        """
+        from optuna.trial import TrialState, create_trial
+
+        token = uuid.uuid4().hex
+        trial = create_trial(
+            state=TrialState.RUNNING,
+            params=dict(self.decided(partition) if decisions is None else decisions),
+            distributions=self.distributions,
+            user_attrs={
+                "strategy": strategy,
+                "measurements": measurements,
+                "groups": self._written(partition),
+                "process": [socket.gethostname(), os.getpid()],
+                "token": token,
+            },
+        )
+        self.study.add_trial(trial)
+        trials = reversed(self.study.get_trials(deepcopy=False))
+        return next(t.number for t in trials if t.user_attrs.get("token") == token)
+
+    def end(self, number: int, cost: float | None) -> None:
+        """Enter the cost of a plan; None fails its trial."""
+        from optuna.trial import TrialState
+
+        if cost is None:
+            self.study.tell(number, state=TrialState.FAIL)
+        else:
+            self.study.tell(number, cost)
+
+    def suggest(self, sampler: BaseSampler) -> dict[str, bool]:
+        """Return the decisions that a sampler proposes after all trials, running ones included."""
+        import optuna
+
+        copied = optuna.create_study(sampler=sampler)
+        copied.add_trials(self.study.get_trials(deepcopy=False))
+        return dict(copied.ask(self.distributions).params)
+
+    def partition(self, decisions: Decisions) -> Partition:
+        """Return the partition of decisions; edges that cannot be fused stay cut."""
+        fused = [
+            edge
+            for name, choice in zip(self._names, self.problem.choices, strict=True)
+            if decisions[name]
+            for edge in choice.edges
+        ]
+        return Partition.from_edges(self.problem.graph, fused, self.problem.may_try)
+
+    def decided(self, partition: Partition) -> dict[str, bool]:
+        """Return what a partition decides for each choice: what most of its edges do."""
+        return {
+            name: 2 * sum(map(partition.fuses, choice.edges)) > len(choice.edges)
+            for name, choice in zip(self._names, self.problem.choices, strict=True)
+        }
+
+    @property
+    def count(self) -> int:
+        """Number of trials, those of other processes and of earlier searches included."""
+        return len(self.study.get_trials(deepcopy=False))
+
+    def best_partitions(self) -> tuple[Partition, ...]:
+        """Return the ``RESUMED`` cheapest plans of finished trials, the best first."""
+        from optuna.trial import TrialState
+
+        done = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        cheapest = sorted(done, key=lambda trial: (trial.value, trial.number))
+        plans = dict.fromkeys(self._read(trial) for trial in cheapest[: 4 * RESUMED])
+        return tuple(plans)[:RESUMED]
+
+    def _written(self, partition: Partition) -> str:
+        """Return groups as positions of their operators in the graph."""
+        position = self.problem.position
+        groups = [[position[name] for name in names] for names in partition.groups]
+        return json.dumps(groups, separators=(",", ":"))
+
+    def _read(self, trial: FrozenTrial) -> Partition:
+        graph = self.problem.graph
+        groups = json.loads(trial.user_attrs["groups"])
+        return Partition.of(graph, [[graph.ops[i].name for i in group] for group in groups])
+
+    def _end_killed(self) -> None:
+        """Fail the running trials of processes of this computer that are gone."""
+        from optuna.trial import TrialState
+
+        for trial in self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            host, process = trial.user_attrs.get("process", ("", 0))
+            if host == socket.gethostname() and not _is_alive(process):
+                self.study.tell(trial.number, state=TrialState.FAIL)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

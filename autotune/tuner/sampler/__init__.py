@@ -1,0 +1,1 @@
+"""A sampler for Optuna that proposes from a cost model; knows nothing of networks and machines."""
