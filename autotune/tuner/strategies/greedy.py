@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autotune.tuner.strategies.active import ActiveMeasurement
 from autotune.tuner.partitioners.climbing import Climbing
+from autotune.tuner.strategies.active import ActiveMeasurement
 from autotune.tuner.strategies.strategy import Proposal, SearchState
 
 BATCH = 16

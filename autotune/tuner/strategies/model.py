@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autotune.tuner.strategies.active import ActiveMeasurement
 from autotune.tuner.partitioners.climbing import Climbing
 from autotune.tuner.partitioners.table import best_partition
+from autotune.tuner.strategies.active import ActiveMeasurement
 from autotune.tuner.strategies.strategy import Proposal, SearchState
 
 ROUNDS = 4
