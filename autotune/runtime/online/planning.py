@@ -33,7 +33,7 @@ TRIALS = 30
 """Fusion plans that an online session tries on the model; a fraction of what 'autotune search' does."""
 
 MEASURE = 96
-"""Measurements that planning after retraining may take, beyond one for each group it considers."""
+"""Measurements that planning after retraining may take."""
 
 TRUSTED_SINCE = "trusted_since_seconds"
 """Metric of a model that was retrained after drift: when the drift began."""

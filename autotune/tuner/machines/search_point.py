@@ -26,8 +26,8 @@ from autotune.tuner.machines.figures import NetworkFigures, Outcome, Unfit
 from autotune.tuner.options import SearchOptions
 from autotune.tuner.progress import Progress
 
-DEFAULT_MEASURE = 16
-"""Measurements for candidates of one network on one machine, beyond one for each group of the plans."""
+DEFAULT_MEASURE = 64
+"""Measurements of one network on one machine; the heuristic plan is always measured."""
 
 DECIDING = (
     *("operators", "graph", "fusion", "schedule", "lowering", "cost_model", "tuner"),
@@ -90,9 +90,7 @@ def searched(
 def _searched(
     graph: Graph, spec: HardwareSpec, options: PointOptions, store: Store, progress: Progress
 ) -> Outcome:
-    wanted = SearchOptions(
-        trials=0, measure=options.measure, seed=options.seed, workers=options.workers
-    )
+    wanted = SearchOptions(measure=options.measure, seed=options.seed, workers=options.workers)
     known = store.records(spec.profile_id)
     target = EmulatorTarget(spec)
     try:
