@@ -31,7 +31,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: docs models bench-machines help env demo test check bench bench-systolic bench-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean
+.PHONY: docs models bench-machines help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -76,6 +76,10 @@ bench-systolic: $(BUILT) $(SCALESIM)/.installed ## emulator against SCALE-Sim in
 bench-cpu: $(BUILT) $(CPU_PEERS)/.installed ## native engine against ONNX Runtime and OpenVINO in one run; PLANS=folder of our plans
 	$(call say,"benchmarking the native engine beside ONNX Runtime and OpenVINO")
 	@$(PY) -m benchmarks.cpu --markdown docs/figures-cpu.md $(if $(PLANS),--plans $(PLANS)) $(if $(JSON),--json $(JSON))
+
+bench-search-cpu: $(BUILT) ## plans that a search finds on this CPU against the heuristic plan (an hour); ABLATE=1 compares ways to search
+	$(call say,"searching every network on this CPU")
+	@$(PY) -m benchmarks.search_cpu --plans .bench/plans $(if $(ABLATE),--ablate) --markdown docs/figures-search-cpu.md $(if $(JSON),--json $(JSON))
 
 bench-roofline: $(BUILT) ## how much of what this CPU allows every network reaches, and which groups lose it
 	$(call say,"profiling networks against the roofline")

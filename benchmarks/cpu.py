@@ -123,14 +123,19 @@ def measure(
     for name in networks:
         with tempfile.TemporaryDirectory() as made:
             case = make_case(name, Path(made))
-            plan = plans and plans / f"{name}.plan"
-            known = plan if plan is not None and plan.exists() else None
             for count in threads:
-                rows.append(measure_network(case, count, pythons, known, effort, Path(made)))
+                plan = None if plans is None else _plan_of(plans, name, count)
+                rows.append(measure_network(case, count, pythons, plan, effort, Path(made)))
                 say(show(rows[-1]))
     peaks = {count: max(peaks[count], _peak(count)) for count in threads}
     rows.sort(key=lambda row: threads.index(row.threads))
     return Figures(_machine(), peaks, tuple(rows))
+
+
+def _plan_of(plans: Path, name: str, threads: int) -> Path | None:
+    """Return the plan of a network for so many threads, else the one for any; None without either."""
+    files = (plans / f"{name}.{threads}.plan", plans / f"{name}.plan")
+    return next((file for file in files if file.exists()), None)
 
 
 def _peak(threads: int) -> float:
@@ -154,7 +159,9 @@ def main() -> None:
     parser.add_argument("--networks", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=MEASURED)
     parser.add_argument("--threads", nargs="+", type=int, default=(1, 2))
-    parser.add_argument("--plans", type=Path, help="folder of our plans, NETWORK.plan")
+    parser.add_argument(
+        "--plans", type=Path, help="folder of our plans, NETWORK.plan or NETWORK.THREADS.plan"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.2, help="of one engine's turn, at least")
     given = parser.parse_args()

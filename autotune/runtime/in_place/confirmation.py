@@ -12,7 +12,7 @@ from autotune.runtime.in_place.variants import Change, Groups, names_of
 from autotune.runtime.in_place.whole_runs import Surroundings, Timed
 from autotune.tuner.choice import Choice
 
-LEAST_ROUNDS, MOST_ROUNDS = 12, 48
+LEAST_ROUNDS, MOST_ROUNDS = 16, 128
 """Plans that run: half of the changes are on in each."""
 
 

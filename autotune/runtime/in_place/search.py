@@ -26,8 +26,8 @@ from autotune.tuner.progress import Progress
 
 PHASE = "in place"
 """Phase of the progress: per cent of the time."""
-BUILDING, SCREENED = 0.4, 0.75
-"""Shares of a generation's time after which compiling and screening end."""
+BUILT, SCREENED, CONFIRMED = 0.3, 0.55, 0.7
+"""Shares of the time that is left when a generation begins, after which its steps end. The rest is for further ones."""
 ENOUGH = 0.9
 """Share of the whole time after which no generation begins."""
 LEAST_SHARE = 0.002
@@ -48,22 +48,49 @@ Propose = Callable[[Choice, int], Sequence[Schedule]]
 
 
 @dataclass(frozen=True, slots=True)
-class Adopted:
-    """A change that fresh runs confirmed: its sites' operators, the estimate that chose it, and its effect."""
+class Confirmed:
+    """A chosen variant at all its sites, run anew. Its sites took ``seconds`` by the plan in use.
 
-    change: tuple[Change, ...]
+    ``measured`` is the logarithm of its time over that, as the screening saw it; ``estimate`` the same, shrunk.
+    ``effect`` is what fresh runs say.
+    """
+
+    changes: tuple[Change, ...]
+    measured: float
     estimate: float
-    effect: Effect
     seconds: float
-    """Seconds of its sites before."""
+    effect: Effect
+
+    @property
+    def is_adopted(self) -> bool:
+        """True if fresh runs show a gain."""
+        return self.effect.is_gain(ERRORS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The best variant of a place at all its sites, before it runs anew; fields as in ``Confirmed``."""
+
+    changes: tuple[Change, ...]
+    measured: float
+    estimate: float
+    seconds: float
+
+    @property
+    def gain_seconds(self) -> float:
+        return -self.seconds * math.expm1(self.estimate)
+
+    @property
+    def groups(self) -> set[int]:
+        return {i for change in self.changes for i in change.groups}
 
 
 @dataclass(slots=True)
 class InPlaceSearch:
     """Improves a plan of one graph in place, within a budget of time.
 
-    ``plan`` is the best plan so far, at any time; ``tried`` counts variants that ran, ``generations`` what was adopted
-    when.
+    ``plan`` is the best plan so far, at any time; ``tried`` counts variants that ran, ``generations`` are the chosen
+    ones with their fresh runs.
     """
 
     graph: Graph
@@ -75,7 +102,7 @@ class InPlaceSearch:
     rng: np.random.Generator
     progress: Progress
     tried: int = 0
-    generations: list[tuple[Adopted, ...]] = field(default_factory=list)
+    generations: list[tuple[Confirmed, ...]] = field(default_factory=list)
     _seen: set[tuple[str, Variant]] = field(default_factory=set)
 
     def run(self) -> tuple[Choice, ...]:
@@ -84,21 +111,23 @@ class InPlaceSearch:
         self.runs.is_right(self.plan)
         idle = 0
         while idle < 2 and len(self.generations) < GENERATIONS and not self.budget.is_over(ENOUGH):
-            adopted = self._generation(groups)
-            idle = 0 if adopted else idle + 1
-            self.generations.append(adopted)
+            confirmed = self._generation(groups)
+            idle = 0 if any(one.is_adopted for one in confirmed) else idle + 1
+            self.generations.append(confirmed)
         return self.plan
 
-    def _generation(self, groups: Groups) -> tuple[Adopted, ...]:
+    def _generation(self, groups: Groups) -> tuple[Confirmed, ...]:
         timed = self.runs.run(self.plan, RUNS)
         places = self._places(groups, timed)
         screening = Screening(self.runs, groups, self.plan, places, self.rng)
         begun = self.budget.fraction
         left = 1.0 - begun
-        screening.build(self._until(begun + BUILDING * left))
+        screening.build(self._until(begun + BUILT * left))
         self.tried += sum(len(tournament.alive) for _, tournament in screening.fields)
-        screening.measure(self._until(begun + SCREENED * left))
-        return self._confirmed(groups, self._promising(screening, timed), timed)
+        time_left = (begun + SCREENED * left - self.budget.fraction) * self.budget.seconds
+        screening.measure(self._until(begun + SCREENED * left), time_left)
+        over = self._until(begun + CONFIRMED * left)
+        return self._confirmed(groups, self._promising(screening, timed), over)
 
     def _until(self, fraction: float) -> Callable[[], bool]:
         """Return a question: is so large a share of the time over? Whoever asks tells the progress."""
@@ -144,51 +173,45 @@ class InPlaceSearch:
         self._seen |= {(key, v) for v in new}
         return Place(place.sites, place.names, new)
 
-    def _promising(
-        self, screening: Screening, timed: Timed
-    ) -> list[tuple[float, list[Change], float]]:
-        """Return estimate, changes at all sites, and seconds of the sites; those that save most come first."""
-        found = []
+    def _promising(self, screening: Screening, timed: Timed) -> list[_Chosen]:
+        """Return the best variants that may gain and do not overlap; those that save most come first."""
+        chosen = []
         for place, tournament in screening.fields:
             best = tournament.best
             if best is None or best[1] > PROMISE:
                 continue
             variant, estimate = best
             changes = _apart([Change(place, site, variant) for site in range(len(place.sites))])
-            taken = sum(
-                timed.least.get(names_of(self.plan[i]), 0.0) for c in changes for i in c.groups
-            )
-            found.append((estimate, changes, taken))
-        found.sort(key=lambda row: row[2] * math.expm1(row[0]))
-        taken_by: set[int] = set()
+            names = [names_of(self.plan[i]) for change in changes for i in change.groups]
+            seconds = sum(timed.least.get(one, 0.0) for one in names)
+            measured = tournament.entries[variant].center
+            chosen.append(_Chosen(changes, measured, estimate, seconds))
+        taken: set[int] = set()
         kept = []
-        for row in found:
-            groups = {i for change in row[1] for i in change.groups}
-            if taken_by.isdisjoint(groups):
-                taken_by |= groups
-                kept.append(row)
+        for one in sorted(chosen, key=lambda one: -one.gain_seconds):
+            if taken.isdisjoint(one.groups):
+                taken |= one.groups
+                kept.append(one)
         return kept
 
     def _confirmed(
-        self, groups: Groups, rows: list[tuple[float, list[Change], float]], timed: Timed
-    ) -> tuple[Adopted, ...]:
-        """Run the promising changes anew, and adopt those that save time."""
-        if not rows:
+        self, groups: Groups, chosen: list[_Chosen], is_over: Callable[[], bool]
+    ) -> tuple[Confirmed, ...]:
+        """Run the chosen changes anew, and adopt those that save time."""
+        if not chosen:
             return ()
-        factors = [changes for _, changes, _ in rows]
-        over = self._until(1.0)
-        found = confirm(self.runs, groups, self.plan, factors, self.rng, over)
-        adopted = tuple(
-            Adopted(tuple(changes), estimate, effect, seconds)
-            for (estimate, changes, seconds), effect in zip(rows, found, strict=True)
-            if effect.is_gain(ERRORS)
+        factors = [one.changes for one in chosen]
+        found = confirm(self.runs, groups, self.plan, factors, self.rng, is_over)
+        confirmed = tuple(
+            Confirmed(one.changes, one.measured, one.estimate, one.seconds, effect)
+            for one, effect in zip(chosen, found, strict=True)
         )
-        changes = [change for one in adopted for change in one.change]
+        changes = [change for one in confirmed if one.is_adopted for change in one.changes]
         self.plan = groups.changed(self.plan, changes)
-        return adopted
+        return confirmed
 
 
-def _apart(changes: list[Change]) -> list[Change]:
+def _apart(changes: list[Change]) -> tuple[Change, ...]:
     """Return changes that do not overlap, the first ones first."""
     taken: set[int] = set()
     kept = []
@@ -196,4 +219,4 @@ def _apart(changes: list[Change]) -> list[Change]:
         if taken.isdisjoint(change.groups):
             taken |= set(change.groups)
             kept.append(change)
-    return kept
+    return tuple(kept)

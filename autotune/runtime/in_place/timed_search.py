@@ -21,7 +21,7 @@ from autotune.measure.measurement import Measured
 from autotune.operators.interval import Interval
 from autotune.runtime.in_place.budget import Budget
 from autotune.runtime.in_place.proposals import Estimate, estimate_of, propose_schedules
-from autotune.runtime.in_place.search import Adopted, InPlaceSearch
+from autotune.runtime.in_place.search import Confirmed, InPlaceSearch
 from autotune.runtime.in_place.variants import Groups, names_of
 from autotune.runtime.in_place.whole_runs import Names, WholeRuns
 from autotune.runtime.session.opening import open_model
@@ -145,7 +145,7 @@ class _TimedSearch:
             runs,
             heuristic,
             partial(self._propose, estimate, rng),
-            _Heuristic(spec),
+            HeuristicSchedules(spec),
             self.allowance.budget(run_seconds, time.monotonic()),
             rng,
             self.progress,
@@ -207,7 +207,7 @@ class _TimedSearch:
 
     def _partitions(self) -> tuple[tuple[Choice, ...], tuple[Choice, ...]]:
         """Return the unfused and the greedy plan with heuristic schedules: the result compares with them."""
-        scheduled, groups = _Heuristic(self.target.spec), Groups(self.graph)
+        scheduled, groups = HeuristicSchedules(self.target.spec), Groups(self.graph)
 
         def fits(names: Names) -> bool:
             return scheduled(groups.of(names)) is not None
@@ -257,19 +257,19 @@ class _TimedSearch:
 
 
 def _trials(
-    generations: Sequence[Sequence[Adopted]], heuristic_cycles: int, spec: HardwareSpec
+    generations: Sequence[Sequence[Confirmed]], heuristic_cycles: int, spec: HardwareSpec
 ) -> tuple[Trial, ...]:
     """Return the heuristic plan and the plan of each generation, as fresh runs judged its changes."""
     cost = best = float(heuristic_cycles)
     trials = [Trial(0, "heuristic", cost, best)]
-    for number, adopted in enumerate(generations, 1):
-        cost += sum(one.effect.seconds for one in adopted) * spec.clock_hz
+    for number, confirmed in enumerate(generations, 1):
+        cost += sum(one.effect.seconds for one in confirmed if one.is_adopted) * spec.clock_hz
         best = min(best, cost)
         trials.append(Trial(number, "in place", cost, best))
     return tuple(trials)
 
 
-class _Heuristic:
+class HeuristicSchedules:
     """Heuristic schedules of groups on one machine, each made once; None where none fits."""
 
     def __init__(self, spec: HardwareSpec) -> None:
