@@ -104,7 +104,9 @@ def tables(rows: Sequence[Row], threads: int) -> list[Table]:
     means = tuple(_means(counted, arm) for arm in arms if counted)
     return [
         Table(
-            f"{threads} {word}: means", ("search", "all", "kept or heuristic", "least", "on"), means
+            f"{threads} {word}: means",
+            ("search", "gain", "least", "gain of the contest", "its least"),
+            means,
         ),
         Table(f"{threads} {word}: heuristic plan's time over the found plan's", columns, cells),
     ]
@@ -123,19 +125,16 @@ def _cells(row: Row, arms: Sequence[str]) -> tuple[str, ...]:
 
 
 def _means(rows: Sequence[Row], arm: str) -> tuple[str, ...]:
-    gains = {row.network: row.arms[arm]["gain"] for row in rows if arm in row.arms}
-    kept = [
-        row.arms[arm]["gain"] if row.arms[arm]["is_kept"] else 1.0
-        for row in rows
-        if arm in row.arms
-    ]
-    worst = min(gains, key=gains.__getitem__)
+    found = {row.network: row.arms[arm] for row in rows if arm in row.arms}
+    gains = {name: one["gain"] for name, one in found.items()}
+    kept = {name: gains[name] if one["is_kept"] else 1.0 for name, one in found.items()}
+    worst, least = min(gains, key=gains.__getitem__), min(kept, key=kept.__getitem__)
     return (
         arm,
         f"{geometric_mean(gains.values()):.3f}",
-        f"{geometric_mean(kept):.3f}",
-        f"{gains[worst]:.3f}",
-        worst,
+        f"{gains[worst]:.3f} {worst}",
+        f"{geometric_mean(kept.values()):.3f}",
+        f"{kept[least]:.3f} {least}",
     )
 
 
@@ -163,7 +162,9 @@ def markdown(rows: Sequence[Row]) -> str:
         "# Figures of searches on this CPU",
         "Written by `make bench-search-cpu` (`ABLATE=1` for the other searches). Each network is searched in a process of its "
         "own, which then runs all plans in turns, 20 rounds. *gain* is the heuristic plan's time over the plan's, the median "
-        "over the rounds; *kept* tells whether the contest kept the plan, *s* the seconds of the search. *found* is "
+        "over the rounds; *kept* tells whether the contest kept the plan, *s* the seconds of the search. A *found* plan that was "
+        "not kept is the heuristic plan: its gain shows how far a plan is measured from itself. The *gain of the contest* counts "
+        "such plans as 1. *found* is "
         "`autotune search` with its contest. *in place*, *alone* and *random* are plans before a contest: as users', by "
         "times of each program alone, with schedules drawn at random. " + busy(),
     ]
