@@ -22,7 +22,7 @@ def command_line(context: typer.Context) -> str:
         if value is None or param.name in LEFT_OUT:
             continue
         if param.param_type_name == "argument":
-            words.append(_text(value))
+            words += [_text(one) for one in _each(value)]
         elif value != param.default or param.name in SPELT:
             words += _option(param.opts[0], value)
     return shlex.join(words)
@@ -37,8 +37,11 @@ def _names(context: typer.Context) -> list[str]:
 def _option(name: str, value: Any) -> list[str]:
     if value is True:
         return [name]
-    values = value if isinstance(value, (list, tuple)) else [value]
-    return [word for one in values if one is not False for word in (name, _text(one))]
+    return [word for one in _each(value) if one is not False for word in (name, _text(one))]
+
+
+def _each(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def _text(value: Any) -> str:

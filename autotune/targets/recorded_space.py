@@ -34,6 +34,8 @@ SECONDS = {
 
 KERNEL_TUNER_UNIT = SECONDS["ms"]
 OBJECTIVE = "time"
+FAILED_TIME = 1e20
+"""Stands for a failure in older files of Kernel Tuner."""
 GZIP_MAGIC = b"\x1f\x8b"
 SIZE_LIMIT_BYTES = 1 << 30
 """Unpacked; protects against a small file that unpacks to all of the memory."""
@@ -41,17 +43,23 @@ SIZE_LIMIT_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class RecordedSpace:
-    """``n`` configurations of ``parameters``: their ``values`` [n][p], measured ``seconds`` [n], NaN where a
-    configuration failed, and ``reasons`` [n], empty where it did not."""
+    """``n`` configurations of ``parameters``: their ``values`` [n][p], measured ``times`` [n] in units of
+    ``unit_seconds``, NaN where a configuration failed, and ``reasons`` [n], empty where it did not."""
 
     name: str
     parameters: tuple[str, ...]
     values: tuple[tuple[Value, ...], ...]
-    seconds: Floats
+    times: Floats
+    unit_seconds: float
     reasons: tuple[str, ...]
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @cached_property
+    def seconds(self) -> Floats:
+        """Times [n] in seconds."""
+        return self.times * self.unit_seconds
 
     @cached_property
     def is_valid(self) -> npt.NDArray[np.bool_]:
@@ -62,6 +70,23 @@ class RecordedSpace:
     def best_seconds(self) -> float:
         """Time of the fastest configuration."""
         return float(np.nanmin(self.seconds))
+
+    def best_of_random(self, evaluations: int) -> Floats:
+        """Exact expected time [evaluations] of the best of 1, 2, … random configurations, none drawn twice.
+
+        Failed ones count as draws; nothing but failures counts as the slowest time. The best of n draws lies
+        behind the i fastest with probability C(N − i, n) / C(N, n).
+        """
+        slowest = np.nanmax(self.times)
+        ordered = np.sort(np.where(self.is_valid, self.times, slowest))
+        steps = np.diff(ordered)
+        rest = len(ordered) - np.arange(1.0, len(ordered))
+        behind = np.ones(len(steps))
+        expected = np.empty(evaluations)
+        for drawn in range(evaluations):
+            behind = behind * np.maximum(rest - drawn, 0) / max(len(ordered) - drawn, 1)
+            expected[drawn] = ordered[0] + steps @ behind
+        return expected
 
     @classmethod
     def read(cls, path: Path) -> RecordedSpace:
@@ -114,10 +139,10 @@ def _kernel_tuner(name: str, document: Mapping[str, Any]) -> RecordedSpace:
     parameters = tuple(map(str, document["tune_params_keys"]))
     title = f"{document.get('kernel_name', name)} on {document.get('device_name', 'a device')}"
     rows = [
-        (tuple(_value(row[p]) for p in parameters), _seconds(row[OBJECTIVE], KERNEL_TUNER_UNIT))
+        (tuple(_value(row[p]) for p in parameters), _time(row[OBJECTIVE]))
         for row in document["cache"].values()
     ]
-    return _assembled(title, parameters, rows)
+    return _assembled(title, parameters, rows, KERNEL_TUNER_UNIT)
 
 
 def _t4(name: str, document: Mapping[str, Any]) -> RecordedSpace:
@@ -126,15 +151,15 @@ def _t4(name: str, document: Mapping[str, Any]) -> RecordedSpace:
         raise ValueError(f"time unit {unit!r} is not one of {', '.join(SECONDS)}")
     results = document["results"]
     parameters = tuple(map(str, results[0]["configuration"])) if results else ()
-    rows = [_t4_row(number, row, parameters, SECONDS[unit]) for number, row in enumerate(results)]
-    return _assembled(name, parameters, rows)
+    rows = [_t4_row(number, row, parameters) for number, row in enumerate(results)]
+    return _assembled(name, parameters, rows, SECONDS[unit])
 
 
 Row = tuple[tuple[Value, ...], float | str]
-"""Values of a configuration, and its seconds or why it has none."""
+"""Values of a configuration, and its time or why it has none."""
 
 
-def _t4_row(number: int, row: Mapping[str, Any], parameters: Sequence[str], unit: float) -> Row:
+def _t4_row(number: int, row: Mapping[str, Any], parameters: Sequence[str]) -> Row:
     configuration = row["configuration"]
     if set(configuration) != set(parameters):
         raise ValueError(f"result {number}: its parameters differ from those of result 0")
@@ -143,20 +168,20 @@ def _t4_row(number: int, row: Mapping[str, Any], parameters: Sequence[str], unit
     measured = [m["value"] for m in row["measurements"] if m["name"] == OBJECTIVE]
     if not measured:
         raise ValueError(f"result {number} measures no {OBJECTIVE!r}")
-    result = _seconds(measured[0], unit)
+    result = _time(measured[0])
     if invalidity != "correct":
         reason = f"{invalidity}: {result}" if isinstance(result, str) else str(invalidity)
         return values, reason
     return values, result
 
 
-def _seconds(value: Any, unit: float) -> float | str:
-    """Return a time in seconds, or the text that stands in its place."""
+def _time(value: Any) -> float | str:
+    """Return a time, or the text that stands in its place."""
     if isinstance(value, str):
         return value
-    if isinstance(value, bool) or not math.isfinite(value) or value <= 0:
+    if isinstance(value, bool) or not math.isfinite(value) or not 0 < value < FAILED_TIME:
         return f"its time is {value}"
-    return float(value) * unit
+    return float(value)
 
 
 def _value(value: Any) -> Value:
@@ -165,7 +190,9 @@ def _value(value: Any) -> Value:
     raise ValueError(f"{value!r} is no value of a parameter")
 
 
-def _assembled(name: str, parameters: tuple[str, ...], rows: Sequence[Row]) -> RecordedSpace:
+def _assembled(
+    name: str, parameters: tuple[str, ...], rows: Sequence[Row], unit_seconds: float
+) -> RecordedSpace:
     if not rows or not parameters:
         raise ValueError("it has no configuration")
     results = [result for _, result in rows]
@@ -176,5 +203,6 @@ def _assembled(name: str, parameters: tuple[str, ...], rows: Sequence[Row]) -> R
         parameters,
         tuple(values for values, _ in rows),
         np.array([math.nan if isinstance(r, str) else r for r in results]),
+        unit_seconds,
         tuple(r if isinstance(r, str) else "" for r in results),
     )

@@ -285,6 +285,29 @@ def test_contradictions_and_absurd_numbers_are_refused(
     assert named in refused(*arguments)
 
 
+RECORDED = Path(__file__).parents[1] / "targets" / "recorded" / "convolution_A100.json.gz"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--replay", "none.json"], "none.json"),
+        (["--replay", __file__], "not a recorded tuning space"),
+        (["--replay", RECORDED, "--evaluations", "0"], "--evaluations"),
+        (["--replay", RECORDED, "--evaluations", "345"], "choose 1 to 344"),
+        (["--replay", RECORDED, "--prior", __file__], "not a recorded tuning space"),
+        (["--replay", RECORDED, "mlp"], "not the network 'mlp'"),
+        (["mlp", "--evaluations", "9"], "--evaluations belongs to --replay"),
+        ([], "one network"),
+        (["mlp", "alexnet"], "one network"),
+    ],
+)
+def test_searches_of_recorded_spaces_are_refused_in_one_line(
+    refused: Refused, arguments: list[object], named: str
+) -> None:
+    assert named in refused("search", *arguments)
+
+
 def test_errors_are_objects_with_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for arguments in (["run", str(tmp_path / "none.onnx")], ["run", "x", "--often"]):
         with pytest.raises(SystemExit) as exit_info:

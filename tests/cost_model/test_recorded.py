@@ -34,7 +34,7 @@ def test_reading_everything_finds_the_optimum() -> None:
 
 def test_texts_and_constants_become_columns_of_their_own() -> None:
     values = (("a", 1, 4), ("b", 2, 4), ("c", 4, 4), ("a", 0, 4))
-    space = replace(SPACE, parameters=("mode", "x", "one"), values=values, seconds=np.ones(4))
+    space = replace(SPACE, parameters=("mode", "x", "one"), values=values, times=np.ones(4))
     np.testing.assert_array_equal(
         parameter_features(space), [[1, 0, 0, 1], [0, 1, 0, 2], [0, 0, 1, 4], [1, 0, 0, 0]]
     )

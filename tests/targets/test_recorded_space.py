@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,17 @@ def test_failures_are_part_of_the_space_with_their_reasons() -> None:
     assert {cache.reasons[i] for i in failed} <= {"RuntimeFailedConfig", "CompilationFailedConfig"}
     assert all(t4.reasons[i].endswith(cache.reasons[i]) for i in failed)
     assert not any(cache.reasons[i] for i in np.flatnonzero(cache.is_valid))
+
+
+def test_the_expected_best_of_random_draws_equals_their_mean() -> None:
+    times = np.array([3.0, np.nan, 1.0, 2.5, 7.0, 2.0, np.nan, 4.0])
+    space = replace(RecordedSpace.read(CACHE), values=((0,),) * 8, times=times)
+    counted = np.where(np.isfinite(times), times, 7.0)
+    rng = np.random.default_rng(0)
+    draws = np.array([np.minimum.accumulate(rng.permutation(counted)) for _ in range(20_000)])
+    np.testing.assert_allclose(space.best_of_random(8), draws.mean(axis=0), atol=0.03)
+    assert space.best_of_random(1)[0] == pytest.approx(counted.mean())
+    assert space.best_of_random(8)[-1] == 1.0
 
 
 def unpacked(path: Path) -> str:

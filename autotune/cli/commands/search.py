@@ -13,20 +13,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from autotune.cli.commands.search_recorded import (
+    EvaluationsOption,
+    PriorOption,
+    RecordedRequest,
+    ReplayOption,
+    print_recorded_search,
+)
 from autotune.cli.console import print_json, print_table, say
 from autotune.cli.failures import exit_on_defects, failure_document, say_failures
 from autotune.cli.options import (
     MOST_COUNTED,
+    SHIPPED,
     AccuracyOption,
     DimOption,
     JsonOption,
-    ModelArgument,
     OutOption,
     RangeOption,
     SeedOption,
     TargetOption,
     ThreadsOption,
     TimeLimitOption,
+    complete_network,
     dimensions,
     input_ranges,
     machine_name,
@@ -34,6 +42,7 @@ from autotune.cli.options import (
 from autotune.cli.progress import Report, progress
 from autotune.cli.repeating import command_line
 from autotune.disk.atomic_file import check_place
+from autotune.errors import InputError
 from autotune.tuner.objective import Objective
 from autotune.tuner.options import (
     DEFAULT_MEASURE,
@@ -53,6 +62,14 @@ if TYPE_CHECKING:
     from autotune.tuner.plan import Plan
     from autotune.tuner.result import GraphSearch, GroupResult, PlanResult, SearchResult
 
+NetworkArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="MODEL",
+        help=f"ONNX file, or the name of a shipped network; none with --replay. {SHIPPED}",
+        autocompletion=complete_network,
+    ),
+]
 TrialsOption = Annotated[
     int, typer.Option("--trials", min=1, max=MOST_COUNTED, help="Plans to try at most.")
 ]
@@ -128,7 +145,7 @@ class SearchOutcome:
 
 def search(
     context: typer.Context,
-    model: ModelArgument,
+    models: NetworkArgument = None,
     target: TargetOption = None,
     threads: ThreadsOption = None,
     trials: TrialsOption = DEFAULT_TRIALS,
@@ -144,9 +161,20 @@ def search(
     time_limit: TimeLimitOption = None,
     strategy: StrategyOption = DEFAULT_STRATEGY,
     storage: StorageOption = None,
+    replay: ReplayOption = None,
+    evaluations: EvaluationsOption = None,
+    prior: PriorOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Find what to fuse and how to tile it, measure the best, and write plan and report."""
+    """Find what to fuse and how to tile it, measure the best, and write plan and report.
+
+    With --replay, search a recorded tuning space instead.
+    """
+    recorded = RecordedRequest.of(replay, evaluations, prior, models)
+    if recorded is not None:
+        print_recorded_search(recorded, seed, json)
+        return
+    model = _network(models)
     with progress(f"search {model}", SEARCH_STAGES) as heard:  # imports alone take seconds
         plan_file, report_file = _output_files(model, out, report)
         request = SearchRequest(
@@ -179,6 +207,14 @@ def search(
     say(f"plan: {plan_file}")
     say(f"report: {report_file}")
     exit_on_defects(outcome.result.failures)
+
+
+def _network(models: list[str] | None) -> str:
+    """Return the one network. Raises ``InputError``."""
+    if models is None or len(models) != 1:
+        given = f"{len(models)} were given" if models else "none was given"
+        raise InputError(f"search takes one network, or --replay FILE; {given}")
+    return models[0]
 
 
 def _output_files(model: str, out: Path | None, report: Path | None) -> tuple[Path, Path]:

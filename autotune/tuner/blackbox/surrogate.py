@@ -1,0 +1,118 @@
+"""Beliefs about values and about validity that follow the observations, refitted as they grow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.tuner.blackbox.kernel import Covariance, Hyperparameters
+from autotune.tuner.blackbox.likelihood import Likelihood
+from autotune.tuner.blackbox.posterior import Belief, Posterior
+from autotune.tuner.blackbox.space import Floats, Ints, Space
+
+Bools = npt.NDArray[np.bool_]
+
+REFIT_GROWTH = 1.1
+"""Growth of the observations after which the hyperparameters are fitted anew."""
+VALIDITY_SHARE, VALIDITY_LENGTH, VALIDITY_NOISE = 0.62, 0.5, 0.05
+"""Hyperparameters of the process over validity: fixed, as failures are few."""
+VALIDITY_BLUR = 0.15
+"""Variance of the step between valid and invalid."""
+LEAST_BIAS, MOST_BIAS = -0.5, 0.9
+"""Limits of the mean label (valid 1, invalid −1) that stands for unknown places."""
+FAILURE_STEP = 2.0
+"""From the label of a valid configuration to that of an invalid one."""
+TRUSTED, DOUBTED = 4.0, 0.5
+"""Failures elsewhere that count as having been failures here, and as not, before any is observed."""
+
+
+@dataclass
+class ValueSurrogate:
+    """A Gaussian process over the standardised logarithms of values."""
+
+    space: Space
+    _vector: Floats = field(init=False)
+    _posterior: Posterior | None = field(default=None, init=False)
+    _seen: int = field(default=0, init=False)
+    _fitted: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._likelihood = Likelihood(self.space)
+        self._vector = self._likelihood.centre
+
+    def is_due(self, count: int) -> bool:
+        """Return True if ``count`` observations call for new hyperparameters."""
+        return self._posterior is None or count >= max(
+            self._fitted + 1, int(REFIT_GROWTH * self._fitted)
+        )
+
+    def refit(self, rows: Ints, targets: Floats, candidates: Ints) -> None:
+        """Fit hyperparameters to ``targets`` [n]; believe in ``candidates`` from now on."""
+        self._vector = self._likelihood.maximise(self._vector, rows, targets)
+        parameters = Hyperparameters.of(self._vector, len(self.space.factors))
+        covariance = Covariance(self.space, parameters)
+        self._posterior = Posterior(covariance, rows, candidates)
+        self._seen = self._fitted = len(rows)
+
+    def believe(self, rows: Ints, targets: Floats) -> Belief:
+        """Return the belief about the candidates after observations ``rows`` [n]."""
+        assert self._posterior is not None, "refit comes first"
+        for row in rows[self._seen :]:
+            self._posterior.observe(int(row))
+        self._seen = len(rows)
+        return self._posterior.believe(targets)
+
+
+@dataclass
+class ValiditySurrogate:
+    """A Gaussian process over validity, squashed to a probability.
+
+    ``failures`` [n] are shares of other machines that failed; they count as far as the observations bear them out.
+    """
+
+    space: Space
+    failures: Floats
+    _posterior: Posterior | None = field(default=None, init=False)
+    _candidates: Ints | None = field(default=None, init=False)
+    _seen: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        none = np.zeros((0, self.space.size))
+        self._own = Space(self.space.size, self.space.dimensions, self.space.divisors, none)
+
+    def probability(self, rows: Ints, is_valid: Bools, candidates: Ints) -> Floats:
+        """Return the probability [c] that candidates are valid, given ``is_valid`` [n] of ``rows``."""
+        from scipy.special import ndtr
+
+        warned = FAILURE_STEP * self._trust(rows, is_valid) * self.failures
+        if is_valid.all():
+            return np.asarray(ndtr((1 - warned[candidates]) / np.sqrt(VALIDITY_BLUR)))
+        if self._posterior is None or self._candidates is not candidates:
+            covariance = Covariance(self._own, _validity(len(self._own.factors)))
+            self._posterior = Posterior(covariance, rows, candidates)
+            self._candidates, self._seen = candidates, len(rows)
+        for row in rows[self._seen :]:
+            self._posterior.observe(int(row))
+        self._seen = len(rows)
+        labels = np.where(is_valid, 1.0, -1.0)
+        bias = float(np.clip(labels.mean(), LEAST_BIAS, MOST_BIAS))
+        belief = self._posterior.believe(labels - bias + warned[rows])
+        mean = bias - warned[candidates] + belief.mean
+        return np.asarray(ndtr(mean / np.sqrt(VALIDITY_BLUR + belief.deviation**2)))
+
+    def _trust(self, rows: Ints, is_valid: Bools) -> float:
+        """Return how often a failure elsewhere was one here; a weak guess stands in for observations."""
+        warned = self.failures[rows]
+        return float((TRUSTED + warned[~is_valid].sum()) / (TRUSTED + DOUBTED + warned.sum()))
+
+
+def _validity(count: int) -> Hyperparameters:
+    return Hyperparameters(
+        np.full(count, VALIDITY_SHARE),
+        np.full(count, VALIDITY_LENGTH),
+        np.zeros(0),
+        1.0,
+        VALIDITY_NOISE,
+    )

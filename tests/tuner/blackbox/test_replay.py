@@ -1,0 +1,105 @@
+"""Black-box search of recorded spaces: every configuration once, failures counted, priors only help."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autotune.errors import InputError
+from autotune.targets.recorded_space import RecordedSpace
+from autotune.tuner.blackbox.replay import search_recorded
+
+FOLDER = Path(__file__).parents[2] / "targets" / "recorded"
+SPACE = RecordedSpace.read(FOLDER / "convolution_A100.json.gz")
+TRIED = 50
+
+
+def gap(space: RecordedSpace, priors: list[RecordedSpace], seeds: range = range(2)) -> float:
+    """Mean over seeds and over 10 to 50 evaluations of the best so far above the optimum."""
+    worst = float(np.nanmax(space.times))
+    curves = []
+    for seed in seeds:
+        values = search_recorded(space, TRIED, seed, priors).values
+        curves.append(np.minimum.accumulate([worst if v is None else v for v in values])[9:])
+    return float(np.mean(curves) / np.nanmin(space.times) - 1)
+
+
+@pytest.fixture(scope="module")
+def cold() -> float:
+    return gap(SPACE, [])
+
+
+def test_it_beats_the_exact_expectation_of_random_draws(cold: float) -> None:
+    chance = SPACE.best_of_random(TRIED)[9:].mean() / np.nanmin(SPACE.times) - 1
+    assert cold < 0.7 * chance
+
+
+def test_every_configuration_is_tried_once_and_failures_are_none() -> None:
+    few = np.arange(0, len(SPACE), 4)
+    values = tuple(SPACE.values[row] for row in few)
+    space = replace(SPACE, values=values, times=SPACE.times[few])
+    tried = search_recorded(space, len(few), 1).values
+    assert tried.count(None) == int((~space.is_valid).sum()) > 0
+    valid = [value for value in tried if value is not None]
+    assert sorted(valid) == sorted(space.times[space.is_valid].tolist())
+
+
+def test_a_seed_reproduces_a_search_and_a_shorter_one_is_its_beginning() -> None:
+    longer = search_recorded(SPACE, 40, 7)
+    assert longer == search_recorded(SPACE, 40, 7)
+    assert longer.values[:25] == search_recorded(SPACE, 25, 7).values
+    assert longer.values != search_recorded(SPACE, 40, 8).values
+
+
+def test_both_formats_are_searched_alike() -> None:
+    t4 = RecordedSpace.read(FOLDER / "convolution_A100_T4.json.gz")
+    assert search_recorded(SPACE, 30, 3) == search_recorded(t4, 30, 3)
+
+
+def test_the_best_is_the_least_of_the_values_and_its_configuration_has_it() -> None:
+    result = search_recorded(SPACE, 30, 0)
+    assert result.best == min(value for value in result.values if value is not None)
+    assert result.configuration is not None
+    row = SPACE.values.index(tuple(result.configuration.values()))
+    assert SPACE.times[row] == result.best
+
+
+def test_a_prior_that_agrees_finds_the_optimum_at_once(cold: float) -> None:
+    rng = np.random.default_rng(0)
+    alike = replace(SPACE, times=SPACE.times * np.exp(0.1 * rng.standard_normal(len(SPACE))))
+    assert gap(SPACE, [alike]) < 0.5 * cold
+
+
+@pytest.mark.parametrize("sort", ("shuffled", "inverted", "constant", "another kernel"))
+def test_a_prior_that_lies_costs_next_to_nothing(sort: str, cold: float) -> None:
+    rng = np.random.default_rng(1)
+    lies = {
+        "shuffled": replace(SPACE, times=rng.permutation(SPACE.times)),
+        "inverted": replace(SPACE, times=1 / SPACE.times),
+        "constant": replace(SPACE, times=np.ones(len(SPACE))),
+        "another kernel": replace(SPACE, parameters=tuple(f"p{i}" for i in range(10))),
+    }
+    assert gap(SPACE, [lies[sort]]) < 1.3 * cold
+
+
+@pytest.mark.parametrize("evaluations", (0, len(SPACE) + 1))
+def test_numbers_that_the_space_does_not_have_are_refused(evaluations: int) -> None:
+    with pytest.raises(InputError, match=f"choose 1 to {len(SPACE)}"):
+        search_recorded(SPACE, evaluations, 0)
+
+
+def test_spaces_of_nothing_but_failures_texts_or_constants_are_searched() -> None:
+    rng = np.random.default_rng(2)
+    count = 30
+    values = tuple(("ab"[i % 2], i // 2, "x") for i in range(count))
+    times = rng.uniform(1, 2, count)
+    times[5:] = np.nan
+    space = RecordedSpace("s", ("a", "b", "c"), values, times, 1.0, ("",) * count)
+    assert len(search_recorded(space, count, 0).values) == count
+    one = RecordedSpace("s", ("a",), ((1,),), np.ones(1), 1.0, ("",))
+    assert search_recorded(one, 1, 0).values == (1.0,)
+    equal = replace(space, times=np.ones(count))
+    assert search_recorded(equal, count, 0).values == (1.0,) * count
