@@ -5,6 +5,7 @@ Trained from stored measurements, asked by search, predictor and runtime.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.cost_model.analysis import analytic_model
+from autotune.cost_model.cached.work_kinds import UNIT_COSTS
 from autotune.cost_model.dataset import Dataset, dataset, joined
 from autotune.cost_model.forest import Forest
 from autotune.cost_model.model_file import is_shared, pack, unpack
@@ -32,7 +34,7 @@ from autotune.fusion.nest import Nest
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
 from autotune.store.records import Record
-from autotune.targets.spec import HardwareSpec
+from autotune.targets.spec import HardwareSpec, Memory
 
 if TYPE_CHECKING:  # imports lowering and binding, which predicting without a search needs not
     from autotune.cost_model.held_out import HeldOut, Misjudged
@@ -100,10 +102,10 @@ class Forecast:
 @dataclass(frozen=True, slots=True)
 class Learned:
     """The trained parts: trees for the ratios to the analytic costs, trees for the size of the
-    cycles' log error, and the conformal factor on it."""
+    cycles' log error (None: 1 everywhere), and the conformal factor on it."""
 
     ratios: Ratios
-    scale: Forest
+    scale: Forest | None
     factor: float
 
 
@@ -178,6 +180,15 @@ class CostModel:
         learned = Learned(ratios, scale, conformal_quantile(held.scores, COVERAGE))
         metrics = held.metrics(data) | formula.as_baseline(data)
         return cls(spec, learned, metrics, held.misjudged(data, WORST))
+
+    @classmethod
+    def typical(cls, spec: HardwareSpec) -> CostModel:
+        """Return the plain formula of a CPU at typical unit costs: no measurement of this machine is in it.
+
+        Its intervals assume that it is right within a factor of two.
+        """
+        assert spec.memory is Memory.CACHED, "other machines have the shipped model"
+        return cls(spec, Learned(Ratios(None, None, None, UNIT_COSTS), None, math.log(2.0)), {})
 
     @classmethod
     def fit_many(cls, machines: Mapping[HardwareSpec, Sequence[Record]], *, seed: int) -> CostModel:
@@ -271,7 +282,8 @@ class CostModel:
         """All that is predicted of forecast schedules: the trees of the interval, of energy and of bytes
         are asked for these alone."""
         learned, cycles = self._learned, forecast.cycles
-        spread = np.exp(learned.factor * scale_of(learned.scale, forecast.x))
+        scale = 1.0 if learned.scale is None else scale_of(learned.scale, forecast.x)
+        spread = np.exp(learned.factor * scale) * np.ones(len(cycles))
         dram = forecast.moved_bytes * np.exp(learned.ratios.log_dram(forecast.x))
         return Estimate(cycles, cycles / spread, cycles * spread, self.energy(forecast), dram)
 
@@ -333,7 +345,7 @@ class CostModel:
         is_refined = any(name.startswith("base ") for name in trees)
         base = _ratios(trees, "base ", costs, None) if is_refined else None
         ratios = _ratios(trees, "", costs, base)
-        learned = Learned(ratios, trees["scale"], factor)
+        learned = Learned(ratios, trees.get("scale"), factor)
         return cls(spec, learned, metrics, shared=is_shared(blob), verifier=verifier)
 
 

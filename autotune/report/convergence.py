@@ -39,11 +39,15 @@ def search_curves(
 
 
 def convergence(
-    trials: tuple[TrialPoint, ...], predicted: PlanCosts, width: float, scale: TimeScale
+    trials: tuple[TrialPoint, ...],
+    predicted: PlanCosts,
+    width: float,
+    scale: TimeScale,
+    axes: tuple[str, str],
 ) -> str:
     """Draw every trial as a faint point, the best so far as a line, unfused and greedy plans as dashed lines.
 
-    Trials far above the unfused plan lie on the upper border.
+    Trials far above the unfused plan lie on the upper border. ``axes`` are the titles of both axes.
     """
     picture = Picture(width, HEIGHT, "Best predicted plan after each trial")
     unit = scale.per_cycle
@@ -52,7 +56,7 @@ def convergence(
     top, low = max([*known, *best]) * unit * 1.04, min([*known, *best]) * unit
     y = Axis(low - (top - low) * 0.08, top + (top - low) * 0.02 + 1e-9, BOTTOM, TOP)
     x = Axis(0, max(*(point.trial for point in trials), 1), LEFT, width - 14)
-    picture.grid(x, y, "trials on the cost model", f"predicted {scale.unit}")
+    picture.grid(x, y, *axes)
     _levels(picture, x, y, predicted, unit)
     for point in trials:
         tip = f"trial {point.trial} {point.strategy}: {scale.text(point.cost)}"
@@ -63,7 +67,11 @@ def convergence(
 
 
 def _levels(picture: Picture, x: Axis, y: Axis, levels: PlanCosts, unit: float) -> None:
-    for name, value in (("unfused", levels.unfused), ("greedy", levels.greedy)):
+    for name, value in (
+        ("unfused", levels.unfused),
+        ("greedy", levels.greedy),
+        ("heuristic", levels.heuristic),
+    ):
         if value is not None:
             at = y(value * unit)
             picture.line(x.start, at, x.end, at, f"level level-{name}")

@@ -89,10 +89,19 @@ def _pictures(view: SearchView) -> dict[str, Markup]:
             search_curves(view.curves, measured, _half(width), costs) if view.curves else ""
         ),
         "trials": lambda width: (
-            convergence(view.trials, predicted, _half(width), costs) if view.trials else ""
+            convergence(view.trials, predicted, _half(width), costs, _trial_axes(view))
+            if view.trials
+            else ""
         ),
     }
     return {name: _both(draw) for name, draw in drawn.items()}
+
+
+def _trial_axes(view: SearchView) -> tuple[str, str]:
+    """Return what the axes of trials are: a CPU is searched in place, by generations of whole runs."""
+    if view.spec.timed:
+        return "generations", f"measured {view.cost_scale.unit}"
+    return "trials on the cost model", f"predicted {view.cost_scale.unit}"
 
 
 def _half(width: float) -> float:
@@ -125,9 +134,13 @@ def _headline(view: SearchView) -> Markup:
     text = Markup("The found plan takes <b>{}</b>{}").format(scale.text(found), seconds)
     ratios = [
         Markup("<b>{:.2f} times</b> as fast as {}").format(other / found, name)
-        for other, name in ((view.cycles.unfused, "unfused"), (view.cycles.greedy, "fused by rule"))
+        for other, name in (
+            (view.cycles.unfused, "unfused"),
+            (view.cycles.greedy, "fused by rule"),
+            (view.cycles.heuristic, "by heuristic schedules"),
+        )
         if other
-    ]
+    ][:2]
     operators = sum(len(row.operators) for row in view.groups)
     sizes = Markup(" It runs {} operators as {} programs.").format(operators, len(view.groups))
     return (

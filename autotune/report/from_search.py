@@ -52,10 +52,10 @@ def search_view(
     command: str = "",
 ) -> SearchView:
     """Return the view of a search on the machine ``spec``."""
-    plans = (result.unfused, result.greedy, result.found)
+    plans = (result.unfused, result.greedy, result.found, result.heuristic)
 
     def costs(name: str) -> PlanCosts:
-        return PlanCosts(*(getattr(plan, name) for plan in plans))
+        return PlanCosts(*(None if plan is None else getattr(plan, name) for plan in plans))
 
     return SearchView(
         network=result.plan.network,

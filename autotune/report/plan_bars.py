@@ -1,4 +1,4 @@
-"""Bars of the three plans: unfused, greedy and found, for one figure."""
+"""Bars of the compared plans: unfused, greedy, heuristic and found, for one figure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ VALUE = 118
 
 
 def plan_bars(title: str, costs: PlanCosts, format_value: Callable[[float], str]) -> str:
-    """Draw three horizontal bars, each with its value and its ratio to the unfused plan."""
+    """Draw a horizontal bar for each plan, with its value and its ratio to the first one's."""
     rows = [
         (name, value)
         for name, value in (
             ("unfused", costs.unfused),
             ("greedy", costs.greedy),
+            ("heuristic", costs.heuristic),
             ("found", costs.found),
         )
         if value is not None
@@ -33,6 +34,6 @@ def plan_bars(title: str, costs: PlanCosts, format_value: Callable[[float], str]
         picture.rect(LABEL, y, room, 18, "track")
         picture.rect(LABEL, y, room * value / longest, 18, f"plan-{name}")
         picture.label(LABEL + room + 8, y + 13, format_value(value), "number")
-        if name != "unfused" and costs.unfused:
-            picture.label(WIDTH - 2, y + 13, f"{value / costs.unfused:.2f}×", "ratio", "end")
+        if i and costs.base:
+            picture.label(WIDTH - 2, y + 13, f"{value / costs.base:.2f}×", "ratio", "end")
     return picture.text()

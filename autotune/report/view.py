@@ -16,11 +16,17 @@ if TYPE_CHECKING:  # labels of groups are made where a command still says how it
 
 @dataclass(frozen=True, slots=True)
 class PlanCosts:
-    """One figure of the three plans; None where it was not measured."""
+    """One figure of the compared plans; None where it was not measured."""
 
     unfused: float | None
     greedy: float | None
     found: float | None
+    heuristic: float | None = None
+
+    @property
+    def base(self) -> float | None:
+        """What the found plan is compared with: the unfused plan, else the heuristic one."""
+        return self.unfused or self.heuristic
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autotune.cost_model.explanation import Explanation
+from autotune.cost_model.model import CostModel
 from autotune.errors import InputError
 from autotune.frontend.importing import has_control_flow
 from autotune.graph.graph import Graph
@@ -17,6 +18,7 @@ from autotune.runtime.session.opening import open_graph, open_model
 from autotune.runtime.session.request import open_request
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
+from autotune.targets.spec import Memory
 from autotune.tuner.plan import GraphPlan, Plan
 from autotune.tuner.reasons.explainer import PlanExplainer
 from autotune.tuner.reasons.group_reasons import GroupReasons
@@ -38,15 +40,15 @@ class PlanReasons:
 def explain_plan(plan: Plan, target: Target, store: Store, only: int | None = None) -> PlanReasons:
     """Explain all groups of a plan, or the one at place ``only``, counted over all graphs.
 
-    Raises ``AutotuneError`` if the network cannot be opened, or the machine has no cost model;
+    Raises ``AutotuneError`` if the network or the stored cost model cannot be opened;
     ``InputError`` for a group that is not there.
     """
     if only is not None and not 0 <= only < len(plan.groups):
         raise InputError(f"group {only}: the plan has groups 0 to {len(plan.groups) - 1}")
     graphs = plan_graphs(plan, target)
-    answer = open_model(store, target)
+    model, origin = _model_of(store, target)
     known = store.records(target.spec.profile_id)
-    costs = GroupCosts(answer.model, target.spec, plan.objective, 0, known, None)
+    costs = GroupCosts(model, target.spec, plan.objective, 0, known, None)
     told: list[GroupReasons] = []
     cost, first = None, 0
     for one in plan.graphs:
@@ -56,7 +58,20 @@ def explain_plan(plan: Plan, target: Target, store: Store, only: int | None = No
             told += explainer.reasons(places)
             cost = None if only is None else explainer.cost(places[0])
         first += len(one.groups)
-    return PlanReasons(tuple(told), answer.line, cost)
+    return PlanReasons(tuple(told), origin, cost)
+
+
+def _model_of(store: Store, target: Target) -> tuple[CostModel, str]:
+    """Return the model that answers for a machine, and in one line what it is. A CPU that was never
+    calibrated gets typical costs. Raises ``StoreError`` for a model that cannot be read."""
+    is_known = store.load_model(target.spec.profile_id) is not None
+    if is_known or target.spec.memory is not Memory.CACHED:
+        answer = open_model(store, target)
+        return answer.model, answer.line
+    return CostModel.typical(target.spec), (
+        f"{target.name}: predicted at typical costs of a CPU, within a factor of two; "
+        f"'autotune calibrate --target {target.name}' measures this one"
+    )
 
 
 def _places(count: int, only: int | None) -> Sequence[int]:
