@@ -42,11 +42,13 @@ if TYPE_CHECKING:
     from autotune.store.store import Store
     from autotune.targets.opening import target
     from autotune.targets.plugins.registry import register_target
+    from autotune.tuner.sampler.cost_model_sampler import CostModelSampler
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AutotuneError",
+    "CostModelSampler",
     "ExecutionMode",
     "GraphOptimizationLevel",
     "Group",
@@ -80,6 +82,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "CostModelSampler": "autotune.tuner.sampler.cost_model_sampler",
     "ExecutionMode": "autotune.adapters.session_options",
     "GraphOptimizationLevel": "autotune.adapters.session_options",
     "Group": "autotune.fusion.group",

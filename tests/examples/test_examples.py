@@ -15,6 +15,7 @@ SAYS = {
     "run_onnx": "y: greatest error",
     "compile_pytorch": "engine='autotune'",
     "search_plan": "found: ",
+    "tune_with_optuna": "CostModelSampler: ",
     "describe_accelerator": "12.8 bytes per cycle",
     "embed_predictor": "matmul + add: gain of fusing",
     "your_hardware": "mlp: ",

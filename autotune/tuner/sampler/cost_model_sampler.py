@@ -15,7 +15,7 @@ from autotune.arguments import integer_of
 from autotune.errors import InputError
 from autotune.tuner.sampler.history import History
 from autotune.tuner.sampler.space import Floats, Params, Space
-from autotune.tuner.sampler.surrogate import CostScale, Surrogate, expected_improvement
+from autotune.tuner.sampler.surrogate import CostScale, Surrogate, expected_improvement, ranked
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -28,6 +28,8 @@ Prior = Callable[[Params], float]
 
 STARTUP = 10
 """Random trials before the first proposal, without a prior."""
+DOUBTED = 4
+"""Trials before the first proposal, with a prior: by turns its best candidate and a random one, to judge it."""
 CANDIDATES = 600
 """Candidates that a proposal chooses from; smaller spaces are looked at whole."""
 PARENTS = 12
@@ -138,21 +140,23 @@ class CostModelSampler(BaseSampler):
     ) -> Floats:
         """Return scores [n] of candidates, least is best."""
         prior = None if self._prior is None else self._predicted(rows)
-        if history.finished < 2:
-            assert prior is not None
-            return history.sign * prior
+        if prior is not None and history.finished < DOUBTED:
+            random = np.arange(len(rows), dtype=np.float64)  # rows begin with random ones
+            return random if history.finished % 2 else history.sign * prior
         known = None if self._prior is None else self._predicted(history.rows)
         both = None if known is None or prior is None else np.append(known, prior)
         scale = CostScale.of(history.values, both, history.sign)
         costs = scale.observed(history.values)
+        x = ranked(self._columns(space, [*history.rows, *rows]))
+        seen = len(history.rows)
         surrogate = Surrogate.fit(
-            self._columns(space, history.rows),
+            x[:seen],
             None if known is None else scale.predicted(known),
             costs,
             int(rng.integers(1 << 31)),
         )
         ahead = None if prior is None else scale.predicted(prior)
-        mean, deviation = surrogate.predict(self._columns(space, rows), ahead)
+        mean, deviation = surrogate.predict(x[seen:], ahead)
         return -expected_improvement(float(costs.min()), mean, deviation)
 
     def _columns(self, space: Space, rows: Sequence[Params]) -> Floats:

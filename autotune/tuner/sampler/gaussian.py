@@ -39,7 +39,7 @@ class GaussianProcess:
         limits = [*[_BOUNDS[0]] * x.shape[1], _BOUNDS[1]]
         best = minimize(
             _loss, start, (x, y, extra), jac=True, method="L-BFGS-B", bounds=limits,
-            options={"maxiter": 40},
+            options={"maxiter": 15},
         )  # fmt: skip
         lengths, nugget = np.exp(best.x[:-1]), float(np.exp(best.x[-1]))
         kernel = _matern(x / lengths, x / lengths)[0] + np.diag(nugget + extra)
