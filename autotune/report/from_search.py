@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -118,24 +118,19 @@ def _rows(result: SearchResult, spec: HardwareSpec) -> tuple[GroupRow, ...]:
     made: dict[str, int] = {}
     rows = []
     alone = {item.group.ops[0].name: item for item in result.unfused.groups}
+    is_measured = (
+        result.unfused.measured_cycles is not None and result.found.measured_cycles is not None
+    )
     for index, item in enumerate(result.found.groups):
         row = _row(index, item, made, spec)
-        rows.append(_beside_operators(row, [alone[name] for name in row.names]))
+        apart = tuple(_cycles(alone[name], is_measured) for name in row.names)
+        rows.append(replace(row, apart_cycles=apart, apart_is_measured=is_measured))
         made.update((output, index) for output in item.group.outputs)
     return tuple(rows)
 
 
-def _beside_operators(row: GroupRow, alone: Sequence[GroupResult]) -> GroupRow:
-    """Return the row with the cost of its operators apart: measured if the group is, and all of them are."""
-    if row.measured_cycles is None:
-        return replace(row, apart_cycles=tuple(item.predicted_cycles for item in alone))
-    cycles = [item.measured_cycles for item in alone if item.measured_cycles is not None]
-    moved = [item.dram_bytes for item in alone if item.dram_bytes is not None]
-    return replace(
-        row,
-        apart_cycles=tuple(map(float, cycles)) if len(cycles) == len(alone) else (),
-        apart_dram_bytes=float(sum(moved)) if len(moved) == len(alone) else None,
-    )
+def _cycles(item: GroupResult, is_measured: bool) -> float:
+    return float(item.measured_cycles or 0) if is_measured else item.predicted_cycles
 
 
 def _row(index: int, item: GroupResult, made: Mapping[str, int], spec: HardwareSpec) -> GroupRow:

@@ -52,7 +52,8 @@ def measured_curves(result: SearchResult, spec: HardwareSpec) -> tuple[SearchCur
     classes = EquivalenceClasses(spec.dram.burst_bytes)
     plans = [_PlanCost(plan, classes) for plan in result.plans.values()]
     points = _points(plans, result.records, result.plan.objective)
-    return (SearchCurve("search", points),) if points else ()
+    strategies = dict.fromkeys(tried.strategy for tried in result.graphs[0].history)
+    return (SearchCurve(" and ".join(strategies) or "search", points),) if points else ()
 
 
 def _points(

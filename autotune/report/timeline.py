@@ -31,8 +31,9 @@ def timeline(groups: tuple[GroupRow, ...], width: float, scale: TimeScale) -> st
     picture.label((x.start + x.end) / 2, base + 34, scale.unit, "axis-title", "middle")
     y = float(TOP)
     if knows_apart:
+        how = "" if all(row.apart_is_measured for row in groups) else ", predicted"
         operators = sum(len(row.operators) for row in groups)
-        picture.label(6, y - 6, f"{operators} operators apart: {scale.text(apart)}", "note")
+        picture.label(6, y - 6, f"{operators} operators apart{how}: {scale.text(apart)}", "note")
         _lane(picture, x, y, scale, _apart(groups))
         y += LANE + APART
     picture.label(6, y - 6, f"{len(groups)} groups: {scale.text(found)}", "note strong")

@@ -32,7 +32,7 @@ def _saved(view: SearchView) -> str:
     saving = [row for row in view.groups if (row.saved_cycles or 0) > 0]
     if not apart or not saving:
         return "Fusing saves nothing"
-    share = 1 - sum(row.cycles for row in view.groups) / apart
+    share = 1 - sum(row.compared_cycles for row in view.groups) / apart
     most = max(saving, key=lambda row: row.saved_cycles or 0)
     part = (most.saved_cycles or 0) / apart
     return f"Fusing saves {share:.0%} of the time; group #{most.index} alone {part:.0%}"

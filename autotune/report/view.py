@@ -54,8 +54,10 @@ class GroupRow:
     is_view: bool = False
     apart_cycles: tuple[float, ...] = ()
     """Cycles of each operator as a program of its own, in the order of ``operators``; empty where one is
-    not known. They are measured where the group is."""
-    apart_dram_bytes: float | None = None
+    not known."""
+    apart_is_measured: bool = True
+    """True if ``apart_cycles`` are measured: then the group's measured cycles compare with them, else its
+    predicted ones."""
 
     def __post_init__(self) -> None:
         assert self.operators, "a group has operators"
@@ -84,7 +86,12 @@ class GroupRow:
     @property
     def saved_cycles(self) -> float | None:
         """Cycles that the group saves against its operators apart; None where those are not known."""
-        return sum(self.apart_cycles) - self.cycles if self.apart_cycles else None
+        return sum(self.apart_cycles) - self.compared_cycles if self.apart_cycles else None
+
+    @property
+    def compared_cycles(self) -> float:
+        """Cycles that compare with those of the operators apart: measured or predicted as they are."""
+        return self.cycles if self.apart_is_measured else self.predicted_cycles
 
     @property
     def intensity(self) -> float | None:
