@@ -10,7 +10,7 @@ import statistics
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -95,13 +95,13 @@ class Bench:
         run_seconds = sum(self.runs.run(self.heuristic, 2).least.values())
         begin = time.monotonic()
         budget = Allowance(begin, seconds).budget(run_seconds, begin)
-        scheduled = HeuristicSchedules(spec)
         found = InPlaceSearch(
             self.graph,
             runs,
             self.heuristic,
             propose,
-            scheduled,
+            HeuristicSchedules(spec),
+            HeuristicSchedules(replace(spec, cores=1)),
             Budget(budget.seconds, begin, time.monotonic),
             rng,
             silent,

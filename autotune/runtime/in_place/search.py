@@ -18,6 +18,7 @@ from autotune.runtime.in_place.confirmation import confirm
 from autotune.runtime.in_place.factorial import Effect
 from autotune.runtime.in_place.fusions import Scheduled, cuts, merges
 from autotune.runtime.in_place.screening import RUNS, Screening
+from autotune.runtime.in_place.tournament import Tournament
 from autotune.runtime.in_place.variants import Change, Groups, Place, Variant, names_of, rescheduled
 from autotune.runtime.in_place.whole_runs import Surroundings, Timed
 from autotune.schedule.schedule import Schedule
@@ -38,6 +39,9 @@ MERGES = 16
 """Most kinds of pairs that one generation merges."""
 PROMISE = math.log(0.995)
 """Estimate of a variant that is worth a confirmation."""
+LONE = math.log(1.03)
+"""Estimate of a variant on one core that is worth a confirmation: threads that are not woken make its neighbours
+faster, which its own time does not show (a layer of GRU cells on two threads: 1 % faster each, 26 % together)."""
 ERRORS = 1.5
 """Standard errors by which a change must save time in fresh runs."""
 GENERATIONS = 8
@@ -89,6 +93,8 @@ class _Chosen:
 class InPlaceSearch:
     """Improves a plan of one graph in place, within a budget of time.
 
+    ``scheduled`` gives heuristic schedules, ``alone`` those on one core.
+
     ``plan`` is the best plan so far, at any time; ``tried`` counts variants that ran, ``generations`` are the chosen
     ones with their fresh runs.
     """
@@ -98,6 +104,7 @@ class InPlaceSearch:
     plan: tuple[Choice, ...]
     propose: Propose
     scheduled: Scheduled
+    alone: Scheduled
     budget: Budget
     rng: np.random.Generator
     progress: Progress
@@ -160,11 +167,19 @@ class InPlaceSearch:
         return [place for place in map(self._unseen, (*places, *pairs)) if place.variants]
 
     def _variants(self, groups: Groups, choice: Choice, count: int) -> tuple[Variant, ...]:
-        schedules = self.propose(choice, count)
+        schedules = [*self._lone(choice), *self.propose(choice, count)]
         return (
             *cuts(groups, choice, self.scheduled),
             *(rescheduled(choice.group, schedule) for schedule in schedules),
         )
+
+    def _lone(self, choice: Choice) -> list[Schedule]:
+        """Return the schedule on one core of a group that several share."""
+        assert choice.schedule is not None
+        if all(nest.cores == 1 for nest in choice.schedule.nests):
+            return []
+        schedule = self.alone(choice.group)
+        return [] if schedule is None else [schedule]
 
     def _unseen(self, place: Place) -> Place:
         """Return the place without variants of earlier generations."""
@@ -179,6 +194,8 @@ class InPlaceSearch:
         for place, tournament in screening.fields:
             best = tournament.best
             if best is None or best[1] > PROMISE:
+                best = self._best_lone(place, tournament)
+            if best is None:
                 continue
             variant, estimate = best
             changes = _apart([Change(place, site, variant) for site in range(len(place.sites))])
@@ -193,6 +210,20 @@ class InPlaceSearch:
                 taken |= one.groups
                 kept.append(one)
         return kept
+
+    def _best_lone(
+        self, place: Place, tournament: Tournament[Variant]
+    ) -> tuple[Variant, float] | None:
+        """Return the variant on one core with its estimate, if that is near the time of the plan in use."""
+        if len(place.sites[0]) > 1:
+            return None
+        choice = self.plan[place.sites[0][0]]
+        for schedule in self._lone(choice):
+            variant = rescheduled(choice.group, schedule)
+            entry = tournament.entries.get(variant)
+            if entry is not None and entry.ratios and entry.center <= LONE:
+                return variant, tournament.estimate(variant)
+        return None
 
     def _confirmed(
         self, groups: Groups, chosen: list[_Chosen], is_over: Callable[[], bool]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -146,6 +146,7 @@ class _TimedSearch:
             heuristic,
             partial(self._propose, estimate, rng),
             HeuristicSchedules(spec),
+            HeuristicSchedules(replace(spec, cores=1)),
             self.allowance.budget(run_seconds, time.monotonic()),
             rng,
             self.progress,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from autotune.fusion.group import Group
 from autotune.runtime.in_place.budget import Budget
 from autotune.runtime.in_place.proposals import estimate_of, propose_schedules
 from autotune.runtime.in_place.search import InPlaceSearch
+from autotune.runtime.in_place.timed_search import HeuristicSchedules
 from autotune.runtime.in_place.variants import names_of
 from autotune.schedule.schedule import Schedule
 from autotune.targets.opening import target
@@ -37,7 +39,28 @@ def search(runs: StandIn, seed: int = 0, seconds: float = 60.0) -> InPlaceSearch
         return propose_schedules(choice.group, choice.schedule, SPEC, estimate, count, rng)
 
     budget = Budget(seconds, 0.0, runs.clock)
-    return InPlaceSearch(GRAPH, runs, PLAN, propose, scheduled, budget, rng, silent)
+    return InPlaceSearch(GRAPH, runs, PLAN, propose, scheduled, scheduled, budget, rng, silent)
+
+
+def test_groups_go_to_one_core_where_only_their_neighbours_gain() -> None:
+    """A shared group wakes threads, which the step behind it pays for."""
+    spec = target("cpu:2").spec
+    plan = heuristic_choices(GRAPH, spec)
+
+    def cores(choice: Choice) -> int:
+        assert choice.schedule is not None
+        return max(nest.cores for nest in choice.schedule.nests)
+
+    assert max(cores(choice) for choice in plan if choice.schedule) == 2
+    runs = StandIn(0, lambda choice: 1.0, lambda choice: 0.3 * (cores(choice) - 1))
+    budget = Budget(60.0, 0.0, runs.clock)
+    alone = HeuristicSchedules(replace(spec, cores=1))
+    rng = np.random.default_rng(0)
+    one = InPlaceSearch(
+        GRAPH, runs, plan, lambda choice, count: (), scheduled, alone, budget, rng, silent
+    )
+    found = one.run()
+    assert max(cores(choice) for choice in found if choice.schedule) == 1
 
 
 def total(runs: StandIn, plan: tuple[Choice, ...]) -> float:
