@@ -79,7 +79,7 @@ bench-cpu: $(BUILT) $(CPU_PEERS)/.installed ## native engine against ONNX Runtim
 
 bench-search-cpu: $(BUILT) ## plans that a search finds on this CPU against the heuristic plan (an hour); ABLATE=1 compares ways to search
 	$(call say,"searching every network on this CPU")
-	@$(PY) -m benchmarks.search_cpu --plans .bench/plans $(if $(ABLATE),--ablate) --markdown docs/figures-search-cpu.md $(if $(JSON),--json $(JSON))
+	@$(PY) -m benchmarks.search_cpu --plans .bench/plans $(if $(ABLATE),--ablate,--markdown docs/figures-search-cpu.md) $(if $(JSON),--json $(JSON))
 
 bench-roofline: $(BUILT) ## how much of what this CPU allows every network reaches, and which groups lose it
 	$(call say,"profiling networks against the roofline")
