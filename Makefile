@@ -31,7 +31,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: docs models bench-machines help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean
+.PHONY: docs models bench-machines help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -100,6 +100,10 @@ bench-predictor: $(BUILT) ## CPU time of the embedded predictor: loading, single
 bench-model: $(BUILT) ## how well programs of unseen networks are predicted on every target; TARGETS="edge cpu:1" for some, GROUPS=1 for less
 	$(call say,"judging the cost model on networks that it was not trained on")
 	@$(PY) -m benchmarks.model --markdown docs/figures-model.md $(if $(TARGETS),--targets $(TARGETS)) $(if $(GROUPS),--groups $(GROUPS))
+
+bench-explore: $(BUILT) ## exploration of machines beside sweeping by hand, on a grid where both can be done
+	$(call say,"benchmarking exploration of machines")
+	@$(PY) -m benchmarks.explore --markdown docs/figures-explore.md $(if $(JSON),--json $(JSON))
 
 bench-tuning: $(BUILT) $(TVM)/.installed ## our search against TVM's MetaSchedule, one operator at a time (calibrate cpu:1 first)
 	$(call say,"tuning single operators with autotune and TVM")

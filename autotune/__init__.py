@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         get_available_providers,
         get_device,
     )
-    from autotune.api import calibrate, load_network, predict_network, search, sweep
+    from autotune.api import calibrate, explore, load_network, predict_network, search, sweep
     from autotune.cost_model.predictor import Predictor
     from autotune.frontend.importing import load_onnx
     from autotune.fusion.group import Group, layer
@@ -68,6 +68,7 @@ __all__ = [
     "__version__",
     "calibrate",
     "compiled_subgraphs",
+    "explore",
     "from_torch",
     "get_available_providers",
     "get_device",
@@ -94,6 +95,7 @@ _HOMES = {
     "Store": "autotune.store.store",
     "calibrate": "autotune.api",
     "compiled_subgraphs": "autotune.adapters.extra",
+    "explore": "autotune.api",
     "from_torch": "autotune.adapters.extra",
     "get_available_providers": "autotune.adapters.session_options",
     "get_device": "autotune.adapters.session_options",

@@ -31,6 +31,7 @@ from autotune.runtime.session.exploration import explored
 from autotune.runtime.session.opening import open_model, open_network
 from autotune.runtime.session.plan_contest import keep_faster_plan
 from autotune.store.store import Store
+from autotune.targets.components import read_components
 from autotune.targets.opening import load_spec, plugin_target
 from autotune.targets.plugins.model_target import ModelTarget
 from autotune.targets.protocol import Target
@@ -39,9 +40,17 @@ from autotune.tuner.calibrate import CalibrationResult, default_budget
 from autotune.tuner.calibrate import calibrate as run_calibration
 from autotune.tuner.calibrate_groups import GROUP_BUDGET, GroupCalibration, calibrate_groups
 from autotune.tuner.fusion import search as run_search
+from autotune.tuner.machines.exploration import (
+    DEFAULT_CONFIRMED,
+    DEFAULT_EVALUATIONS,
+    Exploration,
+    ExploreOptions,
+)
+from autotune.tuner.machines.explored import ExploreResult
 from autotune.tuner.machines.figures import MachinePoint
 from autotune.tuner.machines.search_point import DEFAULT_MEASURE as POINT_MEASURE
-from autotune.tuner.machines.search_point import PointOptions
+from autotune.tuner.machines.search_point import PointOptions, model_of
+from autotune.tuner.machines.space import Budget, Space
 from autotune.tuner.machines.sweep import Sweep, SweepResult
 from autotune.tuner.network_cost import (
     NetworkCost,
@@ -374,7 +383,7 @@ def sweep(
 
     ``target`` is a shipped spec's name or a TOML file; ``settings`` are texts such as
     ``dram.bytes_per_cycle=12.8,25.6``. The shipped model searches with at most ``measure`` measurements
-    for candidates of a network; the emulator confirms every figure. ``each`` receives each machine as
+    of a network on a machine; the emulator confirms every figure. ``each`` receives each machine as
     soon as it is done. Machines that were done before are read from the cache. Raises
     ``AutotuneError`` for unknown keys and illegal machines before anything is searched.
     """
@@ -389,6 +398,50 @@ def sweep(
             if each is not None:
                 each(point)
     return SweepResult(chosen.base, chosen.settings, tuple(points), len(chosen.machines))
+
+
+def explore(
+    models: Iterable[Path | str] | Path | str,
+    target: Path | str,
+    area_mm2: float | None = None,
+    watts: float | None = None,
+    settings: Iterable[str] | str = (),
+    evaluations: int = DEFAULT_EVALUATIONS,
+    seconds: float | None = None,
+    confirm: int = DEFAULT_CONFIRMED,
+    measure: int = POINT_MEASURE,
+    components: Path | str | None = None,
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+    store: Store | Path | str | None = None,
+    progress: Progress | None = None,
+) -> ExploreResult:
+    """Find machines around a base that run networks fast, with little energy, on little area.
+
+    The budget is the area and the peak power of the base, unless ``area_mm2`` or ``watts`` say another.
+    ``settings`` such as ``cores=1,2`` replace the values that a key takes. Optuna proposes at most
+    ``evaluations`` machines, in at most ``seconds``; the shipped model prices them, and the emulator
+    confirms ``confirm`` of the front. ``components`` is a TOML file of areas (None: 45 nm, with sources).
+    Raises ``AutotuneError`` for bad input, and if no machine within the budget runs the networks.
+    """
+    base = load_spec(target)
+    model_of(base)
+    texts = (settings,) if isinstance(settings, str) else tuple(settings)
+    parts = read_components() if components is None else read_components(Path(components))
+    limits = {"area_mm2": area_mm2, "watts": watts}
+    given = {name: value for name, value in limits.items() if value is not None}
+    budget = Budget(**given) if given else None
+    space = Space.around(base, map(Setting.parse, texts), parts, budget)
+    options = ExploreOptions(
+        evaluations,
+        seconds,
+        confirm,
+        point=PointOptions(integer_of(measure, "measure", 1), integer_of(seed, "seed", 0)),
+    )
+    named = (models,) if isinstance(models, (str, Path)) else _listed(models)
+    graphs = _networks_by_layout(named, dims_of(dims))(base.layout)
+    with opened(store) as records:
+        return Exploration(space, graphs, options, records, progress or silent).run()
 
 
 def planned_sweep(target: Path | str, settings: Iterable[str] | str) -> Sweep:

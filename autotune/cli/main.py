@@ -21,6 +21,7 @@ from autotune.cli.commands import (
     disasm,
     doctor,
     explain,
+    explore,
     predict,
     run,
     search,
@@ -49,6 +50,7 @@ app = typer.Typer(
 app.command("calibrate")(calibrate.calibrate)
 app.command("search")(search.search)
 app.command("run")(run.run)
+app.command("explore")(explore.explore)
 app.command("sweep")(sweep.sweep)
 app.command("explain")(explain.explain)
 app.command("diff")(diff.diff)

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from autotune.cli.main import main
 from autotune.tuner.machines import search_point, sweep
 
-SWEEP = ("--set", "dram.bytes_per_cycle=6.4,12.8", "--target", "edge", "--measure", "2")
+SWEEP = ("--set", "dram.bytes_per_cycle=6.4,12.8", "--target", "edge", "--measure", "16")
 
 
 @pytest.fixture

@@ -51,10 +51,10 @@ BaseOption = Annotated[
 PointMeasureOption = Annotated[
     int,
     typer.Option(
-        "--measure", min=1, max=MOST_COUNTED, help="Measurements for candidates of a network."
+        "--measure", min=1, max=MOST_COUNTED, help="Measurements of a network on a machine."
     ),
 ]
-DEFAULT_MEASURE = 16
+DEFAULT_MEASURE = 64
 """As ``tuner.machines.search_point`` has it, which imports much."""
 
 

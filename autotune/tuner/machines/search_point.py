@@ -38,16 +38,17 @@ DECIDING = (
 
 @dataclass(frozen=True, slots=True)
 class PointOptions:
-    """``measure`` bounds the measurements for candidates of one network on one machine; ``workers`` is the
-    number of processes (None: one a core)."""
+    """``measure`` bounds the measurements of one network on one machine; ``workers`` is the number of
+    processes (None: one a core). Finished points are kept in ``folder`` (None: the user's cache)."""
 
     measure: int = DEFAULT_MEASURE
     seed: int = 0
     workers: int | None = None
+    folder: Path | None = None
 
     def __post_init__(self) -> None:
-        for name in ("measure", "seed"):
-            integer_of(getattr(self, name), name, 1 if name == "measure" else 0)
+        for name, least in (("measure", 1), ("seed", 0)):
+            integer_of(getattr(self, name), name, least)
 
 
 def model_of(spec: HardwareSpec) -> CostModel:
@@ -70,13 +71,12 @@ def searched(
     options: PointOptions,
     store: Store,
     progress: Progress,
-    folder: Path | None = None,
 ) -> Outcome:
     """Return what a network takes on a machine by the best plan that a search finds.
 
-    A finished point is read from the cache in ``folder`` (None: the user's). Measurements enter the store.
+    A finished point is read from the cache. Measurements enter the store.
     """
-    kept = DiskCache(cache_folder() / "machines" if folder is None else folder)
+    kept = DiskCache(options.folder or cache_folder() / "machines")
     key = _key(graph, spec, options)
     known = _read(kept.load(key), graph)
     if known is not None:

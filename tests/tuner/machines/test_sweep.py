@@ -24,7 +24,7 @@ from autotune.tuner.progress import silent
 from tests.tuner.search_case import chain, residual
 
 EDGE = load_spec("edge")
-OPTIONS = PointOptions(measure=4, workers=1)
+OPTIONS = PointOptions(measure=16, workers=1)
 
 
 @pytest.fixture(autouse=True)

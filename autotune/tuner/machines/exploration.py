@@ -1,0 +1,228 @@
+"""Exploration: which machine within a budget runs networks fast, with little energy, on little area.
+
+The way of the data: anchors → menus of networks → the model prices machines in bulk, proposed by Optuna →
+the emulator confirms the front → what the next doubling of each resource would buy.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.arguments import integer_of, seconds_of
+from autotune.errors import InputError
+from autotune.graph.graph import Graph
+from autotune.store.store import Store
+from autotune.tuner.machines.explored import (
+    Doubling,
+    Explored,
+    ExploreResult,
+    Priced,
+    value_of,
+)
+from autotune.tuner.machines.figures import MachinePoint, geometric_mean
+from autotune.tuner.machines.front import non_dominated
+from autotune.tuner.machines.menu import Menu, menu_of
+from autotune.tuner.machines.proposals import proposed
+from autotune.tuner.machines.search_point import PointOptions, searched
+from autotune.tuner.machines.space import DOUBLINGS, Design, Space, doubled
+from autotune.tuner.progress import Progress, silent
+
+DEFAULT_EVALUATIONS = 200
+"""Machines that the model prices."""
+DEFAULT_CONFIRMED = 12
+"""Machines that the emulator confirms at most."""
+TOLERANCE = 0.05
+"""Share by which predictions may err: machines so much dearer than the front are near it."""
+EXPLORE_STAGES: Mapping[str, float] = {"menus": 0.25, "price": 0.35, "confirm": 0.40}
+"""Phases of an exploration with their shares of its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExploreOptions:
+    """``evaluations`` bounds the machines that the model prices, ``seconds`` the time for it (None: no
+    limit), ``confirmed`` the machines of the front that the emulator confirms. Without ``doublings`` the
+    fastest of them is left as it is."""
+
+    evaluations: int = DEFAULT_EVALUATIONS
+    seconds: float | None = None
+    confirmed: int = DEFAULT_CONFIRMED
+    doublings: bool = True
+    point: PointOptions = field(default_factory=PointOptions)
+
+    def __post_init__(self) -> None:
+        integer_of(self.evaluations, "evaluations", 1)
+        integer_of(self.confirmed, "confirmed", 1)
+        seconds_of(self.seconds, "seconds")
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """Networks, the machines to choose from, and what is remembered meanwhile."""
+
+    space: Space
+    graphs: Sequence[Graph]
+    options: ExploreOptions
+    store: Store
+    progress: Progress = silent
+    clock: Callable[[], float] = time.monotonic
+
+    def run(self) -> ExploreResult:
+        """Price machines by the model, confirm the front, double each resource of the fastest machine.
+
+        Raises ``InputError`` if no machine within the budget runs the networks.
+        """
+        begin = self.clock()
+        menus = self._menus()
+        priced = self._priced(menus)
+        if not priced:
+            raise InputError(
+                f"{self.space.base.name}: no machine within {self.space.budget.area_mm2:.3g} mm² and "
+                f"{self.space.budget.watts:.3g} W runs all networks; raise the budget or add values"
+            )
+        priced_seconds = self.clock() - begin
+        confirmed = self._confirmed(priced)
+        base = self._confirm(self.space.base_design)
+        known = {one.design.spec.profile_id for one in confirmed}
+        if base.costs is not None and self._may_choose(base.design, known):
+            confirmed.append(base)
+        front = front_of(confirmed)
+        doublings = tuple(self._doublings(front[0])) if self.options.doublings and front else ()
+        return ExploreResult(
+            self.space,
+            tuple(graph.name for graph in self.graphs),
+            tuple(priced),
+            tuple(confirmed),
+            tuple(front),
+            base,
+            doublings,
+            priced_seconds,
+            self.clock() - begin,
+        )
+
+    def _menus(self) -> list[Menu]:
+        anchors = self._anchors()
+        menus = []
+        for number, graph in enumerate(self.graphs):
+            self.progress("menus", number, len(self.graphs))
+            specs = [design.spec for design in anchors]
+            menus.append(menu_of(graph, specs, self.options.point.seed, silent))
+        return menus
+
+    def _anchors(self) -> list[Design]:
+        """Return the base, and the machines of all least and of all greatest values."""
+        designs = [self.space.base_design]
+        for at in (0, -1):
+            assignment = {key: p.values[at] for p in self.space.parameters for key in p.keys}
+            design = self.space.unbounded(assignment)
+            if design is not None:
+                designs.append(design)
+        return designs
+
+    def _priced(self, menus: Sequence[Menu]) -> list[Priced]:
+        """Return machines with the model's prices, each once."""
+        end = None if self.options.seconds is None else self.clock() + self.options.seconds
+        found: dict[str, Priced] = {}
+        for design in proposed(
+            self.space, found, self.options.evaluations, self.options.point.seed
+        ):
+            self.progress("price", len(found), self.options.evaluations)
+            priced = price(design, menus)
+            found[design.spec.profile_id] = priced
+            if len(found) >= self.options.evaluations or (end is not None and self.clock() > end):
+                break
+        return [one for one in found.values() if one.costs is not None]
+
+    def _confirmed(self, priced: Sequence[Priced]) -> list[Explored]:
+        """Confirm the predicted front, and then what is near it."""
+        chosen = near_front(priced, self.options.confirmed)
+        found = []
+        for number, one in enumerate(chosen):
+            self.progress("confirm", number, len(chosen) + len(DOUBLINGS))
+            made = self._confirm(one.design, one)
+            if made.costs is not None:
+                found.append(made)
+        return found
+
+    def _may_choose(self, base: Design, known: set[str]) -> bool:
+        """Return True if the base is a machine of the space that is not ``known`` yet."""
+        own = {
+            key: value_of(base, key) in parameter.values
+            for parameter in self.space.parameters
+            for key in parameter.keys
+        }
+        return all(own.values()) and base.spec.profile_id not in known and self.space.allows(base)
+
+    def _confirm(self, design: Design, priced: Priced | None = None) -> Explored:
+        outcomes = tuple(
+            searched(graph, design.spec, self.options.point, self.store, silent)
+            for graph in self.graphs
+        )
+        predicted = None if priced is None else priced.costs
+        return Explored(design, MachinePoint(design.settings, design.spec, outcomes), predicted)
+
+    def _doublings(self, best: Explored) -> Iterator[Doubling]:
+        """Give what twice as much of each resource of a machine would buy."""
+        for number, key in enumerate(DOUBLINGS):
+            self.progress(
+                "confirm", self.options.confirmed + number, self.options.confirmed + len(DOUBLINGS)
+            )
+            design = doubled(best.design, self.space, key)
+            if design is None:
+                continue
+            made = self._confirm(design)
+            if made.costs is not None:
+                yield Doubling(key, made)
+
+
+def front_of(machines: Sequence[Explored]) -> list[Explored]:
+    """Return the machines that none of the others beats, fastest first."""
+    costs = [one.costs for one in machines]
+    known = [one for one in costs if one is not None]
+    assert len(known) == len(machines), "a machine has no costs"
+    return [machines[i] for i in sorted(non_dominated(known), key=lambda i: known[i][0])]
+
+
+def near_front(priced: Sequence[Priced], most: int) -> list[Priced]:
+    """Return at most ``most`` machines of the predicted front, spread over it; then those near it."""
+    costs = [one.costs for one in priced if one.costs is not None]
+    assert len(costs) == len(priced), "a machine has no costs"
+    first = list(non_dominated(costs))
+    near = [i for i in non_dominated(costs, TOLERANCE) if i not in set(first)]
+    logs = np.log(costs)
+    return [
+        priced[i] for i in (*_spread(logs, first, [], most), *_spread(logs, near, first, most))
+    ][:most]
+
+
+def _spread(
+    logs: npt.NDArray[np.float64], candidates: list[int], taken: Sequence[int], most: int
+) -> list[int]:
+    """Return ``most`` of the candidates, each the farthest from those before it; the fastest begins."""
+    chosen: list[int] = []
+    left = sorted(candidates, key=lambda i: float(logs[i, 0]))
+    while left and len(chosen) < most:
+        others = [*taken, *chosen]
+        far = left[0]
+        if others:
+            far = max(left, key=lambda i: float(np.abs(logs[others] - logs[i]).max(axis=1).min()))
+        left.remove(far)
+        chosen.append(far)
+    return chosen
+
+
+def price(design: Design, menus: Sequence[Menu]) -> Priced:
+    """Return what the model expects of networks on a machine: geometric means over them."""
+    estimates = [menu.estimate(design.spec) for menu in menus]
+    known = [one for one in estimates if one is not None]
+    if len(known) < len(estimates):
+        return Priced(design, None, None)
+    return Priced(
+        design,
+        geometric_mean(one.cycles / design.spec.clock_hz for one in known),
+        geometric_mean(one.energy_fj * 1e-15 for one in known),
+    )
