@@ -81,6 +81,8 @@ def search_view(
 
 def _proofs(result: SearchResult) -> Iterator[str]:
     """Yield what is proved of the found plan, in sentences."""
+    for statement in result.statements:
+        yield f"Its partition is {statement}."
     if result.above_bound is not None:
         yield (
             f"No plan takes fewer than {result.bound_cycles:,.0f} cycles: this one is at most "
@@ -99,7 +101,6 @@ def _facts(result: SearchResult, command: str) -> tuple[tuple[str, str], ...]:
         ("hardware profile", plan.profile_id),
         ("partitions tried", str(len(result.trials))),
         ("measurements taken", str(result.measurements)),
-        ("gap to the best plan the model knows", f"{result.gap:.2%}"),
         *_bound_facts(result),
     )
 

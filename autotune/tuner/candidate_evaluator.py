@@ -193,6 +193,9 @@ class CandidateEvaluator:
     def prepare(self, groups: Iterable[Group]) -> None:
         """Do nothing: measurements need no preparation."""
 
+    def deepen(self, groups: Iterable[Group]) -> None:
+        """Do nothing: measurements are as close as costs get."""
+
     def cost(self, group: Group) -> float | None:
         """Return measured cycles or femtojoules of the group's cheapest sample; 0 for views."""
         if group.is_view:

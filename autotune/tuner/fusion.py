@@ -21,10 +21,11 @@ from autotune.targets.protocol import Target
 from autotune.tuner.bound.bound import has_bound, network_bound
 from autotune.tuner.candidate_evaluator import CandidateEvaluator
 from autotune.tuner.choice import Choice
+from autotune.tuner.exact.certificate import Certificate
+from autotune.tuner.exact.prover import Prover
 from autotune.tuner.heuristic_plan import heuristic_choices
 from autotune.tuner.objective import Objective
 from autotune.tuner.options import SearchOptions
-from autotune.tuner.partitioners.climbing import Climbing
 from autotune.tuner.plan import GraphPlan
 from autotune.tuner.plan_study import PlanStudy
 from autotune.tuner.problem import FusionProblem, TriedPlan
@@ -126,7 +127,7 @@ class _Search:
             records=tuple(self.evaluator.records),
             trials=tuple(problem.trials),
             history=history,
-            gap=self._gap(found, (*state.plans, *tried, best)),
+            certificate=self._certificate(found, best),
             model=self.costs.model,
             accuracy=accuracy_of(graph),
             heuristic=measured_choices(self.evaluator, choices) if self.options.measure else None,
@@ -217,7 +218,7 @@ class _Search:
             failed = next(r for r in self.evaluator.records if r.outcome is not Outcome.OK)
             name = self.problem.graph.name
             raise ScheduleError(f"{name}: no plan could be measured: {failed.reason}")
-        best = Climbing().propose(measured, covered)
+        best = Prover(measured).prove(covered).partition
         if self.target.spec.timed:  # a second time would differ too
             return best
         compared = [best, *(plan for plan in baselines if plan in covered)]
@@ -247,12 +248,12 @@ class _Search:
             graph.name, graph.fingerprint, tuple(group.planned() for group in found.groups)
         )
 
-    def _gap(self, found: PlanResult, plans: Sequence[Partition]) -> float:
-        """Return the found plan's cost over the least expected cost of any plan, minus one."""
+    def _certificate(self, found: PlanResult, partition: Partition) -> Certificate:
+        """Return what is proved of the found plan, by its measured cost where it was measured."""
         latency = self.options.objective is Objective.LATENCY
         measured = found.measured_cycles if latency else found.energy_fj
-        least = min(self.problem.legal_cost(plan) for plan in plans)
-        return 0.0 if measured is None else max(0.0, measured / least - 1.0)
+        certificate = Prover(self.problem).prove([partition]).certificate
+        return certificate if measured is None else certificate.of(float(measured))
 
 
 def _require_legal(problem: FusionProblem, alone: Partition, target: Target) -> None:

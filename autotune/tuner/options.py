@@ -16,7 +16,7 @@ DEFAULT_TRIALS = 200
 DEFAULT_MEASURE = 160
 DEFAULT_STRATEGY = "model"
 
-STRATEGY_NAMES = (DEFAULT_STRATEGY, "greedy", "heuristic", "random", "tpe", "gp")
+STRATEGY_NAMES = (DEFAULT_STRATEGY, "exact", "greedy", "heuristic", "random", "tpe", "gp")
 """Names of ``strategies.table.STRATEGIES``, for those who ask before Optuna is imported."""
 
 

@@ -25,6 +25,10 @@ class Pricing(Protocol):
         """Prepare the costs of these groups: many at once are cheaper."""
         ...
 
+    def deepen(self, groups: Iterable[Group]) -> None:
+        """Look at many more schedules of these groups: their costs may fall."""
+        ...
+
     def cost(self, group: Group) -> float | None:
         """Return cycles or femtojoules of the group's best schedule; None without one."""
         ...
@@ -81,6 +85,10 @@ class FusionProblem:
     def prepare(self, groups: Iterable[Names]) -> None:
         """Prepare the costs of groups, all at once."""
         self.costs.prepare(self.group(names) for names in groups)
+
+    def deepen(self, groups: Iterable[Names]) -> None:
+        """Price groups as closely as those of a plan, all at once."""
+        self.costs.deepen(self.group(names) for names in groups)
 
     def group_cost(self, names: Names) -> float | None:
         """Return the expected cost of the operators as one group; None when no schedule is legal."""

@@ -18,6 +18,7 @@ from autotune.tuner.bound.bound import LowerBound
 from autotune.tuner.candidate_evaluator import CandidateEvaluator
 from autotune.tuner.choice import Choice
 from autotune.tuner.contest import Contest
+from autotune.tuner.exact.certificate import Certificate
 from autotune.tuner.failures import FailureCount, count_failures
 from autotune.tuner.objective import Objective
 from autotune.tuner.plan import GraphPlan, NetworkFile, Plan, PlannedGroup
@@ -131,8 +132,8 @@ class GraphSearch:
     ``found`` is the best plan, ``unfused`` and ``greedy`` the ones to compare it with; ``heuristic`` is
     the heuristic plan as measured, None where nothing was measured. ``records`` are the
     measurements taken; ``trials`` the partitions tried on the model, in order, ``history`` the plans that the
-    strategy proposed to measure. ``gap`` is the found plan's cost
-    over the least cost that the model now expects of any plan, minus one. ``model`` is the cost
+    strategy proposed to measure. ``certificate`` says what is proved of its partition, by costs as the search
+    knows them at its end; None where whole runs chose it. ``model`` is the cost
     model in its last state, ``accuracy`` that of the graph's algorithms. ``contest`` says how whole runs of the
     search's plan and of the heuristic plan compare, where both ran; ``found`` is the heuristic plan unless the
     contest was won.
@@ -145,13 +146,18 @@ class GraphSearch:
     found: PlanResult
     records: tuple[Record, ...]
     trials: tuple[Trial, ...]
-    gap: float
     model: CostModel | None
     accuracy: Accuracy
     heuristic: PlanResult | None = None
     history: tuple[TriedPlan, ...] = ()
     contest: Contest | None = None
     bound: LowerBound | None = None
+    certificate: Certificate | None = None
+
+    @property
+    def gap(self) -> float | None:
+        """Share by which the found plan may be above the best partition looked at; None without proof."""
+        return None if self.certificate is None else self.certificate.gap
 
     @property
     def plans(self) -> dict[str, PlanResult]:
@@ -275,9 +281,16 @@ class SearchResult(Displayed):
         return tuple(trial for one in self.graphs for trial in one.trials)
 
     @property
-    def gap(self) -> float:
-        """Largest gap of a graph between its found plan and the least cost that the model expects."""
-        return max(one.gap for one in self.graphs)
+    def gap(self) -> float | None:
+        """Largest share by which a graph's plan may be above the best partition looked at; None without proof."""
+        gaps = [one.gap for one in self.graphs if one.gap is not None]
+        return max(gaps, default=None)
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """What is proved of the partition of each graph, a line each."""
+        certificates = (one.certificate for one in self.graphs)
+        return tuple(one.statement for one in certificates if one is not None)
 
     @property
     def bound_cycles(self) -> float | None:

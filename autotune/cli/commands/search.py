@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from autotune.targets.protocol import Target
     from autotune.targets.spec import HardwareSpec
     from autotune.tuner.contest import Contest
+    from autotune.tuner.exact.certificate import Certificate
     from autotune.tuner.plan import Plan
     from autotune.tuner.result import GraphSearch, GroupResult, PlanResult, SearchResult
 
@@ -299,10 +300,17 @@ def search_document(result: GraphSearch) -> dict[str, Any]:
         "failures": failure_document(count_failures(result.records)),
         "trials": len(result.trials),
         "gap": result.gap,
+        "certificate": _certificate_document(result.certificate),
         "bound": _bound_document(result),
         "contest": None if result.contest is None else asdict(result.contest),
         "groups": [_group_document(group) for group in result.found.groups],
     }
+
+
+def _certificate_document(certificate: Certificate | None) -> dict[str, Any] | None:
+    if certificate is None:
+        return None
+    return {**asdict(certificate), "statement": certificate.statement}
 
 
 def _bound_document(result: GraphSearch) -> dict[str, Any] | None:
@@ -348,6 +356,8 @@ def print_plans(result: SearchResult, spec: HardwareSpec) -> None:
     for one in result.graphs:
         if one.contest is not None:
             say(contest_text(one.contest))
+    for statement in result.statements:
+        say(f"partition: {statement}")
     if result.above_bound is not None:
         say(bound_text(result))
 

@@ -200,7 +200,6 @@ class _TimedSearch:
             found=result,
             records=self._records((result, compared)),
             trials=_trials(search.generations, compared.measured_cycles or 0, self.target.spec),
-            gap=0.0,
             model=self.model,
             accuracy=accuracy_of(self.graph),
             heuristic=compared,

@@ -1,1 +1,1 @@
-"""Partitioners: each finds a good partition for given prices of groups, predicted or measured."""
+"""Hill climbing over partitions, by costs of groups."""

@@ -36,7 +36,7 @@ class Climbing:
     name: str = "climbing"
 
     def propose(self, problem: FusionProblem, start: Sequence[Partition]) -> Partition:
-        """See ``Partitioner``."""
+        """Return the partition that no move improves; ``start`` are partitions to begin from, with costs."""
         costs = [(problem.cost(partition), partition) for partition in start]
         known = [(cost, partition) for cost, partition in costs if cost is not None]
         cost, partition = min(known, key=lambda pair: pair[0])

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autotune.tuner.partitioners.climbing import Climbing
-from autotune.tuner.partitioners.table import best_partition
+from autotune.tuner.exact.prover import Prover
 from autotune.tuner.strategies.active import ActiveMeasurement
 from autotune.tuner.strategies.strategy import Proposal, SearchState
 
@@ -20,7 +19,7 @@ Otherwise each group's own measurements correct its predictions."""
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The partitioners find the best plan for predicted costs. Measurements go where it, or a plan before it, can
+    """Exact partition finds the best plan for predicted costs. Measurements go where it, or a plan before it, can
     gain most; they correct the costs, and the next round plans again."""
 
     name: str = "model"
@@ -28,13 +27,14 @@ class Model:
     def proposals(self, state: SearchState) -> Iterator[Proposal]:
         """See ``Strategy``."""
         active = ActiveMeasurement(state)
-        plan = best_partition(state.problem, state.plans)
+        prover = Prover(state.problem)
+        plan = prover.prove(state.plans).partition
         pool = list(dict.fromkeys([plan, state.heuristic]))
         yield from active.covering(plan)
         for number in range(ROUNDS):
             if number == RELEARN and active.is_surprised():
                 state.relearn()
-            plan = Climbing().propose(state.problem, pool)
+            plan = prover.prove(pool).partition
             if plan not in pool:
                 pool.append(plan)
             yield from active.covering(plan)

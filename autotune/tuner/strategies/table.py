@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autotune.tuner.strategies.exact import Exact
 from autotune.tuner.strategies.greedy import Greedy
 from autotune.tuner.strategies.heuristic import Heuristic
 from autotune.tuner.strategies.model import Model
@@ -13,6 +14,7 @@ STRATEGIES: dict[str, Strategy] = {
     strategy.name: strategy
     for strategy in (
         Model(),
+        Exact(),
         Greedy(),
         Heuristic(),
         Random(),
