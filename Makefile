@@ -31,7 +31,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: docs models bench-machines help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean
+.PHONY: docs models bench-machines bench-truth help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -112,6 +112,10 @@ bench-tuning: $(BUILT) $(TVM)/.installed ## our search against TVM's MetaSchedul
 bench-machines: $(BUILT) ## how well the shipped model predicts drawn machines it never saw
 	$(call say,"judging the shipped model on unseen machines")
 	@$(PY) -m benchmarks.model_machines --markdown docs/figures-machines.md
+
+bench-truth: $(BUILT) ## found plans beside proved optima of small graphs, and beside lower bounds of networks
+	$(call say,"proving the best plans of small graphs")
+	@$(PY) -m benchmarks.truth --markdown docs/figures-truth.md $(if $(GRAPHS),--graphs $(GRAPHS))
 
 models: $(BUILT) ## rebuild the cost model that ships, from measurements of shipped and drawn machines (15 minutes)
 	$(call say,"measuring machines and training the shipped cost model")

@@ -1,0 +1,80 @@
+"""The proof of small graphs' best plans: equal to trying everything, and what search finds is near it."""
+
+import numpy as np
+import pytest
+
+from autotune.cost_model.shipped import shipped_model
+from autotune.fusion.group import Group
+from autotune.fusion.partition import Partition
+from autotune.graph.builder import GraphBuilder
+from autotune.graph.graph import Graph
+from autotune.lowering.lower import lower
+from autotune.operators.op import OpKind
+from autotune.schedule.schedule import Schedule
+from autotune.targets.emulator.target import EmulatorTarget
+from benchmarks.truth import Solved, machines, solve, truth_row
+from benchmarks.truth_graphs import MOST_OPERATORS, drawn_graph
+from benchmarks.truth_space import PlanSpace
+
+
+def chain() -> Graph:
+    b = GraphBuilder("chain")
+    x = b.input("x", (3, 4))
+    x = b.add(OpKind.MATMUL, x, b.constant(np.ones((4, 3), np.float32)), trans_a=0, trans_b=0)
+    return b.build(outputs=[b.add(OpKind.SOFTMAX, x, axis=1)])
+
+
+def least(group: Group, space: PlanSpace) -> int:
+    """The least cycles of a group with every schedule measured."""
+    target = EmulatorTarget(space.spec)
+    mask = next(m for m, s in space.groups.items() if s.group == group)
+    (table,) = space.groups[mask].tables
+    programs = (lower(group, Schedule((table.row(row),)), space.spec) for row in range(len(table)))
+    return min(target.time(program).cycles for program in programs)
+
+
+@pytest.mark.slow
+def test_the_proof_agrees_with_measuring_everything() -> None:
+    graph, spec = chain(), machines()[1]
+    space = PlanSpace(graph, spec)
+    first, second = (op.name for op in graph.ops)
+    partitions = [
+        Partition.of(graph, names) for names in ([(first,), (second,)], [(first, second)])
+    ]
+    costs = [
+        sum(least(plan.group(at), space) for at in range(len(plan.groups))) for plan in partitions
+    ]
+    assert space.optimum()[0] == min(costs)
+    assert space.measured < space.size
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [0, 5])
+def test_search_finds_plans_near_the_proved_best(number: int) -> None:
+    spec = machines()[1]
+    model = shipped_model(spec)
+    assert model is not None
+    solved = solve(drawn_graph(0, number), spec, model)
+    assert solved is not None
+    assert solved.bound <= solved.best
+    assert solved.regret <= 0.03
+
+
+def test_graphs_are_drawn_again_and_are_small() -> None:
+    first, again = (drawn_graph(3, 4) for _ in range(2))
+    assert first.fingerprint == again.fingerprint
+    assert all(3 <= len(drawn_graph(0, n).ops) <= MOST_OPERATORS for n in range(20))
+
+
+def test_a_row_has_median_and_worst() -> None:
+    rows = [Solved(1000, 10, 100, 100, 150, 80.0), Solved(1000, 20, 100, 102, 200, 50.0)]
+    cells = truth_row(machines()[0], rows)
+    assert cells[1:] == (
+        "2",
+        "1,000",
+        "1.50% (2.0%)",
+        "50%",
+        "1.00% (2.00%)",
+        "75.0% (100%)",
+        "62% (100%)",
+    )
