@@ -15,7 +15,7 @@ from autotune.fusion.greedy import LARGEST
 from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
 from autotune.isa.formats import ELEMENT_BYTES
-from autotune.operators.op import Family
+from autotune.operators.op import Family, Op
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.bound.chains import pass_shares
 from autotune.tuner.bound.demand import Demand
@@ -83,7 +83,8 @@ def _bound(group: Group, spec: HardwareSpec, fused: bool, least: int, most: int)
     )
     traffic = least_traffic(group, demand, spec.tile_elements, fused)
     looks_up = any(op.family is Family.GATHER for op in group.ops)
-    ways = _Ways(spec, traffic, 0 if looks_up else most)
+    pads = any(op.family is Family.PAD or _pads_wide(op, group) for op in group.ops)
+    ways = _Ways(spec, traffic, 0 if looks_up else most, pads)
     cores, ports = spec.cores, spec.scratchpad.ports
     begin, end = least * ways.begin, least * ways.end
     cycles = {
@@ -98,6 +99,18 @@ def _bound(group: Group, spec: HardwareSpec, fused: bool, least: int, most: int)
     return LowerBound(cycles, traffic.total_bytes)
 
 
+def _pads_wide(op: Op, group: Group) -> bool:
+    """Return True if a window may lie in padding as a whole."""
+    if op.family not in (Family.CONV, Family.POOL):
+        return False
+    taps = (
+        op.ints("kernel")
+        if op.family is Family.POOL
+        else op.axes.taps(group.type_of[op.inputs[1]].shape)
+    )
+    return max(op.ints("pads")) >= min(taps)
+
+
 @dataclass(frozen=True, slots=True)
 class _Ways:
     """Cycles that the least traffic takes the DRAM channel and the two DMA units."""
@@ -106,6 +119,8 @@ class _Ways:
     traffic: Traffic
     programs: int
     """Most programs that begin with closed banks; 0 if any transfer may find closed ones."""
+    pads: bool
+    """True if tiles may lie outside of tensors as a whole."""
 
     @property
     def burst(self) -> int:
@@ -114,8 +129,13 @@ class _Ways:
 
     @property
     def begin(self) -> int:
-        """Cycles before the first tile of a program can be used: one burst from a closed row."""
+        """Cycles before the first tile of a program can be used: one burst from a closed row.
+
+        A tile of nothing but padding needs no transfer.
+        """
         dram = self.spec.dram
+        if self.pads:
+            return self.spec.control.dispatch_cycles + dram.setup_cycles
         return (
             self.spec.control.dispatch_cycles
             + dram.latency_cycles
@@ -140,16 +160,11 @@ class _Ways:
         Banks open rows side by side. The first row of each was closed; lookups close all.
         """
         dram = self.spec.dram
-        rows = self.traffic.total_bytes / dram.row_bytes
-        opened = (self.traffic.loaded_bytes + self.traffic.stored_bytes) / dram.row_bytes
-        rows = min(rows, opened)
+        rows = self.traffic.distinct_bytes / dram.row_bytes
         reopened = max(0.0, rows - dram.banks * self.programs) if self.programs else 0.0
         opening = rows * dram.activate_cycles + reopened * dram.precharge_cycles
-        return (
-            self.traffic.total_bytes / dram.bytes_per_cycle
-            + opening / dram.banks
-            + (dram.turnaround_cycles)
-        )
+        moving = self.traffic.total_bytes / dram.bytes_per_cycle
+        return moving + opening / dram.banks + dram.turnaround_cycles
 
     @property
     def load(self) -> float:

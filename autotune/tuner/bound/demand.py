@@ -46,7 +46,9 @@ class Demand:
             for index, x in enumerate(op.inputs):
                 need = _need(op, index, result, group)
                 read[op.name, index] = count(need)
-                if x in group.producer and count(need) > count(made.get(x, ())):
+                if _is_table(op, index):
+                    need = tuple(np.ones(n, dtype=bool) for n in types[x].shape)  # stored whole
+                if x in group.producer and (x not in made or count(need) > count(made[x])):
                     made[x] = need
         return cls(made, read)
 
@@ -74,7 +76,7 @@ def _need(op: Op, index: int, result: Masks, group: Group) -> Masks:
     shape = types[op.inputs[index]].shape
     if not count(result):
         return _nothing(shape)
-    if op.family is Family.GATHER and index == 0:
+    if _is_table(op, index):
         return (np.ones(count(result), dtype=bool),)  # each row is fetched for itself
     out = root_footprint(types[op.output].shape, whole_dims(op, types))
     region: Footprint = input_footprint(op, index, out, types)
@@ -82,6 +84,11 @@ def _need(op: Op, index: int, result: Masks, group: Group) -> Masks:
     return tuple(
         _axis_need(axis, n, result, hop) for axis, n, hop in zip(region, shape, hops, strict=True)
     )
+
+
+def _is_table(op: Op, index: int) -> bool:
+    """Return True if rows of an operand are looked up, which lies in DRAM whatever is fused."""
+    return op.family is Family.GATHER and index == 0
 
 
 def _hops(op: Op, index: int, rank: int) -> tuple[int, ...]:

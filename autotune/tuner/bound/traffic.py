@@ -34,12 +34,14 @@ _TOLERANCE = 1e-6
 class Traffic:
     """Least bytes in both directions, loaded, and stored; each for itself.
 
-    ``loads`` is the number of tensors that are loaded whatever is fused.
+    ``distinct_bytes`` are those of inputs, constants and outputs, once each; ``loads`` is the number of
+    tensors that are loaded whatever is fused.
     """
 
     total_bytes: float
     loaded_bytes: float
     stored_bytes: float
+    distinct_bytes: float
     loads: int
 
 
@@ -172,7 +174,10 @@ class _Programme:
         )
         loaded = total - stored if self.fused else once
         scale = float(ELEMENT_BYTES)
-        return Traffic(scale * total, scale * loaded, scale * stored, len(self.least))
+        loads = sum(elements > 0 for elements in self.least.values())
+        return Traffic(
+            scale * total, scale * loaded, scale * stored, scale * (once + stored), loads
+        )
 
     def _elements(self, tensor: str) -> int:
         return self.group.type_of[tensor].elements
