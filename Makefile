@@ -31,7 +31,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: docs models bench-machines bench-truth help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean
+.PHONY: docs models bench-machines bench-truth help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean bench-replay
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -108,6 +108,10 @@ bench-explore: $(BUILT) ## exploration of machines beside sweeping by hand, on a
 bench-tuning: $(BUILT) $(TVM)/.installed ## our search against TVM's MetaSchedule, one operator at a time (calibrate cpu:1 first)
 	$(call say,"tuning single operators with autotune and TVM")
 	@$(PY) -m benchmarks.tuning --markdown docs/figures-tuning.md $(if $(JSON),--json $(JSON))
+
+bench-replay: $(BUILT) ## search of recorded tuning spaces beside Optuna and XGBoost; FILES="a.json.gz b.json.gz", SEEDS=25
+	$(call say,"searching recorded tuning spaces")
+	@$(PY) -m benchmarks.replay $(or $(FILES),$(error FILES= names the recorded spaces)) --seeds $(or $(SEEDS),25) --markdown docs/figures-replay.md
 
 bench-machines: $(BUILT) ## how well the shipped model predicts drawn machines it never saw
 	$(call say,"judging the shipped model on unseen machines")
