@@ -78,6 +78,9 @@ class AnchorCosts:
         for group in groups:
             self.ranked(group)
 
+    def deepen(self, groups: Iterable[Group]) -> None:
+        """Do nothing: an anchor's groups are ranked once."""
+
     def cost(self, group: Group) -> float | None:
         """See ``Pricing``."""
         if group.is_view:
