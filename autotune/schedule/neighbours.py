@@ -36,38 +36,12 @@ def neighbours(
     ]
     if im2col and nest.takes_patches:
         parts.append(replace(table, im2col=1 - table.im2col))
-    columns = _unique(np.concatenate([_columns(part) for part in parts]))
-    rank, pieces = len(nest.root_shape), len(nest.contractions)
-    near = ScheduleTable(
-        columns[:, :rank],
-        columns[:, rank : 2 * rank],
-        columns[:, 2 * rank : 2 * rank + pieces],
-        columns[:, -3],
-        columns[:, -2],
-        columns[:, -1],
-    )
+    near = ScheduleTable.joined(parts)
+    _, first = np.unique(near.identities, return_index=True)
+    near = near.take(first)
     fits = scratchpad_elements(nest, near) <= capacity_elements
     fits &= expressible(nest, near)
     return near.take(np.flatnonzero(fits & (near.buffers <= buffers)))
-
-
-def _columns(table: ScheduleTable) -> Ints:
-    return np.concatenate(
-        [
-            table.tile,
-            table.order,
-            table.k_tile,
-            table.buffers[:, None],
-            table.cores[:, None],
-            table.im2col[:, None],
-        ],
-        axis=1,
-    )
-
-
-def _unique(columns: Ints) -> Ints:
-    rows: Ints = np.unique(columns, axis=0)
-    return rows
 
 
 def _step_extents(

@@ -13,6 +13,9 @@ from autotune.schedule.schedule import NestSchedule
 
 Ints = npt.NDArray[np.int64]
 
+_PRIME = 0x9E3779B97F4A7C15 - (1 << 64)
+"""Odd multiplier of the hash: 2⁶⁴ over the golden ratio (Knuth, TAOCP 3, 6.4), as a signed number."""
+
 
 @dataclass(frozen=True, slots=True)
 class ScheduleTable:
@@ -63,14 +66,33 @@ class ScheduleTable:
 
     def then(self, other: ScheduleTable) -> ScheduleTable:
         """Return the rows of this table, then those of another table of the same nest."""
-        return ScheduleTable(
-            np.concatenate([self.tile, other.tile]),
-            np.concatenate([self.order, other.order]),
-            np.concatenate([self.k_tile, other.k_tile]),
-            np.concatenate([self.buffers, other.buffers]),
-            np.concatenate([self.cores, other.cores]),
-            np.concatenate([self.im2col, other.im2col]),
+        return ScheduleTable.joined((self, other))
+
+    @classmethod
+    def joined(cls, tables: Sequence[ScheduleTable]) -> ScheduleTable:
+        """Return the rows of tables of one nest, one table after the other."""
+        return cls(
+            np.concatenate([table.tile for table in tables]),
+            np.concatenate([table.order for table in tables]),
+            np.concatenate([table.k_tile for table in tables]),
+            np.concatenate([table.buffers for table in tables]),
+            np.concatenate([table.cores for table in tables]),
+            np.concatenate([table.im2col for table in tables]),
         )
+
+    @property
+    def columns(self) -> Ints:
+        """All decisions as one matrix [n, columns]: tiles, order, reduction pieces, buffers, cores, im2col."""
+        single = (self.buffers[:, None], self.cores[:, None], self.im2col[:, None])
+        return np.concatenate([self.tile, self.order, self.k_tile, *single], axis=1)
+
+    @property
+    def identities(self) -> Ints:
+        """A number [n] for each schedule, equal for equal ones: a polynomial hash modulo 2⁶⁴."""
+        identities = np.zeros(len(self), dtype=np.int64)
+        for column in self.columns.T:
+            identities = identities * _PRIME + column
+        return identities
 
     def loops(self, nest: Nest) -> Ints:
         """Return root dimensions from the outermost loop in [n, rank]; a nest's reduction is

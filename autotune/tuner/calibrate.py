@@ -23,6 +23,7 @@ from autotune.store.store import Store
 from autotune.targets.protocol import ExclusiveTarget, Target
 from autotune.tuner.failures import FailureCount, count_failures
 from autotune.tuner.progress import Progress, silent
+from autotune.tuner.record_writer import RecordWriter
 from autotune.tuner.records import to_record
 from autotune.tuner.sampling import sample_candidates
 
@@ -36,7 +37,7 @@ ALONE_BUDGET = 1500
 generation), and then timed one by one for 0.02 s: about two minutes on two cores."""
 
 BATCH = 256
-"""Measurements that go into the store together: a crash of the process loses at most these."""
+"""Measurements after which the doubtful ones among them are taken again."""
 
 DOUBTFUL_TRUST = 0.8
 """Times that training would trust less are measured a second time: those with a standard error above
@@ -144,8 +145,8 @@ def calibrate(
 
 
 class _Measuring:
-    """Measures the drawn candidates and stores them, ``BATCH`` by ``BATCH``: the doubtful ones of a
-    batch are measured again at its end, seconds to minutes after the first time."""
+    """Measures the drawn candidates and stores them as they come. The doubtful ones of a batch are measured again
+    at its end, seconds to minutes after the first time, and stored then."""
 
     def __init__(
         self,
@@ -170,17 +171,22 @@ class _Measuring:
         """Measure and store the next candidates; return False when none is left."""
         records: list[Record] = []
         doubtful: dict[int, Candidate] = {}
+        writer = RecordWriter(self._store)
         try:
             for result in self._runner.measure(islice(self._drawn, BATCH)):
                 record = to_record(result, self._runner.target, "calibrate")
                 if record.trust < DOUBTFUL_TRUST:
                     doubtful[len(records)] = result.candidate
+                else:
+                    writer.add(record)
                 records.append(record)
                 self.measured += 1
                 self._heard("measure", self._drawn.skipped + self.measured, self._drawn.budget)
             self._again(records, doubtful)
         finally:
-            self._store.add(records)
+            for place in doubtful:
+                writer.add(records[place])
+            writer.flush()
             self.failed += [record for record in records if record.outcome is not Outcome.OK]
         return bool(records)
 

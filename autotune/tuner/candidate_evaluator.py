@@ -16,6 +16,7 @@ from autotune.store.records import Outcome, Record
 from autotune.store.store import Store
 from autotune.targets.protocol import Target
 from autotune.tuner.progress import Progress, silent
+from autotune.tuner.record_writer import RecordWriter
 from autotune.tuner.records import to_record
 from autotune.tuner.schedules import GroupCosts, ScoredSchedule, measured_cost
 
@@ -112,12 +113,15 @@ class CandidateEvaluator:
         self.expected = max(self.expected, len(self.records) + len(fresh))
         work = [Candidate(group, scored.schedule, self.network) for group, scored in fresh.values()]
         records: list[Record] = []
+        writer = RecordWriter(self.store)
         try:
             for result in measure(self.target, work, self.workers, self.time_limit_seconds):
                 records.append(to_record(result, self.target, "search"))
+                writer.add(records[-1])
                 done = len(self.records) + len(records)
                 self.progress("measure", done, max(done, self.expected))
         finally:
+            writer.flush()
             self._remember(fresh, records)
 
     def _remember(
@@ -128,8 +132,6 @@ class CandidateEvaluator:
             self._enter(key, Sample(scored, record))
         self.records += records
         self.costs.observe(records)
-        if self.store is not None and records:
-            self.store.add(records)
 
     def _enter(self, key: Key, sample: Sample) -> None:
         self._samples[key] = sample

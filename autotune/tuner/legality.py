@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from autotune.fusion.analysis import analyse
@@ -13,6 +15,7 @@ from autotune.schedule.space import enumerate_nest
 from autotune.targets.spec import HardwareSpec
 
 
+@lru_cache(maxsize=2048)
 def legal_nests(group: Group, spec: HardwareSpec) -> tuple[Nest, ...] | None:
     """Return the nests of a group, or None when no schedule of it fits the machine."""
     nests = nests_that_fit(group, spec)

@@ -19,7 +19,10 @@ class ScratchpadAnalysis(Totals):
     @property
     def features(self) -> Floats:
         """Feature matrix [n, F] of ``FEATURES``."""
-        return np.stack([feature.compute(self) for feature in FEATURES], axis=1)
+        features = np.empty((len(self.table), len(FEATURES)))
+        for column, feature in enumerate(FEATURES):
+            features[:, column] = feature.compute(self)
+        return features
 
     @property
     def work(self) -> Floats:

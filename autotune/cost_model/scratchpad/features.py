@@ -19,13 +19,15 @@ from autotune.operators.family import Work
 from autotune.operators.op import Family
 from autotune.schedule.block_sparsity import nonzero_work
 from autotune.schedule.counts import scratchpad_elements
+from autotune.schedule.table import Ints
 from autotune.targets.derived import ridge
 from autotune.targets.spec import DATAFLOWS, HardwareSpec
 
 if TYPE_CHECKING:
     from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
 
-Term = Callable[["ScratchpadAnalysis"], Floats]
+Term = Callable[["ScratchpadAnalysis"], Floats | Ints | float]
+"""A feature of every schedule [n], or one number for all."""
 
 MOVES = tuple(family for family, row in FAMILIES.items() if row.work is Work.MOVE)
 """What only rearranges values."""
@@ -63,15 +65,15 @@ def innermost_share(unit: Unit) -> Term:
 def stages(*families: Family) -> Term:
     """Stages of operators of these families that are no views."""
 
-    def count(a: ScratchpadAnalysis) -> Floats:
-        return a.zeros + sum(s.op.family in families and not s.view for s in a.nest.stages)
+    def count(a: ScratchpadAnalysis) -> float:
+        return sum(s.op.family in families and not s.view for s in a.nest.stages)
 
     return count
 
 
 def of_spec(value: Callable[[HardwareSpec], float]) -> Term:
-    """A number of the machine's, the same for all schedules."""
-    return lambda a: a.zeros + value(a.spec)
+    """A number of the machine, the same for all schedules."""
+    return lambda a: value(a.spec)
 
 
 def fold_use(a: ScratchpadAnalysis) -> Floats:
@@ -218,7 +220,7 @@ FEATURES: tuple[Feature, ...] = (
         "tiles along the innermost loop",
         lambda a: np.log(innermost_trips(a)),
     ),
-    Feature("depth", "1", "split dimensions", lambda a: a.zeros + a.tiling.depth + 1.0),
+    Feature("depth", "1", "split dimensions", lambda a: a.tiling.depth + 1.0),
     Feature(
         "innermost_rest", "1", "whether the innermost loop has a rest peeled off", innermost_rest
     ),
@@ -229,8 +231,8 @@ FEATURES: tuple[Feature, ...] = (
         "most reduction pieces of a contraction",
         lambda a: np.log(pieces(a)),
     ),
-    Feature("buffers", "1", "buffers per refilled tile", lambda a: a.table.buffers + a.zeros),
-    Feature("cores", "1", "cores that have work", lambda a: a.tiling.active_cores + a.zeros),
+    Feature("buffers", "1", "buffers per refilled tile", lambda a: a.table.buffers),
+    Feature("cores", "1", "cores that have work", lambda a: a.tiling.active_cores),
     Feature(
         "core_balance",
         "1",
@@ -244,7 +246,7 @@ FEATURES: tuple[Feature, ...] = (
         "reductions left out for zero blocks of weights, mean of contractions",
         zero_share,
     ),
-    Feature("im2col", "1", "whether convolutions read patches", lambda a: a.table.im2col + a.zeros),
+    Feature("im2col", "1", "whether convolutions read patches", lambda a: a.table.im2col),
     Feature("load_inner", "1", "load cycles inside the innermost loop", innermost_share(Unit.LOAD)),
     Feature(
         "matrix_inner", "1", "matrix cycles inside the innermost loop", innermost_share(Unit.MATRIX)
@@ -308,7 +310,7 @@ FEATURES: tuple[Feature, ...] = (
         "stages_contraction",
         "1",
         "convolutions and matrix multiplies on the matrix unit",
-        lambda a: a.zeros + sum(s.contraction is not None for s in a.nest.stages),
+        lambda a: sum(s.contraction is not None for s in a.nest.stages),
     ),
     Feature("stages_elementwise", "1", "element-wise stages", stages(Family.UNARY, Family.BINARY)),
     Feature("stages_window", "1", "poolings, sliding sums", stages(Family.POOL, Family.SLIDE)),
@@ -324,8 +326,8 @@ FEATURES: tuple[Feature, ...] = (
         "concatenations, reshapes, transposes, slices and the like that copy",
         stages(*MOVES),
     ),
-    Feature("loads", "1", "loaded buffers", lambda a: a.zeros + len(a.nest.loads)),
-    Feature("stores", "1", "stored tensors", lambda a: a.zeros + len(a.nest.stores)),
+    Feature("loads", "1", "loaded buffers", lambda a: len(a.nest.loads)),
+    Feature("stores", "1", "stored tensors", lambda a: len(a.nest.stores)),
     Feature(
         "spec_peak",
         "1/cycle",

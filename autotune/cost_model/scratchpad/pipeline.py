@@ -150,11 +150,13 @@ def _loops(tiling: Tiling) -> tuple[Ints, Ints, Ints]:
     dims, rests = (np.zeros((max(depth, 1), tiling.n), dtype=np.int64) for _ in range(2))
     trips = np.ones((max(depth, 1), tiling.n), dtype=np.int64)
     for d in range(tiling.rank):
-        for level in range(depth):
-            here = tiling.position[d] == level
-            dims[level][here] = d
-            trips[level][here] = tiling.full[d][here]
-            rests[level][here] = tiling.rest[d][here] > 0
+        if not tiling.divided[d]:
+            continue
+        rows = np.flatnonzero(tiling.position[d] >= 0)
+        level = tiling.position[d][rows]
+        dims[level, rows] = d
+        trips[level, rows] = tiling.full[d][rows]
+        rests[level, rows] = tiling.rest[d][rows] > 0
     if depth:
         # the rest goes to the last core as one of its tiles
         shared = tiling.active_cores > 1

@@ -7,13 +7,16 @@ are taken in full pieces and at most one smaller rest.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 
 from autotune.fusion.nest import Buffer, Nest
+from autotune.isa.formats import ELEMENT_BYTES
 from autotune.operators.axis_map import AxisMap
 from autotune.schedule.table import Ints, ScheduleTable
 
@@ -42,12 +45,22 @@ class Tiles:
         return Tiles({**self.sizes, dim: size}, self.rest, self.count)
 
 
+@lru_cache(maxsize=16)
+def _rest_or_full(dims: int) -> npt.NDArray[np.bool_]:
+    """Return for every kind of tile in so many dimensions where it is a rest [c, dims, 1]."""
+    kinds = np.array(list(product((False, True), repeat=dims)), dtype=bool)
+    return kinds.reshape(1 << dims, dims, 1)
+
+
 class Tiling:
     """Trips of a nest's loops for every schedule of a table."""
 
     def __init__(self, nest: Nest, table: ScheduleTable) -> None:
         self.nest = nest
         self.table = table
+        self._tensor_rows: int | None = None
+        self._tiles: dict[frozenset[int], Tiles] = {}
+        self._levels: dict[frozenset[int], Ints] = {}
         self.n = len(table)
         self.rank = len(nest.root_shape)
         self.extent = [*nest.root_shape, *(c.k_extent for c in nest.contractions)]
@@ -56,7 +69,11 @@ class Tiling:
         self.rest = [extent % size for extent, size in zip(self.extent, self.size, strict=True)]
         self.parts = [full + (rest > 0) for full, rest in zip(self.full, self.rest, strict=True)]
         self.ones = np.ones(self.n, dtype=np.int64)
-        self.divided = [bool((parts > 1).any()) for parts in self.parts]
+        self.divided = [bool(parts.max(initial=1) > 1) for parts in self.parts]
+        self.rested = [
+            divided and bool(rest.any())
+            for divided, rest in zip(self.divided, self.rest, strict=True)
+        ]
         self.position = self._positions()
         self.depth = (
             np.max([self.position[d] for d in range(self.rank)], axis=0, initial=-1)
@@ -90,10 +107,13 @@ class Tiling:
 
     def level(self, dims: frozenset[int]) -> Ints:
         """Depth of the innermost loop around what depends on ``dims``; −1 outside all loops."""
-        level = -self.ones
-        for d in dims:
-            if d < self.rank and self.divided[d]:
-                level = np.maximum(level, self.position[d])
+        level = self._levels.get(dims)
+        if level is None:
+            level = -self.ones
+            for d in dims:
+                if d < self.rank and self.divided[d]:
+                    level = np.maximum(level, self.position[d])
+            self._levels[dims] = level
         return level
 
     def repeats(self, dims: frozenset[int], level: Ints) -> Ints:
@@ -106,9 +126,13 @@ class Tiling:
 
     def tiles(self, dims: frozenset[int]) -> Tiles:
         """Every kind of tile in ``dims`` with its count; other dimensions are whole pieces."""
-        rested = sorted(d for d in dims if self.divided[d] and bool(self.rest[d].any()))
-        kinds = np.array(list(product((False, True), repeat=len(rested))), dtype=bool)
-        kinds = kinds.reshape(1 << len(rested), len(rested), 1)
+        if dims not in self._tiles:
+            self._tiles[dims] = self._kinds(dims)
+        return self._tiles[dims]
+
+    def _kinds(self, dims: frozenset[int]) -> Tiles:
+        rested = sorted(d for d in dims if self.rested[d])
+        kinds = _rest_or_full(len(rested))
         count = np.ones((len(kinds), self.n), dtype=np.int64)
         sizes: dict[int, Ints] = {}
         rest: dict[int, npt.NDArray[np.bool_]] = {}
@@ -121,6 +145,15 @@ class Tiling:
             sizes[d] = np.where(rest[d], np.maximum(self.rest[d], 1), self.size[d])
             count *= np.where(rest[d], self.rest[d] > 0, self.full[d])
         return Tiles(sizes, rest, count)
+
+    def tensor_rows(self, row_bytes: int) -> int:
+        """DRAM rows of all tensors that the nest moves, each from the begin of a row on."""
+        if self._tensor_rows is None:
+            nest = self.nest
+            names = {*(nest.buffers[i].tensor for i in nest.loads), *nest.stores}
+            sizes = (ELEMENT_BYTES * math.prod(nest.types[x].shape) for x in names)
+            self._tensor_rows = sum(-(-size // row_bytes) for size in sizes)
+        return self._tensor_rows
 
     def k_dim(self, contraction: int) -> int:
         """The dimension number of a contraction's reduction."""

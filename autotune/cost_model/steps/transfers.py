@@ -5,7 +5,6 @@ Mirrors ``kernels/emulator/dram.h``, in expectation over where tiles begin withi
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -197,17 +196,9 @@ def _miss_rounds(
     dram = spec.dram
     others = len(tiling.nest.loads) + len(tiling.nest.stores) - 1
     closed = 1.0 - (1.0 - 1.0 / dram.banks) ** (others * np.minimum(rows, dram.banks))
-    if _rows_in_all(tiling, dram.row_bytes) <= dram.banks:
+    if tiling.tensor_rows(dram.row_bytes) <= dram.banks:
         closed = np.zeros_like(closed)  # consecutive rows lie in different banks
     fresh = np.minimum(1.0, advance / dram.row_bytes)
     few = np.where(np.isinf(advance), 1.0, 1.0 - (1.0 - fresh) * (1.0 - closed))
     rounds: Floats = np.where(rows > dram.banks, np.ceil(rows / dram.banks), few)
     return rounds
-
-
-def _rows_in_all(tiling: Tiling, row_bytes: int) -> int:
-    """Rows of all tensors that a nest moves, each from the begin of a row on."""
-    nest = tiling.nest
-    names = {*(nest.buffers[i].tensor for i in nest.loads), *nest.stores}
-    sizes = (ELEMENT_BYTES * math.prod(nest.types[x].shape) for x in names)
-    return sum(-(-size // row_bytes) for size in sizes)
