@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from autotune.cost_model.steps.tiling import Floats
 from autotune.isa.opcodes import Unit
@@ -19,14 +20,13 @@ from autotune.operators.family import Work
 from autotune.operators.op import Family
 from autotune.schedule.block_sparsity import nonzero_work
 from autotune.schedule.counts import scratchpad_elements
-from autotune.schedule.table import Ints
 from autotune.targets.derived import ridge
 from autotune.targets.spec import DATAFLOWS, HardwareSpec
 
 if TYPE_CHECKING:
     from autotune.cost_model.scratchpad.analysis import ScratchpadAnalysis
 
-Term = Callable[["ScratchpadAnalysis"], Floats | Ints | float]
+Term = Callable[["ScratchpadAnalysis"], npt.NDArray[Any] | float]
 """A feature of every schedule [n], or one number for all."""
 
 MOVES = tuple(family for family, row in FAMILIES.items() if row.work is Work.MOVE)
