@@ -40,6 +40,7 @@ from autotune.tuner.calibrate import CalibrationResult, default_budget
 from autotune.tuner.calibrate import calibrate as run_calibration
 from autotune.tuner.calibrate_groups import GROUP_BUDGET, GroupCalibration, calibrate_groups
 from autotune.tuner.fusion import search as run_search
+from autotune.tuner.interruption import SearchInterrupted
 from autotune.tuner.machines.exploration import (
     DEFAULT_CONFIRMED,
     DEFAULT_EVALUATIONS,
@@ -301,15 +302,20 @@ def search(
                 continue
             answer = open_model(records, machine)
             origin = origin or answer.line
-            found = run_search(
-                graph,
-                machine,
-                answer.model,
-                options,
-                progress=progress,
-                store=records,
-                storage=studies,
-            )
+            try:
+                found = run_search(
+                    graph,
+                    machine,
+                    answer.model,
+                    options,
+                    progress=progress,
+                    store=records,
+                    storage=studies,
+                )
+            except SearchInterrupted as stop:
+                searches.append(stop.result)
+                is_interrupted = True
+                break
             if machine.spec.timed:
                 bounds = intervals_by_input(graph, limits)
                 found = keep_faster_plan(found, graph, machine, bounds, options.seed, progress)
@@ -325,10 +331,13 @@ def search(
         limits,
         origin,
     )
-    if plan_file is not None and not (is_interrupted and result.is_heuristic):
+    is_known = is_in_place and result.is_heuristic
+    if is_interrupted and (len(searches) < len(graphs) or is_known):
+        raise KeyboardInterrupt  # no plan of the whole network, or the one that sessions have anyway
+    if plan_file is not None:
         result.plan.save(plan_file)
     if is_interrupted:
-        raise KeyboardInterrupt
+        raise SearchInterrupted(result)
     return result
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from autotune.cost_model.model import MIN_RECORDS, CostModel
 from autotune.cost_model.shipped import fit_model
 from autotune.cost_model.version import FEATURE_VERSION
-from autotune.errors import ScheduleError
+from autotune.errors import ScheduleError, TargetError
 from autotune.fusion.greedy import greedy, unfused
 from autotune.fusion.partition import Partition
 from autotune.graph.accuracy import accuracy_of
@@ -24,6 +24,7 @@ from autotune.tuner.choice import Choice
 from autotune.tuner.exact.certificate import Certificate
 from autotune.tuner.exact.prover import Prover
 from autotune.tuner.heuristic_plan import heuristic_choices
+from autotune.tuner.interruption import SearchInterrupted
 from autotune.tuner.objective import Objective
 from autotune.tuner.options import SearchOptions
 from autotune.tuner.plan import GraphPlan
@@ -63,7 +64,9 @@ def search(
     interrupt loses nothing), with the retrained model. ``start`` are partitions to begin from besides
     those of the strategies. ``known`` are measurements in place of the store's, such as the fresh ones of a
     machine that has drifted. Raises ``ScheduleError`` when an operator has no legal schedule on the
-    target, and ``InputError`` for energy on a machine that does not measure it.
+    target, and ``InputError`` for energy on a machine that does not measure it. Ctrl-C raises
+    ``SearchInterrupted`` with the result so far, once there is a plan; a target that hangs ends the measuring, and
+    the result says so.
     """
     wanted = options or SearchOptions()
     wanted.check(target.spec)
@@ -113,26 +116,51 @@ class _Search:
         problem.report("prepare", 3, 3)
         state = self._state(alone, heuristic, (rule, *start))
         baselines = (alone, rule)
-        history = self._try_all(state, choices, baselines)
-        tried = tuple(dict.fromkeys(trial.partition for trial in history))
-        self._cover(state, baselines)
-        best = self._best(state, tried, (*baselines, heuristic))
+        history: list[TriedPlan] = []
+        stop: KeyboardInterrupt | TargetError | None = None
+        try:
+            self._try_all(state, choices, baselines, history)
+            self._cover(state, baselines)
+            best = self._best(state, _partitions(history), (*baselines, heuristic))
+        except (KeyboardInterrupt, TargetError) as reason:
+            best, stop = self._best_so_far(state, _partitions(history)), reason
         problem.report("measure", 1, 1)
         found = self._result(best)
-        return GraphSearch(
+        result = GraphSearch(
             plan=self._plan(found),
             unfused=self._result(alone),
             greedy=self._result(rule),
             found=found,
             records=tuple(self.evaluator.records),
             trials=tuple(problem.trials),
-            history=history,
-            certificate=self._certificate(found, best),
+            history=tuple(history),
+            certificate=None if stop is not None else self._certificate(found, best),
             model=self.costs.model,
             accuracy=accuracy_of(graph),
             heuristic=measured_choices(self.evaluator, choices) if self.options.measure else None,
             bound=network_bound(graph, self.target.spec) if has_bound(self.target.spec) else None,
+            stopped="" if stop is None else str(stop) or "interrupted",
         )
+        if isinstance(stop, KeyboardInterrupt):
+            raise SearchInterrupted(result) from None
+        return result
+
+    def _best_so_far(self, state: SearchState, tried: Sequence[Partition]) -> Partition:
+        """Return the cheapest plan with measured costs; without any, the one expected to be cheapest.
+
+        Raises ``ScheduleError`` if every measurement failed.
+        """
+        plans, records = (*state.plans, *tried), self.evaluator.records
+        if records and all(record.outcome is not Outcome.OK for record in records):
+            raise self._unmeasured()
+        covered = [plan for plan in plans if state.measured.cost(plan) is not None]
+        return min(covered or plans, key=self.problem.legal_cost)
+
+    def _unmeasured(self) -> ScheduleError:
+        """Return the error of a search without a measured plan."""
+        failed = next(r for r in self.evaluator.records if r.outcome is not Outcome.OK)
+        name = self.problem.graph.name
+        return ScheduleError(f"{name}: no plan could be measured: {failed.reason}")
 
     def _state(
         self, alone: Partition, heuristic: Partition, others: Sequence[Partition]
@@ -170,14 +198,17 @@ class _Search:
             self.evaluator.measure(wanted.values())
 
     def _try_all(
-        self, state: SearchState, heuristic: Sequence[Choice], baselines: Sequence[Partition]
-    ) -> tuple[TriedPlan, ...]:
-        """Try the proposals of the strategy until the trials or the measurements are spent; return the plans.
+        self,
+        state: SearchState,
+        heuristic: Sequence[Choice],
+        baselines: Sequence[Partition],
+        tried: list[TriedPlan],
+    ) -> None:
+        """Try the proposals of the strategy until the trials or the measurements are spent; ``tried`` takes them.
 
         The ``heuristic`` plan is measured first. Measurements of the ``baselines`` are kept for the end.
         """
         options, evaluator = self.options, self.evaluator
-        tried: list[TriedPlan] = []
         strategy = STRATEGIES[options.strategy]
         proposals = strategy.proposals(state)
         first = next(proposals)
@@ -198,7 +229,6 @@ class _Search:
             tried.append(TriedPlan(proposal.partition, strategy.name, len(evaluator.records), cost))
             if number + 1 >= options.trials or (left <= len(paid) and options.measure):
                 break
-        return tuple(tried)
 
     def _split(self, candidates: Sequence[Wanted]) -> tuple[list[Wanted], list[Wanted]]:
         """Return candidates that earlier measurements answer for, and those that have to be measured."""
@@ -215,9 +245,7 @@ class _Search:
         measured = state.measured
         covered = [p for p in (*state.plans, *tried) if measured.cost(p) is not None]
         if not covered:
-            failed = next(r for r in self.evaluator.records if r.outcome is not Outcome.OK)
-            name = self.problem.graph.name
-            raise ScheduleError(f"{name}: no plan could be measured: {failed.reason}")
+            raise self._unmeasured()
         best = Prover(measured).prove(covered).partition
         if self.target.spec.timed:  # a second time would differ too
             return best
@@ -263,6 +291,11 @@ def _require_legal(problem: FusionProblem, alone: Partition, target: Target) -> 
                 f"{problem.graph.name}: operator {names[0]} has no legal schedule on {target.name} "
                 f"({target.spec.tile_elements} elements of scratchpad); take a larger target"
             )
+
+
+def _partitions(history: Sequence[TriedPlan]) -> tuple[Partition, ...]:
+    """Return the plans that were tried, each once."""
+    return tuple(dict.fromkeys(trial.partition for trial in history))
 
 
 def _partition_of(graph: Graph, choices: Sequence[Choice]) -> Partition:

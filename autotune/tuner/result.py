@@ -153,6 +153,8 @@ class GraphSearch:
     contest: Contest | None = None
     bound: LowerBound | None = None
     certificate: Certificate | None = None
+    stopped: str = ""
+    """Reason why the search ended before its time, in one line; empty if it did not."""
 
     @property
     def gap(self) -> float | None:

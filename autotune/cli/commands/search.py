@@ -199,6 +199,11 @@ def search(
         )
         outcome = _execute(request, heard)
     say_failures(outcome.result.failures)
+    for graph in outcome.result.graphs:
+        if graph.stopped:
+            say(
+                f"measuring ended early, the plan is the best of what was measured: {graph.stopped}"
+            )
     if json:
         documents = [search_document(graph) for graph in outcome.result.graphs]
         print_json(documents[0] if len(documents) == 1 else {"parts": documents})
@@ -238,33 +243,50 @@ def _execute(request: SearchRequest, heard: Report) -> SearchOutcome:
     from autotune.report.from_search import write_report
     from autotune.runtime.session.defaults import choose_target, resolve_model
     from autotune.targets.protocol import ExclusiveTarget
+    from autotune.tuner.interruption import SearchInterrupted
 
     machine = choose_target(machine_name(request.target, request.threads))
     network = resolve_model(request.model)
     heard.title = f"search {request.model} on {machine.name}"
     heard.cost_text = partial(cost_text, machine.spec, request.objective)
-    result = api.search(
-        network,
-        machine,
-        trials=request.trials,
-        measure=request.measure,
-        seconds=request.seconds,
-        objective=request.objective,
-        seed=request.seed,
-        dims=request.dims,
-        out=request.plan_file,
-        progress=heard,
-        accuracy=request.accuracy,
-        ranges=request.ranges,
-        time_limit_seconds=request.time_limit_seconds,
-        strategy=request.strategy,
-        storage=request.storage,
-    )
+    try:
+        result = api.search(
+            network,
+            machine,
+            trials=request.trials,
+            measure=request.measure,
+            seconds=request.seconds,
+            objective=request.objective,
+            seed=request.seed,
+            dims=request.dims,
+            out=request.plan_file,
+            progress=heard,
+            accuracy=request.accuracy,
+            ranges=request.ranges,
+            time_limit_seconds=request.time_limit_seconds,
+            strategy=request.strategy,
+            storage=request.storage,
+        )
+    except SearchInterrupted as stop:
+        write_report(stop.result, machine.spec, request.report_file, command=request.command)
+        say(interrupted_text(stop.result, machine.spec, request))
+        raise
     heard("report", 0, 1)
     is_timed = isinstance(machine, ExclusiveTarget) and len(result.graphs) == 1
     profile = _profile_plan(network, machine, result.plan, request.dims) if is_timed else None
     write_report(result, machine.spec, request.report_file, profile, request.command)
     return SearchOutcome(machine.spec, result)
+
+
+def interrupted_text(result: SearchResult, spec: HardwareSpec, request: SearchRequest) -> str:
+    """Return where the plan of an interrupted search is, and how good."""
+    measured = result.found.measured_cycles
+    cost = result.found.predicted_cycles if measured is None else measured
+    kind = "predicted" if measured is None else "measured"
+    return (
+        f"best plan so far: {request.plan_file}, {kind} {cost_text(spec, Objective.LATENCY, cost)}, "
+        f"{result.measurements} measurements; report: {request.report_file}"
+    )
 
 
 def cost_text(spec: HardwareSpec, objective: Objective, cost: float) -> str:

@@ -1,0 +1,144 @@
+"""However a search or a calibration ends, what was measured stays, and a search that has a plan leaves it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from autotune import api
+from autotune.cli.main import main
+from autotune.store.records import Outcome
+from autotune.store.store import Store
+from autotune.tuner.fusion import search
+from autotune.tuner.interruption import SearchInterrupted
+from autotune.tuner.options import SearchOptions
+from autotune.tuner.plan import Plan
+from tests.tuner.killed_script import BUDGET, work
+from tests.tuner.search_case import EDGE, calibrated, chain, residual
+from tests.tuner.stand_in import Fate, StandIn
+
+pytestmark = pytest.mark.slow  # starts processes, trains models
+
+PROFILE = EDGE.spec.profile_id
+ENOUGH = 12
+"""Measurements after which a process is killed."""
+GUARD_SECONDS = 180
+"""Against a hang; a busy machine may take its time."""
+
+
+def interrupt(phase: str, done: int, total: int, best: float | None = None) -> None:
+    """Ctrl-C in the middle of measuring."""
+    if phase == "measure" and done == ENOUGH:
+        raise KeyboardInterrupt
+
+
+def killed(command: str, folder: Path) -> int:
+    """Kill a process once it has timed ``ENOUGH`` programs; return how many it had timed."""
+    log = folder / "log"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.tuner.killed_script", command, str(folder)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    deadline = time.monotonic() + GUARD_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        if log.exists() and len(log.read_text().splitlines()) >= ENOUGH:
+            break
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL, "it ended before it was killed"
+    return len(log.read_text().splitlines())
+
+
+@pytest.mark.parametrize("command", ["calibrate", "search"])
+def test_kill_9_loses_no_measurement_and_nothing_is_measured_again(
+    command: str, tmp_path: Path
+) -> None:
+    timed = killed(command, tmp_path)
+    with Store.open(tmp_path / "store.db") as store:
+        before = store.known(PROFILE)
+        assert (
+            timed - 1 <= len(before) <= timed
+        )  # the last one may not have come to its transaction
+    (tmp_path / "log").unlink()
+    measured, candidates = work(command, tmp_path)
+    assert len((tmp_path / "log").read_text().splitlines()) == measured
+    if command == "calibrate":
+        assert measured == 2 * BUDGET - len(before)
+    assert not candidates & before
+
+
+def test_an_interrupted_search_raises_with_its_plan() -> None:
+    with Store.memory() as store, pytest.raises(SearchInterrupted) as stop:
+        search(
+            residual(1),
+            EDGE,
+            calibrated()[0],
+            SearchOptions(6, 24, workers=1),
+            progress=interrupt,
+            store=store,
+        )
+        assert store.count(PROFILE, "search") == ENOUGH
+    result = stop.value.result
+    assert result.stopped == "interrupted"
+    assert len(result.records) == ENOUGH
+    assert result.plan.groups
+    least = min(plan.predicted_cycles for plan in (result.unfused, result.greedy))
+    assert result.found.predicted_cycles <= 1.01 * least
+
+
+def test_ctrl_c_writes_plan_and_report_and_says_how_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = api.search
+
+    def interrupted(*arguments: object, **options: object) -> object:
+        return run(*arguments, **{**options, "progress": interrupt})  # type: ignore[arg-type]
+
+    monkeypatch.setenv("AUTOTUNE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(api, "search", interrupted)
+    plan = tmp_path / "mlp.plan"
+    with pytest.raises(SystemExit) as ending:
+        main(["search", "mlp", "--target", "edge", "--trials", "4", "--out", str(plan)])
+    assert ending.value.code == 130
+    told = " ".join(capsys.readouterr().err.split())
+    assert "best plan so far:" in told and f"{ENOUGH} measurements" in told
+    assert "interrupted; what was measured is kept" in told
+    assert Plan.load(plan).groups
+    assert plan.with_suffix(".html").read_text().startswith("<!")
+
+
+def test_a_target_that_fails_half_the_time_gets_a_plan() -> None:
+    options = SearchOptions(4, 24, workers=1)
+    with Store.memory() as store:
+        found = search(chain(), StandIn(Fate.BREAKS, 2), calibrated()[0], options, store=store)
+        stored = store.count(PROFILE, "search")
+    failed = sum(record.outcome is Outcome.FAILED for record in found.records)
+    assert 0 < failed < len(found.records) == stored <= 24
+    assert found.found.measured_cycles is not None and not found.stopped
+
+
+def test_a_target_that_begins_to_hang_ends_the_measuring_with_a_plan() -> None:
+    class Tiring(StandIn):
+        """Hangs from its tenth program on."""
+
+        calls = 0
+
+        def is_struck(self, program: object) -> bool:
+            self.calls += 1
+            return self.calls > 9
+
+        def __reduce__(self) -> str:
+            raise TypeError("stays in this process, where it can count")
+
+    options = SearchOptions(4, 40, workers=1, time_limit_seconds=0.2)
+    with Store.memory() as store:
+        found = search(residual(1), Tiring(Fate.HANGS, 1), calibrated()[0], options, store=store)
+        assert store.count(PROFILE, "search") == len(found.records) > 9
+    assert "candidates in a row gave no result" in found.stopped
+    assert found.plan.groups
