@@ -45,6 +45,15 @@ HANGS = 8
 At a minute each, a target that hangs for all would hold a calibration for a day."""
 
 
+def hanging(target: Target, reason: str) -> TargetError:
+    """Return the error of a target of which ``HANGS`` candidates in a row were overdue, the last for ``reason``."""
+    return TargetError(
+        f"{target.name}: {HANGS} candidates in a row gave no result, the last one "
+        f"{reason}; see what the target waits for, or allow more time with "
+        "--time-limit (time_limit_seconds)"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Runner:
     """Measures candidates of one target on this machine.
@@ -85,11 +94,7 @@ class Runner:
                 continue
             hangs += 1
             if hangs == HANGS:
-                raise TargetError(
-                    f"{self.target.name}: {HANGS} candidates in a row gave no result, the last one "
-                    f"{result.reason}; see what the target waits for, or allow more time with "
-                    "--time-limit (time_limit_seconds)"
-                )
+                raise hanging(self.target, result.reason)
 
     def _measure(self, source: Iterator[Candidate]) -> Iterator[Measurement]:
         alone = isinstance(self.target, ExclusiveTarget)

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from autotune.fusion.group import Group
-from autotune.measure.runner import measure
+from autotune.measure.measurement import FailureKind
+from autotune.measure.runner import HANGS, hanging, measure
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import Schedule
 from autotune.store.records import Outcome, Record
@@ -61,6 +62,7 @@ class CandidateEvaluator:
         """Measurements that the search expects to take in all; its progress counts to here."""
         self._samples: dict[Key, Sample] = {}
         self._best: dict[str, Sample] = {}
+        self._hangs = 0
 
     def has_measured(self, group: Group, scored: ScoredSchedule) -> bool:
         """Return True if this search has measured the candidate."""
@@ -118,11 +120,19 @@ class CandidateEvaluator:
             for result in measure(self.target, work, self.workers, self.time_limit_seconds):
                 records.append(to_record(result, self.target, "search"))
                 writer.add(records[-1])
+                self._count_hang(records[-1])
                 done = len(self.records) + len(records)
                 self.progress("measure", done, max(done, self.expected))
         finally:
             writer.flush()
             self._remember(fresh, records)
+
+    def _count_hang(self, record: Record) -> None:
+        """Raise ``TargetError`` at the last of ``HANGS`` overdue candidates in a row, however many batches they span."""
+        is_hang = FailureKind.of(record.reason) is FailureKind.OVERDUE
+        self._hangs = self._hangs + 1 if is_hang else 0
+        if self._hangs == HANGS:
+            raise hanging(self.target, record.reason)
 
     def _remember(
         self, fresh: dict[Key, tuple[Group, ScoredSchedule]], records: list[Record]
