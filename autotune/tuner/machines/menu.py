@@ -26,20 +26,17 @@ from autotune.schedule.schedule import NestSchedule
 from autotune.schedule.space import enumerate_on
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec
+from autotune.tuner.exact.prover import Prover
 from autotune.tuner.heuristic_plan import heuristic_choices
 from autotune.tuner.legality import legal_nests
 from autotune.tuner.machines.search_point import model_of
 from autotune.tuner.objective import Objective
-from autotune.tuner.partitioners.climbing import Climbing
-from autotune.tuner.partitioners.dynamic import Dynamic
 from autotune.tuner.problem import FusionProblem
 from autotune.tuner.progress import Progress
 from autotune.tuner.ranking import Effort, Ranked, Ranking
 
 LIGHT = Effort(enumerated=128, predicted=128, rounds=1, refined=4, verified=0)
 """Effort of ranking on an anchor: half of a search's."""
-CLIMBS = 4
-"""Rounds of hill climbing on an anchor: most of the gain is in the first ones."""
 LISTED = 16
 """Schedules of a group that an anchor puts on the menu."""
 FRESH = 64
@@ -79,7 +76,7 @@ class AnchorCosts:
             self.ranked(group)
 
     def deepen(self, groups: Iterable[Group]) -> None:
-        """Do nothing: an anchor's groups are ranked once."""
+        """Do nothing: light ranking is all."""
 
     def cost(self, group: Group) -> float | None:
         """See ``Pricing``."""
@@ -196,13 +193,12 @@ def menu_of(graph: Graph, anchors: Sequence[HardwareSpec], seed: int, progress: 
 def _partitions(
     graph: Graph, costs: AnchorCosts, spec: HardwareSpec, progress: Progress
 ) -> list[Partition]:
-    """Return the plans of an anchor: unfused, by rule, heuristic, and the best cut into groups."""
+    """Return the plans of an anchor: unfused, by rule, heuristic, and the cheapest by light ranking."""
     problem = FusionProblem(graph, costs, progress)
     choices = heuristic_choices(graph, spec)
     heuristic = Partition.of(graph, [[op.name for op in c.group.ops] for c in choices])
     alone, rule = unfused(graph), greedy(graph, problem.fits)
-    cut = Dynamic().propose(problem, [alone])
-    return [alone, rule, heuristic, cut, Climbing(CLIMBS).propose(problem, [cut])]
+    return [alone, rule, heuristic, Prover(problem).prove([alone]).partition]
 
 
 def _listed_schedules(

@@ -8,7 +8,7 @@ from autotune.errors import InputError
 from autotune.tuner.plan_study import PlanStudy
 from autotune.tuner.problem import FusionProblem
 from autotune.tuner.study_storage import open_storage
-from tests.tuner.partitioners.test_partitioner import Rule
+from tests.tuner.partitioners.test_climbing import Rule
 from tests.tuner.search_case import residual
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
