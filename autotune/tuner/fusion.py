@@ -187,12 +187,20 @@ class _Search:
 
     def _reserved(self, state: SearchState, plans: Sequence[Partition]) -> int:
         """Return how many measurements to keep for ``plans`` that are compared; 0 where that is over half of them."""
-        groups = {group.key for plan in plans for group in state.unmeasured(plan)}
+        groups = {group.key for plan in plans for group in state.groups(plan)}
         return len(groups) if 2 * len(groups) <= self.options.measure else 0
 
     def _cover(self, state: SearchState, plans: Sequence[Partition]) -> None:
-        """Measure unmeasured groups of plans as far as the measurements last."""
-        wanted = {group.key: (group, s) for plan in plans for group, s in state.cover(plan)}
+        """Measure the expected best schedules of plans, where the measurements last: a strategy may have
+        measured poor ones alone."""
+        groups = {group.key: group for plan in plans for group in state.groups(plan)}
+        best = ((group, self.costs.best(group, 1)) for group in groups.values())
+        likely = [(group, rows[0]) for group, rows in best if rows]
+        wanted = {
+            group.key: (group, s)
+            for group, s in likely
+            if not self.evaluator.has_measured(group, s)
+        }
         left = self.options.measure - len(self.evaluator.records)
         if len(wanted) <= left:
             self.evaluator.measure(wanted.values())
