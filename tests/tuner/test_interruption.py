@@ -98,7 +98,7 @@ def test_ctrl_c_writes_plan_and_report_and_says_how_good(
     run = api.search
 
     def interrupted(*arguments: object, **options: object) -> object:
-        return run(*arguments, **{**options, "progress": interrupt})  # type: ignore[arg-type]
+        return run(*arguments, **{**options, "progress": interrupt})
 
     monkeypatch.setenv("AUTOTUNE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(api, "search", interrupted)
