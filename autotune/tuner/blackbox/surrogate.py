@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,8 @@ FAILURE_STEP = 2.0
 """From the label of a valid configuration to that of an invalid one."""
 TRUSTED, DOUBTED = 4.0, 0.5
 """Failures elsewhere that count as having been failures here, and as not, before any is observed."""
+LEAST_AGREEMENT = 0.25
+"""Rank correlation with the observed values below which another machine's scores are not heard."""
 
 
 @dataclass
@@ -39,7 +41,12 @@ class ValueSurrogate:
     _fitted: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        self._likelihood = Likelihood(self.space)
+        self._heard = np.ones(len(self.space.scores), bool)
+        self._begin(self.space)
+
+    def _begin(self, space: Space) -> None:
+        self._told = space
+        self._likelihood = Likelihood(space)
         self._vector = self._likelihood.centre
 
     def is_due(self, count: int) -> bool:
@@ -50,9 +57,13 @@ class ValueSurrogate:
 
     def refit(self, rows: Ints, targets: Floats, candidates: Ints) -> None:
         """Fit hyperparameters to ``targets`` [n]; believe in ``candidates`` from now on."""
+        heard = agreeing(self.space.scores[:, rows], targets)
+        if (heard != self._heard).any():
+            self._heard = heard
+            self._begin(replace(self.space, scores=self.space.scores[heard]))
         self._vector = self._likelihood.maximise(self._vector, rows, targets)
         parameters = Hyperparameters.of(self._vector, len(self.space.factors))
-        covariance = Covariance(self.space, parameters)
+        covariance = Covariance(self._told, parameters)
         self._posterior = Posterior(covariance, rows, candidates)
         self._seen = self._fitted = len(rows)
 
@@ -63,6 +74,22 @@ class ValueSurrogate:
             self._posterior.observe(int(row))
         self._seen = len(rows)
         return self._posterior.believe(targets)
+
+
+def agreeing(scores: Floats, targets: Floats) -> Bools:
+    """Return True [j] for scores [j, n] whose ranks go along with those of the targets [n]."""
+    from scipy.stats import rankdata
+
+    if np.ptp(targets) == 0:
+        return np.zeros(len(scores), bool)
+    ranks = rankdata(targets)
+    return np.array(
+        [
+            np.ptp(score) > 0 and np.corrcoef(rankdata(score), ranks)[0, 1] > LEAST_AGREEMENT
+            for score in scores
+        ],
+        bool,
+    )
 
 
 @dataclass
