@@ -9,8 +9,8 @@ import numpy as np
 
 from autotune.tuner.blackbox.design import initial_design
 from autotune.tuner.blackbox.posterior import Belief
-from autotune.tuner.blackbox.space import Floats, Ints, Space
-from autotune.tuner.blackbox.surrogate import Bools, ValiditySurrogate, ValueSurrogate
+from autotune.tuner.blackbox.space import Bools, Floats, Ints, Space
+from autotune.tuner.blackbox.surrogate import ValiditySurrogate, ValueSurrogate
 
 FIRST = 10
 """Configurations of the initial design."""
@@ -27,26 +27,25 @@ LEAST_SCALE, LEAST_SPREAD = 0.1, 1e-9
 class Optimiser:
     """Sequential minimisation of a positive cost over a finite space; each configuration is asked once.
 
-    ``first`` are configurations to begin with, ``failures`` [n] shares of other machines that failed.
+    ``first`` are configurations to begin with, ``failures`` [j, n] are True where another machine failed.
     """
 
     space: Space
     seed: int
     first: Sequence[int] = ()
-    failures: Floats | None = None
+    failures: Bools | None = None
     rows: list[int] = field(default_factory=list, init=False)
     values: list[float] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self._rng = np.random.default_rng(self.seed)
-        spread = initial_design(self.space, FIRST, self._rng)
-        self._design = list(dict.fromkeys((*self.first, *spread)))[: max(FIRST, len(self.first))]
+        design = initial_design(self.space, FIRST, self._rng)
+        spread = [row for row in design if row not in self.first]
+        kept = max(FIRST - len(self.first), 0)
+        self._design, self._withheld = [*self.first, *spread[:kept]], spread[kept:]
         self._is_asked = np.zeros(self.space.size, bool)
         self._surrogate = ValueSurrogate(self.space)
-        none = np.zeros(self.space.size)
-        self._validity = ValiditySurrogate(
-            self.space, none if self.failures is None else self.failures
-        )
+        self._validity = ValiditySurrogate(self.space)
         self._candidates: Ints = np.arange(self.space.size)
 
     def ask(self) -> int:
@@ -64,10 +63,25 @@ class Optimiser:
         self.values.append(np.nan if value is None else value)
 
     def _next(self) -> int:
+        row = self._planned()
+        return self._most_promising() if row is None else row
+
+    def _planned(self) -> int | None:
+        """Return the next of the design; recordings that the first values contradict do not shorten it."""
+        if not self._design and self._withheld:
+            is_valid = np.isfinite(self.values)
+            rows, values = np.array(self.rows)[is_valid], np.array(self.values)[is_valid]
+            self._surrogate.listen(rows, values)
+            if not self._surrogate.heard.any():
+                self._design = self._withheld
+            self._withheld = []
         while self._design:
             row = self._design.pop(0)
             if not self._is_asked[row]:
                 return row
+        return None
+
+    def _most_promising(self) -> int:
         values = np.array(self.values)
         is_valid = np.isfinite(values)
         if is_valid.sum() < LEAST_VALUES or not self.space.dimensions:
@@ -89,7 +103,15 @@ class Optimiser:
             self._surrogate.refit(known, targets, self._candidates)
         belief = self._surrogate.believe(known, targets)
         gain = expected_improvement(belief, float(targets.min()))
-        return gain * self._validity.probability(rows, is_valid, self._candidates)
+        warned = self._warned()
+        return gain * self._validity.probability(rows, is_valid, self._candidates, warned)
+
+    def _warned(self) -> Floats:
+        """Return the share [size] of failures among the machines that are heard."""
+        heard = self._surrogate.heard
+        if self.failures is None or not heard.any():
+            return np.zeros(self.space.size)
+        return np.asarray(self.failures[heard].mean(axis=0))
 
     def _weighed(self, best: Ints) -> Ints:
         if self.space.size <= CANDIDATES:

@@ -1,7 +1,7 @@
 """Recordings of the same kernel on other machines: scores for the surrogate, and a list to begin with.
 
-The scores only enter the covariance. What weight they have follows from the values told, so a recording that
-does not agree with them loses its say.
+The scores only enter the covariance. What weight they have follows from the values told, and a recording whose
+ranks do not clearly agree with them is dropped for good, its failures too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autotune.targets.recorded_space import RecordedSpace
-from autotune.tuner.blackbox.space import Floats
+from autotune.tuner.blackbox.space import Bools, Floats
 
 LEAST_SHARED = 10
 """Valid configurations that a recording must have in common with the space to say anything."""
@@ -25,10 +25,11 @@ ALL = 1e-3
 @dataclass(frozen=True, slots=True)
 class Prior:
     """``losses`` [j, n]: logarithm of each recording's time over its best, its median at most, where it failed,
-    and where it has no such configuration; ``failures`` [n]: the share of recordings that failed."""
+    and where it has no such configuration; ``failures`` [j, n]: True
+    where it failed."""
 
     losses: Floats
-    failures: Floats
+    failures: Bools
 
     @classmethod
     def of(cls, space: RecordedSpace, recordings: Sequence[RecordedSpace]) -> Prior:
@@ -36,8 +37,8 @@ class Prior:
         columns = [_times(space, recording) for recording in recordings]
         usable = [times for times in columns if _says_something(times)]
         losses = np.array([_losses(times) for times in usable]).reshape(len(usable), len(space))
-        failed = np.array([times == FAILED for times in usable]).reshape(losses.shape)
-        return cls(losses, failed.sum(axis=0) / max(len(usable), 1))
+        failed = np.array([times == FAILED for times in usable]).astype(bool).reshape(losses.shape)
+        return cls(losses, failed)
 
     @property
     def scores(self) -> Floats:

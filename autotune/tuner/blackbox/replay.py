@@ -11,7 +11,7 @@ from autotune.tuner.blackbox.optimiser import Optimiser
 from autotune.tuner.blackbox.prior import Prior
 from autotune.tuner.blackbox.space import Space, Value
 
-FROM_PRIOR = 5
+FROM_PRIOR = 3
 """Configurations that recordings of other machines choose, before the others of the initial design."""
 
 

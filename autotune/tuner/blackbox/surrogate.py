@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from autotune.tuner.blackbox.kernel import Covariance, Hyperparameters
 from autotune.tuner.blackbox.likelihood import Likelihood
 from autotune.tuner.blackbox.posterior import Belief, Posterior
-from autotune.tuner.blackbox.space import Floats, Ints, Space
-
-Bools = npt.NDArray[np.bool_]
+from autotune.tuner.blackbox.space import Bools, Floats, Ints, Space
 
 REFIT_GROWTH = 1.1
 """Growth of the observations after which the hyperparameters are fitted anew."""
@@ -26,22 +23,24 @@ FAILURE_STEP = 2.0
 """From the label of a valid configuration to that of an invalid one."""
 TRUSTED, DOUBTED = 4.0, 0.5
 """Failures elsewhere that count as having been failures here, and as not, before any is observed."""
-LEAST_AGREEMENT = 0.25
-"""Rank correlation with the observed values below which another machine's scores are not heard."""
+CLEAR_AGREEMENT = 1.6
+"""Rank correlation with the observed values, in units of 1/√n, below which another machine's scores are dropped:
+chance exceeds it once in eighteen times. They are dropped for good, as ranks within a fast region may agree by luck."""
 
 
 @dataclass
 class ValueSurrogate:
-    """A Gaussian process over the standardised logarithms of values."""
+    """A Gaussian process over the standardised logarithms of values; ``heard`` [j] are the scores that have a say."""
 
     space: Space
+    heard: Bools = field(init=False)
     _vector: Floats = field(init=False)
     _posterior: Posterior | None = field(default=None, init=False)
     _seen: int = field(default=0, init=False)
     _fitted: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        self._heard = np.ones(len(self.space.scores), bool)
+        self.heard = np.ones(len(self.space.scores), bool)
         self._begin(self.space)
 
     def _begin(self, space: Space) -> None:
@@ -55,12 +54,16 @@ class ValueSurrogate:
             self._fitted + 1, int(REFIT_GROWTH * self._fitted)
         )
 
+    def listen(self, rows: Ints, targets: Floats) -> None:
+        """Drop the scores that the targets [n] of ``rows`` do not clearly bear out."""
+        heard = self.heard & agreeing(self.space.scores[:, rows], targets)
+        if (heard != self.heard).any():
+            self.heard = heard
+            self._begin(replace(self.space, scores=self.space.scores[heard]))
+
     def refit(self, rows: Ints, targets: Floats, candidates: Ints) -> None:
         """Fit hyperparameters to ``targets`` [n]; believe in ``candidates`` from now on."""
-        heard = agreeing(self.space.scores[:, rows], targets)
-        if (heard != self._heard).any():
-            self._heard = heard
-            self._begin(replace(self.space, scores=self.space.scores[heard]))
+        self.listen(rows, targets)
         self._vector = self._likelihood.maximise(self._vector, rows, targets)
         parameters = Hyperparameters.of(self._vector, len(self.space.factors))
         covariance = Covariance(self._told, parameters)
@@ -77,15 +80,15 @@ class ValueSurrogate:
 
 
 def agreeing(scores: Floats, targets: Floats) -> Bools:
-    """Return True [j] for scores [j, n] whose ranks go along with those of the targets [n]."""
+    """Return True [j] for scores [j, n] whose ranks clearly go along with those of the targets [n]."""
     from scipy.stats import rankdata
 
-    if np.ptp(targets) == 0:
+    if not len(targets) or np.ptp(targets) == 0:
         return np.zeros(len(scores), bool)
-    ranks = rankdata(targets)
+    ranks, least = rankdata(targets), CLEAR_AGREEMENT / np.sqrt(len(targets))
     return np.array(
         [
-            np.ptp(score) > 0 and np.corrcoef(rankdata(score), ranks)[0, 1] > LEAST_AGREEMENT
+            np.ptp(score) > 0 and np.corrcoef(rankdata(score), ranks)[0, 1] > least
             for score in scores
         ],
         bool,
@@ -94,13 +97,9 @@ def agreeing(scores: Floats, targets: Floats) -> Bools:
 
 @dataclass
 class ValiditySurrogate:
-    """A Gaussian process over validity, squashed to a probability.
-
-    ``failures`` [n] are shares of other machines that failed; they count as far as the observations bear them out.
-    """
+    """A Gaussian process over validity, squashed to a probability."""
 
     space: Space
-    failures: Floats
     _posterior: Posterior | None = field(default=None, init=False)
     _candidates: Ints | None = field(default=None, init=False)
     _seen: int = field(default=0, init=False)
@@ -109,11 +108,16 @@ class ValiditySurrogate:
         none = np.zeros((0, self.space.size))
         self._own = Space(self.space.size, self.space.dimensions, self.space.divisors, none)
 
-    def probability(self, rows: Ints, is_valid: Bools, candidates: Ints) -> Floats:
-        """Return the probability [c] that candidates are valid, given ``is_valid`` [n] of ``rows``."""
+    def probability(
+        self, rows: Ints, is_valid: Bools, candidates: Ints, failures: Floats
+    ) -> Floats:
+        """Return the probability [c] that candidates are valid, given ``is_valid`` [n] of ``rows``.
+
+        ``failures`` [size] are shares of other machines that failed; they count as far as observations bear them out.
+        """
         from scipy.special import ndtr
 
-        warned = FAILURE_STEP * self._trust(rows, is_valid) * self.failures
+        warned = FAILURE_STEP * _trust(failures[rows], is_valid) * failures
         if is_valid.all():
             return np.asarray(ndtr((1 - warned[candidates]) / np.sqrt(VALIDITY_BLUR)))
         if self._posterior is None or self._candidates is not candidates:
@@ -129,10 +133,10 @@ class ValiditySurrogate:
         mean = bias - warned[candidates] + belief.mean
         return np.asarray(ndtr(mean / np.sqrt(VALIDITY_BLUR + belief.deviation**2)))
 
-    def _trust(self, rows: Ints, is_valid: Bools) -> float:
-        """Return how often a failure elsewhere was one here; a weak guess stands in for observations."""
-        warned = self.failures[rows]
-        return float((TRUSTED + warned[~is_valid].sum()) / (TRUSTED + DOUBTED + warned.sum()))
+
+def _trust(warned: Floats, is_valid: Bools) -> float:
+    """Return how often a failure elsewhere was one here; a weak guess stands in for observations."""
+    return float((TRUSTED + warned[~is_valid].sum()) / (TRUSTED + DOUBTED + warned.sum()))
 
 
 def _validity(count: int) -> Hyperparameters:
