@@ -31,7 +31,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: docs models bench-machines bench-truth help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean bench-replay
+.PHONY: docs models bench-machines bench-truth help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean bench-replay bench-search
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -112,6 +112,10 @@ bench-tuning: $(BUILT) $(TVM)/.installed ## our search against TVM's MetaSchedul
 bench-replay: $(BUILT) ## search of recorded tuning spaces beside Optuna and XGBoost; FILES="a.json.gz b.json.gz", SEEDS=25
 	$(call say,"searching recorded tuning spaces")
 	@$(PY) -m benchmarks.replay $(or $(FILES),$(error FILES= names the recorded spaces)) --seeds $(or $(SEEDS),25) --markdown docs/figures-replay.md
+
+bench-search: $(BUILT) ## strategies of search at equal numbers of measurements (hours); QUICK=1: minutes, JSON=file keeps runs and goes on from them
+	$(call say,"comparing strategies of search")
+	@$(PY) -m benchmarks.search --markdown docs/figures-search.md $(if $(QUICK),--quick) $(if $(JSON),--json $(JSON))
 
 bench-machines: $(BUILT) ## how well the shipped model predicts drawn machines it never saw
 	$(call say,"judging the shipped model on unseen machines")
