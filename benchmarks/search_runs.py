@@ -11,10 +11,14 @@ from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import onnx
 
 from autotune.api import load_network
 from autotune.cost_model.shipped import shipped_model
+from autotune.datasets import audio, swin, transformers, unet
+from autotune.datasets.exporter import Exporter
+from autotune.datasets.image_blocks import InvertedResidual, relu6
 from autotune.fusion.equivalence import EquivalenceClasses
 from autotune.fusion.group import Group
 from autotune.fusion.partition import Partition
@@ -27,12 +31,25 @@ from autotune.tuner.exact.prover import Prover
 from autotune.tuner.fusion import GraphSearch, search
 from autotune.tuner.options import DEFAULT_MEASURE, SearchOptions
 from autotune.tuner.problem import FusionProblem
-from datasets import audio, swin, transformers, unet
+
+
+def inverted_residuals(blocks: int = 2, channels: int = 32, side: int = 14) -> onnx.ModelProto:
+    """Return blocks of MobileNet-v2 that keep their size: [1, channels, side, side] to the same."""
+    export = Exporter(np.random.default_rng(0))
+    x = "x"
+    for index in range(blocks):
+        block = InvertedResidual(channels, 6 * channels, channels, relu6)
+        x = block.added(export, x, f"block{index}")
+    shape = (1, channels, side, side)
+    export.node("Relu", x, output="y")
+    return export.model("mobilenet_v2_blocks", shape, shape)
+
 
 NETWORKS: Mapping[str, Callable[[], onnx.ModelProto]] = {
+    "mobilenet_v2": inverted_residuals,
+    "unet": partial(unet.unet, side=32, channels=16, levels=1),
     "bert_small": partial(transformers.bert_small, layers=1),
     "conformer": partial(audio.conformer, tokens=50, width=64, layers=1),
-    "unet": partial(unet.unet, side=32, channels=16, levels=2),
     "swin_tiny": partial(swin.swin_tiny, side=56, depths=(1, 1), classes=10),
 }
 """Few layers of networks in ``fleet.HELD_OUT``: a search of each takes seconds."""
