@@ -26,16 +26,20 @@ PICTURE = "search-curves.svg"
 
 HEAD = """# Figures of search strategies
 
-Written by `{command}`. Each run is one search with `--strategy NAME --measure {measure}`, the shipped model, never
-calibrated on the machine, a new study and an empty store. The networks are few layers of networks that the model
-was not trained on: {networks}. Machines: {targets}. Seeds: {seeds} for each.
+Written by
+
+    {command}
+
+Each run is one search with `--strategy NAME --measure {measure}`, the shipped model, never calibrated on the machine, a
+new study and an empty store. The networks are few layers of networks that the model was not trained on: {networks}.
+Machines: {targets}. Seeds: {seeds} for each. `make bench-search` runs four networks on three machines with ten seeds.
 
 Cells are cycles of the best plan over the best that any run here found: the mean over seeds (the worst seed). After n
 measurements, the best plan is what the proof at a search's end chooses by these alone, whatever strategy took
 them. So strategies differ in what they measure, not in how plans are put together. Every search measures the
 heuristic plan first; until then it is the best plan. The last measurements of every search are of the unfused and the
-greedy plan, with schedules that the model chooses: they flatter strategies without a model. *Within 2 %* is the median over seeds, at steps of 4 measurements up to 64 and of 16 after; – means never.
-CPU seconds are those of one process.
+greedy plan, with schedules that the model chooses: they flatter strategies without a model. *Within 2 %* is the median
+over seeds, at steps of 4 measurements up to 64 and of 16 after; – means never. CPU seconds are those of one process.
 
 ![Cost over the best known against measurements](images/{picture})
 

@@ -8,7 +8,7 @@ from autotune.report.axis import Axis
 from autotune.report.svg import Picture
 
 WIDTH, HEIGHT = 560, 380
-LEFT, RIGHT, TOP, BOTTOM = 62, WIDTH - 14, 30, HEIGHT - 48
+LEFT, RIGHT, TOP, BOTTOM = 62, WIDTH - 110, 30, HEIGHT - 48
 LINES = ("first", "second", "third", "fourth", "fifth", "sixth")
 ROOM = 1.02
 """Height of the picture over the highest line."""
@@ -34,7 +34,7 @@ def curves_picture(title: str, counts: Sequence[int], lines: Mapping[str, Sequen
     for row, (name, values) in enumerate(lines.items()):
         style, height = LINES[row], TOP + 16 + 16 * row
         picture.polyline([(x(n), y(v)) for n, v in zip(counts, values, strict=True)], style)
-        picture.line(RIGHT - 100, height - 4, RIGHT - 74, height - 4, style)
-        picture.label(RIGHT - 68, height, name)
+        picture.line(RIGHT + 12, height - 4, RIGHT + 38, height - 4, style)
+        picture.label(RIGHT + 44, height, name)
     head, rest = picture.text().split(">", 1)
     return f"{head}><style>{_STYLE}</style>{rest}\n"

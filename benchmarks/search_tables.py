@@ -113,7 +113,8 @@ def totals_table(found: Sequence[Contest]) -> Table:
         for contest, own in zip(found, factors, strict=True)
     ]
     columns = list(zip(*factors, strict=True))
-    rows.append(("geometric mean", "", *(_mean(column) for column in columns)))
+    means = (_mean(found, r, column) for r, column in zip(rivals, columns, strict=True))
+    rows.append(("geometric mean", "", *means))
     names = (f"fewer than {rival}" for rival in rivals)
     heading = f"The default's measurements until within {NEAR - 1:.0%} of the best known:"
     return Table(heading, ("contest", "measurements", *names), tuple(rows))
@@ -132,9 +133,13 @@ def _shown(contest: Contest, rival: str, factor: float | None) -> str:
     return f"{'' if math.isfinite(contest.arrival(rival)) else '≥ '}{factor:.1f}×"
 
 
-def _mean(factors: Sequence[float | None]) -> str:
-    known = [factor for factor in factors if factor is not None]
-    return f"{statistics.geometric_mean(known):.1f}× (of {len(known)})" if known else NEVER
+def _mean(found: Sequence[Contest], rival: str, factors: Sequence[float | None]) -> str:
+    known = [(c, factor) for c, factor in zip(found, factors, strict=True) if factor is not None]
+    if not known:
+        return NEVER
+    least = "" if all(math.isfinite(contest.arrival(rival)) for contest, _ in known) else "≥ "
+    mean = statistics.geometric_mean(factor for _, factor in known)
+    return f"{least}{mean:.1f}× (of {len(known)})"
 
 
 def lines(found: Sequence[Contest]) -> Iterator[tuple[str, list[float]]]:
