@@ -65,7 +65,7 @@ def command(
 def test_search_prints_the_promised_figures(command: Command, home: Path) -> None:
     out = home / "again.plan"
     found = command(
-        "search", "mlp", "--target", "edge", "--trials", 10, "--measure", 8, "--out", out
+        "search", "mlp", "--target", "edge", "--trials", 10, "--measure", 40, "--out", out
     )
     for name in ("measured", "predicted", "energy", "dram_bytes"):
         assert set(found[name]) == {"unfused", "greedy", "heuristic", "found"}
