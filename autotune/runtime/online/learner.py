@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Generic
 
 import numpy as np
 
-from autotune.fusion.equivalence import EquivalenceClasses
-from autotune.operators.tensor import Array
 from autotune.runtime.execution.event import Event, EventKind
-from autotune.runtime.execution.native_table import link_table
-from autotune.runtime.execution.program_cache import ProgramCache
-from autotune.runtime.execution.program_table import CurrentTable, ProgramTable, compile_table
 from autotune.runtime.online.drift import Drift, DriftDetector
+from autotune.runtime.online.learner_context import LearnerContext
 from autotune.runtime.online.learning import (
     Learning,
     M,
-    OnlineOptions,
     annotated,
     model_error,
     predicted_cycles,
 )
 from autotune.runtime.online.online_dataset import OnlineDataset
-from autotune.runtime.online.recorder import FinishedRun, Recorder
+from autotune.runtime.online.recorder import FinishedRun
 from autotune.runtime.online.remeasure import remeasure, sample
-from autotune.runtime.online.trial import Trial, compare
+from autotune.runtime.online.replanning import Replanner
 from autotune.store.records import Record
-from autotune.store.store import Store
-from autotune.targets.protocol import ExclusiveTarget, Target
-from autotune.tuner.observations import Observations
+from autotune.targets.protocol import ExclusiveTarget
 
 CHANGE_TOLERANCE = 0.01
 """A candidate whose cost moved by less than this fraction is no news."""
@@ -45,25 +37,6 @@ the error is accepted as it is, instead of retraining for ever."""
 
 _PERIODS = 64
 """Latest periods of learning that runs are compared with; a backlog of runs spans few."""
-
-
-@dataclass(frozen=True, slots=True)
-class LearnerContext:
-    """What a learner works on and with. ``inputs`` are those of the newest run, ``waiting`` the
-    newest runs that are not yet taken in, ``stopping`` says that the session wants to close, and
-    ``tell`` takes an event."""
-
-    published: CurrentTable
-    target: Target
-    cache: ProgramCache
-    store: Store
-    recorder: Recorder
-    options: OnlineOptions
-    inputs: Callable[[], Mapping[str, Array]]
-    waiting: Callable[[int], Sequence[FinishedRun]]
-    clock: Callable[[], float]
-    stopping: Callable[[], bool]
-    tell: Callable[[Event], None]
 
 
 class Learner(Generic[M]):
@@ -83,11 +56,11 @@ class Learner(Generic[M]):
         self._model = model
         self._learning = learning
         self._error = calibrated_error
-        self._twins = EquivalenceClasses(work.target.spec.dram.burst_bytes)
         self._rng = np.random.default_rng(work.options.seed)
         self._dataset = OnlineDataset(
             work.store.records(work.target.spec.profile_id), trusted_since_seconds
         )
+        self._replanner = Replanner(work, learning, self._dataset, self._tell)
         self._assumed = trusted_since_seconds == 0.0
         self._since_seconds = trusted_since_seconds
         self._detector = DriftDetector(work.options.rule, expected=calibrated_error)
@@ -152,11 +125,6 @@ class Learner(Generic[M]):
     def _time_of(self, run: int) -> float:
         return next(at for number, at in self._finished_at if number == run)
 
-    def _take_in(self, records: Sequence[Record]) -> None:
-        self._work.store.add(records)
-        for record in records:
-            self._dataset.observe(record)
-
     def _learn(self, drift: Drift | None) -> None:
         """Measure again after drift, retrain, search again."""
         if not self._assumed:
@@ -201,7 +169,7 @@ class Learner(Generic[M]):
         fresh = remeasure(chosen, work.target, work.clock, work.stopping)
         held_out = fresh[::HELD_OUT]
         work.store.add(held_out)
-        self._take_in([record for i, record in enumerate(fresh) if i % HELD_OUT])
+        self._replanner.take_in([record for i, record in enumerate(fresh) if i % HELD_OUT])
         return held_out
 
     def _retrain(self, since_seconds: float | None, held_out: Sequence[Record]) -> None:
@@ -244,77 +212,11 @@ class Learner(Generic[M]):
         return rule.beyond(window, self._expected_error()) is not None
 
     def _replan(self, interruptible: bool) -> bool:
-        """Search by the new model; try the plan when it promises enough. Says whether it was
-        swapped in."""
-        work, current = self._work, self._work.published.current
-        proposal = self._learning.plan(
+        """Look for a better plan by the model. Says whether one was swapped in."""
+        return self._replanner.replan(
             self._model,
-            current,
-            self._dataset.fresh(),
-            lambda: work.stopping() or (interruptible and self._drift_waits()),
+            lambda: self._work.stopping() or (interruptible and self._drift_waits()),
         )
-        if proposal is None:
-            return False
-        self._take_in(proposal.records)
-        table = compile_table(current.graph, proposal.choices, work.target.spec, work.cache)
-        proposed = annotated(
-            link_table(table, work.target),
-            self._model,
-            current.model_version,
-        )
-        measured = Observations(self._twins, self._dataset.fresh())
-        old, new = self._price(current, measured), self._price(proposed, measured)
-        gain = 1 - new / old
-        figures = {"current": old, "proposed": new, "gain": gain}
-        if gain < work.options.margin:
-            self.tell(
-                EventKind.KEPT,
-                f"best plan found is expected {gain:+.1%} better, below the margin of "
-                f"{work.options.margin:.0%}",
-                **figures,
-            )
-            return False
-        self.tell(EventKind.PROPOSED, f"a plan expected to be {gain:.1%} better", **figures)
-        # the caller may write to its arrays between the two runs
-        inputs = {name: value.copy() for name, value in work.inputs().items()}
-        return self._decide(proposed, compare(current, proposed, work.target, inputs))
 
-    def _price(self, table: ProgramTable, measured: Observations) -> float:
-        """Expected cost of one run, in the unit of the objective: of groups that were measured on
-        the machine as it is now, or else whose twins were, what that was, of the others what the model predicts."""
-        total = 0.0
-        for step in table.group_steps:
-            record = measured.find(step.group, step.schedule.to_json())
-            total += (
-                self._learning.price(self._model, step.group, step.schedule)
-                if record is None
-                else self._learning.paid(record)
-            )
-        return total
-
-    def _decide(self, proposed: ProgramTable, trial: Trial) -> bool:
-        """Publish the proposed table if it computes the same and was measured to cost less."""
-        at, recorder = self._work.clock(), self._work.recorder
-        for trace in (trial.current, trial.proposed):
-            self._take_in(recorder.records(trace, at))
-        old = self._learning.paid(trial.current)
-        new = self._learning.paid(trial.proposed)
-        figures = {
-            "current": float(old),
-            "proposed": float(new),
-            "gain": 1 - new / old,
-            "largest_difference": trial.largest_difference,
-        }
-        unit = self._learning.unit
-        self.tell(EventKind.MEASURED, f"{new} {unit} against {old} of the current plan", **figures)
-        if not trial.agrees:
-            text = f"its outputs differ by {trial.largest_difference:.2g} from the current plan's"
-            self.tell(EventKind.REFUSED, text, **figures)
-            return False
-        if new >= old:
-            self.tell(EventKind.REFUSED, "measured no better than the current plan", **figures)
-            return False
-        version = self._work.published.swap(proposed).plan_version
-        text = f"plan {version} runs from now on, for {1 - new / old:.1%} fewer {unit}"
-        self.tell(EventKind.SWAPPED, text, plan_version=float(version), **figures)
-        return True
+    def _tell(self, kind: EventKind, text: str, figures: dict[str, float]) -> None:
+        self.tell(kind, text, **figures)

@@ -13,7 +13,8 @@ from autotune.runtime.execution.execution import RunTrace
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import CurrentTable
 from autotune.runtime.online.background_worker import BackgroundWorker
-from autotune.runtime.online.learner import Learner, LearnerContext
+from autotune.runtime.online.learner import Learner
+from autotune.runtime.online.learner_context import LearnerContext
 from autotune.runtime.online.learning import Learning, M, OnlineOptions
 from autotune.runtime.online.recorder import FinishedRun, Recorder
 from autotune.store.store import Store

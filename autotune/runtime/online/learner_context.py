@@ -1,0 +1,34 @@
+"""What the parts of a learner work on and with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from autotune.operators.tensor import Array
+from autotune.runtime.execution.event import Event
+from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.execution.program_table import CurrentTable
+from autotune.runtime.online.learning import OnlineOptions
+from autotune.runtime.online.recorder import FinishedRun, Recorder
+from autotune.store.store import Store
+from autotune.targets.protocol import Target
+
+
+@dataclass(frozen=True, slots=True)
+class LearnerContext:
+    """What a learner works on and with. ``inputs`` are those of the newest run, ``waiting`` the
+    newest runs that are not yet taken in, ``stopping`` says that the session wants to close, and
+    ``tell`` takes an event."""
+
+    published: CurrentTable
+    target: Target
+    cache: ProgramCache
+    store: Store
+    recorder: Recorder
+    options: OnlineOptions
+    inputs: Callable[[], Mapping[str, Array]]
+    waiting: Callable[[int], Sequence[FinishedRun]]
+    clock: Callable[[], float]
+    stopping: Callable[[], bool]
+    tell: Callable[[Event], None]
