@@ -23,13 +23,14 @@ from autotune.graph.graph import Graph
 from autotune.lowering.lower import lower
 from autotune.operators.tensor import Array
 from autotune.runtime.in_place.budget import Budget
-from autotune.runtime.in_place.proposals import estimate_of, propose_schedules
 from autotune.runtime.in_place.search import InPlaceSearch
-from autotune.runtime.in_place.timed_search import Allowance, HeuristicSchedules
-from autotune.runtime.in_place.variants import names_of
+from autotune.runtime.in_place.timed_search import Allowance
 from autotune.runtime.in_place.whole_runs import Timed, WholeRuns
 from autotune.runtime.session.opening import open_model
 from autotune.runtime.session.plan_contest import draw_inputs
+from autotune.runtime.variants.heuristic_schedules import HeuristicSchedules
+from autotune.runtime.variants.schedules import estimate_of, propose_schedules
+from autotune.runtime.variants.variants import names_of
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.space import enumerate_on
 from autotune.store.store import Store

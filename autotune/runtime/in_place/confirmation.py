@@ -8,8 +8,8 @@ import numpy as np
 
 from autotune.runtime.in_place.factorial import Effect, balanced_design, effects
 from autotune.runtime.in_place.screening import RUNS
-from autotune.runtime.in_place.variants import Change, Groups, names_of
 from autotune.runtime.in_place.whole_runs import Surroundings, Timed
+from autotune.runtime.variants.variants import Change, Groups, names_of
 from autotune.tuner.choice import Choice
 
 LEAST_ROUNDS, MOST_ROUNDS = 16, 128

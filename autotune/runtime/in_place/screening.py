@@ -10,8 +10,8 @@ import numpy as np
 
 from autotune.errors import AutotuneError
 from autotune.runtime.in_place.tournament import Tournament
-from autotune.runtime.in_place.variants import Change, Groups, Place, Variant, names_of
-from autotune.runtime.in_place.whole_runs import Names, Surroundings, Timed
+from autotune.runtime.in_place.whole_runs import Surroundings, Timed
+from autotune.runtime.variants.variants import Change, Groups, Names, Place, Variant, names_of
 from autotune.tuner.choice import Choice
 
 RUNS = 3

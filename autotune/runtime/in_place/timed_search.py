@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from autotune.cost_model.model import CostModel
-from autotune.errors import ScheduleError, StoreError
+from autotune.errors import StoreError
 from autotune.fusion.greedy import greedy, unfused
 from autotune.fusion.group import Group
 from autotune.fusion.partition import Partition
@@ -20,12 +20,13 @@ from autotune.graph.ranges import Ranges, intervals_by_input
 from autotune.measure.measurement import Measured
 from autotune.operators.interval import Interval
 from autotune.runtime.in_place.budget import Budget
-from autotune.runtime.in_place.proposals import Estimate, estimate_of, propose_schedules
 from autotune.runtime.in_place.search import Confirmed, InPlaceSearch
-from autotune.runtime.in_place.variants import Groups, names_of
-from autotune.runtime.in_place.whole_runs import Names, WholeRuns
+from autotune.runtime.in_place.whole_runs import WholeRuns
 from autotune.runtime.session.opening import open_model
 from autotune.runtime.session.plan_contest import draw_inputs, keep_faster_plan
+from autotune.runtime.variants.heuristic_schedules import HeuristicSchedules
+from autotune.runtime.variants.schedules import Estimate, estimate_of, propose_schedules
+from autotune.runtime.variants.variants import Groups, Names, names_of
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
@@ -34,7 +35,7 @@ from autotune.store.store import Store
 from autotune.targets.protocol import Execution, Target
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.choice import Choice
-from autotune.tuner.heuristic_plan import heuristic_choices, heuristic_schedule
+from autotune.tuner.heuristic_plan import heuristic_choices
 from autotune.tuner.legality import legal_nests
 from autotune.tuner.options import SearchOptions
 from autotune.tuner.plan import GraphPlan
@@ -267,19 +268,3 @@ def _trials(
         best = min(best, cost)
         trials.append(Trial(number, "in place", cost, best))
     return tuple(trials)
-
-
-class HeuristicSchedules:
-    """Heuristic schedules of groups on one machine, each made once; None where none fits."""
-
-    def __init__(self, spec: HardwareSpec) -> None:
-        self._spec = spec
-        self._known: dict[str, Schedule | None] = {}
-
-    def __call__(self, group: Group) -> Schedule | None:
-        if group.key not in self._known:
-            try:
-                self._known[group.key] = heuristic_schedule(group, self._spec)
-            except ScheduleError:
-                self._known[group.key] = None
-        return self._known[group.key]

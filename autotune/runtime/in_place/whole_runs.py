@@ -19,6 +19,7 @@ from autotune.runtime.execution.native_table import WholeNetworks, network_of
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import ProgramTable, compile_table
 from autotune.runtime.online.trial import ABSOLUTE_TOLERANCE, RELATIVE_TOLERANCE
+from autotune.runtime.variants.variants import Names
 from autotune.schedule.schedule import Schedule
 from autotune.targets.native.linking.linking import Linkable
 from autotune.targets.native.running.executable import Executable, Network
@@ -26,7 +27,6 @@ from autotune.targets.protocol import Target
 from autotune.tuner.choice import Choice
 
 Floats = npt.NDArray[np.float64]
-Names = tuple[str, ...]
 _Key = tuple[tuple[Names, Schedule | None], ...]
 """A plan by its groups' operators and schedules."""
 

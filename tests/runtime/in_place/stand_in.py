@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from autotune.errors import ScheduleError
-from autotune.runtime.in_place.variants import names_of
 from autotune.runtime.in_place.whole_runs import Timed
+from autotune.runtime.variants.variants import names_of
 from autotune.tuner.choice import Choice
 
 STEP_SECONDS = 1e-3

@@ -10,10 +10,10 @@ import pytest
 
 from autotune.fusion.group import Group
 from autotune.runtime.in_place.budget import Budget
-from autotune.runtime.in_place.proposals import estimate_of, propose_schedules
 from autotune.runtime.in_place.search import InPlaceSearch
-from autotune.runtime.in_place.timed_search import HeuristicSchedules
-from autotune.runtime.in_place.variants import names_of
+from autotune.runtime.variants.heuristic_schedules import HeuristicSchedules
+from autotune.runtime.variants.schedules import estimate_of, propose_schedules
+from autotune.runtime.variants.variants import names_of
 from autotune.schedule.schedule import Schedule
 from autotune.targets.opening import target
 from autotune.tuner.choice import Choice

@@ -11,11 +11,11 @@ from autotune.graph.evaluation import evaluate
 from autotune.runtime.execution.native_table import WholeNetworks, network_of
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import compile_table
-from autotune.runtime.in_place.fusions import cuts, merges
-from autotune.runtime.in_place.proposals import estimate_of, propose_schedules
-from autotune.runtime.in_place.variants import Change, Groups, Place, names_of, rescheduled
 from autotune.runtime.in_place.whole_runs import WholeRuns
 from autotune.runtime.session.plan_contest import draw_inputs
+from autotune.runtime.variants.fusions import cuts, merges
+from autotune.runtime.variants.schedules import estimate_of, propose_schedules
+from autotune.runtime.variants.variants import Change, Groups, Place, names_of, rescheduled
 from autotune.schedule.schedule import Schedule
 from autotune.targets.opening import target
 from autotune.tuner.choice import Choice

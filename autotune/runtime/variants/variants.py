@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
-from autotune.runtime.in_place.whole_runs import Names
 from autotune.schedule.schedule import Schedule
 from autotune.tuner.choice import Choice
+
+Names = tuple[str, ...]
+"""A group by its operators."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from autotune.fusion.greedy import LARGEST
 from autotune.fusion.group import Group
 from autotune.fusion.quotient import Quotient
-from autotune.runtime.in_place.variants import Groups, Place, Variant, names_of
+from autotune.runtime.variants.variants import Groups, Place, Variant, names_of
 from autotune.schedule.schedule import Schedule
 from autotune.tuner.choice import Choice
 
