@@ -41,6 +41,7 @@ REASONS = {
     ("runtime/session/graph_session.py", "autotune.runtime.execution.random_inputs"): CHECK,
     ("runtime/session/graph_session.py", "autotune.runtime.execution.reference_session"): CHECK,
     ("runtime/session/graph_session.py", "autotune.runtime.online.learning"): LEARNING,
+    ("runtime/session/graph_session.py", "autotune.runtime.online.live_tuning"): LEARNING,
     ("runtime/session/graph_session.py", "autotune.runtime.online.planning"): LEARNING,
     ("runtime/session/initial_table.py", "autotune.runtime.caches.schedule_cache"): FUSION,
     ("runtime/session/initial_table.py", "autotune.runtime.online.learning"): LEARNING,

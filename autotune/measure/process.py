@@ -18,9 +18,10 @@ from typing import Self
 from autotune.measure.worker import Answer, Batch, Go
 
 _PROGRAM = (
-    "import sys; sys.path[:] = sys.argv[2:]; "
-    "from autotune.measure.worker import serve; serve(int(sys.argv[1]))"
+    "import sys; sys.path[:] = sys.argv[3:]; from importlib import import_module; "
+    "import_module(sys.argv[1]).serve(int(sys.argv[2]))"
 )
+_WORKER = "autotune.measure.worker"
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """There is a worker per core already."""
 
@@ -36,6 +37,30 @@ def own_niceness() -> int:
     return os.getpriority(os.PRIO_PROCESS, 0) if os.name == "posix" else 0
 
 
+def start_interpreter(module: str) -> tuple[subprocess.Popen[bytes], Connection]:
+    """Start a fresh interpreter that calls ``serve`` of a module with its end of a socket; return it and our end.
+
+    Raises ``OSError`` when it cannot be started."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        try:
+            for end in (ours, theirs):
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
+            process = subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM, module, str(theirs.fileno()), *sys.path],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                env=_ONE_THREAD | dict(os.environ),
+                # Out of the terminal's foreground group: Ctrl-C is for the parent to handle.
+                process_group=0,
+            )
+        except BaseException:
+            ours.close()
+            raise
+    return process, Connection(ours.detach())
+
+
 class WorkerProcess:
     """A running worker. ``ready`` once it has said so. ``niceness`` is that of the thread that started it:
     the learner's workers yield to everything else, a search's do not."""
@@ -49,24 +74,7 @@ class WorkerProcess:
     @classmethod
     def start(cls) -> Self:
         """Start a worker; it loads its modules meanwhile. Raises ``OSError`` when it cannot."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            try:
-                for end in (ours, theirs):
-                    end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
-                process = subprocess.Popen(
-                    [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), *sys.path],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    pass_fds=[theirs.fileno()],
-                    env=_ONE_THREAD | dict(os.environ),
-                    # Out of the terminal's foreground group: Ctrl-C is for the parent to handle.
-                    process_group=0,
-                )
-            except BaseException:
-                ours.close()
-                raise
-        return cls(process, Connection(ours.detach()))
+        return cls(*start_interpreter(_WORKER))
 
     @property
     def pid(self) -> int:

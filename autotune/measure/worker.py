@@ -95,7 +95,7 @@ one line why there is none; of a target that runs alone ``Timed`` says so, in an
 
 def serve(descriptor: int) -> None:
     """Answer batches that come over the socket until the other end hangs up."""
-    threading.Thread(target=_end_with_parent, args=(descriptor,), daemon=True).start()
+    threading.Thread(target=end_with_parent, args=(descriptor,), daemon=True).start()
     with Connection(descriptor) as line:
         try:
             line.send(Ready())
@@ -104,7 +104,7 @@ def serve(descriptor: int) -> None:
             return  # the parent ended, or does not want the answers any more
 
 
-def _end_with_parent(descriptor: int) -> None:
+def end_with_parent(descriptor: int) -> None:
     """End the process when the other end hangs up, also in the middle of a candidate: however the
     parent ended, nothing goes on in the background or keeps its terminal's pipes open."""
     hung_up = select.poll()

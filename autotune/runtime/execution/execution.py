@@ -33,17 +33,19 @@ class TimedGroups(Sequence[GroupRun]):
     """Times of a table's steps in one native call.
 
     Holds nanoseconds and makes the executions on demand: a small network runs in less time than that takes.
+    Does not hold the table: what remembers runs must not keep an old version's memory.
     """
 
     def __init__(
         self, table: ProgramTable, clock_hz: float, nanoseconds: npt.NDArray[np.int64]
     ) -> None:
-        self._table, self._clock_hz, self._nanoseconds = table, clock_hz, nanoseconds
+        self.steps, self._altered = table.group_steps, table.altered
+        self._clock_hz, self.nanoseconds = clock_hz, nanoseconds
 
     @cached_property
     def _runs(self) -> tuple[GroupRun, ...]:
-        cycles, altered = self._clock_hz * 1e-9, self._table.altered
-        pairs = zip(self._table.group_steps, self._nanoseconds.tolist(), strict=True)
+        cycles, altered = self._clock_hz * 1e-9, self._altered
+        pairs = zip(self.steps, self.nanoseconds.tolist(), strict=True)
         return tuple(
             GroupRun(
                 step,
@@ -54,7 +56,7 @@ class TimedGroups(Sequence[GroupRun]):
         )
 
     def __len__(self) -> int:
-        return len(self._nanoseconds)
+        return len(self.nanoseconds)
 
     def __iter__(self) -> Iterator[GroupRun]:
         return iter(self._runs)

@@ -63,9 +63,11 @@ class Draft:
         """Return the computation as the native engine takes it."""
         return _network(graph, self.parts, self.views, self.windows)
 
-    def table(self, graph: Graph, target: WholeNetworks) -> ProgramTable:
-        """Return the table of the drafted network, ready to run."""
-        executable = target.executable(self.network(graph), self.programs)
+    def table(
+        self, graph: Graph, target: WholeNetworks, workshop: Workshop | None = None
+    ) -> ProgramTable:
+        """Return the table of the drafted network, ready to run; tables of a ``workshop`` share what they can."""
+        executable = target.executable(self.network(graph), self.programs, workshop)
         return ProgramTable(
             graph, self.steps, executable=executable, altered=self.altered, split=self.split
         )

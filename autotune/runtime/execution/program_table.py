@@ -106,7 +106,7 @@ class ProgramTable:
             for step in self.steps
         )
 
-    @property
+    @cached_property
     def group_steps(self) -> tuple[GroupStep, ...]:
         """The steps that execute a program."""
         return tuple(step for step in self.steps if isinstance(step, GroupStep))

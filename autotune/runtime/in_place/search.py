@@ -7,7 +7,7 @@ fresh runs to be believed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,6 +20,7 @@ from autotune.runtime.in_place.screening import RUNS, Screening
 from autotune.runtime.in_place.tournament import Tournament
 from autotune.runtime.in_place.whole_runs import Surroundings, Timed
 from autotune.runtime.variants.fusions import Scheduled, cuts, merges
+from autotune.runtime.variants.schedules import Propose
 from autotune.runtime.variants.variants import Change, Groups, Place, Variant, names_of, rescheduled
 from autotune.schedule.schedule import Schedule
 from autotune.tuner.choice import Choice
@@ -46,9 +47,6 @@ ERRORS = 1.5
 """Standard errors by which a change must save time in fresh runs."""
 GENERATIONS = 8
 """More find nothing: each begins from a plan that the one before could not improve much."""
-
-Propose = Callable[[Choice, int], Sequence[Schedule]]
-"""At most so many other schedules of a group, the most promising first."""
 
 
 @dataclass(frozen=True, slots=True)

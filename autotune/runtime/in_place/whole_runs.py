@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
@@ -14,15 +14,13 @@ import numpy.typing as npt
 from autotune.graph.graph import Graph
 from autotune.operators.tensor import Array
 from autotune.runtime.execution.collector_pause import pause_collector
-from autotune.runtime.execution.concat_aliasing import Made
-from autotune.runtime.execution.native_table import WholeNetworks, network_of
-from autotune.runtime.execution.program_cache import ProgramCache
-from autotune.runtime.execution.program_table import ProgramTable, compile_table
-from autotune.runtime.online.trial import ABSOLUTE_TOLERANCE, RELATIVE_TOLERANCE
+from autotune.runtime.execution.drafts import Drafts
+from autotune.runtime.execution.native_table import WholeNetworks
+from autotune.runtime.execution.program_table import ProgramTable
+from autotune.runtime.online.trial import agree
 from autotune.runtime.variants.variants import Names
 from autotune.schedule.schedule import Schedule
-from autotune.targets.native.linking.linking import Linkable
-from autotune.targets.native.running.executable import Executable, Network
+from autotune.targets.native.running.executable import Executable
 from autotune.targets.protocol import Target
 from autotune.tuner.choice import Choice
 
@@ -32,8 +30,6 @@ _Key = tuple[tuple[Names, Schedule | None], ...]
 
 WARM_UP = 1
 """Runs of a plan that are not timed, where another plan ran before it: they bring code and weights into caches."""
-_PROGRAMS = 1 << 20
-"""Programs that are kept: all, as they are known by identity."""
 _KEPT = 64
 """Executables that are kept. They share what is large."""
 
@@ -76,22 +72,21 @@ class WholeRuns:
 
     def __init__(self, graph: Graph, target: Target, inputs: Mapping[str, Array]) -> None:
         assert isinstance(target, WholeNetworks)
-        self._graph, self._spec, self._target = graph, target.spec, target
+        self._graph, self._target = graph, target
         self._inputs = inputs
-        self._cache = ProgramCache(_PROGRAMS)
-        self._made: Made = {}
-        self._programs: dict[int, Linkable] = {}
+        self._drafts = Drafts(graph, target, target.spec)
         self._workshop = target.workshop()
-        self._ready: OrderedDict[_Key, tuple[ProgramTable, Executable]] = OrderedDict()
+        self._ready: OrderedDict[_Key, ProgramTable] = OrderedDict()
         self._expected: Mapping[str, Array] | None = None
 
     def build(self, plan: Sequence[Choice]) -> None:
         """Compile a plan. Raises ``AutotuneError`` where it cannot be built."""
-        self._executable(tuple(plan))
+        self._table(tuple(plan))
 
     def run(self, plan: Sequence[Choice], runs: int) -> Timed:
         """Run a plan some times, after a run that warms caches up."""
-        table, executable = self._executable(tuple(plan))
+        table = self._table(tuple(plan))
+        executable = _executable_of(table)
         nanoseconds = np.zeros((runs, executable.part_count), np.int64)
         alone = executable.threads == 1
         with pause_collector():
@@ -104,38 +99,26 @@ class WholeRuns:
 
     def execute(self, plan: Sequence[Choice]) -> Mapping[str, Array]:
         """Run a plan once; return its outputs by name."""
-        _, executable = self._executable(tuple(plan))
-        return executable.run(self._inputs)
+        return _executable_of(self._table(tuple(plan))).run(self._inputs)
 
     def is_right(self, plan: Sequence[Choice]) -> bool:
         """Compare the outputs of one run with those of the first plan that was asked for."""
         outputs = self.execute(plan)
         if self._expected is None:
             self._expected = outputs
-        return all(
-            np.allclose(
-                outputs[x], y, rtol=RELATIVE_TOLERANCE, atol=ABSOLUTE_TOLERANCE, equal_nan=True
-            )
-            for x, y in self._expected.items()
-        )
+        return agree(outputs, self._expected)
 
-    def _executable(self, plan: tuple[Choice, ...]) -> tuple[ProgramTable, Executable]:
+    def _table(self, plan: tuple[Choice, ...]) -> ProgramTable:
         key = tuple((tuple(op.name for op in choice.group.ops), choice.schedule) for choice in plan)
         found = self._ready.pop(key, None)
         if found is None:
-            table = compile_table(self._graph, plan, self._spec, self._cache)
-            network = network_of(table, self._made)
-            executable = self._target.executable(network, self._bound(network), self._workshop)
-            found = table, executable
+            found = self._drafts.draft(plan).table(self._graph, self._target, self._workshop)
         self._ready[key] = found
         while len(self._ready) > _KEPT:
             self._ready.popitem(last=False)
         return found
 
-    def _bound(self, network: Network) -> list[Linkable]:
-        """Bind the programs of a network that no plan before had."""
-        parts = {id(part.program): part for part in network.parts}
-        new = [part for key, part in parts.items() if key not in self._programs]
-        made = self._target.linkables(replace(network, parts=tuple(new)))
-        self._programs |= {id(p.program): one for p, one in zip(new, made, strict=True)}
-        return [self._programs[id(part.program)] for part in network.parts]
+
+def _executable_of(table: ProgramTable) -> Executable:
+    assert table.executable is not None, "the target runs whole networks"
+    return table.executable

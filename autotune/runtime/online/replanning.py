@@ -7,7 +7,7 @@ from typing import Generic
 
 from autotune.fusion.equivalence import EquivalenceClasses
 from autotune.runtime.execution.event import EventKind
-from autotune.runtime.execution.native_table import link_table
+from autotune.runtime.execution.native_table import WholeNetworks, link_table
 from autotune.runtime.execution.program_table import ProgramTable, compile_table
 from autotune.runtime.online.learner_context import LearnerContext
 from autotune.runtime.online.learning import Learning, M, annotated
@@ -36,8 +36,14 @@ class Replanner(Generic[M]):
         self._twins = EquivalenceClasses(work.target.spec.dram.burst_bytes)
 
     def replan(self, model: M, stopping: Callable[[], bool]) -> bool:
-        """Search by ``model``; try the plan when it promises enough. Says whether it was swapped in."""
+        """Search by ``model``; try the plan when it promises enough. Says whether it was swapped in.
+
+        Does nothing on a target that runs whole networks here: a search would take the machine from its
+        requests, times always move, and one run of each plan decides nothing. Live trials do (``live_tuner``).
+        """
         work, current = self._work, self._work.published.current
+        if isinstance(work.target, WholeNetworks):
+            return False
         proposal = self._learning.plan(model, current, self._dataset.fresh(), stopping)
         if proposal is None:
             return False

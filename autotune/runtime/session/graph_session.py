@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from autotune.tuner.objective import Objective
 
 if TYPE_CHECKING:  # a session that runs by a plan takes none of their time to import
     from autotune.cost_model.model import CostModel
+    from autotune.runtime.online.live_tuner import LiveTuner
     from autotune.runtime.online.trainer import OnlineTrainer
 
 
@@ -38,8 +40,7 @@ class GraphSession:
 
     ``out_of_range`` runs inputs outside of their ranges, ``on_host`` integers that programs may not
     hold; without one, such inputs are refused. Raises ``AutotuneError`` if ``online`` needs a cost
-    model of this CPU, which was never calibrated, ``PlanError``, ``ModelError`` and ``InputError`` as
-    ``open_graph`` does.
+    model that the target lacks, ``PlanError``, ``ModelError`` and ``InputError`` as ``open_graph`` does.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class GraphSession:
         self._profiler = Profiler()
         self._last_run: RunTrace | None = None
         self._trainer: OnlineTrainer[CostModel] | None = None
+        self._tuner: LiveTuner | None = None
         self._closing = threading.Lock()
         self._closed = False
         initial = initial_table(opened, self.target, request.store, request.online)
@@ -66,9 +68,11 @@ class GraphSession:
         self._own_store = initial.records if initial.owns_records else None
         self._current = CurrentTable(initial.table)
         try:
-            if request.online:
+            if request.online and initial.model is not None:
                 objective = Objective.LATENCY if request.plan is None else request.plan.objective
                 self._trainer = self._start_learning(initial, objective, request)
+            if request.online:
+                self._tuner = self._start_tuning(request)
         except BaseException:
             self._close_store()
             raise
@@ -90,6 +94,13 @@ class GraphSession:
             request.options or OnlineOptions(),
         )
 
+    def _start_tuning(self, request: OpenRequest) -> LiveTuner | None:
+        """Tune on live requests, on targets that run whole networks on this machine."""
+        from autotune.runtime.online.live_tuning import live_tuner
+
+        seed = 0 if request.options is None else request.options.seed
+        return live_tuner(self._current, self.target, self.ranges, self._profiler.pairs, seed)
+
     def run(self, inputs: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
         """Run the graph once and return its outputs by name, in the network's element types.
 
@@ -106,7 +117,10 @@ class GraphSession:
             outputs, trace = fed.traced_run(inputs)
             self._last_run = trace
             return outputs, trace
-        outputs, trace = execute(self._current.current, self.target, fed)
+        if self._tuner is None:
+            outputs, trace = execute(self._current.current, self.target, fed)
+        else:
+            outputs, trace = self._tuner.run(fed)
         self._last_run = trace
         self._profiler.record(trace)
         if self._trainer is not None:
@@ -218,7 +232,8 @@ class GraphSession:
     @property
     def events(self) -> tuple[Event, ...]:
         """Groups that could not be built at opening and steps of online learning, oldest first."""
-        return (*self._opening, *(() if self._trainer is None else self._trainer.events))
+        learned = [x.events for x in (self._trainer, self._tuner) if x is not None]
+        return (*self._opening, *sorted(chain(*learned), key=lambda event: event.at_seconds))
 
     def profile(self) -> tuple[GroupProfile, ...]:
         """Return runs, mean cost and prediction of every group, over the newest runs."""
@@ -233,8 +248,9 @@ class GraphSession:
 
         Raises ``AutotuneError`` when that takes longer, or when the learning failed.
         """
-        if self._trainer is not None:
-            self._trainer.wait_idle(timeout_seconds)
+        for learner in (self._trainer, self._tuner):
+            if learner is not None:
+                learner.wait_idle(timeout_seconds)
 
     def close(self) -> None:
         """Stop learning and close the store if the session opened it. Closing again does nothing.
@@ -246,6 +262,8 @@ class GraphSession:
                 return
             self._closed = True
         try:
+            if self._tuner is not None:
+                self._tuner.close()
             if self._trainer is not None:
                 self._trainer.close()
         finally:

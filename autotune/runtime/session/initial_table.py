@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autotune.errors import StoreError
 from autotune.runtime.caches.table_cache import cached_table, table_key
 from autotune.runtime.execution.collector_pause import pause_collector
 from autotune.runtime.execution.event import Event, EventKind
@@ -53,8 +54,8 @@ def initial_table(
 ) -> InitialTable:
     """Return the first table of a network: by its plan if it has one, else by rule.
 
-    ``online`` opens the store and predicts every group by its cost model. Raises ``AutotuneError`` when
-    ``online`` needs a model of this CPU, which was never calibrated.
+    ``online`` opens the store and predicts every group by its cost model. On a target that runs whole networks
+    it needs no model: live requests decide there. Raises ``AutotuneError`` where another target has none.
     """
     planned_by = PlannedBy.HEURISTIC if network.plan is None else PlannedBy.PLAN
     cache = ProgramCache()
@@ -63,13 +64,26 @@ def initial_table(
     owns = store is None or isinstance(store, Path)
     records = _opened(store)
     try:
-        answer = open_model(records, target)
-        table = _predicted(_table(network, target, cache), answer.model)
+        answer = _answer(records, target)
+        table = _table(network, target, cache)
+        if answer is None:
+            return InitialTable(table, planned_by, cache, None, (), records, owns)
+        table = _predicted(table, answer.model)
     except BaseException:
         if owns:
             records.close()
         raise
     return InitialTable(table, planned_by, cache, answer.model, _borrowed(answer), records, owns)
+
+
+def _answer(records: Store, target: Target) -> Answer | None:
+    """Return the model that answers for a target; None where live requests decide without one."""
+    try:
+        return open_model(records, target)
+    except StoreError:
+        if isinstance(target, WholeNetworks):
+            return None
+        raise
 
 
 def _borrowed(answer: Answer) -> tuple[Event, ...]:

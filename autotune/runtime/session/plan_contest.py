@@ -16,7 +16,7 @@ from autotune.operators.tensor import Array
 from autotune.runtime.execution.execution import execute
 from autotune.runtime.execution.program_table import ProgramTable
 from autotune.runtime.execution.random_inputs import draw_graph_inputs
-from autotune.runtime.online.trial import ABSOLUTE_TOLERANCE, RELATIVE_TOLERANCE
+from autotune.runtime.online.trial import agree
 from autotune.runtime.session.initial_table import initial_table
 from autotune.runtime.session.opening import OpenedGraph
 from autotune.targets.protocol import Target
@@ -75,7 +75,7 @@ def _hold(
         expected, outputs = (execute(table, target, inputs)[0] for table in tables)
     except AutotuneError:
         return None
-    if not _agree(outputs, expected) and not _agree(outputs, evaluate(graph, inputs)):
+    if not agree(outputs, expected) and not agree(outputs, evaluate(graph, inputs)):
         return None
     runs = [_Run(table, target, inputs) for table in tables]
     for run in runs * WARM_UP:
@@ -88,15 +88,6 @@ def draw_inputs(graph: Graph, ranges: Mapping[str, Interval], seed: int) -> dict
     drawn = draw_graph_inputs(graph, np.random.default_rng(seed))
     arrays = {x: np.ascontiguousarray(value, np.float32) for x, value in drawn.items()}
     return arrays | {x: np.clip(arrays[x], r.low, r.high) for x, r in ranges.items()}
-
-
-def _agree(outputs: Mapping[str, Array], expected: Mapping[str, Array]) -> bool:
-    return all(
-        np.allclose(
-            outputs[x], value, rtol=RELATIVE_TOLERANCE, atol=ABSOLUTE_TOLERANCE, equal_nan=True
-        )
-        for x, value in expected.items()
-    )
 
 
 class _Run:

@@ -37,10 +37,11 @@ def merges(
     scheduled: Scheduled,
     most: int,
     seconds: Sequence[float],
+    wanted: Callable[[int, int], bool] = lambda first, second: True,
 ) -> list[Place]:
     """Return places where a group merges with a reader of its result, at most ``most``, the slowest first.
 
-    ``seconds`` are those of each group of the plan.
+    ``seconds`` are those of each group of the plan; ``wanted`` takes the places of two groups.
     """
     graph = groups.graph
     quotient = Quotient(graph, [names_of(choice) for choice in plan])
@@ -54,6 +55,8 @@ def merges(
         }
         for second in sorted(readers):
             pair = first, second
+            if not wanted(*pair):
+                continue
             merged = _merged(groups, quotient, plan, pair)
             if merged is not None:
                 key = choice.group.key, plan[second].group.key, merged.key

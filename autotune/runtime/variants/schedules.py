@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 
@@ -18,9 +18,12 @@ from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.schedule.space import enumerate_on
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec
+from autotune.tuner.choice import Choice
 from autotune.tuner.legality import legal_nests
 
 Floats = npt.NDArray[np.float64]
+Propose = Callable[[Choice, int], Sequence[Schedule]]
+"""At most so many other schedules of a group, the most promising first."""
 Estimate = Callable[[Nest, ScheduleTable], Floats]
 """Cycles [n] of the schedules of a table; their order matters most."""
 

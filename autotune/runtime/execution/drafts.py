@@ -1,0 +1,52 @@
+"""Drafts of many plans of one graph: what the plans share is lowered, verified and bound once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from autotune.graph.graph import Graph
+from autotune.runtime.execution.concat_aliasing import Made
+from autotune.runtime.execution.native_table import Draft, WholeNetworks, network_of
+from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.execution.program_table import compile_table
+from autotune.targets.native.linking.linking import Linkable
+from autotune.targets.native.running.executable import Network
+from autotune.targets.spec import HardwareSpec
+from autotune.tuner.choice import Choice
+
+_PROGRAMS = 1 << 20
+"""Programs that are kept: all, as they are known by identity."""
+
+
+class Drafts:
+    """Makes drafts of one graph's plans. Not safe to use from several threads."""
+
+    def __init__(self, graph: Graph, target: WholeNetworks, spec: HardwareSpec) -> None:
+        self._graph, self._target, self._spec = graph, target, spec
+        self._cache = ProgramCache(_PROGRAMS)
+        self._made: Made = {}
+        self._programs: dict[int, Linkable] = {}
+
+    def draft(self, plan: Sequence[Choice]) -> Draft:
+        """Return a plan with bound programs. Raises ``AutotuneError`` where it cannot be built."""
+        table = compile_table(self._graph, plan, self._spec, self._cache)
+        network = network_of(table, self._made)
+        pairs = zip(table.group_steps, network.parts, strict=True)
+        altered = (i for i, (step, part) in enumerate(pairs) if part.program is not step.program)
+        return Draft(
+            table.steps,
+            network.parts,
+            network.views,
+            network.windows,
+            frozenset(altered),
+            self._bound(network),
+        )
+
+    def _bound(self, network: Network) -> tuple[Linkable, ...]:
+        """Bind the programs of a network that no plan before had."""
+        parts = {id(part.program): part for part in network.parts}
+        new = [part for key, part in parts.items() if key not in self._programs]
+        made = self._target.linkables(replace(network, parts=tuple(new)))
+        self._programs |= {id(p.program): one for p, one in zip(new, made, strict=True)}
+        return tuple(self._programs[id(part.program)] for part in network.parts)

@@ -1,0 +1,30 @@
+"""Starts tuning on live requests, with the proposer in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from autotune.measure.process import SUPPORTED
+from autotune.operators.interval import Interval
+from autotune.runtime.execution.native_table import WholeNetworks
+from autotune.runtime.execution.profiler import PairProfile
+from autotune.runtime.execution.program_table import CurrentTable
+from autotune.runtime.online.live_tuner import LiveTuner
+from autotune.runtime.online.proposer_process import ProposerProcess
+from autotune.targets.protocol import Target
+
+
+def live_tuner(
+    published: CurrentTable,
+    target: Target,
+    ranges: Mapping[str, Interval],
+    pairs: Callable[[], Sequence[PairProfile]],
+    seed: int,
+) -> LiveTuner | None:
+    """Start tuning; None where the target does not run whole networks, or no other process can be had."""
+    if not isinstance(target, WholeNetworks) or not SUPPORTED:
+        return None
+    proposer = ProposerProcess(published.current.graph, target.spec, ranges, seed)
+    tuner = LiveTuner(published, target, proposer, pairs, seed=seed)
+    tuner.start()
+    return tuner

@@ -1,0 +1,61 @@
+"""A sequential test of paired times: better beyond the noise, no better, or clearly worse.
+
+The sign test of contests (``tuner.contest``), with a bound of futility and one of harm. Signs bear the outliers of a
+busy machine; a median says by how much.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from enum import StrEnum
+
+from autotune.tuner.contest import LOOKS, MARGIN, needed_wins
+
+HARM = math.log(1.1)
+"""Logarithm of a ratio that is clearly worse."""
+HARM_LOOKS = (4, 8)
+"""Pairs after which the test ends if all but one in eight are clearly worse."""
+
+
+class Verdict(StrEnum):
+    """What a test says so far."""
+
+    OPEN = "open"
+    BETTER = "better"
+    NO_BETTER = "no better"
+    WORSE = "worse"
+
+
+class PairedTest:
+    """Takes log ratios of the proposed over the current time, one for each pair, until it decides."""
+
+    def __init__(self) -> None:
+        self.ratios: list[float] = []
+        self.verdict = Verdict.OPEN
+
+    @property
+    def wins(self) -> int:
+        """Pairs in which the proposed version was faster by the margin."""
+        return sum(ratio < -math.log1p(MARGIN) for ratio in self.ratios)
+
+    @property
+    def gain(self) -> float:
+        """Share of the time that the proposed version saves, by the median pair; 0 without pairs."""
+        return -math.expm1(statistics.median(self.ratios)) if self.ratios else 0.0
+
+    def add(self, log_ratio: float) -> None:
+        """Take in one pair. Does nothing once the test has decided."""
+        if self.verdict is Verdict.OPEN:
+            self.ratios.append(log_ratio)
+            self.verdict = self._decide(len(self.ratios))
+
+    def _decide(self, pairs: int) -> Verdict:
+        if pairs in HARM_LOOKS and sum(r > HARM for r in self.ratios) >= pairs - pairs // 8:
+            return Verdict.WORSE
+        if pairs not in LOOKS:
+            return Verdict.OPEN
+        if self.wins >= needed_wins(pairs):
+            return Verdict.BETTER
+        ends = pairs == LOOKS[-1] or self.wins <= pairs / 2
+        return Verdict.NO_BETTER if ends else Verdict.OPEN

@@ -1,0 +1,156 @@
+"""A proposer in a process of its own: started when it is needed, ended when it is not."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+
+from autotune.errors import AutotuneError
+from autotune.graph.graph import Graph
+from autotune.measure.process import start_interpreter
+from autotune.operators.interval import Interval
+from autotune.runtime.online.draft_transfer import DraftReceiver
+from autotune.runtime.online.proposer import Occasion, Version
+from autotune.runtime.online.proposer_worker import (
+    Answered,
+    Asked,
+    Broken,
+    Opening,
+    send_array,
+)
+from autotune.targets.spec import HardwareSpec
+
+_MODULE = "autotune.runtime.online.proposer_worker"
+_LOOK_SECONDS = 0.2
+"""Time between two looks at whether a session that waits for its turn is still open."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Worker:
+    process: subprocess.Popen[bytes]
+    line: Connection
+    receiver: DraftReceiver
+
+    def end(self) -> None:
+        """Kill it and reap it."""
+        self.process.kill()
+        self.line.close()
+        self.process.wait()
+
+
+class ProposerProcess:
+    """Proposes by a worker process with the lowest priority. For one thread; ``give_up`` may come from another one.
+
+    Of all sessions in this process one has a worker at a time: who needs one ends that of the session before.
+    """
+
+    def __init__(
+        self, graph: Graph, spec: HardwareSpec, ranges: Mapping[str, Interval], seed: int = 0
+    ) -> None:
+        self._graph, self._spec, self._ranges, self._seed = graph, spec, ranges, seed
+        self._worker: _Worker | None = None
+        self._changing = threading.Lock()
+        self._is_wanted = True
+
+    def propose(self, occasion: Occasion) -> Version | None:
+        """Have a version proposed; waits for it. Raises ``AutotuneError`` if the worker has died, or met a defect."""
+        with _SLOT.taken(self):
+            try:
+                worker = self._running()
+                answer = self._answer(worker.line, occasion)
+            except (OSError, EOFError, ValueError) as error:
+                self.close()
+                raise AutotuneError(f"the proposing process ended: {error!r}") from error
+            if isinstance(answer, Broken):
+                raise AutotuneError(answer.reason)
+            if answer is None:
+                return None
+            draft = worker.receiver.receive(answer.draft)
+            return Version(answer.edits, draft, answer.refused)
+
+    def _answer(self, line: Connection, occasion: Occasion) -> Answered | Broken | None:
+        names = tuple(self._graph.inputs)
+        line.send(Asked(replace(occasion, inputs=()), names, len(occasion.inputs)))
+        for inputs in occasion.inputs:
+            for name in names:
+                send_array(line, inputs[name])
+        answer: Answered | Broken | None = line.recv()
+        return answer
+
+    @property
+    def is_wanted(self) -> bool:
+        """False once it was given up."""
+        return self._is_wanted
+
+    def close(self) -> None:
+        """End the worker. A later proposal starts another one."""
+        with self._changing:
+            worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.end()
+
+    def give_up(self) -> None:
+        """End the worker for good; a proposal under way raises ``AutotuneError``."""
+        self._is_wanted = False
+        self.close()
+
+    def _running(self) -> _Worker:
+        if self._worker is not None:
+            return self._worker
+        process, line = start_interpreter(_MODULE)
+        worker = _Worker(process, line, DraftReceiver())
+        with self._changing:
+            self._worker = worker
+        if not self._is_wanted:
+            self.close()
+        self._open(line)
+        return worker
+
+    def _open(self, line: Connection) -> None:
+        graph = self._graph
+        line.send(
+            Opening(
+                graph.name,
+                graph.ops,
+                dict(graph.types),
+                graph.inputs,
+                graph.outputs,
+                tuple(graph.constants),
+                self._spec,
+                dict(self._ranges),
+                self._seed,
+            )
+        )
+        for value in graph.constants.values():
+            send_array(line, value)
+
+
+class _Slot:
+    """The one worker of this process's sessions."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._owner: ProposerProcess | None = None
+
+    @contextmanager
+    def taken(self, proposer: ProposerProcess) -> Iterator[None]:
+        """Have the slot for one proposal. Raises ``AutotuneError`` if the proposer was given up meanwhile."""
+        while not self._lock.acquire(timeout=_LOOK_SECONDS):
+            if not proposer.is_wanted:
+                raise AutotuneError("the session was closed")
+        try:
+            if not proposer.is_wanted:
+                raise AutotuneError("the session was closed")
+            if self._owner is not None and self._owner is not proposer:
+                self._owner.close()
+            self._owner = proposer
+            yield
+        finally:
+            self._lock.release()
+
+
+_SLOT = _Slot()

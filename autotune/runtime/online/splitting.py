@@ -1,0 +1,182 @@
+"""Splitting: adopted edits that under-deliver, have become rare, or crowd out memory go back to what they replaced.
+
+Every settled edit, adopted or refused, has a record of what its groups took then. It is tried again when they take
+another time now, beside the rest of the network: one trial for each real change, and so at most one reversal. What no run
+shows, such as a refused version that would be faster by now, is tried again too, but ever more rarely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from autotune.runtime.execution.profiler import GroupName
+from autotune.runtime.variants.edits import Edit, Grouping, applies
+
+SHIFT = 0.1
+"""Change of a group's time, beside that of the rest of the network, that is a real one. Medians of ``WINDOW_RUNS``
+runs of one program differ by a few per cent."""
+WINDOW_RUNS = 64
+"""Runs whose median tells what a group takes now."""
+RETRY_RUNS = 256
+"""Runs before a shift may lead to another trial; twice as many after each that changed nothing."""
+AGED_RUNS = 8192
+"""Runs before an edit is tried again without a shift; twice as many after each that changed nothing."""
+MOST_DOUBLINGS = 4
+RARE = 0.02
+"""Share of the runs on this machine below which a network's merged groups are not worth their memory."""
+CROWDED_BYTES = 64 << 20
+"""Memory that adopted edits of a session may take beyond what they replaced."""
+
+
+class SplitReason(StrEnum):
+    """Why an edit is undone."""
+
+    SHIFTED = "its groups take another time than when it was adopted"
+    AGED = "it was not compared with its originals for long"
+    RARE = "its network has become rare"
+    CROWDED = "it takes more memory than it is worth"
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """An edit with what its groups and the rest of the network took when it was decided, in seconds a run.
+
+    ``groups`` are those in use since: the edit's own if it was adopted, else the ones it would have replaced.
+    ``gain_seconds`` is what it was measured to save, ``extra_bytes`` the memory that it takes more. ``run`` counts the
+    runs at the decision, ``repeats`` how often a trial since has changed nothing.
+    """
+
+    edit: Edit
+    is_adopted: bool
+    seconds: float
+    rest_seconds: float
+    gain_seconds: float
+    run: int
+    extra_bytes: int = 0
+    repeats: int = 0
+
+    @property
+    def groups(self) -> tuple[Grouping, ...]:
+        """The groups in use since the decision."""
+        return self.edit.added if self.is_adopted else self.edit.removed
+
+    def shift(self, seconds: Mapping[GroupName, float]) -> float | None:
+        """Return the factor on its time since, beside that of the rest; None where its groups do not run."""
+        own = _sum(self.groups, seconds)
+        if own is None or not self.seconds:
+            return None
+        rest = sum(seconds.values()) - own
+        around = rest / self.rest_seconds if self.rest_seconds > 0 and rest > 0 else 1.0
+        return own / self.seconds / around
+
+    def has_shifted(self, seconds: Mapping[GroupName, float], run: int) -> bool:
+        """Return True if its groups take another time now, and the last trial is some runs ago."""
+        shift = self.shift(seconds)
+        is_other = shift is not None and not 1 / (1 + SHIFT) <= shift <= 1 + SHIFT
+        return is_other and run - self.run >= RETRY_RUNS * self._patience
+
+    def has_aged(self, run: int) -> bool:
+        """Return True if the last trial is very many runs ago."""
+        return run - self.run >= AGED_RUNS * self._patience
+
+    @property
+    def _patience(self) -> int:
+        return 1 << min(self.repeats, MOST_DOUBLINGS)
+
+
+def settle(
+    edit: Edit,
+    is_adopted: bool,
+    seconds: Mapping[GroupName, float],
+    gain_seconds: float,
+    run: int,
+    extra_bytes: int = 0,
+) -> Settled:
+    """Return the record of a decision after ``run`` runs; ``seconds`` are those of the groups in use since."""
+    groups = edit.added if is_adopted else edit.removed
+    own = _sum(groups, seconds) or 0.0
+    rest = sum(seconds.values()) - own
+    return Settled(edit, is_adopted, own, rest, gain_seconds, run, extra_bytes)
+
+
+def _sum(groups: Iterable[Grouping], seconds: Mapping[GroupName, float]) -> float | None:
+    took = [seconds.get(names) for names, schedule in groups if schedule is not None]
+    known = [one for one in took if one is not None]
+    return sum(known) if known and len(known) == len(took) else None
+
+
+class Ledger:
+    """What a session's learning has decided. Used by one thread."""
+
+    def __init__(self) -> None:
+        self._settled: dict[str, Settled] = {}
+        self._open: set[str] = set()
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """Keys of edits that are not to be tried now."""
+        return frozenset(self._settled) - self._open
+
+    @property
+    def adopted(self) -> tuple[Settled, ...]:
+        """Edits in force, oldest first."""
+        return tuple(one for one in self._settled.values() if one.is_adopted)
+
+    def enter(self, one: Settled) -> None:
+        """Record a decision; the same one again makes the next trial of it wait longer."""
+        before = self._settled.pop(one.edit.key, None)
+        if before is not None and before.is_adopted == one.is_adopted:
+            one = replace(one, repeats=before.repeats + 1)
+        self._settled[one.edit.key] = one
+        self._open.discard(one.edit.key)
+
+    def reversal(self, one: Settled, seconds: Mapping[GroupName, float], run: int) -> None:
+        """Record that an adopted edit was undone: it is refused from now on."""
+        self.enter(settle(one.edit, False, seconds, -one.gain_seconds, run))
+
+    def confirm(self, one: Settled, seconds: Mapping[GroupName, float], run: int) -> None:
+        """Record that an adopted edit stays, at what its groups take now."""
+        self.enter(settle(one.edit, True, seconds, one.gain_seconds, run, one.extra_bytes))
+
+    def rebase(self, one: Settled, seconds: Mapping[GroupName, float]) -> None:
+        """Take what the groups of an adopted edit take now as their cost."""
+        now = settle(one.edit, True, seconds, one.gain_seconds, one.run, one.extra_bytes)
+        self._settled[one.edit.key] = replace(now, repeats=one.repeats)
+
+    def reopen(
+        self, plan: Sequence[Grouping], seconds: Mapping[GroupName, float], run: int
+    ) -> tuple[Edit, ...]:
+        """Let refused edits be tried again that have reason to; return them."""
+        again = [
+            one
+            for key, one in self._settled.items()
+            if not one.is_adopted
+            and key not in self._open
+            and applies(plan, one.edit)
+            and (one.has_shifted(seconds, run) or one.has_aged(run))
+        ]
+        self._open |= {one.edit.key for one in again}
+        return tuple(one.edit for one in again)
+
+    def due(
+        self,
+        plan: Sequence[Grouping],
+        seconds: Mapping[GroupName, float],
+        usage: float,
+        run: int,
+    ) -> tuple[Settled, SplitReason] | None:
+        """Return an adopted edit to undo, and why. ``usage`` is the network's share of the runs on this machine."""
+        standing = [one for one in self.adopted if applies(plan, one.edit.undone(0.0))]
+        for one in standing:
+            if one.has_shifted(seconds, run):
+                return one, SplitReason.SHIFTED
+        costly = [one for one in standing if one.extra_bytes > 0]
+        if costly and usage < RARE:
+            return costly[-1], SplitReason.RARE
+        if sum(one.extra_bytes for one in costly) > CROWDED_BYTES:
+            least = min(costly, key=lambda one: one.gain_seconds / one.extra_bytes)
+            return least, SplitReason.CROWDED
+        aged = next((one for one in standing if one.has_aged(run)), None)
+        return None if aged is None else (aged, SplitReason.AGED)

@@ -1,0 +1,203 @@
+"""Tuning on live requests: what is better is swapped in, what is not is dropped, nothing flips to and fro."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from autotune.errors import AutotuneError
+from autotune.runtime.execution.event import EventKind
+from autotune.runtime.online.live_trial import SHARE
+from autotune.runtime.online.live_tuner import EVENTS_KEPT
+from autotune.runtime.online.splitting import WINDOW_RUNS
+from autotune.runtime.variants.variants import Names
+from tests.runtime.online.live_case import Bench, DrawnMachine, chain, grouped, merge
+
+GRAPH = chain()
+P0T0, P1T1 = merge(GRAPH, "p0", "t0"), merge(GRAPH, "p1", "t1")
+
+
+def alone(names: Names) -> float:
+    """Ten microseconds an operator, whoever it runs with."""
+    return 10.0 * len(names)
+
+
+def merged(factor: float) -> DrawnMachine:
+    """A machine on which merged groups take so much of their operators' time."""
+    return DrawnMachine(GRAPH, lambda names: alone(names) * (factor if len(names) > 1 else 1.0))
+
+
+def test_a_better_merge_is_tried_on_live_requests_and_swapped_in() -> None:
+    b = Bench(merged(0.7), [P0T0])
+    b.run(1000)
+    assert b.kinds() == [EventKind.PROPOSED, EventKind.MEASURED, EventKind.SWAPPED]
+    assert ("p0", "t0") in b.groups
+    assert b.published.current.plan_version == 1
+
+
+def test_a_worse_merge_is_dropped_at_once_and_the_plan_stays() -> None:
+    b = Bench(merged(1.5), [P0T0])
+    b.run(1000)
+    assert b.kinds() == [EventKind.PROPOSED, EventKind.MEASURED, EventKind.REFUSED]
+    assert b.published.current.plan_version == 0
+    assert b.tuner.events[1].figures["pairs"] <= 8
+
+
+def test_a_merge_that_makes_no_difference_is_refused() -> None:
+    b = Bench(merged(1.0), [P0T0])
+    b.run(3000)
+    assert EventKind.SWAPPED not in b.kinds()
+    assert b.kinds().count(EventKind.PROPOSED) == 1
+
+
+def test_of_two_edits_on_trial_only_the_better_one_is_adopted() -> None:
+    def clock(names: Names) -> float:
+        return alone(names) * {("p0", "t0"): 0.6, ("p1", "t1"): 1.3}.get(names, 1.0)
+
+    b = Bench(DrawnMachine(GRAPH, clock), [P0T0, P1T1])
+    b.run(2000)
+    assert ("p0", "t0") in b.groups
+    assert {("p1",), ("t1",)} <= b.groups
+    assert b.proposer.seen[-1].wishes is None
+    assert any(seen.wishes == (P0T0,) for seen in b.proposer.seen)
+
+
+def test_a_merge_that_computes_other_numbers_is_never_served() -> None:
+    b = Bench(merged(0.5), [P0T0])
+    b.proposer.refuses = [P0T0]
+    b.run(500)
+    assert b.kinds() == [EventKind.REFUSED]
+    assert b.published.current.plan_version == 0
+
+
+def test_a_trial_takes_at_most_one_request_in_eight_and_never_two_in_a_row() -> None:
+    b = Bench(merged(0.9), [P0T0])
+    served = []
+    for _ in range(600):
+        opened = b.tuner._open
+        _, trace = b.tuner.run(b.feeds)
+        served.append(opened is not None and len(trace.groups) < len(GRAPH.ops))
+        if b.published.current.plan_version:
+            break
+        b.tuner.step()
+    places = [i for i, one in enumerate(served) if one]
+    assert len(places) > 10
+    assert all(two - one >= SHARE for one, two in pairwise(places))
+
+
+def test_an_adopted_merge_that_no_longer_delivers_is_split() -> None:
+    factor = 0.7
+    machine = DrawnMachine(GRAPH, lambda names: alone(names) * (factor if len(names) > 1 else 1))
+    b = Bench(machine, [P0T0])
+    b.run(1000)
+    assert ("p0", "t0") in b.groups
+    factor = 1.6
+    b.run(1500)
+    assert EventKind.SPLIT in b.kinds()
+    assert {("p0",), ("t0",)} <= b.groups
+
+
+def test_a_workload_that_goes_back_and_forth_reverses_at_most_once_for_each_change() -> None:
+    favours_merges = True
+
+    def clock(names: Names) -> float:
+        if names[0] not in ("p0", "t0"):
+            return alone(names)
+        if len(names) > 1:
+            return 14.0 if favours_merges else 26.0
+        return 13.0 if favours_merges else 8.0
+
+    b = Bench(DrawnMachine(GRAPH, clock, noise=0.1), [P0T0])
+    b.run(1000)
+    changes, before = 8, b.published.current.plan_version
+    reversals = []
+    for turn in range(changes):
+        favours_merges = bool(turn % 2)
+        b.run(1500)
+        version = b.published.current.plan_version
+        reversals.append(version - before)
+        before = version
+        assert (("p0", "t0") in b.groups) == favours_merges
+    assert reversals == [1] * changes
+
+
+def test_a_change_that_no_run_shows_is_found_by_rare_trials() -> None:
+    factor = 1.2
+    machine = DrawnMachine(GRAPH, lambda names: alone(names) * (factor if len(names) > 1 else 1))
+    b = Bench(machine, [P0T0])
+    b.run(1000)
+    assert b.kinds()[-1] is EventKind.REFUSED
+    factor = 0.7
+    b.run(10_000)
+    assert ("p0", "t0") in b.groups
+
+
+def test_a_steady_workload_never_reverses() -> None:
+    b = Bench(merged(0.95), [P0T0, P1T1])
+    b.run(7000)
+    kinds = Counter(b.kinds())
+    assert kinds[EventKind.SPLIT] == 0
+    assert kinds[EventKind.SWAPPED] <= 2
+    assert kinds[EventKind.PROPOSED] <= 6
+
+
+def test_a_machine_that_is_slower_as_a_whole_reverses_nothing() -> None:
+    load = 1.0
+    machine = DrawnMachine(
+        GRAPH, lambda names: load * alone(names) * (0.7 if len(names) > 1 else 1)
+    )
+    b = Bench(machine, [P0T0])
+    b.run(1500)
+    told = len(b.tuner.events)
+    for slower in (2.0, 1.0, 3.0, 1.0):
+        load = slower
+        b.run(1000)
+    assert len(b.tuner.events) == told
+
+
+def test_the_memory_of_a_version_goes_with_its_last_request() -> None:
+    b = Bench(merged(0.7), [P0T0])
+    first = weakref.ref(b.published.current.executable)
+    b.run(1000)
+    assert b.published.current.plan_version == 1
+    gc.collect()
+    assert first() is None
+
+
+def test_a_proposer_that_fails_is_told_and_tried_again() -> None:
+    b = Bench(merged(0.7), [P0T0])
+    b.proposer.fails = 1
+    with pytest.raises(AutotuneError, match="process ended"):
+        b.run(200)
+    b.run(1000)
+    assert ("p0", "t0") in b.groups
+
+
+def test_events_are_bounded() -> None:
+    b = Bench(merged(1.0), [])
+    for _ in range(EVENTS_KEPT + 10):
+        b.tuner._tell(EventKind.KEPT, "again")
+    assert len(b.tuner.events) == EVENTS_KEPT
+
+
+def test_nothing_is_proposed_before_there_is_a_profile() -> None:
+    b = Bench(merged(0.7), [P0T0])
+    b.run(WINDOW_RUNS - 1)
+    assert not b.proposer.seen
+
+
+def test_rare_networks_give_back_the_memory_of_merges() -> None:
+    b = Bench(merged(0.7), [P0T0])
+    b.run(1000)
+    (adopted,) = b.tuner._ledger.adopted
+    b.tuner._ledger.enter(replace(adopted, extra_bytes=1 << 20))
+    b.usage = 0.001
+    b.run(200)
+    assert b.kinds()[-1] is EventKind.SPLIT
+    assert "rare" in b.tuner.events[-1].text
+    assert b.groups == {names for names, _ in grouped(GRAPH)}

@@ -1,0 +1,161 @@
+"""The proposer: proposes by the profile, checks numbers on copies of inputs and edge values, in its own process too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from autotune.errors import AutotuneError
+from autotune.graph.evaluation import evaluate
+from autotune.operators.interval import Interval
+from autotune.operators.tensor import Array
+from autotune.runtime.execution.native_table import Draft
+from autotune.runtime.online import proposer as proposer_module
+from autotune.runtime.online.draft_transfer import DraftReceiver, DraftSender
+from autotune.runtime.online.input_samples import EVERY, KEPT, InputSamples, with_edges
+from autotune.runtime.online.proposer import LocalProposer, Occasion
+from autotune.runtime.online.proposer_process import ProposerProcess
+from autotune.runtime.variants.edits import EditKind, Grouping, groupings_of
+from autotune.targets.native.running.target import NativeTarget
+from tests.runtime.online.live_case import SPEC, chain, feeds, grouped, merge
+
+GRAPH = chain(2)
+TARGET = NativeTarget(SPEC)
+
+
+def occasion(plan: Sequence[Grouping], **changes: object) -> Occasion:
+    seconds = {names: 1e-5 for names, _ in plan}
+    names = [names for names, _ in plan]
+    pairs = dict.fromkeys(pairwise(names), 1.0)
+    made = Occasion(tuple(plan), seconds, pairs, frozenset(), [feeds(GRAPH)])
+    return replace(made, **changes)
+
+
+def local() -> LocalProposer:
+    return LocalProposer(GRAPH, TARGET, SPEC, {})
+
+
+def outputs(draft: Draft, fed: dict[str, Array]) -> dict[str, Array]:
+    table = draft.table(GRAPH, TARGET)
+    assert table.executable is not None
+    return table.executable.run(fed)
+
+
+def test_frequent_neighbours_that_pass_data_are_proposed_as_merges() -> None:
+    version = local().propose(occasion(grouped(GRAPH)))
+    assert version is not None
+    kinds = {edit.kind for edit in version.edits}
+    assert EditKind.MERGE in kinds
+    assert sum(len(e.names) for e in version.edits) == len(
+        frozenset().union(*(e.names for e in version.edits))
+    )
+
+
+def test_rare_pairs_are_not_merged() -> None:
+    version = local().propose(occasion(grouped(GRAPH), frequencies={}))
+    assert version is None or EditKind.MERGE not in {edit.kind for edit in version.edits}
+
+
+def test_settled_edits_are_not_proposed_again() -> None:
+    proposer, settled = local(), set[str]()
+    for _ in range(50):
+        version = proposer.propose(occasion(grouped(GRAPH), settled=frozenset(settled)))
+        if version is None:
+            return
+        keys = {edit.key for edit in (*version.edits, *version.refused)}
+        assert keys and settled.isdisjoint(keys)
+        settled |= keys
+    pytest.fail("proposals never end")
+
+
+def test_a_version_computes_what_the_reference_computes() -> None:
+    version = local().propose(occasion(grouped(GRAPH), wishes=(merge(GRAPH, "p0", "t0"),)))
+    assert version is not None
+    fed = feeds(GRAPH, 3)
+    for name, value in evaluate(GRAPH, fed).items():
+        np.testing.assert_allclose(outputs(version.draft, fed)[name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_edits_that_compute_other_numbers_are_refused_and_the_others_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    good, bad = merge(GRAPH, "p0", "t0"), merge(GRAPH, "p1", "t1")
+    honest = proposer_module._Check.agrees
+
+    def agrees(self: proposer_module._Check, draft: Draft) -> bool:
+        groups = {step.group.ops[0].name for step in draft.steps if len(step.group.ops) > 1}
+        return "p1" not in groups and honest(self, draft)
+
+    monkeypatch.setattr(proposer_module._Check, "agrees", agrees)
+    version = local().propose(occasion(grouped(GRAPH), wishes=(good, bad)))
+    assert version is not None
+    assert version.edits == (good,)
+    assert version.refused == (bad,)
+
+
+def test_samples_are_copies_and_bounded() -> None:
+    samples, fed = InputSamples(), feeds(GRAPH)
+    first = fed["x"].copy()
+    for _ in range(20 * EVERY):
+        samples.offer(fed)
+        fed["x"] += 1
+    kept = samples.recorded()
+    assert len(kept) == KEPT
+    assert not any(np.shares_memory(one["x"], fed["x"]) for one in kept)
+    assert not np.array_equal(kept[0]["x"], first)  # the newest stay
+
+
+def test_edge_values_stay_within_ranges() -> None:
+    cases = with_edges(GRAPH, {"x": Interval(0.25, 2.0)}, [feeds(GRAPH)])
+    assert len(cases) == 5
+    for case in cases[1:]:
+        assert case["x"].min() >= 0.25
+        assert case["x"].max() <= 2.0
+    free = with_edges(GRAPH, {}, [feeds(GRAPH)])
+    assert {float(case["x"].flat[0]) == 0 for case in free[1:]} == {True, False}
+
+
+def test_what_travelled_once_stays_behind() -> None:
+    proposer, sender, receiver = local(), DraftSender(), DraftReceiver()
+    plan = grouped(GRAPH)
+    first = proposer.propose(occasion(plan, wishes=()))
+    second = proposer.propose(occasion(plan, wishes=(merge(GRAPH, "p0", "t0"),)))
+    assert first is not None
+    assert second is not None
+    one, two = sender.send(first.draft), sender.send(second.draft)
+    assert len(two.objects) < len(one.objects)
+    received = [receiver.receive(one), receiver.receive(two)]
+    fed = feeds(GRAPH, 4)
+    for draft, made in zip((first.draft, second.draft), received, strict=True):
+        for name, value in outputs(draft, fed).items():
+            np.testing.assert_array_equal(outputs(made, fed)[name], value)
+
+
+def test_another_process_proposes_the_same_and_may_be_ended_at_any_time() -> None:
+    process = ProposerProcess(GRAPH, SPEC, {})
+    wish = merge(GRAPH, "p0", "t0")
+    version = process.propose(occasion(grouped(GRAPH), wishes=(wish,)))
+    assert version is not None
+    assert version.edits == (wish,)
+    fed = feeds(GRAPH, 5)
+    for name, value in evaluate(GRAPH, fed).items():
+        np.testing.assert_allclose(outputs(version.draft, fed)[name], value, rtol=1e-4, atol=1e-5)
+    worker = process._worker
+    assert worker is not None
+    worker.process.kill()
+    with pytest.raises(AutotuneError, match="proposing process ended"):
+        process.propose(occasion(grouped(GRAPH), wishes=(wish,)))
+    process.give_up()
+    with pytest.raises(AutotuneError, match="closed"):
+        process.propose(occasion(grouped(GRAPH), wishes=(wish,)))
+
+
+def test_a_plan_as_names_is_the_plan() -> None:
+    version = local().propose(occasion(grouped(GRAPH), wishes=()))
+    assert version is not None
+    table = version.draft.table(GRAPH, TARGET)
+    assert groupings_of(table.choices) == grouped(GRAPH)
