@@ -24,13 +24,15 @@ from autotune.frontend.limits import WideConstant
 from autotune.frontend.model_file import peek_model, read_model
 from autotune.frontend.modernise import check_operators, check_supported, modernise
 from autotune.frontend.node import AnyArray
+from autotune.frontend.open_extent import Known
 from autotune.frontend.source_model import SourceModel
 from autotune.frontend.straight import straighten
 from autotune.frontend.subgraphs import has_control, is_control, label_of
 from autotune.frontend.translate import CONSTANT_ONLY, TRANSLATIONS
-from autotune.frontend.translate.model import translate_graph, translate_outputs
+from autotune.frontend.translate.model import translate_graph, translate_known, translate_outputs
 from autotune.graph.graph import Graph
 from autotune.graph.mapped_weights import copy_mapped_weights
+from autotune.graph.padding.spans import Sample, Unfit
 
 SUPPORTED = frozenset(TRANSLATIONS) | CONSTANT_ONLY
 """ONNX operators that import accepts; those in ``CONSTANT_ONLY`` with constant values."""
@@ -181,6 +183,31 @@ def specialise(
         if hosted is None:
             raise
         return hosted
+
+
+def sample_extents(
+    model: SourceModel, name: str, extents: Mapping[int, Mapping[str, AnyArray]]
+) -> tuple[tuple[Sample, ...], tuple[Known, ...]]:
+    """Import a model at several extents of one open dimension: arrays of its inputs, by extent.
+
+    Return the network and what import evaluated at each. Raises ``Unfit`` for control flow, for
+    integers that numpy computes and for outputs that are known at import, ``ModelError``, and
+    ``RunTimeValue`` if shapes depend on values.
+    """
+    if has_control(model.proto):
+        raise Unfit("control flow")
+    graphs, known = [], []
+    for extent, inputs in extents.items():
+        typed = declare_inputs(model, inputs)
+        if needs_host(typed) or passes_on(typed):
+            raise Unfit("operators that numpy runs")
+        straight = straighten(_prepare(typed, {}, {}))
+        made, arrays = translate_known(straight, name)
+        if made.graph is None or made.constants:
+            raise Unfit("outputs that are known without a run")
+        graphs.append(Sample(extent, made.graph))
+        known.append(Known(extent, straight.nodes, arrays))
+    return tuple(graphs), tuple(known)
 
 
 def host_tree(model: SourceModel, inputs: Mapping[str, Any]) -> GraphTree | None:

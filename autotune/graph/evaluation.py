@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -12,15 +12,20 @@ from autotune.operators.families import evaluate_op
 from autotune.operators.tensor import Array
 
 
-def evaluate(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+def evaluate(
+    graph: Graph, inputs: Mapping[str, Array], before_op: Callable[[], None] | None = None
+) -> dict[str, Array]:
     """Run the whole graph; returns output name to array.
 
-    Raises ``InputError`` when an input is missing, unknown, or has another shape than declared.
+    ``before_op`` is called before each operator; what it raises ends the evaluation. Raises
+    ``InputError`` when an input is missing, unknown, or has another shape than declared.
     """
     values = dict(graph.constants)
     values.update(check_inputs(graph, inputs))
     readers = {name: len(ops) for name, ops in graph.consumers.items()}
     for op in graph.ops:
+        if before_op is not None:
+            before_op()
         values[op.output] = evaluate_op(op, [values[x] for x in op.inputs])
         for x in dict.fromkeys(op.inputs):
             readers[x] -= 1

@@ -49,7 +49,16 @@ def translate_outputs(model: StraightModel, name: str) -> Translation:
 
     Raises ``ModelError``, or ``RunTimeValue`` if it would help to bind inputs.
     """
+    return _translation(model, _translate_nodes(model, name))
+
+
+def translate_known(model: StraightModel, name: str) -> tuple[Translation, dict[str, AnyArray]]:
+    """Translate as ``translate_outputs`` does; return all values that were evaluated as well."""
     scope = _translate_nodes(model, name)
+    return _translation(model, scope), scope.arrays
+
+
+def _translation(model: StraightModel, scope: Scope) -> Translation:
     constants = {x: scope.arrays[x] for x in model.outputs if x in scope.arrays}
     computed = [_output(scope, x) for x in model.outputs if x not in constants]
     return Translation(scope.builder.build(computed) if computed else None, constants)

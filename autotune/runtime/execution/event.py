@@ -8,11 +8,15 @@ from enum import StrEnum
 
 
 class EventKind(StrEnum):
-    """A group that could not be built when the session opened, and the cost model of another machine that
-    learning begins with; then the steps of learning from runs, in the order in which they can follow each
+    """A group that could not be built when the session opened; a shape that was compiled in the background,
+    and one that could not be; a dimension that may be padded, and one that may not; the cost model of another machine that learning begins with; then the steps of learning from runs, in the order in which they can follow each
     other."""
 
     SPLIT = "split"
+    COMPILED = "compiled"
+    UNCOMPILED = "uncompiled"
+    PADDED = "padded"
+    UNPADDED = "unpadded"
     BORROWED = "borrowed"
     DRIFT = "drift"
     RETRAINED = "retrained"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy.typing as npt
@@ -19,9 +19,15 @@ class ReferenceSession:
         self.graph = graph
         self._adapter = IoAdapter(graph)
 
-    def run(self, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-        """Outputs by name. Raises ``InputError`` for arrays that do not fit."""
-        return self._adapter.from_float32(evaluate(self.graph, self._adapter.to_float32(inputs)))
+    def run(
+        self,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        before_op: Callable[[], None] | None = None,
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Outputs by name; ``before_op`` is that of ``evaluate``. Raises ``InputError`` for arrays
+        that do not fit."""
+        fed = self._adapter.to_float32(inputs)
+        return self._adapter.from_float32(evaluate(self.graph, fed, before_op))
 
     def close(self) -> None:
         """Nothing is held but memory."""

@@ -19,21 +19,26 @@ from autotune.operators.interval import Interval
 from autotune.runtime.execution.event import Event
 from autotune.runtime.execution.execution import RunTrace
 from autotune.runtime.execution.io_adapter import as_array, of_type
+from autotune.runtime.execution.native_table import WholeNetworks
 from autotune.runtime.execution.ownership import owned
 from autotune.runtime.execution.profiler import GroupProfile, PairProfile
 from autotune.runtime.execution.program_table import ProgramTable
 from autotune.runtime.execution.random_inputs import draw_array
 from autotune.runtime.execution.reference_session import ReferenceSession
 from autotune.runtime.execution.signature import TensorInfo, tensors_of_model
-from autotune.runtime.session.control.binding import unusual_types
+from autotune.runtime.session.buckets import Buckets
+from autotune.runtime.session.compile_queue import CompileQueue
+from autotune.runtime.session.control.binding import check_values, unusual_types
 from autotune.runtime.session.control.tree_runner import TreeRunner
 from autotune.runtime.session.control.version_table import Version
-from autotune.runtime.session.control.versions import GraphVersion, Versions
+from autotune.runtime.session.control.versions import GraphVersion, Runnable, Versions
 from autotune.runtime.session.exploration import drawn_inputs
 from autotune.runtime.session.graph_session import GraphSession
 from autotune.runtime.session.network_session import Arrays, NetworkSession, PlannedBy
-from autotune.runtime.session.part import Runs, SessionPart, parts_of
+from autotune.runtime.session.open_dims import OpenDims
+from autotune.runtime.session.part import Runs, SessionPart
 from autotune.runtime.session.request import OpenRequest
+from autotune.runtime.session.tiered_part import TieredPart, parts_of
 from autotune.targets.protocol import Target
 from autotune.tuner.plan import GraphPlan, Plan
 
@@ -43,7 +48,8 @@ class DynamicSession:
 
     A run binds open dimensions by the arrays that it is given. For every new binding the network is
     specialised: imported, planned and compiled by a session of its own; ``VERSIONS_KEPT`` of them
-    stay, the least recently used goes first. Control flow is a tree: each straight piece and each
+    stay, the least recently used goes first. No run waits for the compiler on this CPU: numpy
+    answers until the programs of a binding are there (``TieredPart``). Control flow is a tree: each straight piece and each
     body is a network of its own, with versions of its own. Plans run the versions whose graphs they
     were made for; other versions are planned by rule.
 
@@ -58,14 +64,36 @@ class DynamicSession:
         self.target: Target = request.target
         self.path = request.source
         self._runs = Runs()
+        self._queue = CompileQueue(self.name)
         self._closed = False
         self.model = importing.open_network(self.path, request.dims)
         self._unusual = unusual_types(self.model.inputs)
         try:
-            self._versions = Versions(self.model, self._open_part, self.name, TreeRunner)
-            self._versions.prepare()
+            self._versions = Versions(self.model, self._part, self.name, TreeRunner)
+            with self._runs.patient():
+                self._versions.prepare()
         except ModelError as error:
             raise ModelError(f"{self.path}: {error}") from None
+        self._declared = {value.name: value for value in self.model.inputs}
+        self._dims = OpenDims.of(self.model)
+        self._buckets = self._opened_buckets()
+
+    def _opened_buckets(self) -> Buckets | None:
+        """What runs new shapes on padded inputs; None where runs are for their costs, and without open
+        dimensions."""
+        if self._dims is None or not isinstance(self.target, WholeNetworks):
+            return None
+        return Buckets(self.model, self.name, self._dims, self._tiered, self._queue, self._runs)
+
+    def _part(self, graph: Graph) -> Runnable:
+        """One graph: compiled in the background where runs are for their answers; at once where they
+        are for their costs, on emulated machines, and where the caller is patient."""
+        if self._runs.is_patient or not isinstance(self.target, WholeNetworks):
+            return self._open_part(graph)
+        return self._tiered(graph)
+
+    def _tiered(self, graph: Graph) -> TieredPart:
+        return TieredPart(graph, self._open_part, self._queue, self._runs)
 
     def _open_part(self, graph: Graph) -> SessionPart:
         plan = (
@@ -118,11 +146,44 @@ class DynamicSession:
             if isinstance(fed.get(name), np.ndarray):
                 fed[name] = of_type(fed[name], dtype)
         with self._runs:
-            return owned(self._versions.run(fed), fed)
+            return owned(self._answer(fed), fed)
+
+    def _answer(self, fed: dict[str, Any]) -> dict[str, Any]:
+        """Run the programs of these shapes; those of a bucket that holds them; or numpy."""
+        extents = None
+        if self._buckets is not None and not self._runs.is_patient:
+            extents = self._dims_of(fed)
+        if self._buckets is None or extents is None or self._is_compiled(fed):
+            return self._versions.run(fed)
+        is_served = self._buckets.note(extents)
+        found = self._buckets.find(extents) if is_served else None
+        if found is not None:
+            part, extent = found
+            try:
+                return part.run(fed, extent)
+            except InputError:  # it may bound sums over padding, which are no sums of these inputs
+                return self._versions.run(fed)
+        with self._runs.deferred(is_served):
+            return self._versions.run(fed)
+
+    def _dims_of(self, fed: dict[str, Any]) -> Mapping[str, int] | None:
+        """The extents of open dimensions; None for inputs that do not fit, which a version refuses."""
+        assert self._dims is not None, "buckets have some"
+        try:
+            check_values(self.name, self._declared, fed)
+        except InputError:
+            return None
+        return self._dims.extents(fed)
+
+    def _is_compiled(self, fed: dict[str, Any]) -> bool:
+        version = self._versions.peek(fed)
+        return version is not None and next(parts_of(version, wait=False), None) is not None
 
     def traced_run(self, inputs: Arrays) -> tuple[dict[str, npt.NDArray[Any]], RunTrace]:
-        """Run the network once; return its outputs and the cost of this thread's run."""
-        outputs = self.run(inputs)
+        """Run the network once; return its outputs and the cost of this thread's run. Waits for
+        programs."""
+        with self._runs.patient():
+            outputs = self.run(inputs)
         return outputs, self._runs.own
 
     def serving(self, inputs: Arrays) -> NetworkSession:
@@ -151,10 +212,13 @@ class DynamicSession:
     @property
     def parts(self) -> Mapping[str, NetworkSession]:
         """The sessions at hand by the name of what they run: one for each version of the network,
-        or of each piece and body of its control flow."""
+        or of each piece and body of its control flow. Compiles what is not compiled yet."""
+        return self._parts(wait=True)
+
+    def _parts(self, wait: bool) -> Mapping[str, NetworkSession]:
         found: dict[str, NetworkSession] = {}
         for version in self._versions.held:
-            for part in parts_of(version):
+            for part in parts_of(version, wait):
                 name, number = part.graph.name, 2
                 while name in found:
                     name, number = f"{part.graph.name} ({number})", number + 1
@@ -164,7 +228,7 @@ class DynamicSession:
     def part_inputs(self, inputs: Arrays) -> Mapping[str, Arrays]:
         """What each part that a run on these inputs reaches gets in it, the first time where that is
         several times: runs the network once more."""
-        with self._runs.watched() as fed:
+        with self._runs.patient(), self._runs.watched() as fed:
             self.run(inputs)
         return {name: fed[id(part)] for name, part in self.parts.items() if id(part) in fed}
 
@@ -185,8 +249,9 @@ class DynamicSession:
 
     def _only(self) -> GraphSession:
         version = self.newest
-        if isinstance(version, GraphVersion) and isinstance(version.programs, SessionPart):
-            return version.programs.session
+        if isinstance(version, GraphVersion):
+            for part in parts_of(version, wait=True):
+                return part.session
         raise AutotuneError(
             f"{self.name}: is not one graph at these shapes; see the parts of the session"
         )
@@ -202,7 +267,7 @@ class DynamicSession:
     @property
     def planned_by(self) -> PlannedBy:
         """Where the plans of the parts at hand come from: the least that all of them are."""
-        sources = {part.planned_by for part in self.parts.values()}
+        sources = {part.planned_by for part in self._parts(wait=False).values()}
         order = (PlannedBy.HEURISTIC, PlannedBy.PLAN, PlannedBy.LEARNING)
         return next((one for one in order if one in sources), PlannedBy.HEURISTIC)
 
@@ -210,25 +275,31 @@ class DynamicSession:
     def events(self) -> tuple[Event, ...]:
         """What online learning did in all parts, those that have gone included, oldest first."""
         gone = self._runs.told  # first, so that a part that goes now is not told of twice
-        here = [event for part in self.parts.values() for event in part.events]
+        here = [event for part in self._parts(wait=False).values() for event in part.events]
         return tuple(sorted([*gone, *here], key=lambda event: event.at_seconds))
 
     def profile(self) -> tuple[GroupProfile, ...]:
         """Runs, mean cost and prediction of every group of every part at hand."""
-        return tuple(row for part in self.parts.values() for row in part.profile())
+        return tuple(row for part in self._parts(wait=False).values() for row in part.profile())
 
     def profile_pairs(self) -> tuple[PairProfile, ...]:
         """Groups of one part that run one after the other."""
-        return tuple(row for part in self.parts.values() for row in part.profile_pairs())
+        here = self._parts(wait=False).values()
+        return tuple(row for part in here for row in part.profile_pairs())
 
     def wait_idle(self, timeout_seconds: float | None = None) -> None:
-        """Return when every finished run of every part has been learned from."""
-        for part in self.parts.values():
+        """Return when all shapes that were run are compiled, and every finished run of every part
+        has been learned from."""
+        self._queue.wait(timeout_seconds)
+        for part in self._parts(wait=False).values():
             part.wait_idle(timeout_seconds)
 
     def close(self) -> None:
         """Close all parts. Closing again does nothing."""
         self._closed = True
+        self._queue.close()
+        if self._buckets is not None:
+            self._buckets.close()
         self._versions.close()
 
 

@@ -14,9 +14,6 @@ import numpy.typing as npt
 from autotune.graph.graph import Graph
 from autotune.runtime.execution.event import Event
 from autotune.runtime.execution.execution import GroupRun, RunTrace
-from autotune.runtime.session.control.tree_runner import TreeRunner
-from autotune.runtime.session.control.version_table import Version
-from autotune.runtime.session.control.versions import GraphVersion
 from autotune.runtime.session.graph_session import GraphSession
 
 Given = Mapping[str, npt.NDArray[Any]]
@@ -67,6 +64,34 @@ class Runs:
         if kind is None:
             self._last = self._local.traces
 
+    @property
+    def is_patient(self) -> bool:
+        """True if this thread's runs wait for programs."""
+        return getattr(self._local, "patient", False)
+
+    @contextmanager
+    def patient(self) -> Iterator[None]:
+        """Let this thread's runs wait until what they run is compiled."""
+        before, self._local.patient = self.is_patient, True
+        try:
+            yield
+        finally:
+            self._local.patient = before
+
+    @property
+    def is_deferred(self) -> bool:
+        """True if other programs serve the shapes of this thread's run, or are being compiled."""
+        return getattr(self._local, "deferred", False)
+
+    @contextmanager
+    def deferred(self, is_deferred: bool) -> Iterator[None]:
+        """Let what this thread runs ask for programs of its own only when it runs often."""
+        before, self._local.deferred = self.is_deferred, is_deferred
+        try:
+            yield
+        finally:
+            self._local.deferred = before
+
     @contextmanager
     def watched(self) -> Iterator[dict[int, Given]]:
         """Give the first inputs of each session in this thread's runs, by the session's ``id``."""
@@ -115,13 +140,3 @@ def joined(traces: list[RunTrace]) -> RunTrace:
         max((trace.plan_version for trace in traces), default=0),
         max((trace.model_version for trace in traces), default=0),
     )
-
-
-def parts_of(version: Version) -> Iterator[SessionPart]:
-    """Give the compiled graphs of a version, with those of its pieces and bodies."""
-    if isinstance(version, GraphVersion) and isinstance(version.programs, SessionPart):
-        yield version.programs
-    if isinstance(version, TreeRunner):
-        for model in version.models.values():
-            for inner in model.held:
-                yield from parts_of(inner)

@@ -59,5 +59,5 @@ def test_an_event_of_a_part_that_is_just_going_is_told_once(
                 runs.tell([event(1)])
                 return (event(1),)
 
-        monkeypatch.setattr(DynamicSession, "parts", {"going": Going()})
+        monkeypatch.setattr(DynamicSession, "_parts", lambda self, wait: {"going": Going()})
         assert session.events == (event(1),)

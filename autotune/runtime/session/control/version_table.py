@@ -71,6 +71,12 @@ class VersionTable:
             entry.users += 1
             return entry
 
+    def peek(self, key: Hashable) -> Version | None:
+        """The version of a key, which this is no use of; None if there is none."""
+        with self._lock:
+            entry = self._entries.get(key)
+            return None if entry is None else entry.version
+
     def keep(self, key: Hashable, version: Version) -> Entry:
         """Add a new version with one user, in place of the one under its key; evict the oldest.
 

@@ -26,6 +26,7 @@ from autotune.runtime.session.control.binding import (
     placeholder,
     signature,
 )
+from autotune.runtime.session.control.key_locks import KeyLocks
 from autotune.runtime.session.control.version_table import Entry, Version, VersionTable
 
 Key = tuple[Any, ...]
@@ -79,8 +80,10 @@ class GraphVersion:
 class Versions:
     """Runs a model whose shapes come with its inputs.
 
-    A shape that was not seen yet is checked against the model's declared inputs, imported and
-    compiled; inputs whose values decide shapes are bound to the values that they have. ``open_tree`` makes the version that runs control flow.
+    A shape that was not seen yet is checked against the model's declared inputs, imported and handed
+    to ``open_graph``; inputs whose values decide shapes are bound to the values that they have.
+    ``open_tree`` makes the version that runs control flow. Threads with one shape make one version;
+    threads with other shapes do not wait for it.
     """
 
     def __init__(
@@ -98,7 +101,8 @@ class Versions:
         self._bound: tuple[str, ...] = ()
         self._on_host = False
         self._table = VersionTable(name)
-        self._making = threading.RLock()
+        self._making = KeyLocks()
+        self._hosting = threading.Lock()
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -130,7 +134,7 @@ class Versions:
     def _hosts(self, inputs: Values) -> bool:
         """Have numpy compute integers from now on, in this version and in new ones; return False if
         the model has none that it may compute."""
-        with self._making:
+        with self._hosting:
             current = self._begun(inputs)
             self._table.leave(current)
             if not isinstance(current.version, GraphVersion):  # another thread was here meanwhile
@@ -148,6 +152,10 @@ class Versions:
         self._table.leave(entry)
         return entry.version
 
+    def peek(self, inputs: Values) -> Version | None:
+        """Return the version for these inputs if there is one."""
+        return self._table.peek(self._key(inputs))
+
     def close(self) -> None:
         """Close all versions; those that are running, when they have run. Closing again does nothing.
 
@@ -160,7 +168,7 @@ class Versions:
         entry = self._table.find(self._key(inputs))
         if entry is not None:
             return entry
-        with self._making:
+        with self._making.of(self._key(inputs)):
             entry = self._table.find(self._key(inputs))  # another thread may have made it meanwhile
             return self._made(inputs) if entry is None else entry
 

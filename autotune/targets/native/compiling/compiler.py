@@ -112,7 +112,7 @@ class Compiler:
         found = {digest: self._cache.load(self._key(digest)) for digest in kernels}
         codes = {digest: code for digest, code in found.items() if code is not None}
         missing = [kernel for digest, kernel in kernels.items() if digest not in codes]
-        workers = min(self._workers, len(missing))
+        workers = 1 if generates_alone() else min(self._workers, len(missing))
         if workers > 1:
             from concurrent.futures import ThreadPoolExecutor  # not where all code is kept
 
@@ -154,6 +154,19 @@ class Compiler:
     def _key(self, digest: str) -> str:
         """All that decides a kernel's object code."""
         return f"{digest}\n{self._made_for}"
+
+
+_THREAD = threading.local()
+
+
+def generate_alone() -> None:
+    """Let this thread generate code without helpers from now on: they would take cores from runs."""
+    _THREAD.is_alone = True
+
+
+def generates_alone() -> bool:
+    """Return True if this thread generates code without helpers."""
+    return getattr(_THREAD, "is_alone", False)
 
 
 def _versions() -> str:

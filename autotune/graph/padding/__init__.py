@@ -1,0 +1,1 @@
+"""Graphs that may run on padded inputs: proof that padding does not reach the results."""

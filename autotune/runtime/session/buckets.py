@@ -1,0 +1,218 @@
+"""Buckets: programs for ranges of an open dimension, which run new shapes on padded inputs.
+
+Once a dimension is seen to vary, the network is imported at some extents of it in the background. If
+they prove that padding does not reach the results, programs for the next larger bucket serve all
+extents below it; before a dimension that grows step by step leaves its bucket, the next is compiled.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from autotune.errors import one_line
+from autotune.frontend.importing import sample_extents
+from autotune.frontend.open_extent import SAMPLES, check_extrapolates
+from autotune.frontend.source_model import SourceModel
+from autotune.graph.graph import Graph
+from autotune.graph.padding.padded_graph import PaddedGraph, padded_graph
+from autotune.graph.padding.spans import Anchor, Samples, Unfit
+from autotune.runtime.execution.event import Event, EventKind
+from autotune.runtime.session.compile_queue import CompileQueue
+from autotune.runtime.session.open_dims import OpenDims
+from autotune.runtime.session.padded_part import PaddedPart
+from autotune.runtime.session.part import Runs
+from autotune.runtime.session.tiered_part import TieredPart
+
+BUCKETS_KEPT = 8
+"""Buckets of one model; the one that was not used for longest goes first."""
+_SEEN = 256
+"""Lines whose newest extents are remembered."""
+_GROWING_BUCKET = 128
+"""Least bucket of a dimension that grows by one from run to run, as a decoder's past does: a bucket
+costs seconds to compile, a place in it next to nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """All shapes that differ in one open dimension: its name, and the other extents."""
+
+    symbol: str
+    others: tuple[tuple[str, int], ...]
+
+    def at(self, extent: int) -> dict[str, int]:
+        """All extents at one of the dimension."""
+        return {**dict(self.others), self.symbol: extent}
+
+
+class Buckets:
+    """Padded programs of a model by line and extent. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        model: SourceModel,
+        name: str,
+        dims: OpenDims,
+        make_part: Callable[[Graph], TieredPart],
+        queue: CompileQueue,
+        runs: Runs,
+    ) -> None:
+        self._model, self._name, self._dims = model, name, dims
+        self._make_part, self._queue, self._runs = make_part, queue, runs
+        self._lock = threading.Lock()
+        self._parts: OrderedDict[tuple[Line, int], PaddedPart | None] = OrderedDict()
+        """None for a bucket that is being made."""
+        self._newest: OrderedDict[Line, int] = OrderedDict()
+        self._refused: set[str] = set()
+        self._closed = False
+
+    def find(self, extents: Mapping[str, int]) -> tuple[PaddedPart, int] | None:
+        """Return the smallest bucket that holds a run's extents, a compiled one where there is one, and
+        the extent of its dimension."""
+        with self._lock:
+            for line in self._lines(extents):
+                extent = extents[line.symbol]
+                fitting = [
+                    (not part.is_compiled, bucket, part)
+                    for (one, bucket), part in self._parts.items()
+                    if one == line and part is not None and part.fits(extent)
+                ]
+                if fitting:
+                    _, bucket, part = min(fitting, key=lambda row: row[:2])
+                    self._parts.move_to_end((line, bucket))
+                    return part, extent
+        return None
+
+    def note(self, extents: Mapping[str, int]) -> bool:
+        """Note a run's extents; have a bucket made if a dimension varies and none holds it, or soon
+        will not. Return True if a bucket serves such extents, or is being made."""
+        wanted: list[tuple[Line, int]] = []
+        with self._lock:
+            if self._closed:
+                return False
+            for line in self._lines(extents):
+                wanted += self._wanted(line, extents[line.symbol])
+            made = [key for key in wanted if key not in self._parts]
+            self._parts |= dict.fromkeys(made)
+        for line, bucket in made:
+            if not self._queue.put(_Making(self, line, bucket)):
+                self._settle(line, bucket, None)
+        return bool(wanted)
+
+    def close(self) -> None:
+        """Close all programs; none is made afterwards."""
+        with self._lock:
+            self._closed = True
+            parts = [part for part in self._parts.values() if part is not None]
+            self._parts.clear()
+        for part in parts:
+            part.close()
+
+    def _lines(self, extents: Mapping[str, int]) -> list[Line]:
+        return [
+            Line(symbol, tuple((x, n) for x, n in extents.items() if x != symbol))
+            for symbol in self._dims.symbols
+            if symbol not in self._refused
+        ]
+
+    def _wanted(self, line: Line, extent: int) -> list[tuple[Line, int]]:
+        """The buckets that a line should have, given its newest extent and the one before."""
+        before = self._newest.get(line)
+        self._newest[line] = extent
+        self._newest.move_to_end(line)
+        if len(self._newest) > _SEEN:
+            self._newest.popitem(last=False)
+        held = [bucket for one, bucket in self._parts if one == line]
+        if before is None or (before == extent and not held):
+            return []
+        grows = extent == before + 1
+        fitting = [bucket for bucket in held if bucket >= extent]
+        bucket = min(fitting) if fitting else bucket_of(extent, grows)
+        found = [(line, bucket)]
+        if grows and len(fitting) < 2:
+            found.append((line, 2 * bucket))
+        return found
+
+    def make(self, line: Line, bucket: int) -> None:
+        """Prove a bucket and have it compiled; refuse the dimension if it cannot be proved."""
+        part = None
+        try:
+            begin = time.perf_counter()
+            padded = prove(self._model, self._name, self._dims, line, bucket)
+            part = PaddedPart(padded, self._make_part(padded.graph))
+            text = (
+                f"{self._name}: {line.symbol} up to {bucket}: runs padded inputs, proved in "
+                f"{time.perf_counter() - begin:.2f} s with {len(padded.masks)} masks"
+            )
+            self._tell(EventKind.PADDED, text)
+        except Exception as error:  # noqa: BLE001  # without proof runs go on unpadded
+            self._refused.add(line.symbol)
+            text = f"{self._name}: {line.symbol}: runs no padded inputs: {one_line(str(error)) or error}"
+            self._tell(EventKind.UNPADDED, text)
+        finally:
+            self._settle(line, bucket, part)
+        if part is not None:
+            self._queue.put(part.part)
+
+    def _settle(self, line: Line, bucket: int, part: PaddedPart | None) -> None:
+        """Put a bucket in place, or forget it."""
+        gone: list[PaddedPart] = []
+        with self._lock:
+            self._parts.pop((line, bucket), None)
+            if part is not None and self._closed:
+                gone.append(part)
+            elif part is not None:
+                self._parts[line, bucket] = part
+            ready = [key for key, held in self._parts.items() if held is not None]
+            for key in ready[: max(0, len(ready) - BUCKETS_KEPT)]:
+                held = self._parts.pop(key)
+                assert held is not None, "only those that are ready"
+                gone.append(held)
+        for one in gone:
+            one.close()
+
+    def _tell(self, kind: EventKind, text: str) -> None:
+        self._runs.tell([Event(kind, 0, time.time(), text, {})])
+
+
+@dataclass(frozen=True, slots=True)
+class _Making:
+    """A bucket to make: it serves many shapes, so it comes before any one of them."""
+
+    buckets: Buckets
+    line: Line
+    bucket: int
+    uses: int = 1 << 30
+
+    def make(self) -> None:
+        """Make it."""
+        self.buckets.make(self.line, self.bucket)
+
+
+def bucket_of(extent: int, grows: bool) -> int:
+    """Return the bucket of an extent: the next power of two."""
+    bucket = 1 << max(0, extent - 1).bit_length()
+    return max(bucket, _GROWING_BUCKET) if grows else max(bucket, 2)
+
+
+def prove(model: SourceModel, name: str, dims: OpenDims, line: Line, bucket: int) -> PaddedGraph:
+    """Return a network that is right for every extent of a dimension up to ``bucket``.
+
+    Raises ``Unfit`` where that cannot be proved, and ``ModelError`` as import does.
+    """
+    steps = (0, -1, 1, -(bucket // 2), 2, 3)
+    extents = [bucket + step for step in steps if bucket + step > 1]
+    inputs = {n: dims.placeholders(line.at(n)) for n in list(dict.fromkeys(extents))[:SAMPLES]}
+    graphs, known = sample_extents(model, name, inputs)
+    samples = Samples(graphs)
+    reasons = []
+    for anchor in Anchor:
+        try:
+            check_extrapolates(known, anchor)
+            return padded_graph(samples, anchor)
+        except Unfit as error:
+            reasons.append(str(error))
+    raise Unfit("; ".join(dict.fromkeys(reasons)))

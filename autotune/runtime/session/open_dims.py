@@ -1,0 +1,93 @@
+"""Open dimensions of a model: their extents in the arrays of a run, and inputs at other extents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from autotune.frontend.source_model import Declaration, SourceModel
+from autotune.runtime.execution.values import AnyArray
+
+_TERM = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """The extent of an axis as a sum: open dimensions, and a number."""
+
+    symbols: tuple[str, ...]
+    number: int
+
+    @classmethod
+    def parse(cls, name: str) -> Total:
+        """Read a dimension's name as exporters write it: ``past_sequence_length + 1``. A name that is
+        no sum stands for itself."""
+        terms = [term.strip() for term in name.split("+")]
+        if not all(_TERM.fullmatch(term) for term in terms):
+            return cls((name,), 0)
+        numbers = [int(term) for term in terms if term.isdecimal()]
+        return cls(tuple(term for term in terms if not term.isdecimal()), sum(numbers))
+
+    def extent(self, extents: Mapping[str, int]) -> int:
+        """Return the sum. Raises ``KeyError`` for an unknown symbol."""
+        return sum(extents[x] for x in self.symbols) + self.number
+
+
+class OpenDims:
+    """The open dimensions of a model all of whose inputs are tensors of known rank and type."""
+
+    def __init__(self, inputs: tuple[Declaration, ...]) -> None:
+        self._inputs = inputs
+        self._totals = {
+            value.name: {axis: Total.parse(name) for axis, name in value.open_axes.items()}
+            for value in inputs
+        }
+        totals = [total for axes in self._totals.values() for total in axes.values()]
+        alone = {t.symbols[0] for t in totals if len(t.symbols) == 1 and not t.number}
+        self.symbols: tuple[str, ...] = tuple(
+            sorted({x for total in totals for x in total.symbols} & alone)
+        )
+        self.is_closed_under_sums = all(set(t.symbols) <= alone for t in totals)
+
+    @classmethod
+    def of(cls, model: SourceModel) -> OpenDims | None:
+        """Return the open dimensions of a model; None if it has none, or other inputs than tensors of
+        known rank and type."""
+        plain = all(
+            value.is_tensor and value.shape is not None and value.numpy_dtype is not None
+            for value in model.inputs
+        )
+        found = cls(model.inputs) if plain else None
+        return found if found and found.symbols and found.is_closed_under_sums else None
+
+    def extents(self, inputs: Mapping[str, AnyArray]) -> dict[str, int] | None:
+        """Return the extent of every open dimension in the arrays of a run, which fit the model; None
+        where a sum is none of these extents."""
+        found: dict[str, int] = {}
+        for name, axes in self._totals.items():
+            for axis, total in axes.items():
+                if len(total.symbols) == 1 and not total.number:
+                    found[total.symbols[0]] = inputs[name].shape[axis]
+        for name, axes in self._totals.items():
+            if any(inputs[name].shape[axis] != t.extent(found) for axis, t in axes.items()):
+                return None
+        return found
+
+    def placeholders(self, extents: Mapping[str, int]) -> dict[str, AnyArray]:
+        """Return arrays for the inputs at other extents, which take no memory."""
+        return {
+            value.name: np.broadcast_to(
+                np.zeros((), value.numpy_dtype), self._shape(value, extents)
+            )
+            for value in self._inputs
+        }
+
+    def _shape(self, value: Declaration, extents: Mapping[str, int]) -> tuple[int, ...]:
+        totals = self._totals[value.name]
+        return tuple(
+            totals[axis].extent(extents) if axis in totals else int(extent or 0)
+            for axis, extent in enumerate(value.shape or ())
+        )
