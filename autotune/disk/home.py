@@ -41,3 +41,8 @@ def _expanded(chosen: str) -> Path:
         raise InputError(
             f"{VARIABLE}={chosen}: there is no such user; set it to a folder"
         ) from None
+
+
+def status_folder() -> Path:
+    """The folder in which processes that run networks tell of them."""
+    return cache_folder() / "status"

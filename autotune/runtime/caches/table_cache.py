@@ -10,6 +10,7 @@ import functools
 import io
 import pickle
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -27,8 +28,15 @@ from autotune.kernels.micro import words
 from autotune.kernels.native import executor
 from autotune.operators.op import Op, OpKind
 from autotune.operators.tensor import DType, TensorType
+from autotune.runtime.execution.compilation import Compilation, ProgramSource
 from autotune.runtime.execution.native_table import Draft, WholeNetworks
-from autotune.runtime.execution.program_table import GroupStep, ProgramTable, SplitGroup, ViewStep
+from autotune.runtime.execution.program_table import (
+    GroupStep,
+    ProgramTable,
+    SplitGroup,
+    Step,
+    ViewStep,
+)
 from autotune.schedule.schedule import NestSchedule, Schedule
 from autotune.targets.native.binding.packing import Packed
 from autotune.targets.native.cpu.host import available, host_isa
@@ -87,10 +95,11 @@ def cached_table(
     None in ``folder`` means the user's cache.
     """
     cache = DiskCache(cache_folder() / "tables" if folder is None else folder)
+    began = time.perf_counter()
     found = _read(cache.load(key))
     if found is not None:
         try:
-            return found.table(graph, target)
+            return _from_disk(found.table(graph, target), began)
         except CodeGone:
             pass
     draft, table = make()
@@ -98,9 +107,22 @@ def cached_table(
     return table
 
 
+def _from_disk(table: ProgramTable, began: float) -> ProgramTable:
+    """Return the table with a note of each program's way here: its share of the time since ``began``."""
+    seconds = (time.perf_counter() - began) / max(1, len(table.group_steps))
+    note = Compilation(time.time(), seconds, ProgramSource.DISK)
+    return replace(table, steps=_noted(table.steps, note))
+
+
+def _noted(steps: tuple[Step, ...], note: Compilation | None) -> tuple[Step, ...]:
+    """Return the steps with another note of their compilation, and nothing that was derived of them."""
+    return tuple(replace(x, compiled=note) if isinstance(x, GroupStep) else x for x in steps)
+
+
 def _written(draft: Draft) -> bytes:
     programs = tuple(program.by_name for program in draft.programs)
-    return pickle.dumps(replace(draft, programs=programs), protocol=5)
+    steps = _noted(draft.steps, None)  # the same bytes whenever it was made
+    return pickle.dumps(replace(draft, programs=programs, steps=steps), protocol=5)
 
 
 def _read(content: bytes | None) -> Draft | None:

@@ -15,7 +15,7 @@ from autotune.targets.native.running.executable import Network
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.choice import Choice
 
-_PROGRAMS = 1 << 20
+_PROGRAM_BYTES = 1 << 40
 """Programs that are kept: all, as they are known by identity."""
 
 
@@ -24,7 +24,7 @@ class Drafts:
 
     def __init__(self, graph: Graph, target: WholeNetworks, spec: HardwareSpec) -> None:
         self._graph, self._target, self._spec = graph, target, spec
-        self._cache = ProgramCache(_PROGRAMS)
+        self._cache = ProgramCache(_PROGRAM_BYTES)
         self._made: Made = {}
         self._programs: dict[int, Linkable] = {}
 

@@ -14,7 +14,7 @@ from autotune.fusion.group import Group
 from autotune.isa.program import Role
 from autotune.operators.tensor import Array
 from autotune.runtime.execution.ownership import shared
-from autotune.runtime.execution.program_table import GroupStep, ProgramTable
+from autotune.runtime.execution.program_table import GroupStep, ProgramTable, TableLayout
 from autotune.targets.native.running.executable import Executable
 from autotune.targets.protocol import Execution, Target
 
@@ -39,13 +39,12 @@ class TimedGroups(Sequence[GroupRun]):
     def __init__(
         self, table: ProgramTable, clock_hz: float, nanoseconds: npt.NDArray[np.int64]
     ) -> None:
-        self.steps, self._altered = table.group_steps, table.altered
-        self._clock_hz, self.nanoseconds = clock_hz, nanoseconds
+        self.layout, self.clock_hz, self.nanoseconds = table.layout, clock_hz, nanoseconds
 
     @cached_property
     def _runs(self) -> tuple[GroupRun, ...]:
-        cycles, altered = self._clock_hz * 1e-9, self._altered
-        pairs = zip(self.steps, self.nanoseconds.tolist(), strict=True)
+        cycles, altered = self.clock_hz * 1e-9, self.layout.altered
+        pairs = zip(self.layout.steps, self.nanoseconds.tolist(), strict=True)
         return tuple(
             GroupRun(
                 step,
@@ -73,12 +72,14 @@ class TimedGroups(Sequence[GroupRun]):
 
 class RunTrace(NamedTuple):
     """What one run of a table cost, step by step. ``plan_version`` counts the published plans of a
-    session, ``model_version`` the cost models that its predictions came from. A tuple, as one is
-    made for every run: a frozen dataclass takes half a microsecond more."""
+    session, ``model_version`` the cost models that its predictions came from; ``layout`` is the
+    table's, None for several runs joined. A tuple, as one is made for every run: a frozen dataclass
+    takes half a microsecond more."""
 
     groups: Sequence[GroupRun]
     plan_version: int
     model_version: int
+    layout: TableLayout | None = None
 
     @property
     def versions(self) -> tuple[int, int]:
@@ -148,7 +149,7 @@ def execute(
     given = (*table.constants.values(), *inputs.values())
     made = {x: values[x].reshape(table.graph.shape(x)) for x in table.graph.outputs}
     outputs = {x: y.copy() if shared(y, given) else y for x, y in made.items()}
-    return outputs, RunTrace(tuple(runs), table.plan_version, table.model_version)
+    return outputs, RunTrace(tuple(runs), table.plan_version, table.model_version, table.layout)
 
 
 def _execute_at_once(
@@ -158,7 +159,7 @@ def _execute_at_once(
     nanoseconds = np.empty(executable.part_count, np.int64)
     outputs = executable.run(inputs, nanoseconds)
     runs = TimedGroups(table, target.spec.clock_hz, nanoseconds)
-    return outputs, RunTrace(runs, table.plan_version, table.model_version)
+    return outputs, RunTrace(runs, table.plan_version, table.model_version, runs.layout)
 
 
 def _run_group(step: GroupStep, target: Target, values: dict[str, Array]) -> Execution:

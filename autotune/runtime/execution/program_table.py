@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +15,10 @@ from autotune.graph.graph import Graph
 from autotune.graph.topological_order import CycleError, topological_order
 from autotune.isa.program import Program
 from autotune.operators.tensor import Array
+from autotune.runtime.execution.compilation import Compilation
+from autotune.runtime.execution.origin import GroupName, Origin, descend
 from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.execution.resources import GroupResources
 from autotune.schedule.schedule import Schedule
 from autotune.targets.native.running.executable import Executable
 from autotune.targets.spec import HardwareSpec
@@ -25,7 +28,7 @@ CostKey = tuple[str, str]
 """Identity of a group's cost on a given machine: group key and schedule text."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GroupStep:
     """A compiled group. ``bindings`` maps the program's tensor names to the graph's; a program may
     be shared by groups of equal structure. ``releases`` are tensors nothing reads afterwards."""
@@ -36,16 +39,23 @@ class GroupStep:
     bindings: Mapping[str, str]
     releases: tuple[str, ...]
     predicted_cycles: float | None
+    compiled: Compilation | None = None
+    """How the program came here; None where nobody has noted it."""
 
-    @property
+    @cached_property
     def key(self) -> CostKey:
         """Identity of the step's cost on a given machine."""
         return self.group.key, self.schedule.to_json()
 
-    @property
-    def operators(self) -> tuple[str, ...]:
+    @cached_property
+    def operators(self) -> GroupName:
         """Names of the operators, the identity of the step within its network."""
         return tuple(op.name for op in self.group.ops)
+
+    @cached_property
+    def resources(self) -> GroupResources:
+        """What the program needs while it runs."""
+        return GroupResources.of(self.program)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +77,17 @@ class SplitGroup:
     reason: str
 
 
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class TableLayout:
+    """The groups of a table, without its network, constants and executable: what traces and the
+    profile keep of it. Compared by identity. ``altered`` and ``origins`` go by place."""
+
+    network: str
+    steps: tuple[GroupStep, ...]
+    altered: frozenset[int]
+    origins: tuple[Origin, ...]
+
+
 @dataclass(frozen=True)
 class ProgramTable:
     """A network ready to run on one machine: steps in execution order and constants.
@@ -85,6 +106,8 @@ class ProgramTable:
     emptied, or with tensors in windows (runtime/execution/concat_aliasing.py). Their times are no candidate's cost."""
     split: tuple[SplitGroup, ...] = ()
     """Groups of the plan that could not be built (runtime/session/building.py)."""
+    origins: Mapping[GroupName, Origin] = field(default_factory=dict)
+    """Groups that are not of the plan that the session opened with. ``CurrentTable.swap`` tells them."""
 
     @cached_property
     def constants(self) -> Mapping[str, Array]:
@@ -110,6 +133,22 @@ class ProgramTable:
     def group_steps(self) -> tuple[GroupStep, ...]:
         """The steps that execute a program."""
         return tuple(step for step in self.steps if isinstance(step, GroupStep))
+
+    @cached_property
+    def layout(self) -> TableLayout:
+        """The groups without what they run on."""
+        origins = (self.origins.get(step.operators, Origin.ORIGINAL) for step in self.group_steps)
+        return TableLayout(self.graph.name, self.group_steps, self.altered, tuple(origins))
+
+    def replacing(self, before: ProgramTable) -> ProgramTable:
+        """Return this table with the origins of its groups, as it follows on ``before``.
+
+        Origins that the table has already stay.
+        """
+        layout = before.layout
+        known = {s.operators: o for s, o in zip(layout.steps, layout.origins, strict=True)}
+        found = descend(known, (step.operators for step in self.group_steps))
+        return replace(self, origins={**found, **self.origins})
 
     @property
     def predicted_cycles(self) -> float | None:
@@ -144,10 +183,10 @@ class CurrentTable:
         self.current = table
 
     def swap(self, table: ProgramTable) -> ProgramTable:
-        """Publish another plan's table; return it with its version."""
+        """Publish another plan's table; return it with its version and the origins of its groups."""
         with self._writers:
             version = self.current.plan_version + 1
-            self.current = replace(table, plan_version=version)
+            self.current = replace(table.replacing(self.current), plan_version=version)
             return self.current
 
     def update(self, change: Callable[[ProgramTable], ProgramTable]) -> ProgramTable:
@@ -227,9 +266,15 @@ def _step(
 ) -> Step:
     if choice.schedule is None:
         return ViewStep(choice.group, releases)
-    program, bindings = cache.lowered(choice, spec)
+    found = cache.lowered(choice, spec)
     return GroupStep(
-        choice.group, choice.schedule, program, bindings, releases, choice.predicted_cycles
+        choice.group,
+        choice.schedule,
+        found.program,
+        found.bindings,
+        releases,
+        choice.predicted_cycles,
+        found.compilation,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from autotune.measure.process import SUPPORTED
 from autotune.operators.interval import Interval
 from autotune.runtime.execution.native_table import WholeNetworks
-from autotune.runtime.execution.profiler import PairProfile
+from autotune.runtime.profile.group_profile import PairProfile
 from autotune.runtime.execution.program_table import CurrentTable
 from autotune.runtime.online.live_tuner import LiveTuner
 from autotune.runtime.online.proposer_process import ProposerProcess

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from autotune.runtime.execution.profiler import GroupName, PairProfile
+from autotune.runtime.execution.origin import GroupName
+from autotune.runtime.profile.group_profile import PairProfile
 from autotune.runtime.variants.edits import Edit, EditKind, edit_of
 from autotune.runtime.variants.fusions import Scheduled, merges
 from autotune.runtime.variants.variants import Change, Groups, names_of
@@ -29,9 +30,9 @@ Cost = Callable[[Choice], float]
 
 def frequencies(pairs: Sequence[PairProfile]) -> dict[tuple[GroupName, GroupName], float]:
     """Return the frequency of each pair with data passing between its groups, beside the pair that ran most."""
-    most = max((pair.runs for pair in pairs), default=0)
+    most = max((pair.recent for pair in pairs), default=0.0)
     return {
-        (pair.first, pair.second): pair.runs / most
+        (pair.first, pair.second): pair.recent / most
         for pair in pairs
         if pair.through and pair.runs >= FEWEST_RUNS
     }

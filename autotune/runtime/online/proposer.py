@@ -19,7 +19,7 @@ from autotune.operators.interval import Interval
 from autotune.operators.tensor import Array
 from autotune.runtime.execution.drafts import Drafts
 from autotune.runtime.execution.native_table import Draft, WholeNetworks
-from autotune.runtime.execution.profiler import GroupName
+from autotune.runtime.execution.origin import GroupName
 from autotune.runtime.online.input_samples import Inputs, with_edges
 from autotune.runtime.online.merging import Frequencies, merge_edits
 from autotune.runtime.online.rescheduling import alone_edits, schedule_edits

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
-from autotune.runtime.execution.profiler import GroupName
+from autotune.runtime.execution.origin import GroupName
 from autotune.runtime.online.merging import Cost
 from autotune.runtime.variants.edits import Edit, EditKind, Grouping
 from autotune.runtime.variants.fusions import Scheduled, cuts

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from autotune.runtime.execution.profiler import GroupName
+from autotune.runtime.execution.origin import GroupName
 from autotune.runtime.variants.edits import Edit, Grouping, applies
 
 SHIFT = 0.1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,13 @@ from autotune.runtime.execution.execution import RunTrace
 from autotune.runtime.execution.io_adapter import as_array, of_type
 from autotune.runtime.execution.native_table import WholeNetworks
 from autotune.runtime.execution.ownership import owned
-from autotune.runtime.execution.profiler import GroupProfile, PairProfile
 from autotune.runtime.execution.program_table import ProgramTable
 from autotune.runtime.execution.random_inputs import draw_array
 from autotune.runtime.execution.reference_session import ReferenceSession
 from autotune.runtime.execution.signature import TensorInfo, tensors_of_model
+from autotune.runtime.profile.group_profile import GroupProfile, PairProfile
+from autotune.runtime.profile.registry import registry
+from autotune.runtime.profile.session_profile import SessionProfile
 from autotune.runtime.session.buckets import Buckets
 from autotune.runtime.session.compile_queue import CompileQueue
 from autotune.runtime.session.control.binding import check_values, unusual_types
@@ -38,6 +41,7 @@ from autotune.runtime.session.network_session import Arrays, NetworkSession, Pla
 from autotune.runtime.session.open_dims import OpenDims
 from autotune.runtime.session.part import Runs, SessionPart
 from autotune.runtime.session.request import OpenRequest
+from autotune.runtime.session.session_status import register
 from autotune.runtime.session.tiered_part import TieredPart, parts_of
 from autotune.targets.protocol import Target
 from autotune.tuner.plan import GraphPlan, Plan
@@ -65,6 +69,7 @@ class DynamicSession:
         self.path = request.source
         self._runs = Runs()
         self._queue = CompileQueue(self.name)
+        self.history = SessionProfile(self.target.spec.profile_id)
         self._closed = False
         self.model = importing.open_network(self.path, request.dims)
         self._unusual = unusual_types(self.model.inputs)
@@ -77,6 +82,7 @@ class DynamicSession:
         self._declared = {value.name: value for value in self.model.inputs}
         self._dims = OpenDims.of(self.model)
         self._buckets = self._opened_buckets()
+        register(self)
 
     def _opened_buckets(self) -> Buckets | None:
         """What runs new shapes on padded inputs; None where runs are for their costs, and without open
@@ -99,12 +105,18 @@ class DynamicSession:
         plan = (
             None if self._request.plan is None else _plan_of(self._request.plan, graph, self.target)
         )
-        return SessionPart(GraphSession(self._request.for_graph(graph, plan)), self._runs)
+        session = GraphSession(self._request.for_graph(graph, plan), history=self.history)
+        return SessionPart(session, self._runs)
 
     @property
     def name(self) -> str:
         """Name of the network."""
         return self.path.stem
+
+    @property
+    def is_online(self) -> bool:
+        """True if the parts learn from their runs."""
+        return self._request.online
 
     @property
     def is_closed(self) -> bool:
@@ -133,6 +145,7 @@ class DynamicSession:
         the network or each other, ``ModelError`` for a network that cannot be specialised to these
         shapes.
         """
+        began = perf_counter_ns()
         if self._closed:
             raise AutotuneError(f"{self.name}: the session is closed; open another")
         sequences = {info.name for info in self.inputs if info.dtype is None}
@@ -146,7 +159,9 @@ class DynamicSession:
             if isinstance(fed.get(name), np.ndarray):
                 fed[name] = of_type(fed[name], dtype)
         with self._runs:
-            return owned(self._answer(fed), fed)
+            outputs = owned(self._answer(fed), fed)
+        self.history.record_parts(self._runs.traces, began, perf_counter_ns())
+        return outputs
 
     def _answer(self, fed: dict[str, Any]) -> dict[str, Any]:
         """Run the programs of these shapes; those of a bucket that holds them; or numpy."""
@@ -247,6 +262,11 @@ class DynamicSession:
         """The program table of the newest version. Raises ``AutotuneError`` where that is a tree."""
         return self._only().table
 
+    @property
+    def tables(self) -> tuple[ProgramTable, ...]:
+        """The program tables of all parts that are compiled."""
+        return tuple(part.table for part in self._parts(wait=False).values())
+
     def _only(self) -> GraphSession:
         version = self.newest
         if isinstance(version, GraphVersion):
@@ -279,13 +299,12 @@ class DynamicSession:
         return tuple(sorted([*gone, *here], key=lambda event: event.at_seconds))
 
     def profile(self) -> tuple[GroupProfile, ...]:
-        """Runs, mean cost and prediction of every group of every part at hand."""
-        return tuple(row for part in self._parts(wait=False).values() for row in part.profile())
+        """Executions, cost, origin and resources of every group, of parts that have gone as well."""
+        return self.history.rows()
 
     def profile_pairs(self) -> tuple[PairProfile, ...]:
-        """Groups of one part that run one after the other."""
-        here = self._parts(wait=False).values()
-        return tuple(row for part in here for row in part.profile_pairs())
+        """Groups that follow each other or pass data, within a part or from one to the next."""
+        return self.history.pairs()
 
     def wait_idle(self, timeout_seconds: float | None = None) -> None:
         """Return when all shapes that were run are compiled, and every finished run of every part
@@ -298,9 +317,12 @@ class DynamicSession:
         """Close all parts. Closing again does nothing."""
         self._closed = True
         self._queue.close()
-        if self._buckets is not None:
-            self._buckets.close()
-        self._versions.close()
+        try:
+            if self._buckets is not None:
+                self._buckets.close()
+            self._versions.close()
+        finally:
+            registry().close(self.history)
 
 
 def _check_ranges(request: OpenRequest) -> None:

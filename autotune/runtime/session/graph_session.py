@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Mapping
 from itertools import chain
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,15 +19,18 @@ from autotune.runtime.execution.collector_pause import pause_collector
 from autotune.runtime.execution.event import Event
 from autotune.runtime.execution.execution import RunTrace, execute
 from autotune.runtime.execution.io_adapter import IoAdapter
-from autotune.runtime.execution.profiler import GroupProfile, PairProfile, Profiler
 from autotune.runtime.execution.program_table import CurrentTable, ProgramTable
 from autotune.runtime.execution.signature import TensorInfo, tensors_of_graph
+from autotune.runtime.profile.group_profile import GroupProfile, PairProfile
+from autotune.runtime.profile.registry import registry
+from autotune.runtime.profile.session_profile import SessionProfile
 from autotune.runtime.session.building import announce_splits
 from autotune.runtime.session.fallback_session import FallbackSession
 from autotune.runtime.session.initial_table import InitialTable, initial_table
 from autotune.runtime.session.network_session import Arrays, NetworkSession, PlannedBy
 from autotune.runtime.session.opening import open_graph
 from autotune.runtime.session.request import OpenRequest
+from autotune.runtime.session.session_status import register
 from autotune.targets.protocol import Target
 from autotune.tuner.objective import Objective
 
@@ -39,8 +44,9 @@ class GraphSession:
     """Runs one graph, whose shapes are known. Safe to use from several threads.
 
     ``out_of_range`` runs inputs outside of their ranges, ``on_host`` integers that programs may not
-    hold; without one, such inputs are refused. Raises ``AutotuneError`` if ``online`` needs a cost
-    model that the target lacks, ``PlanError``, ``ModelError`` and ``InputError`` as ``open_graph`` does.
+    hold; without one, such inputs are refused. ``history`` is the profile of the session that this is a
+    part of; None for a session of its own. Raises ``AutotuneError`` if ``online`` needs a cost model
+    that the target lacks, ``PlanError``, ``ModelError`` and ``InputError`` as ``open_graph`` does.
     """
 
     def __init__(
@@ -48,6 +54,7 @@ class GraphSession:
         request: OpenRequest,
         out_of_range: FallbackSession | None = None,
         on_host: FallbackSession | None = None,
+        history: SessionProfile | None = None,
     ) -> None:
         self.target: Target = request.target
         with pause_collector():
@@ -56,7 +63,9 @@ class GraphSession:
         self._adapter = IoAdapter(self._graph, opened.ranges)
         self._out_of_range, self._on_host = out_of_range, on_host
         self._always_on_host = False
-        self._profiler = Profiler()
+        self._is_part = history is not None
+        self.history = SessionProfile(self.target.spec.profile_id) if history is None else history
+        self._profile = self.history.whole if history is None else history.open_graph()
         self._last_run: RunTrace | None = None
         self._trainer: OnlineTrainer[CostModel] | None = None
         self._tuner: LiveTuner | None = None
@@ -76,6 +85,10 @@ class GraphSession:
         except BaseException:
             self._close_store()
             raise
+        if self._is_part:
+            weakref.finalize(self, self.history.close_graph, self._profile).atexit = False
+        else:
+            register(self)
 
     def _start_learning(
         self, initial: InitialTable, objective: Objective, request: OpenRequest
@@ -99,7 +112,7 @@ class GraphSession:
         from autotune.runtime.online.live_tuning import live_tuner
 
         seed = 0 if request.options is None else request.options.seed
-        return live_tuner(self._current, self.target, self.ranges, self._profiler.pairs, seed)
+        return live_tuner(self._current, self.target, self.ranges, self._profile.pairs, seed)
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
         """Run the graph once and return its outputs by name, in the network's element types.
@@ -112,6 +125,7 @@ class GraphSession:
 
     def traced_run(self, inputs: Arrays) -> tuple[dict[str, npt.NDArray[Any]], RunTrace]:
         """Run as ``run`` does; return the outputs and the cost of this very run."""
+        began = perf_counter_ns()
         fed = self._fed_or_fallback(inputs)
         if not isinstance(fed, dict):
             outputs, trace = fed.traced_run(inputs)
@@ -122,10 +136,11 @@ class GraphSession:
         else:
             outputs, trace = self._tuner.run(fed)
         self._last_run = trace
-        self._profiler.record(trace)
         if self._trainer is not None:
             self._trainer.observe(trace, fed)
-        return self._adapter.from_float32(outputs), trace
+        made = self._adapter.from_float32(outputs)
+        self._profile.record(trace, began, perf_counter_ns())
+        return made, trace
 
     def serving(self, inputs: Arrays) -> NetworkSession:
         """Return the session that runs these inputs: this one or a fallback. Raises
@@ -176,6 +191,11 @@ class GraphSession:
         return self._graph.name
 
     @property
+    def is_online(self) -> bool:
+        """True if the session learns from its runs."""
+        return self._trainer is not None
+
+    @property
     def is_closed(self) -> bool:
         """True once ``close`` was called."""
         return self._closed
@@ -215,6 +235,11 @@ class GraphSession:
         return self._current.current
 
     @property
+    def tables(self) -> tuple[ProgramTable, ...]:
+        """The program table of the next run."""
+        return (self._current.current,)
+
+    @property
     def last_run(self) -> RunTrace:
         """Cost of the run that finished last, in total and by group.
 
@@ -237,11 +262,11 @@ class GraphSession:
 
     def profile(self) -> tuple[GroupProfile, ...]:
         """Return runs, mean cost and prediction of every group, over the newest runs."""
-        return self._profiler.groups()
+        return self._profile.rows(self.history.clock())
 
     def profile_pairs(self) -> tuple[PairProfile, ...]:
         """Return groups that run one after the other, the most frequent first."""
-        return self._profiler.pairs()
+        return self._profile.pairs()
 
     def wait_idle(self, timeout_seconds: float | None = None) -> None:
         """Return when every finished run has been learned from.
@@ -268,9 +293,16 @@ class GraphSession:
                 self._trainer.close()
         finally:
             self._close_store()
+            self._close_profile()
             for fallback in (self._out_of_range, self._on_host):
                 if fallback is not None:
                     fallback.close()
+
+    def _close_profile(self) -> None:
+        if self._is_part:
+            self.history.close_graph(self._profile)
+        else:
+            registry().close(self.history)
 
     def _close_store(self) -> None:
         if self._own_store is not None:

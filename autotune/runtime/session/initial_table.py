@@ -17,7 +17,7 @@ from autotune.runtime.caches.table_cache import cached_table, table_key
 from autotune.runtime.execution.collector_pause import pause_collector
 from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.execution.native_table import Draft, WholeNetworks, draft_table
-from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.execution.program_cache import ProgramCache, shared_programs
 from autotune.runtime.execution.program_table import ProgramTable, SplitGroup, compile_table
 from autotune.runtime.session.building import build_or_split
 from autotune.runtime.session.network_session import PlannedBy
@@ -40,7 +40,7 @@ class InitialTable:
 
     table: ProgramTable
     planned_by: PlannedBy
-    cache: ProgramCache = field(default_factory=ProgramCache)
+    cache: ProgramCache = field(default_factory=shared_programs)
     model: CostModel | None = None
     borrowed: tuple[Event, ...] = ()
     """Says that ``model`` was trained on other machines, where it was."""
@@ -58,7 +58,7 @@ def initial_table(
     it needs no model: live requests decide there. Raises ``AutotuneError`` where another target has none.
     """
     planned_by = PlannedBy.HEURISTIC if network.plan is None else PlannedBy.PLAN
-    cache = ProgramCache()
+    cache = shared_programs()
     if not online:
         return InitialTable(_table(network, target, cache), planned_by, cache)
     owns = store is None or isinstance(store, Path)

@@ -13,9 +13,10 @@ from autotune.graph.graph import Graph
 from autotune.operators.interval import Interval
 from autotune.runtime.execution.event import Event
 from autotune.runtime.execution.execution import RunTrace
-from autotune.runtime.execution.profiler import GroupProfile, PairProfile
 from autotune.runtime.execution.program_table import ProgramTable
 from autotune.runtime.execution.signature import TensorInfo
+from autotune.runtime.profile.group_profile import GroupProfile, PairProfile
+from autotune.runtime.profile.session_profile import SessionProfile
 from autotune.targets.protocol import Target
 
 Arrays = Mapping[str, npt.NDArray[np.generic]]
@@ -47,6 +48,11 @@ class NetworkSession(Protocol):
         ...
 
     @property
+    def is_online(self) -> bool:
+        """True if the session learns from its runs."""
+        ...
+
+    @property
     def is_closed(self) -> bool:
         """True once ``close`` was called."""
         ...
@@ -74,6 +80,11 @@ class NetworkSession(Protocol):
     @property
     def table(self) -> ProgramTable:
         """The program table of the next run. Raises ``AutotuneError`` while it is not one graph."""
+        ...
+
+    @property
+    def tables(self) -> tuple[ProgramTable, ...]:
+        """The program tables that are compiled; asking compiles none."""
         ...
 
     @property
@@ -122,12 +133,17 @@ class NetworkSession(Protocol):
         """Groups that could not be built at opening and steps of online learning, oldest first."""
         ...
 
+    @property
+    def history(self) -> SessionProfile:
+        """The profile that its runs enter; parts share that of their session."""
+        ...
+
     def profile(self) -> tuple[GroupProfile, ...]:
-        """Return runs, mean cost and prediction of every group, over the newest runs."""
+        """Return executions, cost, origin and resources of every group."""
         ...
 
     def profile_pairs(self) -> tuple[PairProfile, ...]:
-        """Return groups that run one after the other, the most frequent first."""
+        """Return groups that follow each other or pass data, the most frequent first."""
         ...
 
     def wait_idle(self, timeout_seconds: float | None = None) -> None:

@@ -120,6 +120,12 @@ class Runs:
             return tuple(self._told)
 
     @property
+    def traces(self) -> list[RunTrace]:
+        """Costs of the parts of this thread's newest run, in order."""
+        traces: list[RunTrace] = self._local.traces
+        return traces
+
+    @property
     def own(self) -> RunTrace:
         """Cost of this thread's newest run, which must have finished."""
         return joined(self._local.traces)

@@ -17,13 +17,16 @@ from autotune.graph.ranges import Ranges
 from autotune.operators.interval import Interval
 from autotune.runtime.execution.event import Event
 from autotune.runtime.execution.execution import RunTrace
-from autotune.runtime.execution.profiler import GroupProfile, PairProfile
 from autotune.runtime.execution.program_table import ProgramTable
 from autotune.runtime.execution.signature import TensorInfo, arrays_by_name
+from autotune.runtime.profile.group_profile import GroupProfile, PairProfile
+from autotune.runtime.profile.session_profile import SessionProfile
+from autotune.runtime.profile.status import SessionStatus
 from autotune.runtime.session.factory import open_session
 from autotune.runtime.session.network_session import Arrays, NetworkSession, PlannedBy
 from autotune.runtime.session.out_of_range import OutOfRangePolicy
 from autotune.runtime.session.request import open_request
+from autotune.runtime.session.session_status import status_of
 from autotune.targets.protocol import Target
 from autotune.tuner.plan import Plan
 
@@ -139,6 +142,11 @@ class Session(Displayed):
         return self._network.target
 
     @property
+    def is_online(self) -> bool:
+        """True if the session learns from its runs."""
+        return self._network.is_online
+
+    @property
     def is_closed(self) -> bool:
         """True once ``close`` was called."""
         return self._network.is_closed
@@ -167,6 +175,11 @@ class Session(Displayed):
     def table(self) -> ProgramTable:
         """The program table of the next run. Raises ``AutotuneError`` while it is not one graph."""
         return self._network.table
+
+    @property
+    def tables(self) -> tuple[ProgramTable, ...]:
+        """The program tables that are compiled; asking compiles none."""
+        return self._network.tables
 
     @property
     def parts(self) -> Mapping[str, NetworkSession]:
@@ -199,12 +212,24 @@ class Session(Displayed):
         """Groups that could not be built at opening and steps of online learning, oldest first."""
         return self._network.events
 
+    @property
+    def history(self) -> SessionProfile:
+        """The profile that the runs of all parts enter."""
+        return self._network.history
+
+    def status(self) -> SessionStatus:
+        """Return what the session runs and how fast, and the cost, origin and history of its groups.
+
+        ``autotune status`` shows the same of the sessions of other processes.
+        """
+        return status_of(self._network)
+
     def profile(self) -> tuple[GroupProfile, ...]:
-        """Return runs, mean cost and prediction of every group, over the newest runs."""
+        """Return executions, cost, origin and resources of every group."""
         return self._network.profile()
 
     def profile_pairs(self) -> tuple[PairProfile, ...]:
-        """Return groups that run one after the other, the most frequent first."""
+        """Return groups that follow each other or pass data, the most frequent first."""
         return self._network.profile_pairs()
 
     def wait_idle(self, timeout_seconds: float | None = None) -> None:

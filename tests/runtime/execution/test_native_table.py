@@ -17,9 +17,8 @@ from autotune.graph.graph import Graph
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.kernels.native.executor import ThreadPool
 from autotune.operators.op import OpKind as K
-from autotune.runtime.execution.execution import RunTrace, TimedGroups
+from autotune.runtime.execution.execution import TimedGroups
 from autotune.runtime.execution.native_table import network_of
-from autotune.runtime.execution.profiler import Profiler
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import compile_table
 from autotune.runtime.session.session import Session
@@ -151,8 +150,4 @@ def test_a_trace_of_one_native_call_is_made_late_and_belongs_to_its_run() -> Non
     first, second = (TimedGroups(table, 2e9, np.array(ns, np.int64)) for ns in ([5, 0], [7, 9]))
     assert [run.execution.cycles for run in first] == [10, 1]
     assert [run.execution.counters["nanoseconds"] for run in second] == [7, 9]
-    profiler = Profiler()
-    for groups in (first, second):
-        profiler.record(RunTrace(groups, 0, 0))
-    assert [row.mean_cycles for row in profiler.groups()] == [12.0, 9.5]
     assert [run.step for run in first] == list(table.group_steps) and len(first) == 2

@@ -84,15 +84,6 @@ def test_equal_groups_share_one_program() -> None:
     np.testing.assert_allclose(*outputs.values(), np.tanh(np.tanh(feeds["x"])), rtol=1e-5)
 
 
-def test_a_full_cache_drops_the_least_recently_used_program() -> None:
-    graph = case.network()
-    cache, parts = ProgramCache(capacity=1), case.choices(graph)
-    first, _ = cache.lowered(parts[0], case.SPEC)
-    assert cache.lowered(parts[0], case.SPEC)[0] is first
-    cache.lowered(parts[1], case.SPEC)
-    assert cache.lowered(parts[0], case.SPEC)[0] is not first
-
-
 def test_outputs_never_share_memory_with_inputs_or_constants() -> None:
     b = GraphBuilder("renamed")
     x = b.input("x", (4, 6))

@@ -15,11 +15,11 @@ from autotune.graph.graph import Graph
 from autotune.operators.op import OpKind
 from autotune.operators.tensor import Array
 from autotune.runtime.execution.event import EventKind
-from autotune.runtime.execution.profiler import Profiler
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import CurrentTable, ProgramTable, compile_table
 from autotune.runtime.online.live_tuner import LiveTuner
 from autotune.runtime.online.proposer import Occasion, Version
+from autotune.runtime.profile.graph_profile import GraphProfile
 from autotune.runtime.variants.edits import (
     Edit,
     EditKind,
@@ -196,7 +196,7 @@ class Bench:
         graph = machine.graph
         self.published = CurrentTable(machine.table(grouped(graph) if plan is None else plan))
         self.proposer = ScriptedProposer(machine, edits)
-        self.profiler = Profiler()
+        self.profiler = GraphProfile()
         self.usage = 1.0
         self.clock = 0.0
         target: Any = machine
@@ -215,7 +215,7 @@ class Bench:
         cycles = []
         for i in range(count):
             _, trace = self.tuner.run(self.feeds)
-            self.profiler.record(trace)
+            self.profiler.record(trace, 0, trace.cycles)
             cycles.append(trace.cycles)
             if i % 16 == 15:
                 while self.tuner.step():

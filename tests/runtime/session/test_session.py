@@ -82,7 +82,7 @@ def test_a_graph_with_a_plan_runs_without_a_store() -> None:
         assert_reference(GRAPH, feeds, running.run(feeds))
         assert running.last_run.cycles > 0
         assert running.last_run.energy_fj == 10 * running.last_run.cycles
-        assert [row.runs for row in running.profile()] == [1] * len(running.table.group_steps)
+        assert [row.executions for row in running.profile()] == [1] * len(running.table.group_steps)
         assert {row.predicted_cycles for row in running.profile()} == {1000.0}
         assert running.events == ()
 
@@ -230,7 +230,7 @@ def test_threads_share_a_session() -> None:
         feeds = [case.inputs(GRAPH, seed) for seed in range(16)]
         for fed, got in zip(feeds, pool.map(running.run, feeds), strict=True):
             assert_reference(GRAPH, fed, got)
-        assert {row.runs for row in running.profile()} == {16}
+        assert {row.executions for row in running.profile()} == {16}
 
 
 def test_runs_stay_right_while_plans_are_swapped_under_them() -> None:

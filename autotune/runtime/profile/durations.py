@@ -1,0 +1,84 @@
+"""Durations of a session's runs: exact counts in classes, and the newest ones for percentiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autotune.runtime.profile.fading import FadingCount, Integers
+
+BOUNDS_SECONDS = (
+    *(float(f"{digits}e{power}") for power in range(-5, 1) for digits in (1, 2.5, 5)),
+    10.0,
+)
+"""Upper bounds of the classes of a histogram; a last class has none."""
+NEWEST = 1024
+"""Newest runs that percentiles are of."""
+
+_BOUNDS_NS = np.array(BOUNDS_SECONDS) * 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """Durations of runs. ``counts`` are by class of ``BOUNDS_SECONDS`` and of all runs, as are ``runs``
+    and ``total_seconds``; percentiles are of the newest ``NEWEST`` runs, None before the first."""
+
+    runs: int
+    per_second: float
+    total_seconds: float
+    counts: tuple[int, ...]
+    p50_seconds: float | None = None
+    p90_seconds: float | None = None
+    p99_seconds: float | None = None
+    longest_seconds: float | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Return the durations as JSON has them."""
+        return {
+            "runs": self.runs,
+            "runs_per_second": self.per_second,
+            "total_seconds": self.total_seconds,
+            "p50_seconds": self.p50_seconds,
+            "p90_seconds": self.p90_seconds,
+            "p99_seconds": self.p99_seconds,
+            "longest_seconds": self.longest_seconds,
+            "histogram": [
+                list(pair) for pair in zip((*BOUNDS_SECONDS, None), self.counts, strict=True)
+            ],
+        }
+
+
+class DurationHistory:
+    """Takes in durations in batches. Not safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._rate: FadingCount | None = None
+        self._runs = 0
+        self._total_ns = 0
+        self._counts: Integers = np.zeros(len(BOUNDS_SECONDS) + 1, np.int64)
+        self._newest: Integers = np.zeros(NEWEST, np.int64)
+
+    def add(self, began_ns: Integers, ended_ns: Integers) -> None:
+        """Add runs, oldest first."""
+        took = ended_ns - began_ns
+        classes = np.searchsorted(_BOUNDS_NS, took)
+        self._counts += np.bincount(classes, minlength=len(self._counts))
+        places = (self._runs + np.arange(len(took))) % NEWEST
+        self._newest[places] = took
+        self._runs += len(took)
+        self._total_ns += int(took.sum())
+        if self._rate is None:
+            self._rate = FadingCount(int(began_ns[0]))
+        self._rate.add(ended_ns)
+
+    def durations(self, now_ns: int) -> Durations:
+        """Return the durations so far."""
+        counts = tuple(self._counts.tolist())
+        rate = 0.0 if self._rate is None else self._rate.per_second(now_ns)
+        plain = (self._runs, rate, self._total_ns * 1e-9, counts)
+        newest = self._newest[: min(self._runs, NEWEST)]
+        if not len(newest):
+            return Durations(*plain)
+        return Durations(*plain, *(np.percentile(newest, (50, 90, 99, 100)) * 1e-9).tolist())

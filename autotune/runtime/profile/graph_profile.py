@@ -1,0 +1,168 @@
+"""Profile of one graph of a session: takes in finished runs at once, and adds them up in batches."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from autotune.runtime.execution.execution import RunTrace, TimedGroups
+from autotune.runtime.execution.program_table import TableLayout
+from autotune.runtime.profile.fading import BATCH_RUNS, HALF_LIFE_RUNS, Integers
+from autotune.runtime.profile.group_profile import (
+    GroupProfile,
+    PairProfile,
+    RowKey,
+    joined_rows,
+)
+from autotune.runtime.profile.table_history import TableHistory
+
+TABLES_KEPT = 4
+"""Tables of one graph with a history of their own: the current one, those on trial, the last ones."""
+PAST_GROUPS = 1024
+"""Groups of older tables that are kept as one row each."""
+
+_Run = tuple[TimedGroups, int, int]
+TakeTimes = Callable[[Integers, Integers], None]
+"""Takes the begins and ends of runs, in nanoseconds."""
+
+
+class GraphProfile:
+    """Counts, costs and neighbours of one graph's groups. Safe to use from several threads.
+
+    A run costs its thread one entry in a queue. ``BATCH_RUNS`` of them are added at once, by the run
+    that fills the queue, by a reader or by the writer of status files. ``take_times`` is told when
+    the runs began and ended, if they are a session's own and no part of them.
+    """
+
+    def __init__(self, take_times: TakeTimes | None = None) -> None:
+        self._take_times = take_times
+        self._lock = threading.Lock()
+        self._pending: deque[_Run] = deque()
+        self._tables: OrderedDict[TableLayout, TableHistory] = OrderedDict()
+        self._past = PastGroups()
+        self._past_run = 0
+        self._runs = 0
+
+    def record(self, trace: RunTrace, began_ns: int, ended_ns: int) -> None:
+        """Take in one finished run of one table."""
+        groups = trace.groups
+        if type(groups) is not TimedGroups:
+            self._record_counted(trace, began_ns, ended_ns)
+            return
+        self._pending.append((groups, began_ns, ended_ns))
+        if len(self._pending) >= BATCH_RUNS and self._lock.acquire(blocking=False):
+            try:
+                self._add_pending()
+            finally:
+                self._lock.release()
+
+    def rows(self, now_ns: int) -> tuple[GroupProfile, ...]:
+        """Return a row for every group, those of the newest tables first."""
+        with self._lock:
+            self._add_pending()
+            tables = list(reversed(self._tables.values()))
+            found = [row for one in tables for row in one.rows(now_ns, self._runs - one.last_run)]
+            found += self._past.rows(0.5 ** ((self._runs - self._past_run) / HALF_LIFE_RUNS))
+        return joined_rows(found)
+
+    def pairs(self) -> tuple[PairProfile, ...]:
+        """Return groups that follow each other or pass data, the most frequent first."""
+        with self._lock:
+            self._add_pending()
+            tables = list(self._tables.values())
+            found = [pair for one in tables for pair in one.pairs(self._runs - one.last_run)]
+        return joined_pairs(found)
+
+    def add_pending(self) -> None:
+        """Add up all runs that were taken in."""
+        with self._lock:
+            self._add_pending()
+
+    def _record_counted(self, trace: RunTrace, began_ns: int, ended_ns: int) -> None:
+        assert trace.layout is not None, "a run of one table"
+        with self._lock:
+            history = self._tables.get(trace.layout)
+            if history is None:
+                history = TableHistory.of_counted(trace.layout, trace.groups, began_ns)
+                self._keep(history)
+            history.add_counted(trace.groups, ended_ns)
+            self._count(history, 1)
+        if self._take_times is not None:
+            self._take_times(np.array([began_ns]), np.array([ended_ns]))
+
+    def _add_pending(self) -> None:
+        """Add all runs of the queue. The lock is held."""
+        while self._pending:
+            count = min(len(self._pending), BATCH_RUNS)
+            batch = [self._pending.popleft() for _ in range(count)]
+            layouts = dict.fromkeys([run[0].layout for run in batch])
+            for layout in layouts:
+                own = batch if len(layouts) == 1 else [r for r in batch if r[0].layout is layout]
+                self._add_timed(layout, own)
+            if self._take_times is not None:
+                _, began, ended = zip(*batch, strict=True)
+                self._take_times(np.array(began), np.array(ended))
+
+    def _add_timed(self, layout: TableLayout, runs: Sequence[_Run]) -> None:
+        history = self._tables.get(layout)
+        if history is None:
+            history = TableHistory.of_timed(layout, runs[0][1])
+            self._keep(history)
+        history.add_timed([run[0] for run in runs], np.array([run[2] for run in runs]))
+        self._count(history, len(runs))
+
+    def _count(self, history: TableHistory, runs: int) -> None:
+        self._runs += runs
+        history.last_run = self._runs
+        self._tables.move_to_end(history.layout)
+
+    def _keep(self, history: TableHistory) -> None:
+        """Add an empty history; the one that was used longest ago becomes rows."""
+        self._tables[history.layout] = history
+        if len(self._tables) <= TABLES_KEPT:
+            return
+        _, oldest = self._tables.popitem(last=False)
+        self._past.fade(0.5 ** ((self._runs - self._past_run) / HALF_LIFE_RUNS))
+        self._past_run = self._runs
+        self._past.add(oldest.rows(0, self._runs - oldest.last_run))
+
+
+class PastGroups:
+    """Rows of groups that run no more, bounded: the row that was added to longest ago goes first.
+
+    Not safe to use from several threads.
+    """
+
+    def __init__(self, limit: int = PAST_GROUPS) -> None:
+        self._limit = limit
+        self._rows: OrderedDict[RowKey, GroupProfile] = OrderedDict()
+
+    def add(self, rows: Sequence[GroupProfile]) -> None:
+        """Add rows of groups that run no more."""
+        for row in rows:
+            known = self._rows.pop(row.row_key, None)
+            rest = row.at_rest()
+            self._rows[row.row_key] = rest if known is None else known.joined(rest)
+        for _ in range(len(self._rows) - self._limit):
+            self._rows.popitem(last=False)
+
+    def fade(self, weight: float) -> None:
+        """Weigh all rows less."""
+        for key, row in self._rows.items():
+            self._rows[key] = row.faded(weight)
+
+    def rows(self, weight: float = 1.0) -> list[GroupProfile]:
+        """Return all rows, the newest first, faded by ``weight``."""
+        return [row.faded(weight) for row in reversed(self._rows.values())]
+
+
+def joined_pairs(pairs: Sequence[PairProfile]) -> tuple[PairProfile, ...]:
+    """Return one row for all rows of the same two groups, the most frequent first."""
+    found: dict[tuple[object, object], PairProfile] = {}
+    for pair in pairs:
+        known = found.get((pair.first, pair.second))
+        found[pair.first, pair.second] = pair if known is None else known.joined(pair)
+    return tuple(sorted(found.values(), key=lambda pair: -pair.runs))

@@ -1,0 +1,88 @@
+"""Profile of one session: its graphs' groups, its runs, and what runs together within them."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from autotune.runtime.execution.execution import RunTrace
+from autotune.runtime.profile.durations import DurationHistory, Durations
+from autotune.runtime.profile.fading import Integers
+from autotune.runtime.profile.graph_profile import GraphProfile, PastGroups, joined_pairs
+from autotune.runtime.profile.group_profile import GroupProfile, PairProfile, joined_rows
+from autotune.runtime.profile.neighbours import Neighbours
+
+_NUMBERS = itertools.count(1)
+Clock = Callable[[], int]
+"""Nanoseconds that never go back."""
+
+
+class SessionProfile:
+    """Counts and costs of a session, whatever decides its shapes. Safe to use from several threads.
+
+    A session of one graph records its runs by ``whole``. One of several graphs gives each its own
+    ``open_graph``, and tells by ``record_parts`` which of them a run reached.
+    """
+
+    def __init__(self, profile_id: str, clock: Clock = time.perf_counter_ns) -> None:
+        self.number = next(_NUMBERS)
+        self.opened_at_seconds = time.time()
+        self.profile_id, self.clock = profile_id, clock
+        self.whole = GraphProfile(self._take_times)
+        self._lock = threading.Lock()
+        self._parts: list[GraphProfile] = []
+        self._past = PastGroups()
+        self._durations = DurationHistory()
+        self._neighbours = Neighbours()
+
+    def open_graph(self) -> GraphProfile:
+        """Return the profile of one graph of several."""
+        made = GraphProfile()
+        with self._lock:
+            self._parts.append(made)
+        return made
+
+    def close_graph(self, graph: GraphProfile) -> None:
+        """Keep the rows of a graph that runs no more, within bounds."""
+        rows = graph.rows(self.clock())
+        with self._lock:
+            if graph in self._parts:
+                self._parts.remove(graph)
+                self._past.add(rows)
+
+    def record_parts(self, traces: Sequence[RunTrace], began_ns: int, ended_ns: int) -> None:
+        """Take in a run that reached several graphs, in order."""
+        layouts = [trace.layout for trace in traces if trace.layout is not None]
+        with self._lock:
+            self._neighbours.add(layouts)
+        self._take_times(np.array([began_ns]), np.array([ended_ns]))
+
+    def rows(self) -> tuple[GroupProfile, ...]:
+        """Return a row for every group of every graph, and of those that have gone."""
+        now = self.clock()
+        with self._lock:
+            graphs, past = (self.whole, *self._parts), self._past.rows()
+        return joined_rows([*(row for graph in graphs for row in graph.rows(now)), *past])
+
+    def pairs(self) -> tuple[PairProfile, ...]:
+        """Return groups that follow each other or pass data, the most frequent first.
+
+        Groups of several graphs follow each other where a run goes from one graph to the next.
+        """
+        with self._lock:
+            graphs, across = (self.whole, *self._parts), self._neighbours.pairs()
+        return joined_pairs([*(pair for graph in graphs for pair in graph.pairs()), *across])
+
+    def durations(self) -> Durations:
+        """Return the durations of whole runs."""
+        self.whole.add_pending()
+        with self._lock:
+            return self._durations.durations(self.clock())
+
+    def _take_times(self, began_ns: Integers, ended_ns: Integers) -> None:
+        with self._lock:
+            self._durations.add(began_ns, ended_ns)
