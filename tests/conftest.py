@@ -1,6 +1,7 @@
 """Shared test set-up: Hypothesis reproducible, and golden texts with one flag that updates them."""
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +24,14 @@ Golden = Callable[[str, str], None]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite golden texts")
+
+
+@pytest.fixture(autouse=True)
+def own_programs() -> None:
+    """Every test lowers its programs itself: a process shares them."""
+    module = sys.modules.get("autotune.runtime.execution.program_cache")
+    if module is not None:
+        module.shared_programs.cache_clear()
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from autotune.cli.commands import (
     predict,
     run,
     search,
+    status,
     store,
     sweep,
     targets,
@@ -54,6 +55,7 @@ app.command("explore")(explore.explore)
 app.command("sweep")(sweep.sweep)
 app.command("explain")(explain.explain)
 app.command("diff")(diff.diff)
+app.command("status")(status.status)
 app.command("predict")(predict.predict)
 app.command("asm")(asm.asm)
 app.command("disasm")(disasm.disasm)
