@@ -143,7 +143,7 @@ def test_statuses_are_told_while_sessions_open_run_and_close() -> None:
 
 def test_a_closed_registry_entry_is_closed_once() -> None:
     own, history = Registry(), SessionProfile(PROFILE, lambda: 0)
-    own._writer.wake = lambda: None  # type: ignore[method-assign]
+    own._writer.wake = lambda: None
     own.open(history, lambda: None)
     history.whole.record(timed(TABLE, [5] * len(TABLE.group_steps)), 0, 5)
     own.close(history)
