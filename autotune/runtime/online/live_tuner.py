@@ -22,7 +22,6 @@ from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.execution.execution import RunTrace, TimedGroups, execute
 from autotune.runtime.execution.native_table import Draft, WholeNetworks
 from autotune.runtime.execution.origin import GroupName
-from autotune.runtime.profile.group_profile import PairProfile
 from autotune.runtime.execution.program_table import CurrentTable, GroupStep, ProgramTable
 from autotune.runtime.online.input_samples import InputSamples
 from autotune.runtime.online.live_trial import LiveTrial, Scope, scope_of
@@ -37,6 +36,7 @@ from autotune.runtime.online.splitting import (
     SplitReason,
     settle,
 )
+from autotune.runtime.profile.group_profile import PairProfile
 from autotune.runtime.variants.edits import Edit, EditKind, Grouping, groupings_of
 from autotune.targets.protocol import Target
 

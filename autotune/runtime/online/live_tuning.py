@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from autotune.measure.process import SUPPORTED
 from autotune.operators.interval import Interval
 from autotune.runtime.execution.native_table import WholeNetworks
-from autotune.runtime.profile.group_profile import PairProfile
 from autotune.runtime.execution.program_table import CurrentTable
 from autotune.runtime.online.live_tuner import LiveTuner
 from autotune.runtime.online.proposer_process import ProposerProcess
+from autotune.runtime.profile.group_profile import PairProfile
 from autotune.targets.protocol import Target
 
 

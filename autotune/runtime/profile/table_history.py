@@ -118,7 +118,8 @@ class TableHistory:
         return float(means[place]) if place < len(means) else 0.0
 
     def _weight(self, later_runs: int) -> float:
-        return self._costs.weight * 0.5 ** (later_runs / HALF_LIFE_RUNS)
+        fading: float = 0.5 ** (later_runs / HALF_LIFE_RUNS)
+        return self._costs.weight * fading
 
     def pairs(self, later_runs: int) -> list[PairProfile]:
         """Return the groups that follow each other or pass data, in running order."""

@@ -193,7 +193,7 @@ class GraphSession:
     @property
     def is_online(self) -> bool:
         """True if the session learns from its runs."""
-        return self._trainer is not None
+        return self._trainer is not None or self._tuner is not None
 
     @property
     def is_closed(self) -> bool:
