@@ -19,12 +19,13 @@ def live_tuner(
     target: Target,
     ranges: Mapping[str, Interval],
     pairs: Callable[[], Sequence[PairProfile]],
+    usage: Callable[[], float],
     seed: int,
 ) -> LiveTuner | None:
-    """Start tuning; None where the target does not run whole networks, or no other process can be had."""
+    """Start tuning; ``pairs`` and ``usage`` are as ``LiveTuner`` has them. None where the target does not run whole networks, or no other process can be had."""
     if not isinstance(target, WholeNetworks) or not SUPPORTED:
         return None
     proposer = ProposerProcess(published.current.graph, target.spec, ranges, seed)
-    tuner = LiveTuner(published, target, proposer, pairs, seed=seed)
+    tuner = LiveTuner(published, target, proposer, pairs, usage=usage, seed=seed)
     tuner.start()
     return tuner

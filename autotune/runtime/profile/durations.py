@@ -73,11 +73,14 @@ class DurationHistory:
             self._rate = FadingCount(int(began_ns[0]))
         self._rate.add(ended_ns)
 
+    def per_second(self, now_ns: int) -> float:
+        """Return runs per second over the newest minutes."""
+        return 0.0 if self._rate is None else self._rate.per_second(now_ns)
+
     def durations(self, now_ns: int) -> Durations:
         """Return the durations so far."""
         counts = tuple(self._counts.tolist())
-        rate = 0.0 if self._rate is None else self._rate.per_second(now_ns)
-        plain = (self._runs, rate, self._total_ns * 1e-9, counts)
+        plain = (self._runs, self.per_second(now_ns), self._total_ns * 1e-9, counts)
         newest = self._newest[: min(self._runs, NEWEST)]
         if not len(newest):
             return Durations(*plain)

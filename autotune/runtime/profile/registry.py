@@ -55,6 +55,14 @@ class Registry:
         live = (row for one in profiles if one.profile_id == profile_id for row in one.rows())
         return joined_rows([*live, *old])
 
+    def usage(self, profile: SessionProfile) -> float:
+        """Return a session's share of the runs of all open sessions on its machine; 1 before any."""
+        with self._lock:
+            profiles = [one for one, _ in self._open.values()]
+        same = [one for one in profiles if one.profile_id == profile.profile_id]
+        total = sum(one.runs_per_second() for one in same)
+        return profile.runs_per_second() / total if total else 1.0
+
     def statuses(self) -> tuple[SessionStatus, ...]:
         """Return the status of every open session; groups that several run name all their networks."""
         with self._lock:

@@ -83,6 +83,12 @@ class SessionProfile:
         with self._lock:
             return self._durations.durations(self.clock())
 
+    def runs_per_second(self) -> float:
+        """Return the rate of whole runs over the newest minutes."""
+        self.whole.add_pending()
+        with self._lock:
+            return self._durations.per_second(self.clock())
+
     def _take_times(self, began_ns: Integers, ended_ns: Integers) -> None:
         with self._lock:
             self._durations.add(began_ns, ended_ns)

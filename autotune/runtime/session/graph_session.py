@@ -111,8 +111,15 @@ class GraphSession:
         """Tune on live requests, on targets that run whole networks on this machine."""
         from autotune.runtime.online.live_tuning import live_tuner
 
-        seed = 0 if request.options is None else request.options.seed
-        return live_tuner(self._current, self.target, self.ranges, self._profile.pairs, seed)
+        history = self.history  # the tuner must not keep the session
+        return live_tuner(
+            self._current,
+            self.target,
+            self.ranges,
+            self._profile.pairs,
+            lambda: registry().usage(history),
+            0 if request.options is None else request.options.seed,
+        )
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
         """Run the graph once and return its outputs by name, in the network's element types.

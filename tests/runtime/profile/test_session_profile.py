@@ -149,3 +149,18 @@ def test_a_closed_registry_entry_is_closed_once() -> None:
     own.close(history)
     own.close(history)
     assert {row.executions for row in own.groups(PROFILE)} == {1}
+
+
+def test_usage_is_the_share_of_runs_of_all_sessions_on_a_machine() -> None:
+    own = Registry()
+    own._writer.wake = lambda: None
+    one, two, other = (SessionProfile(x, lambda: 10**9) for x in (PROFILE, PROFILE, "another"))
+    for history in (one, two, other):
+        own.open(history, lambda: None)
+    assert own.usage(one) == 1.0, "nobody has run"
+    trace = timed(TABLE, [5] * len(TABLE.group_steps))
+    for history, runs in ((one, 3), (two, 1), (other, 96)):
+        for _ in range(runs):
+            history.whole.record(trace, 0, 10**9)
+    assert own.usage(one) == pytest.approx(0.75)
+    assert own.usage(two) == pytest.approx(0.25)
