@@ -27,6 +27,7 @@ class EventKind(StrEnum):
     REFUSED = "refused"
     DROPPED = "dropped"
     FAILED = "failed"
+    RESTARTED = "restarted"
 
 
 @dataclass(frozen=True, slots=True)

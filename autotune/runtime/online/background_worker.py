@@ -1,4 +1,4 @@
-"""A background thread that works off a bounded queue in batches, and keeps its failure."""
+"""A background thread that works off a bounded queue in batches, and begins anew when its work fails or hangs."""
 
 from __future__ import annotations
 
@@ -6,106 +6,247 @@ import contextlib
 import os
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from autotune.errors import AutotuneError
+from autotune.errors import AutotuneError, InputError
 
 T = TypeVar("T")
+Work = Callable[[list[T]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """How work goes on after a failure: after ``first_seconds``, twice as long with each further failure in
+    a row, ``most_seconds`` at most. Work that takes ``hang_seconds`` is given up."""
+
+    first_seconds: float = 1.0
+    most_seconds: float = 300.0
+    hang_seconds: float = 1800.0
+    close_seconds: float = 30.0
+    """How long closing waits for the step of work that is under way."""
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            if getattr(self, name) <= 0:
+                raise InputError(f"{name} = {getattr(self, name)} must be above 0 seconds")
+
+    def pause_seconds(self, failures: int) -> float:
+        """Seconds to wait after so many failures in a row."""
+        return float(min(self.most_seconds, self.first_seconds * 2.0 ** min(failures - 1, 60)))
+
+
+class Life:
+    """One life of the work, from its beginning to a failure; ``is_over`` says that another took its place."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What ended a life of the work, and the seconds until the next begins."""
+
+    reason: str
+    pause_seconds: float
+    error: BaseException | None = None
 
 
 class BackgroundWorker(Generic[T]):
-    """Calls ``work`` with all items put since the last call, in order.
+    """Calls the work of a life with all items put since the last call, in order.
 
-    A failure of ``work`` ends the worker: ``failed`` is told, further items are refused, and ``wait`` and
-    ``close`` raise it. ``limit`` bounds the queue; the oldest item goes first. ``in_background`` gives the
-    thread, and processes that it starts, the lowest priority.
+    ``begin`` makes the work of a life, in the background. A failure of either, of whatever kind, ends that
+    life alone: ``failed`` is told, the next life begins after a pause, and ``recovered`` is told once it has
+    done something. ``keeps`` puts the items of a failed call back. Work that hangs is left behind in its
+    thread, which ends with the process. ``limit`` bounds the queue; the oldest item goes first.
+    ``in_background`` gives the thread, and processes that it starts, the lowest priority. ``gather_seconds`` is how
+    long it waits for further items, so that it wakes rarely; ``wait`` and ``close`` do not wait for that.
     """
 
     def __init__(
         self,
         name: str,
-        work: Callable[[list[T]], None],
+        begin: Callable[[Life], Work[T]],
         limit: int,
-        failed: Callable[[BaseException], None],
+        failed: Callable[[Failure], None],
         *,
+        recovered: Callable[[], None] = lambda: None,
+        keeps: bool = False,
         in_background: bool = False,
+        gather_seconds: float = 0.0,
+        restart: Restart | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._name = name
-        self._work = work
-        self._failed = failed
-        self._lock = threading.Lock()
+        self._name, self._begin = name, begin
+        self._failed, self._recovered = failed, recovered
+        self._keeps, self._in_background = keeps, in_background
+        self._gather_seconds = gather_seconds
+        self._restart = Restart() if restart is None else restart
+        self._clock = clock
+        self._changed = threading.Condition()
         self._pending: deque[T] = deque(maxlen=limit)
         self._dropped = 0
-        self._task: Future[None] | None = None
         self._closed = False
-        self._thread = ThreadPoolExecutor(
-            1, f"autotune-{name}", yield_to_runs if in_background else None
-        )
+        self._failures = 0
+        self._failure: Failure | None = None
+        self._failed_closing = False
+        self._call_began: float | None = None
+        self._life: Life | None = None
+        self._waiters = 0
 
     def put(self, item: T) -> None:
-        """Hand over an item; return at once. Does nothing when the worker is closed or failed."""
-        with self._lock:
-            if self._closed or (self._task is not None and self._task.done()):
+        """Hand over an item; return at once. Does nothing when the worker is closed."""
+        with self._changed:
+            if self._closed:
                 return
             self._dropped += len(self._pending) == self._pending.maxlen
             self._pending.append(item)
-            if self._task is not None:
-                return
-            task = self._task = self._thread.submit(self._drain)
-        task.add_done_callback(self._note)
+            self._give_up_hung()
+            if self._life is None:
+                self._start()
+            if len(self._pending) == 1:  # the thread wakes for the first and gathers the others
+                self._changed.notify_all()
 
     def newest(self, count: int) -> list[T]:
         """Return the last ``count`` waiting items, oldest first."""
-        with self._lock:
+        with self._changed:
             return list(self._pending)[-count:]
 
     def take_dropped(self) -> int:
         """Return the number of items that the full queue has lost since the last call."""
-        with self._lock:
+        with self._changed:
             dropped, self._dropped = self._dropped, 0
             return dropped
 
     def wait(self, timeout_seconds: float | None) -> None:
-        """Return when all is worked off. Raises ``AutotuneError`` when that takes longer or the
-        work has failed."""
-        with self._lock:
-            task = self._task
-        if task is None:
-            return
-        try:
-            error = task.exception(timeout_seconds)
-        except FutureTimeoutError:
-            raise AutotuneError(
-                f"online {self._name} is still busy after {timeout_seconds:g} s; wait longer"
-            ) from None
-        if error is not None:
-            raise AutotuneError(f"online {self._name} stopped: {error}") from error
+        """Return when all is worked off. Raises ``AutotuneError`` when that takes longer, and when the work
+        has failed and was not done since."""
+        with self._changed:
+            self._waiters += 1
+            self._changed.notify_all()
+            done = self._changed.wait_for(
+                lambda: self._failure is not None or self._is_idle(), timeout_seconds
+            )
+            self._waiters -= 1
+        self._check(done, timeout_seconds)
 
     def close(self) -> None:
-        """Work off what was put, then stop. Raises ``AutotuneError`` when the work has failed."""
-        with self._lock:
+        """Work off what was put, without a pause after a failure, then stop.
+
+        Raises ``AutotuneError`` when the last work has failed, or takes longer than ``close_seconds``.
+        """
+        limit = self._restart.close_seconds
+        with self._changed:
             self._closed = True
-        self._thread.shutdown(wait=True)
-        self.wait(None)
+            self._changed.notify_all()
+            done = self._changed.wait_for(lambda: self._life is None or self._is_idle(), limit)
+        self._check(done, limit)
 
-    def _note(self, task: Future[None]) -> None:
-        error = task.exception()
-        if error is not None:
-            self._failed(error)
+    def _check(self, done: bool, timeout_seconds: float | None) -> None:
+        failure = self._failure
+        if failure is not None:
+            text = f"online {self._name} stopped: {failure.reason}; it goes on by itself"
+            raise AutotuneError(text) from failure.error
+        if not done:
+            text = f"online {self._name} is still busy after {timeout_seconds:g} s; wait longer"
+            raise AutotuneError(text)
 
-    def _drain(self) -> None:
-        while True:
-            with self._lock:
-                batch = list(self._pending)
-                self._pending.clear()
-                if not batch:
-                    self._task = None
-                    return
-            self._work(batch)
+    def _is_idle(self) -> bool:
+        return not self._pending and self._call_began is None
+
+    def _start(self) -> None:
+        life = self._life = Life()
+        name = f"autotune-{self._name}"
+        threading.Thread(target=self._live, args=(life,), name=name, daemon=True).start()
+
+    def _give_up_hung(self) -> None:
+        """Let another life begin in the place of one whose call hangs."""
+        limit, began = self._restart.hang_seconds, self._call_began
+        if began is not None and self._life is not None and self._clock() - began >= limit:
+            self._life.is_over = True
+            self._life = None
+            self._note(f"no end after {limit:g} s", None)
+
+    def _live(self, life: Life) -> None:
+        """Live one life after another; the thread's body."""
+        if self._in_background:
+            yield_to_runs()
+        while self._pause(life):
+            try:
+                work = self._begin(life)
+                while (batch := self._next(life)) is not None:
+                    self._do(work, batch, life)
+            except BaseException as error:  # noqa: BLE001  # the one boundary: learning must not end runs
+                self._fail(error, life)
+                continue
+            break
+        with self._changed:
+            if life is self._life:
+                self._life = None
+                self._changed.notify_all()
+
+    def _pause(self, life: Life) -> bool:
+        """Wait for a while after a failure; return False if there is nothing to begin anew for."""
+        with self._changed:
+            if self._failure is None:
+                return True
+            seconds = self._failure.pause_seconds
+            self._changed.wait_for(lambda: self._closed or life.is_over, seconds)
+            return not self._failed_closing and not life.is_over
+
+    def _next(self, life: Life) -> list[T] | None:
+        """Wait for items and take them all; None when there will be no more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._pending or self._closed or life.is_over)
+            if self._gather_seconds:
+                self._changed.wait_for(lambda: self._is_urgent(life), self._gather_seconds)
+            if life.is_over or not self._pending:
+                return None
+            batch = list(self._pending)
+            self._pending.clear()
+            self._call_began = self._clock()
+            return batch
+
+    def _is_urgent(self, life: Life) -> bool:
+        return self._waiters > 0 or self._closed or life.is_over
+
+    def _do(self, work: Work[T], batch: list[T], life: Life) -> None:
+        try:
+            work(batch)
+        except BaseException:
+            if self._keeps:
+                self._put_back(batch)
+            raise
+        with self._changed:
+            if life.is_over:
+                return
+            if self._failure is not None:
+                self._recovered()
+            self._call_began, self._failure, self._failures = None, None, 0
+            self._changed.notify_all()
+
+    def _put_back(self, batch: list[T]) -> None:
+        """Put items in front of those that came meanwhile, as many as there is room for."""
+        with self._changed:
+            lost = max(0, len(batch) + len(self._pending) - (self._pending.maxlen or 0))
+            self._dropped += lost
+            self._pending.extendleft(reversed(batch[lost:]))
+
+    def _fail(self, error: BaseException, life: Life) -> None:
+        with self._changed:
+            if not life.is_over:
+                self._note(str(error) or type(error).__name__, error)
+
+    def _note(self, reason: str, error: BaseException | None) -> None:
+        self._failures += 1
+        self._call_began = None
+        self._failed_closing = self._closed
+        self._failure = Failure(reason, self._restart.pause_seconds(self._failures), error)
+        self._failed(self._failure)
+        self._changed.notify_all()
 
 
 def yield_to_runs() -> None:

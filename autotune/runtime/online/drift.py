@@ -1,104 +1,139 @@
-"""Drift: when the error of predictions grows beyond what the model was calibrated to."""
+"""Drift: when runs take another time than before, for good and by more than their noise.
+
+The test is Page's cumulative sum (Biometrika 41, 1954) on bounded scores: a run counts by how far its logarithm lies
+beyond the level before, and no run counts for more than one. Heavy tails add nothing to it, and noise that
+grows on both sides cancels out.
+"""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Sequence
+from bisect import insort
 from dataclasses import dataclass
-from math import fsum
+from math import exp, log
 
 from autotune.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
 class DriftRule:
-    """Drift is a mean error over ``window_runs`` runs above ``factor`` times the baseline, and at
-    least ``floor`` (a fraction) above it: a model that errs by 1 % may err by 3 % unpunished.
-    At least ``confirm_runs`` of them must be above that each, so that one odd run is not drift."""
+    """What counts as drift: a change by ``change`` (a fraction) or more that lasts.
 
-    window_runs: int = 6
-    confirm_runs: int = 3
-    factor: float = 2.0
-    floor: float = 0.05
+    The level before is the median of the first ``level_runs`` runs; the test begins after ``least_runs`` of
+    them. ``confirm_runs`` more runs beyond the level than within it confirm drift, over ``least_seconds``: what
+    another process takes for a moment is none. Noise asks for more.
+    """
+
+    change: float = 0.05
+    level_runs: int = 64
+    least_runs: int = 6
+    confirm_runs: int = 6
+    least_seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.window_runs < 2:
+        if not 0 < self.change <= 1:
+            raise InputError(f"drift by {self.change} is not in 0..1; 0.05 asks for 5 %")
+        if not 1 <= self.least_runs <= self.level_runs:
             raise InputError(
-                f"drift window of {self.window_runs} runs is too short; give 2 or more"
+                f"least_runs = {self.least_runs} is not in 1..{self.level_runs} (level_runs)"
             )
-        if not 1 <= self.confirm_runs <= self.window_runs:
+        if self.confirm_runs < 1 or self.least_seconds < 0:
             raise InputError(
-                f"{self.confirm_runs} runs cannot confirm drift in a window of {self.window_runs}"
+                f"confirm_runs = {self.confirm_runs} must be ≥ 1 and least_seconds = "
+                f"{self.least_seconds:g} ≥ 0"
             )
-        if self.factor <= 1 or self.floor < 0:
-            raise InputError(f"drift factor {self.factor} must be > 1 and floor {self.floor} ≥ 0")
 
-    def threshold(self, baseline: float) -> float:
-        """Mean error from which on there is drift."""
-        return max(self.factor * baseline, baseline + self.floor)
 
-    def beyond(self, window: Sequence[tuple[int, float]], baseline: float) -> int | None:
-        """The first run of a full window of (run, error) that is out of line, if there is drift."""
-        threshold = self.threshold(baseline)
-        out = [run for run, error in window if error > threshold]
-        full = len(window) == self.window_runs
-        if not full or _mean(window) <= threshold or len(out) < self.confirm_runs:
-            return None
-        return out[0]
+FALSE_ALARMS = 1e-7
+"""Chance that a run of independent noise begins a false alarm (Wald's bound on the sum)."""
+
+_REACH = 2.0
+"""No run scores more than so many halves of the smallest change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """A drift that was found: rolling error, the level it is compared with, and the first run (as
-    counted by the caller) that was out of line."""
+    """A drift that was found: by how much runs take longer (a fraction, below 0 where they take less), the
+    noise of a single run, and when the first run that was out of line ended."""
 
-    error: float
-    baseline: float
-    first_run: int
+    change: float
+    noise: float
+    since_seconds: float
 
 
 class DriftDetector:
-    """Follows the error of one model's predictions, one figure per run.
+    """Follows the seconds that runs of one plan take. Constant time and memory a run."""
 
-    The baseline is the mean of the model's first window, but no more than ``expected``, the error
-    that the model should have (None: whatever it has): a machine that drifted before that window,
-    or while the model was trained, is found too.
-    """
+    def __init__(self, rule: DriftRule | None = None) -> None:
+        self.rule = DriftRule() if rule is None else rule
+        self.restart()
 
-    def __init__(self, rule: DriftRule, expected: float | None) -> None:
-        self.rule = rule
-        self._limit = expected
-        self._baseline: float | None = None
-        self._window: deque[tuple[int, float]] = deque(maxlen=rule.window_runs)
-
-    @property
-    def error(self) -> float | None:
-        """Rolling mean error; None before the first run."""
-        return _mean(self._window) if self._window else None
+    def restart(self) -> None:
+        """Take the level from the runs that come from now on: another plan runs, or drift was answered."""
+        self._levels: list[float] = []
+        self._slower, self._faster = _Sum(), _Sum()
+        self._level, self._noise = 0.0, 0.0
 
     @property
-    def baseline(self) -> float | None:
-        """The level that drift is compared with; None until the first window is full."""
-        return self._baseline
+    def level_seconds(self) -> float | None:
+        """Median of the runs before; None as long as there are too few."""
+        return exp(self._level) if len(self._levels) >= self.rule.least_runs else None
 
-    def observe(self, run: int, error: float) -> Drift | None:
-        """Take in the error (a fraction) of one run; says when there is drift."""
-        self._window.append((run, error))
-        if len(self._window) < self.rule.window_runs:
-            return None
-        mean = _mean(self._window)
-        if self._baseline is None:
-            self._baseline = mean if self._limit is None else min(mean, self._limit)
-        first = self.rule.beyond(tuple(self._window), self._baseline)
-        return None if first is None else Drift(mean, self._baseline, first)
+    @property
+    def noise(self) -> float:
+        """Spread of single runs around their level, as a fraction."""
+        return self._noise
 
-    def restart(self, expected: float | None) -> None:
-        """A new model or plan predicts from now on: its first window is the new baseline, limited
-        by ``expected`` as at the start."""
-        self._limit = expected
-        self._baseline = None
-        self._window.clear()
+    def observe(self, seconds: float, at_seconds: float = 0.0) -> Drift | None:
+        """Take in one run and when it ended; say if there is drift."""
+        value = log(seconds)
+        if len(self._levels) >= self.rule.least_runs:
+            drift = self._test(value, at_seconds)
+            if drift is not None:
+                return drift
+        if len(self._levels) < self.rule.level_runs and not self._is_suspect():
+            self._learn(value)
+        return None
+
+    def _test(self, value: float, at_seconds: float) -> Drift | None:
+        half = max(self.rule.change, self._noise) / 2
+        beyond = value - self._level
+        limit = max(self.rule.confirm_runs, -log(FALSE_ALARMS) * (self._noise / half) ** 2 / 2)
+        for side, score in ((self._slower, beyond / half), (self._faster, -beyond / half)):
+            side.add(max(-_REACH, min(_REACH, score)) - 1.0, beyond, at_seconds)
+            if side.total >= limit and at_seconds - side.since_seconds >= self.rule.least_seconds:
+                return Drift(exp(side.mean) - 1, self._noise, side.since_seconds)
+        return None
+
+    def _is_suspect(self) -> bool:
+        """Return True if the newest runs may be drift already: they are no part of the level before."""
+        return max(self._slower.total, self._faster.total) >= 1.0
+
+    def _learn(self, value: float) -> None:
+        levels = self._levels
+        insort(levels, value)
+        count = len(levels)
+        self._level = (levels[(count - 1) // 2] + levels[count // 2]) / 2
+        # of a normal distribution, the quartiles lie 1.35 standard deviations apart
+        self._noise = (levels[(3 * count) // 4] - levels[count // 4]) / 1.349 if count > 3 else 0.0
 
 
-def _mean(window: Collection[tuple[int, float]]) -> float:
-    return fsum(error for _, error in window) / len(window)
+class _Sum:
+    """A sum of scores that never falls below zero, and the runs since it last stood there."""
+
+    __slots__ = ("count", "since_seconds", "sum_beyond", "total")
+
+    def __init__(self) -> None:
+        self.total = self.sum_beyond = self.since_seconds = 0.0
+        self.count = 0
+
+    def add(self, score: float, beyond: float, at_seconds: float) -> None:
+        if self.total == 0.0:
+            self.sum_beyond, self.count, self.since_seconds = 0.0, 0, at_seconds
+        self.total = max(0.0, self.total + score)
+        self.sum_beyond += beyond
+        self.count += 1
+
+    @property
+    def mean(self) -> float:
+        """Mean distance from the level since then."""
+        return self.sum_beyond / self.count

@@ -2,221 +2,155 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Generic
 
 import numpy as np
 
 from autotune.runtime.execution.event import Event, EventKind
-from autotune.runtime.online.drift import Drift, DriftDetector
+from autotune.runtime.online.belief import Belief
 from autotune.runtime.online.learner_context import LearnerContext
-from autotune.runtime.online.learning import (
-    Learning,
-    M,
-    annotated,
-    model_error,
-    predicted_cycles,
-)
+from autotune.runtime.online.learning import Learning, M, annotated, predicted_cycles
 from autotune.runtime.online.online_dataset import OnlineDataset
 from autotune.runtime.online.recorder import FinishedRun
 from autotune.runtime.online.remeasure import remeasure, sample
 from autotune.runtime.online.replanning import Replanner
-from autotune.store.records import Record
+from autotune.runtime.online.replay_set import Verdict, replay_set
+from autotune.runtime.online.run_monitor import Reason, RunMonitor
 from autotune.targets.protocol import ExclusiveTarget
-
-CHANGE_TOLERANCE = 0.01
-"""A candidate whose cost moved by less than this fraction is no news."""
-
-HELD_OUT = 5
-"""Every fifth re-measured candidate is kept from training, to say what retraining achieved."""
 
 PATIENCE_RUNS = 64
 """Drift that shows again within so many runs of the last answer is noise that no model can learn:
 the error is accepted as it is, instead of retraining for ever."""
 
-_PERIODS = 64
-"""Latest periods of learning that runs are compared with; a backlog of runs spans few."""
-
 
 class Learner(Generic[M]):
-    """Follows the prediction error of runs, and when it grows retrains the model, searches again,
-    and publishes the new plan once it is proven. Used by one thread."""
+    """Follows runs; when they give reason retrains the model, searches again, and publishes the new plan once it is
+    proven. Used by one thread. ``belief`` outlives it: another learner goes on from there."""
 
-    def __init__(
-        self,
-        work: LearnerContext,
-        model: M,
-        learning: Learning[M],
-        *,
-        calibrated_error: float | None,
-        trusted_since_seconds: float,
-    ) -> None:
-        self._work = work
-        self._model = model
-        self._learning = learning
-        self._error = calibrated_error
+    def __init__(self, work: LearnerContext, belief: Belief[M], learning: Learning[M]) -> None:
+        self._work, self._belief, self._learning = work, belief, learning
         self._rng = np.random.default_rng(work.options.seed)
-        self._dataset = OnlineDataset(
-            work.store.records(work.target.spec.profile_id), trusted_since_seconds
+        self._runs_here = isinstance(work.target, ExclusiveTarget)
+        records = work.store.records(work.target.spec.profile_id)
+        self._dataset = OnlineDataset(records, belief.since_seconds, belief.trained_until_seconds)
+        self._monitor = RunMonitor(
+            self._dataset,
+            work.options.rule,
+            work.options.routine_runs,
+            belief.error,
+            runs_here=self._runs_here,
         )
         self._replanner = Replanner(work, learning, self._dataset, self._tell)
-        self._assumed = trusted_since_seconds == 0.0
-        self._since_seconds = trusted_since_seconds
-        self._detector = DriftDetector(work.options.rule, expected=calibrated_error)
-        self._finished_at: deque[tuple[int, float]] = deque(maxlen=work.options.rule.window_runs)
-        self._runs = 0
-        self._learned_at_run = 0
+        self._assumed = belief.since_seconds == 0.0
         self._drifted_at_run = -PATIENCE_RUNS
-        self._runs_here = isinstance(work.target, ExclusiveTarget)
-        self._quiet_since = 0.0
-        self._learned: deque[tuple[float, float]] = deque(maxlen=_PERIODS)
+        self._monitor.begin(work.clock())
 
     def take(self, batch: Sequence[FinishedRun]) -> None:
         """Take in finished runs in their order, and learn if they give reason to."""
-        drift = self._examine(batch)
-        if self._work.stopping():
-            return
-        routine = self._runs - self._learned_at_run >= self._work.options.routine_runs
-        if drift is None and not routine:
+        reason = self._monitor.examine(batch, self._work.published.current.versions)
+        reason = self._belief.unfinished or reason
+        if self._work.stopping() or reason is None:
             return
         begin = self._work.clock()
-        if drift is None:
-            self._learned_at_run = self._runs
-        if drift is not None or self._dataset.count_changed(CHANGE_TOLERANCE):
-            self._learn(drift)
-        self._learned.append((begin, self._work.clock()))
+        self._belief.unfinished = reason  # if this fails, the learner that follows begins with it
+        expected_error = self._learn(reason)
+        self._belief.unfinished = None
+        self._monitor.learned(begin, self._work.clock(), reason, expected_error)
 
-    def started(self, at_seconds: float) -> None:
-        """Learn from runs that begin after this time: those before shared this machine with loading the
-        database."""
-        self._quiet_since = at_seconds
-
-    def tell(self, kind: EventKind, text: str, **figures: float) -> None:
+    def _tell(self, kind: EventKind, text: str, figures: Mapping[str, float]) -> None:
         """Report an event."""
-        self._work.tell(Event(kind, self._runs, self._work.clock(), text, figures))
+        self._work.tell(Event(kind, self._monitor.runs, self._work.clock(), text, figures))
 
-    def _examine(self, batch: Sequence[FinishedRun]) -> Drift | None:
-        """Return the first drift in a batch of runs."""
-        current, found = self._work.published.current, None
-        for run in batch:
-            self._runs += 1
-            self._finished_at.append((self._runs, run.at_seconds))
-            if self._is_disturbed(run):
-                continue
-            for record in run.records:
-                self._dataset.observe(record)
-            error = run.error if run.versions == current.versions else None
-            if found is not None or error is None:
-                continue
-            found = self._detector.observe(self._runs, error)
-            if found is not None:
-                self._since_seconds = self._time_of(found.first_run)
-        return found
-
-    def _is_disturbed(self, run: FinishedRun) -> bool:
-        """Return True if the run shared this machine with learning: its times are no costs, nor drift."""
-        begun = run.at_seconds - run.seconds
-        return self._runs_here and (
-            begun <= self._quiet_since
-            or any(run.at_seconds >= begin and begun <= end for begin, end in self._learned)
-        )
-
-    def _time_of(self, run: int) -> float:
-        return next(at for number, at in self._finished_at if number == run)
-
-    def _learn(self, drift: Drift | None) -> None:
-        """Measure again after drift, retrain, search again."""
+    def _learn(self, reason: Reason) -> float | None:
+        """Measure again after drift, retrain, search again. Return the error that the next runs should show."""
+        drifted = reason.since_seconds is not None
+        if drifted:
+            self._tell(EventKind.DRIFT, reason.text, reason.figures)
+        in_vain = drifted and self._monitor.runs - self._drifted_at_run < PATIENCE_RUNS
         if not self._assumed:
-            self._dataset.adopt_predictions(lambda record: predicted_cycles(self._model, record))
+            model = self._belief.model
+            self._dataset.adopt_predictions(lambda record: predicted_cycles(model, record))
             self._assumed = True
-        held_out = [] if drift is None else self._answer(drift)
+        if reason.since_seconds is not None:
+            self._measure_again(reason.since_seconds)
         if self._work.stopping():
-            return
-        self._retrain(None if drift is None else self._since_seconds, held_out)
-        if not self._work.stopping() and self._replan(interruptible=drift is None):
-            self._retrain(None, ())
-        in_vain = drift is not None and self._runs - self._drifted_at_run < PATIENCE_RUNS
-        self._detector.restart(None if in_vain else self._expected_error())
-        self._learned_at_run = self._runs
-        if drift is not None:
-            self._drifted_at_run = self._runs
+            return None
+        self._retrain(reason.since_seconds)
+        if not self._runs_here and not self._work.stopping() and self._replan(not drifted):
+            self._retrain(None)
+        if drifted:
+            self._drifted_at_run = self._monitor.runs
+        return None if in_vain else self._expected_error()
 
-    def _expected_error(self) -> float:
-        """Error of the current predictions on what the current plan's groups are believed to cost;
-        what the next runs should show."""
+    def _expected_error(self) -> float | None:
+        """Return the error of the current predictions on what the current plan's groups are believed to cost."""
         miss = total = 0.0
         for step in self._work.published.current.group_steps:
             cycles = self._dataset.cycles(step.key)
             if cycles is not None and step.predicted_cycles is not None:
                 miss += abs(step.predicted_cycles - cycles)
                 total += cycles
-        return miss / total if total else 0.0
+        return miss / total if total else None
 
-    def _answer(self, drift: Drift) -> list[Record]:
-        """Measure a sample of known candidates on the machine as it is now. Returns the records
-        that are held out from training."""
-        self.tell(
-            EventKind.DRIFT,
-            f"prediction error {drift.error:.1%} against {drift.baseline:.1%} before",
-            error=drift.error,
-            baseline=drift.baseline,
-        )
+    def _measure_again(self, since_seconds: float) -> None:
+        """Measure a sample of known candidates on the machine as it is now. On this machine that would slow the
+        runs, which measure their own candidates in place."""
         work = self._work
-        stale = self._dataset.stale(self._since_seconds)
+        if self._runs_here:
+            return
+        stale = self._dataset.stale(since_seconds)
         network = work.published.current.graph.name
         chosen = sample(stale, network, work.options.remeasure, self._rng)
-        fresh = remeasure(chosen, work.target, work.clock, work.stopping)
-        held_out = fresh[::HELD_OUT]
-        work.store.add(held_out)
-        self._replanner.take_in([record for i, record in enumerate(fresh) if i % HELD_OUT])
-        return held_out
+        self._replanner.take_in(remeasure(chosen, work.target, work.clock, work.stopping))
 
-    def _retrain(self, since_seconds: float | None, held_out: Sequence[Record]) -> None:
-        """Fit a model on what is believed now, publish its predictions of the current plan, and
-        keep it. ``held_out`` then says what that achieved."""
+    def _retrain(self, since_seconds: float | None) -> None:
+        """Fit a model on what is believed now; let it take the place of the one before, with its predictions of
+        the current plan, unless it errs more on candidates that neither was fitted on."""
         pairs = self._dataset.incorporate_fresh(since_seconds, self._work.options.seed)
-        model = self._learning.fit(self._dataset.training_set())
-        before, after = model_error(self._model, held_out), model_error(model, held_out)
-        for record in held_out:
-            self._dataset.observe(record)
+        replayed = replay_set(self._dataset.held_out())
+        fitted = self._learning.fit(self._dataset.training_set(), replayed, self._belief.model)
+        if fitted is None:  # closing
+            return
+        model, verdict = fitted
+        text, figures = self._fit_in_words(since_seconds, pairs, verdict)
+        if verdict is not None and verdict.is_worse:
+            self._tell(EventKind.REFUSED, f"a model {text}: the one before stays", figures)
+            return
+        error = self._belief.error if verdict is None else verdict.after
+        # what others take from this machine for a while leaves its measurements true
+        since = None if self._runs_here else since_seconds
+        self._belief.adopt(model, error, since, self._work.clock())
+        self._learning.save(model, error, self._belief.since_seconds)
+        version = self._work.published.current.model_version + 1
+        self._work.published.update(lambda table: annotated(table, model, version))
+        self._tell(EventKind.RETRAINED, text, figures)
+
+    def _fit_in_words(
+        self, since_seconds: float | None, pairs: int, verdict: Verdict | None
+    ) -> tuple[str, dict[str, float]]:
         figures = {"candidates": float(len(self._dataset))}
         text = f"on {len(self._dataset)} candidates"
         if since_seconds is not None:
             figures["pairs"] = float(pairs)
             text += f", {pairs} of them measured before and after"
-        if before is not None and after is not None:
-            figures |= {"error_before": before, "error_after": after}
-            text += f"; held-out error {before:.1%} before, {after:.1%} after"
-        is_worse = before is not None and after is not None and after > before
-        if is_worse:
-            self._error = before
-            self.tell(EventKind.REFUSED, f"a model {text}: the one before stays", **figures)
-            return
-        self._model = model
-        if after is not None:
-            self._error = after
-        self._learning.save(model, self._error, self._since_seconds)
-        version = self._work.published.current.model_version + 1
-        self._work.published.update(lambda table: annotated(table, model, version))
-        self.tell(EventKind.RETRAINED, text, **figures)
-
-    def _drift_waits(self) -> bool:
-        """Return True if the runs that came in meanwhile show drift: no time to finish what was begun.
-        On this machine they only show what the search takes from them."""
-        if self._runs_here:
-            return False
-        rule, versions = self._work.options.rule, self._work.published.current.versions
-        runs = enumerate(self._work.waiting(rule.window_runs))
-        window = [(i, r.error) for i, r in runs if r.error is not None and r.versions == versions]
-        return rule.beyond(window, self._expected_error()) is not None
+        if verdict is not None:
+            figures |= {"error_before": verdict.before, "error_after": verdict.after}
+            figures["replayed"] = float(verdict.count)
+            text += (
+                f"; error on {verdict.count} held out {verdict.before:.1%} before, "
+                f"{verdict.after:.1%} after"
+            )
+        return text, figures
 
     def _replan(self, interruptible: bool) -> bool:
-        """Look for a better plan by the model. Says whether one was swapped in."""
+        """Look for a better plan by the new model. Says whether one was swapped in."""
         return self._replanner.replan(
-            self._model,
+            self._belief.model,
             lambda: self._work.stopping() or (interruptible and self._drift_waits()),
         )
 
-    def _tell(self, kind: EventKind, text: str, figures: dict[str, float]) -> None:
-        self.tell(kind, text, **figures)
+    def _drift_waits(self) -> bool:
+        """Return True if the runs that came in meanwhile show drift: no time to finish what was begun."""
+        waiting = self._work.waiting(64)
+        return self._monitor.would_drift(waiting, self._work.published.current.versions)

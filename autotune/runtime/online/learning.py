@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
-
-import numpy as np
 
 from autotune.errors import InputError
 from autotune.fusion.analysis import analyse
@@ -14,12 +12,14 @@ from autotune.fusion.group import Group
 from autotune.fusion.nest import Rejection
 from autotune.runtime.execution.program_table import CostKey, ProgramTable
 from autotune.runtime.online.drift import DriftRule
+from autotune.runtime.online.host_drift import HostDriftRule
 from autotune.schedule.fit import has_ranks_of
 from autotune.schedule.schedule import Schedule
 from autotune.tuner.choice import Choice
 
 if TYPE_CHECKING:
     from autotune.runtime.online.online_dataset import TrainingSet
+    from autotune.runtime.online.replay_set import Replayed, Verdict
     from autotune.store.records import Record
 
 
@@ -59,8 +59,11 @@ class Proposal:
 class Learning(Protocol[M]):
     """What a trainer does with a model: fit one, keep it, and plan by it."""
 
-    def fit(self, training: TrainingSet) -> M:
-        """A model of these costs."""
+    def fit(
+        self, training: TrainingSet, replayed: Sequence[Replayed], before: M
+    ) -> tuple[M, Verdict | None] | None:
+        """A model of these costs, and how it errs on ``replayed`` beside the model ``before``; None when the
+        session closes."""
         ...
 
     def save(self, model: M, error: float | None, since_seconds: float) -> None:
@@ -96,11 +99,11 @@ class Learning(Protocol[M]):
 
 @dataclass(frozen=True, slots=True)
 class OnlineOptions:
-    """How a session learns. ``margin`` is the predicted gain (a fraction) from which on a plan is
+    """How a session learns. ``rule`` says what is drift (None: a rule for the machine). ``margin`` is the predicted gain (a fraction) from which on a plan is
     measured; ``routine_runs`` the runs after which news is learned without drift; ``remeasure``
     the known candidates that are measured again after drift."""
 
-    rule: DriftRule = field(default_factory=DriftRule)
+    rule: DriftRule | HostDriftRule | None = None
     margin: float = 0.02
     routine_runs: int = 64
     remeasure: int = 160
@@ -121,13 +124,6 @@ def annotated(table: ProgramTable, model: Model, version: int) -> ProgramTable:
         step.key: model.predict(step.group, step.schedule) for step in table.group_steps
     }
     return table.with_predictions(steps, version)
-
-
-def model_error(model: Model, records: Sequence[Record]) -> float | None:
-    """Mean absolute relative error of a model on records; None where it predicts none."""
-    predictions = [(predicted_cycles(model, record), record.cycles) for record in records]
-    errors = [abs(cycles / took - 1) for cycles, took in predictions if cycles is not None]
-    return float(np.mean(errors)) if errors else None
 
 
 def predicted_cycles(model: Model, record: Record) -> float | None:

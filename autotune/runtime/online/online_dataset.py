@@ -7,14 +7,16 @@ before and since show how costs moved (``Correction``), and the rest is correcte
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.ensemble import ExtraTreesRegressor
 
 from autotune.runtime.execution.program_table import CostKey
+from autotune.runtime.online.correction import Correction
+from autotune.runtime.online.replay_set import Replayed, is_held_out
 from autotune.store.records import Outcome, Record
 
 Floats = npt.NDArray[np.float64]
@@ -28,8 +30,16 @@ HALF_LIFE = 8
 CORRECTED_WEIGHT = 0.25
 """What a corrected cost counts beside a measured one: its error is several per cent."""
 
-FEWEST_PAIRS = 16
-"""Below this many re-measured candidates the correction is their median ratio alone."""
+MOST_CANDIDATES = 20_000
+"""Candidates that are kept; the one that was added first goes first."""
+
+ASSUMED_NOISE = 0.03
+"""Spread of a candidate's timings that is assumed below ``KNOWN_NOISE`` of them."""
+
+KNOWN_NOISE = 5
+
+NEWS_SPREADS = 4.0
+"""A cost that moved by fewer of its own standard deviations is no news."""
 
 
 @dataclass(slots=True)
@@ -47,23 +57,48 @@ class _Entry:
 
     def fresh_cycles(self, since_seconds: float) -> float | None:
         """Recency-weighted mean of the measurements since then."""
-        fresh = [cycles for at, cycles in self.seen if at >= since_seconds]
-        if not fresh:
+        fresh = np.asarray([cycles for at, cycles in self.seen if at >= since_seconds], float)
+        if not fresh.size:
             return None
         weights = 0.5 ** (np.arange(len(fresh))[::-1] / HALF_LIFE)
-        return float(np.average(fresh, weights=weights))
+        return float(np.average(_winsorised(fresh), weights=weights))
+
+    def news(self, since_seconds: float, tolerance: float) -> bool:
+        """Return True if it was never trained on, or its cost moved beyond ``tolerance`` and its noise."""
+        if not self.trained:
+            return True
+        fresh = np.asarray([cycles for at, cycles in self.seen if at >= since_seconds], float)
+        if not fresh.size:
+            return False
+        moved = abs(float(np.log(np.median(fresh) / self.cycles)))
+        noise = _spread(np.log(fresh)) if fresh.size >= KNOWN_NOISE else ASSUMED_NOISE
+        return moved > max(tolerance, NEWS_SPREADS * noise)
 
 
 class OnlineDataset:
-    """Candidates by cost key, each with the cycles it is believed to take now."""
+    """Candidates by cost key, each with the cycles it is believed to take now.
 
-    def __init__(self, records: Iterable[Record], trusted_since_seconds: float = 0.0) -> None:
+    Of the first ``records`` a model knows those until ``trained_until_seconds``; the others are news.
+    """
+
+    def __init__(
+        self,
+        records: Sequence[Record],
+        trusted_since_seconds: float = 0.0,
+        trained_until_seconds: float = inf,
+    ) -> None:
         self._entries: dict[CostKey, _Entry] = {}
         self._since_seconds = trusted_since_seconds
+        self._touched: set[CostKey] = set()
         for record in records:
-            self.observe(record)
+            if record.created_at < trained_until_seconds:
+                self.observe(record)
         for entry in self._entries.values():
             entry.set_cost(float(entry.newest.cycles))
+        self._touched.clear()
+        for record in records:
+            if record.created_at >= trained_until_seconds:
+                self.observe(record)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -76,6 +111,9 @@ class OnlineDataset:
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries[key] = _Entry(record, float(record.cycles), record, trained=False)
+            if len(self._entries) > MOST_CANDIDATES:
+                del self._entries[next(iter(self._entries))]
+        self._touched.add(key)
         entry.newest = record
         entry.seen.append((record.created_at, record.cycles))
 
@@ -93,14 +131,17 @@ class OnlineDataset:
             else:
                 entry.set_cost(cycles)
 
-    def count_changed(self, tolerance: float) -> int:
-        """Count candidates without training, or whose cost moved by more than ``tolerance`` (a fraction)."""
-        count = 0
-        for entry in self._entries.values():
-            fresh = entry.fresh_cycles(self._since_seconds)
-            moved = fresh is not None and abs(fresh / entry.cycles - 1) > tolerance
-            count += moved or not entry.trained
-        return count
+    def news(self, tolerance: float) -> frozenset[CostKey]:
+        """Return the candidates observed since the last call, or news then, without training or whose cost moved by more than
+        ``tolerance`` (a fraction) and by more than their measurements scatter."""
+        news = frozenset(
+            key
+            for key in self._touched
+            if (entry := self._entries.get(key)) is not None
+            and entry.news(self._since_seconds, tolerance)
+        )
+        self._touched = set(news)
+        return news
 
     def stale(self, since_seconds: float) -> list[Record]:
         """Return the newest record of every candidate without a measurement since then."""
@@ -152,8 +193,12 @@ class OnlineDataset:
         return len(pairs)
 
     def training_set(self) -> TrainingSet:
-        """Return one record per candidate with its believed cycles, oldest first; fresh ones weigh most."""
-        entries = sorted(self._entries.values(), key=lambda entry: entry.record.created_at)
+        """Return one record per candidate with its believed cycles, oldest first; fresh ones weigh most. Those
+        that models are judged by are left out."""
+        entries = sorted(
+            (entry for key, entry in self._entries.items() if not is_held_out(key)),
+            key=lambda entry: entry.record.created_at,
+        )
         return TrainingSet(
             tuple(replace(e.record, cycles=max(1, round(e.cycles))) for e in entries),
             tuple(
@@ -161,6 +206,14 @@ class OnlineDataset:
                 for entry in entries
             ),
         )
+
+    def held_out(self) -> list[Replayed]:
+        """Return the candidates that models are judged by, with their believed cycles."""
+        return [
+            Replayed(e.record, e.cycles, e.record.created_at >= self._since_seconds)
+            for key, e in self._entries.items()
+            if is_held_out(key)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,52 +224,13 @@ class TrainingSet:
     weights: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Correction:
-    """The ratio of new to old cycles, learned from candidates that were measured before and after.
-
-    It reads what was recorded of the old execution (bytes, energy and counters per cycle): what
-    slows down when a resource does is what that resource bounded.
-    """
-
-    names: tuple[str, ...]
-    forest: ExtraTreesRegressor | None
-    median: float
-
-    @classmethod
-    def fit(
-        cls, old: Sequence[tuple[Record, float]], new_cycles: Sequence[float], seed: int
-    ) -> Correction:
-        """Learn from (record, old cycles) and the new cycles of the same candidates."""
-        ratios = np.log(np.asarray(new_cycles) / np.asarray([cycles for _, cycles in old]))
-        median = float(np.median(ratios))
-        if len(old) < FEWEST_PAIRS:
-            return cls((), None, median)
-        names = tuple(sorted(set.intersection(*(set(record.counters) for record, _ in old))))
-        forest = ExtraTreesRegressor(100, min_samples_leaf=2, random_state=seed)
-        forest.fit(_features(old, names), ratios)
-        return cls(names, forest, median)
-
-    def ratios(self, old: Sequence[tuple[Record, float]]) -> Floats:
-        """New over old cycles of each (record, old cycles)."""
-        if not old:
-            return np.empty(0)
-        if self.forest is None:
-            return np.full(len(old), np.exp(self.median))
-        predicted: Floats = np.exp(self.forest.predict(_features(old, self.names)))
-        return predicted
+def _spread(values: Floats) -> float:
+    """Standard deviation by the median distance from the median, which outliers do not move."""
+    return 1.4826 * float(np.median(np.abs(values - np.median(values))))
 
 
-def _features(old: Sequence[tuple[Record, float]], names: Sequence[str]) -> Floats:
-    """[records, 3 + counters]: log cycles, then bytes, femtojoules and each counter per cycle."""
-    return np.asarray(
-        [
-            [
-                np.log(cycles),
-                record.dram_bytes / cycles,
-                record.energy_fj / cycles,
-                *(record.counters.get(name, 0) / cycles for name in names),
-            ]
-            for record, cycles in old
-        ]
-    )
+def _winsorised(cycles: Floats) -> Floats:
+    """Costs with outliers drawn to three spreads from their median."""
+    middle, spread = float(np.median(cycles)), _spread(cycles)
+    near: Floats = np.clip(cycles, middle - 3 * spread, middle + 3 * spread)
+    return near if spread else np.full_like(cycles, middle)

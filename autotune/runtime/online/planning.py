@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from threading import Event
 
 from autotune.cost_model.model import CostModel
-from autotune.cost_model.shipped import fit_model
 from autotune.cost_model.version import FEATURE_VERSION
 from autotune.fusion.analysis import nests_of
 from autotune.fusion.group import Group
@@ -17,14 +17,17 @@ from autotune.fusion.partition import Partition
 from autotune.graph.graph import Graph
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import CurrentTable, ProgramTable
+from autotune.runtime.online.apart import SUPPORTED, Apart
+from autotune.runtime.online.fitting import fitted, fitted_apart, pack
 from autotune.runtime.online.learning import Cost, OnlineOptions, Proposal
 from autotune.runtime.online.online_dataset import TrainingSet
+from autotune.runtime.online.replay_set import Replayed, Verdict
 from autotune.runtime.online.trainer import OnlineTrainer
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
 from autotune.store.records import Record
 from autotune.store.store import Store
-from autotune.targets.protocol import Target
+from autotune.targets.protocol import ExclusiveTarget, Target
 from autotune.tuner.fusion import search
 from autotune.tuner.objective import Objective
 from autotune.tuner.options import SearchOptions
@@ -48,12 +51,20 @@ class ModelLearning:
     store: Store
     objective: Objective
     seed: int
+    apart: Apart | None = None
+    """Where models are fitted, on a machine that runs need too; None: in this thread."""
 
-    def fit(self, training: TrainingSet) -> CostModel:
-        """A model of these costs."""
-        return fit_model(
-            training.records, self.target.spec, seed=self.seed, weights=training.weights
+    def fit(
+        self, training: TrainingSet, replayed: Sequence[Replayed], before: CostModel
+    ) -> tuple[CostModel, Verdict | None] | None:
+        """A model of these costs, and how it errs beside the one before; None when the session closes."""
+        spec, seed = self.target.spec, self.seed
+        if self.apart is None:
+            return fitted(training, replayed, before, spec, seed)
+        answer = self.apart.call(
+            fitted_apart, pack(training, replayed, before.to_bytes()), spec, seed
         )
+        return None if answer is None else (CostModel.from_bytes(answer[0], spec), answer[1])
 
     def save(self, model: CostModel, error: float | None, since_seconds: float) -> None:
         """Keep the model in the store for later sessions and searches, with the second stage of the one before."""
@@ -130,14 +141,18 @@ def online_trainer(
 ) -> OnlineTrainer[CostModel]:
     """Starts learning from the runs of what is published."""
     graph = published.current.graph
+    closing = Event()
+    alone = isinstance(target, ExclusiveTarget) and SUPPORTED
+    apart = Apart(closing.is_set) if alone else None
     return OnlineTrainer(
         published,
         target,
         cache,
         store,
         model,
-        ModelLearning(graph, target, store, objective, options.seed),
+        ModelLearning(graph, target, store, objective, options.seed, apart),
         options,
         calibrated_error=model.metrics.get("mape"),
         trusted_since_seconds=model.metrics.get(TRUSTED_SINCE, 0.0),
+        closing=closing,
     )

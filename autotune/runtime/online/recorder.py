@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from autotune.measure.measurement import Measured
-from autotune.runtime.execution.execution import GroupRun, RunTrace
+from autotune.runtime.execution.execution import GroupRun, RunTrace, TimedGroups
 from autotune.runtime.execution.program_table import CostKey
 from autotune.schedule.candidate import Candidate
 from autotune.store.records import Record
@@ -16,17 +16,24 @@ from autotune.tuner.records import to_record
 SAME_COST = 0.01
 """Executions of a group whose cycles differ by less than this fraction share their counters."""
 
+MOST_CANDIDATES = 10_000
+"""Candidates whose newest record is at hand; plans are swapped, and each brings its own."""
+
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """One run as the learner takes it in: when it finished, the seconds that it took, by which plan and
-    model, its prediction error, and a record for each group."""
+    """One run as the learner takes it in: when it finished, its seconds, by which plan and model it ran.
+
+    ``steady_seconds`` leave out what a run may have waited for other callers. ``error`` is that of its
+    predictions; ``records`` are the costs of its groups, empty for runs that are followed but not recorded.
+    """
 
     at_seconds: float
     seconds: float
+    steady_seconds: float
     versions: tuple[int, int]
-    error: float | None
-    records: tuple[Record, ...]
+    error: float | None = None
+    records: tuple[Record, ...] = ()
 
 
 class Recorder:
@@ -43,11 +50,22 @@ class Recorder:
         candidates."""
         return tuple(self._record(run, at_seconds) for run in trace.as_lowered)
 
-    def finished(self, trace: RunTrace, at_seconds: float) -> FinishedRun:
-        """The run with its records."""
-        records = self.records(trace, at_seconds)
-        seconds = trace.cycles / self._target.spec.clock_hz
-        return FinishedRun(at_seconds, seconds, trace.versions, trace.error, records)
+    def finished(self, trace: RunTrace, at_seconds: float, in_full: bool = True) -> FinishedRun:
+        """The run; with the costs of its groups if it is wanted ``in_full``."""
+        seconds, steady_seconds = self._seconds(trace)
+        run = FinishedRun(at_seconds, seconds, steady_seconds, trace.versions)
+        if not in_full:
+            return run
+        return replace(run, error=trace.error, records=self.records(trace, at_seconds))
+
+    def _seconds(self, trace: RunTrace) -> tuple[float, float]:
+        groups = trace.groups
+        if not isinstance(groups, TimedGroups):
+            seconds = trace.cycles / self._target.spec.clock_hz
+            return seconds, seconds
+        # callers take turns at one pool of threads, and the first group's time holds the wait
+        first, total = int(groups.nanoseconds[0]), int(groups.nanoseconds.sum())
+        return 1e-9 * total, 1e-9 * (total - first if total > first else total)
 
     def _record(self, run: GroupRun, at_seconds: float) -> Record:
         key, execution = run.step.key, run.execution
@@ -65,6 +83,8 @@ class Recorder:
             counters=_shared(known, execution.cycles, execution.counters),
             created_at=at_seconds,
         )
+        if len(self._newest) >= MOST_CANDIDATES:
+            self._newest.clear()
         self._newest[key] = record
         return record
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Generic
 
@@ -12,13 +12,15 @@ from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.execution.execution import RunTrace
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import CurrentTable
-from autotune.runtime.online.background_worker import BackgroundWorker
+from autotune.runtime.online.background_worker import BackgroundWorker, Failure, Life, Restart, Work
+from autotune.runtime.online.belief import Belief
 from autotune.runtime.online.learner import Learner
 from autotune.runtime.online.learner_context import LearnerContext
 from autotune.runtime.online.learning import Learning, M, OnlineOptions
 from autotune.runtime.online.recorder import FinishedRun, Recorder
+from autotune.runtime.online.steady_clock import SteadyClock
 from autotune.store.store import Store
-from autotune.targets.protocol import Target
+from autotune.targets.protocol import ExclusiveTarget, Target
 
 RECORDS_KEPT = 50_000
 """Records of runs that stay in the store per machine: a small network makes millions in an hour."""
@@ -26,13 +28,20 @@ RECORDS_KEPT = 50_000
 PRUNE_EVERY = 25_000
 """Records between two prunings, so that pruning costs little beside storing."""
 
+EVENTS_KEPT = 1_000
+"""Newest events of a session."""
+
+GATHER_SECONDS = 0.25
+"""On this machine runs are taken in together, four times a second, and one of them is recorded in full: recording takes Python's lock,
+which runs need, for a millisecond."""
+
 
 class OnlineTrainer(Generic[M]):
-    """Stores every run in one thread and learns from them in another, so that a long search does
-    not keep runs from the store.
+    """Stores runs in one thread and learns from them in another, so that a long search does not keep runs from the
+    store.
 
-    A failure ends the learning, never the runs: it is an event, and ``wait_idle`` and ``close``
-    raise it.
+    A failure of either never reaches the runs: it is an event, and the work begins anew after a pause. ``wait_idle``
+    and ``close`` raise a failure that lasts. ``closing`` is set when the session closes.
     """
 
     def __init__(
@@ -47,40 +56,38 @@ class OnlineTrainer(Generic[M]):
         *,
         calibrated_error: float | None,
         trusted_since_seconds: float = 0.0,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
+        restart: Restart | None = None,
+        closing: threading.Event | None = None,
     ) -> None:
-        self._clock = clock
-        self._store = store
-        self._profile_id = target.spec.profile_id
+        self._clock = SteadyClock() if clock is None else clock
+        self._published, self._target, self._cache, self._store = published, target, cache, store
+        self._options, self._learning_by = options, learning
+        self._closing = threading.Event() if closing is None else closing
+        self._runs_here = isinstance(target, ExclusiveTarget)
         self._stored = 0
-        self._has_stored = False
         self._recorder = Recorder(target, published.current.graph.name)
         self._lock = threading.Lock()
-        self._stopping = threading.Event()
         self._finished = 0
         self._inputs: Mapping[str, Array] = {}
-        self._events: list[Event] = []
-        self._learner = Learner(
-            LearnerContext(
-                published, target, cache, store, self._recorder, options, lambda: self._inputs,
-                self._waiting, clock, self._stopping.is_set, self._tell,
-            ),
-            model,
-            learning,
-            calibrated_error=calibrated_error,
-            trusted_since_seconds=trusted_since_seconds,
-        )  # fmt: skip
+        self._events: deque[Event] = deque(maxlen=EVENTS_KEPT)
+        # a clock that was ahead when the model was trained must not make all that follows old
+        now = self._clock()
+        self._belief = Belief(model, calibrated_error, min(trusted_since_seconds, now), now)
         limit = options.backlog_runs
         self._recording = BackgroundWorker[tuple[float, RunTrace]](
-            "recording", self._record, limit, self._note_failure
-        )
+            "recording", lambda life: self._record, limit, self._failed("recording"),
+            recovered=self._recovered("recording"), keeps=True, restart=restart,
+            gather_seconds=GATHER_SECONDS if self._runs_here else 0.0,
+        )  # fmt: skip
         self._learning = BackgroundWorker[FinishedRun](
-            "learning", self._learner.take, limit, self._note_failure, in_background=True
-        )
+            "learning", self._begin_learning, limit, self._failed("learning"),
+            recovered=self._recovered("learning"), in_background=not self._runs_here, restart=restart,
+        )  # fmt: skip
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What happened so far, oldest first."""
+        """The newest events, oldest first."""
         with self._lock:
             return tuple(self._events)
 
@@ -90,51 +97,63 @@ class OnlineTrainer(Generic[M]):
         When recording is so far behind that its backlog is full, the oldest run is dropped, and an
         event says so.
         """
-        with self._lock:
-            self._finished += 1
+        self._finished += 1  # a lost count between threads only numbers an event
         self._inputs = inputs
         self._recording.put((self._clock(), trace))
 
     def wait_idle(self, timeout_seconds: float | None = None) -> None:
         """Return when everything handed over is stored and learned from. Raises ``AutotuneError``
-        when either takes longer, or has failed."""
+        when either takes longer, or has failed and not gone on since."""
         self._recording.wait(timeout_seconds)
         self._learning.wait(timeout_seconds)
 
     def close(self) -> None:
         """Stop after the current step of work; what was handed over is stored. Raises
-        ``AutotuneError`` when recording or learning has failed."""
-        self._stopping.set()
+        ``AutotuneError`` when recording or learning has failed and not gone on since."""
+        self._closing.set()
         try:
             self._recording.close()
         finally:
             self._learning.close()
 
-    def _waiting(self, count: int) -> list[FinishedRun]:
-        return self._learning.newest(count)
+    def _begin_learning(self, life: Life) -> Work[FinishedRun]:
+        """Make a learner from the store and from what is believed: the first one, or one after a failure."""
+        context = LearnerContext(
+            self._published, self._target, self._cache, self._store, self._recorder, self._options,
+            lambda: self._inputs, self._learning.newest, self._clock,
+            lambda: self._closing.is_set() or life.is_over, self._tell,
+        )  # fmt: skip
+        return Learner(context, self._belief, self._learning_by).take
 
     def _record(self, batch: list[tuple[float, RunTrace]]) -> None:
         """The recording thread's work."""
+        if self._stored >= PRUNE_EVERY:
+            self._store.prune_runs(self._target.spec.profile_id, RECORDS_KEPT)
+            self._stored = 0
         dropped = self._recording.take_dropped()
         if dropped:
             text = f"{dropped} runs came faster than they could be stored, and were not"
             self._note(EventKind.DROPPED, text, runs=dropped)
-        runs = [self._recorder.finished(trace, at) for at, trace in batch]
+        last = len(batch) - 1
+        runs = [
+            self._recorder.finished(trace, at, in_full=not self._runs_here or i == last)
+            for i, (at, trace) in enumerate(batch)
+        ]
         records = [record for run in runs for record in run.records]
         self._store.add(records)
-        if not self._has_stored:
-            self._has_stored = True
-            self._learner.started(self._clock())
         self._stored += len(records)
-        if self._stored >= PRUNE_EVERY:
-            self._store.prune_runs(self._profile_id, RECORDS_KEPT)
-            self._stored = 0
         for run in runs:
             self._learning.put(run)
 
-    def _note_failure(self, error: BaseException) -> None:
-        self._stopping.set()
-        self._note(EventKind.FAILED, f"online learning stopped: {error}")
+    def _failed(self, what: str) -> Callable[[Failure], None]:
+        def tell(failure: Failure) -> None:
+            text = f"online {what} stopped: {failure.reason}; it begins anew in {failure.pause_seconds:g} s"
+            self._note(EventKind.FAILED, text, pause_seconds=failure.pause_seconds)
+
+        return tell
+
+    def _recovered(self, what: str) -> Callable[[], None]:
+        return lambda: self._note(EventKind.RESTARTED, f"online {what} goes on")
 
     def _note(self, kind: EventKind, text: str, **figures: float) -> None:
         self._tell(Event(kind, self._finished, self._clock(), text, figures))

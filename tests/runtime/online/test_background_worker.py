@@ -1,20 +1,34 @@
-"""A lane works off what it is given in order, keeps its bound, and does not hide a failure."""
+"""A worker works off what it is given in order, keeps its bound, tells of failures, and begins anew."""
 
 from __future__ import annotations
 
 import os
 import sys
 import threading
+from collections.abc import Callable
 
 import pytest
 
-from autotune.errors import AutotuneError
-from autotune.runtime.online.background_worker import BackgroundWorker
+from autotune.errors import AutotuneError, InputError
+from autotune.runtime.online.background_worker import BackgroundWorker, Failure, Life, Restart, Work
+
+AT_ONCE = Restart(first_seconds=1e-4, most_seconds=1e-3)
+
+
+def worker(
+    work: Work[int],
+    limit: int = 1000,
+    told: list[Failure] | None = None,
+    **options: object,
+) -> BackgroundWorker[int]:
+    told = [] if told is None else told
+    made: Callable[..., BackgroundWorker[int]] = BackgroundWorker[int]
+    return made("test", lambda life: work, limit, told.append, **{"restart": AT_ONCE} | options)
 
 
 def test_everything_is_worked_off_in_order_in_batches() -> None:
     seen: list[int] = []
-    lane = BackgroundWorker[int]("test", seen.extend, 1000, lambda error: None)
+    lane = worker(seen.extend)
     for i in range(500):
         lane.put(i)
     lane.wait(10)
@@ -34,7 +48,7 @@ def test_a_full_queue_loses_the_oldest_and_counts_them() -> None:
         assert gate.wait(10)
         seen.extend(batch)
 
-    lane = BackgroundWorker[int]("test", work, 4, lambda error: None)
+    lane = worker(work, 4)
     lane.put(0)
     assert started.wait(10)
     for i in range(1, 11):
@@ -46,20 +60,100 @@ def test_a_full_queue_loses_the_oldest_and_counts_them() -> None:
     assert seen == [0, 7, 8, 9, 10]
 
 
-def test_a_failure_is_told_and_raised_and_nothing_more_is_taken() -> None:
-    told: list[BaseException] = []
+@pytest.mark.parametrize("kind", [ValueError, MemoryError, SystemExit, KeyboardInterrupt])
+def test_work_goes_on_after_any_failure(kind: type[BaseException]) -> None:
+    told: list[Failure] = []
+    seen: list[int] = []
+    recovered = threading.Event()
+
+    def work(batch: list[int]) -> None:
+        if 1 in batch:
+            raise kind("no")
+        seen.extend(batch)
+
+    lane = worker(work, told=told, recovered=recovered.set)
+    lane.put(1)
+    with pytest.raises(AutotuneError, match="online test stopped: no; it goes on by itself"):
+        lane.wait(10)
+    lane.put(2)
+    assert recovered.wait(10)
+    lane.wait(10)
+    lane.close()
+    assert seen == [2]
+    assert [failure.reason for failure in told] == ["no"]
+
+
+def test_pauses_double_up_to_the_longest() -> None:
+    restart = Restart(first_seconds=2.0, most_seconds=50.0)
+    assert [restart.pause_seconds(n) for n in (1, 2, 3, 6, 10_000)] == [2, 4, 8, 50, 50]
+    with pytest.raises(InputError, match="first_seconds"):
+        Restart(first_seconds=0)
+
+
+def test_items_of_a_failed_call_are_put_back() -> None:
+    seen: list[int] = []
+    fails = iter([True, True])
+    recovered = threading.Event()
+
+    def work(batch: list[int]) -> None:
+        if next(fails, False):
+            raise OSError("the store is gone")
+        seen.extend(batch)
+
+    lane = worker(work, 4, keeps=True, recovered=recovered.set)
+    for i in range(3):
+        lane.put(i)
+    assert recovered.wait(10)
+    lane.close()
+    assert seen == [0, 1, 2]
+
+
+def test_closing_after_a_failure_tries_once_more_and_then_raises() -> None:
+    told: list[Failure] = []
 
     def work(batch: list[int]) -> None:
         raise ValueError("no")
 
-    lane = BackgroundWorker[int]("test", work, 4, told.append)
+    slow = Restart(first_seconds=1000.0, most_seconds=1000.0)
+    lane = worker(work, told=told, restart=slow)
     lane.put(1)
-    with pytest.raises(AutotuneError, match="online test stopped: no"):
+    with pytest.raises(AutotuneError, match="stopped: no"):
         lane.wait(10)
     lane.put(2)
-    with pytest.raises(AutotuneError, match="online test stopped: no"):
+    with pytest.raises(AutotuneError, match="stopped: no"):
         lane.close()
-    assert [str(error) for error in told] == ["no"]
+    assert [failure.pause_seconds for failure in told] == [1000, 1000]
+
+
+def test_work_that_hangs_is_left_behind_and_told() -> None:
+    gate, hangs, now = threading.Event(), threading.Event(), [0.0]
+    lives: list[Life] = []
+    told: list[Failure] = []
+    seen: list[int] = []
+
+    def begin(life: Life) -> Work[int]:
+        lives.append(life)
+
+        def work(batch: list[int]) -> None:
+            if 1 in batch:
+                hangs.set()
+                assert gate.wait(10)
+            seen.extend(batch)
+
+        return work
+
+    lane = BackgroundWorker[int](
+        "test", begin, 10, told.append, restart=AT_ONCE, clock=lambda: now[0]
+    )
+    lane.put(1)
+    assert hangs.wait(10)
+    now[0] = AT_ONCE.hang_seconds + 1
+    lane.put(2)
+    lane.close()
+    assert seen == [2]
+    assert [life.is_over for life in lives] == [True, False]
+    assert [failure.reason for failure in told] == ["no end after 1800 s"]
+    gate.set()
 
 
 def test_waiting_for_work_that_takes_longer_is_an_error() -> None:
@@ -68,12 +162,13 @@ def test_waiting_for_work_that_takes_longer_is_an_error() -> None:
     def work(batch: list[int]) -> None:
         assert gate.wait(10)
 
-    lane = BackgroundWorker[int]("test", work, 4, lambda error: None)
+    lane = worker(work, restart=Restart(close_seconds=0.01))
     lane.put(1)
     with pytest.raises(AutotuneError, match=r"still busy after 0\.01 s"):
         lane.wait(0.01)
+    with pytest.raises(AutotuneError, match=r"still busy after 0\.01 s"):
+        lane.close()
     gate.set()
-    lane.close()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux")
@@ -83,7 +178,7 @@ def test_work_in_the_background_yields_to_everything_else() -> None:
     def work(batch: list[int]) -> None:
         priorities.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
 
-    lane = BackgroundWorker[int]("test", work, 4, lambda error: None, in_background=True)
+    lane = worker(work, in_background=True)
     lane.put(1)
     lane.close()
     assert priorities == [19]

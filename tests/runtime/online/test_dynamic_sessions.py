@@ -18,7 +18,7 @@ from tests.runtime.session.test_dynamic import LAYERS, agrees, drawn, saved
 
 pytestmark = pytest.mark.slow
 
-OPTIONS = OnlineOptions(rule=DriftRule(window_runs=3, confirm_runs=1), routine_runs=4, remeasure=8)
+OPTIONS = OnlineOptions(rule=DriftRule(least_runs=3, confirm_runs=2), routine_runs=4, remeasure=8)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def test_versions_of_open_dimensions_learn_from_their_runs(
 ) -> None:
     path, before = saved(tmp_path, LAYERS), stored_runs(calibrated)
     with Session(path, "edge", calibrated, online=True, options=OPTIONS) as session:
-        for turn in range(6):
+        for turn in range(9):
             for batch, seq in ((1, 3), (2, 5)):
                 agrees(session, path, drawn(batch, seq, seed=turn))
         session.wait_idle(120)
@@ -54,7 +54,7 @@ def test_a_version_that_goes_stops_learning_and_what_it_told_stays(
 ) -> None:
     path = saved(tmp_path, LAYERS)
     with Session(path, "edge", calibrated, online=True, options=OPTIONS) as session:
-        for turn in range(5):
+        for turn in range(9):
             agrees(session, path, drawn(1, 1, seed=turn))
         session.wait_idle(120)
         told = session.events

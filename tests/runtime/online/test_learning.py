@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autotune.errors import AutotuneError
+from autotune.errors import AutotuneError, StoreError
 from autotune.fusion.equivalence import representative
 from autotune.fusion.group import Group
 from autotune.graph.builder import GraphBuilder
@@ -24,9 +24,12 @@ from autotune.runtime.execution.event import EventKind
 from autotune.runtime.execution.execution import execute
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import CurrentTable, ProgramTable, compile_table
+from autotune.runtime.online import trainer
+from autotune.runtime.online.background_worker import Restart
 from autotune.runtime.online.drift import DriftRule
 from autotune.runtime.online.learning import Cost, Model, OnlineOptions, Proposal, annotated
 from autotune.runtime.online.online_dataset import TrainingSet
+from autotune.runtime.online.replay_set import Replayed, Verdict
 from autotune.runtime.online.trainer import OnlineTrainer
 from autotune.schedule.schedule import Schedule
 from autotune.store.records import Record
@@ -37,8 +40,10 @@ from tests.runtime import runtime_case as case
 GRAPH = case.network()
 FUSED = (("product", "squash"), ("squash", "residual"), ("weigh", "flip"))
 OPTIONS = OnlineOptions(
-    rule=DriftRule(window_runs=3, confirm_runs=1), routine_runs=1000, remeasure=8
+    rule=DriftRule(least_runs=3, confirm_runs=2), routine_runs=1000, remeasure=8
 )
+
+AT_ONCE = Restart(first_seconds=1e-3, most_seconds=1e-3)
 
 
 def cells() -> Graph:
@@ -79,11 +84,17 @@ class Learning:
         self.plan_now = plan
         self.measured_now = measured
         self.until_stopped = False
+        self.verdict: Verdict | None = None
+        self.beside_fit: Callable[[], None] = lambda: None
         self.saved: list[tuple[float | None, float]] = []
 
-    def fit(self, training: TrainingSet) -> Model:
-        costs = {(r.group_key, r.schedule_json): float(r.cycles) for r in training.records}
-        return Remembered(costs, 8.0)
+    def fit(
+        self, training: TrainingSet, replayed: Sequence[Replayed], before: Model
+    ) -> tuple[Model, Verdict | None]:
+        self.beside_fit()
+        records = (*training.records, *(one.record for one in replayed))
+        costs = {(r.group_key, r.schedule_json): float(r.cycles) for r in records}
+        return Remembered(costs, 8.0), self.verdict
 
     def save(self, model: Model, error: float | None, since_seconds: float) -> None:
         self.saved.append((error, since_seconds))
@@ -119,6 +130,7 @@ class Bench:
         learning: Learning,
         options: OnlineOptions = OPTIONS,
         graph: Graph = GRAPH,
+        since_seconds: float = 0.0,
     ) -> None:
         self.target = case.InterpretedTarget()
         self.store = Store.open(folder / "autotune.db")
@@ -129,7 +141,7 @@ class Bench:
         self.learning = learning
         self.trainer = OnlineTrainer(
             self.published, self.target, cache, self.store, model, learning, options,
-            calibrated_error=0.01,
+            calibrated_error=0.01, trusted_since_seconds=since_seconds, restart=AT_ONCE,
         )  # fmt: skip
         self.feeds = case.inputs(graph)
 
@@ -202,23 +214,15 @@ def test_error_rises_with_drift_and_falls_after_retraining(bench: Callable[..., 
     assert 0 < since_seconds <= time.time()
 
 
-def test_a_model_that_errs_more_on_held_out_candidates_is_refused(
-    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_errs_more_on_the_replay_set_is_refused(bench: Callable[..., Bench]) -> None:
     b = bench()
-    b.run(3)
-
-    class Worse(Remembered):
-        def predict(self, group: Group, schedule: Schedule) -> float:
-            return 50 * super().predict(group, schedule)
-
-    monkeypatch.setattr(b.learning, "fit", lambda training: Worse({}, 8.0))
-    known = b.store.records(case.SPEC.profile_id)
-    monkeypatch.setattr("autotune.runtime.online.learner.sample", lambda *_: known[:5])
+    b.run(4)
+    b.learning.verdict = Verdict(before=0.10, after=0.11, count=9)
     b.target.bandwidth = 2.0
     b.run(3)
     (refused,) = (e for e in b.trainer.events if e.kind is EventKind.REFUSED)
     assert refused.figures["error_after"] > refused.figures["error_before"]
+    assert "error on 9 held out 10.0% before, 11.0% after: the one before stays" in refused.text
     assert EventKind.RETRAINED not in b.kinds()
     assert b.published.current.model_version == 0
     assert not b.learning.saved
@@ -227,23 +231,20 @@ def test_a_model_that_errs_more_on_held_out_candidates_is_refused(
 def test_runs_beside_learning_on_this_machine_are_no_drift(
     bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    b: Bench
-
-    def plan_while_runs_suffer() -> Sequence[Choice]:
-        b.target.bandwidth = 0.5  # what planning takes from the runs beside it
-        b.hand_over(6)
-        b.target.bandwidth = 2.0
-        return case.choices(GRAPH)
-
     monkeypatch.setattr(case.InterpretedTarget, "exclusive", True, raising=False)
     monkeypatch.setattr(case.InterpretedTarget, "prepared", print, raising=False)
-    b = bench(plan_while_runs_suffer)
+    b = bench()
+
+    def suffer() -> None:
+        b.target.bandwidth = 0.5  # what fitting takes from the runs beside it
+        b.hand_over(6)
+        b.target.bandwidth = 2.0
+
+    b.learning.beside_fit = suffer
+    b.run(5)
     b.target.bandwidth = 2.0
-    b.run(3)
-    assert b.kinds() == []  # the first shared the machine with loading the database
-    b.run(3)
-    b.trainer.wait_idle(20)
-    assert b.kinds().count(EventKind.DRIFT) == 1  # that of the beginning
+    b.run(8)
+    assert b.kinds() == [EventKind.DRIFT, EventKind.RETRAINED]
 
 
 def test_a_trial_runs_on_inputs_that_the_caller_may_change(
@@ -379,8 +380,9 @@ def test_drift_during_learning_is_answered_afterwards(bench: Callable[..., Bench
 def test_a_routine_search_makes_way_for_drift(bench: Callable[..., Bench]) -> None:
     options = OnlineOptions(rule=OPTIONS.rule, routine_runs=3, remeasure=8)
     b = bench(options=options)
+    b.run(5)
     b.learning.until_stopped = True
-    b.hand_over(3)
+    b.hand_over(1)
     b.await_event(EventKind.RETRAINED)
     b.target.bandwidth = 2.0
     b.hand_over(6)
@@ -410,9 +412,16 @@ def test_error_that_no_retraining_mends_is_accepted(bench: Callable[..., Bench])
     assert b.kinds().count(EventKind.DRIFT) <= 3
 
 
-def test_a_failing_worker_is_surfaced_and_runs_go_on(bench: Callable[..., Bench]) -> None:
+@pytest.mark.parametrize("kind", [RuntimeError, MemoryError, SystemExit])
+def test_learning_that_fails_begins_anew_while_runs_go_on(
+    bench: Callable[..., Bench], kind: type[BaseException]
+) -> None:
+    fails = iter([True])
+
     def broken() -> Sequence[Choice]:
-        raise RuntimeError("no search today")
+        if next(fails, False):
+            raise kind("no search today")
+        return case.choices(GRAPH)
 
     b = bench(broken)
     b.run(3)
@@ -420,10 +429,62 @@ def test_a_failing_worker_is_surfaced_and_runs_go_on(bench: Callable[..., Bench]
     with pytest.raises(AutotuneError, match="learning stopped: no search today"):
         b.run(3)
     assert b.kinds()[-1] is EventKind.FAILED
-    _, trace = execute(b.published.current, b.target, b.feeds)
-    b.trainer.observe(trace, b.feeds)
-    with pytest.raises(AutotuneError, match="no search today"):
-        b.trainer.close()
+    assert "it begins anew in 0.001 s" in b.trainer.events[-1].text
+    b.hand_over(5)
+    b.await_event(EventKind.RESTARTED)
+    assert b.run(3)[-1] == pytest.approx(0, abs=0.01)
+    assert EventKind.KEPT in b.kinds()
+    b.trainer.close()
+
+
+def test_runs_are_stored_once_a_lost_store_is_back(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    b = bench()
+    b.run(3)
+    with monkeypatch.context() as lost:
+
+        def add(self: Store, records: Sequence[Record]) -> None:
+            raise StoreError("the disk failed; check it")
+
+        lost.setattr(Store, "add", add)
+        with pytest.raises(AutotuneError, match="recording stopped: the disk failed; check it"):
+            b.run(1)
+        b.hand_over(4)
+    b.await_event(EventKind.RESTARTED)
+    b.run(1)
+    groups = len(b.published.current.group_steps)
+    assert len(b.store.records(case.SPEC.profile_id, source="run")) == 9 * groups
+
+
+def test_a_clock_that_is_set_back_makes_nothing_old(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    b = bench()
+    b.run(4)
+    wall = time.time()
+    monkeypatch.setattr(time, "time", lambda: wall - 1e6)
+    b.target.bandwidth = 2.0
+    assert b.run(5)[-1] == pytest.approx(0, abs=0.01)
+    assert b.kinds() == [EventKind.DRIFT, EventKind.RETRAINED, EventKind.KEPT]
+
+
+def test_a_model_from_the_future_is_followed_by_what_is_measured_now(tmp_path: Path) -> None:
+    b = Bench(tmp_path, Learning(lambda: case.choices(GRAPH)), since_seconds=time.time() + 1e9)
+    b.run(3)
+    b.target.bandwidth = 2.0
+    assert b.run(5)[-1] == pytest.approx(0, abs=0.01)
+    b.trainer.close()
+    b.store.close()
+
+
+def test_events_are_bounded(bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trainer, "EVENTS_KEPT", 3)
+    b = bench(lambda: case.choices(GRAPH, *FUSED))
+    b.run(3)
+    b.target.bandwidth = 2.0
+    b.run(4)
+    assert b.kinds() == [EventKind.MEASURED, EventKind.SWAPPED, EventKind.RETRAINED]
 
 
 def test_closing_stores_what_was_handed_over(bench: Callable[..., Bench]) -> None:

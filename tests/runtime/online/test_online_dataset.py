@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from autotune.runtime.online import online_dataset
 from autotune.runtime.online.online_dataset import CORRECTED_WEIGHT, OnlineDataset
 from autotune.store.records import Outcome, Record
 
@@ -37,8 +38,10 @@ def record(index: int, compute: int, moved: int, bandwidth: float, at_seconds: f
     )
 
 
-def believed(dataset: OnlineDataset) -> dict[str, int]:
-    return {r.group_key: r.cycles for r in dataset.training_set().records}
+def believed(dataset: OnlineDataset) -> dict[str, float]:
+    """Believed cycles by group, of candidates to train on and of those held out."""
+    trained = {r.group_key: float(r.cycles) for r in dataset.training_set().records}
+    return trained | {one.record.group_key: one.cycles for one in dataset.held_out()}
 
 
 def test_correction_from_a_sixth_of_the_candidates_halves_the_error_of_the_rest() -> None:
@@ -94,15 +97,44 @@ def test_what_is_older_than_a_retrained_model_is_left_to_the_model() -> None:
     assert believed(dataset) == {"group0": 15_000, "group1": 20_000}
 
 
-def test_news_are_new_candidates_and_moved_costs() -> None:
+def keys(*groups: int) -> set[tuple[str, str]]:
+    return {(f"group{index}", "[]") for index in groups}
+
+
+def test_news_are_new_candidates_and_moved_costs_until_they_are_trained_on() -> None:
     dataset = OnlineDataset([record(0, 10_000, 8, 8.0, 1.0)])
-    assert dataset.count_changed(0.01) == 0
+    assert dataset.news(0.01) == set()
     dataset.observe(record(1, 10_000, 8, 8.0, 2.0))
-    assert dataset.count_changed(0.01) == 1
+    assert dataset.news(0.01) == keys(1)
     dataset.observe(replace(record(0, 0, 0, 8.0, 3.0), cycles=20_000))
-    assert dataset.count_changed(0.01) == 2
+    assert dataset.news(0.01) == dataset.news(0.01) == keys(0, 1)
     dataset.incorporate_fresh(None, seed=0)
-    assert dataset.count_changed(0.01) == 0
+    assert dataset.news(0.01) == set()
+
+
+def test_what_a_model_was_not_trained_on_is_news_to_a_learner_that_follows() -> None:
+    records = [record(0, 10_000, 8, 8.0, 1.0), record(1, 10_000, 8, 8.0, 5.0)]
+    assert OnlineDataset(records, 0.0, 5.0).news(0.01) == keys(1)
+    assert OnlineDataset(records).news(0.01) == set()
+
+
+@pytest.mark.parametrize(
+    ("noise", "moved", "is_news"), [(0.1, 0.0, False), (0.1, 0.2, False), (0.01, 0.2, True)]
+)
+def test_a_cost_that_moved_less_than_it_scatters_is_no_news(
+    noise: float, moved: float, is_news: bool
+) -> None:
+    rng, dataset = np.random.default_rng(4), OnlineDataset([record(0, 10_000, 8, 8.0, 1.0)])
+    for at in range(100):
+        cycles = round(10_000 * np.exp(moved + rng.normal(0, noise)))
+        dataset.observe(replace(record(0, 0, 0, 8.0, 2.0 + at), cycles=cycles))
+    assert bool(dataset.news(0.01)) is is_news
+
+
+def test_candidates_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(online_dataset, "MOST_CANDIDATES", 5)
+    dataset = OnlineDataset([record(i, 10_000, 8, 8.0, float(i)) for i in range(9)])
+    assert set(believed(dataset)) == {f"group{i}" for i in range(4, 9)}
 
 
 def test_failed_measurements_say_nothing_of_cost() -> None:
