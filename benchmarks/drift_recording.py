@@ -52,7 +52,9 @@ def record(network: str, threads: int, runs: int) -> Recording:
         feeds = session.draw_inputs(np.random.default_rng(0))
         for _ in range(5):
             session.run(feeds)
-        begun, groups, taken = [], [], []
+        begun: list[int] = []
+        groups: list[list[int]] = []
+        taken: list[int] = []
         end = time.monotonic() + MOST_SECONDS
         while len(begun) < runs and time.monotonic() < end:
             before = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
@@ -66,14 +68,14 @@ def record(network: str, threads: int, runs: int) -> Recording:
 
 def save(path: Path, recordings: list[Recording]) -> None:
     """Keep recordings in one file."""
-    arrays = {}
+    arrays: dict[str, Ints] = {}
     for one in recordings:
         arrays |= {
             f"{one.name}/begun": one.begun_ns,
             f"{one.name}/groups": one.group_ns,
             f"{one.name}/taken": one.taken,
         }
-    np.savez_compressed(path, **arrays)  # type: ignore[arg-type]  # its stub names an argument
+    np.savez_compressed(path, **arrays)
 
 
 def load(path: Path) -> list[Recording]:

@@ -30,7 +30,8 @@ class River:
 
     def restart(self) -> None:
         """Begin anew."""
-        self._detector, self._first = self._make(), []
+        self._detector: Any = self._make()
+        self._first: list[float] = []
         self._mean, self._deviation = 0.0, 1.0
 
     def observe(self, value: float, end: float) -> bool:

@@ -90,7 +90,8 @@ class HostDriftDetector:
         block.clear()
         self._stay += 1
         if self._level is None:
-            return self._learn(value)
+            self._learn(value)
+            return None
         self._newest.append(value - self._level)
         return self._test()
 

@@ -77,7 +77,7 @@ class Learner(Generic[M]):
         if self._work.stopping():
             return None
         self._retrain(reason.since_seconds)
-        if not self._runs_here and not self._work.stopping() and self._replan(not drifted):
+        if not self._work.stopping() and self._replan(not drifted):
             self._retrain(None)
         if drifted:
             self._drifted_at_run = self._monitor.runs

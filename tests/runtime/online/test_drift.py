@@ -89,4 +89,4 @@ def test_after_a_restart_the_next_runs_are_the_level() -> None:
 )
 def test_a_rule_that_cannot_work_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(InputError):
-        DriftRule(**wrong)  # type: ignore[arg-type]  # numbers by name
+        DriftRule(**wrong)

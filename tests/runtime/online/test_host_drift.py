@@ -76,4 +76,4 @@ def test_of_short_runs_some_are_looked_at() -> None:
 )
 def test_a_rule_that_cannot_work_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(InputError):
-        HostDriftRule(**wrong)  # type: ignore[arg-type]  # numbers by name
+        HostDriftRule(**wrong)

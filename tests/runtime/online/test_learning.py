@@ -244,7 +244,7 @@ def test_runs_beside_learning_on_this_machine_are_no_drift(
     b.run(5)
     b.target.bandwidth = 2.0
     b.run(8)
-    assert b.kinds() == [EventKind.DRIFT, EventKind.RETRAINED]
+    assert b.kinds() == [EventKind.DRIFT, EventKind.RETRAINED, EventKind.KEPT]
 
 
 def test_a_trial_runs_on_inputs_that_the_caller_may_change(

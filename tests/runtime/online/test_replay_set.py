@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 
 from autotune.runtime.online.online_dataset import OnlineDataset
@@ -18,8 +21,6 @@ from tests.runtime.online.test_online_dataset import record
 
 
 def replayed(group: str, cycles: float, *, is_fresh: bool, at_seconds: float = 1.0) -> Replayed:
-    from dataclasses import replace
-
     one = replace(record(0, 1000, 8, 8.0, at_seconds), group_key=group)
     return Replayed(one, cycles, is_fresh)
 
@@ -45,7 +46,7 @@ def test_groups_take_turns_and_fresh_ones_come_first_within_the_bound() -> None:
 def test_the_larger_mean_error_is_worse() -> None:
     truth = [replayed(str(i), 100.0, is_fresh=True) for i in range(10)]
 
-    def predicts(cycles: float | None):  # type: ignore[no-untyped-def]  # a stand-in
+    def predicts(cycles: float | None) -> Callable[[Record], float | None]:
         return lambda record: cycles
 
     better = judge(truth, predicts(120.0), predicts(110.0))
