@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from autotune.isa.program import Program, Role
 
@@ -42,7 +42,14 @@ class GroupResources:
 
     def document(self) -> dict[str, int]:
         """Return the resources as JSON has them."""
-        return asdict(self)
+        return {
+            "threads": self.threads,
+            "scratchpad_bytes": self.scratchpad_bytes,
+            "input_bytes": self.input_bytes,
+            "constant_bytes": self.constant_bytes,
+            "output_bytes": self.output_bytes,
+            "program_bytes": self.program_bytes,
+        }
 
 
 _OBJECT_BYTES = 96

@@ -47,7 +47,8 @@ class FadingMoments:
         kept = self.weight * decay
         moved = mean - self.mean
         self._squares *= decay
-        self._squares += weights @ (rows - mean) ** 2
+        apart = rows - mean
+        self._squares += weights @ np.square(apart, out=apart)
         self._squares += moved**2 * (kept * added / (kept + added))
         self.mean += moved * (added / (kept + added))
         self.weight = kept + added

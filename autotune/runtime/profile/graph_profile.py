@@ -97,22 +97,29 @@ class GraphProfile:
         """Add all runs of the queue. The lock is held."""
         while self._pending:
             count = min(len(self._pending), BATCH_RUNS)
-            batch = [self._pending.popleft() for _ in range(count)]
-            layouts = dict.fromkeys([run[0].layout for run in batch])
-            for layout in layouts:
-                own = batch if len(layouts) == 1 else [r for r in batch if r[0].layout is layout]
-                self._add_timed(layout, own)
+            groups, began, ended = zip(
+                *[self._pending.popleft() for _ in range(count)], strict=True
+            )
+            begins, ends = np.array(began), np.array(ended)
+            layouts = dict.fromkeys([one.layout for one in groups])
+            if len(layouts) == 1:
+                self._add_timed(groups, begins, ends)
+            else:  # some are on trial
+                for layout in layouts:
+                    own = [i for i, one in enumerate(groups) if one.layout is layout]
+                    self._add_timed([groups[i] for i in own], begins[own], ends[own])
             if self._take_times is not None:
-                _, began, ended = zip(*batch, strict=True)
-                self._take_times(np.array(began), np.array(ended))
+                self._take_times(begins, ends)
 
-    def _add_timed(self, layout: TableLayout, runs: Sequence[_Run]) -> None:
+    def _add_timed(self, groups: Sequence[TimedGroups], begins: Integers, ends: Integers) -> None:
+        """Add runs of one table."""
+        layout = groups[0].layout
         history = self._tables.get(layout)
         if history is None:
-            history = TableHistory.of_timed(layout, runs[0][1])
+            history = TableHistory.of_timed(layout, int(begins[0]))
             self._keep(history)
-        history.add_timed([run[0] for run in runs], np.array([run[2] for run in runs]))
-        self._count(history, len(runs))
+        history.add_timed(groups, ends)
+        self._count(history, len(groups))
 
     def _count(self, history: TableHistory, runs: int) -> None:
         self._runs += runs

@@ -74,6 +74,8 @@ class Registry:
 def shared_names(statuses: Iterable[SessionStatus]) -> tuple[SessionStatus, ...]:
     """Return statuses whose groups name the networks of all of them that run the group."""
     known = tuple(statuses)
+    if len(known) == 1:
+        return known
     networks: dict[tuple[str, RowKey], dict[str, None]] = {}
     for status in known:
         for row in status.groups:

@@ -42,15 +42,15 @@ class Process:
         return self.host == _host() and self.started == _started(self.pid)
 
 
-def this_process() -> Process:
-    """Return the process that asks."""
-    pid = os.getpid()
+@cache
+def _process(pid: int) -> Process:
+    """Return a process of this host; kept, as the one that writes asks again and again."""
     return Process(pid, _started(pid) or "", _host())
 
 
 def write_status(sessions: list[dict[str, Any]], at_seconds: float, folder: Path) -> bool:
     """Write this process's status; return False where the disk or its owner forbids it."""
-    process = this_process()
+    process = _process(os.getpid())
     document = {
         "schema": SCHEMA,
         "pid": process.pid,

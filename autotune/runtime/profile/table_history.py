@@ -55,8 +55,10 @@ class TableHistory:
 
     def add_timed(self, groups: Sequence[TimedGroups], ended_ns: Integers) -> None:
         """Add runs of this table, 1 to ``BATCH_RUNS``, oldest first."""
-        nanoseconds = np.concatenate([one.nanoseconds for one in groups]).reshape(len(groups), -1)
-        cycles = np.maximum(1.0, np.rint(nanoseconds * (groups[0].clock_hz * 1e-9)))
+        joined = b"".join([one.nanoseconds for one in groups])  # type: ignore[misc]  # faster than NumPy's
+        cycles = np.frombuffer(joined, np.int64) * (groups[0].clock_hz * 1e-9)
+        np.maximum(np.rint(cycles, out=cycles), 1.0, out=cycles)
+        cycles = cycles.reshape(len(groups), -1)
         self._add(cycles, cycles, ended_ns)
 
     def add_counted(self, runs: Sequence[GroupRun], ended_ns: int) -> None:
