@@ -109,9 +109,9 @@ bench-tuning: $(BUILT) $(TVM)/.installed ## our search against TVM's MetaSchedul
 	$(call say,"tuning single operators with autotune and TVM")
 	@$(PY) -m benchmarks.tuning --markdown docs/figures-tuning.md $(if $(JSON),--json $(JSON))
 
-bench-replay: $(BUILT) ## search of recorded tuning spaces beside Optuna and XGBoost; FILES="a.json.gz b.json.gz", SEEDS=25
+bench-replay: $(BUILT) ## search of tuning spaces beside Optuna, XGBoost and Kernel Tuner; FILES="a.json.gz b.json.gz" adds recordings, SEEDS=10, KERNEL_TUNER=python that has it
 	$(call say,"searching recorded tuning spaces")
-	@$(PY) -m benchmarks.replay $(or $(FILES),$(error FILES= names the recorded spaces)) --seeds $(or $(SEEDS),25) --markdown docs/figures-replay.md
+	@$(PY) -m benchmarks.replay $(FILES) --seeds $(or $(SEEDS),10) --json $(or $(JSON),build/replay-runs.json) $(if $(KERNEL_TUNER),--kernel-tuner $(KERNEL_TUNER)) --markdown docs/figures-replay.md
 
 bench-search: $(BUILT) ## strategies of search at equal numbers of measurements (hours); QUICK=1: minutes, JSON=file keeps runs and goes on from them
 	$(call say,"comparing strategies of search")

@@ -1,124 +1,225 @@
-"""Black-box search of recorded tuning spaces beside other optimisers, from the same seeds in one run.
+"""Black-box search of tuning spaces beside other optimisers, from the same seeds in one run.
 
-    python -m benchmarks.replay FILE… [--seeds 25] [--markdown docs/figures-replay.md]
+    python -m benchmarks.replay [FILE…] [--seeds 10] [--markdown docs/figures-replay.md] [--json runs.json]
 
 A score is the mean over n = 10 to 200 evaluations of (R(n) − S(n)) / (R(n) − optimum): R is the exact expectation
 of the best of n random draws, S the mean best so far over the seeds. 0 is random, 1 finds the optimum at once.
-Where several files record one kernel, the others serve as priors in a column of their own.
+Spaces are recorded files, and analytic models of kernels that no choice of ours was made on.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import hashlib
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
-import optuna
-import xgboost as xgb
 from threadpoolctl import threadpool_limits
 
-from autotune.cost_model.recorded import parameter_features
+import autotune.tuner.blackbox as blackbox
 from autotune.targets.recorded_space import RecordedSpace
-from autotune.tuner.blackbox.replay import search_recorded
+from benchmarks.kernel_models import DEVICES, KERNELS, SMALL, model
+from benchmarks.replay_peers import KERNEL_TUNER, Floats, kernel_tuner, ours, tpe, xgboost_loop
 from benchmarks.table import Table
 
-EVALUATIONS, FIRST_SCORED, RANDOM_START, RETRIES = 200, 10, 10, 50
-Floats = npt.NDArray[np.float64]
-Search = Callable[[RecordedSpace, int], Floats]
-NOTE = (
-    '`make bench-replay FILES="a.json.gz b.json.gz"` writes this page. TPE has Optuna\'s defaults and an integer for '
-    "every parameter's level; what is illegal or was tried costs it nothing. The XGBoost loop begins with ten random "
-    "configurations and takes the one predicted fastest after each."
-)
+EVALUATIONS, FIRST_SCORED, EARLY = 200, 10, 25
+OURS, PRIMED, RANDOM = "autotune", "autotune with priors", "random"
+PEERS = {"Optuna TPE": tpe, "XGBoost loop": xgboost_loop}
+STRATEGIES = ("adaptive_tabu_greywolf", "genetic_algorithm")
+NOTE = """# Figures of search in recorded tuning spaces
+
+Written by
+
+    {command}
+
+A score is the mean over n = 10 to 200 evaluations of (R(n) − S(n)) / (R(n) − optimum). R is the exact expectation of the
+best of n random draws, S the mean best so far over the seeds. Random draws score 0, the optimum at once scores 1.
+Seeds: 0 to {last} for autotune, 0 to {peer_last} for the others. An invalid configuration is an evaluation.
+
+Rows with a file's device are recordings. The others are analytic models of kernels (`benchmarks/kernel_models.py`):
+no choice was made on these. The recordings were looked at once a choice was made. *With priors*: all other recordings or
+models of the same kernel. TPE has Optuna's defaults and an integer for every parameter's level; what is illegal or was
+tried costs it nothing. The XGBoost loop begins with ten random configurations and then takes the one predicted fastest.
+Kernel Tuner 1.5 has its defaults and a new search space in every run.
+"""
 
 
-def ours(space: RecordedSpace, seed: int, priors: tuple[RecordedSpace, ...] = ()) -> Floats:
-    """Times [n] in the order tried, NaN for failures."""
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One search of a space, which is a file's path or a kernel's model on a device."""
+
+    space: str
+    priors: tuple[str, ...]
+    peer: str
+    seed: int
+    kernel_tuner: str
+
+    @property
+    def key(self) -> str:
+        """What names its result in a file of runs; results of older code are not ours."""
+        state = _state() if self.peer in (OURS, PRIMED) else ""
+        return " | ".join((self.space, self.peer, str(self.seed), state))
+
+
+@cache
+def _state() -> str:
+    """Return a fingerprint of the optimiser's sources."""
+    sources = sorted(Path(blackbox.__path__[0]).glob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:12]
+
+
+@cache
+def opened(name: str) -> RecordedSpace:
+    """Return the space of a path or of ``kernel@device``."""
+    kernel, at, device = name.partition("@")
+    devices = {d.name: d for d in DEVICES}
+    if at and kernel in KERNELS and device in devices:
+        return model(kernel, devices[device])
+    return RecordedSpace.read(Path(name))
+
+
+def run(job: Job) -> list[float | None]:
+    """Return values in the order tried, None for failures."""
+    space = opened(job.space)
     count = min(EVALUATIONS, len(space))
-    return np.array(search_recorded(space, count, seed, priors).values, np.float64)
-
-
-def tpe(space: RecordedSpace, seed: int) -> Floats:
-    """The same of Optuna's default sampler."""
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed))
-    rng = np.random.default_rng(seed)
-    levels = [sorted(set(column)) for column in zip(*space.values, strict=True)]
-    left = {values: row for row, values in enumerate(space.values)}
-    order: list[int] = []
-    worst = float(np.nanmax(space.times))
-    while len(order) < min(EVALUATIONS, len(space)):
-        for _ in range(RETRIES):
-            trial = study.ask()
-            places = [trial.suggest_int(f"p{i}", 0, len(ls) - 1) for i, ls in enumerate(levels)]
-            row = left.pop(tuple(ls[p] for ls, p in zip(levels, places, strict=True)), None)
-            if row is not None:
-                study.tell(trial, float(np.nan_to_num(np.log(space.times[row]), nan=np.log(worst))))
-                break
-            study.tell(trial, state=optuna.trial.TrialState.FAIL)
+    with threadpool_limits(1):
+        if job.peer.startswith(KERNEL_TUNER):
+            strategy = job.peer.removeprefix(KERNEL_TUNER)
+            times = kernel_tuner(space, job.seed, count, strategy, job.kernel_tuner)
+        elif job.peer in PEERS:
+            times = PEERS[job.peer](space, job.seed, count)
         else:
-            row = left.pop(list(left)[rng.integers(len(left))])
-        order.append(row)
-    return np.asarray(space.times[order])
+            times = ours(space, job.seed, count, tuple(map(opened, job.priors)))
+    return [None if np.isnan(time) else float(time) for time in times]
 
 
-def xgboost_loop(space: RecordedSpace, seed: int) -> Floats:
-    """The same of trees that are trained after every evaluation, and followed."""
-    x, logs = parameter_features(space), np.log(space.times)
-    failed = np.nanmax(logs)
-    order = np.random.default_rng(seed).permutation(len(space))[:RANDOM_START].tolist()
-    settings = {"max_depth": 5, "eta": 0.2, "nthread": 1, "seed": seed, "verbosity": 0}
-    while len(order) < min(EVALUATIONS, len(space)):
-        data = xgb.DMatrix(x[order], np.nan_to_num(logs[order], nan=failed), nthread=1)
-        predicted = xgb.train(settings, data, 60).inplace_predict(x)
-        predicted[order] = np.inf
-        order.append(int(np.argmin(predicted)))
-    return np.asarray(space.times[order])
+def all_runs(jobs: Sequence[Job], kept: Path | None, workers: int) -> dict[str, list[float | None]]:
+    """Run jobs, and keep each result in the file ``kept``; those in it are not repeated."""
+    done = {} if kept is None or not kept.exists() else json.loads(kept.read_text())
+    missing = [job for job in jobs if job.key not in done]
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        futures = {pool.submit(run, job): job for job in missing}
+        for number, future in enumerate(as_completed(futures), 1):
+            job = futures[future]
+            done[job.key] = future.result()
+            if kept is not None:
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                kept.write_text(json.dumps(done))
+            sys.stderr.write(f"{number}/{len(missing)} {job.space}: {job.peer}, seed {job.seed}\n")
+    return done
 
 
-def score(space: RecordedSpace, runs: list[Floats]) -> float:
+def best_so_far(space: RecordedSpace, runs: Sequence[Sequence[float | None]]) -> Floats:
+    """Return the best of each run's beginnings [seeds, n]; nothing but failures counts as the slowest time."""
+    times = np.array(runs, np.float64)
+    return np.minimum.accumulate(np.nan_to_num(times, nan=np.nanmax(space.times)), axis=1)
+
+
+def score(space: RecordedSpace, runs: Sequence[Sequence[float | None]]) -> float:
     """Return the score of runs over seeds."""
-    worst, optimum = np.nanmax(space.times), np.nanmin(space.times)
-    best = np.mean([np.minimum.accumulate(np.nan_to_num(run, nan=worst)) for run in runs], axis=0)
+    optimum = np.nanmin(space.times)
+    best = best_so_far(space, runs).mean(axis=0)
     chance = space.best_of_random(len(best))
     gain = (chance - best) / np.maximum(chance - optimum, 1e-12 * optimum)
     return float(gain[FIRST_SCORED - 1 :].mean())
 
 
-def measure(spaces: list[RecordedSpace], seeds: int) -> Table:
-    """Score every optimiser on every space."""
-    peers: dict[str, Search] = {"autotune": ours, "Optuna TPE": tpe, "XGBoost loop": xgboost_loop}
-    rows = []
-    for place, space in enumerate(spaces):
-        others = tuple(s for i, s in enumerate(spaces) if i != place)
-        alike = tuple(s for s in others if s.parameters == space.parameters)
-        found = [
-            score(space, [search(space, s) for s in range(seeds)]) for search in peers.values()
+def early(space: RecordedSpace, runs: Sequence[Sequence[float | None]]) -> float:
+    """Return the mean over seeds of the best of ``EARLY`` evaluations over the optimum."""
+    return float(best_so_far(space, runs)[:, EARLY - 1].mean() / np.nanmin(space.times))
+
+
+def jobs_of(
+    spaces: Sequence[str], seeds: int, peer_seeds: int, python: str | None
+) -> Iterator[Job]:
+    """Yield every run of the page."""
+    strategies = STRATEGIES if python else ()
+    peers = [*PEERS, *(KERNEL_TUNER + strategy for strategy in strategies)]
+    for space in spaces:
+        priors = tuple(other for other in _others(space, spaces))
+        told = [(OURS, ()), (PRIMED, priors)] if priors else [(OURS, ())]
+        for peer, recordings in told:
+            yield from (Job(space, recordings, peer, seed, "") for seed in range(seeds))
+        for peer in peers:
+            yield from (Job(space, (), peer, seed, python or "") for seed in range(peer_seeds))
+
+
+def _others(space: str, spaces: Sequence[str]) -> list[str]:
+    """Return the other recordings or models of the same kernel."""
+    if "@" in space:
+        kernel = space.partition("@")[0]
+        return [f"{kernel}@{d.name}" for d in DEVICES if f"{kernel}@{d.name}" != space]
+    alike = [name for name in spaces if name != space and "@" not in name]
+    return [name for name in alike if opened(name).parameters == opened(space).parameters]
+
+
+def tables(jobs: Sequence[Job], done: dict[str, list[float | None]]) -> tuple[Table, Table]:
+    """Return the scores, and the best of the first evaluations over the optimum, with means and worst."""
+    peers = [peer for peer in dict.fromkeys(job.peer for job in jobs) if peer != PRIMED]
+    peers.insert(1, PRIMED)
+    spaces = tuple(dict.fromkeys(job.space for job in jobs))
+    runs: dict[tuple[str, str], list[list[float | None]]] = {}
+    for job in jobs:
+        runs.setdefault((job.space, job.peer), []).append(done[job.key])
+    shown = []
+    for measure, worst in ((score, np.min), (early, np.max)):
+        values = np.array(
+            [
+                [measure(opened(s), runs[s, p]) if (s, p) in runs else np.nan for p in peers]
+                for s in spaces
+            ]
+        )
+        said = [column[~np.isnan(column)] for column in values.T]
+        rows = [
+            *values,
+            *(np.array([f(c) if len(c) else np.nan for c in said]) for f in (np.mean, worst)),
         ]
-        primed = score(space, [ours(space, s, alike) for s in range(seeds)]) if alike else np.nan
-        rows.append([*found, primed])
-    rows.append(np.nanmean(rows, axis=0).tolist())
-    names = [f"{space.name}, {len(space):,}" for space in spaces] + ["mean"]
-    cells = [(name, *(f"{v:.2f}" for v in row)) for name, row in zip(names, rows, strict=True)]
-    title = f"Scores over {seeds} seeds, {EVALUATIONS} evaluations (random draws: 0)"
-    return Table(title, ("space, configurations", *peers, "autotune with priors"), tuple(cells))
+        names = [f"{opened(s).name}, {len(opened(s)):,}" for s in spaces] + ["mean", "worst"]
+        cells = [
+            (name, *("–" if np.isnan(v) else f"{v:.2f}" for v in row))
+            for name, row in zip(names, rows, strict=True)
+        ]
+        title = "Scores" if measure is score else f"Best of {EARLY} evaluations over the optimum"
+        shown.append(Table(title, ("space, configurations", *peers), tuple(cells)))
+    return shown[0], shown[1]
 
 
-def main() -> None:
-    """Print the table, or write the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("files", nargs="+", type=Path)
-    parser.add_argument("--seeds", type=int, default=25)
-    parser.add_argument("--markdown", type=Path)
-    options = parser.parse_args()
-    with threadpool_limits(1):
-        table = measure([RecordedSpace.read(file) for file in options.files], options.seeds)
-    print(table.text())
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the tables, or write the page."""
+    options = _parser().parse_args(arguments)
+    spaces = [str(f) for f in options.files] + [f"{kernel}@{SMALL.name}" for kernel in KERNELS]
+    jobs = list(jobs_of(spaces, options.seeds, options.peer_seeds, options.kernel_tuner))
+    shown = tables(jobs, all_runs(jobs, options.json, options.jobs))
+    print("\n\n".join(table.text() for table in shown))
     if options.markdown is not None:
-        page = f"# Search of recorded tuning spaces\n\n{NOTE}\n\n{table.markdown()}\n"
-        options.markdown.write_text(page)
+        files = " ".join(file.name for file in options.files)
+        head = NOTE.format(
+            command=f'make bench-replay FILES="{files}"' if files else "make bench-replay",
+            last=options.seeds - 1,
+            peer_last=options.peer_seeds - 1,
+        )
+        page = chain([head.rstrip()], (table.markdown() for table in shown))
+        options.markdown.write_text("\n\n".join(page) + "\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("files", nargs="*", type=Path)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--peer-seeds", type=int, default=3)
+    parser.add_argument("--kernel-tuner", help="an interpreter that has Kernel Tuner")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--json", type=Path, help="keep runs here, and do not repeat these")
+    parser.add_argument("--markdown", type=Path)
+    return parser
 
 
 if __name__ == "__main__":

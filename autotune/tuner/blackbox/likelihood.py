@@ -9,7 +9,7 @@ import numpy as np
 from autotune.tuner.blackbox.kernel import Hyperparameters, correlation, matern
 from autotune.tuner.blackbox.space import Floats, Ints, Space
 
-SHARE_PRIOR, DIVISOR_PRIOR = (-0.5, 1.3), (-1.5, 1.3)
+SHARE_PRIOR, DERIVED_PRIOR = (-0.5, 1.3), (-1.5, 1.3)
 """Mean and standard deviation of the logit of a parameter's share, and of a divisor's."""
 LENGTH_PRIOR = (float(np.log(0.6)), 0.6)
 """Of a length's logarithm."""
@@ -51,7 +51,7 @@ class Likelihood:
 
     def __init__(self, space: Space) -> None:
         self.space = space
-        priors = [SHARE_PRIOR] * len(space.dimensions) + [DIVISOR_PRIOR] * len(space.divisors)
+        priors = [SHARE_PRIOR] * len(space.dimensions) + [DERIVED_PRIOR] * len(space.derived)
         priors += [
             (LENGTH_PRIOR[0], LENGTH_PRIOR[1] if f.levels > 2 else FIXED) for f in space.factors
         ]

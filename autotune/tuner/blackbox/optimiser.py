@@ -12,11 +12,13 @@ from autotune.tuner.blackbox.posterior import Belief
 from autotune.tuner.blackbox.space import Bools, Floats, Ints, Space
 from autotune.tuner.blackbox.surrogate import ValiditySurrogate, ValueSurrogate
 
-FIRST = 10
+FIRST = 5
 """Configurations of the initial design."""
+FIRST_TOLD = 10
+"""The same where other machines chose some: so many values tell whether a recording agrees."""
 LEAST_VALUES = 3
 """Values from which on a surrogate is fitted; before, configurations are drawn at random."""
-CANDIDATES = 12_000
+CANDIDATES = 8_000
 """Configurations weighed at a time: all of a smaller space, else a draw and the neighbours of the best."""
 NEAR_BEST, NEAR_CHANGES = 5, 2
 """How many of the best have their neighbours weighed, and how many parameters those change."""
@@ -39,9 +41,10 @@ class Optimiser:
 
     def __post_init__(self) -> None:
         self._rng = np.random.default_rng(self.seed)
-        design = initial_design(self.space, FIRST, self._rng)
+        count = FIRST_TOLD if self.first else FIRST
+        design = initial_design(self.space, count, self._rng)
         spread = [row for row in design if row not in self.first]
-        kept = max(FIRST - len(self.first), 0)
+        kept = max(count - len(self.first), 0)
         self._design, self._withheld = [*self.first, *spread[:kept]], spread[kept:]
         self._is_asked = np.zeros(self.space.size, bool)
         self._surrogate = ValueSurrogate(self.space)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from autotune.tuner.blackbox.relations import Column, factors_of_two, relations
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -19,8 +21,6 @@ IDENTITY = 0.3
 """Share of a level's effect that its neighbours do not have."""
 MANY_LEVELS = 5
 """Levels from which powers of two within whole numbers are told from the others."""
-MOST_TWOS = 6
-"""Factors of two that count: 64 threads are the widest unit that any device issues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,13 @@ class Dimension:
 class Space:
     """``size`` legal configurations over the parameters that vary, as ``dimensions``.
 
-    ``divisors`` are derived from whole numbers: factors of two, and powers of two. ``scores`` [j, n] are what
-    other machines say of each configuration, standardised, lower for faster; there may be none.
+    ``derived`` follow from the parameters: factors of two, powers of two, products and quotients. ``scores`` [j, n]
+    are what other machines say of each configuration, standardised, lower for faster; there may be none.
     """
 
     size: int
     dimensions: tuple[Dimension, ...]
-    divisors: tuple[Dimension, ...]
+    derived: tuple[Dimension, ...]
     scores: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
     @classmethod
@@ -63,14 +63,16 @@ class Space:
         columns = zip(parameters, zip(*values, strict=True), strict=True)
         varied = [(name, column) for name, column in columns if len(set(column)) > 1]
         dimensions = tuple(_dimension(name, column) for name, column in varied)
-        divisors = tuple(d for name, column in varied for d in _divisors(name, column))
+        numeric = [_numbers(name, column) for name, column in varied if not _has_text(column)]
+        derived = [d for column in numeric for d in _divisors(column)]
+        derived += [Dimension(name, c, _distances(_scaled(v))) for name, v, c in relations(numeric)]
         none = np.zeros((0, len(values)))
-        return cls(len(values), dimensions, divisors, none if scores is None else scores)
+        return cls(len(values), dimensions, tuple(derived), none if scores is None else scores)
 
     @property
     def factors(self) -> tuple[Dimension, ...]:
-        """Parameters and divisors."""
-        return self.dimensions + self.divisors
+        """Parameters and what is derived from them."""
+        return self.dimensions + self.derived
 
     def neighbours(self, rows: Ints, changes: int) -> Ints:
         """Return the configurations that differ from one of ``rows`` in at most ``changes`` parameters."""
@@ -83,29 +85,39 @@ class Space:
         return np.flatnonzero(near)
 
 
+def _has_text(column: Sequence[Value]) -> bool:
+    return any(isinstance(value, str) for value in set(column))
+
+
+def _numbers(name: str, column: Sequence[Value]) -> Column:
+    levels, codes = np.unique(np.array(column, np.float64), return_inverse=True)
+    return name, levels, codes.astype(np.int64)
+
+
 def _dimension(name: str, column: Sequence[Value]) -> Dimension:
-    if any(isinstance(value, str) for value in column):
+    if _has_text(column):
         texts, codes = np.unique([str(value) for value in column], return_inverse=True)
         return Dimension(name, codes.astype(np.int64), 1.0 - np.eye(len(texts)))
-    levels, codes = np.unique(np.array(column, np.float64), return_inverse=True)
+    _, levels, codes = _numbers(name, column)
     identity = IDENTITY if len(levels) > 2 else 0.0
-    return Dimension(name, codes.astype(np.int64), _distances(_places(levels)), identity)
+    return Dimension(name, codes, _distances(_places(levels)), identity)
 
 
-def _divisors(name: str, column: Sequence[Value]) -> list[Dimension]:
+def _divisors(column: Column) -> list[Dimension]:
     """Return the factors of two of a parameter of many whole numbers, and if they are powers of two."""
-    if any(isinstance(value, str) or value != int(value) or value < 0 for value in column):
+    name, numbers, codes = column
+    if len(numbers) < MANY_LEVELS or (numbers < 0).any() or (numbers != np.floor(numbers)).any():
         return []
-    numbers = [int(value) for value in column]
-    twos = np.array([(n & -n).bit_length() - 1 if n else MOST_TWOS for n in numbers])
-    is_power = np.array([n & (n - 1) == 0 for n in numbers])
-    if len(set(numbers)) < MANY_LEVELS or is_power.all():
+    is_power = np.array([int(n) & (int(n) - 1) == 0 for n in numbers])
+    if is_power.all():
         return []
-    counts = np.minimum(twos, MOST_TWOS).astype(np.float64)
-    properties = {f"{name}: factors of two": counts, f"{name}: power of two": is_power * 1.0}
+    properties = {
+        f"{name}: factors of two": factors_of_two(numbers),
+        f"{name}: power of two": is_power * 1.0,
+    }
     return [
-        Dimension(text, codes.astype(np.int64), _distances((levels - levels[0]) / np.ptp(levels)))
-        for text, (levels, codes) in (
+        Dimension(text, places[codes].astype(np.int64), _distances(_scaled(levels)))
+        for text, (levels, places) in (
             (text, np.unique(values, return_inverse=True)) for text, values in properties.items()
         )
         if len(levels) > 1
@@ -116,10 +128,14 @@ def _distances(places: Floats) -> Floats:
     return np.asarray(np.abs(places[:, None] - places[None, :]))
 
 
+def _scaled(levels: Floats) -> Floats:
+    return np.asarray((levels - levels[0]) / (levels[-1] - levels[0]))
+
+
 def _places(levels: Floats) -> Floats:
     """Return the places [k] of ascending numbers between 0 and 1."""
     if len(levels) > 2 and levels[0] > 0 and levels[-1] >= WIDE_RANGE * levels[0]:
         logs = np.log2(levels)
         ranks = np.arange(len(levels)) / (len(levels) - 1)
         return np.asarray(0.5 * (logs - logs[0]) / (logs[-1] - logs[0]) + 0.5 * ranks)
-    return np.asarray((levels - levels[0]) / (levels[-1] - levels[0]))
+    return _scaled(levels)

@@ -106,7 +106,7 @@ class ValiditySurrogate:
 
     def __post_init__(self) -> None:
         none = np.zeros((0, self.space.size))
-        self._own = Space(self.space.size, self.space.dimensions, self.space.divisors, none)
+        self._own = Space(self.space.size, self.space.dimensions, self.space.derived, none)
 
     def probability(
         self, rows: Ints, is_valid: Bools, candidates: Ints, failures: Floats

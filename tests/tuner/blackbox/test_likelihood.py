@@ -56,6 +56,6 @@ def test_a_configuration_is_its_own_best_likeness() -> None:
 
 def test_powers_of_two_are_told_from_other_numbers() -> None:
     values = [(16 * i,) for i in range(1, 9)]
-    names = [d.name for d in Space.of(("block",), values).divisors]
+    names = [d.name for d in Space.of(("block",), values).derived]
     assert names == ["block: factors of two", "block: power of two"]
-    assert not Space.of(("block",), [(2**i,) for i in range(8)]).divisors
+    assert not Space.of(("block",), [(2**i,) for i in range(8)]).derived

@@ -1,0 +1,106 @@
+"""Optimisers of recorded tuning spaces, each as times in the order tried: ours, and those that users have without us."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import optuna
+import xgboost as xgb
+
+from autotune.cost_model.recorded import parameter_features
+from autotune.targets.recorded_space import RecordedSpace
+from autotune.tuner.blackbox.replay import search_recorded
+
+RANDOM_START, RETRIES = 10, 50
+FAILED_TIME = 1e20
+KERNEL_TUNER = "Kernel Tuner "
+"""Begins the name of a peer; the name of its strategy follows."""
+Floats = npt.NDArray[np.float64]
+Search = Callable[[RecordedSpace, int, int], Floats]
+
+
+def ours(
+    space: RecordedSpace, seed: int, count: int, priors: tuple[RecordedSpace, ...] = ()
+) -> Floats:
+    """Times [count] in the order tried, NaN for failures."""
+    return np.array(search_recorded(space, count, seed, priors).values, np.float64)
+
+
+def tpe(space: RecordedSpace, seed: int, count: int) -> Floats:
+    """The same of Optuna's default sampler, with an integer for every parameter's level.
+
+    What is illegal or was tried costs nothing.
+    """
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed))
+    rng = np.random.default_rng(seed)
+    levels = [sorted(set(column)) for column in zip(*space.values, strict=True)]
+    left = {values: row for row, values in enumerate(space.values)}
+    order: list[int] = []
+    worst = float(np.nanmax(space.times))
+    while len(order) < count:
+        for _ in range(RETRIES):
+            trial = study.ask()
+            places = [trial.suggest_int(f"p{i}", 0, len(ls) - 1) for i, ls in enumerate(levels)]
+            row = left.pop(tuple(ls[p] for ls, p in zip(levels, places, strict=True)), None)
+            if row is not None:
+                study.tell(trial, float(np.nan_to_num(np.log(space.times[row]), nan=np.log(worst))))
+                break
+            study.tell(trial, state=optuna.trial.TrialState.FAIL)
+        else:
+            row = left.pop(list(left)[rng.integers(len(left))])
+        order.append(row)
+    return np.asarray(space.times[order])
+
+
+def xgboost_loop(space: RecordedSpace, seed: int, count: int) -> Floats:
+    """The same of trees that are trained after every evaluation, and followed."""
+    x, logs = parameter_features(space), np.log(space.times)
+    failed = np.nanmax(logs)
+    order = np.random.default_rng(seed).permutation(len(space))[:RANDOM_START].tolist()
+    settings = {"max_depth": 5, "eta": 0.2, "nthread": 1, "seed": seed, "verbosity": 0}
+    while len(order) < count:
+        data = xgb.DMatrix(x[order], np.nan_to_num(logs[order], nan=failed), nthread=1)
+        predicted = xgb.train(settings, data, 60).inplace_predict(x)
+        predicted[order] = np.inf
+        order.append(int(np.argmin(predicted)))
+    return np.asarray(space.times[order])
+
+
+def kernel_tuner(
+    space: RecordedSpace, seed: int, count: int, strategy: str, python: str = sys.executable
+) -> Floats:
+    """The same of a strategy of Kernel Tuner, run by ``python``, an interpreter that has it, in a process of its own."""
+    worker = Path(__file__).with_name("kernel_tuner_worker.py")
+    with tempfile.TemporaryDirectory() as folder:
+        cache = Path(folder) / "cache.json"
+        cache.write_text(json.dumps(cache_file(space)))
+        command = [python, str(worker), str(cache), strategy, str(seed), str(count)]
+        answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    rows = {tuple(values): row for row, values in enumerate(space.values)}
+    order = [rows[tuple(values)] for values in json.loads(answer)]
+    return np.asarray(space.times[order])
+
+
+def cache_file(space: RecordedSpace) -> dict[str, object]:
+    """Return a space as Kernel Tuner keeps it; failures stay legal, as they do for every other peer."""
+    columns = zip(space.parameters, zip(*space.values, strict=True), strict=True)
+    configurations = {
+        ",".join(map(str, values)): dict(zip(space.parameters, values, strict=True))
+        | {"time": float(np.nan_to_num(time, nan=FAILED_TIME))}
+        for values, time in zip(space.values, space.times, strict=True)
+    }
+    return {
+        "device_name": "recorded", "kernel_name": "recorded", "problem_size": [1, 1],
+        "tune_params_keys": list(space.parameters),
+        "tune_params": {name: sorted(set(column)) for name, column in columns},
+        "objective": "time",
+        "cache": configurations,
+    }  # fmt: skip
