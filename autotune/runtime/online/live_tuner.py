@@ -38,6 +38,7 @@ from autotune.runtime.online.splitting import (
 )
 from autotune.runtime.profile.group_profile import PairProfile
 from autotune.runtime.variants.edits import Edit, EditKind, Grouping, groupings_of
+from autotune.targets.native.linking.linking import Linkable
 from autotune.targets.protocol import Target
 
 EVENTS_KEPT = 1024
@@ -62,6 +63,7 @@ class _OpenTrial:
     trial: LiveTrial[Edit]
     current: ProgramTable
     proposed: ProgramTable
+    programs: tuple[Linkable, ...]
     seconds: Floats
     undone: Settled | None
 
@@ -97,12 +99,10 @@ class LiveTuner:
         self._ledger = Ledger()
         self._fresh: tuple[Settled, ...] = ()
         self._workshop = target.workshop()
-        self._is_relinked = False
+        self._programs: tuple[Linkable, ...] | None = None
         self._fruitless = 0
         self._events: deque[Event] = deque(maxlen=EVENTS_KEPT)
         self._stopping = threading.Event()
-        self._idle = threading.Event()
-        self._idle.set()
         self._thread: threading.Thread | None = None
 
     # ---- requests
@@ -139,11 +139,6 @@ class LiveTuner:
         self._thread = threading.Thread(target=self._loop, name="autotune-tuning", daemon=True)
         self._thread.start()
 
-    def wait_idle(self, timeout_seconds: float | None) -> None:
-        """Return when nothing is left to do before further requests. Raises ``AutotuneError`` when that takes longer."""
-        if not self._idle.wait(timeout_seconds):
-            raise AutotuneError(f"tuning is still busy after {timeout_seconds:g} s; wait longer")
-
     def close(self) -> None:
         """End the trial and the proposer, whatever they do; the published version stays."""
         self._stopping.set()
@@ -155,7 +150,6 @@ class LiveTuner:
     def _loop(self) -> None:
         failures = 0
         while not self._stopping.wait(POLL_SECONDS):
-            self._idle.clear()
             try:
                 while self.step() and not self._stopping.is_set():
                     failures = 0
@@ -167,8 +161,6 @@ class LiveTuner:
                 if failures == FAILURES:
                     break
                 self._stopping.wait(PAUSE_SECONDS * 2**failures)
-            finally:
-                self._idle.set()
 
     def _fail(self, error: AutotuneError, failures: int) -> None:
         self._open = None
@@ -186,14 +178,13 @@ class LiveTuner:
         opened = self._open
         if opened is not None:
             if opened.current.plan_version != self._published.current.plan_version:
-                self._open = (
-                    None  # another plan was published: the trial compared with the one before
-                )
+                self._open = None  # the trial compared with a plan that is in use no more
                 return True
             if not opened.trial.evaluate():
                 return False
             self._open = None
             self._settle(opened)
+            self._forget_others()
             return True
         seconds = self._seconds()
         if seconds is None:
@@ -236,7 +227,7 @@ class LiveTuner:
 
     def _propose(self, plan: tuple[Grouping, ...], seconds: Floats) -> bool:
         """Have edits proposed and begin their trial. Return True if another step may follow at once."""
-        if not self._is_relinked:
+        if self._programs is None:
             self._relink(plan)
             return False  # the window begins anew
         version = self._version(plan, seconds, None)
@@ -276,12 +267,17 @@ class LiveTuner:
         self._published.update(
             lambda now: replace(now, executable=table.executable, altered=table.altered)
         )
-        self._is_relinked = True
+        self._programs = version.draft.programs
         self._renew_window()
 
     def _linked(self, draft: Draft) -> ProgramTable:
         with SHORT_TURNS:
             return draft.table(self._published.current.graph, self._networks, self._workshop)
+
+    def _forget_others(self) -> None:
+        """Let go of what only other versions than the published one need."""
+        if self._programs is not None:
+            self._workshop.linker.keep(self._programs)
 
     def _begin(self, version: Version, seconds: Floats, undone: Settled | None) -> None:
         current, proposed = self._published.current, self._linked(version.draft)
@@ -301,7 +297,8 @@ class LiveTuner:
             run_seconds=sum(seconds.values()),
         )
         trial = LiveTrial(scopes, self._rng)
-        self._open = _OpenTrial(trial, current, proposed, seconds, undone)
+        programs = version.draft.programs
+        self._open = _OpenTrial(trial, current, proposed, programs, seconds, undone)
 
     # ---- deciding
 
@@ -330,9 +327,9 @@ class LiveTuner:
             self._refuse(opened, adopted, gains)
             return
         self._fruitless = 0
-        table = self._table_of(opened, adopted)
-        if table is not None:
-            self._adopt(opened, table, adopted, gains)
+        version = self._version_of(opened, adopted)
+        if version is not None:
+            self._adopt(opened, *version, adopted, gains)
 
     def _refuse(
         self, opened: _OpenTrial, adopted: Sequence[Edit], gains: Mapping[str, float]
@@ -344,19 +341,23 @@ class LiveTuner:
         text = f"no better after {opened.trial.served} requests: the plan in use stays"
         self._tell(EventKind.REFUSED, text, **_figures(whole))
 
-    def _table_of(self, opened: _OpenTrial, adopted: tuple[Edit, ...]) -> ProgramTable | None:
-        """Return the version with the adopted edits alone."""
+    def _version_of(
+        self, opened: _OpenTrial, adopted: tuple[Edit, ...]
+    ) -> tuple[ProgramTable, tuple[Linkable, ...]] | None:
+        """Return the version with the adopted edits alone, and its programs."""
         if len(adopted) == len(opened.trial.tests):
-            return opened.proposed
+            return opened.proposed, opened.programs
         plan = groupings_of(opened.current.choices)
         version = self._version(plan, opened.seconds, adopted)
-        is_whole = version is not None and version.edits == adopted
-        return self._linked(version.draft) if version is not None and is_whole else None
+        if version is None or version.edits != adopted:
+            return None
+        return self._linked(version.draft), version.draft.programs
 
     def _adopt(
         self,
         opened: _OpenTrial,
         table: ProgramTable,
+        programs: tuple[Linkable, ...],
         adopted: tuple[Edit, ...],
         gains: Mapping[str, float],
     ) -> None:
@@ -398,7 +399,8 @@ class LiveTuner:
             self._begin(version, seconds, one)
             return False
         self._ledger.reversal(one, seconds, self._runs)
-        self._publish(self._linked(version.draft), EventKind.SPLIT, f"{undo.text}: {reason.value}")
+        table, text = self._linked(version.draft), f"{undo.text}: {reason.value}"
+        self._publish(table, version.draft.programs, EventKind.SPLIT, text)
         return True
 
     def _settle_split(self, opened: _OpenTrial, one: Settled) -> None:
@@ -413,7 +415,7 @@ class LiveTuner:
         self._ledger.reversal(one, seconds, self._runs)
         self._fruitless = 0
         text = f"{edit.text}, which saves {test.gain:.1%} of its steps' time now"
-        self._publish(opened.proposed, EventKind.SPLIT, text, **_figures(test))
+        self._publish(opened.proposed, opened.programs, EventKind.SPLIT, text, **_figures(test))
 
     def _tell(self, kind: EventKind, text: str, **figures: float) -> None:
         self._events.append(Event(kind, self._runs, self._clock(), text, figures))

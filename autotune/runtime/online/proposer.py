@@ -23,7 +23,7 @@ from autotune.runtime.execution.origin import GroupName
 from autotune.runtime.online.input_samples import Inputs, with_edges
 from autotune.runtime.online.merging import Frequencies, merge_edits
 from autotune.runtime.online.rescheduling import alone_edits, schedule_edits
-from autotune.runtime.online.trial import agree
+from autotune.runtime.online.trial import agree, agree_in_scale
 from autotune.runtime.variants.edits import (
     Edit,
     Grouping,
@@ -148,30 +148,19 @@ class LocalProposer:
         for edit in alone_edits(plan, occasion.seconds, self._estimates.alone):
             if edit.key not in occasion.settled:
                 return (edit,)  # it shows in the time between all groups: no other beside it
-        found = [
-            *merge_edits(
-                self._groups,
-                plan,
-                occasion.seconds,
-                occasion.frequencies,
-                self._estimates.scheduled,
-                self._estimates.cost,
-            ),
-            *schedule_edits(
-                self._groups,
-                plan,
-                occasion.seconds,
-                self._estimates.scheduled,
-                self._estimates.schedules,
-                self._estimates.cost,
-            ),
-        ]
-        worth = (
-            edit
-            for edit in found
-            if edit.gain_seconds >= LEAST_SHARE * total and edit.key not in occasion.settled
-        )
-        return _apart(occasion.plan, sorted(worth, key=lambda edit: -edit.gain_seconds))
+        made, seconds, groups = self._estimates, occasion.seconds, self._groups
+        merges = merge_edits(groups, plan, seconds, occasion.frequencies, made.scheduled, made.cost)
+        others = schedule_edits(groups, plan, seconds, made.scheduled, made.schedules, made.cost)
+        for found in (merges, others):  # merges take less time to propose, and save more
+            worth = [
+                edit
+                for edit in found
+                if edit.gain_seconds >= LEAST_SHARE * total and edit.key not in occasion.settled
+            ]
+            chosen = _apart(occasion.plan, sorted(worth, key=lambda edit: -edit.gain_seconds))
+            if chosen:
+                return chosen
+        return ()
 
 
 def _apart(plan: Sequence[Grouping], edits: Sequence[Edit]) -> tuple[Edit, ...]:
@@ -197,23 +186,32 @@ class _Estimates:
         self._estimate = estimate_of(None, spec)
         self.scheduled = HeuristicSchedules(spec)
         self.alone = HeuristicSchedules(replace(spec, cores=1))
+        self._costs: dict[tuple[str, Schedule], float] = {}
+        self._proposed: dict[tuple[str, Schedule], Sequence[Schedule]] = {}
 
     def schedules(self, choice: Choice, count: int) -> Sequence[Schedule]:
-        """Return other schedules of a group, the most promising first."""
+        """Return other schedules of a group, the most promising first; the same ones whenever it asks."""
         assert choice.schedule is not None
-        return propose_schedules(
-            choice.group, choice.schedule, self._spec, self._estimate, count, self._rng
-        )
+        key = choice.group.key, choice.schedule
+        if key not in self._proposed:
+            self._proposed[key] = propose_schedules(
+                choice.group, choice.schedule, self._spec, self._estimate, count, self._rng
+            )
+        return self._proposed[key]
 
     def cost(self, choice: Choice) -> float:
         """Return estimated cycles; 0 for views."""
         if choice.schedule is None:
             return 0.0
-        nests = legal_nests(choice.group, self._spec) or ()
-        pairs = zip(nests, choice.schedule.nests, strict=True)
-        return sum(
-            float(self._estimate(nest, ScheduleTable.of(nest, [part]))[0]) for nest, part in pairs
-        )
+        key = choice.group.key, choice.schedule
+        if key not in self._costs:
+            nests = legal_nests(choice.group, self._spec) or ()
+            pairs = zip(nests, choice.schedule.nests, strict=True)
+            self._costs[key] = sum(
+                float(self._estimate(nest, ScheduleTable.of(nest, [part]))[0])
+                for nest, part in pairs
+            )
+        return self._costs[key]
 
 
 class _Check:
@@ -237,10 +235,10 @@ class _Check:
 
     def agrees(self, draft: Draft) -> bool:
         """Return True if a version computes the same, or what the reference computes."""
-        outputs = self._outputs(draft)
+        rows = zip(self._outputs(draft), self._expected, self._cases, strict=True)
         return all(
-            agree(made, expected) or agree(made, evaluate(self._graph, case))
-            for made, expected, case in zip(outputs, self._expected, self._cases, strict=True)
+            agree_in_scale(made, expected) or agree(made, evaluate(self._graph, case))
+            for made, expected, case in rows
         )
 
     def _outputs(self, draft: Draft) -> list[Mapping[str, Array]]:

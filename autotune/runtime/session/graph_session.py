@@ -280,9 +280,8 @@ class GraphSession:
 
         Raises ``AutotuneError`` when that takes longer, or when the learning failed.
         """
-        for learner in (self._trainer, self._tuner):
-            if learner is not None:
-                learner.wait_idle(timeout_seconds)
+        if self._trainer is not None:
+            self._trainer.wait_idle(timeout_seconds)
 
     def close(self) -> None:
         """Stop learning and close the store if the session opened it. Closing again does nothing.

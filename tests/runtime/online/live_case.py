@@ -31,6 +31,7 @@ from autotune.runtime.variants.edits import (
 )
 from autotune.runtime.variants.heuristic_schedules import HeuristicSchedules
 from autotune.runtime.variants.variants import Groups, Names
+from autotune.targets.native.running.executable import Workshop
 from autotune.targets.opening import load_spec
 from autotune.targets.spec import HardwareSpec
 
@@ -113,7 +114,7 @@ class DrawnMachine:
 
     def workshop(self) -> Any:
         """Nothing is shared."""
-        return None
+        return Workshop(None)
 
 
 @dataclass
@@ -144,6 +145,7 @@ class DrawnDraft:
 
     machine: DrawnMachine
     plan: tuple[Grouping, ...]
+    programs: tuple[Any, ...] = ()
 
     def table(self, *parts: object) -> ProgramTable:
         """The table."""

@@ -193,7 +193,6 @@ def test_learning_here_needs_no_calibration(mlp: Path, tmp_path: Path) -> None:
             np.testing.assert_allclose(
                 value, learning.reference_outputs(feeds)[name], rtol=1e-4, atol=1e-5
             )
-        learning.wait_idle(30)
 
 
 def test_a_file_that_is_no_network_is_named(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ may stand in any number of plans.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -159,6 +159,13 @@ class Linker:
             made = linked(ones, values, self._compiler, self._packed)
             self._linked |= dict(zip(new, zip(ones, made, strict=True), strict=True))
         return [self._linked[key][1] for key in keys]
+
+    def keep(self, programs: Iterable[Linkable]) -> None:
+        """Forget what was linked of all other programs; it leaves memory with the last plan that uses it."""
+        kept = {id(one) for one in programs}
+        self._linked = {key: row for key, row in self._linked.items() if key[0] in kept}
+        used = {id(row[1].constants) for row in self._linked.values()}
+        self._packed = {key: one for key, one in self._packed.items() if id(one) in used}
 
 
 _Key = tuple[int, tuple[int, ...]]

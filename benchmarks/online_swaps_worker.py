@@ -1,0 +1,116 @@
+"""Worker of `online_swaps.py`: one network served by a session that learns and by one that does not, in turns.
+
+    python -m benchmarks.online_swaps_worker '{"network": …, "threads": …, "start": …, "requests": …}'
+
+Both sessions live in one process and take turns of some requests, so that what the machine does meanwhile strikes both.
+A pause as long as the request follows each: a server at half its load.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autotune.fusion.greedy import unfused
+from autotune.fusion.group import Group
+from autotune.runtime.session.defaults import choose_accuracy
+from autotune.runtime.session.session import Session
+from autotune.runtime.variants.heuristic_schedules import HeuristicSchedules
+from autotune.targets.opening import target as open_target
+from autotune.tuner.objective import Objective
+from autotune.tuner.plan import GraphPlan, Plan, PlannedGroup
+from benchmarks.child import raise_priority
+from benchmarks.cpu_networks import make_case
+
+TURN = 20
+"""Requests of one session before it is the other's turn."""
+WARM_UP = 3
+"""First requests of a turn that count nothing: the caches hold the other session's data."""
+
+
+def unfused_plan(session: Session) -> Plan:
+    """Return the plan that runs every operator alone, by heuristic schedules."""
+    graph, spec = session.graph, session.target.spec
+    scheduled = HeuristicSchedules(spec)
+    groups = [Group.from_graph(graph, names) for names in unfused(graph).groups]
+    rows = tuple(
+        PlannedGroup(
+            tuple(op.name for op in group.ops),
+            group.outputs,
+            None if group.is_view else scheduled(group),
+            0.0,
+            None,
+            None,
+            None,
+        )
+        for group in groups
+    )
+    plan = GraphPlan(graph.name, graph.fingerprint, rows)
+    accuracy = choose_accuracy(None, spec)
+    return Plan((plan,), None, session.target.name, spec.profile_id, Objective.LATENCY, accuracy)
+
+
+def serve(order: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Serve the network by both sessions in turns; return figures."""
+    case = make_case(order["network"], folder)
+    target = open_target("cpu", order["threads"])
+    with np.load(case.inputs) as file:
+        inputs = dict(file)
+    with Session(case.network, target) as opened:
+        plan = unfused_plan(opened) if order["start"] == "unfused" else None
+    store = folder / "store.db"
+    with (
+        Session(case.network, target, store, plan=plan) as fixed,
+        Session(case.network, target, store, plan=plan, online=True) as learning,
+    ):
+        fixed_ms, learning_ms = _in_turns(fixed, learning, inputs, order["requests"])
+        events = learning.events
+        groups = len(fixed.table.group_steps), len(learning.table.group_steps)
+        expected, outputs = fixed.run(inputs), learning.run(inputs)
+        is_right = all(np.allclose(outputs[x], expected[x], 1e-3, 1e-5) for x in expected)
+    return {
+        "fixed_ms": fixed_ms,
+        "learning_ms": learning_ms,
+        "groups": groups,
+        "is_right": is_right,
+        "events": dict(Counter(event.kind.value for event in events)),
+        "texts": [f"run {event.run}: {event.kind.value}: {event.text}" for event in events],
+    }
+
+
+def _in_turns(
+    fixed: Session, learning: Session, inputs: dict[str, Any], requests: int
+) -> tuple[list[float], list[float]]:
+    """Return the median milliseconds of each turn, of both sessions."""
+    medians: dict[str, list[float]] = {"fixed": [], "learning": []}
+    for turn in range(-(-requests // TURN)):
+        order = [("fixed", fixed), ("learning", learning)]
+        for name, session in order if turn % 2 else order[::-1]:
+            taken = []
+            for _ in range(TURN):
+                begin = time.perf_counter()
+                session.run(inputs)
+                taken.append(time.perf_counter() - begin)
+                time.sleep(taken[-1])
+            medians[name].append(1e3 * statistics.median(taken[WARM_UP:]))
+    return medians["fixed"], medians["learning"]
+
+
+def main() -> None:
+    """Serve as ordered, and print figures."""
+    raise_priority()
+    order = json.loads(sys.argv[1])
+    with tempfile.TemporaryDirectory() as folder:
+        print(json.dumps(serve(order, Path(folder))))
+
+
+if __name__ == "__main__":
+    main()
