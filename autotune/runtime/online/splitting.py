@@ -17,8 +17,6 @@ from autotune.runtime.variants.edits import Edit, Grouping, applies
 SHIFT = 0.1
 """Change of a group's time, beside that of the rest of the network, that is a real one. Medians of ``WINDOW_RUNS``
 runs of one program differ by a few per cent."""
-WINDOW_RUNS = 64
-"""Runs whose median tells what a group takes now."""
 RETRY_RUNS = 256
 """Runs before a shift may lead to another trial; twice as many after each that changed nothing."""
 AGED_RUNS = 8192

@@ -36,7 +36,7 @@ from autotune.tuner.objective import Objective
 
 if TYPE_CHECKING:  # a session that runs by a plan takes none of their time to import
     from autotune.cost_model.model import CostModel
-    from autotune.runtime.online.live_tuner import LiveTuner
+    from autotune.runtime.online.live_tuning import LiveTuning
     from autotune.runtime.online.trainer import OnlineTrainer
 
 
@@ -68,7 +68,7 @@ class GraphSession:
         self._profile = self.history.whole if history is None else history.open_graph()
         self._last_run: RunTrace | None = None
         self._trainer: OnlineTrainer[CostModel] | None = None
-        self._tuner: LiveTuner | None = None
+        self._tuner: LiveTuning | None = None
         self._closing = threading.Lock()
         self._closed = False
         initial = initial_table(opened, self.target, request.store, request.online)
@@ -107,12 +107,12 @@ class GraphSession:
             request.options or OnlineOptions(),
         )
 
-    def _start_tuning(self, request: OpenRequest) -> LiveTuner | None:
+    def _start_tuning(self, request: OpenRequest) -> LiveTuning | None:
         """Tune on live requests, on targets that run whole networks on this machine."""
-        from autotune.runtime.online.live_tuning import live_tuner
+        from autotune.runtime.online.live_tuning import live_tuning
 
         history = self.history  # the tuner must not keep the session
-        return live_tuner(
+        tuning = live_tuning(
             self._current,
             self.target,
             self.ranges,
@@ -120,6 +120,9 @@ class GraphSession:
             lambda: registry().usage(history),
             0 if request.options is None else request.options.seed,
         )
+        if tuning is not None:
+            weakref.finalize(self, tuning.stop)  # of a session that nobody closes
+        return tuning
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
         """Run the graph once and return its outputs by name, in the network's element types.

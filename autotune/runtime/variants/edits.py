@@ -53,6 +53,11 @@ class Edit:
         return hashlib.sha256(repr((self.removed, self.added)).encode()).hexdigest()[:16]
 
     @property
+    def is_everywhere(self) -> bool:
+        """True if it shows in the time between all groups, not in that of its own alone."""
+        return self.kind is EditKind.ALONE
+
+    @property
     def text(self) -> str:
         """The edit in a few words."""
         first = " + ".join("·".join(_short(names)) for names, _ in self.removed[:2])

@@ -19,6 +19,7 @@ from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import CurrentTable, ProgramTable, compile_table
 from autotune.runtime.online.live_tuner import LiveTuner
 from autotune.runtime.online.proposer import Occasion, Version
+from autotune.runtime.online.serving import Serving
 from autotune.runtime.profile.graph_profile import GraphProfile
 from autotune.runtime.variants.edits import (
     Edit,
@@ -139,13 +140,24 @@ class DrawnExecutable:
         }
 
 
+@dataclass(frozen=True)
+class Unpacked:
+    """A program that packs nothing."""
+
+    packed: tuple[Any, ...] = ()
+
+
 @dataclass
 class DrawnDraft:
     """A draft that makes the machine's tables."""
 
     machine: DrawnMachine
     plan: tuple[Grouping, ...]
-    programs: tuple[Any, ...] = ()
+
+    @property
+    def programs(self) -> tuple[Any, ...]:
+        """Programs without constants, one for each step."""
+        return tuple(Unpacked() for _ in self.machine.table(self.plan).group_steps)
 
     def table(self, *parts: object) -> ProgramTable:
         """The table."""
@@ -202,8 +214,9 @@ class Bench:
         self.usage = 1.0
         self.clock = 0.0
         target: Any = machine
+        self.serving = Serving(self.published, target)
         self.tuner = LiveTuner(
-            self.published,
+            self.serving,
             target,
             self.proposer,
             self.profiler.pairs,
@@ -216,7 +229,7 @@ class Bench:
         """Serve requests, with tuning steps between them; return the cycles of each."""
         cycles = []
         for i in range(count):
-            _, trace = self.tuner.run(self.feeds)
+            _, trace = self.serving.run(self.feeds)
             self.profiler.record(trace, 0, trace.cycles)
             cycles.append(trace.cycles)
             if i % 16 == 15:

@@ -14,7 +14,7 @@ from autotune.errors import AutotuneError
 from autotune.runtime.execution.event import EventKind
 from autotune.runtime.online.live_trial import SHARE
 from autotune.runtime.online.live_tuner import EVENTS_KEPT
-from autotune.runtime.online.splitting import WINDOW_RUNS
+from autotune.runtime.online.serving import WINDOW_RUNS
 from autotune.runtime.variants.variants import Names
 from tests.runtime.online.live_case import Bench, DrawnMachine, chain, grouped, merge
 
@@ -80,7 +80,7 @@ def test_a_trial_takes_at_most_one_request_in_eight_and_never_two_in_a_row() -> 
     served = []
     for _ in range(600):
         opened = b.tuner._open
-        _, trace = b.tuner.run(b.feeds)
+        _, trace = b.serving.run(b.feeds)
         served.append(opened is not None and len(trace.groups) < len(GRAPH.ops))
         if b.published.current.plan_version:
             break
@@ -181,7 +181,7 @@ def test_a_proposer_that_fails_is_told_and_tried_again() -> None:
 def test_events_are_bounded() -> None:
     b = Bench(merged(1.0), [])
     for _ in range(EVENTS_KEPT + 10):
-        b.tuner._tell(EventKind.KEPT, "again")
+        b.tuner.tell(EventKind.KEPT, "again")
     assert len(b.tuner.events) == EVENTS_KEPT
 
 

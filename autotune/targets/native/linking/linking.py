@@ -185,6 +185,11 @@ def offsets(packed: Sequence[Packed]) -> dict[Packed, int]:
     return starts
 
 
+def packed_bytes(one: Linkable) -> int:
+    """Return the memory that a program's packed constants take."""
+    return 4 * sum(map(_room, one.packed))
+
+
 def _room(packed: Packed) -> int:
     """Elements up to where the next one may begin."""
     step = ALIGNMENT_BYTES // 4
