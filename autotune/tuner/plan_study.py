@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,6 +37,8 @@ class PlanStudy:
 
     problem: FusionProblem
     study: Study
+    storage: BaseStorage
+    """Where the study lives: trials are entered here, without the copies that a ``Study`` makes of them."""
 
     @classmethod
     def open(
@@ -51,9 +52,10 @@ class PlanStudy:
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         graph = problem.graph
+        place = optuna.storages.InMemoryStorage() if storage is None else storage
         name = f"{graph.name} {graph.fingerprint[:12]} on {machine} for {objective}"
-        study = optuna.create_study(storage=storage, study_name=name, load_if_exists=True)
-        opened = cls(problem, study)
+        study = optuna.create_study(storage=place, study_name=name, load_if_exists=True)
+        opened = cls(problem, study, place)
         opened._end_killed()
         return opened
 
@@ -62,7 +64,7 @@ class PlanStudy:
         """Parameters of a trial: one for each fusion choice, by the kinds of its ends and its number."""
         from optuna.distributions import CategoricalDistribution
 
-        return {name: CategoricalDistribution([False, True]) for name in self._names}
+        return dict.fromkeys(self._names, CategoricalDistribution([False, True]))
 
     @cached_property
     def _names(self) -> tuple[str, ...]:
@@ -74,13 +76,12 @@ class PlanStudy:
     def begin(
         self, strategy: str, partition: Partition, decisions: Decisions | None, measurements: int
     ) -> int:
-        """Enter a plan that is about to be measured, running; return the number of its trial.
+        """Enter a plan that is about to be measured, running; return the storage's number of its trial.
 
         ``decisions`` are those that a sampler proposed (None: what the partition decides).
         """
         from optuna.trial import TrialState, create_trial
 
-        token = uuid.uuid4().hex
         trial = create_trial(
             state=TrialState.RUNNING,
             params=dict(self.decided(partition) if decisions is None else decisions),
@@ -90,21 +91,23 @@ class PlanStudy:
                 "measurements": measurements,
                 "groups": self._written(partition),
                 "process": [socket.gethostname(), os.getpid()],
-                "token": token,
             },
         )
-        self.study.add_trial(trial)
-        trials = reversed(self.study.get_trials(deepcopy=False))
-        return next(t.number for t in trials if t.user_attrs.get("token") == token)
+        return self.storage.create_new_trial(self._study, trial)
 
-    def end(self, number: int, cost: float | None) -> None:
-        """Enter the cost of a plan; None fails its trial."""
+    @cached_property
+    def _study(self) -> int:
+        """The storage's number of the study."""
+        return self.storage.get_study_id_from_name(self.study.study_name)
+
+    def end(self, trial: int, cost: float | None) -> None:
+        """Enter the cost of a plan that ``begin`` numbered; None fails its trial."""
         from optuna.trial import TrialState
 
         if cost is None:
-            self.study.tell(number, state=TrialState.FAIL)
+            self.storage.set_trial_state_values(trial, TrialState.FAIL)
         else:
-            self.study.tell(number, cost)
+            self.storage.set_trial_state_values(trial, TrialState.COMPLETE, [cost])
 
     def suggest(self, sampler: BaseSampler) -> dict[str, bool]:
         """Return the decisions that a sampler proposes after all trials, running ones included."""

@@ -64,29 +64,24 @@ def _open_journal(path: Path) -> BaseStorage:
 def _open_file(path: Path) -> BaseStorage:
     from sqlalchemy.exc import SQLAlchemyError
 
+    from autotune.tuner.sqlite_studies import SqliteStudies
+
     try:
-        return _rdb(f"sqlite:///{path}")
+        return SqliteStudies(path)
     except (SQLAlchemyError, RuntimeError) as error:
         raise StoreError(f"{path}: {_line(error)}; {_WAY_OUT}") from None
 
 
 def _open_url(url: str) -> BaseStorage:
+    from optuna.storages import RDBStorage
     from sqlalchemy.exc import SQLAlchemyError
 
     try:
-        return _rdb(url)
+        return RDBStorage(url, {"connect_args": {"timeout": 60}} if "sqlite" in url else {})
     except (SQLAlchemyError, ImportError, RuntimeError) as error:
         raise InputError(
             f"--storage {_without_password(url)}: {_line(error)}; {_WAY_OUT}"
         ) from None
-
-
-def _rdb(url: str) -> BaseStorage:
-    from optuna.storages import RDBStorage
-
-    return RDBStorage(
-        url, engine_kwargs={"connect_args": {"timeout": 60}} if "sqlite" in url else {}
-    )
 
 
 def _line(error: Exception) -> str:

@@ -13,9 +13,12 @@ from autotune.tuner import record_writer
 from autotune.tuner.calibrate import calibrate
 from autotune.tuner.fusion import search
 from autotune.tuner.options import SearchOptions
+from autotune.tuner.study_storage import open_storage
 from tests.tuner.search_case import residual
 
 BUDGET = 48
+STUDIES = "studies.db"
+"""File of the search's study, in SQLite."""
 
 
 class Noting:
@@ -47,7 +50,8 @@ def work(command: str, folder: Path) -> tuple[int, frozenset[tuple[str, str]]]:
             return done.measured, frozenset()
         model = open_model(store, machine).model
         options = SearchOptions(trials=6, measure=BUDGET, workers=1)
-        found = search(residual(1), machine, model, options, store=store)
+        studies = open_storage(folder / STUDIES)
+        found = search(residual(1), machine, model, options, store=store, storage=studies)
         return len(found.records), frozenset((r.group_key, r.schedule_json) for r in found.records)
 
 

@@ -9,7 +9,9 @@ import sys
 import time
 from pathlib import Path
 
+import optuna
 import pytest
+from optuna.trial import FrozenTrial, TrialState
 
 from autotune import api
 from autotune.cli.main import main
@@ -19,7 +21,7 @@ from autotune.tuner.fusion import search
 from autotune.tuner.interruption import SearchInterrupted
 from autotune.tuner.options import SearchOptions
 from autotune.tuner.plan import Plan
-from tests.tuner.killed_script import BUDGET, work
+from tests.tuner.killed_script import BUDGET, STUDIES, work
 from tests.tuner.search_case import EDGE, calibrated, chain, residual
 from tests.tuner.stand_in import Fate, StandIn
 
@@ -55,6 +57,13 @@ def killed(command: str, folder: Path) -> int:
     return len(log.read_text().splitlines())
 
 
+def trials_of(folder: Path) -> list[FrozenTrial]:
+    """The trials of a search's study, read as any tool of Optuna's reads them."""
+    place = f"sqlite:///{folder / STUDIES}"
+    (name,) = optuna.get_all_study_names(place)
+    return optuna.load_study(study_name=name, storage=place).trials
+
+
 @pytest.mark.parametrize("command", ["calibrate", "search"])
 def test_kill_9_loses_no_measurement_and_nothing_is_measured_again(
     command: str, tmp_path: Path
@@ -65,12 +74,25 @@ def test_kill_9_loses_no_measurement_and_nothing_is_measured_again(
         assert (
             timed - 1 <= len(before) <= timed
         )  # the last one may not have come to its transaction
+    tried = trials_of(tmp_path) if command == "search" else []
     (tmp_path / "log").unlink()
     measured, candidates = work(command, tmp_path)
     assert len((tmp_path / "log").read_text().splitlines()) == measured
     if command == "calibrate":
         assert measured == 2 * BUDGET - len(before)
     assert not candidates & before
+    if command == "search":
+        _check_resumed(tried, trials_of(tmp_path))
+
+
+def _check_resumed(before: list[FrozenTrial], after: list[FrozenTrial]) -> None:
+    """Finished trials stay as they are, what ran when its process was killed failed, and new ones follow."""
+    running = [trial.number for trial in before if trial.state is TrialState.RUNNING]
+    assert running == [len(before) - 1]
+    assert after[: running[0]] == before[: running[0]]
+    assert after[running[0]].state is TrialState.FAIL
+    assert len(after) > len(before)
+    assert all(trial.state is TrialState.COMPLETE for trial in after[len(before) :])
 
 
 def test_an_interrupted_search_raises_with_its_plan() -> None:
