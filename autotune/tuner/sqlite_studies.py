@@ -44,7 +44,7 @@ class SqliteStudies(RDBStorage):
             bare.params, bare.distributions = {}, {}
         trial = super()._get_prepared_new_trial(study_id, bare, session)
         if template_trial is not None:
-            rows = _parameters(trial.trial_id, template_trial)
+            rows = _parameters(int(trial.trial_id), template_trial)
             if rows:
                 session.execute(insert(TrialParamModel), rows)
         return trial
