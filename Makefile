@@ -31,7 +31,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: docs models bench-machines bench-truth help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean bench-replay bench-search
+.PHONY: docs models bench-machines bench-truth help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean bench-profile bench-replay bench-search
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -116,6 +116,10 @@ bench-replay: $(BUILT) ## search of tuning spaces beside Optuna, XGBoost and Ker
 bench-search: $(BUILT) ## strategies of search at equal numbers of measurements (hours); QUICK=1: minutes, JSON=file keeps runs and goes on from them
 	$(call say,"comparing strategies of search")
 	@$(PY) -m benchmarks.search --markdown docs/figures-search.md $(if $(QUICK),--quick) $(if $(JSON),--json $(JSON))
+
+bench-profile: $(BUILT) ## what profiling every run costs: time by turns, status files, the program cache, memory
+	$(call say,"measuring what the profile costs")
+	@$(PY) -m benchmarks.run_profile --markdown docs/figures-profile.md $(if $(JSON),--json $(JSON))
 
 bench-machines: $(BUILT) ## how well the shipped model predicts drawn machines it never saw
 	$(call say,"judging the shipped model on unseen machines")

@@ -55,10 +55,10 @@ decode (int64 trips, bool go, float[64, 256] x, float[256, 256] w) => (float[64,
 }
 """
 TRIPS = 16
-BLOCK_SECONDS = 0.4
-"""CPU time of one block of runs; at least ``BLOCK_RUNS``, so that batches are added up in it."""
-BLOCK_RUNS = 8
-PAIRS = 12
+TURN_SECONDS, TURNS_SECONDS = 0.02, 2.5
+"""CPU time of one turn, and of all turns with the profile: turns are short so that what disturbs one
+disturbs the next, and so many that batches are added up in them."""
+RESAMPLES = 400
 RECORDS = 100_000
 LONG_RUNS = 100_000
 """Runs after which memory is compared with that after a tenth of them."""
@@ -70,25 +70,32 @@ Run = Callable[[], Any]
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """A network's groups and seconds a run; shares that the profile adds, by turns of blocks."""
+    """A network's groups, CPU seconds of a run without profile and of taking one in, and the share
+    that turns show, with its 90 % interval."""
 
     network: str
     groups: int
     seconds: float
-    shares: tuple[float, ...]
     record_seconds: float
+    by_turns: float
+    interval: tuple[float, float]
+
+    @property
+    def share(self) -> float:
+        """Share of a run that the profile takes."""
+        return self.record_seconds / self.seconds
 
     @property
     def row(self) -> tuple[str, ...]:
         """Cells of the table."""
-        low, middle, high = np.percentile(self.shares, (25, 50, 75))
+        low, high = self.interval
         return (
             self.network,
             str(self.groups),
             f"{1e6 * self.seconds:,.1f}",
             f"{1e6 * self.record_seconds:.2f}",
-            f"{self.record_seconds / self.seconds:.3%}",
-            f"{middle:+.2%}",
+            f"{self.share:.3%}",
+            f"{self.by_turns:+.2%}",
             f"{low:+.2%} to {high:+.2%}",
         )
 
@@ -143,25 +150,29 @@ def overhead(name: str) -> Overhead:
         for _ in range(5):
             run()
         once = cpu_seconds(run, 5)
-        count = max(BLOCK_RUNS, round(BLOCK_SECONDS / once))
-        shares, bare = [], []
-        for pair in range(PAIRS):
-            took = {}
-            for is_profiled in (True, False) if pair % 2 else (False, True):
-                if is_profiled:
-                    took[True] = cpu_seconds(run, count)
-                else:
-                    with without_profile():
-                        took[False] = cpu_seconds(run, count)
-            shares.append(took[True] / took[False] - 1)
-            bare.append(took[False])
-        records = session.last_run.groups
-        parts = 1 if isinstance(records, TimedGroups) else TRIPS
-        groups = len(records) // parts
-        table = session.tables[0]
-    return Overhead(
-        name, groups * parts, float(np.median(bare)), tuple(shares), parts * record_seconds(table)
-    )
+        runs = max(1, round(TURN_SECONDS / once))
+        pairs = max(8, round(TURNS_SECONDS / (runs * once)))
+        took = np.array([one_pair(run, runs, bool(pair % 2)) for pair in range(pairs)])
+        trace = session.last_run.groups
+        parts = 1 if isinstance(trace, TimedGroups) else TRIPS
+        record = parts * record_seconds(session.tables[0])
+    rng = np.random.default_rng(0)
+    drawn = took[rng.integers(0, pairs, (RESAMPLES, pairs))].sum(axis=1)
+    low, high = np.percentile(drawn[:, 0] / drawn[:, 1] - 1, (5, 95))
+    profiled, bare = took.sum(axis=0)
+    seconds = float(np.median(took[:, 1]))
+    return Overhead(name, len(trace), seconds, record, profiled / bare - 1, (low, high))
+
+
+def one_pair(run: Run, runs: int, is_profiled_first: bool) -> tuple[float, float]:
+    """Return CPU seconds of a run with the profile, and without, in two turns."""
+    if is_profiled_first:
+        profiled = cpu_seconds(run, runs)
+        with without_profile():
+            return profiled, cpu_seconds(run, runs)
+    with without_profile():
+        bare = cpu_seconds(run, runs)
+    return cpu_seconds(run, runs), bare
 
 
 def record_seconds(table: ProgramTable) -> float:
@@ -200,9 +211,8 @@ def status_row(name: str) -> tuple[str, ...]:
     with opened(name) as (_, run):
         run()
         took = []
-        for _ in range(20):
-            for _ in range(20):
-                run()
+        for _ in range(10):
+            run()
             begin = time.thread_time()
             writer._write()
             took.append(time.thread_time() - begin)
@@ -265,6 +275,7 @@ def memory_rows() -> list[tuple[str, ...]]:
         for runs in (LONG_RUNS // 10, LONG_RUNS - LONG_RUNS // 10):
             for _ in range(runs):
                 run()
+            session.status()  # adds up what is pending
             gc.collect()
             held.append(tracemalloc.get_traced_memory()[0])
         executions = session.profile()[0].executions
@@ -297,15 +308,15 @@ def _kilobytes(count: int) -> str:
 def tables() -> Iterator[Table]:
     """Measure all tables, one after the other."""
     found = [overhead(name) for name in (*NETWORKS, "loop")]
-    worst = max(found, key=lambda one: one.record_seconds / one.seconds)
-    mean = float(np.mean([one.record_seconds / one.seconds for one in found]))
+    worst = max(found, key=lambda one: one.share)
+    turns = [one.by_turns for one in found]
     yield Table(
         "The profile's share of a run",
-        ("network", "groups", "run µs", "profile µs", "share", "by turns", "middle half of turns"),
+        ("network", "groups", "run µs", "profile µs", "share", "by turns", "90 % interval"),
         (
             *(one.row for one in found),
-            ("mean", "", "", "", f"{mean:.3%}", f"{np.mean([np.median(x.shares) for x in found]):+.2%}", ""),
-            ("worst", "", "", "", f"{worst.record_seconds / worst.seconds:.3%}", f"{max(np.median(x.shares) for x in found):+.2%}", worst.network),
+            ("mean", "", "", "", f"{np.mean([x.share for x in found]):.3%}", f"{np.mean(turns):+.2%}", ""),
+            (f"worst: {worst.network}", "", "", "", f"{worst.share:.3%}", f"{max(turns):+.2%}", ""),
         ),
     )  # fmt: skip
     yield Table(
@@ -325,9 +336,9 @@ HEAD = """# Figures of the profile
 
 Written by `make bench-profile`: what it costs to profile every run, on one thread of this CPU, in CPU time of the thread.
 *profile* is the time to take in one run, two readings of the clock and adding up included; *share* divides it by the run.
-*by turns* is the same measured from outside: blocks of runs with the profile and without take turns in one session, the
-median of {pairs} pairs. Where a run is long, that shows the noise of blocks and not the profile. `loop` is a network with
-control flow: {trips} runs of a body, each an entry.
+*by turns* is the same from outside: short turns with the profile and without, in one session, all runs of the one over all
+runs of the other. Where the interval holds zero, turns do not see the profile. `loop` is a network with control flow:
+{trips} runs of a body, each an entry.
 
 A status file is written by a thread of its own; with many groups it is written less often, so that it never takes more than
 0.1 % of a CPU. *before* is the key that the cache of programs had: every hit wrote the schedule as JSON. {busy}
@@ -346,7 +357,7 @@ def main() -> None:
         found.append(table)
         print(table.text(), end="\n\n", flush=True)
     if chosen.markdown is not None:
-        head = HEAD.format(pairs=PAIRS, trips=TRIPS, busy=busy())
+        head = HEAD.format(trips=TRIPS, busy=busy())
         chosen.markdown.write_text(head + "\n\n".join(t.markdown() for t in found) + "\n")
     if chosen.json is not None:
         plain = {t.title: [dict(zip(t.columns, row, strict=True)) for row in t.rows] for t in found}

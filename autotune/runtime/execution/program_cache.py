@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from autotune.fusion.group import Group
 from autotune.isa.program import Program
@@ -34,8 +35,7 @@ class _Entry:
     priority: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Lowered:
+class Lowered(NamedTuple):
     """A program, the group's tensor names by the program's, and how the program came here."""
 
     program: Program

@@ -60,18 +60,24 @@ class DurationHistory:
         self._counts: Integers = np.zeros(len(BOUNDS_SECONDS) + 1, np.int64)
         self._newest: Integers = np.zeros(NEWEST, np.int64)
 
-    def add(self, began_ns: Integers, ended_ns: Integers) -> None:
-        """Add runs, oldest first."""
-        took = ended_ns - began_ns
-        classes = np.searchsorted(_BOUNDS_NS, took)
+    def add(self, took_ns: Integers, first_ns: int, last_ns: int) -> None:
+        """Add durations of runs, oldest first; the first began and the last ended at these times."""
+        classes = np.searchsorted(_BOUNDS_NS, took_ns)
         self._counts += np.bincount(classes, minlength=len(self._counts))
-        places = (self._runs + np.arange(len(took))) % NEWEST
-        self._newest[places] = took
-        self._runs += len(took)
-        self._total_ns += int(took.sum())
+        for first in range(0, len(took_ns), NEWEST):
+            self._remember(took_ns[first : first + NEWEST])
+        self._total_ns += int(took_ns.sum())
         if self._rate is None:
-            self._rate = FadingCount(int(began_ns[0]))
-        self._rate.add(ended_ns)
+            self._rate = FadingCount(first_ns)
+        self._rate.add(len(took_ns), first_ns, last_ns)
+
+    def _remember(self, took_ns: Integers) -> None:
+        """Write over the oldest of the newest runs."""
+        place = self._runs % NEWEST
+        head = min(len(took_ns), NEWEST - place)
+        self._newest[place : place + head] = took_ns[:head]
+        self._newest[: len(took_ns) - head] = took_ns[head:]
+        self._runs += len(took_ns)
 
     def per_second(self, now_ns: int) -> float:
         """Return runs per second over the newest minutes."""

@@ -7,6 +7,8 @@ that run at different rates are compared by it, and a group that stops to run ha
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -21,6 +23,7 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 _WEIGHTS: Floats = 0.5 ** (np.arange(BATCH_RUNS)[::-1] / HALF_LIFE_RUNS)
+_LN2 = math.log(2)
 _SHORTEST_NS = 10**8
 """Least age that a rate is taken over: the first runs of a session are no rate yet."""
 
@@ -28,8 +31,8 @@ _SHORTEST_NS = 10**8
 class FadingMoments:
     """Weighted means and deviations of some figures, the newest run with weight 1.
 
-    Batches are combined as by Chan, Golub and LeVeque (1983), which stays exact where sums of squares
-    cancel. Not safe to use from several threads.
+    Squares are of distances from the mean before, so that nothing of note cancels (Chan, Golub and
+    LeVeque 1983). Not safe to use from several threads.
     """
 
     def __init__(self, width: int) -> None:
@@ -39,25 +42,26 @@ class FadingMoments:
         self._squares: Floats = np.zeros(width)
 
     def add(self, rows: Floats) -> None:
-        """Add runs [n, width], 1 ≤ n ≤ ``BATCH_RUNS``, oldest first."""
-        weights = _WEIGHTS[-len(rows) :]
-        added = float(weights.sum())
-        mean = weights @ rows / added
-        decay = 0.5 ** (len(rows) / HALF_LIFE_RUNS)
-        kept = self.weight * decay
-        moved = mean - self.mean
-        self._squares *= decay
-        apart = rows - mean
-        self._squares += weights @ np.square(apart, out=apart)
-        self._squares += moved**2 * (kept * added / (kept + added))
-        self.mean += moved * (added / (kept + added))
-        self.weight = kept + added
+        """Add runs [n, width], 1 ≤ n ≤ ``BATCH_RUNS``, oldest first. Overwrites ``rows``."""
         self.newest = rows[-1].copy()
+        if not self.weight:
+            self.mean = rows[0].copy()
+        weights = _WEIGHTS[-len(rows) :]
+        decay = 0.5 ** (len(rows) / HALF_LIFE_RUNS)
+        self.weight = self.weight * decay + float(weights.sum())
+        rows -= self.mean
+        moved = weights @ rows
+        self._squares *= decay
+        self._squares += weights @ np.square(rows, out=rows)
+        self._squares -= np.square(moved) / self.weight
+        self.mean += moved / self.weight
 
     @property
     def deviation(self) -> Floats:
         """Standard deviations; zeros before the first run."""
-        return np.sqrt(self._squares / self.weight) if self.weight else self._squares
+        if not self.weight:
+            return self._squares
+        return np.sqrt(np.maximum(self._squares, 0.0) / self.weight)
 
 
 class FadingCount:
@@ -67,20 +71,23 @@ class FadingCount:
         self._since_ns, self._at_ns = since_ns, since_ns
         self._count = 0.0
 
-    def add(self, times_ns: Integers) -> None:
-        """Add events, in any order."""
-        at_ns = max(self._at_ns, int(times_ns.max()))
-        self._count *= _kept(at_ns - self._at_ns)
-        self._count += float(np.exp2((times_ns - at_ns) * (1e-9 / HALF_LIFE_SECONDS)).sum())
+    def add(self, count: int, first_ns: int, last_ns: int) -> None:
+        """Add events that spread evenly over a time."""
+        at_ns = max(self._at_ns, last_ns)
+        halvings = max(0, last_ns - first_ns) * (1e-9 / HALF_LIFE_SECONDS)
+        mean = -math.expm1(-halvings * _LN2) / (halvings * _LN2) if halvings > 1e-9 else 1.0
+        self._count = self._count * _kept(at_ns - self._at_ns) + count * mean * _kept(
+            at_ns - last_ns
+        )
         self._at_ns = at_ns
 
     def per_second(self, now_ns: int) -> float:
         """Return events per second over the newest minutes, or since the count began."""
         age_ns = max(now_ns - self._since_ns, _SHORTEST_NS)
-        full = HALF_LIFE_SECONDS / np.log(2) * (1 - _kept(age_ns))
-        return self._count * _kept(now_ns - self._at_ns) / float(full)
+        full = HALF_LIFE_SECONDS / _LN2 * (1 - _kept(age_ns))
+        return self._count * _kept(now_ns - self._at_ns) / full
 
 
 def _kept(elapsed_ns: int) -> float:
     """Return what is left of a count after some time."""
-    return float(0.5 ** (max(0, elapsed_ns) * (1e-9 / HALF_LIFE_SECONDS)))
+    return math.exp2(-max(0, elapsed_ns) * (1e-9 / HALF_LIFE_SECONDS))

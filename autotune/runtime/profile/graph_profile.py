@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from autotune.runtime.execution.execution import RunTrace, TimedGroups
 from autotune.runtime.execution.program_table import TableLayout
-from autotune.runtime.profile.fading import BATCH_RUNS, HALF_LIFE_RUNS, Integers
+from autotune.runtime.profile.fading import HALF_LIFE_RUNS, Integers
 from autotune.runtime.profile.group_profile import (
     GroupProfile,
     PairProfile,
@@ -24,36 +24,49 @@ TABLES_KEPT = 4
 PAST_GROUPS = 1024
 """Groups of older tables that are kept as one row each."""
 
-_Run = tuple[TimedGroups, int, int]
-TakeTimes = Callable[[Integers, Integers], None]
-"""Takes the begins and ends of runs, in nanoseconds."""
+PENDING_RUNS = 1024
+"""Runs that are taken in before they are added up."""
+
+TakeTimes = Callable[[Integers, int, int], None]
+"""Takes durations of runs, when the first of them began and the last ended, in nanoseconds."""
 
 
 class GraphProfile:
     """Counts, costs and neighbours of one graph's groups. Safe to use from several threads.
 
-    A run costs its thread one entry in a queue. ``BATCH_RUNS`` of them are added at once, by the run
-    that fills the queue, by a reader or by the writer of status files. ``take_times`` is told when
-    the runs began and ended, if they are a session's own and no part of them.
+    A run costs its thread a copy of its times to the end of a buffer: no array of it is kept, as
+    memory that no run has used lately costs more than the copy. ``PENDING_RUNS`` are added up at once,
+    by the run that is the last of them, by a reader or by the writer of status files. ``take_times``
+    is told the durations and ends of runs that are a session's own, and no part of them.
     """
 
     def __init__(self, take_times: TakeTimes | None = None) -> None:
         self._take_times = take_times
         self._lock = threading.Lock()
-        self._pending: deque[_Run] = deque()
         self._tables: OrderedDict[TableLayout, TableHistory] = OrderedDict()
+        # threads append to lists and buffers without a lock, by single calls of which no two have to agree
+        self._took_ns: list[int] = []
+        self._first_ns = self._last_ns = 0
+        self._newest = TableHistory.of_nothing()
         self._past = PastGroups()
         self._past_run = 0
         self._runs = 0
 
     def record(self, trace: RunTrace, began_ns: int, ended_ns: int) -> None:
         """Take in one finished run of one table."""
-        groups = trace.groups
-        if type(groups) is not TimedGroups:
-            self._record_counted(trace, began_ns, ended_ns)
-            return
-        self._pending.append((groups, began_ns, ended_ns))
-        if len(self._pending) >= BATCH_RUNS and self._lock.acquire(blocking=False):
+        newest = self._newest
+        if trace.layout is not newest.layout:
+            if type(trace.groups) is not TimedGroups:
+                self._record_counted(trace, began_ns, ended_ns)
+                return
+            newest = self._newest = self._opened(trace.groups, began_ns)
+        newest.pending.extend(trace.groups.nanoseconds)  # type: ignore[attr-defined]  # timed, by its layout
+        took = self._took_ns
+        if not took:
+            self._first_ns = began_ns
+        took.append(ended_ns - began_ns)
+        self._last_ns = ended_ns
+        if len(took) >= PENDING_RUNS and self._lock.acquire(blocking=False):
             try:
                 self._add_pending()
             finally:
@@ -88,38 +101,38 @@ class GraphProfile:
             if history is None:
                 history = TableHistory.of_counted(trace.layout, trace.groups, began_ns)
                 self._keep(history)
-            history.add_counted(trace.groups, ended_ns)
+            history.add_counted(trace.groups, began_ns, ended_ns)
             self._count(history, 1)
         if self._take_times is not None:
-            self._take_times(np.array([began_ns]), np.array([ended_ns]))
+            self._take_times(np.array([ended_ns - began_ns]), began_ns, ended_ns)
+
+    def _opened(self, groups: TimedGroups, began_ns: int) -> TableHistory:
+        """Return the history of a table, a new one for a new table."""
+        known = self._tables.get(groups.layout)
+        if known is not None:
+            return known
+        with self._lock:
+            known = self._tables.get(groups.layout)
+            if known is not None:  # another thread came first
+                return known
+            self._add_pending()
+            history = TableHistory.of_timed(groups.layout, groups.clock_hz, began_ns)
+            self._keep(history)
+            return history
 
     def _add_pending(self) -> None:
-        """Add all runs of the queue. The lock is held."""
-        while self._pending:
-            count = min(len(self._pending), BATCH_RUNS)
-            groups, began, ended = zip(
-                *[self._pending.popleft() for _ in range(count)], strict=True
-            )
-            begins, ends = np.array(began), np.array(ended)
-            layouts = dict.fromkeys([one.layout for one in groups])
-            if len(layouts) == 1:
-                self._add_timed(groups, begins, ends)
-            else:  # some are on trial
-                for layout in layouts:
-                    own = [i for i, one in enumerate(groups) if one.layout is layout]
-                    self._add_timed([groups[i] for i in own], begins[own], ends[own])
-            if self._take_times is not None:
-                self._take_times(begins, ends)
-
-    def _add_timed(self, groups: Sequence[TimedGroups], begins: Integers, ends: Integers) -> None:
-        """Add runs of one table."""
-        layout = groups[0].layout
-        history = self._tables.get(layout)
-        if history is None:
-            history = TableHistory.of_timed(layout, int(begins[0]))
-            self._keep(history)
-        history.add_timed(groups, ends)
-        self._count(history, len(groups))
+        """Add up all runs that were taken in. The lock is held."""
+        took = self._took_ns[: len(self._took_ns)]
+        del self._took_ns[: len(took)]
+        if not took:
+            return
+        first, last, newest = self._first_ns, self._last_ns, self._newest
+        for history in sorted(self._tables.values(), key=lambda one: one is newest):
+            runs = history.add_pending(first, last if history is newest else last - 1)
+            if runs:
+                self._count(history, runs)
+        if self._take_times is not None:
+            self._take_times(np.array(took), first, last)
 
     def _count(self, history: TableHistory, runs: int) -> None:
         self._runs += runs

@@ -59,7 +59,7 @@ class SessionProfile:
         layouts = [trace.layout for trace in traces if trace.layout is not None]
         with self._lock:
             self._neighbours.add(layouts)
-        self._take_times(np.array([began_ns]), np.array([ended_ns]))
+        self._take_times(np.array([ended_ns - began_ns]), began_ns, ended_ns)
 
     def rows(self) -> tuple[GroupProfile, ...]:
         """Return a row for every group of every graph, and of those that have gone."""
@@ -89,6 +89,6 @@ class SessionProfile:
         with self._lock:
             return self._durations.per_second(self.clock())
 
-    def _take_times(self, began_ns: Integers, ended_ns: Integers) -> None:
+    def _take_times(self, took_ns: Integers, first_ns: int, last_ns: int) -> None:
         with self._lock:
-            self._durations.add(began_ns, ended_ns)
+            self._durations.add(took_ns, first_ns, last_ns)

@@ -11,9 +11,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from autotune.runtime.execution.execution import GroupRun, TimedGroups
+from autotune.runtime.execution.execution import GroupRun
 from autotune.runtime.execution.program_table import GroupStep, TableLayout
 from autotune.runtime.profile.fading import (
+    BATCH_RUNS,
     HALF_LIFE_RUNS,
     FadingCount,
     FadingMoments,
@@ -24,13 +25,25 @@ from autotune.runtime.profile.group_profile import GroupProfile, PairProfile
 
 FIGURES = ("cycles", "energy_fj", "dram_bytes")
 """Figures of every execution that is counted and not only timed; its counters follow."""
+BATCH_FIGURES = 8192
+"""Figures that are added at once: they stay in a core's cache, and no thread pool comes to help."""
 
 
 class TableHistory:
     """Counts and costs of one table's groups. Not safe to use from several threads."""
 
-    def __init__(self, layout: TableLayout, figures: tuple[str, ...], since_ns: int) -> None:
+    def __init__(
+        self,
+        layout: TableLayout,
+        figures: tuple[str, ...],
+        since_ns: int,
+        clock_hz: float | None = None,
+    ) -> None:
         self.layout = layout
+        self.pending = bytearray()
+        """Nanoseconds of groups, int64 [runs, groups], which ``add_pending`` adds up."""
+        self._scale = 1.0 if clock_hz is None else 1e-9 * clock_hz
+        """Cycles of a unit that costs are kept in: nanoseconds where the groups are only timed."""
         self.runs = 0
         self.last_run = 0
         """Number of its newest run among those of its graph."""
@@ -38,12 +51,17 @@ class TableHistory:
         self._newest_ns = since_ns
         self._rate = FadingCount(since_ns)
         self._costs = FadingMoments(len(layout.steps) * len(figures))
-        self._cycles: Integers = np.zeros(len(layout.steps), np.int64)
+        self._totals: Integers = np.zeros(len(layout.steps), np.int64)
 
     @classmethod
-    def of_timed(cls, layout: TableLayout, since_ns: int) -> TableHistory:
+    def of_nothing(cls) -> TableHistory:
+        """Return the history of no table: no run is of it."""
+        return cls(TableLayout("", (), frozenset(), ()), (), 0)
+
+    @classmethod
+    def of_timed(cls, layout: TableLayout, clock_hz: float, since_ns: int) -> TableHistory:
         """Return the empty history of a table whose groups are only timed."""
-        return cls(layout, FIGURES[:1], since_ns)
+        return cls(layout, FIGURES[:1], since_ns, clock_hz)
 
     @classmethod
     def of_counted(
@@ -53,15 +71,24 @@ class TableHistory:
         counters = dict.fromkeys(name for run in runs for name in run.execution.counters)
         return cls(layout, (*FIGURES, *counters), since_ns)
 
-    def add_timed(self, groups: Sequence[TimedGroups], ended_ns: Integers) -> None:
-        """Add runs of this table, 1 to ``BATCH_RUNS``, oldest first."""
-        joined = b"".join([one.nanoseconds for one in groups])  # type: ignore[misc]  # faster than NumPy's
-        cycles = np.frombuffer(joined, np.int64) * (groups[0].clock_hz * 1e-9)
-        np.maximum(np.rint(cycles, out=cycles), 1.0, out=cycles)
-        cycles = cycles.reshape(len(groups), -1)
-        self._add(cycles, cycles, ended_ns)
+    def add_pending(self, first_ns: int, last_ns: int) -> int:
+        """Add up the pending runs, of which the first began and the last ended at these times; return
+        their number. Other threads may append to ``pending`` meanwhile."""
+        groups = len(self.layout.steps)
+        if not self.pending:
+            return 0
+        runs = len(self.pending) // (8 * groups)
+        taken = np.frombuffer(bytes(self.pending[: 8 * groups * runs]), np.int64)
+        del self.pending[: 8 * groups * runs]
+        rows = taken.reshape(runs, groups)
+        batch = min(BATCH_RUNS, max(1, BATCH_FIGURES // groups))
+        for first in range(0, runs, batch):
+            self._costs.add(rows[first : first + batch].astype(np.float64))
+        self._totals += rows.sum(axis=0)
+        self._count(runs, first_ns, last_ns)
+        return runs
 
-    def add_counted(self, runs: Sequence[GroupRun], ended_ns: int) -> None:
+    def add_counted(self, runs: Sequence[GroupRun], began_ns: int, ended_ns: int) -> None:
         """Add one run of this table."""
         names, costs = self._figures[len(FIGURES) :], [run.execution for run in runs]
         rows = [
@@ -73,21 +100,21 @@ class TableHistory:
             )
             for cost in costs
         ]
-        cycles = np.array([[cost.cycles for cost in costs]], np.float64)
-        self._add(cycles, np.array(rows, np.float64).reshape(1, -1), np.array([ended_ns]))
+        self._costs.add(np.array(rows, np.float64).reshape(1, -1))
+        self._totals += np.array([cost.cycles for cost in costs], np.int64)
+        self._count(1, began_ns, ended_ns)
 
-    def _add(self, cycles: Floats, figures: Floats, ended_ns: Integers) -> None:
-        self.runs += len(cycles)
-        self._newest_ns = max(self._newest_ns, int(ended_ns.max()))
-        self._rate.add(ended_ns)
-        self._costs.add(figures)
-        self._cycles += cycles.sum(axis=0).astype(np.int64)
+    def _count(self, runs: int, first_ns: int, last_ns: int) -> None:
+        self.runs += runs
+        self._newest_ns = max(self._newest_ns, last_ns)
+        self._rate.add(runs, first_ns, last_ns)
 
     def rows(self, now_ns: int, later_runs: int) -> list[GroupProfile]:
         """Return a row for each group; ``later_runs`` of the graph went by other tables since."""
         shape = len(self.layout.steps), len(self._figures)
         moments = (self._costs.mean, self._costs.deviation, self._costs.newest)
         mean, deviation, newest = (one.reshape(shape) for one in moments)
+        cycles = self._scale
         rate = self._rate.per_second(now_ns)
         weight = self._weight(later_runs)
         return [
@@ -100,10 +127,10 @@ class TableHistory:
                 self.runs,
                 rate,
                 weight,
-                int(self._cycles[i]),
-                float(mean[i, 0]),
-                float(deviation[i, 0]),
-                int(newest[i, 0]),
+                round(cycles * int(self._totals[i])),
+                cycles * float(mean[i, 0]),
+                cycles * float(deviation[i, 0]),
+                max(1, round(cycles * float(newest[i, 0]))),
                 self._newest_ns,
                 self._mean(mean[i], 1),
                 self._mean(mean[i], 2),

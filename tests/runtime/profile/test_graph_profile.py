@@ -15,8 +15,8 @@ from autotune.runtime.execution.execution import RunTrace, TimedGroups, execute
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import CurrentTable, ProgramTable, compile_table
 from autotune.runtime.profile import graph_profile
-from autotune.runtime.profile.fading import BATCH_RUNS, HALF_LIFE_RUNS
-from autotune.runtime.profile.graph_profile import GraphProfile
+from autotune.runtime.profile.fading import HALF_LIFE_RUNS
+from autotune.runtime.profile.graph_profile import PENDING_RUNS, GraphProfile
 from tests.runtime import runtime_case as case
 
 GRAPH = case.network()
@@ -71,11 +71,12 @@ def test_rows_equal_a_plain_recomputation_over_all_traces(
     rows = profile.rows(len(runs) * SECOND)
     assert {row.key: row.executions for row in rows} == executions
     for row in rows:
-        assert row.total_cycles == sum(cycles[row.key])
+        rounded = len(cycles[row.key]) / 2
+        assert abs(row.total_cycles - sum(cycles[row.key])) <= rounded + 1
         assert row.newest_cycles == cycles[row.key][-1]
         if all(table is runs[0][0] for table, _ in runs):
             mean, deviation = plain_moments(cycles[row.key])
-            assert row.mean_cycles == pytest.approx(mean, rel=1e-9)
+            assert row.mean_cycles == pytest.approx(mean, rel=1e-9, abs=0.5)
             assert row.deviation_cycles == pytest.approx(deviation, rel=1e-6, abs=1e-6 * mean)
 
 
@@ -105,14 +106,14 @@ def test_pairs_say_whether_data_passes() -> None:
 
 
 def test_more_runs_than_a_batch_are_all_counted() -> None:
-    profile, runs = GraphProfile(), 2 * BATCH_RUNS + 5
+    profile, runs = GraphProfile(), 2 * PENDING_RUNS + 5
     rng = np.random.default_rng(0)
     cycles = []
     for _ in range(runs):
         nanoseconds = rng.integers(10**8, 10**8 + 1000, len(TABLE.group_steps)).tolist()
         cycles.append(nanoseconds[0])
         profile.record(timed(TABLE, nanoseconds, 1e9), 0, 1)
-    assert len(profile._pending) < BATCH_RUNS
+    assert len(profile._took_ns) < PENDING_RUNS
     row = profile.rows(1)[0]
     assert row.executions == runs and row.total_cycles == sum(cycles)
     mean, deviation = plain_moments(cycles)
@@ -199,7 +200,7 @@ def test_ever_new_tables_leave_bounded_rows_and_no_count_is_lost() -> None:
 
 
 def test_threads_lose_no_run() -> None:
-    profile, runs = GraphProfile(), BATCH_RUNS
+    profile, runs = GraphProfile(), 2 * PENDING_RUNS
     trace = timed(TABLE, [100] * len(TABLE.group_steps))
 
     def work() -> None:
