@@ -31,7 +31,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: docs models bench-machines bench-truth help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean bench-profile bench-replay bench-search
+.PHONY: docs models bench-machines bench-truth help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean bench-profile bench-replay bench-search bench-decoder
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -88,6 +88,10 @@ bench-roofline: $(BUILT) ## how much of what this CPU allows every network reach
 bench-variants: $(BUILT) ## where each kernel variant wins and loses, in emulated cycles
 	$(call say,"setting kernel variants against each other")
 	@$(PY) -m benchmarks.variants --markdown docs/figures-variants.md $(if $(JSON),--json $(JSON))
+
+bench-decoder: $(BUILT) $(CPU_PEERS)/.installed ## decoders whose cache grows: tokens per second and longest step beside ONNX Runtime
+	$(call say,"generating text with autotune and ONNX Runtime")
+	@$(PY) -m benchmarks.decoder --markdown docs/figures-decoder.md $(if $(JSON),--json $(JSON))
 
 bench-compile: $(BUILT) ## CPU time from a file to programs and to a first result, and of starting
 	$(call say,"benchmarking the way from a network to its first result")

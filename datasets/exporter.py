@@ -213,3 +213,8 @@ def floats(shape: Sequence[int]) -> onnx.TypeProto:
 def wholes(shape: Sequence[int]) -> onnx.TypeProto:
     """The type of int64 tensors of this shape."""
     return helper.make_tensor_type_proto(TensorProto.INT64, list(shape))
+
+
+def opened(elem_type: int, *shape: int | str) -> onnx.TypeProto:
+    """The type of tensors some of whose dimensions are open, by name."""
+    return helper.make_tensor_type_proto(elem_type, list(shape))

@@ -60,15 +60,15 @@ def llama_step(
             "Unsqueeze", export.node("Gather", export.value(name, table), "position_ids", axis=0),
             export.integers(f"{name}_axis", 1),
         )
-        for name, table in zip(("cosines", "sines"), _turns(sizes.depth), strict=True)
+        for name, table in zip(("cosines", "sines"), rotation_tables(sizes.depth), strict=True)
     )  # fmt: skip
     for index in range(layers):
         name = f"layer{index}_"
-        normal = _rms_norm(export, x, f"{name}norm1", width)
+        normal = rms_norm(export, x, f"{name}norm1", width)
         x = export.node("Add", x, _attention(export, normal, index, sizes, turns))
-        normal = _rms_norm(export, x, f"{name}norm2", width)
+        normal = rms_norm(export, x, f"{name}norm2", width)
         x = export.node("Add", x, _gated(export, normal, name, width, hidden))
-    x = _rms_norm(export, x, "final", width)
+    x = rms_norm(export, x, "final", width)
     export.node("MatMul", x, export.weight("head_w", width, vocabulary), output="logits")
     old, new = (floats((1, shared, rows, sizes.depth)) for rows in (past, past + 1))
     kept = [(n, role) for n in range(layers) for role in ("key", "value")]
@@ -87,14 +87,14 @@ def llama_step(
     )
 
 
-def _turns(depth: int) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.float32]], ...]:
+def rotation_tables(depth: int) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.float32]], ...]:
     """Cosines and sines of every place, both halves alike: [CONTEXT, depth]."""
     rates = BASE ** (-np.arange(0, depth, 2) / depth)
     angles = np.arange(CONTEXT)[:, None] * np.concatenate((rates, rates))[None, :]
     return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
 
 
-def _rms_norm(export: Exporter, x: str, name: str, width: int) -> str:
+def rms_norm(export: Exporter, x: str, name: str, width: int) -> str:
     """x / √mean(x²) · scale (arXiv:1910.07467), written out as it is exported."""
     squared = export.node("Pow", x, export.number(f"{name}_two", 2.0))
     mean = export.node("ReduceMean", squared, axes=[-1], keepdims=1)

@@ -13,8 +13,10 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import onnx
 
+ALIGNMENT_BYTES = 64
 _MODEL_GRAPH, _GRAPH_NODE, _GRAPH_INITIALIZER = 7, 1, 5
 _NODE_ATTRIBUTE, _ATTRIBUTE_TENSOR, _TENSOR_RAW = 5, 5, 9
 _VARINT, _BYTES = 0, 2
@@ -66,8 +68,8 @@ class Weights:
         return CutTensor(tensor, self.data[int.from_bytes(raw[len(_TOKEN) :], "little")])
 
     def copy(self) -> Weights:
-        """Return the weights in memory of their own, independent of the file."""
-        return Weights(tuple(memoryview(bytes(data)) for data in self.data), self.in_attributes)
+        """Return the weights in aligned memory of their own, independent of the file."""
+        return Weights(tuple(map(_aligned_copy, self.data)), self.in_attributes)
 
     def checkable(self, model: onnx.ModelProto) -> onnx.ModelProto:
         """Return the model with single elements for what was cut: ONNX's checker compares shapes with
@@ -83,6 +85,16 @@ class Weights:
             if isinstance(self.tensor(tensor), CutTensor):
                 tensor.ClearField("dims")
         return copy
+
+
+def _aligned_copy(data: memoryview) -> memoryview:
+    """Return the bytes in read-only memory of an array, on a cache line."""
+    room = np.empty(data.nbytes + ALIGNMENT_BYTES, np.uint8)
+    skip = -room.ctypes.data % ALIGNMENT_BYTES
+    copy = room[skip : skip + data.nbytes]
+    copy[:] = np.frombuffer(data, np.uint8)
+    copy.flags.writeable = False
+    return memoryview(copy)
 
 
 NO_WEIGHTS = Weights()

@@ -1,4 +1,7 @@
-"""Weights in the mapped model file: passes never copy them; this gives them memory of their own."""
+"""Weights in the mapped model file: passes never copy them; this gives them memory of their own.
+
+Versions of a network with open dimensions share weights in memory that is the model's own already.
+"""
 
 from __future__ import annotations
 
@@ -21,4 +24,4 @@ def _is_part_of_file(value: Array) -> bool:
     base: object = value
     while isinstance(base, np.ndarray):
         base = base.base
-    return isinstance(base, memoryview)
+    return isinstance(base, memoryview) and not isinstance(base.obj, np.ndarray)

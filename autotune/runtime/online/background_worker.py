@@ -251,6 +251,11 @@ class BackgroundWorker(Generic[T]):
 
 def yield_to_runs() -> None:
     """Give this thread the lowest priority, where the system has one for single threads."""
+    lower_priority(19)
+
+
+def lower_priority(niceness: int) -> None:
+    """Give this thread a priority, 19 the lowest, where the system has one for single threads."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)

@@ -31,7 +31,7 @@ BUCKETS_KEPT = 8
 """Buckets of one model; the one that was not used for longest goes first."""
 _SEEN = 256
 """Lines whose newest extents are remembered."""
-_GROWING_BUCKET = 128
+_GROWING_BUCKET = 127
 """Least bucket of a dimension that grows by one from run to run, as a decoder's past does: a bucket
 costs seconds to compile, a place in it next to nothing."""
 
@@ -57,16 +57,19 @@ class Buckets:
         name: str,
         dims: OpenDims,
         make_part: Callable[[Graph], TieredPart],
-        queue: CompileQueue,
+        queues: tuple[CompileQueue, CompileQueue],
         runs: Runs,
     ) -> None:
+        """``queues`` prove buckets, and compile them."""
         self._model, self._name, self._dims = model, name, dims
-        self._make_part, self._queue, self._runs = make_part, queue, runs
+        self._make_part, self._runs = make_part, runs
+        self._proofs, self._queue = queues
         self._lock = threading.Lock()
         self._parts: OrderedDict[tuple[Line, int], PaddedPart | None] = OrderedDict()
         """None for a bucket that is being made."""
         self._newest: OrderedDict[Line, int] = OrderedDict()
-        self._refused: set[str] = set()
+        self._limits: dict[str, int] = {}
+        """Least bucket of a dimension that was refused."""
         self._closed = False
 
     def find(self, extents: Mapping[str, int]) -> tuple[PaddedPart, int] | None:
@@ -88,19 +91,21 @@ class Buckets:
 
     def note(self, extents: Mapping[str, int]) -> bool:
         """Note a run's extents; have a bucket made if a dimension varies and none holds it, or soon
-        will not. Return True if a bucket serves such extents, or is being made."""
+        will not. Return True if a bucket serves such extents, is being made, or may be: any shape but
+        the first may be one of many."""
         wanted: list[tuple[Line, int]] = []
         with self._lock:
             if self._closed:
                 return False
+            is_first = not self._newest
             for line in self._lines(extents):
                 wanted += self._wanted(line, extents[line.symbol])
             made = [key for key in wanted if key not in self._parts]
             self._parts |= dict.fromkeys(made)
         for line, bucket in made:
-            if not self._queue.put(_Making(self, line, bucket)):
+            if not self._proofs.put(_Making(self, line, bucket)):
                 self._settle(line, bucket, None)
-        return bool(wanted)
+        return bool(wanted) or (not is_first and bool(self._lines(extents)))
 
     def close(self) -> None:
         """Close all programs; none is made afterwards."""
@@ -115,7 +120,7 @@ class Buckets:
         return [
             Line(symbol, tuple((x, n) for x, n in extents.items() if x != symbol))
             for symbol in self._dims.symbols
-            if symbol not in self._refused
+            if self._limits.get(symbol) != 0
         ]
 
     def _wanted(self, line: Line, extent: int) -> list[tuple[Line, int]]:
@@ -131,10 +136,9 @@ class Buckets:
         grows = extent == before + 1
         fitting = [bucket for bucket in held if bucket >= extent]
         bucket = min(fitting) if fitting else bucket_of(extent, grows)
-        found = [(line, bucket)]
-        if grows and len(fitting) < 2:
-            found.append((line, 2 * bucket))
-        return found
+        found = [bucket, 2 * bucket + 1] if grows and len(fitting) < 2 else [bucket]
+        limit = self._limits.get(line.symbol, bucket + found[-1])
+        return [(line, one) for one in found if one < limit]
 
     def make(self, line: Line, bucket: int) -> None:
         """Prove a bucket and have it compiled; refuse the dimension if it cannot be proved."""
@@ -149,13 +153,22 @@ class Buckets:
             )
             self._tell(EventKind.PADDED, text)
         except Exception as error:  # noqa: BLE001  # without proof runs go on unpadded
-            self._refused.add(line.symbol)
-            text = f"{self._name}: {line.symbol}: runs no padded inputs: {one_line(str(error)) or error}"
+            self._limit(line.symbol, bucket)
+            text = f"{self._name}: {line.symbol} up to {bucket}: runs no padded inputs: {one_line(str(error)) or error}"
             self._tell(EventKind.UNPADDED, text)
         finally:
             self._settle(line, bucket, part)
         if part is not None:
             self._queue.put(part.part)
+
+    def _limit(self, symbol: str, bucket: int) -> None:
+        """Try no bucket as large again: an import may fail beyond some extent. After two refusals try
+        none, if no bucket of the dimension is there."""
+        with self._lock:
+            again = symbol in self._limits
+            held = any(line.symbol == symbol and part for (line, _), part in self._parts.items())
+            smaller = min(bucket, self._limits.get(symbol, bucket))
+            self._limits[symbol] = 0 if again and not held else smaller
 
     def _settle(self, line: Line, bucket: int, part: PaddedPart | None) -> None:
         """Put a bucket in place, or forget it."""
@@ -185,7 +198,7 @@ class _Making:
     buckets: Buckets
     line: Line
     bucket: int
-    uses: int = 1 << 30
+    uses: int = 1 << 30  # many shapes wait for it
 
     def make(self) -> None:
         """Make it."""
@@ -193,9 +206,11 @@ class _Making:
 
 
 def bucket_of(extent: int, grows: bool) -> int:
-    """Return the bucket of an extent: the next power of two."""
-    bucket = 1 << max(0, extent - 1).bit_length()
-    return max(bucket, _GROWING_BUCKET) if grows else max(bucket, 2)
+    """Return the bucket of an extent: the next power of two; one less where the extent grows, as what
+    a decoder appends makes it a power of two."""
+    if grows:
+        return max(_GROWING_BUCKET, (1 << extent.bit_length()) - 1)
+    return max(2, 1 << (extent - 1).bit_length())
 
 
 def prove(model: SourceModel, name: str, dims: OpenDims, line: Line, bucket: int) -> PaddedGraph:
@@ -203,7 +218,7 @@ def prove(model: SourceModel, name: str, dims: OpenDims, line: Line, bucket: int
 
     Raises ``Unfit`` where that cannot be proved, and ``ModelError`` as import does.
     """
-    steps = (0, -1, 1, -(bucket // 2), 2, 3)
+    steps = (0, -1, -2, -(bucket // 2), 1, 2, 3)  # larger ones for small buckets alone
     extents = [bucket + step for step in steps if bucket + step > 1]
     inputs = {n: dims.placeholders(line.at(n)) for n in list(dict.fromkeys(extents))[:SAMPLES]}
     graphs, known = sample_extents(model, name, inputs)

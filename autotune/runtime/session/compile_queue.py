@@ -1,15 +1,18 @@
-"""Compiles in the background: a bounded queue that one thread of the lowest priority works off."""
+"""Compiles in the background: a bounded queue that one thread after the other works off."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Protocol
 
 from autotune.errors import AutotuneError
-from autotune.runtime.online.background_worker import yield_to_runs
+from autotune.runtime.online.background_worker import lower_priority
+from autotune.runtime.session.switch_interval import short_switches
 from autotune.targets.native.compiling.compiler import generate_alone
 
+NICENESS = 5
+"""Of a job for which no run waits with numpy: a third of the weight of a run's thread. At the lowest
+priority it would get 1.5 % of a core, and the next bucket of a decoder would take minutes."""
 QUEUE_LIMIT = 64
 """Jobs that wait; others are refused, and ask again when they are used again."""
 
@@ -28,10 +31,8 @@ class Job(Protocol):
 
 
 class CompileQueue:
-    """Works off jobs one by one, the most used first. Safe to use from several threads.
-
-    The thread starts with the first job and ends when none is left. Closing drops waiting jobs and
-    does not wait for the one that runs.
+    """Works off jobs one by one, the most used first, each in a thread. Safe to use from several
+    threads. Closing drops waiting jobs and does not wait for the one that runs.
     """
 
     def __init__(self, name: str, limit: int = QUEUE_LIMIT) -> None:
@@ -49,7 +50,7 @@ class CompileQueue:
             self._waiting.append(job)
             if not self._is_busy:
                 self._is_busy = True
-                threading.Thread(target=self._work, name=f"autotune-compile-{self._name}").start()
+                self._start()
             return True
 
     def wait(self, timeout_seconds: float | None) -> None:
@@ -67,25 +68,26 @@ class CompileQueue:
             self._waiting.clear()
 
     def _work(self) -> None:
-        yield_to_runs()
-        generate_alone()
-        while True:
-            with self._changed:
-                if not self._waiting:
-                    self._is_busy = False
-                    self._changed.notify_all()
-                    return
-                job = max(self._waiting, key=lambda one: one.uses)
-                self._waiting.remove(job)
-            self._finish(job.make)
-
-    def _finish(self, make: Callable[[], None]) -> None:
-        """Run a job; a defect in it must not end the thread while others believe that it works."""
-        try:
-            make()
-        except BaseException:
-            with self._changed:
-                self._is_busy = False
+        with self._changed:
+            if (
+                not threading.main_thread().is_alive()
+            ):  # the interpreter ends: nobody will run these
                 self._waiting.clear()
+            job = max(self._waiting, key=lambda one: one.uses, default=None)
+            if job is None:
+                self._is_busy = False
                 self._changed.notify_all()
-            raise
+                return
+            self._waiting.remove(job)
+        if not job.uses:
+            lower_priority(NICENESS)
+        generate_alone()
+        try:
+            with short_switches():
+                job.make()
+        finally:
+            self._start()  # whatever a defect in a job raises, the others go on
+
+    def _start(self) -> None:
+        """Go on in another thread: a thread may lower its priority, not raise it again."""
+        threading.Thread(target=self._work, name=f"autotune-compile-{self._name}").start()

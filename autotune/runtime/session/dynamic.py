@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
@@ -69,6 +70,8 @@ class DynamicSession:
         self.path = request.source
         self._runs = Runs()
         self._queue = CompileQueue(self.name)
+        self._proofs = CompileQueue(self.name)
+        """Apart from the compiler: what is proved runs by numpy at once, without import."""
         self.history = SessionProfile(self.target.spec.profile_id)
         self._closed = False
         self.model = importing.open_network(self.path, request.dims)
@@ -80,7 +83,7 @@ class DynamicSession:
         except ModelError as error:
             raise ModelError(f"{self.path}: {error}") from None
         self._declared = {value.name: value for value in self.model.inputs}
-        self._dims = OpenDims.of(self.model)
+        self._dims = OpenDims.of(self.model, request.dims)
         self._buckets = self._opened_buckets()
         register(self)
 
@@ -89,7 +92,8 @@ class DynamicSession:
         dimensions."""
         if self._dims is None or not isinstance(self.target, WholeNetworks):
             return None
-        return Buckets(self.model, self.name, self._dims, self._tiered, self._queue, self._runs)
+        queues = self._proofs, self._queue
+        return Buckets(self.model, self.name, self._dims, self._tiered, queues, self._runs)
 
     def _part(self, graph: Graph) -> Runnable:
         """One graph: compiled in the background where runs are for their answers; at once where they
@@ -159,27 +163,30 @@ class DynamicSession:
             if isinstance(fed.get(name), np.ndarray):
                 fed[name] = of_type(fed[name], dtype)
         with self._runs:
-            outputs = owned(self._answer(fed), fed)
+            outputs = self._answer(fed)
         self.history.record_parts(self._runs.traces, began, perf_counter_ns())
         return outputs
 
     def _answer(self, fed: dict[str, Any]) -> dict[str, Any]:
-        """Run the programs of these shapes; those of a bucket that holds them; or numpy."""
+        """Run the programs of these shapes; those of a bucket that holds them; or numpy. Outputs are
+        the caller's."""
         extents = None
         if self._buckets is not None and not self._runs.is_patient:
             extents = self._dims_of(fed)
         if self._buckets is None or extents is None or self._is_compiled(fed):
-            return self._versions.run(fed)
+            return owned(self._versions.run(fed), fed)
         is_served = self._buckets.note(extents)
         found = self._buckets.find(extents) if is_served else None
         if found is not None:
             part, extent = found
-            try:
-                return part.run(fed, extent)
-            except InputError:  # it may bound sums over padding, which are no sums of these inputs
-                return self._versions.run(fed)
+            with suppress(InputError):  # it may bound sums over padding, which the inputs have not
+                is_compiled = (
+                    part.is_compiled
+                )  # programs give arrays of their own, or parts of them
+                made = part.run(fed, extent)
+                return made if is_compiled else owned(made, fed)
         with self._runs.deferred(is_served):
-            return self._versions.run(fed)
+            return owned(self._versions.run(fed), fed)
 
     def _dims_of(self, fed: dict[str, Any]) -> Mapping[str, int] | None:
         """The extents of open dimensions; None for inputs that do not fit, which a version refuses."""
@@ -309,7 +316,8 @@ class DynamicSession:
     def wait_idle(self, timeout_seconds: float | None = None) -> None:
         """Return when all shapes that were run are compiled, and every finished run of every part
         has been learned from."""
-        self._queue.wait(timeout_seconds)
+        for queue in (self._proofs, self._queue):
+            queue.wait(timeout_seconds)
         for part in self._parts(wait=False).values():
             part.wait_idle(timeout_seconds)
 

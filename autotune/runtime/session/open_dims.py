@@ -31,6 +31,11 @@ class Total:
         numbers = [int(term) for term in terms if term.isdecimal()]
         return cls(tuple(term for term in terms if not term.isdecimal()), sum(numbers))
 
+    def with_(self, bound: Mapping[str, int]) -> Total:
+        """Return the sum with numbers for the symbols that are ``bound``."""
+        known = sum(bound[x] for x in self.symbols if x in bound)
+        return Total(tuple(x for x in self.symbols if x not in bound), self.number + known)
+
     def extent(self, extents: Mapping[str, int]) -> int:
         """Return the sum. Raises ``KeyError`` for an unknown symbol."""
         return sum(extents[x] for x in self.symbols) + self.number
@@ -39,10 +44,12 @@ class Total:
 class OpenDims:
     """The open dimensions of a model all of whose inputs are tensors of known rank and type."""
 
-    def __init__(self, inputs: tuple[Declaration, ...]) -> None:
+    def __init__(self, inputs: tuple[Declaration, ...], bound: Mapping[str, int]) -> None:
         self._inputs = inputs
         self._totals = {
-            value.name: {axis: Total.parse(name) for axis, name in value.open_axes.items()}
+            value.name: {
+                axis: Total.parse(name).with_(bound) for axis, name in value.open_axes.items()
+            }
             for value in inputs
         }
         totals = [total for axes in self._totals.values() for total in axes.values()]
@@ -53,14 +60,14 @@ class OpenDims:
         self.is_closed_under_sums = all(set(t.symbols) <= alone for t in totals)
 
     @classmethod
-    def of(cls, model: SourceModel) -> OpenDims | None:
-        """Return the open dimensions of a model; None if it has none, or other inputs than tensors of
-        known rank and type."""
+    def of(cls, model: SourceModel, bound: Mapping[str, int] | None = None) -> OpenDims | None:
+        """Return the open dimensions of a model in which others were ``bound``; None if it has none,
+        or other inputs than tensors of known rank and type."""
         plain = all(
             value.is_tensor and value.shape is not None and value.numpy_dtype is not None
             for value in model.inputs
         )
-        found = cls(model.inputs) if plain else None
+        found = cls(model.inputs, bound or {}) if plain else None
         return found if found and found.symbols and found.is_closed_under_sums else None
 
     def extents(self, inputs: Mapping[str, AnyArray]) -> dict[str, int] | None:

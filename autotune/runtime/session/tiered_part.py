@@ -19,8 +19,8 @@ from autotune.runtime.session.control.version_table import Version
 from autotune.runtime.session.control.versions import GraphVersion
 from autotune.runtime.session.part import Given, Runs, SessionPart
 
-FREQUENT_RUNS = 3
-"""Runs of one shape after which it is compiled though a bucket serves it."""
+FREQUENT_RUNS = 2
+"""Runs by numpy after which a shape is compiled where a bucket may come to serve it."""
 OpenPart = Callable[[Graph], SessionPart]
 """Plans and compiles a graph."""
 

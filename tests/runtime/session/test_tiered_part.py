@@ -62,7 +62,7 @@ def test_many_threads_with_many_new_shapes_are_answered_while_the_compiler_block
 ) -> None:
     blocked = Blocked(monkeypatch)
     with opened(tmp_path, blocked) as (session, path), ThreadPoolExecutor(8) as pool:
-        shapes = [(batch, seq) for batch in (1, 2, 3) for seq in (1, 4, 7, 9)]
+        shapes = [(1, seq) for seq in (3, 5, 6, 7, 9, 11)]  # none is a bucket
         expected = {shape: wanted(path, drawn(*shape))["y"] for shape in shapes}
 
         def run(number: int) -> None:
@@ -70,7 +70,7 @@ def test_many_threads_with_many_new_shapes_are_answered_while_the_compiler_block
             made = session.run(drawn(*shape))["y"]
             np.testing.assert_allclose(made, expected[shape], rtol=1e-5, atol=1e-5)
 
-        list(pool.map(run, range(6 * len(shapes))))
+        list(pool.map(run, range(12 * len(shapes))))
         assert blocked.asked.wait(WAIT_SECONDS)
         assert len(blocked.graphs) == 1  # the compiler has one thread, and it blocks
         blocked.released.set()

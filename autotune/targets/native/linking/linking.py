@@ -6,9 +6,10 @@ may stand in any number of plans.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -116,11 +117,12 @@ def linked(
     programs: Sequence[Linkable],
     constants: Sequence[Mapping[str, Floats]],
     compiler: Compiler | None,
-    packed: dict[_Sources, Floats] | None = None,
+    packed: MutableMapping[_Sources, Floats] | None = None,
 ) -> list[Linked]:
     """Compile the kernels of all programs at once and pack each one's constants, given by name.
 
-    ``packed`` are constants that were packed before; it grows by the others.
+    ``packed`` are constants that were packed before, None the read-only ones of all linked
+    programs that exist; it grows by the others.
     """
     sources = [source for one in programs for source in one.sources]
     code = None if compiler is None or not sources else compiler.load(sources)
@@ -129,7 +131,7 @@ def linked(
         if code is None
         else dict(zip([source.digest for source in sources], code.addresses, strict=True))
     )
-    pools = _pools(programs, constants, {} if packed is None else packed)
+    pools = _pools(programs, constants, _PACKED if packed is None else packed)
     return [
         _linked(one, values, addresses, code, pool)
         for one, values, pool in zip(programs, constants, pools, strict=True)
@@ -199,7 +201,7 @@ def _room(packed: Packed) -> int:
 def _pools(
     programs: Sequence[Linkable],
     constants: Sequence[Mapping[str, Floats]],
-    known: dict[_Sources, Floats],
+    known: MutableMapping[_Sources, Floats],
 ) -> list[Floats]:
     """Pack the constants of all programs, side by side; return each program's. ``known`` grows by the new ones.
 
@@ -207,24 +209,43 @@ def _pools(
     network would read its own copy of the weights, and a core's cache would hold none of them.
     """
     firsts: dict[_Sources, tuple[int, Linkable, Mapping[str, Floats]]] = {}
+    found: dict[_Sources, Floats] = {}
     asked, total = [], 0
     for one, values in zip(programs, constants, strict=True):
         sources = tuple(_source(one, packed, values) for packed in one.packed)
         asked.append(sources)
-        if sources not in firsts and sources not in known:
-            firsts[sources] = total, one, values
-            total += sum(map(_room, one.packed))
+        if sources in firsts or sources in found:
+            continue
+        held = known.get(sources) if _may_share(one, values, known) else None
+        if held is not None:
+            found[sources] = held
+            continue
+        firsts[sources] = total, one, values
+        total += sum(map(_room, one.packed))
     pool = populated_floats(total)
     for sources, (start, one, values) in firsts.items():
-        _pack(one, values, pool[start:])
-        known[sources] = pool[start:]
-    return [known[sources] for sources in asked]
+        found[sources] = pool[start:]
+        _pack(one, values, found[sources])
+        if _may_share(one, values, known):
+            known[sources] = found[sources]
+    return [found[sources] for sources in asked]
 
 
 _Source = tuple[int, tuple[int, ...], tuple[int, ...], Packed]
 """Address, shape and strides of an array, and how it is packed, whichever tensor it is."""
 _Sources = tuple[_Source, ...]
 """All that a program packs."""
+_PACKED: WeakValueDictionary[_Sources, Floats] = WeakValueDictionary()
+"""Packed read-only constants of all linked programs that exist. Each holds its constants, so that no
+address is of another array meanwhile. Versions of a network with open dimensions share weights by it."""
+
+
+def _may_share(
+    one: Linkable, constants: Mapping[str, Floats], known: MutableMapping[_Sources, Floats]
+) -> bool:
+    """Return True if what a program packs may be another's: nobody writes to it."""
+    names = {one.program.tensors[packed.tensor].name for packed in one.packed}
+    return known is not _PACKED or not any(constants[x].flags.writeable for x in names)
 
 
 def _source(one: Linkable, packed: Packed, constants: Mapping[str, Floats]) -> _Source:

@@ -1,0 +1,174 @@
+"""Decoders that generate text, with a key-value cache that grows by one at every step: tokens per
+second and the longest step, beside ONNX Runtime. Run it by `make bench-decoder`.
+
+Every engine runs in a process of its own: the same file, prompt, tokens and threads. Our caches are
+empty at first: the first generation meets every shape for the first time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from autotune.datasets.generation import gpt2_decoder, llama_decoder
+from benchmarks.child import ROOT, busy, run_child
+from benchmarks.table import Table
+
+PEERS = ROOT / ".bench" / "cpu" / "bin" / "python"
+WORKER = "benchmarks.decoder_worker"
+PROMPT, STEPS, GENERATIONS = 16, 200, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """A network and its number of words."""
+
+    build: Callable[[], onnx.ModelProto]
+    vocabulary: int
+
+
+DECODERS: Mapping[str, Decoder] = {
+    "gpt2_decoder": Decoder(gpt2_decoder, 50257),
+    "llama_decoder": Decoder(llama_decoder, 16384),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One generation: a prompt, then steps."""
+
+    prompt_seconds: float
+    seconds: tuple[float, ...]
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Steps over their total time."""
+        return len(self.seconds) / sum(self.seconds)
+
+    @property
+    def stall(self) -> float:
+        """The longest step over the median step."""
+        return max(self.seconds) / statistics.median(self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one engine did; ``logits`` are some of every step's of the last generation."""
+
+    generations: tuple[Generation, ...]
+    logits: np.ndarray
+    peak_bytes: float
+
+    @property
+    def cold(self) -> Generation:
+        """The first generation."""
+        return self.generations[0]
+
+    @property
+    def warm(self) -> Generation:
+        """The last generation."""
+        return self.generations[-1]
+
+
+def measured(python: Path, engine: str, path: Path, threads: int, vocabulary: int) -> Result:
+    """Generate with one engine in a process of its own."""
+    numbers = (threads, PROMPT, STEPS, vocabulary, GENERATIONS)
+    answer: dict[str, Any] = run_child(python, WORKER, [engine, str(path), *map(str, numbers)])
+    rows = answer["generations"]
+    generations = tuple(Generation(row["prompt_seconds"], tuple(row["seconds"])) for row in rows)
+    return Result(generations, np.array(rows[-1]["logits"]), answer["peak_rss_bytes"])
+
+
+def rows_of(name: str, threads: int, ours: Result, peer: Result) -> list[tuple[str, ...]]:
+    """Two lines of the table."""
+    error = float(np.abs(ours.logits - peer.logits).max() / np.abs(peer.logits).max())
+    ratio = ours.warm.tokens_per_second / peer.warm.tokens_per_second
+    return [
+        _row(name, threads, "autotune", ours, f"{ratio:.2f}", f"{error:.0e}"),
+        _row(name, threads, "ONNX Runtime", peer, "1", ""),
+    ]
+
+
+def _row(
+    name: str, threads: int, engine: str, result: Result, ratio: str, error: str
+) -> tuple[str, ...]:
+    cold, warm = result.cold, result.warm
+    first = (1e3 * cold.prompt_seconds, 1e3 * cold.seconds[0], 1e3 * max(cold.seconds))
+    return (
+        name,
+        str(threads),
+        engine,
+        *(f"{x:.0f}" for x in first),
+        f"{cold.tokens_per_second:.1f}",
+        f"{1e3 * statistics.median(warm.seconds):.1f}",
+        f"{warm.stall:.2f}",
+        f"{warm.tokens_per_second:.1f}",
+        ratio,
+        f"{result.peak_bytes / 1e6:.0f}",
+        error,
+    )
+
+
+COLUMNS = (
+    *("network", "threads", "engine", "first prompt ms", "first step ms", "longest step ms"),
+    *("tokens/s", "warm median ms", "longest / median", "warm tokens/s", "ratio", "peak MB"),
+    "difference",
+)
+
+
+def markdown(table: Table) -> str:
+    """docs/figures-decoder.md."""
+    head = (
+        "# Figures of generating text\n\n"
+        "Written by `make bench-decoder`: decoders exported with open batch, sequence and past, whose cache "
+        f"grows by one at every step. A prompt of {PROMPT} tokens, then {STEPS} steps, {GENERATIONS} times; every engine "
+        "in a process of its own. The first four figures are of the first generation: our caches are empty, "
+        "and every shape is new. The warm ones are of the last. *ratio* is warm tokens per second over ONNX "
+        "Runtime's, *difference* the largest one of sampled logits over the largest logit. "
+        f"{busy()}\n\n"
+    )
+    return head + table.markdown() + "\n"
+
+
+def main() -> None:
+    """Print the table; ``--json FILE`` and ``--markdown FILE`` keep it too."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, help="write the figures here too")
+    parser.add_argument("--markdown", type=Path, help="also write docs/figures-decoder.md here")
+    parser.add_argument("--networks", nargs="+", choices=DECODERS, default=tuple(DECODERS))
+    parser.add_argument("--threads", nargs="+", type=int, default=(os.cpu_count() or 1,))
+    parser.add_argument("--peers", type=Path, default=PEERS, help="interpreter with ONNX Runtime")
+    chosen = parser.parse_args()
+    rows: list[tuple[str, ...]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in chosen.networks:
+            path = Path(folder) / f"{name}.onnx"
+            onnx.save(DECODERS[name].build(), path)
+            for threads in chosen.threads:
+                os.environ["AUTOTUNE_HOME"] = f"{folder}/{name}{threads}"
+                vocabulary = DECODERS[name].vocabulary
+                peer = measured(chosen.peers, "onnxruntime", path, threads, vocabulary)
+                ours = measured(Path(sys.executable), "autotune", path, threads, vocabulary)
+                rows += rows_of(name, threads, ours, peer)
+                print(Table(name, COLUMNS, tuple(rows[-2:])).text(), flush=True)
+    table = Table("Decoders", COLUMNS, tuple(rows))
+    if chosen.markdown is not None:
+        chosen.markdown.write_text(markdown(table))
+    if chosen.json is not None:
+        plain = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+        chosen.json.write_text(json.dumps(plain, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
