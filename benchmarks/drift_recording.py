@@ -75,7 +75,7 @@ def save(path: Path, recordings: list[Recording]) -> None:
             f"{one.name}/groups": one.group_ns,
             f"{one.name}/taken": one.taken,
         }
-    np.savez_compressed(path, **arrays)
+    np.savez_compressed(path, **arrays)  # type: ignore[arg-type]  # its stub names an argument
 
 
 def load(path: Path) -> list[Recording]:

@@ -94,7 +94,7 @@ def _aligned_copy(data: memoryview) -> memoryview:
     copy = room[skip : skip + data.nbytes]
     copy[:] = np.frombuffer(data, np.uint8)
     copy.flags.writeable = False
-    return memoryview(copy)
+    return copy.data
 
 
 NO_WEIGHTS = Weights()

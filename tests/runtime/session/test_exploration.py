@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -52,9 +52,11 @@ def test_the_runs_of_an_exploration_grow_with_the_depth_of_a_network_and_not_bey
     runs = []
 
     class Counted(ReferenceSession):
-        def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        def run(
+            self, inputs: Mapping[str, Any], before_op: Callable[[], None] | None = None
+        ) -> dict[str, Any]:
             runs.append(self.graph)
-            return super().run(inputs)
+            return super().run(inputs, before_op)
 
     monkeypatch.setattr(exploration, "ReferenceSession", Counted)
     x = np.ones(3, np.float32)
