@@ -55,7 +55,7 @@ decode (int64 trips, bool go, float[64, 256] x, float[256, 256] w) => (float[64,
 }
 """
 TRIPS = 16
-TURN_SECONDS, TURNS_SECONDS = 0.02, 2.5
+TURN_SECONDS, TURNS_SECONDS = 0.01, 3.0
 """CPU time of one turn, and of all turns with the profile: turns are short so that what disturbs one
 disturbs the next, and so many that batches are added up in them."""
 RESAMPLES = 400
@@ -138,10 +138,10 @@ def without_profile() -> Iterator[None]:
 
 def cpu_seconds(run: Run, count: int) -> float:
     """CPU seconds of one of some runs."""
-    begin = time.thread_time()
+    begin = time.process_time()
     for _ in range(count):
         run()
-    return (time.thread_time() - begin) / count
+    return (time.process_time() - begin) / count
 
 
 def overhead(name: str) -> Overhead:
@@ -198,10 +198,10 @@ def record_seconds(table: ProgramTable) -> float:
 
     costs = []
     for function in (take, none):
-        begin = time.thread_time()
+        begin = time.process_time()
         for i in range(RECORDS):
             function(traces[i % 512])
-        costs.append((time.thread_time() - begin) / RECORDS)
+        costs.append((time.process_time() - begin) / RECORDS)
     return costs[0] - costs[1]
 
 
@@ -213,9 +213,9 @@ def status_row(name: str) -> tuple[str, ...]:
         took = []
         for _ in range(10):
             run()
-            begin = time.thread_time()
+            begin = time.process_time()
             writer._write()
-            took.append(time.thread_time() - begin)
+            took.append(time.process_time() - begin)
         document = registry().statuses()[0].to_json(GROUPS_TOLD)
     seconds = float(np.median(took))
     return (

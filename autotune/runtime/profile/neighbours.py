@@ -20,29 +20,39 @@ PAIRS_KEPT = 1024
 K = TypeVar("K", bound=Hashable)
 _Ends = tuple[GroupName, GroupName]
 """First and last group of a table: names, as tables themselves hold programs."""
+RARE = 0.01
+"""Recent runs below which a pair is forgotten as recent."""
 
 
 class Neighbours:
     """Counts of tables that run in one run. Not safe to use from several threads."""
 
     def __init__(self) -> None:
-        self._runs = 0
         self._following: Counter[tuple[_Ends, _Ends]] = Counter()
         self._recent: dict[tuple[_Ends, _Ends], float] = {}
         self._together: Counter[tuple[_Ends, _Ends]] = Counter()
 
-    def add(self, layouts: Sequence[TableLayout]) -> None:
-        """Add the tables of one run, in order, with repetitions."""
-        ends = [(x.steps[0].operators, x.steps[-1].operators) for x in layouts if x.steps]
-        self._runs += 1
-        self._following.update(pairwise(ends))
-        for pair in pairwise(ends):
-            self._recent[pair] = self._recent.get(pair, 0.0) + 1.0
-        if self._runs % HALF_LIFE_RUNS == 0:
-            self._recent = {pair: count / 2 for pair, count in self._recent.items() if count > 1}
-        distinct = list(dict.fromkeys(ends))[:TABLES_COUNTED]
-        self._together.update(combinations(distinct, 2))
-        self._together.update((one, one) for one in distinct)
+    def add(self, runs: Sequence[Sequence[TableLayout]]) -> None:
+        """Add the tables of some runs, each in order, with repetitions."""
+        following: Counter[tuple[TableLayout, TableLayout]] = Counter()
+        together: Counter[tuple[TableLayout, TableLayout]] = Counter()
+        for layouts in runs:
+            following.update(pairwise(layouts))
+            distinct = list(dict.fromkeys(layouts))[:TABLES_COUNTED]
+            together.update(combinations(distinct, 2))
+            together.update((one, one) for one in distinct)
+        fading = 0.5 ** (len(runs) / HALF_LIFE_RUNS)
+        recent = {pair: count * fading for pair, count in self._recent.items()}
+        for tables, count in following.items():
+            pair = _ends(tables)
+            if pair is not None:
+                self._following[pair] += count
+                recent[pair] = recent.get(pair, 0.0) + count
+        self._recent = {pair: count for pair, count in recent.items() if count > RARE}
+        for tables, count in together.items():
+            pair = _ends(tables)
+            if pair is not None:
+                self._together[pair] += count
         _bound(self._following)
         _bound(self._together)
 
@@ -59,6 +69,17 @@ class Neighbours:
             )
             for (one, two), runs in self._following.items()
         ]
+
+
+def _ends(tables: tuple[TableLayout, TableLayout]) -> tuple[_Ends, _Ends] | None:
+    """Return the ends of two tables; None if one of them runs no group."""
+    one, two = tables
+    if not one.steps or not two.steps:
+        return None
+    return (
+        (one.steps[0].operators, one.steps[-1].operators),
+        (two.steps[0].operators, two.steps[-1].operators),
+    )
 
 
 def _bound(counts: Counter[K]) -> None:

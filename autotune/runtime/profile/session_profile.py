@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from autotune.runtime.execution.execution import RunTrace
+from autotune.runtime.execution.program_table import TableLayout
 from autotune.runtime.profile.durations import DurationHistory, Durations
 from autotune.runtime.profile.fading import Integers
 from autotune.runtime.profile.graph_profile import GraphProfile, PastGroups, joined_pairs
@@ -19,6 +20,10 @@ from autotune.runtime.profile.neighbours import Neighbours
 _NUMBERS = itertools.count(1)
 Clock = Callable[[], int]
 """Nanoseconds that never go back."""
+PENDING_TREES = 128
+"""Runs of several graphs after which the thread in the background is asked to add them up."""
+MOST_PENDING = 8 * PENDING_TREES
+"""Runs of several graphs after which a run adds them up itself."""
 
 
 class SessionProfile:
@@ -32,16 +37,19 @@ class SessionProfile:
         self.number = next(_NUMBERS)
         self.opened_at_seconds = time.time()
         self.profile_id, self.clock = profile_id, clock
-        self.whole = GraphProfile(self._take_times)
+        self.hurry: Callable[[], None] | None = None
+        """Wakes the thread that adds up pending runs, if there is one."""
+        self.whole = GraphProfile(self._take_times, self._wake)
         self._lock = threading.Lock()
         self._parts: list[GraphProfile] = []
         self._past = PastGroups()
         self._durations = DurationHistory()
         self._neighbours = Neighbours()
+        self._trees: list[tuple[list[TableLayout], int, int]] = []
 
     def open_graph(self) -> GraphProfile:
         """Return the profile of one graph of several."""
-        made = GraphProfile()
+        made = GraphProfile(None, self._wake)
         with self._lock:
             self._parts.append(made)
         return made
@@ -57,9 +65,38 @@ class SessionProfile:
     def record_parts(self, traces: Sequence[RunTrace], began_ns: int, ended_ns: int) -> None:
         """Take in a run that reached several graphs, in order."""
         layouts = [trace.layout for trace in traces if trace.layout is not None]
+        self._trees.append((layouts, began_ns, ended_ns))
+        pending = len(self._trees)
+        if pending % PENDING_TREES:
+            return
+        if pending < MOST_PENDING and self.hurry is not None:
+            self.hurry()
+        else:
+            self._add_trees()
+
+    def add_pending(self) -> None:
+        """Add up all runs that were taken in."""
         with self._lock:
-            self._neighbours.add(layouts)
-        self._take_times(np.array([ended_ns - began_ns]), began_ns, ended_ns)
+            graphs = self.whole, *self._parts
+        for graph in graphs:
+            graph.add_pending()
+        self._add_trees()
+
+    def _add_trees(self) -> None:
+        with self._lock:
+            trees = self._trees[: len(self._trees)]
+            del self._trees[: len(trees)]
+            if not trees:
+                return
+            self._neighbours.add([layouts for layouts, _, _ in trees])
+            took = np.array([ended - began for _, began, ended in trees])
+            self._durations.add(took, trees[0][1], trees[-1][2])
+
+    def _wake(self) -> None:
+        if self.hurry is None:
+            self.add_pending()
+        else:
+            self.hurry()
 
     def rows(self) -> tuple[GroupProfile, ...]:
         """Return a row for every group of every graph, and of those that have gone."""
@@ -73,6 +110,7 @@ class SessionProfile:
 
         Groups of several graphs follow each other where a run goes from one graph to the next.
         """
+        self._add_trees()
         with self._lock:
             graphs, across = (self.whole, *self._parts), self._neighbours.pairs()
         return joined_pairs([*(pair for graph in graphs for pair in graph.pairs()), *across])
@@ -80,12 +118,14 @@ class SessionProfile:
     def durations(self) -> Durations:
         """Return the durations of whole runs."""
         self.whole.add_pending()
+        self._add_trees()
         with self._lock:
             return self._durations.durations(self.clock())
 
     def runs_per_second(self) -> float:
         """Return the rate of whole runs over the newest minutes."""
         self.whole.add_pending()
+        self._add_trees()
         with self._lock:
             return self._durations.per_second(self.clock())
 
