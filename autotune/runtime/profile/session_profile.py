@@ -69,8 +69,9 @@ class SessionProfile:
         pending = len(self._trees)
         if pending % PENDING_TREES:
             return
-        if pending < MOST_PENDING and self.hurry is not None:
-            self.hurry()
+        hurry = self.hurry  # another thread may close the session meanwhile
+        if pending < MOST_PENDING and hurry is not None:
+            hurry()
         else:
             self._add_trees()
 
@@ -93,10 +94,11 @@ class SessionProfile:
             self._durations.add(took, trees[0][1], trees[-1][2])
 
     def _wake(self) -> None:
-        if self.hurry is None:
+        hurry = self.hurry
+        if hurry is None:
             self.add_pending()
         else:
-            self.hurry()
+            hurry()
 
     def rows(self) -> tuple[GroupProfile, ...]:
         """Return a row for every group of every graph, and of those that have gone."""
