@@ -31,6 +31,11 @@ REASONS = {
     ("runtime/caches/network_cache.py", "autotune.frontend.model_file"): ONNX,
     ("runtime/execution/native_table.py", "autotune.runtime.execution.concat_aliasing"): FUSION,
     ("runtime/execution/program_cache.py", "autotune.lowering.lower"): FUSION,
+    (
+        "runtime/online/apart.py",
+        "autotune.measure.orphan",
+    ): "only a process that fits models needs it",
+    ("runtime/profile/status_writer.py", "autotune.runtime.profile.status_file"): "no session waits for it",
     ("runtime/session/building.py", "autotune.measure.attempt"): DEFECT,
     ("runtime/session/building.py", "autotune.schedule.heuristic"): DEFECT,
     ("runtime/session/building.py", "autotune.tuner.heuristic_plan"): DEFECT,

@@ -91,7 +91,7 @@ def test_run_fails_the_check_when_numbers_are_off(
     exact = evaluation.evaluate
     monkeypatch.setattr(
         "autotune.runtime.execution.reference_session.evaluate",
-        lambda g, x: {k: v + 1 for k, v in exact(g, x).items()},
+        lambda g, x, before_op: {k: v + 1 for k, v in exact(g, x, before_op).items()},
     )
     found = command("run", home / "mlp.plan", "--check", code=1)
     assert not any(output["ok"] for output in found["check"].values())

@@ -110,16 +110,16 @@ def test_a_plan_study_is_shared_and_what_a_killed_process_left_fails(tmp_path, n
     problem = FusionProblem(graph, Rule())
     first = PlanStudy.open(problem, "edge", "latency", open_storage(tmp_path / name))
     whole = first.partition(dict.fromkeys(first.distributions, True))
-    number = first.begin("tpe", whole, None, 3)
-    first.end(number, 7.0)
+    ended = first.begin("tpe", whole, None, 3)
+    first.end(ended, 7.0)
     left = first.begin("random", whole, None, 2)
     again = PlanStudy.open(problem, "edge", "latency", open_storage(tmp_path / name))
     assert again.best_partitions() == (whole,)
-    assert again.study.trials[number].user_attrs["strategy"] == "tpe"
-    assert again.study.trials[left].state is optuna.trial.TrialState.RUNNING
-    kept = again.study.trials[left].user_attrs["process"]
-    again.study._storage.set_trial_user_attr(
-        again.study.trials[left]._trial_id, "process", [kept[0], 2**22 + 1]
-    )
+    trials = {trial._trial_id: trial for trial in again.study.trials}
+    assert trials[ended].user_attrs["strategy"] == "tpe" and trials[ended].value == 7.0
+    assert trials[left].state is optuna.trial.TrialState.RUNNING
+    kept = trials[left].user_attrs["process"]
+    again.study._storage.set_trial_user_attr(left, "process", [kept[0], 2**22 + 1])
     PlanStudy.open(problem, "edge", "latency", open_storage(tmp_path / name))
-    assert again.study.get_trials()[left].state is optuna.trial.TrialState.FAIL
+    trials = {trial._trial_id: trial for trial in again.study.get_trials()}
+    assert trials[left].state is optuna.trial.TrialState.FAIL
