@@ -125,15 +125,40 @@ def nothing(*_: object) -> None:
     """Stand in for a method of the profile."""
 
 
+class SilentGraph(GraphProfile):
+    """A profile that takes in no run."""
+
+    record = nothing  # type: ignore[assignment]
+
+
+class SilentSession(SessionProfile):
+    """The same for runs of several graphs."""
+
+    record_parts = nothing  # type: ignore[assignment]
+
+
+class SameGraph(GraphProfile):
+    """A profile as any other: turns against it show what turns see where there is nothing."""
+
+
 @contextmanager
-def without_profile() -> Iterator[None]:
-    """Let no run enter a profile."""
-    record, record_parts = GraphProfile.record, SessionProfile.record_parts
-    GraphProfile.record = SessionProfile.record_parts = nothing  # type: ignore[assignment]
+def without_profile(session: Session, other: type[GraphProfile] = SilentGraph) -> Iterator[None]:
+    """Let no run of a session enter its profile, or all of them enter an ``other`` kind.
+
+    Objects change their class for it: to change the class itself would make the interpreter slow down
+    every call of it in the next turn.
+    """
+    history = session.history
+    graphs = (history.whole, *history._parts)
+    for graph in graphs:
+        graph.__class__ = other
+    history.__class__ = SilentSession if other is SilentGraph else SessionProfile
     try:
         yield
     finally:
-        GraphProfile.record, SessionProfile.record_parts = record, record_parts  # type: ignore[method-assign]
+        for graph in graphs:
+            graph.__class__ = GraphProfile
+        history.__class__ = SessionProfile
 
 
 def cpu_seconds(run: Run, count: int) -> float:
@@ -144,15 +169,17 @@ def cpu_seconds(run: Run, count: int) -> float:
     return (time.process_time() - begin) / count
 
 
-def overhead(name: str) -> Overhead:
-    """Measure one network."""
+def overhead(name: str, other: type[GraphProfile] = SilentGraph) -> Overhead:
+    """Measure one network, with its profile against an ``other`` kind."""
     with opened(name) as (session, run):
         for _ in range(5):
             run()
         once = cpu_seconds(run, 5)
         runs = max(1, round(TURN_SECONDS / once))
         pairs = max(8, round(TURNS_SECONDS / (runs * once)))
-        took = np.array([one_pair(run, runs, bool(pair % 2)) for pair in range(pairs)])
+        took = np.array(
+            [one_pair(session, run, runs, bool(pair % 2), other) for pair in range(pairs)]
+        )
         trace = session.last_run.groups
         parts = 1 if isinstance(trace, TimedGroups) else TRIPS
         record = parts * record_seconds(session.tables[0])
@@ -164,13 +191,15 @@ def overhead(name: str) -> Overhead:
     return Overhead(name, len(trace), seconds, record, profiled / bare - 1, (low, high))
 
 
-def one_pair(run: Run, runs: int, is_profiled_first: bool) -> tuple[float, float]:
+def one_pair(
+    session: Session, run: Run, runs: int, is_profiled_first: bool, other: type[GraphProfile]
+) -> tuple[float, float]:
     """Return CPU seconds of a run with the profile, and without, in two turns."""
     if is_profiled_first:
         profiled = cpu_seconds(run, runs)
-        with without_profile():
+        with without_profile(session, other):
             return profiled, cpu_seconds(run, runs)
-    with without_profile():
+    with without_profile(session, other):
         bare = cpu_seconds(run, runs)
     return cpu_seconds(run, runs), bare
 
@@ -310,6 +339,7 @@ def tables() -> Iterator[Table]:
     found = [overhead(name) for name in (*NETWORKS, "loop")]
     worst = max(found, key=lambda one: one.share)
     turns = [one.by_turns for one in found]
+    control = overhead("lstm_layer", SameGraph)
     yield Table(
         "The profile's share of a run",
         ("network", "groups", "run µs", "profile µs", "share", "by turns", "90 % interval"),
@@ -317,6 +347,7 @@ def tables() -> Iterator[Table]:
             *(one.row for one in found),
             ("mean", "", "", "", f"{np.mean([x.share for x in found]):.3%}", f"{np.mean(turns):+.2%}", ""),
             (f"worst: {worst.network}", "", "", "", f"{worst.share:.3%}", f"{max(turns):+.2%}", ""),
+            ("lstm_layer against itself", "", "", "", "", *control.row[-2:]),
         ),
     )  # fmt: skip
     yield Table(
@@ -337,8 +368,8 @@ HEAD = """# Figures of the profile
 Written by `make bench-profile`: what it costs to profile every run, on one thread of this CPU, in CPU time of the thread.
 *profile* is the time to take in one run, two readings of the clock and adding up included; *share* divides it by the run.
 *by turns* is the same from outside: short turns with the profile and without, in one session, all runs of the one over all
-runs of the other. Where the interval holds zero, turns do not see the profile. `loop` is a network with control flow:
-{trips} runs of a body, each an entry.
+runs of the other; they count all threads. Where the interval holds zero, turns do not see the profile; *against itself* are
+turns with the profile in both. `loop` is a network with control flow: {trips} runs of a body, each an entry.
 
 A status file is written by a thread of its own; with many groups it is written less often, so that it never takes more than
 0.1 % of a CPU. *before* is the key that the cache of programs had: every hit wrote the schedule as JSON. {busy}

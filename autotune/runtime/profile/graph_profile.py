@@ -23,11 +23,8 @@ TABLES_KEPT = 4
 """Tables of one graph with a history of their own: the current one, those on trial, the last ones."""
 PAST_GROUPS = 1024
 """Groups of older tables that are kept as one row each."""
-
-PENDING_RUNS = 1024
-"""Runs after which the thread in the background is asked to add them up; a power of two."""
-MOST_PENDING = 8 * PENDING_RUNS
-"""Runs after which a run adds them up itself, where that thread does not come."""
+PENDING_RUNS = 128
+"""Runs that are added up at once, a power of two: less than 1 % of runs then do more than copy."""
 
 TakeTimes = Callable[[Integers, int, int], None]
 """Takes durations of runs, when the first of them began and the last ended, in nanoseconds."""
@@ -37,15 +34,13 @@ class GraphProfile:
     """Counts, costs and neighbours of one graph's groups. Safe to use from several threads.
 
     A run costs its thread a copy of its times to the end of a buffer: no array of it is kept, as
-    memory that no run has used lately costs more than the copy. Many are added up at once, by readers
-    and by a thread in the background, which ``hurry`` wakes. ``take_times`` is told the durations and
-    ends of runs that are a session's own, and no part of them.
+    memory that no run has used lately costs more than the copy. ``PENDING_RUNS`` are added up at once, by
+    the run that is the last of them or by a reader: to wake a thread for it costs more. ``take_times``
+    is told the durations and ends of runs that are a session's own, and no part of them.
     """
 
-    def __init__(
-        self, take_times: TakeTimes | None = None, hurry: Callable[[], None] | None = None
-    ) -> None:
-        self._take_times, self._hurry = take_times, hurry
+    def __init__(self, take_times: TakeTimes | None = None) -> None:
+        self._take_times = take_times
         self._lock = threading.Lock()
         self._tables: OrderedDict[TableLayout, TableHistory] = OrderedDict()
         # threads append to lists and buffers without a lock, by single calls of which no two have to agree
@@ -70,8 +65,11 @@ class GraphProfile:
             self._first_ns = began_ns
         took.append(ended_ns - began_ns)
         self._last_ns = ended_ns
-        if not len(took) & (PENDING_RUNS - 1):
-            self._pile_up(len(took))
+        if len(took) >= PENDING_RUNS and self._lock.acquire(blocking=False):
+            try:
+                self._add_pending()
+            finally:
+                self._lock.release()
 
     def rows(self, now_ns: int) -> tuple[GroupProfile, ...]:
         """Return a row for every group, those of the newest tables first."""
@@ -94,16 +92,6 @@ class GraphProfile:
         """Add up all runs that were taken in."""
         with self._lock:
             self._add_pending()
-
-    def _pile_up(self, runs: int) -> None:
-        """Have the pending runs added up, in the background if somebody does it there."""
-        if runs < MOST_PENDING and self._hurry is not None:
-            self._hurry()
-        elif self._lock.acquire(blocking=False):
-            try:
-                self._add_pending()
-            finally:
-                self._lock.release()
 
     def _record_counted(self, trace: RunTrace, began_ns: int, ended_ns: int) -> None:
         assert trace.layout is not None, "a run of one table"

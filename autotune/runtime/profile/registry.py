@@ -26,11 +26,10 @@ class Registry:
         self._lock = threading.Lock()
         self._open: dict[int, tuple[SessionProfile, Describe]] = {}
         self._past: dict[str, PastGroups] = {}
-        self._writer = StatusWriter(self.statuses, self._add_pending)
+        self._writer = StatusWriter(self.statuses)
 
     def open(self, profile: SessionProfile, describe: Describe) -> None:
-        """Add a session: its runs are added up in the background, and status files show it."""
-        profile.hurry = self._writer.hurry
+        """Add a session; status files show it from now on."""
         with self._lock:
             self._open[profile.number] = profile, describe
         self._writer.wake()
@@ -40,7 +39,6 @@ class Registry:
         with self._lock:
             if self._open.pop(profile.number, None) is None:
                 return
-        profile.hurry = None
         rows = profile.rows()
         with self._lock:
             past = self._past.setdefault(profile.profile_id, PastGroups())
@@ -56,12 +54,6 @@ class Registry:
             old = [] if past is None else past.rows()
         live = (row for one in profiles if one.profile_id == profile_id for row in one.rows())
         return joined_rows([*live, *old])
-
-    def _add_pending(self) -> None:
-        with self._lock:
-            profiles = [profile for profile, _ in self._open.values()]
-        for profile in profiles:
-            profile.add_pending()
 
     def usage(self, profile: SessionProfile) -> float:
         """Return a session's share of the runs of all open sessions on its machine; 1 before any."""

@@ -20,10 +20,8 @@ from autotune.runtime.profile.neighbours import Neighbours
 _NUMBERS = itertools.count(1)
 Clock = Callable[[], int]
 """Nanoseconds that never go back."""
-PENDING_TREES = 128
-"""Runs of several graphs after which the thread in the background is asked to add them up."""
-MOST_PENDING = 8 * PENDING_TREES
-"""Runs of several graphs after which a run adds them up itself."""
+PENDING_TREES = 32
+"""Runs of several graphs that are added up at once."""
 
 
 class SessionProfile:
@@ -37,9 +35,7 @@ class SessionProfile:
         self.number = next(_NUMBERS)
         self.opened_at_seconds = time.time()
         self.profile_id, self.clock = profile_id, clock
-        self.hurry: Callable[[], None] | None = None
-        """Wakes the thread that adds up pending runs, if there is one."""
-        self.whole = GraphProfile(self._take_times, self._wake)
+        self.whole = GraphProfile(self._take_times)
         self._lock = threading.Lock()
         self._parts: list[GraphProfile] = []
         self._past = PastGroups()
@@ -49,7 +45,7 @@ class SessionProfile:
 
     def open_graph(self) -> GraphProfile:
         """Return the profile of one graph of several."""
-        made = GraphProfile(None, self._wake)
+        made = GraphProfile()
         with self._lock:
             self._parts.append(made)
         return made
@@ -66,22 +62,8 @@ class SessionProfile:
         """Take in a run that reached several graphs, in order."""
         layouts = [trace.layout for trace in traces if trace.layout is not None]
         self._trees.append((layouts, began_ns, ended_ns))
-        pending = len(self._trees)
-        if pending % PENDING_TREES:
-            return
-        hurry = self.hurry  # another thread may close the session meanwhile
-        if pending < MOST_PENDING and hurry is not None:
-            hurry()
-        else:
+        if len(self._trees) >= PENDING_TREES:
             self._add_trees()
-
-    def add_pending(self) -> None:
-        """Add up all runs that were taken in."""
-        with self._lock:
-            graphs = self.whole, *self._parts
-        for graph in graphs:
-            graph.add_pending()
-        self._add_trees()
 
     def _add_trees(self) -> None:
         with self._lock:
@@ -92,13 +74,6 @@ class SessionProfile:
             self._neighbours.add([layouts for layouts, _, _ in trees])
             took = np.array([ended - began for _, began, ended in trees])
             self._durations.add(took, trees[0][1], trees[-1][2])
-
-    def _wake(self) -> None:
-        hurry = self.hurry
-        if hurry is None:
-            self.add_pending()
-        else:
-            hurry()
 
     def rows(self) -> tuple[GroupProfile, ...]:
         """Return a row for every group of every graph, and of those that have gone."""

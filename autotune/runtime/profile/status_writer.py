@@ -1,4 +1,4 @@
-"""Thread in the background of open sessions: adds up their runs, and writes this process's status file."""
+"""Thread that writes this process's status file while sessions are open, and adds up their runs."""
 
 from __future__ import annotations
 
@@ -21,16 +21,10 @@ GROUPS_TOLD = 64
 
 
 class StatusWriter:
-    """Writes what ``statuses`` returns until that is nothing, and calls ``add_pending`` when hurried.
+    """Writes what ``statuses`` returns until that is nothing. Safe to use from several threads."""
 
-    Safe to use from several threads.
-    """
-
-    def __init__(
-        self, statuses: Callable[[], Sequence[SessionStatus]], add_pending: Callable[[], None]
-    ) -> None:
-        self._statuses, self._add_pending = statuses, add_pending
-        self._hurry = threading.Event()
+    def __init__(self, statuses: Callable[[], Sequence[SessionStatus]]) -> None:
+        self._statuses = statuses
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
@@ -48,26 +42,13 @@ class StatusWriter:
             self._thread.start()
         atexit.register(self._stop)
 
-    def hurry(self) -> None:
-        """Have pending runs added up now. Returns at once."""
-        self._hurry.set()
-
     def _write_until_idle(self) -> None:
-        due = time.monotonic() + INTERVAL_SECONDS
-        while True:
-            is_hurried = self._hurry.wait(max(0.0, due - time.monotonic()))
-            if self._stopping.is_set():
-                return
-            if is_hurried:
-                self._hurry.clear()
-                self._add_pending()
-            if time.monotonic() < due:
-                continue
+        wait = INTERVAL_SECONDS
+        while not self._stopping.wait(wait):
             began = time.thread_time()
             if self._write():
                 return
-            spent = time.thread_time() - began
-            due = time.monotonic() + max(INTERVAL_SECONDS, spent / LARGEST_SHARE)
+            wait = max(INTERVAL_SECONDS, (time.thread_time() - began) / LARGEST_SHARE)
 
     def _write(self) -> bool:
         """Write the file once; return True if there is nothing left to tell."""
@@ -87,7 +68,6 @@ class StatusWriter:
     def _stop(self) -> None:
         """Remove the file at the end of the process."""
         self._stopping.set()
-        self._hurry.set()
         with self._lock:
             thread = self._thread
         if thread is not None:

@@ -6,7 +6,6 @@ many runs are added as one matrix.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -27,7 +26,8 @@ from autotune.runtime.profile.group_profile import GroupProfile, PairProfile
 FIGURES = ("cycles", "energy_fj", "dram_bytes")
 """Figures of every execution that is counted and not only timed; its counters follow."""
 BATCH_FIGURES = 8192
-"""Figures that are added at once: they stay in a core's cache, and no thread pool comes to help."""
+"""Figures that are added at once: they stay in a core's cache, and no thread pool comes to help. NumPy
+lets a run have the interpreter between two of its calls."""
 
 
 class TableHistory:
@@ -78,15 +78,16 @@ class TableHistory:
         groups = len(self.layout.steps)
         if not self.pending:
             return 0
-        runs = len(self.pending) // (8 * groups)
-        taken = np.frombuffer(bytes(self.pending[: 8 * groups * runs]), np.int64)
-        del self.pending[: 8 * groups * runs]
-        rows = taken.reshape(runs, groups)
+        size = 8 * groups
+        runs = len(self.pending) // size
         batch = min(BATCH_RUNS, max(1, BATCH_FIGURES // groups))
         for first in range(0, runs, batch):
-            self._costs.add(rows[first : first + batch].astype(np.float64))
-            time.sleep(0)  # a run that waits for the interpreter goes first
-        self._totals += rows.sum(axis=0)
+            count = min(batch, runs - first)
+            taken = self.pending[first * size : (first + count) * size]
+            rows = np.frombuffer(taken, np.int64).reshape(count, groups)
+            self._totals += rows.sum(axis=0)
+            self._costs.add(rows.astype(np.float64))
+        del self.pending[: runs * size]
         self._count(runs, first_ns, last_ns)
         return runs
 

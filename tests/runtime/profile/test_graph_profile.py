@@ -16,7 +16,7 @@ from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import CurrentTable, ProgramTable, compile_table
 from autotune.runtime.profile import graph_profile
 from autotune.runtime.profile.fading import HALF_LIFE_RUNS
-from autotune.runtime.profile.graph_profile import MOST_PENDING, PENDING_RUNS, GraphProfile
+from autotune.runtime.profile.graph_profile import PENDING_RUNS, GraphProfile
 from tests.runtime import runtime_case as case
 
 GRAPH = case.network()
@@ -121,17 +121,6 @@ def test_more_runs_than_a_batch_are_all_counted() -> None:
     assert row.deviation_cycles == pytest.approx(deviation, rel=1e-6), (
         "sums of squares would cancel"
     )
-
-
-def test_the_background_is_asked_first_and_nothing_piles_up_without_it() -> None:
-    asked: list[int] = []
-    profile = GraphProfile(None, lambda: asked.append(len(profile._took_ns)))
-    trace = timed(TABLE, [100] * len(TABLE.group_steps))
-    for _ in range(MOST_PENDING + 5):
-        profile.record(trace, 0, 1)
-    assert asked == list(range(PENDING_RUNS, MOST_PENDING, PENDING_RUNS))
-    assert len(profile._took_ns) == 5
-    assert {row.executions for row in profile.rows(1)} == {MOST_PENDING + 5}
 
 
 def test_old_costs_fade_with_newer_runs_also_across_tables() -> None:

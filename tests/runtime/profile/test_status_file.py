@@ -101,14 +101,11 @@ def test_the_writer_writes_until_nothing_is_open(
             seen.set()
         return list(here)
 
-    added = threading.Event()
-    writer = StatusWriter(statuses, added.set)
+    writer = StatusWriter(statuses)
     writer.wake()
     writer.wake()
     thread = writer._thread
     assert thread is not None and seen.wait(30)
-    writer.hurry()
-    assert added.wait(30)
     here.clear()
     thread.join(30)
     assert not thread.is_alive()
