@@ -372,7 +372,8 @@ runs of the other; they count all threads. Where the interval holds zero, turns 
 turns with the profile in both. `loop` is a network with control flow: {trips} runs of a body, each an entry.
 
 A status file is written by a thread of its own; with many groups it is written less often, so that it never takes more than
-0.1 % of a CPU. *before* is the key that the cache of programs had: every hit wrote the schedule as JSON. {busy}
+0.1 % of a CPU. *before* is the key that the cache of programs had: every hit wrote the schedule as JSON.
+{busy}
 
 """
 

@@ -35,7 +35,10 @@ REASONS = {
         "runtime/online/apart.py",
         "autotune.measure.orphan",
     ): "only a process that fits models needs it",
-    ("runtime/profile/status_writer.py", "autotune.runtime.profile.status_file"): "no session waits for it",
+    (
+        "runtime/profile/status_writer.py",
+        "autotune.runtime.profile.status_file",
+    ): "no session waits for it",
     ("runtime/session/building.py", "autotune.measure.attempt"): DEFECT,
     ("runtime/session/building.py", "autotune.schedule.heuristic"): DEFECT,
     ("runtime/session/building.py", "autotune.tuner.heuristic_plan"): DEFECT,
