@@ -60,8 +60,20 @@ class CodeGenerator:
 
         _refuse_declared(kernel)
         text = kernel.ir.replace(f"@{SYMBOL}(", f"@{symbol(digest)}(")
-        try:  # in a context of its own, which is what lets threads generate code side by side
-            module = llvm.parse_assembly(text, llvm.create_context())
+        # A context of its own is what lets threads generate code side by side. Both are closed here, the
+        # module first: a collector that finds them in a cycle would free them in any order, and LLVM crash.
+        with llvm.create_context() as context:
+            try:
+                module = llvm.parse_assembly(text, context)
+            except RuntimeError as error:
+                raise ProgramError(f"micro-kernel {digest}: {error}") from error
+            with module:
+                return self._emit_module(module, digest, as_object)
+
+    def _emit_module(self, module: Any, digest: str, as_object: bool) -> bytes:
+        import llvmlite.binding as llvm
+
+        try:
             module.verify()
         except RuntimeError as error:
             raise ProgramError(f"micro-kernel {digest}: {error}") from error

@@ -27,7 +27,7 @@ from autotune.targets.native.codegen.writing.ir import FunctionWriter, vector
 from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.compiling.object_code import CodeGenerator, undefined
-from autotune.targets.native.cpu.host import GENERIC, available, host_isa
+from autotune.targets.native.cpu.host import GENERIC, available, host, host_isa
 from autotune.targets.native.cpu.vector_isa import AVX2, NEON, SSE2, VECTOR_ISAS, VectorIsa
 
 pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
@@ -424,3 +424,23 @@ def test_generators_take_constants_only_from_what_the_digest_is_over() -> None:
         taken = set(re.findall(r"^ *from (autotune[\w.]*) import", path.read_text(), re.MULTILINE))
         taken = {x for x in taken if not x.startswith("autotune.targets.native.codegen")}
         assert taken <= known | {"autotune.isa", "autotune.targets.native.cpu"}, path.name
+
+
+def test_what_llvm_holds_is_freed_in_order_even_where_a_profiler_keeps_frames(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A frame that somebody keeps, as samplers and tracebacks do, keeps a module and its context: a
+    collector would free them in any order, and LLVM crash."""
+    import llvmlite.binding as llvm
+
+    honest, kept, made = llvm.parse_assembly, [], []
+
+    def parsed(text: str, context: object) -> object:
+        kept.append(sys._getframe(1))
+        made.extend((honest(text, context), context))
+        return made[0]
+
+    monkeypatch.setattr(llvm, "parse_assembly", parsed)
+    code = CodeGenerator(host(host_isa())).object(scaled_sum(2))
+    assert code and kept
+    assert [one.closed for one in made] == [True, True]
