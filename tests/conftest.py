@@ -1,5 +1,6 @@
 """Shared test set-up: Hypothesis reproducible, and golden texts with one flag that updates them."""
 
+import functools
 import os
 import sys
 from collections.abc import Callable
@@ -27,11 +28,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(autouse=True)
-def own_programs() -> None:
-    """Every test lowers its programs itself: a process shares them."""
-    module = sys.modules.get("autotune.runtime.execution.program_cache")
+def own_programs(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test lowers its programs itself: a process shares them, and so does the disk."""
+    module = sys.modules.get("autotune.runtime.caches.program_files")
     if module is not None:
         module.shared_programs.cache_clear()
+        folder = functools.cache(lambda: tmp_path_factory.mktemp("programs"))
+        monkeypatch.setattr(module, "programs_folder", folder)
 
 
 @pytest.fixture

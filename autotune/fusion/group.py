@@ -112,6 +112,11 @@ class Group(Displayed):
         return dict(self.types)
 
     @cached_property
+    def tensors(self) -> tuple[str, ...]:
+        """Names of all tensors, in the order of ``types``: equal structures have equal orders."""
+        return tuple(name for name, _ in self.types)
+
+    @cached_property
     def producer(self) -> Mapping[str, Op]:
         """Tensor name to the operator of this group that makes it."""
         return {op.output: op for op in self.ops}

@@ -85,6 +85,7 @@ def _cache_folders() -> list[Path]:
     return [
         cache / "networks",
         cache / "objects",
+        cache / "programs",
         cache / "tables",
         cache / "schedules",
         home() / "networks",

@@ -7,14 +7,12 @@ program. Reading makes objects of a few named types only; programs were verified
 from __future__ import annotations
 
 import functools
-import io
 import pickle
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from autotune.disk.cache import DiskCache
 from autotune.disk.home import cache_folder
@@ -28,6 +26,7 @@ from autotune.kernels.micro import words
 from autotune.kernels.native import executor
 from autotune.operators.op import Op, OpKind
 from autotune.operators.tensor import DType, TensorType
+from autotune.runtime.caches.typed_pickle import read_typed
 from autotune.runtime.execution.compilation import Compilation, ProgramSource
 from autotune.runtime.execution.native_table import Draft, WholeNetworks
 from autotune.runtime.execution.program_table import (
@@ -126,27 +125,8 @@ def _written(draft: Draft) -> bytes:
 
 
 def _read(content: bytes | None) -> Draft | None:
-    if content is None:
-        return None
-    try:
-        found = _Reader(io.BytesIO(content)).load()
-    except pickle.UnpicklingError:
-        return None
+    found = None if content is None else read_typed(content, TYPES)
     return found if isinstance(found, Draft) else None
-
-
-class _Reader(pickle.Unpickler):
-    """Unpickler that makes objects of ``TYPES`` only."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Return one of the types. Raises ``UnpicklingError`` for every other name."""
-        try:
-            return _BY_NAME[module, name]
-        except KeyError:
-            raise pickle.UnpicklingError(f"{module}.{name} is no part of a table") from None
-
-
-_BY_NAME = {(one.__module__, one.__qualname__): one for one in TYPES}
 
 
 @functools.cache

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class ProgramSource(StrEnum):
@@ -15,13 +14,12 @@ class ProgramSource(StrEnum):
     MEMORY = "memory"
     """This process had made it."""
     DISK = "disk"
-    """The cache of tables had it."""
+    """A cache on disk had it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compilation:
+class Compilation(NamedTuple):
     """A program that a table got. ``at_seconds`` is the time of day; ``seconds`` is what getting it
-    took, for a program from disk its share of the table."""
+    took, for a program of a kept table its share of the table. A tuple, as every hit makes one."""
 
     at_seconds: float
     seconds: float

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autotune.errors import StoreError
+from autotune.runtime.caches.program_files import shared_programs
 from autotune.runtime.caches.table_cache import cached_table, table_key
 from autotune.runtime.execution.collector_pause import pause_collector
 from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.execution.native_table import Draft, WholeNetworks, draft_table
-from autotune.runtime.execution.program_cache import ProgramCache, shared_programs
+from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import ProgramTable, SplitGroup, compile_table
 from autotune.runtime.session.building import build_or_split
 from autotune.runtime.session.network_session import PlannedBy

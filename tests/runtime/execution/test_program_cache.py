@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from autotune.fusion.group import Group
 from autotune.isa.program import Program
 from autotune.lowering import lower as lowering
-from autotune.runtime.execution import program_cache
+from autotune.runtime.caches.program_files import shared_programs
 from autotune.runtime.execution.compilation import ProgramSource
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.resources import GroupResources, program_bytes
@@ -131,7 +131,7 @@ def test_threads_share_one_program() -> None:
 
 
 def test_sessions_of_one_process_share_programs() -> None:
-    assert program_cache.shared_programs() is program_cache.shared_programs()
+    assert shared_programs() is shared_programs()
 
 
 def test_resources_are_those_of_the_program() -> None:
