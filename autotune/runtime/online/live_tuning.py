@@ -17,21 +17,20 @@ from autotune.runtime.online.live_tuner import LiveTuner
 from autotune.runtime.online.proposer import Proposer
 from autotune.runtime.online.proposer_process import ProposerProcess
 from autotune.runtime.online.serving import Serving
+from autotune.runtime.online.steady_clock import SteadyClock
 from autotune.runtime.profile.group_profile import PairProfile
 from autotune.targets.protocol import Target
 
 POLL_SECONDS = 0.05
 """Time between two looks at what the requests have brought."""
-FAILURES = 4
-"""Failures in a row after which tuning ends."""
-PAUSE_SECONDS = 4.0
-"""Pause after the first failure; it doubles with each."""
+PAUSE_SECONDS, MOST_PAUSE_SECONDS = 4.0, 300.0
+"""Pause after the first failure, which doubles with each, and the longest."""
 
 
 class LiveTuning:
     """Serves requests, and tunes in a thread of its own until it is closed.
 
-    A failure of the proposer ends the trial under way and is told; tuning goes on after a pause.
+    A failure of whatever kind ends the trial under way and is told; tuning goes on after a pause, and says so.
     """
 
     def __init__(self, serving: Serving, tuner: LiveTuner, proposer: Proposer) -> None:
@@ -65,27 +64,29 @@ class LiveTuning:
         while not self._stopping.wait(POLL_SECONDS):
             try:
                 while not self._stopping.is_set() and self._tuner.step():
-                    failures = 0
-            except AutotuneError as error:
+                    failures = self._recovered(failures)
+                failures = self._recovered(failures)
+            except BaseException as error:  # noqa: BLE001 - the one boundary: tuning must not end the requests
                 if self._stopping.is_set():
                     return
                 failures += 1
-                self._fail(str(error), failures)
-                if failures == FAILURES:
-                    return
-            except Exception as error:  # noqa: BLE001 - a defect of tuning must not end the requests
-                self._fail(f"{type(error).__name__}: {error}", FAILURES)
-                return
+                self._fail(error, failures)
 
-    def _fail(self, reason: str, failures: int) -> None:
+    def _recovered(self, failures: int) -> int:
+        """Tell that tuning goes on if it had failed; return the failures in a row from now on."""
+        if failures:
+            self._tuner.tell(EventKind.RESTARTED, "online tuning goes on")
+        return 0
+
+    def _fail(self, error: BaseException, failures: int) -> None:
         """Tell of a failure, and pause."""
         self._tuner.drop_trial()
-        pause = PAUSE_SECONDS * 2 ** (failures - 1)
-        ends = failures == FAILURES
-        then = "tuning has ended" if ends else f"tuning goes on in {pause:g} s"
-        self._tuner.tell(EventKind.FAILED, f"{reason}; {then}", failures=float(failures))
-        if not ends:
-            self._stopping.wait(pause)
+        kind = type(error).__name__
+        reason = str(error) if isinstance(error, AutotuneError) else f"{kind}: {error}"
+        pause = min(MOST_PAUSE_SECONDS, PAUSE_SECONDS * 2.0 ** min(failures - 1, 60))
+        text = f"online tuning stopped: {reason}; it begins anew in {pause:g} s"
+        self._tuner.tell(EventKind.FAILED, text, pause_seconds=pause, failures=float(failures))
+        self._stopping.wait(pause)
 
 
 def live_tuning(
@@ -104,5 +105,5 @@ def live_tuning(
         return None
     proposer = ProposerProcess(published.current.graph, target.spec, ranges, seed)
     serving = Serving(published, target)
-    tuner = LiveTuner(serving, target, proposer, pairs, usage=usage, seed=seed)
+    tuner = LiveTuner(serving, target, proposer, pairs, usage=usage, seed=seed, clock=SteadyClock())
     return LiveTuning(serving, tuner, proposer)

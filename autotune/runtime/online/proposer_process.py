@@ -27,6 +27,8 @@ from autotune.targets.spec import HardwareSpec
 _MODULE = "autotune.runtime.online.proposer_worker"
 _LOOK_SECONDS = 0.2
 """Time between two looks at whether a session that waits for its turn is still open."""
+LIMIT_SECONDS = 1200.0
+"""How long a proposal may take, at the lowest priority; then its worker is ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +57,52 @@ class ProposerProcess:
         self._worker: _Worker | None = None
         self._changing = threading.Lock()
         self._is_wanted = True
+        self._is_late = False
 
     def propose(self, occasion: Occasion) -> Version | None:
-        """Have a version proposed; waits for it. Raises ``AutotuneError`` if the worker has died, or met a defect."""
+        """Have a version proposed; waits for it. Raises ``AutotuneError`` if the worker has died, hangs, or met a
+        defect."""
         with _SLOT.taken(self):
             try:
-                worker = self._running()
-                answer = self._answer(worker.line, occasion)
+                with self._limited():
+                    return self._proposed(occasion)
             except (OSError, EOFError, ValueError) as error:
                 self.close()
-                raise AutotuneError(f"the proposing process ended: {error!r}") from error
-            if isinstance(answer, Broken):
-                raise AutotuneError(answer.reason)
-            if answer is None:
-                return None
-            draft = worker.receiver.receive(answer.draft)
-            return Version(answer.edits, draft, answer.refused)
+                reason = f"no answer after {LIMIT_SECONDS:g} s" if self._is_late else repr(error)
+                raise AutotuneError(f"the proposing process ended: {reason}") from error
+            except AutotuneError:
+                raise
+            except BaseException:  # half an answer may be left on the line
+                self.close()
+                raise
+
+    def _proposed(self, occasion: Occasion) -> Version | None:
+        worker = self._running()
+        answer = self._answer(worker.line, occasion)
+        if isinstance(answer, Broken):
+            raise AutotuneError(answer.reason)
+        if answer is None:
+            return None
+        draft = worker.receiver.receive(answer.draft)
+        return Version(answer.edits, draft, answer.refused)
+
+    @contextmanager
+    def _limited(self) -> Iterator[None]:
+        """Kill the worker if this takes too long: whoever sends to it or waits for it then gets an ``OSError``."""
+        self._is_late = False
+        timer = threading.Timer(LIMIT_SECONDS, self._kill)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _kill(self) -> None:
+        worker = self._worker
+        if worker is not None:
+            self._is_late = True
+            worker.process.kill()
 
     def _answer(self, line: Connection, occasion: Occasion) -> Answered | Broken | None:
         names = tuple(self._graph.inputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -15,6 +16,7 @@ from autotune.operators.interval import Interval
 from autotune.operators.tensor import Array
 from autotune.runtime.execution.native_table import Draft
 from autotune.runtime.online import proposer as proposer_module
+from autotune.runtime.online import proposer_process
 from autotune.runtime.online.draft_transfer import DraftReceiver, DraftSender
 from autotune.runtime.online.input_samples import EVERY, KEPT, InputSamples, with_edges
 from autotune.runtime.online.proposer import LocalProposer, Occasion
@@ -152,6 +154,41 @@ def test_another_process_proposes_the_same_and_may_be_ended_at_any_time() -> Non
     process.give_up()
     with pytest.raises(AutotuneError, match="closed"):
         process.propose(occasion(grouped(GRAPH), wishes=(wish,)))
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no process can be stopped here")
+def test_a_process_that_hangs_is_ended_and_another_takes_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    process = ProposerProcess(GRAPH, SPEC, {})
+    assert process.propose(occasion(grouped(GRAPH), wishes=())) is not None
+    worker = process._worker
+    assert worker is not None
+    worker.process.send_signal(signal.SIGSTOP)
+    with monkeypatch.context() as soon:
+        soon.setattr(proposer_process, "LIMIT_SECONDS", 0.05)
+        with pytest.raises(
+            AutotuneError, match=r"proposing process ended: no answer after 0\.05 s"
+        ):
+            process.propose(occasion(grouped(GRAPH), wishes=()))
+    assert worker.process.returncode is not None
+    assert process.propose(occasion(grouped(GRAPH), wishes=())) is not None
+    process.give_up()
+
+
+def test_half_an_answer_is_not_read_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = ProposerProcess(GRAPH, SPEC, {})
+
+    def short_of_memory(*_: object) -> object:
+        raise MemoryError
+
+    with monkeypatch.context() as short:
+        short.setattr(DraftReceiver, "receive", short_of_memory)
+        with pytest.raises(MemoryError):
+            process.propose(occasion(grouped(GRAPH), wishes=()))
+    assert process._worker is None
+    assert process.propose(occasion(grouped(GRAPH), wishes=())) is not None
+    process.give_up()
 
 
 def test_a_plan_as_names_is_the_plan() -> None:
