@@ -19,6 +19,7 @@ CPU_PEERS := .bench/cpu
 TVM := .bench/tvm
 TREES := .bench/trees
 TORCH := .bench/torch
+DRIFT := .bench/drift
 INSTALLED := $(VENV)/.installed
 BUILT := $(VENV)/.built
 say = @printf '\033[1m==> %s\033[0m\n' $(1)
@@ -31,7 +32,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: docs models bench-machines bench-truth help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean bench-profile bench-replay bench-search bench-decoder
+.PHONY: docs models bench-machines bench-truth help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean bench-profile bench-replay bench-search bench-decoder bench-drift bench-online
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -124,6 +125,14 @@ bench-search: $(BUILT) ## strategies of search at equal numbers of measurements 
 bench-profile: $(BUILT) ## what profiling every run costs: time by turns, status files, the program cache, memory
 	$(call say,"measuring what the profile costs")
 	@$(PY) -m benchmarks.run_profile --markdown docs/figures-profile.md $(if $(JSON),--json $(JSON))
+
+bench-drift: $(BUILT) $(DRIFT)/.installed ## drift detectors on quiet runs of this CPU and on shifts, ours beside River's
+	$(call say,"comparing drift detectors")
+	@$(PY) -m benchmarks.drift --markdown docs/figures-drift.md
+
+bench-online: $(BUILT) ## learning while serving beside never learning and an oracle, on emulated machines that change and on this CPU
+	$(call say,"benchmarking learning from runs")
+	@$(PY) -m benchmarks.online --markdown docs/figures-online.md
 
 bench-machines: $(BUILT) ## how well the shipped model predicts drawn machines it never saw
 	$(call say,"judging the shipped model on unseen machines")
@@ -226,6 +235,12 @@ $(TREES)/.installed: benchmarks/trees.txt | $(INSTALLED)
 	$(call say,"installing TL2cgen in an environment of its own $(TREES)")
 	@$(PY) -m venv --clear $(TREES)
 	@$(TREES)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
+	@touch $@
+
+$(DRIFT)/.installed: benchmarks/drift.txt | $(INSTALLED)
+	$(call say,"installing River in an environment of its own $(DRIFT)")
+	@$(PY) -m venv --clear $(DRIFT)
+	@$(DRIFT)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
 	@touch $@
 
 $(TVM)/.installed: benchmarks/tvm.txt | $(INSTALLED)

@@ -101,19 +101,21 @@ class Learning(Protocol[M]):
 class OnlineOptions:
     """How a session learns. ``rule`` says what is drift (None: a rule for the machine). ``margin`` is the predicted gain (a fraction) from which on a plan is
     measured; ``routine_runs`` the runs after which news is learned without drift; ``remeasure``
-    the known candidates that are measured again after drift."""
+    the known candidates that are measured again after drift; ``measure`` the measurements that planning may then
+    take."""
 
     rule: DriftRule | HostDriftRule | None = None
     margin: float = 0.02
-    routine_runs: int = 64
-    remeasure: int = 160
+    routine_runs: int = 8
+    remeasure: int = 24
+    measure: int = 36
     backlog_runs: int = 4096
     seed: int = 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.margin < 1:
             raise InputError(f"margin {self.margin} is not in 0..1; 0.02 asks for 2 %")
-        for name in ("routine_runs", "remeasure", "backlog_runs"):
+        for name in ("routine_runs", "remeasure", "measure", "backlog_runs"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} = {getattr(self, name)} must be ≥ 1")
 

@@ -35,9 +35,6 @@ from autotune.tuner.options import SearchOptions
 TRIALS = 30
 """Fusion plans that an online session tries on the model; a fraction of what 'autotune search' does."""
 
-MEASURE = 96
-"""Measurements that planning after retraining may take."""
-
 TRUSTED_SINCE = "trusted_since_seconds"
 """Metric of a model that was retrained after drift: when the drift began."""
 
@@ -51,6 +48,8 @@ class ModelLearning:
     store: Store
     objective: Objective
     seed: int
+    measure: int = 36
+    """Measurements that a plan may take."""
     apart: Apart | None = None
     """Where models are fitted, on a machine that runs need too; None: in this thread."""
 
@@ -116,7 +115,7 @@ class ModelLearning:
                 self.graph,
                 self.target,
                 model,
-                SearchOptions(TRIALS, MEASURE, self.objective, self.seed, workers=1),
+                SearchOptions(TRIALS, self.measure, self.objective, self.seed, workers=1),
                 progress=heard,
                 start=[Partition.of(self.graph, groups)],
                 known=fresh,
@@ -150,7 +149,7 @@ def online_trainer(
         cache,
         store,
         model,
-        ModelLearning(graph, target, store, objective, options.seed, apart),
+        ModelLearning(graph, target, store, objective, options.seed, options.measure, apart),
         options,
         calibrated_error=model.metrics.get("mape"),
         trusted_since_seconds=model.metrics.get(TRUSTED_SINCE, 0.0),

@@ -31,9 +31,9 @@ PRUNE_EVERY = 25_000
 EVENTS_KEPT = 1_000
 """Newest events of a session."""
 
-GATHER_SECONDS = 0.25
-"""On this machine runs are taken in together, four times a second, and one of them is recorded in full: recording takes Python's lock,
-which runs need, for a millisecond."""
+GATHER_SECONDS, RECORD_SECONDS = 0.25, 2.0
+"""On this machine runs are taken in together, four times a second, and every two seconds one of them is recorded in full: that takes
+Python's lock, which runs need, for milliseconds."""
 
 
 class OnlineTrainer(Generic[M]):
@@ -65,7 +65,7 @@ class OnlineTrainer(Generic[M]):
         self._options, self._learning_by = options, learning
         self._closing = threading.Event() if closing is None else closing
         self._runs_here = isinstance(target, ExclusiveTarget)
-        self._stored = 0
+        self._stored, self._next_seconds = 0, 0.0
         self._recorder = Recorder(target, published.current.graph.name)
         self._lock = threading.Lock()
         self._finished = 0
@@ -134,16 +134,19 @@ class OnlineTrainer(Generic[M]):
         if dropped:
             text = f"{dropped} runs came faster than they could be stored, and were not"
             self._note(EventKind.DROPPED, text, runs=dropped)
-        last = len(batch) - 1
-        runs = [
-            self._recorder.finished(trace, at, in_full=not self._runs_here or i == last)
-            for i, (at, trace) in enumerate(batch)
-        ]
+        runs = [self._recorder.finished(trace, at, self._is_recorded(at)) for at, trace in batch]
         records = [record for run in runs for record in run.records]
         self._store.add(records)
         self._stored += len(records)
         for run in runs:
             self._learning.put(run)
+
+    def _is_recorded(self, at_seconds: float) -> bool:
+        """Return True if a run is to be recorded in full: elsewhere each, on this machine one now and then."""
+        if self._runs_here and at_seconds < self._next_seconds:
+            return False
+        self._next_seconds = at_seconds + RECORD_SECONDS
+        return True
 
     def _failed(self, what: str) -> Callable[[Failure], None]:
         def tell(failure: Failure) -> None:
