@@ -89,7 +89,8 @@ def emulated(images: Path | None) -> tuple[Table, list[str]]:
     """Run every scenario; return the table and the names of pictures."""
     spec = load_spec(MACHINE)
     graphs = [graph_of(network) for network in NETWORKS]
-    prices, tuned, rows, pictures = Prices(spec), {}, [], []
+    prices, tuned, rows = Prices(spec), {}, []
+    pictures: list[str] = []
     for scenario in SCENARIOS:
         mixed = scenario.network(RUNS - 1) != 0
         for chosen in [graphs] if mixed else [[graph] for graph in graphs]:

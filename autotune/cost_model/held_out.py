@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -37,6 +38,15 @@ FEWEST_CHOICES = 30
 
 WORKERS = 2
 """Folds trained at a time; more would not help where two cores are shared with measurements."""
+
+ForEach = Callable[[Callable[[int], None], Iterable[int]], None]
+"""Calls a function with every fold, in any order, and raises what that raises."""
+
+
+def in_threads(learn: Callable[[int], None], folds: Iterable[int]) -> None:
+    """Train ``WORKERS`` folds at a time: training leaves Python, each fold on one core."""
+    with ThreadPoolExecutor(WORKERS) as pool:
+        list(pool.map(learn, folds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +136,14 @@ class HeldOut:
 
 
 def hold_out(
-    data: Dataset, fold: Ints, seed: int, base: Ratios | None = None
+    data: Dataset,
+    fold: Ints,
+    seed: int,
+    base: Ratios | None = None,
+    for_each: ForEach = in_threads,
 ) -> tuple[HeldOut, HeldOut]:
     """Predict every fold [r] by what the others teach, without any group that occurs in it; ``base`` is
-    the shared model's part that they refine.
+    the shared model's part that they refine, ``for_each`` calls for every fold.
 
     Return predictions with trees for cycles, and those of the analytic formula with the prices that the
     other folds teach.
@@ -144,8 +158,7 @@ def hold_out(
             guided[:, tested] = _applied(ratios, data, tested)
             formula[:, tested] = _applied(ratios.as_formula(), data, tested)
 
-    with ThreadPoolExecutor(WORKERS) as pool:  # training leaves Python, each fold on one core
-        list(pool.map(learn, range(FOLDS)))
+    for_each(learn, range(FOLDS))
     return _judged(data, fold, guided, seed), _judged(data, fold, formula, seed)
 
 
@@ -175,8 +188,7 @@ def hold_out_machines(
             guided[:, here] = _applied(ratios, data, here)
             formula[:, here] = _applied(ratios.as_formula(), data, here)
 
-    with ThreadPoolExecutor(WORKERS) as pool:
-        list(pool.map(learn, range(FOLDS)))
+    in_threads(learn, range(FOLDS))
     judged, folds = data.take(tested), fold[tested]
     with_trees = _judged(judged, folds, guided[:, tested], seed)
     return judged, with_trees, _judged(judged, folds, formula[:, tested], seed)

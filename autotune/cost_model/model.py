@@ -37,7 +37,7 @@ from autotune.store.records import Record
 from autotune.targets.spec import HardwareSpec, Memory
 
 if TYPE_CHECKING:  # imports lowering and binding, which predicting without a search needs not
-    from autotune.cost_model.held_out import HeldOut, Misjudged
+    from autotune.cost_model.held_out import ForEach, HeldOut, Misjudged
     from autotune.cost_model.verifier import Verifier
 
 Floats = npt.NDArray[np.float64]
@@ -147,6 +147,7 @@ class CostModel:
         seed: int,
         weights: Sequence[float] | None = None,
         base: CostModel | None = None,
+        for_each: ForEach | None = None,
     ) -> CostModel:
         """Train on measurements of one machine; failed ones are left out.
 
@@ -156,11 +157,12 @@ class CostModel:
         measurements.
 
         ``weights`` [records] says how much each counts (1 by default), for example less with age,
-        beside how far it is trusted.
+        beside how far it is trusted. ``for_each`` calls for every fold (None: two at a time); what it raises
+        ends training.
         ``metrics`` are of out-of-fold predictions: of networks none of whose groups was trained
         on. Raises ``StoreError`` when there are fewer than ``MIN_RECORDS`` and no ``base``.
         """
-        from autotune.cost_model.held_out import as_it_is, hold_out  # predicting judges nothing
+        from autotune.cost_model.held_out import as_it_is, hold_out, in_threads
 
         data = dataset(records, spec, weights)
         if len(data) < MIN_RECORDS and base is not None:
@@ -170,7 +172,7 @@ class CostModel:
         rng = np.random.default_rng(seed)
         fold = folds(data.networks, data.keys, rng)
         start = None if base is None else base._learned.ratios
-        guided, formula = hold_out(data, fold, seed, start)
+        guided, formula = hold_out(data, fold, seed, start, for_each or in_threads)
         ratios = train(data, np.ones(len(data), dtype=bool), seed, start)
         contenders = [(formula, ratios.as_formula()), (guided, ratios)]
         if start is not None:

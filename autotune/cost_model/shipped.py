@@ -14,6 +14,7 @@ from autotune.errors import StoreError
 from autotune.targets.spec import HardwareSpec, Memory
 
 if TYPE_CHECKING:
+    from autotune.cost_model.held_out import ForEach
     from autotune.store.records import Record
     from autotune.store.store import Store
 
@@ -53,12 +54,14 @@ def fit_model(
     *,
     seed: int,
     weights: Sequence[float] | None = None,
+    for_each: ForEach | None = None,
 ) -> CostModel:
     """Train a model on measurements of one machine, from the shipped one where there is one.
 
     Takes what ``CostModel.fit`` takes, and raises what it raises.
     """
-    return CostModel.fit(records, spec, seed=seed, weights=weights, base=shipped_model(spec))
+    base = shipped_model(spec)
+    return CostModel.fit(records, spec, seed=seed, weights=weights, base=base, for_each=for_each)
 
 
 @cache

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from autotune.measure.pool import Pool
-from autotune.runtime.online.background_worker import yield_to_runs
+from autotune.runtime.online.thread_priority import yield_to_runs
 
 pytestmark = pytest.mark.slow  # starts worker processes
 

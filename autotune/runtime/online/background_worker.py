@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
 import threading
 import time
 from collections import deque
@@ -13,6 +10,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from autotune.errors import AutotuneError, InputError
+from autotune.runtime.online.thread_priority import ThreadPriority
 
 T = TypeVar("T")
 Work = Callable[[list[T]], None]
@@ -62,8 +60,8 @@ class BackgroundWorker(Generic[T]):
     life alone: ``failed`` is told, the next life begins after a pause, and ``recovered`` is told once it has
     done something. ``keeps`` puts the items of a failed call back. Work that hangs is left behind in its
     thread, which ends with the process. ``limit`` bounds the queue; the oldest item goes first.
-    ``in_background`` gives the thread, and processes that it starts, the lowest priority. ``gather_seconds`` is how
-    long it waits for further items, so that it wakes rarely; ``wait`` and ``close`` do not wait for that.
+    ``in_background`` gives the thread a low priority while nobody waits in ``wait`` or ``close``. ``gather_seconds``
+    is how long it waits for further items, so that it wakes rarely; ``wait`` and ``close`` do not wait for that.
     """
 
     def __init__(
@@ -82,7 +80,8 @@ class BackgroundWorker(Generic[T]):
     ) -> None:
         self._name, self._begin = name, begin
         self._failed, self._recovered = failed, recovered
-        self._keeps, self._in_background = keeps, in_background
+        self._keeps = keeps
+        self._priority = ThreadPriority() if in_background else None
         self._gather_seconds = gather_seconds
         self._restart = Restart() if restart is None else restart
         self._clock = clock
@@ -126,11 +125,12 @@ class BackgroundWorker(Generic[T]):
         has failed and was not done since."""
         with self._changed:
             self._waiters += 1
-            self._changed.notify_all()
+            self._hurry()
             done = self._changed.wait_for(
                 lambda: self._failure is not None or self._is_idle(), timeout_seconds
             )
             self._waiters -= 1
+            self._hurry()
         self._check(done, timeout_seconds)
 
     def close(self) -> None:
@@ -141,7 +141,7 @@ class BackgroundWorker(Generic[T]):
         limit = self._restart.close_seconds
         with self._changed:
             self._closed = True
-            self._changed.notify_all()
+            self._hurry()
             done = self._changed.wait_for(lambda: self._life is None or self._is_idle(), limit)
         self._check(done, limit)
 
@@ -172,8 +172,7 @@ class BackgroundWorker(Generic[T]):
 
     def _live(self, life: Life) -> None:
         """Live one life after another; the thread's body."""
-        if self._in_background:
-            yield_to_runs()
+        self._begin_thread(life)
         while self._pause(life):
             try:
                 work = self._begin(life)
@@ -186,7 +185,23 @@ class BackgroundWorker(Generic[T]):
         with self._changed:
             if life is self._life:
                 self._life = None
+                if self._priority is not None:
+                    self._priority.end()
                 self._changed.notify_all()
+
+    def _begin_thread(self, life: Life) -> None:
+        with self._changed:
+            if self._priority is not None and life is self._life:
+                self._priority.begin(self._is_awaited())
+
+    def _hurry(self) -> None:
+        """Wake the thread, and let it have the priority that fits who waits."""
+        if self._priority is not None:
+            self._priority.set_urgent(self._is_awaited())
+        self._changed.notify_all()
+
+    def _is_awaited(self) -> bool:
+        return self._waiters > 0 or self._closed
 
     def _pause(self, life: Life) -> bool:
         """Wait for a while after a failure; return False if there is nothing to begin anew for."""
@@ -211,7 +226,7 @@ class BackgroundWorker(Generic[T]):
             return batch
 
     def _is_urgent(self, life: Life) -> bool:
-        return self._waiters > 0 or self._closed or life.is_over
+        return self._is_awaited() or life.is_over
 
     def _do(self, work: Work[T], batch: list[T], life: Life) -> None:
         try:
@@ -247,15 +262,3 @@ class BackgroundWorker(Generic[T]):
         self._failure = Failure(reason, self._restart.pause_seconds(self._failures), error)
         self._failed(self._failure)
         self._changed.notify_all()
-
-
-def yield_to_runs() -> None:
-    """Give this thread the lowest priority, where the system has one for single threads."""
-    lower_priority(19)
-
-
-def lower_priority(niceness: int) -> None:
-    """Give this thread a priority, 19 the lowest, where the system has one for single threads."""
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)

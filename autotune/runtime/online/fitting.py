@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from autotune.cost_model.model import CostModel
@@ -20,15 +20,34 @@ Packed = tuple[list[bytes], tuple[float, ...], list[bytes], bytes]
 """Records in portions, their weights, the replay set in portions, and the model before."""
 
 
+class LeftOff(Exception):
+    """Raised through a fit or a search, to leave it."""
+
+
 def fitted(
     training: TrainingSet,
     replayed: Sequence[Replayed],
     before: CostModel,
     spec: HardwareSpec,
     seed: int,
+    stopping: Callable[[], bool] = lambda: False,
 ) -> tuple[CostModel, Verdict | None]:
-    """Return a model of these costs, and how it errs on ``replayed`` beside the one before."""
-    model = fit_model(training.records, spec, seed=seed, weights=training.weights)
+    """Return a model of these costs, and how it errs on ``replayed`` beside the one before.
+
+    Works in this thread alone, so that its priority is that of all the work. Raises ``LeftOff`` when ``stopping``.
+    """
+
+    def in_this_thread(learn: Callable[[int], None], folds: Iterable[int]) -> None:
+        for fold in folds:
+            if stopping():
+                raise LeftOff
+            learn(fold)
+
+    model = fit_model(
+        training.records, spec, seed=seed, weights=training.weights, for_each=in_this_thread
+    )
+    if stopping():
+        raise LeftOff
     verdict = judge(
         replayed,
         lambda record: predicted_cycles(before, record),

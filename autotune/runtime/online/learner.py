@@ -109,7 +109,9 @@ class Learner(Generic[M]):
         the current plan, unless it errs more on candidates that neither was fitted on."""
         pairs = self._dataset.incorporate_fresh(since_seconds, self._work.options.seed)
         replayed = replay_set(self._dataset.held_out())
-        fitted = self._learning.fit(self._dataset.training_set(), replayed, self._belief.model)
+        fitted = self._learning.fit(
+            self._dataset.training_set(), replayed, self._belief.model, self._work.stopping
+        )
         if fitted is None:  # closing
             return
         model, verdict = fitted

@@ -60,10 +60,14 @@ class Learning(Protocol[M]):
     """What a trainer does with a model: fit one, keep it, and plan by it."""
 
     def fit(
-        self, training: TrainingSet, replayed: Sequence[Replayed], before: M
+        self,
+        training: TrainingSet,
+        replayed: Sequence[Replayed],
+        before: M,
+        stopping: Callable[[], bool],
     ) -> tuple[M, Verdict | None] | None:
-        """A model of these costs, and how it errs on ``replayed`` beside the model ``before``; None when the
-        session closes."""
+        """A model of these costs, and how it errs on ``replayed`` beside the model ``before``; None when
+        it was left off because of ``stopping``."""
         ...
 
     def save(self, model: M, error: float | None, since_seconds: float) -> None:

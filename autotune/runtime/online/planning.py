@@ -18,7 +18,7 @@ from autotune.graph.graph import Graph
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import CurrentTable, ProgramTable
 from autotune.runtime.online.apart import SUPPORTED, Apart
-from autotune.runtime.online.fitting import fitted, fitted_apart, pack
+from autotune.runtime.online.fitting import LeftOff, fitted, fitted_apart, pack
 from autotune.runtime.online.learning import Cost, OnlineOptions, Proposal
 from autotune.runtime.online.online_dataset import TrainingSet
 from autotune.runtime.online.replay_set import Replayed, Verdict
@@ -54,12 +54,19 @@ class ModelLearning:
     """Where models are fitted, on a machine that runs need too; None: in this thread."""
 
     def fit(
-        self, training: TrainingSet, replayed: Sequence[Replayed], before: CostModel
+        self,
+        training: TrainingSet,
+        replayed: Sequence[Replayed],
+        before: CostModel,
+        stopping: Callable[[], bool],
     ) -> tuple[CostModel, Verdict | None] | None:
-        """A model of these costs, and how it errs beside the one before; None when the session closes."""
+        """A model of these costs, and how it errs beside the one before; None when ``stopping``."""
         spec, seed = self.target.spec, self.seed
         if self.apart is None:
-            return fitted(training, replayed, before, spec, seed)
+            try:
+                return fitted(training, replayed, before, spec, seed, stopping)
+            except LeftOff:
+                return None
         answer = self.apart.call(
             fitted_apart, pack(training, replayed, before.to_bytes()), spec, seed
         )
@@ -107,7 +114,7 @@ class ModelLearning:
 
         def heard(phase: str, done: int, total: int, best: float | None = None) -> None:
             if stopping():
-                raise _Stopped
+                raise LeftOff
 
         groups = [[op.name for op in step.group.ops] for step in current.steps]
         try:
@@ -120,13 +127,9 @@ class ModelLearning:
                 start=[Partition.of(self.graph, groups)],
                 known=fresh,
             )
-        except _Stopped:
+        except LeftOff:
             return None
         return Proposal(found.plan.choices(self.graph), found.records)
-
-
-class _Stopped(Exception):
-    """Raised through a search, from its progress, to leave it."""
 
 
 def online_trainer(

@@ -19,9 +19,9 @@ from autotune.measure.worker import end_with_parent
 from autotune.operators.interval import Interval
 from autotune.operators.op import Op
 from autotune.operators.tensor import Array, TensorType
-from autotune.runtime.online.background_worker import yield_to_runs
 from autotune.runtime.online.draft_transfer import DraftSender, SentDraft
 from autotune.runtime.online.proposer import LocalProposer, Occasion
+from autotune.runtime.online.thread_priority import yield_to_runs
 from autotune.runtime.variants.edits import Edit
 from autotune.targets.native.running.target import NativeTarget
 from autotune.targets.spec import HardwareSpec

@@ -6,7 +6,7 @@ import threading
 from typing import Protocol
 
 from autotune.errors import AutotuneError
-from autotune.runtime.online.background_worker import lower_priority
+from autotune.runtime.online.thread_priority import lower_priority
 from autotune.runtime.session.switch_interval import short_switches
 from autotune.targets.native.compiling.compiler import generate_alone
 

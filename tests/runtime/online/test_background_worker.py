@@ -10,7 +10,9 @@ from collections.abc import Callable
 import pytest
 
 from autotune.errors import AutotuneError, InputError
+from autotune.runtime.online import thread_priority
 from autotune.runtime.online.background_worker import BackgroundWorker, Failure, Life, Restart, Work
+from autotune.runtime.online.thread_priority import LOW, LOW_FOR_GOOD
 
 AT_ONCE = Restart(first_seconds=1e-4, most_seconds=1e-3)
 
@@ -171,15 +173,53 @@ def test_waiting_for_work_that_takes_longer_is_an_error() -> None:
     gate.set()
 
 
+def _niceness(thread: int = 0) -> int:
+    return os.getpriority(os.PRIO_PROCESS, thread or threading.get_native_id())
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux")
-def test_work_in_the_background_yields_to_everything_else() -> None:
-    priorities: list[int] = []
+def test_work_in_the_background_has_a_low_priority_until_somebody_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours = _niceness()
+    asked: list[tuple[int, int]] = []
+    started, awaited = threading.Event(), threading.Event()
+    system = os.setpriority
+
+    def noted(which: int, thread: int, niceness: int) -> None:
+        asked.append((thread, niceness))
+        system(which, thread, niceness)
+        if started.is_set():
+            awaited.set()
+
+    monkeypatch.setattr(os, "setpriority", noted)
+    workers: list[int] = []
 
     def work(batch: list[int]) -> None:
-        priorities.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        workers.append(threading.get_native_id())
+        started.set()
+        assert awaited.wait(10)
 
     lane = worker(work, in_background=True)
     lane.put(1)
+    assert started.wait(10)
+    assert max(ours, LOW_FOR_GOOD) <= _niceness(workers[0]) <= max(ours, LOW)
+    lane.wait(10)
+    assert [niceness for thread, niceness in asked if thread == workers[0]][1] == ours
     lane.close()
-    assert priorities == [19]
-    assert os.getpriority(os.PRIO_PROCESS, 0) < 19
+    assert _niceness() == ours
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux")
+def test_what_cannot_be_raised_again_is_lowered_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thread_priority, "_can_raise", lambda: False)
+    seen: list[int] = []
+
+    def begin() -> None:
+        thread_priority.ThreadPriority().begin(is_urgent=False)
+        seen.append(_niceness())
+
+    one = threading.Thread(target=begin)
+    one.start()
+    one.join()
+    assert seen == [max(_niceness(), LOW_FOR_GOOD)]

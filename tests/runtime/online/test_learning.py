@@ -89,7 +89,11 @@ class Learning:
         self.saved: list[tuple[float | None, float]] = []
 
     def fit(
-        self, training: TrainingSet, replayed: Sequence[Replayed], before: Model
+        self,
+        training: TrainingSet,
+        replayed: Sequence[Replayed],
+        before: Model,
+        stopping: Callable[[], bool],
     ) -> tuple[Model, Verdict | None]:
         self.beside_fit()
         records = (*training.records, *(one.record for one in replayed))
