@@ -6,6 +6,7 @@ in turns have neither fault. The plan in use stays unless the other one is shown
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
 import time
@@ -64,12 +65,11 @@ def hold_contest(
     return Contest(len(ratios), wins, statistics.median(ratios), False)
 
 
-def needed_wins(rounds: int) -> int:
-    """Return the fewest wins of so many rounds that one look accepts."""
-    least, tail = rounds + 1, 0.0
-    while least and (tail := tail + math.comb(rounds, least - 1) / 2.0**rounds) <= RISK / len(
-        LOOKS
-    ):
+@functools.cache
+def needed_wins(rounds: int, risk: float = RISK) -> int:
+    """Return the fewest wins of so many rounds that one look accepts, at a risk over all looks."""
+    least, tail, level = rounds + 1, 0.0, risk / len(LOOKS)
+    while least and (tail := tail + math.comb(rounds, least - 1) / 2.0**rounds) <= level:
         least -= 1
     return least
 

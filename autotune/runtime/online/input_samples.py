@@ -12,7 +12,7 @@ from autotune.operators.interval import Interval
 from autotune.operators.tensor import Array
 
 EVERY = 32
-"""Requests of which one is copied."""
+"""Requests of which one is offered."""
 KEPT = 3
 """Newest copies that are kept."""
 LIMIT_BYTES = 16 << 20
@@ -28,17 +28,17 @@ class InputSamples:
     """Keeps copies of some requests' inputs: callers may write to their arrays. Safe to use from several threads."""
 
     def __init__(self) -> None:
-        self._countdown = 1
+        self._skips = 0
         self._kept: deque[Inputs] = deque(maxlen=KEPT)
 
     def offer(self, inputs: Mapping[str, Array]) -> None:
-        """Take in a request's inputs; one in ``EVERY`` is copied."""
-        self._countdown -= 1
-        if self._countdown > 0:
+        """Copy a request's inputs; large ones seldom."""
+        self._skips -= 1
+        if self._skips > 0:
             return
         size = sum(value.nbytes for value in inputs.values())
         large = size * KEPT > LIMIT_BYTES
-        self._countdown = EVERY * (1 + size // LIMIT_BYTES)
+        self._skips = 1 + size // LIMIT_BYTES
         copy = {name: value.copy() for name, value in inputs.items()}
         if large:
             self._kept.clear()

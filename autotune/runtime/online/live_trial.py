@@ -1,4 +1,4 @@
-"""A live trial: a proposed version serves a small share of real requests, paired with their neighbours on the current one.
+"""A live trial: a proposed version serves a small share of real requests, each paired with a neighbour on the current one.
 
 Nothing runs twice, and nothing runs beside the requests: a trial costs what the proposed version is slower by, on its
 share. All changes of a version are judged at once, each by the steps that it touches.
@@ -16,9 +16,9 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from autotune.runtime.execution.execution import TimedGroups
 from autotune.runtime.execution.program_table import GroupStep
 from autotune.runtime.online.paired_test import PairedTest, Verdict
+from autotune.tuner.contest import RISK
 
 SHARE = 8
 """Of at least so many requests one runs by the proposed version."""
@@ -26,6 +26,8 @@ SPREAD = 4
 """Requests by which that number varies, so that no caller's rhythm coincides with the trial's."""
 WARM_UP = 2
 """First runs of the proposed version, which bring its code and weights into memory, and count nothing."""
+MOST_SERVED = 1024
+"""Requests that the proposed version serves at most: where callers never let one run alone, its first step shows nothing."""
 BACKLOG = 4096
 """Runs that wait to be paired; the oldest go first."""
 
@@ -95,7 +97,9 @@ class LiveTrial(Generic[C]):
         self._last: TriedRun | None = None
         self._waiting: tuple[TriedRun, TriedRun] | None = None
         self._cold = WARM_UP
-        self.tests = [(change, scope, PairedTest()) for change, scope in scopes]
+        self._pairs = 0
+        risk = RISK / max(1, len(scopes))  # of all changes together
+        self.tests = [(change, scope, PairedTest(risk)) for change, scope in scopes]
         self.whole = PairedTest()
         self._proposed: list[npt.NDArray[np.int64]] = []
         self.served = 0
@@ -117,21 +121,23 @@ class LiveTrial(Generic[C]):
     def _drawn(self) -> int:
         return int(self._rng.integers(SPREAD))
 
-    def note(self, groups: TimedGroups, is_proposed: bool, is_alone: bool) -> None:
+    def note(self, nanoseconds: npt.NDArray[np.int64], is_proposed: bool, is_alone: bool) -> None:
         """Take in one finished request."""
-        self._runs.append(TriedRun(groups.nanoseconds, is_proposed, is_alone))
+        self._runs.append(TriedRun(nanoseconds, is_proposed, is_alone))
 
     def stop(self) -> None:
         """Take no further requests."""
         self._open = False
 
     def evaluate(self) -> bool:
-        """Pair the runs that came in; return True once all changes are decided or the version is clearly worse."""
+        """Pair the runs that came in; return True once all changes are decided or the version is clearly worse.
+
+        Also once it has served ``MOST_SERVED`` requests.
+        """
         while self._runs:
             self._take_in(self._runs.popleft())
-        if self.whole.verdict is Verdict.WORSE or all(
-            test.verdict is not Verdict.OPEN for _, _, test in self.tests
-        ):
+        is_decided = all(test.verdict is not Verdict.OPEN for _, _, test in self.tests)
+        if is_decided or self.whole.verdict is Verdict.WORSE or self.served >= MOST_SERVED:
             self.stop()
         return not self._open
 
@@ -153,27 +159,28 @@ class LiveTrial(Generic[C]):
                 self._proposed.append(run.nanoseconds)
             return
         if self._waiting is not None:
-            self._pair(*self._waiting, run)
+            before, proposed = self._waiting
+            self._pairs += 1
+            self._pair(before if self._pairs % 2 else run, proposed)
             self._waiting = None
         self._last = run
 
-    def _pair(self, before: TriedRun, proposed: TriedRun, after: TriedRun) -> None:
-        alone = before.is_alone and proposed.is_alone and after.is_alone
+    def _pair(self, current: TriedRun, proposed: TriedRun) -> None:
+        alone = current.is_alone and proposed.is_alone
         for _, scope, test in self.tests:
             if alone or not scope.holds_first:
-                test.add(_log_ratio(scope, before, proposed, after))
+                test.add(_log_ratio(scope, current, proposed))
         first = 0 if alone else 1
         whole = Scope(
-            tuple(range(first, len(before.nanoseconds))),
+            tuple(range(first, len(current.nanoseconds))),
             tuple(range(first, len(proposed.nanoseconds))),
         )
         if whole.before and whole.after:
-            self.whole.add(_log_ratio(whole, before, proposed, after))
+            self.whole.add(_log_ratio(whole, current, proposed))
 
 
-def _log_ratio(scope: Scope, before: TriedRun, proposed: TriedRun, after: TriedRun) -> float:
-    old = 0.5 * (math.log(_sum(before, scope.before)) + math.log(_sum(after, scope.before)))
-    return math.log(_sum(proposed, scope.after)) - old
+def _log_ratio(scope: Scope, current: TriedRun, proposed: TriedRun) -> float:
+    return math.log(_sum(proposed, scope.after)) - math.log(_sum(current, scope.before))
 
 
 def _sum(run: TriedRun, places: Sequence[int]) -> float:

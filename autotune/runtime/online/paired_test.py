@@ -1,7 +1,9 @@
 """A sequential test of paired times: better beyond the noise, no better, or clearly worse.
 
 The sign test of contests (``tuner.contest``), with a bound of futility and one of harm. Signs bear the outliers of a
-busy machine; a median says by how much.
+busy machine; a median says by how much. A pair is two requests: of two versions that take equally long, whatever the noise,
+each is the faster one in half of them. The mean of two neighbours beside one has no such symmetry: most single requests are
+faster than the mean of two whose times have a long tail.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import math
 import statistics
 from enum import StrEnum
 
-from autotune.tuner.contest import LOOKS, MARGIN, needed_wins
+from autotune.tuner.contest import LOOKS, MARGIN, RISK, needed_wins
 
 HARM = math.log(1.1)
 """Logarithm of a ratio that is clearly worse."""
@@ -28,9 +30,13 @@ class Verdict(StrEnum):
 
 
 class PairedTest:
-    """Takes log ratios of the proposed over the current time, one for each pair, until it decides."""
+    """Takes log ratios of the proposed over the current time, one for each pair, until it decides.
 
-    def __init__(self) -> None:
+    ``risk`` bounds the probability that it finds a version better which is not.
+    """
+
+    def __init__(self, risk: float = RISK) -> None:
+        self._risk = risk
         self.ratios: list[float] = []
         self.verdict = Verdict.OPEN
 
@@ -55,7 +61,7 @@ class PairedTest:
             return Verdict.WORSE
         if pairs not in LOOKS:
             return Verdict.OPEN
-        if self.wins >= needed_wins(pairs):
+        if self.wins >= needed_wins(pairs, self._risk):
             return Verdict.BETTER
         ends = pairs == LOOKS[-1] or self.wins <= pairs / 2
         return Verdict.NO_BETTER if ends else Verdict.OPEN

@@ -37,7 +37,7 @@ def alone_edits(
                 added.append((names, lone))
         if removed:
             took = sum(seconds[names] for names, _ in removed)
-            yield Edit(EditKind.ALONE, tuple(removed), tuple(added), 0.1 * took)
+            yield Edit(EditKind.ALONE, tuple(removed), tuple(added), 0.1 * took, is_everywhere=True)
 
 
 def schedule_edits(

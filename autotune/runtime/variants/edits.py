@@ -41,6 +41,8 @@ class Edit:
     removed: tuple[Grouping, ...]
     added: tuple[Grouping, ...]
     gain_seconds: float
+    is_everywhere: bool = False
+    """True if it shows in the time between all groups, not in that of its own alone."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -49,13 +51,13 @@ class Edit:
 
     @property
     def key(self) -> str:
-        """Identity of the edit within a network."""
-        return hashlib.sha256(repr((self.removed, self.added)).encode()).hexdigest()[:16]
+        """Identity of the edit within a network.
 
-    @property
-    def is_everywhere(self) -> bool:
-        """True if it shows in the time between all groups, not in that of its own alone."""
-        return self.kind is EditKind.ALONE
+        Sets of short groups that differ by a few, as times vary, are one edit.
+        """
+        if self.kind is EditKind.ALONE:
+            return f"one core {len(self.removed).bit_length()}"
+        return hashlib.sha256(repr((self.removed, self.added)).encode()).hexdigest()[:16]
 
     @property
     def text(self) -> str:
@@ -66,7 +68,7 @@ class Edit:
 
     def undone(self, gain_seconds: float) -> Edit:
         """Return the edit that goes back."""
-        return Edit(EditKind.SPLIT, self.added, self.removed, gain_seconds)
+        return Edit(EditKind.SPLIT, self.added, self.removed, gain_seconds, self.is_everywhere)
 
     def worth(self, gain_seconds: float) -> Edit:
         """Return the edit with another expected gain."""

@@ -18,7 +18,7 @@ from autotune.runtime.execution.native_table import Draft
 from autotune.runtime.online import proposer as proposer_module
 from autotune.runtime.online import proposer_process
 from autotune.runtime.online.draft_transfer import DraftReceiver, DraftSender
-from autotune.runtime.online.input_samples import EVERY, KEPT, InputSamples, with_edges
+from autotune.runtime.online.input_samples import KEPT, InputSamples, with_edges
 from autotune.runtime.online.proposer import LocalProposer, Occasion
 from autotune.runtime.online.proposer_process import ProposerProcess
 from autotune.runtime.variants.edits import EditKind, Grouping, groupings_of
@@ -102,7 +102,7 @@ def test_edits_that_compute_other_numbers_are_refused_and_the_others_stay(
 def test_samples_are_copies_and_bounded() -> None:
     samples, fed = InputSamples(), feeds(GRAPH)
     first = fed["x"].copy()
-    for _ in range(20 * EVERY):
+    for _ in range(20):
         samples.offer(fed)
         fed["x"] += 1
     kept = samples.recorded()
