@@ -32,7 +32,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: docs models bench-machines bench-truth help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean bench-profile bench-replay bench-search bench-decoder bench-drift bench-online
+.PHONY: docs models bench-machines bench-truth help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean bench-profile bench-replay bench-search bench-decoder bench-drift bench-online bench-swap
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -133,6 +133,10 @@ bench-drift: $(BUILT) $(DRIFT)/.installed ## drift detectors on quiet runs of th
 bench-online: $(BUILT) ## learning while serving beside never learning and an oracle, on emulated machines that change and on this CPU
 	$(call say,"benchmarking learning from runs")
 	@$(PY) -m benchmarks.online --markdown docs/figures-online.md
+
+bench-swap: $(BUILT) ## what learning on live requests brings on this CPU, and what swaps cost under load (15 minutes); JSON=file keeps rows and goes on from them
+	$(call say,"serving with and without learning")
+	@$(PY) -m benchmarks.online_swaps --markdown docs/figures-swaps.md --picture docs/images/learning.svg $(if $(JSON),--json $(JSON))
 
 bench-machines: $(BUILT) ## how well the shipped model predicts drawn machines it never saw
 	$(call say,"judging the shipped model on unseen machines")

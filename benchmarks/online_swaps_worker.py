@@ -1,6 +1,6 @@
 """Worker of `online_swaps.py`: one network served by a session that learns and by one that does not, in turns.
 
-    python -m benchmarks.online_swaps_worker '{"network": …, "threads": …, "start": …, "requests": …}'
+    python -m benchmarks.online_swaps_worker '{"network": …, "threads": …, "start": …, "seconds": …}'
 
 Both sessions live in one process and take turns of some requests, so that what the machine does meanwhile strikes both.
 A pause as long as the request follows each: a server at half its load.
@@ -8,6 +8,7 @@ A pause as long as the request follows each: a server at half its load.
 
 from __future__ import annotations
 
+import itertools
 import json
 import statistics
 import sys
@@ -21,6 +22,7 @@ import numpy as np
 
 from autotune.fusion.greedy import unfused
 from autotune.fusion.group import Group
+from autotune.runtime.execution.event import EventKind
 from autotune.runtime.session.defaults import choose_accuracy
 from autotune.runtime.session.session import Session
 from autotune.runtime.variants.heuristic_schedules import HeuristicSchedules
@@ -71,7 +73,7 @@ def serve(order: dict[str, Any], folder: Path) -> dict[str, Any]:
         Session(case.network, target, store, plan=plan) as fixed,
         Session(case.network, target, store, plan=plan, online=True) as learning,
     ):
-        fixed_ms, learning_ms = _in_turns(fixed, learning, inputs, order["requests"])
+        fixed_ms, learning_ms = _in_turns(fixed, learning, inputs, order["seconds"])
         events = learning.events
         groups = len(fixed.table.group_steps), len(learning.table.group_steps)
         expected, outputs = fixed.run(inputs), learning.run(inputs)
@@ -82,16 +84,20 @@ def serve(order: dict[str, Any], folder: Path) -> dict[str, Any]:
         "groups": groups,
         "is_right": is_right,
         "events": dict(Counter(event.kind.value for event in events)),
+        "swaps": [event.run for event in events if event.kind is EventKind.SWAPPED],
         "texts": [f"run {event.run}: {event.kind.value}: {event.text}" for event in events],
     }
 
 
 def _in_turns(
-    fixed: Session, learning: Session, inputs: dict[str, Any], requests: int
+    fixed: Session, learning: Session, inputs: dict[str, Any], seconds: float
 ) -> tuple[list[float], list[float]]:
     """Return the median milliseconds of each turn, of both sessions."""
     medians: dict[str, list[float]] = {"fixed": [], "learning": []}
-    for turn in range(-(-requests // TURN)):
+    end = time.perf_counter() + seconds
+    for turn in itertools.count():
+        if time.perf_counter() > end:
+            break
         order = [("fixed", fixed), ("learning", learning)]
         for name, session in order if turn % 2 else order[::-1]:
             taken = []

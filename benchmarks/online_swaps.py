@@ -1,0 +1,179 @@
+"""The figures of `make bench-swap`: learning on live requests, and swaps under load, on this CPU.
+
+    python -m benchmarks.online_swaps [--networks …] [--threads 1 2] [--starts …] [--seconds S] [--json FILE]
+
+``--json`` keeps rows; rows that the file has already are not measured again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import geometric_mean, median
+from typing import Any
+
+from benchmarks.child import busy, run_child
+from benchmarks.cpu_networks import NAMES
+from benchmarks.learning_picture import learning_picture
+from benchmarks.online_swaps_worker import TURN
+from benchmarks.table import Table
+
+SAMPLE = (
+    "mlp", "transformer_block", "bert_small", "lstm", "gru_layer", "light_squeezenet", "mobilenet_v3",
+)  # fmt: skip
+STARTS = ("heuristic", "unfused")
+LOADED = "bert_small"
+"""Network of the load with swaps."""
+PARTS = 4
+"""Of the requests the first and the last part are told."""
+SWAPS = 1000
+
+Row = dict[str, Any]
+
+
+def measure(rows: list[Row], orders: Sequence[tuple[str, Row]], kept: Path | None) -> None:
+    """Have the workers do what is ordered and not known; keep each row as soon as it is there."""
+    for worker, order in orders:
+        if any(row["order"] == order for row in rows):
+            continue
+        found = run_child(Path(sys.executable), f"benchmarks.{worker}", [json.dumps(order)])
+        rows.append({"order": order, **found})
+        print(f"{worker} {order}: done", file=sys.stderr, flush=True)
+        if kept is not None:
+            kept.write_text(json.dumps(rows) + "\n")
+
+
+def ratios(row: Row) -> tuple[float, float]:
+    """Return the time of the session that does not learn over that of the one that does: first and last part."""
+    found = [one / other for one, other in zip(row["fixed_ms"], row["learning_ms"], strict=True)]
+    part = max(1, len(found) // PARTS)
+    return median(found[:part]), median(found[-part:])
+
+
+def learning(rows: Sequence[Row], start: str) -> list[Table]:
+    """Return the table of networks opened with one kind of plan, and that of means."""
+    here = [row for row in rows if row["order"].get("start") == start]
+    if not here:
+        return []
+    cells = []
+    for row in here:
+        first, last = ratios(row)
+        before, after = row["groups"]
+        events = row["events"]
+        cells.append(
+            (
+                row["order"]["network"],
+                str(row["order"]["threads"]),
+                f"{median(row['fixed_ms']):.3f}",
+                f"{first:.3f}",
+                f"{last:.3f}",
+                f"{before} → {after}",
+                str(events.get("proposed", 0)),
+                str(events.get("swapped", 0)),
+                str(events.get("split", 0)),
+                "yes" if row["is_right"] else "NO",
+            )
+        )
+    first = geometric_mean(ratios(row)[0] for row in here)
+    last = geometric_mean(ratios(row)[1] for row in here)
+    worst = min(here, key=lambda row: ratios(row)[1])
+    name = f"{worst['order']['network']}, threads {worst['order']['threads']}"
+    columns = (
+        "network", "threads", "fixed ms", "first", "last", "groups", "trials", "swaps", "splits", "right",
+    )  # fmt: skip
+    means = (("mean", f"{first:.3f}", f"{last:.3f}"), ("worst", name, f"{ratios(worst)[1]:.3f}"))
+    return [
+        Table(f"Opened with the {start} plan", columns, tuple(cells)),
+        Table(f"{start.capitalize()} plan: gain", ("", "first", "last"), means),
+    ]
+
+
+def load(rows: Sequence[Row]) -> list[Table]:
+    """Return the table of latency under load, with swaps and without."""
+    cells = []
+    for row in rows:
+        if "load" not in row:
+            continue
+        none = row["load"]["none"]
+        for kind, found in row["load"].items():
+            over = (
+                f"{found[x]:.3f} ({found[x] / none[x] - 1:+.1%})" for x in ("p50", "p99", "p99.9")
+            )
+            before = str(row["order"]["threads"]), kind, str(row["counts"][kind])
+            cells.append((*before, str(found["count"]), *over, f"{found['most']:.3f}"))
+        assert row["wrong"] == 0, "a swap changed an output"
+    columns = ("threads", "load", "swaps", "requests", "p50 ms", "p99 ms", "p99.9 ms", "longest ms")
+    return [Table(f"Four callers of {LOADED}", columns, tuple(cells))] if cells else []
+
+
+def picture(rows: Sequence[Row]) -> str:
+    """Return the picture of the session, opened as users open one, whose latency fell most."""
+    here = [row for row in rows if row["order"].get("start") == STARTS[0]]
+    row = max(here, key=lambda row: ratios(row)[1])
+    order = row["order"]
+    title = (
+        f"{order['network']} on this CPU, {order['threads']} thread{'s' * (order['threads'] > 1)}"
+    )
+    return learning_picture(title, TURN, row["fixed_ms"], row["learning_ms"], row["swaps"])
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """Return the page."""
+    tables = [table for start in STARTS for table in learning(rows, start)]
+    parts = [
+        "# Figures of learning on live requests",
+        "Written by `make bench-swap`. Two sessions of one process serve a network on this CPU in turns of 20 requests, at half "
+        "load: one learns (`online=True`, never calibrated), one does not. *first* and *last* are the time of the session that "
+        "does not learn over that of the one that does, the median over the turns of the first and of the last quarter: above 1 "
+        "learning pays. The first quarter holds the work of learning: profiling, compiling in another process, trials on one "
+        "request in eight. *unfused* sessions begin with every operator alone, as a plan without fusion gives. "
+        + busy(),
+        *(table.markdown() for table in tables),
+        "Four callers serve one network at half load. *swaps* publishes one of two linked versions every 20 ms, *links* links a "
+        "version anew before each swap, every 0.2 s, as learning does. Shares are over the same load without swaps (*none*), in "
+        "turns of half a second; *again* is that load once more: what it differs by is noise. No output differed in any bit.",
+        *(table.markdown() for table in load(rows)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--networks", nargs="*", choices=NAMES, default=SAMPLE)
+    parser.add_argument("--threads", nargs="+", type=int, default=(1, 2))
+    parser.add_argument("--starts", nargs="*", choices=STARTS, default=STARTS)
+    parser.add_argument("--seconds", type=float, default=30.0, help="of each network")
+    parser.add_argument("--swaps", type=int, default=SWAPS, help="of the load; 0 leaves it out")
+    parser.add_argument("--json", type=Path, help="rows to go on from, and to keep")
+    parser.add_argument("--markdown", type=Path)
+    parser.add_argument("--picture", type=Path, help="of the session whose latency fell most")
+    given = parser.parse_args()
+    rows: list[Row] = []
+    if given.json is not None and given.json.exists():
+        rows = json.loads(given.json.read_text())
+    orders: list[tuple[str, Row]] = [
+        ("online_swaps_worker", {"network": x, "threads": t, "start": s, "seconds": given.seconds})
+        for s in given.starts
+        for t in given.threads
+        for x in given.networks
+    ]
+    if given.swaps:
+        orders += [
+            ("swap_load_worker", {"network": LOADED, "threads": t, "swaps": given.swaps})
+            for t in given.threads
+        ]
+    measure(rows, orders, given.json)
+    for table in (*(x for start in STARTS for x in learning(rows, start)), *load(rows)):
+        print(table.text() + "\n")
+    if given.markdown is not None:
+        given.markdown.write_text(markdown(rows))
+    if given.picture is not None:
+        given.picture.write_text(picture(rows))
+
+
+if __name__ == "__main__":
+    main()
