@@ -26,6 +26,7 @@ from autotune.report.view import (
 from autotune.schedule.schedule import Schedule
 from autotune.schedule.table import ScheduleTable
 from autotune.targets.spec import HardwareSpec
+from autotune.tuner.exact.certificate import RESTRICTION
 from autotune.tuner.failures import count_reasons
 from autotune.tuner.result import GroupResult, SearchResult
 
@@ -83,6 +84,8 @@ def _proofs(result: SearchResult) -> Iterator[str]:
     """Yield what is proved of the found plan, in sentences."""
     for statement in result.statements:
         yield f"Its partition is {statement}."
+    if result.statements:
+        yield RESTRICTION
     if result.above_bound is not None:
         yield (
             f"No plan takes fewer than {result.bound_cycles:,.0f} cycles: this one is at most "

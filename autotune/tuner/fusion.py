@@ -134,7 +134,7 @@ class _Search:
             records=tuple(self.evaluator.records),
             trials=tuple(problem.trials),
             history=tuple(history),
-            certificate=None if stop is not None else self._certificate(found, best),
+            certificate=None if stop is not None else self._certificate(state, found, best),
             model=self.costs.model,
             accuracy=accuracy_of(graph),
             heuristic=measured_choices(self.evaluator, choices) if self.options.measure else None,
@@ -183,6 +183,7 @@ class _Search:
             options.measure,
             options.seed,
             self._relearn,
+            Prover(problem),
         )
 
     def _reserved(self, state: SearchState, plans: Sequence[Partition]) -> int:
@@ -284,11 +285,13 @@ class _Search:
             graph.name, graph.fingerprint, tuple(group.planned() for group in found.groups)
         )
 
-    def _certificate(self, found: PlanResult, partition: Partition) -> Certificate:
+    def _certificate(
+        self, state: SearchState, found: PlanResult, partition: Partition
+    ) -> Certificate:
         """Return what is proved of the found plan, by its measured cost where it was measured."""
         latency = self.options.objective is Objective.LATENCY
         measured = found.measured_cycles if latency else found.energy_fj
-        certificate = Prover(self.problem).prove([partition]).certificate
+        certificate = state.prover.prove([partition]).certificate
         return certificate if measured is None else certificate.of(float(measured))
 
 

@@ -330,9 +330,11 @@ def search_document(result: GraphSearch) -> dict[str, Any]:
 
 
 def _certificate_document(certificate: Certificate | None) -> dict[str, Any] | None:
+    from autotune.tuner.exact.certificate import RESTRICTION
+
     if certificate is None:
         return None
-    return {**asdict(certificate), "statement": certificate.statement}
+    return {**asdict(certificate), "statement": certificate.statement, "restriction": RESTRICTION}
 
 
 def _bound_document(result: GraphSearch) -> dict[str, Any] | None:

@@ -10,10 +10,10 @@ _CLOSE = 1e-9
 """Costs that differ by this share are equal: sums in another order."""
 
 RESTRICTION = (
-    f"groups of at most {LARGEST} operators, grown by one operator at a time from groups no dearer "
-    "than their parts"
+    f"Groups looked at have at most {LARGEST} operators; they grew by one operator at a time, where a group "
+    "was no dearer than its parts and dual prices promised a gain."
 )
-"""Which groups are looked at."""
+"""Which groups a certificate is over, in words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,74 +1,38 @@
-"""Groups with their costs: grown from single operators, one operator at a time, while they pay."""
+"""Groups with their costs: grown from single operators, one operator at a time, while they may pay."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from itertools import combinations
 
 from autotune.fusion.greedy import LARGEST
+from autotune.tuner.exact.dual_prices import dual_prices
+from autotune.tuner.exact.kind import HOPES, Kind, Look
 from autotune.tuner.exact.wiring import Wiring, places
 from autotune.tuner.problem import FusionProblem
 
-
-@dataclass(slots=True)
-class Kind:
-    """What equal groups share: ``example`` is one of them, ``price`` the cost of one run (None where no
-    schedule is legal), ``cuts`` are ways to run its operators in several groups."""
-
-    example: int
-    price: float | None
-    cuts: tuple[tuple[Kind, ...], ...]
-    is_deep: bool = False
-    """True once as many schedules were looked at as for a group of a plan."""
-    cost: float | None = None
-    """The price, or what is hoped for where it is not deep."""
-    apart: float | None = None
-    """Least known cost of the operators in several groups; None for one operator."""
-
-    @property
-    def least(self) -> float | None:
-        """Least known cost of the operators, in one group or several."""
-        known = [cost for cost in (self.cost, self.apart) if cost is not None]
-        return min(known, default=None)
-
-    @property
-    def pays(self) -> bool:
-        """True if no known cut is cheaper."""
-        return self.cost is not None and (self.apart is None or self.cost <= self.apart)
-
-    def settle(self, hope: float) -> None:
-        """Find the costs from the price and from what the parts cost now; ``hope`` is the share of a price that
-        is not deep which may remain."""
-        factor = 1.0 if self.is_deep else hope
-        self.cost = None if self.price is None else factor * self.price
-        totals = (_total(cut) for cut in self.cuts)
-        self.apart = min((total for total in totals if total is not None), default=None)
-
-
-def _total(cut: tuple[Kind, ...]) -> float | None:
-    total = 0.0
-    for part in cut:
-        least = part.least
-        if least is None:
-            return None
-        total += least
-    return total
+SLACK = 0.1
+"""Share of a group's price that it may cost above its operators' dual prices: with 0.03, `light_squeezenet` lost 3.5 %."""
+WIDTH, LEAST = 16, 4
+"""Kinds of one size that are priced: so many for each kind of single operator, over the size to the power 1.5; then
+``LEAST`` at a time. In a recurrent network nearly every set pays. A quarter of them lost 0.8 % on `light_squeezenet`."""
+AGAIN = 1.3
+"""Dual prices are found anew when there are so many times more columns."""
 
 
 class Family:
-    """The groups of one problem that were looked at. Equal groups are one ``Kind``, priced once.
+    """The groups of one problem that were looked at. Equal groups are one ``Kind``, priced once."""
 
-    ``hope`` is the share of a price by a quick look that may remain after a deep one.
-    """
-
-    def __init__(self, problem: FusionProblem, wiring: Wiring, hope: float = 1.0) -> None:
+    def __init__(self, problem: FusionProblem, wiring: Wiring) -> None:
         self.problem = problem
         self.wiring = wiring
-        self.hope = hope
         self._kinds: dict[Hashable, Kind] = {}
         self._of: dict[int, Kind] = {}
         self._grown: set[int] = set()
+        self._worths: list[float] = []
+        self._columns_then = 0.0
 
     def kind(self, members: int) -> Kind:
         """Return the kind of a set that was looked at."""
@@ -81,7 +45,7 @@ class Family:
 
     @property
     def kinds(self) -> int:
-        """Number of different groups that have a cost: each was priced once."""
+        """Number of different groups that have a cost."""
         return sum(kind.price is not None for kind in self._kinds.values())
 
     @property
@@ -98,18 +62,47 @@ class Family:
             size = min(waiting)
             now = tuple(waiting.pop(size))
             self._look(now)
-            for grown in (one for members in now for one in self._larger(members)):
+            for grown in (one for members in self._promising(now) for one in self._larger(members)):
                 waiting[size + 1][grown] = None
             self.problem.report("fuse", min(size, LARGEST), LARGEST)
 
+    def include(self, sets: Iterable[int]) -> None:
+        """Grow from sets, and price them whatever their parts tell: a known plan has them."""
+        wanted = tuple(sets)
+        self.grow(wanted)
+        kinds = {self._of[m].example: self._of[m] for m in wanted}
+        self._price([kind for kind in kinds.values() if kind.look is Look.PARTS])
+        self._settle()
+
     def regrow(self) -> None:
         """Grow sets that did not pay when they were looked at and do so now."""
+        self._value()
         self.grow([members for members in self._of if members not in self._grown])
 
+    def _promising(self, sets: Sequence[int]) -> list[int]:
+        """Return the sets that pay, of kinds with a place where they cost little above their operators' worths."""
+        paying = [m for m in sets if self._of[m].pays and m not in self._grown]
+        if len(self.columns) > AGAIN * self._columns_then:
+            self._value()
+        near = {self._of[m].example for m in paying if self._gain(self._of[m].cost, m) > 0.0}
+        return [members for members in paying if self._of[members].example in near]
+
+    def _value(self) -> None:
+        """Find the worth of every operator: its dual price."""
+        columns = self.columns
+        self._columns_then = len(columns)
+        if all(1 << at in columns for at in range(len(self.wiring.readers))):
+            self._worths = dual_prices(len(self.wiring.readers), columns).tolist()
+
+    def _gain(self, cost: float | None, members: int) -> float:
+        """Return how far a group may come below its operators' worths; 0 if it cannot."""
+        if cost is None or not self._worths:
+            return 0.0 if cost is None else math.inf
+        worth = sum(self._worths[at] for at in places(members))
+        return max(0.0, worth - (1.0 - SLACK) * cost)
+
     def _larger(self, members: int) -> Iterator[int]:
-        """Yield the convex sets of a set that pays and one operator beside it that are new."""
-        if not self._of[members].pays or members in self._grown:
-            return
+        """Yield the convex sets of a set and one operator beside it that are new."""
         self._grown.add(members)
         if members.bit_count() >= LARGEST:
             return
@@ -119,48 +112,104 @@ class Family:
                 yield larger
 
     def _look(self, sets: Iterable[int]) -> None:
-        """Price sets of operators, all at once; equal ones once."""
+        """Enter sets of operators of one size; price those that may gain, equal ones once."""
         alike: dict[Hashable, list[int]] = {}
         for members in sets:
             if members not in self._of:
                 alike.setdefault(self.wiring.alike(members), []).append(members)
-        new = {
-            key: self.wiring.names(sets[0]) for key, sets in alike.items() if key not in self._kinds
-        }
-        legal = {key: names for key, names in new.items() if self.problem.fits(names)}
-        self.problem.prepare(legal.values())
-        for key in new:
-            price = self.problem.group_cost(legal[key]) if key in legal else None
-            example = alike[key][0]
-            self._kinds[key] = kind = Kind(example, price, tuple(self._cuts(example)))
-            kind.settle(self.hope)
+        fresh = {key: same for key, same in alike.items() if key not in self._kinds}
+        for key, (example, *_) in fresh.items():
+            self._kinds[key] = Kind(example, tuple(self._cuts(example)))
         for key, same in alike.items():
             self._of |= dict.fromkeys(same, self._kinds[key])
+            self._kinds[key].settle()
+        self._price(self._likely(fresh.values()))
+
+    def _likely(self, alike: Collection[Sequence[int]]) -> list[Kind]:
+        """Return the legal kinds of those whose parts tell nothing, and of the ``WIDTH`` that promise most."""
+        promises = {same[0]: self._promise(same) for same in alike}
+        open_ones = [m for m, promise in promises.items() if promise == math.inf]
+        finite = [m for m, promise in promises.items() if 0.0 < promise < math.inf]
+        finite.sort(key=lambda m: -promises[m])
+        size = max((m.bit_count() for m in promises), default=1)
+        chosen = open_ones + finite[: self._room(size)]
+        return [self._of[m] for m in chosen if self.problem.fits(self.wiring.names(m))]
+
+    def _promise(self, same: Sequence[int]) -> float:
+        """Return how far equal sets may come below their operators' worths, by their parts' prices.
+
+        0 if they cannot, infinity where their parts tell nothing.
+        """
+        guess, apart = self._guess(same[0]), self._of[same[0]].apart
+        if guess is None:
+            return math.inf
+        cost = HOPES[Look.PARTS] * guess
+        if apart is not None and apart < cost:
+            return 0.0
+        return sum(self._gain(cost, members) for members in same)
+
+    def _room(self, size: int) -> int:
+        """Return how many more kinds of a size may be priced."""
+        sizes = [k.example.bit_count() for k in self._kinds.values() if k.price is not None]
+        most = int(WIDTH * sizes.count(1) / size**1.5)
+        return max(LEAST, most - sizes.count(size))
 
     def _cuts(self, members: int) -> Iterator[tuple[Kind, ...]]:
         for parts in self.wiring.cuts(members):
             if all(part in self._of for part in parts):
                 yield tuple(self._of[part] for part in parts)
 
+    def _guess(self, members: int) -> float | None:
+        """Return what a set costs if two of its operators save with the rest as they do without each other.
+
+        Where no such prices are known, it costs what the rest and one operator do; None for pairs.
+        """
+        without = [rest for at in places(members) if self._has_price(rest := members & ~(1 << at))]
+        guesses = [
+            self._price_of(first) + self._price_of(second) - self._price_of(first & second)
+            for first, second in combinations(without, 2)
+            if self._has_price(first & second)
+        ]
+        if not guesses and members.bit_count() > 2:
+            guesses = [
+                self._price_of(rest) + self._price_of(one)
+                for rest in without
+                if self._has_price(one := members & ~rest)
+            ]
+        return min(guesses, default=None)
+
+    def _has_price(self, members: int) -> bool:
+        return members in self._of and self._of[members].price is not None
+
+    def _price_of(self, members: int) -> float:
+        price = self._of[members].price
+        assert price is not None
+        return price
+
+    def _price(self, kinds: Sequence[Kind]) -> None:
+        """Rank the schedules of kinds, all at once, and read their prices."""
+        names = [self.wiring.names(kind.example) for kind in kinds]
+        self.problem.prepare(names)
+        for kind, group in zip(kinds, names, strict=True):
+            kind.look, kind.price = max(kind.look, Look.QUICK), self.problem.group_cost(group)
+            kind.settle()
+
     def deepen(self, kinds: Iterable[Kind]) -> bool:
-        """Price kinds as closely as groups of a plan; return False if all were."""
-        shallow = [kind for kind in kinds if not kind.is_deep]
-        names = [self.wiring.names(kind.example) for kind in shallow]
-        self.problem.deepen(names)
-        for kind, group in zip(shallow, names, strict=True):
-            kind.is_deep, kind.price = True, self.problem.group_cost(group)
+        """Look more closely at the schedules of kinds; return False if all were looked at as closely as those of a plan."""
+        shallow = list({k.example: k for k in kinds if k.look is not Look.DEEP}.values())
+        self.problem.deepen(self.wiring.names(kind.example) for kind in shallow)
+        for kind in shallow:
+            kind.look = Look.DEEP
+        self._price(shallow)
         self._settle()
         return bool(shallow)
 
     def refresh(self) -> None:
         """Read all prices anew: measurements or a new model may have changed them."""
-        legal = [kind for kind in self._kinds.values() if kind.price is not None]
-        names = [self.wiring.names(kind.example) for kind in legal]
-        self.problem.prepare(names)
-        for kind, group in zip(legal, names, strict=True):
-            kind.price = self.problem.group_cost(group)
+        kinds = self._kinds.values()
+        self._price([kind for kind in kinds if kind.price is not None])
         self._settle()
 
     def _settle(self) -> None:
         for kind in sorted(self._kinds.values(), key=lambda kind: kind.example.bit_count()):
-            kind.settle(self.hope)
+            kind.settle()

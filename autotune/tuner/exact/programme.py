@@ -53,11 +53,11 @@ def solve(columns: Sequence[int], costs: Sequence[float], cuts: Sequence[Cut]) -
         covered |= members
     rows = {at: row for row, at in enumerate(places(covered))}
     once = ((rows[at], j) for j, members in enumerate(columns) for at in places(members))
-    limits = [LinearConstraint(_matrix(once, len(rows), len(columns)), 1, 1)]
+    limits = [LinearConstraint(matrix(once, len(rows), len(columns)), 1, 1)]
     if cuts:
         turns = ((i, j) for i, c in enumerate(cuts) for j, m in enumerate(columns) if c.goes_on(m))
         most = np.array([len(cut.turns) - 1 for cut in cuts])
-        limits.append(LinearConstraint(_matrix(turns, len(cuts), len(columns)), -np.inf, most))
+        limits.append(LinearConstraint(matrix(turns, len(cuts), len(columns)), -np.inf, most))
     scale = sum(costs) / len(costs) or 1.0
     found = milp(
         np.array(costs) / scale,
@@ -73,8 +73,8 @@ def solve(columns: Sequence[int], costs: Sequence[float], cuts: Sequence[Cut]) -
     return Answer(chosen, cost if found.status == 0 else min(cost, found.mip_dual_bound * scale))
 
 
-def _matrix(entries: Iterable[tuple[int, int]], rows: int, columns: int) -> csr_array:
-    """Return the matrix [rows, columns] with ones at ``entries``."""
+def matrix(entries: Iterable[tuple[int, int]], rows: int, columns: int) -> csr_array:
+    """Return the matrix [rows, columns] with ones at ``entries``, which are (row, column)."""
     from scipy.sparse import csr_array
 
     at = np.array(list(entries), dtype=np.int64).reshape(-1, 2)

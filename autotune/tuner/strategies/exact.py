@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autotune.tuner.exact.prover import Prover
 from autotune.tuner.strategies.active import ActiveMeasurement
 from autotune.tuner.strategies.strategy import Proposal, SearchState
 
@@ -22,7 +21,7 @@ class Exact:
 
     def proposals(self, state: SearchState) -> Iterator[Proposal]:
         """See ``Strategy``."""
-        plan = Prover(state.problem).prove(state.plans).partition
+        plan = state.prover.prove(state.plans).partition
         active = ActiveMeasurement(state)
         yield from active.covering(plan)
         while wanted := active.wanted([plan], BATCH):

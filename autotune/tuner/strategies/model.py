@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autotune.tuner.exact.prover import Prover
 from autotune.tuner.strategies.active import ActiveMeasurement
 from autotune.tuner.strategies.strategy import Proposal, SearchState
 
@@ -27,7 +26,7 @@ class Model:
     def proposals(self, state: SearchState) -> Iterator[Proposal]:
         """See ``Strategy``."""
         active = ActiveMeasurement(state)
-        prover = Prover(state.problem)
+        prover = state.prover
         plan = prover.prove(state.plans).partition
         pool = list(dict.fromkeys([plan, state.heuristic]))
         yield from active.covering(plan)

@@ -9,6 +9,7 @@ from typing import Protocol
 from autotune.fusion.group import Group
 from autotune.fusion.partition import Partition
 from autotune.tuner.candidate_evaluator import CandidateEvaluator
+from autotune.tuner.exact.prover import Prover
 from autotune.tuner.plan_study import Decisions, PlanStudy
 from autotune.tuner.problem import FusionProblem
 from autotune.tuner.schedules import GroupCosts, ScoredSchedule
@@ -35,7 +36,7 @@ class SearchState:
 
     ``problem`` expects costs, measured ones where there are any; ``measured`` has no others. ``plans``
     begin with the unfused one; all are legal. ``budget`` is the number of measurements, ``seed`` of everything
-    random. ``relearn`` retrains the model from all measurements.
+    random. ``relearn`` retrains the model from all measurements. ``prover`` knows the groups that were looked at.
     """
 
     problem: FusionProblem
@@ -48,6 +49,7 @@ class SearchState:
     budget: int
     seed: int
     relearn: Callable[[], None]
+    prover: Prover
 
     def groups(self, partition: Partition) -> tuple[Group, ...]:
         """Return the representatives of a plan's groups, each once; views are left out."""
