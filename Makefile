@@ -32,7 +32,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: docs models bench-machines bench-truth help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean bench-profile bench-replay bench-search bench-decoder bench-drift bench-online bench-swap
+.PHONY: docs models bench-machines bench-truth bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean bench-profile bench-replay bench-search bench-decoder bench-drift bench-online bench-swap
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -141,6 +141,10 @@ bench-swap: $(BUILT) ## what learning on live requests brings on this CPU, and w
 bench-machines: $(BUILT) ## how well the shipped model predicts drawn machines it never saw
 	$(call say,"judging the shipped model on unseen machines")
 	@$(PY) -m benchmarks.model_machines --markdown docs/figures-machines.md
+
+bench-search-time: $(BUILT) ## seconds of searches on TARGETS (edge), and of graphs of 50 to 2 000 operators
+	$(call say,"timing searches")
+	@$(PY) -m benchmarks.search_time --markdown docs/figures-search-time.md $(if $(TARGETS),--targets $(TARGETS))
 
 bench-truth: $(BUILT) ## found plans beside proved optima of small graphs, and beside lower bounds of networks
 	$(call say,"proving the best plans of small graphs")
