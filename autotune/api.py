@@ -319,6 +319,8 @@ def search(
             if machine.spec.timed:
                 bounds = intervals_by_input(graph, limits)
                 found = keep_faster_plan(found, graph, machine, bounds, options.seed, progress)
+            if found.began_from and number == 0:
+                origin = f"{origin}; {found.began_from}"
             searches.append(found)
     has_own_accuracy = len(searches) == 1 and not limits
     result = SearchResult.of(

@@ -13,7 +13,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool, StaticPool
 
 from autotune.store.faults import UnwritableError, explained, prepare_folder
-from autotune.store.schema import check, create_or_check, is_empty
+from autotune.store.schema import check, create_or_check, is_empty, is_old, upgrade
 
 BUSY_SECONDS = 30.0
 """How long a write waits for other processes' writes before it gives up."""
@@ -57,6 +57,10 @@ class Database:
             empty = is_empty(connection)
             if not empty:
                 check(connection, self.place)
+            old = not empty and is_old(connection)
+        if old and self.is_writable:
+            with self.write() as connection:
+                upgrade(connection)
         if empty:
             self._prefer_wal()
             with self.write() as connection:

@@ -23,7 +23,11 @@ from sqlalchemy import (
 from autotune.errors import StoreError
 from autotune.store.faults import ELSEWHERE
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+UPGRADED = {"1": "9f7b62a083f28a8c"}
+"""Fingerprints of older schema versions whose stores are read, and brought to this one when they can
+be written. Version 1 had one table more, without a row."""
+_DROPPED = "programs"
 
 METADATA = MetaData()
 
@@ -89,27 +93,15 @@ MODELS = Table(
     Index("models_by_profile", "profile_id"),
 )
 
-RESERVED = (
-    Table(
-        "profiles",
-        METADATA,
-        Column("profile_id", Text, primary_key=True),
-        Column("name", Text, nullable=False),
-        Column("spec_json", Text, nullable=False),
-        Column("created_at", Float, nullable=False),
-    ),
-    Table(
-        "programs",
-        METADATA,
-        Column("profile_id", Text, primary_key=True),
-        Column("group_key", Text, primary_key=True),
-        Column("schedule_json", Text, primary_key=True),
-        Column("sha256", Text, nullable=False),
-        Column("blob", LargeBinary, nullable=False),
-        Column("created_at", Float, nullable=False),
-    ),
+PROFILES = Table(
+    "profiles",
+    METADATA,
+    Column("profile_id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("spec_json", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
 )
-"""Tables without a writer yet. They stay, so that stores of this version keep one schema."""
+"""Machines that were searched or calibrated, with the numbers that describe them."""
 
 
 def _fingerprint(columns: Iterable[str]) -> str:
@@ -153,19 +145,39 @@ def check(connection: Connection, place: str) -> None:
         )
     meta: dict[str, str] = {row.key: row.value for row in connection.execute(select(META))}
     version = meta.get("schema_version", "none")
-    if version != str(SCHEMA_VERSION):
+    expected = UPGRADED.get(version, FINGERPRINT)
+    if version != str(SCHEMA_VERSION) and version not in UPGRADED:
         newer = version.isdigit() and int(version) > SCHEMA_VERSION
         advice = "update autotune" if newer else "move it away"
         raise StoreError(
             f"{place}: schema version {version}, this autotune reads {SCHEMA_VERSION}; "
             f"{advice} or {ELSEWHERE}"
         )
-    if not meta.get("fingerprint") == FINGERPRINT == _actual_fingerprint(connection):
+    if not meta.get("fingerprint") == expected == _actual_fingerprint(connection):
         raise StoreError(f"{place}: its tables were changed; move it away or {ELSEWHERE}")
+
+
+def is_old(connection: Connection) -> bool:
+    """Return True if a checked store has an older schema version."""
+    query = select(META.c.value).where(META.c.key == "schema_version")
+    return connection.execute(query).scalar_one() in UPGRADED
+
+
+def upgrade(connection: Connection) -> None:
+    """Bring a checked store to this schema version, unless another process has done so meanwhile.
+
+    Runs inside the caller's write transaction.
+    """
+    if not is_old(connection):
+        return
+    connection.exec_driver_sql(f"DROP TABLE {_DROPPED}")
+    for key, value in (("schema_version", str(SCHEMA_VERSION)), ("fingerprint", FINGERPRINT)):
+        connection.execute(META.update().where(META.c.key == key).values(value=value))
 
 
 def _actual_fingerprint(connection: Connection) -> str:
     """Return the fingerprint of the tables in the database, without tables of other programs."""
     inspector = inspect(connection)
-    names = [name for name in inspector.get_table_names() if name in METADATA.tables]
+    ours = {*METADATA.tables, _DROPPED}
+    names = [name for name in inspector.get_table_names() if name in ours]
     return _fingerprint(f"{t}.{c['name']}" for t in names for c in inspector.get_columns(t))

@@ -1,4 +1,4 @@
-"""The store: measurements and cost models that outlive a process, in one SQLite file."""
+"""The store: measurements, cost models and machines that outlive a process, in one SQLite file."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from autotune.errors import StoreError
 from autotune.store.database import BUSY_SECONDS, Database
 from autotune.store.faults import ELSEWHERE
 from autotune.store.record_rows import from_rows, to_rows
-from autotune.store.records import Record
-from autotune.store.schema import MODELS, RECORDS, SCHEMA_VERSION, TEXTS
+from autotune.store.records import Outcome, Record
+from autotune.store.schema import MODELS, PROFILES, RECORDS, SCHEMA_VERSION, TEXTS
 from autotune.store.summary import StoreSummary, summarise
 
 MODELS_KEPT = 8
@@ -41,8 +41,17 @@ class StoredModel:
     created_at: float
 
 
+@dataclass(frozen=True, slots=True)
+class StoredProfile:
+    """A machine: its hardware profile, the name it was last used under, and its numbers as JSON."""
+
+    profile_id: str
+    name: str
+    spec_json: str
+
+
 class Store:
-    """Measurements and cost models in one SQLite file.
+    """Measurements, cost models and machines in one SQLite file.
 
     Every change is atomic: a crash or Ctrl-C leaves all of it or nothing. Safe to use from several
     threads, and several processes may have the same file open. Every method raises ``StoreError``,
@@ -155,6 +164,38 @@ class Store:
             query = query.where(RECORDS.c.source == source)
         with self._database.read() as connection:
             return int(connection.execute(query).scalar_one())
+
+    def save_profile(self, profile: StoredProfile) -> None:
+        """Remember a machine, in place of what was known of its hardware profile."""
+        row = {
+            "profile_id": profile.profile_id,
+            "name": profile.name,
+            "spec_json": profile.spec_json,
+            "created_at": self._clock(),
+        }
+        with self._database.write() as connection:
+            connection.execute(insert(PROFILES).prefix_with("OR REPLACE"), row)
+
+    def measured_profiles(self) -> list[StoredProfile]:
+        """Return the machines with a measurement of a search or calibration, by hardware profile."""
+        p, r = PROFILES.c, RECORDS.c
+        measured = (r.profile_id == p.profile_id) & (r.outcome == Outcome.OK) & (r.source != "run")
+        query = select(p.profile_id, p.name, p.spec_json).order_by(p.profile_id)
+        with self._database.read() as connection:
+            rows = connection.execute(query.where(select(r.id).where(measured).exists())).all()
+        return [StoredProfile(*row) for row in rows]
+
+    def best_schedules(self, profile_id: str, by_energy: bool = False) -> dict[str, str]:
+        """Return the cheapest measured schedule of every group on a machine: JSON by group key.
+
+        ``by_energy`` compares energy and not cycles. Of equal ones the one that was measured first counts.
+        """
+        r = RECORDS.c
+        cost = r.energy_fj if by_energy else r.cycles
+        ours = (r.profile_id == profile_id) & (r.outcome == Outcome.OK)
+        query = select(r.group_key, r.schedule_json).where(ours).order_by(cost.desc(), r.id.desc())
+        with self._database.read() as connection:
+            return {row.group_key: row.schedule_json for row in connection.execute(query)}
 
     def save_model(
         self, profile_id: str, blob: bytes, metrics: Mapping[str, float], feature_version: int

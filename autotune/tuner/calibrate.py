@@ -22,6 +22,7 @@ from autotune.store.records import Outcome, Record
 from autotune.store.store import Store
 from autotune.targets.protocol import ExclusiveTarget, Target
 from autotune.tuner.failures import FailureCount, count_failures
+from autotune.tuner.neighbour import remember_machine
 from autotune.tuner.progress import Progress, silent
 from autotune.tuner.record_writer import RecordWriter
 from autotune.tuner.records import to_record
@@ -117,6 +118,7 @@ def calibrate(
     heard = silent if progress is None else progress
     start, profile = clock(), target.spec.profile_id
     with profile_lock(store.path, profile, lambda: heard("wait for another calibration", 0, 1)):
+        remember_machine(store, target)
         known = set(store.known(profile))
         drawn = _UnmeasuredCandidates(
             sample_candidates(graphs, target.spec, seed, accuracy), known, budget

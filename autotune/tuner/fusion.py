@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -20,11 +20,13 @@ from autotune.store.store import Store
 from autotune.targets.protocol import Target
 from autotune.tuner.bound.bound import has_bound, network_bound
 from autotune.tuner.candidate_evaluator import CandidateEvaluator
+from autotune.tuner.carried import Carried
 from autotune.tuner.choice import Choice
 from autotune.tuner.exact.certificate import Certificate
 from autotune.tuner.exact.prover import Prover
 from autotune.tuner.heuristic_plan import heuristic_choices
 from autotune.tuner.interruption import SearchInterrupted
+from autotune.tuner.neighbour import machine_name, remember_machine
 from autotune.tuner.objective import Objective
 from autotune.tuner.options import SearchOptions
 from autotune.tuner.plan import GraphPlan
@@ -63,7 +65,8 @@ def search(
     With a ``store``, its measurements override predictions. New ones enter it batch by batch (an
     interrupt loses nothing), with the retrained model. ``start`` are partitions to begin from besides
     those of the strategies. ``known`` are measurements in place of the store's, such as the fresh ones of a
-    machine that has drifted. Raises ``ScheduleError`` when an operator has no legal schedule on the
+    machine that has drifted. A machine without any in the ``store`` begins from the nearest known one's plans
+    and schedules, if there is one. Raises ``ScheduleError`` when an operator has no legal schedule on the
     target, and ``InputError`` for energy on a machine that does not measure it. Ctrl-C raises
     ``SearchInterrupted`` with the result so far, once there is a plan; a target that hangs ends the measuring, and
     the result says so.
@@ -71,15 +74,19 @@ def search(
     wanted = options or SearchOptions()
     wanted.check(target.spec)
     heard = silent if progress is None else progress
+    is_new = False
     if known is None:
         known = () if store is None else store.records(target.spec.profile_id)
+        is_new = store is not None and all(one.outcome is not Outcome.OK for one in known)
+    if store is not None and wanted.measure:
+        remember_machine(store, target)
     workers = wanted.workers
     costs = GroupCosts(model, target.spec, wanted.objective, wanted.seed, known, workers)
     evaluator = CandidateEvaluator(
         target, costs, graph.name, store, heard, workers, wanted.time_limit_seconds
     )
     problem = FusionProblem(graph, costs, heard)
-    return _Search(problem, evaluator, wanted, storage).run(start)
+    return _Search(problem, evaluator, wanted, storage, is_new).run(start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +97,8 @@ class _Search:
     evaluator: CandidateEvaluator
     options: SearchOptions
     storage: BaseStorage | None
+    is_new: bool = False
+    """True for a machine that the store has no measurement of."""
 
     @property
     def costs(self) -> GroupCosts:
@@ -114,12 +123,22 @@ class _Search:
         choices = heuristic_choices(graph, self.target.spec)
         heuristic = _partition_of(graph, choices)
         problem.report("prepare", 3, 3)
-        state = self._state(alone, heuristic, (rule, *start))
+        carried = self._carried((alone, heuristic))
+        theirs = () if carried is None else carried.plans
+        state = self._state(alone, heuristic, (rule, *start, *theirs))
         baselines = (alone, rule)
         history: list[TriedPlan] = []
         stop: KeyboardInterrupt | TargetError | None = None
+        began_from: list[str] = []
+
+        def open_with() -> None:
+            _measure_heuristic(self.evaluator, choices)
+            if carried is not None:
+                limit = self.options.measure - len(self.evaluator.records)
+                began_from.append(carried.measure(problem, self.evaluator, heuristic, limit))
+
         try:
-            self._try_all(state, choices, baselines, history)
+            self._try_all(state, open_with, baselines, history)
             self._cover(state, baselines)
             best = self._best(state, _partitions(history), (*baselines, heuristic))
         except (KeyboardInterrupt, TargetError) as reason:
@@ -140,6 +159,7 @@ class _Search:
             heuristic=measured_choices(self.evaluator, choices) if self.options.measure else None,
             bound=network_bound(graph, self.target.spec) if has_bound(self.target.spec) else None,
             stopped="" if stop is None else str(stop) or "interrupted",
+            began_from="".join(began_from),
         )
         if isinstance(stop, KeyboardInterrupt):
             raise SearchInterrupted(result) from None
@@ -168,7 +188,7 @@ class _Search:
         """Return what the strategy begins from, with the best plans of earlier searches."""
         problem, options = self.problem, self.options
         profile = self.target.spec.profile_id
-        machine = f"{self.target.name} {profile[:12]}"
+        machine = machine_name(self.target.name, profile)
         study = PlanStudy.open(problem, machine, options.objective.value, self.storage)
         plans = dict.fromkeys((heuristic, *others, *study.best_partitions()))
         legal = (plan for plan in plans if plan != alone and problem.cost(plan) is not None)
@@ -185,6 +205,11 @@ class _Search:
             self._relearn,
             Prover(problem),
         )
+
+    def _carried(self, compared: Sequence[Partition]) -> Carried | None:
+        if not self.is_new:
+            return None
+        return Carried.find(self.problem, self.evaluator, self.options, self.storage, compared)
 
     def _reserved(self, state: SearchState, plans: Sequence[Partition]) -> int:
         """Return how many measurements to keep for ``plans`` that are compared; 0 where that is over half of them."""
@@ -209,13 +234,13 @@ class _Search:
     def _try_all(
         self,
         state: SearchState,
-        heuristic: Sequence[Choice],
+        open_with: Callable[[], None],
         baselines: Sequence[Partition],
         tried: list[TriedPlan],
     ) -> None:
         """Try the proposals of the strategy until the trials or the measurements are spent; ``tried`` takes them.
 
-        The ``heuristic`` plan is measured first. Measurements of the ``baselines`` are kept for the end.
+        ``open_with`` measures what does not depend on the strategy. Measurements of the ``baselines`` are kept for the end.
         """
         options, evaluator = self.options, self.evaluator
         strategy = STRATEGIES[options.strategy]
@@ -223,7 +248,7 @@ class _Search:
         first = next(proposals)
         evaluator.expected = options.measure
         if options.measure:
-            _measure_heuristic(evaluator, heuristic)
+            open_with()
         end = options.measure - self._reserved(state, baselines)
         for number, proposal in enumerate(chain((first,), proposals)):
             left = end - len(evaluator.records)

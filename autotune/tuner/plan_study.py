@@ -51,13 +51,25 @@ class PlanStudy:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        graph = problem.graph
         place = optuna.storages.InMemoryStorage() if storage is None else storage
-        name = f"{graph.name} {graph.fingerprint[:12]} on {machine} for {objective}"
+        name = _study_name(problem, machine, objective)
         study = optuna.create_study(storage=place, study_name=name, load_if_exists=True)
         opened = cls(problem, study, place)
         opened._end_killed()
         return opened
+
+    @classmethod
+    def best_known(
+        cls, problem: FusionProblem, machine: str, objective: str, storage: BaseStorage | None
+    ) -> tuple[Partition, ...]:
+        """Return the ``best_partitions`` of a study; none where there is no such study."""
+        if storage is None:
+            return ()
+        try:
+            storage.get_study_id_from_name(_study_name(problem, machine, objective))
+        except KeyError:
+            return ()
+        return cls.open(problem, machine, objective, storage).best_partitions()
 
     @cached_property
     def distributions(self) -> dict[str, BaseDistribution]:
@@ -167,6 +179,11 @@ class PlanStudy:
             host, process = trial.user_attrs.get("process", ("", 0))
             if host == socket.gethostname() and not _is_alive(process):
                 self.study.tell(trial.number, state=TrialState.FAIL)
+
+
+def _study_name(problem: FusionProblem, machine: str, objective: str) -> str:
+    graph = problem.graph
+    return f"{graph.name} {graph.fingerprint[:12]} on {machine} for {objective}"
 
 
 def _is_alive(process: int) -> bool:

@@ -155,6 +155,8 @@ class GraphSearch:
     certificate: Certificate | None = None
     stopped: str = ""
     """Reason why the search ended before its time, in one line; empty if it did not."""
+    began_from: str = ""
+    """Another machine whose schedules were tried first, in one line; empty where none was."""
 
     @property
     def gap(self) -> float | None:
