@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,8 @@ class Database:
         """
         self.place = MEMORY if path is None else str(path)
         self.is_writable = _prepared(path, reading)
+        self._followed = path if self.is_writable else None
+        self._identity: _Identity | None = None
         if path is not None and not self.is_writable and not path.exists():
             path = None
         self._write_lock = threading.RLock()
@@ -51,9 +54,11 @@ class Database:
         except BaseException:
             self._engine.dispose()
             raise
+        with _FOLLOWING:
+            _OPENED.add(self)
 
     def _prepare(self) -> None:
-        with self.read() as connection:
+        with self._reading() as connection:
             empty = is_empty(connection)
             if not empty:
                 check(connection, self.place)
@@ -63,8 +68,24 @@ class Database:
                 upgrade(connection)
         if empty:
             self._prefer_wal()
-            with self.write() as connection:
+            with self._writing() as connection:
                 create_or_check(connection, self.place)
+        self._identity = _identity(self._followed)
+
+    def _follow(self) -> None:
+        """Open the file anew if another one has taken its place, or none: it was deleted, or put back.
+
+        All databases of this process on that path let go of the file before: SQLite deletes the log of a
+        file by its name when the last connection closes, and that must not be the new file's log.
+        """
+        if self._followed is None or _identity(self._followed) == self._identity:
+            return
+        with _FOLLOWING:
+            for one in tuple(_OPENED):
+                if one.place == self.place:
+                    one.close()
+            prepare_folder(self._followed)
+            self._prepare()
 
     def _prefer_wal(self) -> None:
         """Readers then never wait for a writer. Some file systems refuse, and so does SQLite while
@@ -78,12 +99,24 @@ class Database:
     @contextlib.contextmanager
     def read(self) -> Iterator[Connection]:
         """A connection that sees one state of the database throughout."""
+        self._follow()
+        with self._reading() as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[Connection]:
         with explained(self.place), self._read_lock, self._engine.connect() as connection:
             yield connection
 
     @contextlib.contextmanager
     def write(self) -> Iterator[Connection]:
         """A write transaction: all of it is stored when the block ends, or none of it."""
+        self._follow()
+        with self._writing() as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[Connection]:
         with explained(self.place), self._write_lock, self._engine.connect() as connection:
             connection.execution_options(**{_IMMEDIATE: True})
             with connection.begin():
@@ -104,6 +137,18 @@ class Database:
 
 
 _IMMEDIATE = "autotune_immediate"
+_Identity = tuple[int, int]
+_OPENED: weakref.WeakSet[Database] = weakref.WeakSet()
+_FOLLOWING = threading.Lock()
+
+
+def _identity(path: Path | None) -> _Identity | None:
+    """Return what tells one file from another at the same path; None where there is no file."""
+    try:
+        status = None if path is None else path.stat()
+    except OSError:
+        return None
+    return None if status is None else (status.st_dev, status.st_ino)
 
 
 def _prepared(path: Path | None, reading: bool) -> bool:

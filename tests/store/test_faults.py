@@ -159,6 +159,38 @@ def test_a_read_only_file_and_folder_are_refused_before_anything_is_measured(
     shutil.rmtree(folder)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="an open file cannot be deleted here")
+def test_a_store_that_was_deleted_while_open_begins_anew(tmp_path: Path) -> None:
+    path = filled(tmp_path / "home" / "a.db")
+    with Store.open(path) as store, Store.open(path) as other:
+        assert store.count("p") == other.count("p") == 300
+        shutil.rmtree(path.parent)
+        store.add([record(1)])
+        assert store.count("p") == other.count("p") == 1
+        other.add([record(2)])
+        with Store.open(path) as third:
+            assert third.count("p") == 2
+    with Store.open(path) as store:
+        assert store.count("p") == 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="an open file cannot be moved here")
+def test_a_store_that_is_put_back_while_open_is_gone_on_with(tmp_path: Path) -> None:
+    path = filled(tmp_path / "a.db")
+    with Store.open(path) as store:
+        files = [file for file in tmp_path.glob("a.db*") if file.is_file()]
+        for file in files:
+            file.rename(file.with_name(f"away-{file.name}"))
+        store.add([record(1)])
+        assert store.count("p") == 1
+        for file in tmp_path.glob("a.db*"):
+            file.unlink()
+        for file in files:
+            file.with_name(f"away-{file.name}").rename(file)
+        store.add([record(1)])
+        assert store.count("p") == 301
+
+
 def changed(path: Path, statement: str) -> None:
     """Change a store behind its back."""
     connection = sqlite3.connect(path)
