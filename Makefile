@@ -32,7 +32,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: docs models bench-machines bench-truth bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees lint format types layers tests fast-tests wheel-test clean bench-profile bench-replay bench-search bench-decoder bench-drift bench-online bench-swap
+.PHONY: docs models bench-machines bench-truth bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-replay bench-search bench-decoder bench-drift bench-online bench-swap
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -204,6 +204,10 @@ fuzz-schedules: $(BUILT) ## lower, verify and bind CASES=100000 legal schedules 
 fuzz-trees: $(BUILT) ## compare flat trees with XGBoost on ROWS=1000000 hostile rows of SEED=0, bit for bit
 	$(call say,"comparing flat trees with XGBoost")
 	@$(PY) -m tests.fuzz.trees --rows $(or $(ROWS),1000000) --seed $(or $(SEED),0)
+
+soak: $(BUILT) ## serve for MINUTES=60 from several threads while faults of SEED=0 strike; Ctrl-C ends it with the report
+	$(call say,"soaking sessions that learn")
+	@$(PY) -m tests.soak --minutes $(or $(MINUTES),60) --seed $(or $(SEED),0)
 
 fast-tests: $(BUILT)
 	$(call say,"running the fast tests")
