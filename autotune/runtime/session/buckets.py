@@ -3,6 +3,7 @@
 Once a dimension is seen to vary, the network is imported at some extents of it in the background. If
 they prove that padding does not reach the results, programs for the next larger bucket serve all
 extents below it; before a dimension that grows step by step leaves its bucket, the next is compiled.
+A decoder's first bucket is made when it is opened: its declared inputs tell which dimension grows.
 """
 
 from __future__ import annotations
@@ -72,6 +73,16 @@ class Buckets:
         """Least bucket of a dimension that was refused."""
         self._closed = False
 
+    def expect_steps(self) -> None:
+        """Have the first bucket of a decoder's cache made, for steps of one token of one sequence."""
+        symbol = self._dims.cache
+        if symbol is None:
+            return
+        line = Line(symbol, tuple((x, 1) for x in self._dims.symbols if x != symbol))
+        with self._lock:
+            self._parts[line, _GROWING_BUCKET] = None
+        self._start(line, _GROWING_BUCKET)
+
     def find(self, extents: Mapping[str, int]) -> tuple[PaddedPart, int] | None:
         """Return the smallest bucket that holds a run's extents, a compiled one where there is one, and
         the extent of its dimension."""
@@ -92,20 +103,23 @@ class Buckets:
     def note(self, extents: Mapping[str, int]) -> bool:
         """Note a run's extents; have a bucket made if a dimension varies and none holds it, or soon
         will not. Return True if a bucket serves such extents, is being made, or may be: any shape but
-        the first may be one of many."""
+        the first may be one of many, and any of a decoder."""
         wanted: list[tuple[Line, int]] = []
         with self._lock:
             if self._closed:
                 return False
-            is_first = not self._newest
+            is_alone = not self._newest and not self._parts
             for line in self._lines(extents):
                 wanted += self._wanted(line, extents[line.symbol])
             made = [key for key in wanted if key not in self._parts]
             self._parts |= dict.fromkeys(made)
         for line, bucket in made:
-            if not self._proofs.put(_Making(self, line, bucket)):
-                self._settle(line, bucket, None)
-        return bool(wanted) or (not is_first and bool(self._lines(extents)))
+            self._start(line, bucket)
+        return bool(wanted) or (not is_alone and bool(self._lines(extents)))
+
+    def _start(self, line: Line, bucket: int) -> None:
+        if not self._proofs.put(_Making(self, line, bucket)):
+            self._settle(line, bucket, None)
 
     def close(self) -> None:
         """Close all programs; none is made afterwards."""
@@ -136,7 +150,8 @@ class Buckets:
         grows = extent == before + 1
         fitting = [bucket for bucket in held if bucket >= extent]
         bucket = min(fitting) if fitting else bucket_of(extent, grows)
-        found = [bucket, 2 * bucket + 1] if grows and len(fitting) < 2 else [bucket]
+        is_ready = (part := self._parts.get((line, bucket))) is not None and part.is_compiled
+        found = [bucket, 2 * bucket + 1] if grows and is_ready and len(fitting) < 2 else [bucket]
         limit = self._limits.get(line.symbol, bucket + found[-1])
         return [(line, one) for one in found if one < limit]
 
@@ -159,7 +174,14 @@ class Buckets:
         finally:
             self._settle(line, bucket, part)
         if part is not None:
+            part.part.uses += not self._is_served(line)  # then runs wait with numpy, or soon will
             self._queue.put(part.part)
+
+    def _is_served(self, line: Line) -> bool:
+        """Return True if some bucket of a line is compiled."""
+        with self._lock:
+            held = [part for (one, _), part in self._parts.items() if one == line]
+        return any(part is not None and part.is_compiled for part in held)
 
     def _limit(self, symbol: str, bucket: int) -> None:
         """Try no bucket as large again: an import may fail beyond some extent. After two refusals try

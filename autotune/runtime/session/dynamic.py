@@ -93,7 +93,9 @@ class DynamicSession:
         if self._dims is None or not isinstance(self.target, WholeNetworks):
             return None
         queues = self._proofs, self._queue
-        return Buckets(self.model, self.name, self._dims, self._tiered, queues, self._runs)
+        buckets = Buckets(self.model, self.name, self._dims, self._tiered, queues, self._runs)
+        buckets.expect_steps()
+        return buckets
 
     def _part(self, graph: Graph) -> Runnable:
         """One graph: compiled in the background where runs are for their answers; at once where they

@@ -70,6 +70,22 @@ class OpenDims:
         found = cls(model.inputs, bound or {}) if plain else None
         return found if found and found.symbols and found.is_closed_under_sums else None
 
+    @property
+    def cache(self) -> str | None:
+        """The dimension that a decoder's cache grows in: part of a sum (``past + sequence``), and an
+        axis of floating-point inputs; None where there is no such dimension, or are several."""
+        totals = [total for axes in self._totals.values() for total in axes.values()]
+        added = {x for total in totals if len(total.symbols) > 1 for x in total.symbols}
+        cached = {
+            x
+            for value in self._inputs
+            if value.numpy_dtype is not None and value.numpy_dtype.kind == "f"
+            for total in self._totals[value.name].values()
+            for x in total.symbols
+        }
+        found = added & cached & set(self.symbols)
+        return found.pop() if len(found) == 1 else None
+
     def extents(self, inputs: Mapping[str, AnyArray]) -> dict[str, int] | None:
         """Return the extent of every open dimension in the arrays of a run, which fit the model; None
         where a sum is none of these extents."""

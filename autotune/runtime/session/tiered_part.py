@@ -39,7 +39,7 @@ class TieredPart:
 
     def __init__(self, graph: Graph, open_part: OpenPart, queue: CompileQueue, runs: Runs) -> None:
         self.uses = 0
-        """Runs by numpy, which order the queue."""
+        """Runs by numpy, or that are about to be: they order the queue."""
         self._open_part, self._queue, self._runs = open_part, queue, runs
         self._general: ReferenceSession | None = ReferenceSession(graph)
         self._special: SessionPart | None = None

@@ -1,0 +1,85 @@
+"""A decoder's first bucket is made when it is opened, and serves the steps of its cache."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from autotune.datasets.generation import gpt2_decoder
+from autotune.frontend.source_model import SourceModel
+from autotune.runtime.execution.event import EventKind
+from autotune.runtime.session.dynamic import DynamicSession
+from autotune.runtime.session.open_dims import OpenDims
+from autotune.runtime.session.session import Session
+from tests.runtime.control_case import model_of
+
+HEADS, DEPTH, WORDS = 2, 8, 23
+
+
+def fed(past: int, sequence: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(past)
+    cache = (1, HEADS, past, DEPTH)
+    return {
+        "input_ids": rng.integers(0, WORDS, (1, sequence)),
+        "position_ids": np.arange(past, past + sequence)[None],
+        "attention_mask": np.ones((1, past + sequence), np.int64),
+        "past_key_values.0.key": rng.standard_normal(cache).astype(np.float32),
+        "past_key_values.0.value": rng.standard_normal(cache).astype(np.float32),
+    }
+
+
+@pytest.fixture(scope="module")
+def decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("decoder") / "decoder.onnx"
+    onnx.save(gpt2_decoder(HEADS * DEPTH, HEADS, 1, WORDS, 256), path)
+    return path
+
+
+def test_steps_of_a_decoder_find_programs_that_were_made_since_it_was_opened(decoder: Path) -> None:
+    with Session(decoder, "cpu:1") as session:
+        session.wait_idle(300)
+        for past in (1, 2, 40, 126, 127):
+            inputs = fed(past, 1)
+            made, wanted = session.run(inputs), session.reference_outputs(inputs)
+            for name, value in wanted.items():
+                np.testing.assert_allclose(made[name], value, rtol=2e-5, atol=2e-5)
+        network = session._network
+        assert isinstance(network, DynamicSession)
+        assert not network._versions.held, "the bucket served all steps"
+
+
+def test_a_prompt_of_a_decoder_does_not_compile_before_its_steps(decoder: Path) -> None:
+    with Session(decoder, "cpu:1") as session:
+        session.run(fed(0, 5))
+        session.wait_idle(300)
+        network = session._network
+        assert isinstance(network, DynamicSession)
+        kinds = [event.kind for event in network.events]
+        assert kinds == [EventKind.PADDED, EventKind.COMPILED]
+        session.run(fed(0, 5))
+        session.wait_idle(300)
+        assert len(session.parts) == 1, "a prompt that comes again has programs of its own"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "cache"),
+    [
+        ("int64[b, s] ids, int64[b, past_s] mask, float[b, 2, past, 8] kv", None),
+        ('int64[b, s] ids, int64[b, "past + s"] mask, float[b, 2, past, 8] kv', "past"),
+        ('float[b, s] x, float[b, "past + s"] mask, float[b, 2, past, 8] kv', None),
+    ],
+)
+def test_the_dimension_of_a_cache_is_told_by_declared_inputs(
+    inputs: str, cache: str | None
+) -> None:
+    plain = inputs.replace('"past + s"', "total")
+    model = model_of(f"decoder ({plain}) => (float[b, 2, past, 8] y) {{ y = Relu (kv) }}")
+    for value in model.graph.input:
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param == "total":
+                dim.dim_param = "past + s"
+    dims = OpenDims.of(SourceModel(model))
+    assert cache == (None if dims is None else dims.cache)
