@@ -30,7 +30,10 @@ from autotune.targets.native.linking.linking import Linkable, packed_bytes
 EVENTS_KEPT = 1024
 """Newest events that are kept."""
 REST = 4
-"""Trials in a row without a gain, after which tuning rests until times change."""
+"""Trials in a row without a gain, after which tuning rests; after the rest, one is tried if times have changed."""
+REST_RUNS = 2048
+"""Requests of the first rest; twice as many after each further trial without a gain."""
+MOST_RESTS = 8
 LEAST_GAIN = 0.002
 """Share of a run that a swap must save."""
 
@@ -65,7 +68,7 @@ class _OpenTrial:
         """Return what the groups of the proposed version take."""
         medians = self.trial.proposed_medians()
         steps = self.proposed.table.group_steps
-        return self.seconds if medians is None else median_seconds(steps, [medians])
+        return self.seconds if medians is None else median_seconds(steps, medians[None])
 
 
 class LiveTuner:
@@ -95,6 +98,8 @@ class LiveTuner:
         self._workshop = target.workshop()
         self._programs: tuple[Linkable, ...] | None = None
         self._fruitless = 0
+        self._rests = 0
+        self._rests_until = 0
         self._events: deque[Event] = deque(maxlen=EVENTS_KEPT)
 
     @property
@@ -141,12 +146,23 @@ class LiveTuner:
         due = self._ledger.due(plan, seconds, self._usage(), self._serving.runs)
         if due is not None:
             return self._split(*due, plan, seconds)
-        if self._ledger.reopen(plan, seconds, self._serving.runs):
-            self._fruitless = 0
         if self._fruitless >= REST:
             self._proposer.close()
-            return False
+            runs = self._serving.runs
+            if runs < self._rests_until or not self._ledger.reopen(plan, seconds, runs):
+                return False
+            self._fruitless = REST - 1
         return self._propose(plan, seconds)
+
+    def _count_trial(self, is_gain: bool) -> None:
+        """Rest after trials without a gain: times of a busy machine change for ever, and each trial costs."""
+        if is_gain:
+            self._fruitless = self._rests = self._rests_until = 0
+            return
+        self._fruitless += 1
+        if self._fruitless >= REST:
+            self._rests_until = self._serving.runs + (REST_RUNS << min(self._rests, MOST_RESTS))
+            self._rests += 1
 
     # proposing
 
@@ -235,10 +251,10 @@ class LiveTuner:
                 self._refuse(edit, opened.seconds, gains[edit.key])
         version = self._version_of(opened, adopted) if adopted else None
         if version is not None:
-            self._fruitless = 0
+            self._count_trial(True)
             self._adopt(opened, version, adopted, gains)
             return
-        self._fruitless += 1
+        self._count_trial(False)
         text = f"not better after {opened.trial.served} requests: the plan in use stays"
         self.tell(EventKind.REFUSED, text, **_figures(opened.trial.whole))
 
@@ -314,7 +330,7 @@ class LiveTuner:
             self.tell(EventKind.KEPT, f"{one.edit.text} stays: {_said(test)}", **_figures(test))
             return
         self._ledger.reversal(one, opened.proposed_seconds(), self._serving.runs)
-        self._fruitless = 0
+        self._count_trial(True)
         text = f"{edit.text}, which saves {test.gain:.1%} of its steps' time now"
         self._publish(opened.proposed, EventKind.SPLIT, text, **_figures(test))
 

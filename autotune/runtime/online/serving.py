@@ -6,7 +6,6 @@ A request reads a reference and counts; it never waits for a lock or a compiler.
 from __future__ import annotations
 
 import itertools
-from collections import deque
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -27,6 +26,7 @@ WINDOW_RUNS = 64
 Seconds = Mapping[GroupName, float]
 """What each group of a plan takes in one run."""
 Nanoseconds = npt.NDArray[np.int64]
+_AMONG_OTHERS, _ALONE = (np.int64(x).tobytes() for x in (0, 1))
 
 
 class Serving:
@@ -38,7 +38,7 @@ class Serving:
         self.runs = 0
         """Requests so far."""
         self._ticks = itertools.count()
-        self._window: deque[tuple[Nanoseconds, bool]] = deque(maxlen=WINDOW_RUNS)
+        self._window = _Window(published.current)
         self._trial: tuple[LiveTrial[Edit], ProgramTable] | None = None
 
     def run(self, inputs: Mapping[str, Array]) -> tuple[dict[str, Array], RunTrace]:
@@ -51,7 +51,7 @@ class Serving:
         is_alone = next(self._ticks) == begun + 1  # no other request began or ended meanwhile
         taken: Nanoseconds = trace.groups.nanoseconds  # type: ignore[attr-defined]  # one native call
         if not is_proposed:
-            self._window.append((taken, is_alone))
+            self._window.add(table, taken, is_alone)
         if trial is not None:
             trial[0].note(taken, is_proposed, is_alone)
         if not self.runs % EVERY:
@@ -69,25 +69,57 @@ class Serving:
 
     def renew(self) -> None:
         """Forget what groups took: another version runs from now on."""
-        self._window = deque(maxlen=WINDOW_RUNS)
+        self._window = _Window(self.published.current)
 
     def seconds(self) -> Seconds | None:
         """Return what each group of the published version takes; None before there are enough runs."""
-        runs = tuple(self._window)
-        steps = self.published.current.group_steps
-        if len(runs) < WINDOW_RUNS or any(len(ns) != len(steps) for ns, _ in runs):
+        if not self._window.is_of(self.published.current):  # another thread has published
+            self.renew()
+        rows = self._window.rows()
+        if len(rows) < WINDOW_RUNS:
             return None
-        alone = [ns for ns, is_alone in runs if is_alone]
-        chosen = alone if len(alone) >= WINDOW_RUNS // 2 else [ns for ns, _ in runs]
-        return median_seconds(steps, chosen)
+        alone = rows[rows[:, -1] == 1]
+        chosen = alone if len(alone) >= WINDOW_RUNS // 2 else rows
+        return median_seconds(self._window.steps, chosen[:, :-1])
 
 
-def median_seconds(steps: Sequence[GroupStep], runs: Sequence[Nanoseconds]) -> Seconds:
-    """Return the median seconds of each step's group: its median share of a run, of the median run.
+class _Window:
+    """The newest runs of one version: a copy of their times, and no object of any, as the profile has them.
+
+    Objects of past runs would take cold memory: 1 % of a request of 0.25 ms.
+    """
+
+    def __init__(self, table: ProgramTable) -> None:
+        self.steps = table.group_steps
+        self._executable = table.executable
+        self._row_bytes = 8 * (len(self.steps) + 1)
+        self._rows = bytearray()
+
+    def is_of(self, table: ProgramTable) -> bool:
+        """Return True if the table is the version."""
+        return table.executable is self._executable
+
+    def add(self, table: ProgramTable, taken: Nanoseconds, is_alone: bool) -> None:
+        """Take in a run, of any thread; none of another version."""
+        if not self.is_of(table):
+            return
+        rows = self._rows
+        rows.extend(taken.tobytes() + (_ALONE if is_alone else _AMONG_OTHERS))  # at once
+        if len(rows) > 4 * WINDOW_RUNS * self._row_bytes:
+            del rows[: 2 * WINDOW_RUNS * self._row_bytes]
+
+    def rows(self) -> Nanoseconds:
+        """Return the newest ``WINDOW_RUNS`` runs, [runs, steps and whether it was alone]."""
+        newest = bytes(self._rows[-WINDOW_RUNS * self._row_bytes :])
+        return np.frombuffer(newest, np.int64).reshape(-1, len(self.steps) + 1)
+
+
+def median_seconds(steps: Sequence[GroupStep], runs: Nanoseconds) -> Seconds:
+    """Return the median seconds of each step's group: its median share of a run [runs, steps], of the median run.
 
     A machine that is slower for some runs, for all groups alike, changes no share.
     """
-    taken = np.maximum(np.stack(list(runs)), 1).astype(np.float64)
+    taken = np.maximum(runs, 1).astype(np.float64)
     totals = taken.sum(axis=1)
     found = np.median(taken / totals[:, None], axis=0) * float(np.median(totals)) * 1e-9
     return {step.operators: float(x) for step, x in zip(steps, found, strict=True)}

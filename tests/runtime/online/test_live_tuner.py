@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from autotune.errors import AutotuneError
@@ -201,3 +202,20 @@ def test_rare_networks_give_back_the_memory_of_merges() -> None:
     assert b.kinds()[-1] is EventKind.SPLIT
     assert "rare" in b.tuner.events[-1].text
     assert b.groups == {names for names, _ in grouped(GRAPH)}
+
+
+def test_tuning_rests_ever_longer_while_a_busy_machine_changes_and_nothing_is_better() -> None:
+    rng, level = np.random.default_rng(0), dict.fromkeys(("p0", "t0", "p1", "t1"), 1.0)
+
+    def clock(names: Names) -> float:
+        return alone(names) * level.get(names[0], 1.0) * (1.3 if len(names) > 1 else 1.0)
+
+    b = Bench(DrawnMachine(GRAPH, clock), [P0T0, P1T1])
+    trials = []
+    for _ in range(24):
+        for name in level:
+            level[name] = float(rng.choice([1.0, 1.5]))
+        b.run(400)
+        trials.append(b.kinds().count(EventKind.PROPOSED))
+    assert trials[-1] <= 9
+    assert EventKind.SWAPPED not in b.kinds()
