@@ -27,8 +27,6 @@ def lines(soak: Soak) -> Iterator[str]:
             f"{name} at most {watch.most(name)} ({watch.growth(name):+g})"
             for name in ("threads", "files", "children", "events")
         )
-    if soak.grown_types:
-        yield f"objects, most more than at 40 %: {', '.join(soak.grown_types)}"
     yield from soak.latencies.lines()
     complaints = soak.complaints()
     yield from (f"WRONG: {text}" for text in complaints)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import threading
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -67,7 +65,6 @@ class Watch:
     """The samples of a soak, and its judgement on them."""
 
     samples: list[Sample] = field(default_factory=list)
-    types: Counter[str] = field(default_factory=Counter)
 
     def values(self, name: str) -> list[float]:
         """Return one figure of all samples, oldest first."""
@@ -89,17 +86,6 @@ class Watch:
             if self.growth(name) > bound
         ]
 
-    def count_types(self) -> None:
-        """Count objects by type, to name what grows from now on."""
-        gc.collect()
-        self.types = object_counts()
-
-    def grown_types(self, count: int = 8) -> list[str]:
-        """Name the types with the most objects more than at ``count_types``."""
-        gc.collect()
-        more = object_counts() - self.types
-        return [f"{name} +{number}" for name, number in more.most_common(count)]
-
 
 def grown(values: Sequence[float]) -> float:
     """Return the median of the last quarter less that of the second one; 0 for fewer than 8 values."""
@@ -107,8 +93,3 @@ def grown(values: Sequence[float]) -> float:
         return 0.0
     quarter = len(values) // 4
     return median(values[-quarter:]) - median(values[quarter : 2 * quarter])
-
-
-def object_counts() -> Counter[str]:
-    """Count objects by type."""
-    return Counter(f"{type(x).__module__}.{type(x).__qualname__}" for x in gc.get_objects())

@@ -64,7 +64,6 @@ class Soak:
         self.unrecovered: list[str] = []
         self.kept: dict[str, int] = {}
         self.left: list[str] = []
-        self.grown_types: list[str] = []
         self.seconds = 0.0
         self.services: tuple[Service, ...] = ()
         self._callers: list[Caller] = []
@@ -87,8 +86,6 @@ class Soak:
 
     def _finish(self) -> None:
         """Count events, close all sessions, and look at what they leave behind."""
-        if self.watch.types:
-            self.grown_types = self.watch.grown_types()
         for service in self.services:
             events = service.session.events
             self.kept[service.workload.name] = len(events)
@@ -148,7 +145,6 @@ class Soak:
 
     def _disturb(self, place: Place) -> None:
         """Let one fault after another strike, with calm between."""
-        half = 0.4 * self.options.seconds
         for name in drawn_faults(self._rng):
             length, calm = self._rng.uniform(0.5, 1.5, 2) * self.options.fault_seconds
             with FAULTS[name](place, self._rng) as what:
@@ -158,8 +154,6 @@ class Soak:
                 self._wait(length)
             self.latencies.fault = ""
             self._wait(calm / 2)
-            if not self.watch.types and self._elapsed() > half:
-                self.watch.count_types()
             if self._stopping.is_set() or self._elapsed() >= self.options.seconds:
                 return
 
@@ -198,6 +192,9 @@ class Soak:
         return found + (self.watch.complaints() if self.options.judges_growth else [])
 
     def _idle(self) -> list[str]:
+        """Name the networks that nobody asked for: none if it was ended early."""
+        if self._stopping.is_set():
+            return []
         return [one.name for one in self.options.workloads if not self.tally.requests[one.name]]
 
 
