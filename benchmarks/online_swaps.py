@@ -110,13 +110,11 @@ def load(rows: Sequence[Row]) -> list[Table]:
 
 
 def picture(rows: Sequence[Row]) -> str:
-    """Return the picture of the session, opened as users open one, whose latency fell most."""
-    here = [row for row in rows if row["order"].get("start") == STARTS[0]]
-    row = max(here, key=lambda row: ratios(row)[1])
+    """Return the picture of the session whose latency fell most."""
+    row = max((row for row in rows if "start" in row["order"]), key=lambda row: ratios(row)[1])
     order = row["order"]
-    title = (
-        f"{order['network']} on this CPU, {order['threads']} thread{'s' * (order['threads'] > 1)}"
-    )
+    threads = f"{order['threads']} thread{'s' * (order['threads'] > 1)}"
+    title = f"{order['network']} on this CPU, {threads}, opened with the {order['start']} plan"
     return learning_picture(title, TURN, row["fixed_ms"], row["learning_ms"], row["swaps"])
 
 
