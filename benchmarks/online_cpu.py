@@ -1,6 +1,6 @@
 """This CPU with and without learning: two callers, and a neighbour that takes memory bandwidth for a while.
 
-    python -m benchmarks.online_cpu [--network light_squeezenet] [--seconds 12] [--turns 2]
+    python -m benchmarks.online_cpu [--network light_squeezenet] [--seconds 9] [--turns 2] [--json FILE]
 
 Each turn is a process of its own, once without and once with ``online=True``: a third of the time alone, a third beside a
 process that copies memory, a third alone again. Prints a JSON object with latencies by phase.
@@ -91,6 +91,15 @@ def measure(network: str, seconds: float, turns: int, callers: int = 2) -> list[
     return made
 
 
+def kept(path: Path) -> list[Turn]:
+    """Turns that an earlier call kept in a file."""
+    rows = json.loads(path.read_text())
+    return [
+        Turn(is_online, tuple(map(tuple, phases)), tuple((at, text) for at, text in events))
+        for is_online, phases, events in rows
+    ]
+
+
 def table(network: str, turns: Sequence[Turn]) -> Table:
     """Latencies and throughput by phase, without learning and with it."""
     rows = []
@@ -112,7 +121,7 @@ def main() -> None:
     """Print the table, or with ``--serve`` be one process."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--network", default="light_squeezenet")
-    parser.add_argument("--seconds", type=float, default=12.0)
+    parser.add_argument("--seconds", type=float, default=9.0)
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--callers", type=int, default=2)
     parser.add_argument("--online", action="store_true")

@@ -24,7 +24,7 @@ from autotune.tuner.fusion import search
 from autotune.tuner.options import SearchOptions
 from benchmarks.online_scenarios import RUNS, Scenario
 
-ORACLE = SearchOptions(trials=60, measure=300, workers=1)
+ORACLE = SearchOptions(trials=60, measure=200, workers=1)
 
 
 class CountingMachine(EmulatorTarget):
