@@ -25,7 +25,7 @@ from autotune.runtime.execution.drafts import Drafts
 from autotune.runtime.execution.execution import execute
 from autotune.runtime.execution.io_adapter import IoAdapter
 from autotune.runtime.execution.program_table import CurrentTable
-from autotune.runtime.online.short_turns import SHORT_TURNS
+from autotune.runtime.execution.short_turns import SHORT_TURNS
 from autotune.runtime.session.session import Session
 from autotune.targets.opening import target as open_target
 from autotune.targets.protocol import Target

@@ -16,12 +16,12 @@ import numpy as np
 from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.execution.native_table import Draft, WholeNetworks
 from autotune.runtime.execution.program_table import ProgramTable
+from autotune.runtime.execution.short_turns import SHORT_TURNS
 from autotune.runtime.online.live_trial import LiveTrial, Scope, scope_of
 from autotune.runtime.online.merging import frequencies
 from autotune.runtime.online.paired_test import PairedTest, Verdict
 from autotune.runtime.online.proposer import Occasion, Proposer, Version
 from autotune.runtime.online.serving import Seconds, Serving, median_seconds
-from autotune.runtime.online.short_turns import SHORT_TURNS
 from autotune.runtime.online.splitting import Ledger, Settled, SplitReason, settle
 from autotune.runtime.profile.group_profile import PairProfile
 from autotune.runtime.variants.edits import Edit, Grouping, groupings_of

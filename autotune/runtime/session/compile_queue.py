@@ -6,8 +6,8 @@ import threading
 from typing import Protocol
 
 from autotune.errors import AutotuneError
+from autotune.runtime.execution.short_turns import SHORT_TURNS
 from autotune.runtime.online.thread_priority import lower_priority
-from autotune.runtime.session.switch_interval import short_switches
 from autotune.targets.native.compiling.compiler import generate_alone
 
 NICENESS = 5
@@ -83,7 +83,7 @@ class CompileQueue:
             lower_priority(NICENESS)
         generate_alone()
         try:
-            with short_switches():
+            with SHORT_TURNS:
                 job.make()
         finally:
             self._start()  # whatever a defect in a job raises, the others go on
