@@ -6,7 +6,7 @@ SourceModel ─ modernise ─► ModernModel ─ bind, fold ─► BoundModel �
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -186,7 +186,10 @@ def specialise(
 
 
 def sample_extents(
-    model: SourceModel, name: str, extents: Mapping[int, Mapping[str, AnyArray]]
+    model: SourceModel,
+    name: str,
+    extents: Mapping[int, Mapping[str, AnyArray]],
+    before_each: Callable[[], None] = lambda: None,
 ) -> tuple[tuple[Sample, ...], tuple[Known, ...]]:
     """Import a model at several extents of one open dimension: arrays of its inputs, by extent.
 
@@ -198,6 +201,7 @@ def sample_extents(
         raise Unfit("control flow")
     graphs, known = [], []
     for extent, inputs in extents.items():
+        before_each()
         typed = declare_inputs(model, inputs)
         if needs_host(typed) or passes_on(typed):
             raise Unfit("operators that numpy runs")

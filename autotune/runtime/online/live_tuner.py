@@ -107,6 +107,11 @@ class LiveTuner:
         """The newest ``EVENTS_KEPT`` events, oldest first."""
         return tuple(self._events)
 
+    @property
+    def is_trying(self) -> bool:
+        """True while a trial is under way."""
+        return self._open is not None
+
     def tell(self, kind: EventKind, text: str, **figures: float) -> None:
         """Add an event."""
         self._events.append(Event(kind, self._serving.runs, self._clock(), text, figures))

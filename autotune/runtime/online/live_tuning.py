@@ -21,8 +21,9 @@ from autotune.runtime.online.steady_clock import SteadyClock
 from autotune.runtime.profile.group_profile import PairProfile
 from autotune.targets.protocol import Target
 
-POLL_SECONDS = 0.05
-"""Time between two looks at what the requests have brought."""
+POLL_SECONDS, MOST_POLL_SECONDS = 0.05, 1.0
+"""Time between two looks at what the requests have brought, and the longest: it doubles while there is nothing to do.
+A look takes Python's lock for up to a millisecond: every 0.05 s, it would make requests 1 to 2 % slower for ever."""
 PAUSE_SECONDS, MOST_PAUSE_SECONDS = 4.0, 300.0
 """Pause after the first failure, which doubles with each, and the longest."""
 
@@ -33,9 +34,15 @@ class LiveTuning:
     A failure of whatever kind ends the trial under way and is told; tuning goes on after a pause, and says so.
     """
 
-    def __init__(self, serving: Serving, tuner: LiveTuner, proposer: Proposer) -> None:
+    def __init__(
+        self,
+        serving: Serving,
+        tuner: LiveTuner,
+        proposer: Proposer,
+        stopping: threading.Event | None = None,
+    ) -> None:
         self._serving, self._tuner, self._proposer = serving, tuner, proposer
-        self._stopping = threading.Event()
+        self._stopping = threading.Event() if stopping is None else stopping
         self._thread = threading.Thread(target=self._loop, name="autotune-tuning", daemon=True)
         self._thread.start()
 
@@ -60,11 +67,15 @@ class LiveTuning:
         self._thread.join()
 
     def _loop(self) -> None:
-        failures = 0
-        while not self._stopping.wait(POLL_SECONDS):
+        failures, pause = 0, POLL_SECONDS
+        while not self._stopping.wait(pause):
+            pause = min(2 * pause, MOST_POLL_SECONDS)
             try:
                 while not self._stopping.is_set() and self._tuner.step():
                     failures = self._recovered(failures)
+                    pause = POLL_SECONDS
+                if self._tuner.is_trying:
+                    pause = POLL_SECONDS
                 failures = self._recovered(failures)
             except BaseException as error:  # noqa: BLE001 - the one boundary: tuning must not end the requests
                 if self._stopping.is_set():

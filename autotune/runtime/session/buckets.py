@@ -160,7 +160,7 @@ class Buckets:
         part = None
         try:
             begin = time.perf_counter()
-            padded = prove(self._model, self._name, self._dims, line, bucket)
+            padded = prove(self._model, self._name, self._dims, line, bucket, self._runs.give_way)
             part = PaddedPart(padded, self._make_part(padded.graph))
             text = (
                 f"{self._name}: {line.symbol} up to {bucket}: runs padded inputs, proved in "
@@ -175,6 +175,7 @@ class Buckets:
             self._settle(line, bucket, part)
         if part is not None:
             part.part.uses += not self._is_served(line)  # then runs wait with numpy, or soon will
+            self._runs.give_way()
             self._queue.put(part.part)
 
     def _is_served(self, line: Line) -> bool:
@@ -235,18 +236,26 @@ def bucket_of(extent: int, grows: bool) -> int:
     return max(2, 1 << (extent - 1).bit_length())
 
 
-def prove(model: SourceModel, name: str, dims: OpenDims, line: Line, bucket: int) -> PaddedGraph:
+def prove(
+    model: SourceModel,
+    name: str,
+    dims: OpenDims,
+    line: Line,
+    bucket: int,
+    give_way: Callable[[], None] = lambda: None,
+) -> PaddedGraph:
     """Return a network that is right for every extent of a dimension up to ``bucket``.
 
-    Raises ``Unfit`` where that cannot be proved, and ``ModelError`` as import does.
+    ``give_way`` is called now and then, before steps of a tenth of a second or so. Raises ``Unfit`` where that cannot be proved, and ``ModelError`` as import does.
     """
     steps = (0, -1, -2, -(bucket // 2), 1, 2, 3)  # larger ones for small buckets alone
     extents = [bucket + step for step in steps if bucket + step > 1]
     inputs = {n: dims.placeholders(line.at(n)) for n in list(dict.fromkeys(extents))[:SAMPLES]}
-    graphs, known = sample_extents(model, name, inputs)
+    graphs, known = sample_extents(model, name, inputs, give_way)
     samples = Samples(graphs)
     reasons = []
     for anchor in Anchor:
+        give_way()
         try:
             check_extrapolates(known, anchor)
             return padded_graph(samples, anchor)

@@ -18,6 +18,8 @@ from autotune.runtime.session.graph_session import GraphSession
 
 Given = Mapping[str, npt.NDArray[Any]]
 """Arrays of one graph's inputs."""
+GIVE_WAY_SECONDS = 2.0
+"""Time that background work waits for a run by numpy at most."""
 EVENTS_KEPT = 4096
 """Of the parts that have gone: a session over ever new shapes makes parts without end."""
 
@@ -56,6 +58,8 @@ class Runs:
         self._telling = threading.Lock()
         self._local = threading.local()
         self._last: list[RunTrace] | None = None
+        self._answering = self._answered = 0
+        self._numpy_changed = threading.Condition()
 
     def __enter__(self) -> None:
         self._local.traces = []
@@ -63,6 +67,28 @@ class Runs:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if kind is None:
             self._last = self._local.traces
+
+    @contextmanager
+    def by_numpy(self) -> Iterator[None]:
+        """Say that numpy answers this thread's run: a caller waits for it, with all cores."""
+        with self._numpy_changed:
+            self._answering += 1
+        try:
+            yield
+        finally:
+            with self._numpy_changed:
+                self._answering -= 1
+                self._answered += 1
+                self._numpy_changed.notify_all()
+
+    def give_way(self) -> None:
+        """Return once no run by numpy is under way, or one has ended since. For background work: runs that follow each
+        other without a pause would stop it for ever."""
+        with self._numpy_changed:
+            answered = self._answered
+            self._numpy_changed.wait_for(
+                lambda: not self._answering or self._answered > answered, GIVE_WAY_SECONDS
+            )
 
     @property
     def is_patient(self) -> bool:

@@ -78,7 +78,8 @@ class TieredPart:
         if self._failure is None and (not self._runs.is_deferred or self.uses >= FREQUENT_RUNS):
             self._queue.put(self)
         try:
-            return general.run(inputs, self._check_overtaken)
+            with self._runs.by_numpy():
+                return general.run(inputs, self._check_overtaken)
         except _Overtaken:
             return self.wait().run(inputs)
 

@@ -1,4 +1,4 @@
-"""Tuning survives whatever its steps raise: it says so, waits longer each time, and goes on."""
+"""Tuning survives whatever its steps raise, and looks ever more rarely while there is nothing to do."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ class Tuner:
         self.dropped = 0
         self.done = threading.Event()
 
+    is_trying = False
+
     def step(self) -> bool:
         """Fail, or have nothing to do."""
         if self._left:
@@ -55,6 +57,7 @@ def test_tuning_goes_on_after_any_failure(
     kind: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_tuning, "POLL_SECONDS", 1e-3)
+    monkeypatch.setattr(live_tuning, "MOST_POLL_SECONDS", 1e-2)
     monkeypatch.setattr(live_tuning, "PAUSE_SECONDS", 1e-3)
     monkeypatch.setattr(live_tuning, "MOST_PAUSE_SECONDS", 5e-3)
     tuner, nothing = Tuner(*[lambda: kind("no")] * 6), Nothing()
@@ -68,3 +71,39 @@ def test_tuning_goes_on_after_any_failure(
     pauses = [figures["pause_seconds"] for _, _, figures in tuner.told[:-1]]
     assert pauses == [1e-3, 2e-3, 4e-3, 5e-3, 5e-3, 5e-3]
     assert "no; it begins anew in 0.001 s" in tuner.told[0][1]
+
+
+class Waits(threading.Event):
+    """Keeps how long it was waited for, waits for nothing, and is set after ``LIMIT`` waits."""
+
+    LIMIT = 12
+    seconds: list[float]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Return at once."""
+        self.seconds.append(timeout or 0.0)
+        return len(self.seconds) >= self.LIMIT or self.is_set()
+
+
+class Idle(Tuner):
+    """Has nothing to do, but in its fourth step, and tries something after its eighth."""
+
+    steps = 0
+
+    def step(self) -> bool:
+        """Count."""
+        self.steps += 1
+        self.is_trying = self.steps > 8
+        return self.steps == 4
+
+
+def test_looks_become_rare_while_there_is_nothing_to_do() -> None:
+    tuner, nothing = Idle(), Nothing()
+    given: list[Any] = [nothing, tuner, nothing]
+    tuning = LiveTuning(*given, stopping=(waits := Waits()))
+    tuning.close()
+    assert waits.seconds == [0.05, 0.1, 0.2, 0.4, 0.05, 0.1, 0.2, 0.4, 0.05, 0.05, 0.05, 0.05]
