@@ -64,7 +64,7 @@ class Database:
                 check(connection, self.place)
             old = not empty and is_old(connection)
         if old and self.is_writable:
-            with self.write() as connection:
+            with self._writing() as connection:  # not write(): it follows the file, which this prepares
                 upgrade(connection)
         if empty:
             self._prefer_wal()
