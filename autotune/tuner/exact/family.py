@@ -9,7 +9,7 @@ from itertools import combinations
 
 from autotune.fusion.greedy import LARGEST
 from autotune.tuner.exact.dual_prices import dual_prices
-from autotune.tuner.exact.kind import HOPES, Kind, Look
+from autotune.tuner.exact.kind import HOPES, WIDER_HOPES, Kind, Look
 from autotune.tuner.exact.wiring import Wiring, places
 from autotune.tuner.problem import FusionProblem
 
@@ -33,6 +33,7 @@ class Family:
         self._grown: set[int] = set()
         self._worths: list[float] = []
         self._columns_then = 0.0
+        self._hopes = HOPES
 
     def kind(self, members: int) -> Kind:
         """Return the kind of a set that was looked at."""
@@ -122,7 +123,7 @@ class Family:
             self._kinds[key] = Kind(example, tuple(self._cuts(example)))
         for key, same in alike.items():
             self._of |= dict.fromkeys(same, self._kinds[key])
-            self._kinds[key].settle()
+            self._kinds[key].settle(self._hopes)
         self._price(self._likely(fresh.values()))
 
     def _likely(self, alike: Collection[Sequence[int]]) -> list[Kind]:
@@ -143,7 +144,7 @@ class Family:
         guess, apart = self._guess(same[0]), self._of[same[0]].apart
         if guess is None:
             return math.inf
-        cost = HOPES[Look.PARTS] * guess
+        cost = self._hopes[Look.PARTS] * guess
         if apart is not None and apart < cost:
             return 0.0
         return sum(self._gain(cost, members) for members in same)
@@ -192,7 +193,7 @@ class Family:
         self.problem.prepare(names)
         for kind, group in zip(kinds, names, strict=True):
             kind.look, kind.price = max(kind.look, Look.QUICK), self.problem.group_cost(group)
-            kind.settle()
+            kind.settle(self._hopes)
 
     def deepen(self, kinds: Iterable[Kind]) -> bool:
         """Look more closely at the schedules of kinds; return False if all were looked at as closely as those of a plan."""
@@ -204,6 +205,13 @@ class Family:
         self._settle()
         return bool(shallow)
 
+    def hope(self) -> bool:
+        """Expect more of closer looks from now on; return False if that was done before."""
+        is_new = self._hopes is not WIDER_HOPES
+        self._hopes = WIDER_HOPES
+        self._settle()
+        return is_new
+
     def refresh(self) -> None:
         """Read all prices anew: measurements or a new model may have changed them."""
         kinds = self._kinds.values()
@@ -212,4 +220,4 @@ class Family:
 
     def _settle(self) -> None:
         for kind in sorted(self._kinds.values(), key=lambda kind: kind.example.bit_count()):
-            kind.settle()
+            kind.settle(self._hopes)

@@ -51,7 +51,7 @@ class Prover:
             plans += self._partition(found)
             if found.groups is None or self._is_near(plans, found.bound):
                 break
-            if not family.deepen(map(family.kind, found.groups)):
+            if not (family.deepen(map(family.kind, found.groups)) or self._hopes_for_more()):
                 break
             family.regrow()
             found = cheapest(wiring, family.columns)
@@ -67,6 +67,10 @@ class Prover:
         if self._family.kinds <= FEW:
             return False
         return min(map(self.problem.legal_cost, plans)) <= (1.0 + GAP) * bound
+
+    def _hopes_for_more(self) -> bool:
+        """Expect more of closer looks, once, where few kinds of groups are known."""
+        return self._family.kinds <= FEW and self._family.hope()
 
     def _proof(self, plans: Sequence[Partition], bound: float) -> Proof:
         """Return the cheapest of some plans, with what a bound proves of it."""
