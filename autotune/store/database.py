@@ -64,7 +64,7 @@ class Database:
                 check(connection, self.place)
             old = not empty and is_old(connection)
         if old and self.is_writable:
-            with self._writing() as connection:  # not write(): it follows the file, which this prepares
+            with self._writing() as connection:  # write() would wait for this to end
                 upgrade(connection)
         if empty:
             self._prefer_wal()
