@@ -142,7 +142,7 @@ def test_a_second_process_lowers_nothing(machine: str, tmp_path: Path) -> None:
     first, second = map(result, both)
     third = result(start())
     assert first[1] == second[1] == third[1]
-    assert first[2]
+    assert first[2] or second[2]
     assert set(third[0]) == {"disk"} and not third[2]
     assert not list((tmp_path / "cache" / "programs").glob(".*")), "no part is left"
 
