@@ -18,7 +18,7 @@ from autotune.cost_model.recorded import parameter_features
 from autotune.targets.recorded_space import RecordedSpace
 from autotune.tuner.blackbox.replay import search_recorded
 
-RANDOM_START, RETRIES = 10, 50
+RANDOM_START, RETRIES = 10, 10
 FAILED_TIME = 1e20
 KERNEL_TUNER = "Kernel Tuner "
 """Begins the name of a peer; the name of its strategy follows."""
@@ -36,26 +36,32 @@ def ours(
 def tpe(space: RecordedSpace, seed: int, count: int) -> Floats:
     """The same of Optuna's default sampler, with an integer for every parameter's level.
 
-    What is illegal or was tried costs nothing.
+    What is illegal or was tried costs nothing; after ten such proposals the nearest configuration left is taken.
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed))
-    rng = np.random.default_rng(seed)
     levels = [sorted(set(column)) for column in zip(*space.values, strict=True)]
-    left = {values: row for row, values in enumerate(space.values)}
+    codes = np.array(
+        [[ls.index(v) for ls, v in zip(levels, values, strict=True)] for values in space.values]
+    )
+    rows = {tuple(places): row for row, places in enumerate(codes.tolist())}
+    is_left = np.ones(len(space), bool)
+    failed = float(np.nanmax(np.log(space.times)))
     order: list[int] = []
-    worst = float(np.nanmax(space.times))
     while len(order) < count:
-        for _ in range(RETRIES):
+        for tries in range(RETRIES):
             trial = study.ask()
             places = [trial.suggest_int(f"p{i}", 0, len(ls) - 1) for i, ls in enumerate(levels)]
-            row = left.pop(tuple(ls[p] for ls, p in zip(levels, places, strict=True)), None)
-            if row is not None:
-                study.tell(trial, float(np.nan_to_num(np.log(space.times[row]), nan=np.log(worst))))
+            row = rows.get(tuple(places), -1)
+            is_new = row >= 0 and is_left[row]
+            if is_new or tries == RETRIES - 1:
                 break
             study.tell(trial, state=optuna.trial.TrialState.FAIL)
-        else:
-            row = left.pop(list(left)[rng.integers(len(left))])
+        if not is_new:
+            gaps = np.abs(codes - places).sum(axis=1)
+            row = int(np.argmin(np.where(is_left, gaps, np.iinfo(np.int64).max)))
+        study.tell(trial, float(np.nan_to_num(np.log(space.times[row]), nan=failed)))
+        is_left[row] = False
         order.append(row)
     return np.asarray(space.times[order])
 
