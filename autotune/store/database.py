@@ -81,6 +81,8 @@ class Database:
         if self._followed is None or _identity(self._followed) == self._identity:
             return
         with _FOLLOWING:
+            if _identity(self._followed) == self._identity:
+                return  # another thread has done it meanwhile
             for one in tuple(_OPENED):
                 if one.place == self.place:
                     one.close()
