@@ -7,7 +7,8 @@ for any program that the verifier accepts, or are not done: what is not proven i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from autotune.isa.formats import Format
@@ -48,14 +49,39 @@ class Residence:
 
 
 @dataclass(frozen=True, slots=True)
-class Reads:
-    """All ``touches`` of a stream, and those that still read the scratchpad with the operands where
-    they live."""
+class Moved:
+    """Instructions that move together: their places in order, and the paths that they stand in."""
 
-    touches: tuple[Touch, ...] = ()
+    places: tuple[int, ...]
+    paths: frozenset[tuple[Block, ...]]
+
+    @classmethod
+    def of(cls, leaves: Iterable[Leaf]) -> Moved:
+        """Unrolled instructions, thousands of them, stand in a few paths."""
+        leaves = tuple(leaves)
+        return cls(tuple(sorted(x.place for x in leaves)), frozenset(x.path for x in leaves))
+
+    def between(self, writer: Leaf, read: Leaf, depth: int) -> bool:
+        """Whether one may run behind a writer and before a reader, in one trip of the loops that both
+        are in, ``depth`` of them: between them in the stream, or in an inner loop with one of them,
+        whose trips bring it there."""
+        next_ = bisect_left(self.places, writer.place)
+        if next_ < len(self.places) and self.places[next_] < read.place:
+            return True
+        return any(
+            len(common(path, read.path)) > depth or len(common(path, writer.path)) > depth
+            for path in self.paths
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What a stream writes, and what still reads the scratchpad with the operands where they live."""
+
+    written: tuple[Touch, ...] = ()
     reading: tuple[Touch, ...] = ()
     _near: dict[tuple[int, int], list[Touch]] = field(default_factory=dict, compare=False)
-    """Touches of a range of addresses: unrolled taps ask for the same few thousands of times."""
+    """What is written in a range of addresses: unrolled taps ask for the same few thousands of times."""
 
     @classmethod
     def of(cls, found: Residence, stream: tuple[Leaf, ...]) -> Reads:
@@ -68,9 +94,9 @@ class Reads:
             and t.leaf.place not in found.dropped
             and (t.leaf.place, t.operand) not in found.operands
         )
-        return cls(touches, reading)
+        return cls(tuple(t for t in touches if t.written), reading)
 
-    def gets(self, read: Touch, result: Touch, writers: Sequence[Leaf]) -> bool:
+    def gets(self, read: Touch, result: Touch, writers: Moved) -> bool:
         """Whether a reader may get what the ``writers``, which run together, left in ``result``:
         unless it lies elsewhere, or gets what another instruction wrote in between."""
         if not read.meets(result.low, result.high):
@@ -78,9 +104,9 @@ class Reads:
         return not _fresh(read, self._meeting(read.low, read.high), writers)
 
     def _meeting(self, low: int, high: int) -> list[Touch]:
-        """The touches whose addresses may lie in [low, high]."""
+        """What is written within [low, high]."""
         if (low, high) not in self._near:
-            self._near[low, high] = [t for t in self.touches if t.meets(low, high)]
+            self._near[low, high] = [t for t in self.written if t.meets(low, high)]
         return self._near[low, high]
 
 
@@ -171,7 +197,8 @@ class _Buffers:
             if any(len(common(t.leaf.path, ends.path)) > len(load.path) for t in own):
                 return None
         others = [t for t in near if t not in own and t.reads]
-        if not all(_fresh(t, near, [load], self._latest(t)) for t in others):
+        load_moves = Moved.of([load])
+        if not all(_fresh(t, near, load_moves, self._latest(t)) for t in others):
             return None
         return self._located(rectangle, own)
 
@@ -199,7 +226,7 @@ class _Buffers:
         behind = [t for t in near if _in_body_behind(t, store)]
         ends = min((t.leaf.place for t in behind if t.written), default=-1)
         own += [t for t in behind if ends < 0 or t.leaf.place < ends]
-        moved = [store, *(t.leaf for t in own)]
+        moved = Moved.of([store, *(t.leaf for t in own)])
         others = [t for t in near if t not in own and t.reads]
         if not all(_fresh(t, near, moved, self._latest(t)) for t in others):
             return None
@@ -223,9 +250,7 @@ class _Buffers:
         return [t for t in self.touches if t.leaf is not rectangle.leaf and t.meets(low, high)]
 
 
-def _fresh(
-    read: Touch, near: Sequence[Touch], moved: Sequence[Leaf], begins: int | None = None
-) -> bool:
+def _fresh(read: Touch, near: Sequence[Touch], moved: Moved, begins: int | None = None) -> bool:
     """Whether a reader gets what instructions other than the ``moved`` ones wrote last, in the
     same trip of all their common loops, with none of the moved ones in between. ``begins`` is the
     place from which on what it reads is filled anew, where that is known."""
@@ -234,21 +259,9 @@ def _fresh(
             continue
         shared = common(writer.leaf.path, read.leaf.path)
         fills = writer.leaf.place == begins or covers(writer, shared, read)
-        if fills and not _between(writer.leaf, read.leaf, moved, len(shared)):
+        if fills and not moved.between(writer.leaf, read.leaf, len(shared)):
             return True
     return False
-
-
-def _between(writer: Leaf, read: Leaf, moved: Sequence[Leaf], depth: int) -> bool:
-    """Whether a moved instruction may run behind a writer and before a reader, in one trip of the
-    loops that both are in, ``depth`` of them: between them in the stream, or in an inner loop with
-    one of them, whose trips bring it there."""
-    return any(
-        writer.place <= leaf.place < read.place
-        or len(common(leaf.path, read.path)) > depth
-        or len(common(leaf.path, writer.path)) > depth
-        for leaf in moved
-    )
 
 
 def _fillings(store: Rectangle, touches: list[Touch]) -> tuple[_Filling, ...]:

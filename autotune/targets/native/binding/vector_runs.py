@@ -13,7 +13,7 @@ from autotune.isa.fields import CHAIN_STAGES, MAX_RANK
 from autotune.isa.functions import BinaryFn, ReduceFn, StageKind, UnaryFn
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Instruction
-from autotune.targets.native.analysis.copy_elision import Reads
+from autotune.targets.native.analysis.copy_elision import Moved, Reads
 from autotune.targets.native.analysis.memory_access import Touch
 from autotune.targets.native.analysis.tree import Leaf
 from autotune.targets.native.binding.call import Call, Operand, Space
@@ -182,7 +182,8 @@ class RunWriter:
         mine = {leaf.place for leaf in self._leaves}
         readers = [t for t in reads.reading if t.leaf.place not in mine]
         readers += [t for o, t in self._inputs.items() if o.space is Space.SCRATCHPAD]
-        return any(reads.gets(reader, touch, self._leaves) for reader in readers)
+        moved = Moved.of(self._leaves)
+        return any(reads.gets(reader, touch, moved) for reader in readers)
 
     def _load(self, operand: Operand, touch: Touch) -> None:
         if operand in self._values:
