@@ -32,7 +32,7 @@ BUDGET ?= 750
 TRIALS ?= 50
 DEMO := demo
 
-.PHONY: docs models bench-machines bench-truth bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-decoder bench-drift bench-online bench-swap
+.PHONY: docs models bench-machines bench-truth bench-search-time help env demo test check bench bench-systolic bench-cpu bench-search-cpu bench-roofline bench-variants bench-compile bench-model bench-predictor bench-tuning bench-explore bench-trees operators fuzz fuzz-import fuzz-networks fuzz-schedules fuzz-trees soak lint format types layers tests fast-tests wheel-test clean bench-profile bench-carried bench-replay bench-search bench-decoder bench-drift bench-online bench-swap bench-guards
 
 help: ## list these commands
 	@printf 'autotune: make one of\n\n'
@@ -125,6 +125,10 @@ bench-search: $(BUILT) ## strategies of search at equal numbers of measurements 
 bench-profile: $(BUILT) ## what profiling every run costs: time by turns, status files, the program cache, memory
 	$(call say,"measuring what the profile costs")
 	@$(PY) -m benchmarks.run_profile --markdown docs/figures-profile.md $(if $(JSON),--json $(JSON))
+
+bench-guards: $(BUILT) ## what variants for classes of inputs save, and what their guards cost
+	$(call say,"comparing variants for classes of inputs with general programs")
+	@$(PY) -m benchmarks.guards --markdown docs/figures-guards.md $(if $(JSON),--json $(JSON))
 
 bench-carried: $(BUILT) ## what survives of a tuned plan when a number of the machine changes (an hour); NETWORKS="mlp ..."
 	$(call say,"comparing carried plans with searches from nothing")

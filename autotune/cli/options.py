@@ -93,6 +93,14 @@ OutsideOption = Annotated[
         "network without ranges.",
     ),
 ]
+AssumeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--assume",
+        help="A frequent class of an input: NAME=ones, zeros, NUMBER or LOW:HIGH; repeatable. Builds a "
+        "variant for it behind a guard; other inputs run by the general program.",
+    ),
+]
 SHIPPED = f"Shipped: {', '.join(NETWORKS)}."
 ModelArgument = Annotated[
     str,
@@ -161,3 +169,31 @@ def input_ranges(options: list[str] | None) -> dict[str, tuple[float, float]]:
         if ranges.setdefault(name, (low, high)) != (low, high):
             raise InputError(f"--range {name}: given twice, with other ends; give it once")
     return ranges
+
+
+def input_classes(options: list[str] | None) -> dict[str, str | float | tuple[float, float]]:
+    """Return ``NAME=CLASS`` options as assumptions. Raises ``InputError``."""
+    classes: dict[str, str | float | tuple[float, float]] = {}
+    for option in options or ():
+        name, _, text = option.rpartition("=")
+        try:
+            value = _input_class(text)
+        except ValueError:
+            name = ""
+        if not name:
+            raise InputError(
+                f"--assume {option!r} is not NAME=ones, zeros, NUMBER or LOW:HIGH, such as --assume "
+                "attention_mask=ones"
+            )
+        if classes.setdefault(name, value) != value:
+            raise InputError(f"--assume {name}: given twice, with other classes; give it once")
+    return classes
+
+
+def _input_class(text: str) -> str | float | tuple[float, float]:
+    if text in ("ones", "zeros"):
+        return text
+    if ":" in text:
+        low, high = map(float, text.split(":"))
+        return low, high
+    return float(text)

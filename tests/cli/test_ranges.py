@@ -133,3 +133,20 @@ def test_explain_refuses_an_accuracy_that_it_would_ignore(
 ) -> None:
     assert outcome("explain", write_plan(tmp_path), "--accuracy", "fast") == 2
     assert "leave --accuracy out" in capsys.readouterr().err
+
+
+def test_run_serves_a_class_of_inputs_by_a_variant_and_says_so(
+    network: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["run", network, "--target", "edge", "--check", "--assume", "x=0:1"]
+    assert outcome(*options) == 0
+    shown = capsys.readouterr()
+    assert "x 0 to 1" in shown.out + shown.err
+
+
+@pytest.mark.parametrize("option", ["x", "x=twos", "x=a:b", "=ones", "x=0:1:2"])
+def test_what_is_no_class_is_refused(
+    option: str, network: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert outcome("run", network, "--target", "cpu:1", "--assume", option) == 2
+    assert "attention_mask=ones" in capsys.readouterr().err

@@ -15,6 +15,7 @@ import typer
 from autotune.cli.console import print_facts, print_json, print_table, say
 from autotune.cli.options import (
     AccuracyOption,
+    AssumeOption,
     DimOption,
     JsonOption,
     OutsideOption,
@@ -24,6 +25,7 @@ from autotune.cli.options import (
     TargetOption,
     ThreadsOption,
     dimensions,
+    input_classes,
     input_ranges,
     machine_name,
 )
@@ -94,6 +96,7 @@ class RunRequest:
     accuracy: Accuracy | None
     ranges: dict[str, tuple[float, float]]
     outside: OutOfRangePolicy
+    assume: dict[str, str | float | tuple[float, float]]
     seed: int
     json: bool
 
@@ -135,6 +138,7 @@ def run(
     accuracy: AccuracyOption = None,
     range_: RangeOption = None,
     outside: OutsideOption = OutOfRangePolicy.REFUSE,
+    assume: AssumeOption = None,
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> int:
@@ -155,6 +159,7 @@ def run(
         accuracy=accuracy,
         ranges=input_ranges(range_),
         outside=outside,
+        assume=input_classes(assume),
         seed=seed,
         json=json,
     )
@@ -188,6 +193,7 @@ def _open(request: RunRequest) -> Session:
             accuracy=request.accuracy,
             ranges=request.ranges,
             outside=request.outside,
+            assume=request.assume,
         )
 
 
@@ -245,8 +251,8 @@ def find_session_races(session: NetworkSession) -> tuple[str, ...]:
     """Return the races of the programs that the session runs now, each program once, as lines."""
     from autotune.targets.emulator.races import find_races
 
-    parts = session.parts.values()
-    programs = {id(x.program): x.program for part in parts for x in part.table.group_steps}
+    tables = (table for part in session.parts.values() for table in part.tables)
+    programs = {id(x.program): x.program for table in tables for x in table.group_steps}
     return tuple(f"{p.name}: {race}" for p in programs.values() for race in find_races(p))
 
 
@@ -282,6 +288,7 @@ def _document(outcome: RunOutcome) -> dict[str, Any]:
             for name, x in outcome.differences.items()
         },
         "races": list(outcome.races),
+        "variants": [asdict(variant) for variant in session.variants],
         "events": [
             {"kind": e.kind.value, "run": e.run, "text": e.text, "figures": dict(e.figures)}
             for e in outcome.events
@@ -322,6 +329,7 @@ def _print_outcome(outcome: RunOutcome) -> None:
             if memory is None
             else f"{memory.arena_bytes:,}  "
             f"({memory.excess:.1%} over the bound; side by side {memory.intermediate_bytes:,})",
+            **{f"variant {n}": v.text for n, v in enumerate(session.variants, 1)},
         }
     )
     print_parts(session)

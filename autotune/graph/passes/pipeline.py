@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
+from autotune.graph.input_class import Classes
 from autotune.graph.mapped_weights import copy_mapped_weights
 from autotune.graph.passes.activation_pattern import ActivationPattern
 from autotune.graph.passes.affine_folding import AffineFolding
@@ -15,6 +16,7 @@ from autotune.graph.passes.common_subexpressions import CommonSubexpressions
 from autotune.graph.passes.constant_folding import ConstantFolding
 from autotune.graph.passes.dead_nodes import DeadNodes
 from autotune.graph.passes.identities import Identities
+from autotune.graph.passes.input_binding import InputBinding
 from autotune.graph.passes.input_folding import InputFolding
 from autotune.graph.passes.large_groups import LargeGroups
 from autotune.graph.passes.long_reductions import LongReductions
@@ -63,14 +65,43 @@ def simplify(
     """
     settled = _settled(graph)
     if ranges:
-        pruned = RangePruning(ranges).run(settled.graph)
-        after = _settled(pruned.graph)
-        settled = PassResult(after.graph, (*settled.notes, *pruned.notes, *after.notes))
+        settled = _joined(settled, _pruned(settled.graph, ranges))
     cut = _cut(settled.graph)
     turned = laid_out(cut.graph, layout, accuracy)
     skipped = _without_zeros(turned.graph, accuracy, ranges or {})
     notes = (*settled.notes, *cut.notes, *turned.notes, *skipped.notes)
     return PassResult(copy_mapped_weights(skipped.graph), notes)
+
+
+def specialise(
+    graph: Graph,
+    classes: Classes,
+    accuracy: Accuracy = Accuracy.EXACT,
+    ranges: Mapping[str, Interval] | None = None,
+) -> PassResult:
+    """Remove from a simplified network what has no effect while its inputs are of ``classes``.
+
+    The result is right for such inputs only: masks that hide nothing go, with all that is computed from
+    known arrays. Where an output would be computed no more, nothing is removed. ``ranges`` bound further inputs.
+    """
+    values = {x: one.constant(graph.shape(x)) for x, one in classes.items()}
+    bound = InputBinding({x: v for x, v in values.items() if v is not None}).run(graph)
+    settled = _joined(bound, _settled(bound.graph)) if bound.notes else bound
+    limits = {**(ranges or {}), **{x: one.interval for x, one in classes.items()}}
+    pruned = _joined(settled, _pruned(settled.graph, limits))
+    marked = _joined(pruned, _without_zeros(pruned.graph, accuracy, limits))
+    is_computed = all(x in marked.graph.producer for x in graph.outputs)
+    return marked if is_computed else PassResult(graph, ())
+
+
+def _joined(first: PassResult, second: PassResult) -> PassResult:
+    return PassResult(second.graph, (*first.notes, *second.notes))
+
+
+def _pruned(graph: Graph, ranges: Mapping[str, Interval]) -> PassResult:
+    """Remove operators without effect inside ``ranges``, and what that leaves over."""
+    pruned = RangePruning(ranges).run(graph)
+    return _joined(pruned, _settled(pruned.graph)) if pruned.notes else pruned
 
 
 def _without_zeros(graph: Graph, accuracy: Accuracy, ranges: Mapping[str, Interval]) -> PassResult:

@@ -9,12 +9,13 @@ from enum import StrEnum
 
 class EventKind(StrEnum):
     """A group that could not be built when the session opened; a shape that was compiled in the background,
-    and one that could not be; a dimension that may be padded, and one that may not; the cost model of another machine that learning begins with; then the steps of learning from runs, in the order in which they can follow each
+    and one that could not be; a variant for a class of inputs; a dimension that may be padded, and one that may not; the cost model of another machine that learning begins with; then the steps of learning from runs, in the order in which they can follow each
     other."""
 
     SPLIT = "split"
     COMPILED = "compiled"
     UNCOMPILED = "uncompiled"
+    SPECIALISED = "specialised"
     PADDED = "padded"
     UNPADDED = "unpadded"
     BORROWED = "borrowed"

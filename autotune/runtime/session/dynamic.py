@@ -27,6 +27,8 @@ from autotune.runtime.execution.program_table import ProgramTable
 from autotune.runtime.execution.random_inputs import draw_array
 from autotune.runtime.execution.reference_session import ReferenceSession
 from autotune.runtime.execution.signature import TensorInfo, tensors_of_model
+from autotune.runtime.guards.assumptions import check_names
+from autotune.runtime.guards.variant import VariantStatus
 from autotune.runtime.profile.group_profile import GroupProfile, PairProfile
 from autotune.runtime.profile.registry import registry
 from autotune.runtime.profile.session_profile import SessionProfile
@@ -75,6 +77,7 @@ class DynamicSession:
         self.history = SessionProfile(self.target.spec.profile_id)
         self._closed = False
         self.model = importing.open_network(self.path, request.dims)
+        check_names(self.name, [value.name for value in self.model.inputs], request.assume)
         self._unusual = unusual_types(self.model.inputs)
         try:
             self._versions = Versions(self.model, self._part, self.name, TreeRunner)
@@ -299,6 +302,12 @@ class DynamicSession:
         sources = {part.planned_by for part in self._parts(wait=False).values()}
         order = (PlannedBy.HEURISTIC, PlannedBy.PLAN, PlannedBy.LEARNING)
         return next((one for one in order if one in sources), PlannedBy.HEURISTIC)
+
+    @property
+    def variants(self) -> tuple[VariantStatus, ...]:
+        """The variants of all compiled parts."""
+        parts = self._parts(wait=False).values()
+        return tuple(variant for part in parts for variant in part.variants)
 
     @property
     def events(self) -> tuple[Event, ...]:

@@ -21,6 +21,8 @@ from autotune.runtime.execution.execution import RunTrace, execute
 from autotune.runtime.execution.io_adapter import IoAdapter
 from autotune.runtime.execution.program_table import CurrentTable, ProgramTable
 from autotune.runtime.execution.signature import TensorInfo, tensors_of_graph
+from autotune.runtime.guards.assumptions import check_names
+from autotune.runtime.guards.variant import Variant, VariantStatus
 from autotune.runtime.profile.group_profile import GroupProfile, PairProfile
 from autotune.runtime.profile.registry import registry
 from autotune.runtime.profile.session_profile import SessionProfile
@@ -28,7 +30,7 @@ from autotune.runtime.session.building import announce_splits
 from autotune.runtime.session.fallback_session import FallbackSession
 from autotune.runtime.session.initial_table import InitialTable, initial_table
 from autotune.runtime.session.network_session import Arrays, NetworkSession, PlannedBy
-from autotune.runtime.session.opening import open_graph
+from autotune.runtime.session.opening import OpenedGraph, open_graph
 from autotune.runtime.session.request import OpenRequest
 from autotune.runtime.session.session_status import register
 from autotune.targets.protocol import Target
@@ -76,6 +78,8 @@ class GraphSession:
         self._opening = (*announce_splits(initial.table), *initial.borrowed)
         self._own_store = initial.records if initial.owns_records else None
         self._current = CurrentTable(initial.table)
+        self._assumed = {x: y for x, y in request.assume.items() if x in self._graph.inputs}
+        self._variants = self._specialised(opened, request)
         try:
             if request.online and initial.model is not None:
                 objective = Objective.LATENCY if request.plan is None else request.plan.objective
@@ -89,6 +93,20 @@ class GraphSession:
             weakref.finalize(self, self.history.close_graph, self._profile).atexit = False
         else:
             register(self)
+
+    def _specialised(self, opened: OpenedGraph, request: OpenRequest) -> tuple[Variant, ...]:
+        """Build the variant that the user assumes; tell of it."""
+        classes = self._assumed
+        if not self._is_part:
+            check_names(self.name, self._graph.inputs, request.assume)
+        if not classes:
+            return ()
+        from autotune.runtime.session.specialisation import specialised  # it simplifies and plans
+
+        accuracy = request.accuracy if request.plan is None else request.plan.accuracy
+        made = specialised(opened, classes, self._current.current, self.target, accuracy)
+        self._opening = (*self._opening, made.event)
+        return () if made.variant is None else (made.variant,)
 
     def _start_learning(
         self, initial: InitialTable, objective: Objective, request: OpenRequest
@@ -141,16 +159,31 @@ class GraphSession:
             outputs, trace = fed.traced_run(inputs)
             self._last_run = trace
             return outputs, trace
-        if self._tuner is None:
+        special = self._variant_for(fed) if self._variants else None
+        if special is not None:
+            outputs, trace = execute(special, self.target, fed)
+        elif self._tuner is None:
             outputs, trace = execute(self._current.current, self.target, fed)
         else:
             outputs, trace = self._tuner.run(fed)
         self._last_run = trace
-        if self._trainer is not None:
+        if self._trainer is not None and special is None:
             self._trainer.observe(trace, fed)
         made = self._adapter.from_float32(outputs)
         self._profile.record(trace, began, perf_counter_ns())
         return made, trace
+
+    def _variant_for(self, fed: Mapping[str, npt.NDArray[np.float32]]) -> ProgramTable | None:
+        """Return the table of the first variant whose guard passes the inputs."""
+        for variant in self._variants:
+            if variant.serves(fed):
+                return variant.table
+        return None
+
+    @property
+    def variants(self) -> tuple[VariantStatus, ...]:
+        """The variants for classes of inputs, and the runs that they served."""
+        return tuple(variant.status for variant in self._variants)
 
     def serving(self, inputs: Arrays) -> NetworkSession:
         """Return the session that runs these inputs: this one or a fallback. Raises
@@ -189,11 +222,13 @@ class GraphSession:
         return ReferenceSession(self._graph).run(inputs)
 
     def draw_inputs(self, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
-        """Return random inputs within their ranges, with indices that every extent has."""
+        """Return random inputs of the classes and ranges given, with indices that every extent has."""
         from autotune.runtime.execution.random_inputs import draw_graph_inputs  # for checks alone
 
         arrays = draw_graph_inputs(self._graph, rng)
-        return arrays | {x: np.clip(arrays[x], r.low, r.high) for x, r in self.ranges.items()}
+        arrays |= {x: np.clip(arrays[x], r.low, r.high) for x, r in self.ranges.items()}
+        classes = self._assumed.items()
+        return arrays | {x: one.draw(arrays[x]).astype(arrays[x].dtype) for x, one in classes}
 
     @property
     def name(self) -> str:
@@ -246,8 +281,8 @@ class GraphSession:
 
     @property
     def tables(self) -> tuple[ProgramTable, ...]:
-        """The program table of the next run."""
-        return (self._current.current,)
+        """The program table of the next run, then those of variants."""
+        return (self._current.current, *(variant.table for variant in self._variants))
 
     @property
     def last_run(self) -> RunTrace:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autotune.errors import StoreError
+from autotune.graph.graph import Graph
 from autotune.runtime.caches.program_files import shared_programs
 from autotune.runtime.caches.table_cache import cached_table, table_key
 from autotune.runtime.execution.collector_pause import pause_collector
@@ -106,7 +107,12 @@ def _predicted(table: ProgramTable, model: CostModel) -> ProgramTable:
     return annotated(table, model, table.model_version)
 
 
-def _table(network: OpenedGraph, target: Target, cache: ProgramCache) -> ProgramTable:
+def _table(
+    network: OpenedGraph,
+    target: Target,
+    cache: ProgramCache,
+    choices: tuple[Choice, ...] | None = None,
+) -> ProgramTable:
     """Compile the table; where the target runs whole networks, take it from the cache if possible."""
     graph = network.graph
 
@@ -115,7 +121,7 @@ def _table(network: OpenedGraph, target: Target, cache: ProgramCache) -> Program
 
     with pause_collector():
         if not isinstance(target, WholeNetworks):
-            return build_or_split(graph, _choices(network, target), target, compiled)
+            return build_or_split(graph, choices or _choices(network, target), target, compiled)
 
         def linked(
             choices: Sequence[Choice], split: tuple[SplitGroup, ...]
@@ -124,11 +130,18 @@ def _table(network: OpenedGraph, target: Target, cache: ProgramCache) -> Program
             return draft, draft.table(graph, target)
 
         def make() -> tuple[Draft, ProgramTable]:
-            return build_or_split(graph, _choices(network, target), target, linked)
+            return build_or_split(graph, choices or _choices(network, target), target, linked)
 
         if not network.is_cached:
             return make()[1]
         return cached_table(table_key(graph, network.plan, target.spec), graph, target, make)
+
+
+def variant_table(
+    graph: Graph, target: Target, choices: tuple[Choice, ...] | None = None
+) -> ProgramTable:
+    """Compile a variant of a network by its ``choices``; None means the heuristic plan."""
+    return _table(OpenedGraph(graph, None, {}), target, shared_programs(), choices)
 
 
 def _choices(network: OpenedGraph, target: Target) -> tuple[Choice, ...]:

@@ -15,6 +15,7 @@ from autotune.runtime.execution.event import Event
 from autotune.runtime.execution.execution import RunTrace
 from autotune.runtime.execution.program_table import ProgramTable
 from autotune.runtime.execution.signature import TensorInfo
+from autotune.runtime.guards.variant import VariantStatus
 from autotune.runtime.profile.group_profile import GroupProfile, PairProfile
 from autotune.runtime.profile.session_profile import SessionProfile
 from autotune.targets.protocol import Target
@@ -126,6 +127,11 @@ class NetworkSession(Protocol):
     @property
     def planned_by(self) -> PlannedBy:
         """Origin of the plan that the next run will use."""
+        ...
+
+    @property
+    def variants(self) -> tuple[VariantStatus, ...]:
+        """Variants for classes of inputs, with the runs that they served."""
         ...
 
     @property

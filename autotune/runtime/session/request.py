@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,9 @@ from autotune.arguments import dims_of
 from autotune.errors import InputError, PlanError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
+from autotune.graph.input_class import Classes
 from autotune.graph.ranges import Ranges
+from autotune.runtime.guards.assumptions import Assumptions, classes_of
 from autotune.runtime.session.defaults import (
     choose_accuracy,
     choose_plan,
@@ -46,9 +48,11 @@ class OpenRequest:
     outside: OutOfRangePolicy
     online: bool
     options: OnlineOptions | None
+    assume: Classes = field(default_factory=dict)
+    """Classes of inputs that variants are built for."""
 
     def without_plan(self) -> OpenRequest:
-        """Return the request for the same network by rule, without ranges and learning."""
+        """Return the request for the same network by rule, without ranges, variants and learning."""
         return replace(
             self,
             plan=None,
@@ -57,6 +61,7 @@ class OpenRequest:
             outside=OutOfRangePolicy.REFUSE,
             online=False,
             options=None,
+            assume={},
         )
 
     def for_graph(self, graph: Graph, plan: GraphPlan | None) -> OpenRequest:
@@ -81,6 +86,7 @@ def open_request(
     accuracy: Accuracy | str | None = None,
     ranges: Ranges | None = None,
     outside: OutOfRangePolicy | str = OutOfRangePolicy.REFUSE,
+    assume: Assumptions | None = None,
 ) -> OpenRequest:
     """Check the arguments of a session and resolve names, files and defaults.
 
@@ -88,7 +94,7 @@ def open_request(
     plan, ``PlanError`` for a plan of another machine or of a network file that has changed.
     """
     given, policy = choose_plan(plan), OutOfRangePolicy.parse(outside)
-    bound, limits = dims_of(dims), ranges_of(ranges)
+    bound, limits, classes = dims_of(dims), ranges_of(ranges), classes_of(assume)
     machine = choose_target(target, source if given is None else given, threads)
     chosen, records = choose_accuracy(accuracy, machine.spec), choose_store(store)
     network, used, place = _resolve(source, given)
@@ -102,7 +108,7 @@ def open_request(
         assert used is not None, "it names the network"
         network = _network_file(used, place)
     return OpenRequest(
-        network, machine, records, used, bound, chosen, limits, policy, online, options
+        network, machine, records, used, bound, chosen, limits, policy, online, options, classes
     )
 
 

@@ -19,6 +19,8 @@ from autotune.runtime.execution.event import Event
 from autotune.runtime.execution.execution import RunTrace
 from autotune.runtime.execution.program_table import ProgramTable
 from autotune.runtime.execution.signature import TensorInfo, arrays_by_name
+from autotune.runtime.guards.assumptions import Assumptions
+from autotune.runtime.guards.variant import VariantStatus
 from autotune.runtime.profile.group_profile import GroupProfile, PairProfile
 from autotune.runtime.profile.session_profile import SessionProfile
 from autotune.runtime.profile.status import SessionStatus
@@ -57,6 +59,10 @@ class Session(Displayed):
     checks the ranges: other inputs are refused, or with ``outside="general"`` run by the network
     without ranges. A plan brings its own accuracy and ranges.
 
+    ``assume`` names classes of inputs that are frequent: ``{"attention_mask": "ones"}``, ``"zeros"``, a
+    number, ``(least, largest)`` or an array; or a list of example inputs. A variant is built without what has no
+    effect on such inputs. A guard checks every run, and other inputs run by the general program.
+
     Raises ``AutotuneError`` if a cost model is needed of this CPU, which was never calibrated,
     ``PlanError`` for a plan of another machine or network, ``ModelError`` for a bad network,
     ``InputError`` for an argument of a wrong type.
@@ -76,6 +82,7 @@ class Session(Displayed):
         accuracy: Accuracy | str | None = None,
         ranges: Ranges | None = None,
         outside: OutOfRangePolicy | str = OutOfRangePolicy.REFUSE,
+        assume: Assumptions | None = None,
     ) -> None:
         self._network: NetworkSession = open_session(
             open_request(
@@ -90,6 +97,7 @@ class Session(Displayed):
                 accuracy=accuracy,
                 ranges=ranges,
                 outside=outside,
+                assume=assume,
             )
         )
 
@@ -206,6 +214,11 @@ class Session(Displayed):
     def planned_by(self) -> PlannedBy:
         """Origin of the plan that the next run will use: the least that holds for all parts."""
         return self._network.planned_by
+
+    @property
+    def variants(self) -> tuple[VariantStatus, ...]:
+        """Variants for classes of inputs, with the runs that they served and what they save."""
+        return self._network.variants
 
     @property
     def events(self) -> tuple[Event, ...]:

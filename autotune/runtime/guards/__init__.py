@@ -1,0 +1,1 @@
+"""Variants of a network for classes of inputs, each behind a guard that checks the class of every run."""
