@@ -15,6 +15,7 @@ from autotune.graph.graph import Graph
 from autotune.graph.passes import PASSES, Pass
 from autotune.graph.passes.block_sparsity import ZeroBlockMarking
 from autotune.graph.passes.channels_last import ChannelsLast
+from autotune.graph.passes.input_binding import InputBinding
 from autotune.graph.passes.large_groups import LargeGroups
 from autotune.graph.passes.long_reductions import LongReductions
 from autotune.graph.passes.long_rows import LongRows
@@ -28,6 +29,7 @@ from tests.tuner.search_case import chain, residual
 LATER = (
     ZeroBlockMarking(),
     ChannelsLast(),
+    InputBinding({}),
     LargeGroups(),
     LongReductions(),
     LongRows(),
