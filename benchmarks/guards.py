@@ -61,7 +61,7 @@ class Figures:
 
     network: str
     what: str
-    removed: int
+    share: float
     general_ms: float
     inside: tuple[float, float]
     outside: tuple[float, float]
@@ -75,7 +75,7 @@ class Figures:
         return (
             self.network,
             self.what,
-            str(self.removed) if not self.reason else "left alone",
+            "left alone" if self.reason else f"{self.share:.1%}",
             f"{self.general_ms:.3f}",
             f"{self.inside[0]:.3f} ({self.inside[1]:.3f})",
             f"{self.outside[0]:.3f} ({self.outside[1]:.3f})",
@@ -104,11 +104,11 @@ def measured(case: Case, folder: Path, target: str, pairs: int) -> Figures:
             _, others = _turns(plain, special, outside, pairs)
             events = special.events
             reason = "" if special.variants else (events[-1].text if events else "")
-            removed = special.variants[0].removed if special.variants else 0
+            share = special.variants[0].share if special.variants else 1.0
             return Figures(
                 case.network,
                 case.what,
-                removed,
+                share,
                 general * 1e3,
                 _spread(ratios),
                 _spread(others),
@@ -198,7 +198,7 @@ LEGEND = (
 def tables(rows: list[Figures], emulated: list[tuple[str, ...]]) -> list[Table]:
     """Return the tables of the page."""
     columns = (
-        *("network", "class", "operators fewer", "ms", "inside", "outside"),
+        *("network", "class", "operations", "ms", "inside", "outside"),
         *("guard µs", "of a run", "opening s"),
     )
     found = [Table("## This CPU", columns, tuple(row.row for row in rows))]

@@ -97,7 +97,7 @@ AssumeOption = Annotated[
     list[str] | None,
     typer.Option(
         "--assume",
-        help="A frequent class of an input: NAME=ones, zeros, NUMBER or LOW:HIGH; repeatable. Builds a "
+        help="A frequent class of an input: NAME=ones, zeros, padded:LENGTH, NUMBER or LOW:HIGH; repeatable. Builds a "
         "variant for it behind a guard; other inputs run by the general program.",
     ),
 ]
@@ -182,7 +182,7 @@ def input_classes(options: list[str] | None) -> dict[str, str | float | tuple[fl
             name = ""
         if not name:
             raise InputError(
-                f"--assume {option!r} is not NAME=ones, zeros, NUMBER or LOW:HIGH, such as --assume "
+                f"--assume {option!r} is not NAME=ones, zeros, padded:LENGTH, NUMBER or LOW:HIGH, such as --assume "
                 "attention_mask=ones"
             )
         if classes.setdefault(name, value) != value:
@@ -191,7 +191,7 @@ def input_classes(options: list[str] | None) -> dict[str, str | float | tuple[fl
 
 
 def _input_class(text: str) -> str | float | tuple[float, float]:
-    if text in ("ones", "zeros"):
+    if text in ("ones", "zeros") or text.startswith("padded:"):
         return text
     if ":" in text:
         low, high = map(float, text.split(":"))

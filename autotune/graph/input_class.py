@@ -171,6 +171,46 @@ class Between:
         return np.clip(value, self.low, self.high)
 
 
+@dataclass(frozen=True, slots=True)
+class Padded:
+    """A mask of numbers from 0 to 1 along the last axis: the first is 1, and from ``length`` on all are 0."""
+
+    length: int
+
+    def __post_init__(self) -> None:
+        if self.length < 1:
+            raise InputError(f"a mask that is padded from {self.length} on; give 1 or more")
+
+    @property
+    def text(self) -> str:
+        """The class in a few words."""
+        return f"padded from {self.length} on"
+
+    def holds(self, value: Array) -> bool:
+        """Look at the first element, at the end, and at the extremes; NaN fails all of them."""
+        if not value.ndim:
+            return False
+        rows = value.reshape(-1, value.shape[-1])
+        if rows[:, self.length :].any() or not (rows[:, 0] == 1).all():
+            return False
+        return bool(rows.min() >= 0 and rows.max() <= 1)
+
+    def constant(self, shape: tuple[int, ...]) -> Array | None:
+        """Return None: it has more than one array."""
+        return None
+
+    @property
+    def interval(self) -> Interval:
+        """Return the bounds of a mask."""
+        return Interval(0.0, 1.0)
+
+    def draw(self, value: Array) -> Array:
+        """Return the mask that hides all places from the length on."""
+        made = np.zeros_like(value)
+        made[..., : self.length] = 1
+        return made
+
+
 Classes = Mapping[str, InputClass]
 """Classes by input name."""
 

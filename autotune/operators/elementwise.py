@@ -103,6 +103,11 @@ def _kept(x: Interval, where: Interval) -> Interval:
     return Interval(min(0.0, x.low), max(0.0, x.high))
 
 
+def _gelu(x: Interval) -> Interval:
+    """At most the operand, and never below −0.171."""
+    return Interval(0.0 if x.low >= 0 else -0.171, max(0.0, x.high))
+
+
 def _modulo(a: Interval, b: Interval) -> Interval:
     """Between 0 and the divisor, and never larger than the dividend where neither is negative."""
     most = min(a.high, b.high) if min(a.low, b.low) >= 0 else b.high
@@ -116,6 +121,8 @@ def _remainder(a: Interval, b: Interval) -> Interval:
 
 RULES: dict[OpKind, Callable[..., Interval]] = {
     OpKind.RELU: _monotone(lambda x: max(x, 0.0)),
+    OpKind.GELU: _gelu,
+    OpKind.GELU_TANH: _gelu,
     OpKind.NEG: lambda x: -x,
     OpKind.ABS: _abs,
     OpKind.FLOOR: _monotone(_outward(math.floor)),

@@ -15,7 +15,6 @@ from autotune.operators.family import (
     Shapes,
     Types,
     Work,
-    anything,
     broadcast_region,
     checked_axis,
     refuse,
@@ -85,6 +84,13 @@ def _norm_region(op: Op, index: int, out: Footprint, types: Types) -> Footprint:
     return broadcast_region(types[op.inputs[index]].shape, out, types[op.output].shape)
 
 
+def _norm_interval(op: Op, intervals: Intervals, shapes: Shapes) -> Interval:
+    """Of n numbers none lies further than √n standard deviations from their mean; a hundredth is for rounding."""
+    extreme = 1.01 * math.sqrt(math.prod(shapes[0][op.int("axis") :]))
+    scaled = Interval(-extreme, extreme) * intervals[1]
+    return scaled + intervals[2] if len(intervals) == 3 else scaled
+
+
 def _norm_operations(op: Op, shapes: Shapes, result: Shape) -> int:
     return NORM_OPERATIONS * math.prod(shapes[0])
 
@@ -97,7 +103,7 @@ LAYER_NORM = FamilyRow(
     Work.WINDOW,
     _norm_shape,
     _norm_reference,
-    anything,
+    _norm_interval,
     _norm_region,
     _norm_operations,
     _norm_whole_dims,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
-from autotune.graph.input_class import Classes
+from autotune.graph.input_class import Classes, Padded
 from autotune.graph.mapped_weights import copy_mapped_weights
 from autotune.graph.passes.activation_pattern import ActivationPattern
 from autotune.graph.passes.affine_folding import AffineFolding
@@ -14,7 +14,9 @@ from autotune.graph.passes.block_sparsity import ZeroBlockMarking
 from autotune.graph.passes.channels_last import ChannelsLast
 from autotune.graph.passes.common_subexpressions import CommonSubexpressions
 from autotune.graph.passes.constant_folding import ConstantFolding
+from autotune.graph.passes.dead_columns import dead_columns
 from autotune.graph.passes.dead_nodes import DeadNodes
+from autotune.graph.passes.demand_trimming import DemandTrimming
 from autotune.graph.passes.identities import Identities
 from autotune.graph.passes.input_binding import InputBinding
 from autotune.graph.passes.input_folding import InputFolding
@@ -89,9 +91,21 @@ def specialise(
     settled = _joined(bound, _settled(bound.graph)) if bound.notes else bound
     limits = {**(ranges or {}), **{x: one.interval for x, one in classes.items()}}
     pruned = _joined(settled, _pruned(settled.graph, limits))
-    marked = _joined(pruned, _without_zeros(pruned.graph, accuracy, limits))
+    lengths = {x: one.length for x, one in classes.items() if isinstance(one, Padded)}
+    trimmed = _joined(pruned, _trimmed(pruned.graph, lengths, limits)) if lengths else pruned
+    marked = _joined(trimmed, _without_zeros(trimmed.graph, accuracy, limits))
     is_computed = all(x in marked.graph.producer for x in graph.outputs)
     return marked if is_computed else PassResult(graph, ())
+
+
+def _trimmed(
+    graph: Graph, lengths: Mapping[str, int], ranges: Mapping[str, Interval]
+) -> PassResult:
+    """Leave out what masks of these lengths hide from all outputs, and what no output depends on."""
+    finite = finite_tensors(graph, ranges)
+    dead = dead_columns(graph, lengths, ranges, finite)
+    trimmed = DemandTrimming(dead, finite).run(graph) if dead else PassResult(graph, ())
+    return _joined(trimmed, _settled(trimmed.graph)) if trimmed.notes else trimmed
 
 
 def _joined(first: PassResult, second: PassResult) -> PassResult:

@@ -153,7 +153,8 @@ def _finite(
     """Return the tensors without NaN or infinity: bounded, and made of finite ones."""
     found = {x for x in (*graph.constants, *ranges) if known[x].extreme <= FINITE}
     for op in graph.ops:
-        sure = op.kind not in INVENTIVE and found.issuperset(op.inputs)
+        read = op.inputs[:1] if op.kind is OpKind.GATHER else op.inputs  # it clamps any number
+        sure = op.kind not in INVENTIVE and found.issuperset(read)
         largest = max((known[x].extreme for x in op.inputs[:1]), default=0.0) * _terms(op, graph)
         if sure and max(known[op.output].extreme, largest) <= FINITE:
             found.add(op.output)
@@ -161,8 +162,10 @@ def _finite(
 
 
 def _terms(op: Op, graph: Graph) -> int:
-    """Return the numbers that a mean adds before it divides, as their sum may be infinite; 1
-    otherwise."""
+    """Return the numbers that a mean adds before it divides, as their sum may be infinite, twice as many where it
+    is then subtracted; 1 otherwise."""
+    if op.kind in (OpKind.LAYER_NORM, OpKind.RMS_NORM):
+        return 2 * math.prod(graph.shape(op.inputs[0])[op.int("axis") :])
     if op.kind is OpKind.REDUCE_MEAN:
         return math.prod(graph.shape(op.inputs[0])[axis] for axis in op.ints("axes"))
     return math.prod(op.ints("kernel")) if op.kind is OpKind.AVERAGE_POOL else 1

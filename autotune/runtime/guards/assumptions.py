@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from autotune.errors import InputError
-from autotune.graph.input_class import AllEqual, Between, Classes, Equal, InputClass
+from autotune.graph.input_class import AllEqual, Between, Classes, Equal, InputClass, Padded
 from autotune.operators.tensor import EXACT_LIMIT
 
 Assumption = str | float | tuple[float, float] | np.ndarray[Any, Any]
-"""``ones``, ``zeros``, a number that all elements have, a least and a largest one, or the whole array."""
+"""``ones``, ``zeros``, ``padded:LENGTH``, a number that all elements have, a least and a largest one, or the whole array."""
 Assumptions = Mapping[str, Assumption] | Sequence[Mapping[str, Any]]
 """Assumptions by input name, or examples of inputs by name."""
 
+PADDED = "padded:"
 WORDS = {"ones": 1.0, "zeros": 0.0}
 USUAL_RANGES = (
     (0.0, 1.0),
@@ -25,7 +26,8 @@ USUAL_RANGES = (
 )
 """Ranges that are inferred from examples of floating-point numbers: the first that holds them."""
 _FORMS = (
-    "'ones', 'zeros', a number, (least, largest) or an array, such as {'attention_mask': 'ones'}"
+    "'ones', 'zeros', 'padded:LENGTH', a number, (least, largest) or an array, such as "
+    "{'attention_mask': 'ones'}"
 )
 
 
@@ -49,6 +51,8 @@ def classes_of(assume: Assumptions | None) -> dict[str, InputClass]:
 def _class_of(name: str, value: object) -> InputClass:
     if isinstance(value, str) and value in WORDS:
         return AllEqual(WORDS[value])
+    if isinstance(value, str) and value.startswith(PADDED) and value[len(PADDED) :].isdecimal():
+        return Padded(int(value[len(PADDED) :]))
     if isinstance(value, (bool, int, float, np.number, np.bool_)):
         return AllEqual(_number(name, float(value)))
     if isinstance(value, np.ndarray) and value.size and value.dtype.kind in "biuf":

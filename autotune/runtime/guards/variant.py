@@ -37,11 +37,11 @@ class Worth:
 
 @dataclass(frozen=True, slots=True)
 class VariantStatus:
-    """What a session tells of a variant: its class, the operators that it lacks, and who was served."""
+    """What a session tells of a variant: its class, its share of the network's operations, and who was served."""
 
     classes: str
     operators: int
-    removed: int
+    share: float
     served: int
     fell_back: int
     worth: Worth | None
@@ -51,8 +51,8 @@ class VariantStatus:
         """The status in one line."""
         measured = "" if self.worth is None else f"; {self.worth.text}"
         return (
-            f"{self.classes}: {self.operators} operators, {self.removed} fewer; served {self.served} "
-            f"runs, {self.fell_back} fell back{measured}"
+            f"{self.classes}: {self.share:.1%} of the operations; served {self.served} runs, "
+            f"{self.fell_back} fell back{measured}"
         )
 
 
@@ -60,9 +60,9 @@ class Variant:
     """A program table that is right for inputs which pass the guard. Safe to use from several threads."""
 
     def __init__(
-        self, guard: Guard, table: ProgramTable, removed: int, worth: Worth | None = None
+        self, guard: Guard, table: ProgramTable, share: float, worth: Worth | None = None
     ) -> None:
-        self.guard, self.table, self.removed, self.worth = guard, table, removed, worth
+        self.guard, self.table, self.share, self.worth = guard, table, share, worth
         self.served = self.fell_back = 0
         """Runs, about: a count between two threads may be lost."""
 
@@ -80,7 +80,7 @@ class Variant:
         return VariantStatus(
             self.guard.text,
             len(self.table.graph.ops),
-            self.removed,
+            self.share,
             self.served,
             self.fell_back,
             self.worth,

@@ -15,6 +15,7 @@ from autotune.graph.graph import Graph
 from autotune.graph.index_limits import index_limits
 from autotune.graph.input_class import Classes
 from autotune.graph.passes import specialise
+from autotune.graph.work import flops
 from autotune.operators.tensor import Array
 from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.execution.execution import execute
@@ -64,9 +65,9 @@ def specialised(
                 limit.check(graph.name, value)
     pruned = specialise(graph, classes, accuracy, network.ranges).graph
     guard = Guard.of(graph, classes)
-    removed = len(graph.ops) - len(pruned.ops)
+    share = _work(pruned) / max(1, _work(graph))
     if not is_cheaper(graph, pruned):
-        return _left_alone(graph, guard, "removes no operator")
+        return _left_alone(graph, guard, "leaves nothing out")
     is_planned = network.plan is not None or general.plan_version > 0
     choices = carried_choices(pruned, general.choices, target.spec) if is_planned else None
     table = variant_table(pruned, target, choices)
@@ -75,15 +76,20 @@ def specialised(
     worth = _worth(network, guard, general, table, target)
     if worth is not None and worth.gain < LEAST_GAIN[worth.unit]:
         return _left_alone(graph, guard, f"saves less than its guard costs: {worth.text}")
-    text = f"{graph.name}: a variant for {guard.text} lacks {removed} operators"
+    text = f"{graph.name}: a variant for {guard.text} does {share:.1%} of the operations"
     text += f"; {worth.text}" if worth is not None else ""
-    event = Event(EventKind.SPECIALISED, 0, time.time(), text, _figures(worth, removed))
-    return Specialised(Variant(guard, table, removed, worth), event)
+    event = Event(EventKind.SPECIALISED, 0, time.time(), text, _figures(worth, share))
+    return Specialised(Variant(guard, table, share, worth), event)
 
 
 def is_cheaper(graph: Graph, pruned: Graph) -> bool:
     """Return True if a pruned graph computes less than the graph that it is of."""
-    return len(pruned.ops) < len(graph.ops) or _marks(pruned) > _marks(graph)
+    return _work(pruned) < _work(graph) or _marks(pruned) > _marks(graph)
+
+
+def _work(graph: Graph) -> int:
+    """Return the elements that all operators make, and their operations."""
+    return sum(flops(op, graph) + graph.types[op.output].elements for op in graph.ops)
 
 
 def _marks(graph: Graph) -> int:
@@ -95,8 +101,8 @@ def _left_alone(graph: Graph, guard: Guard, reason: str) -> Specialised:
     return Specialised(None, Event(EventKind.REFUSED, 0, time.time(), text, {}))
 
 
-def _figures(worth: Worth | None, removed: int) -> dict[str, float]:
-    figures = {"removed": float(removed)}
+def _figures(worth: Worth | None, share: float) -> dict[str, float]:
+    figures = {"share": share}
     if worth is not None:
         figures |= {"gain": worth.gain}
         sides = (("general", worth.general), ("variant", worth.variant), ("guard", worth.guard))

@@ -15,6 +15,7 @@ from autotune.graph.graph import Graph
 from autotune.graph.passes import PASSES, Pass
 from autotune.graph.passes.block_sparsity import ZeroBlockMarking
 from autotune.graph.passes.channels_last import ChannelsLast
+from autotune.graph.passes.demand_trimming import DemandTrimming
 from autotune.graph.passes.input_binding import InputBinding
 from autotune.graph.passes.large_groups import LargeGroups
 from autotune.graph.passes.long_reductions import LongReductions
@@ -29,6 +30,7 @@ from tests.tuner.search_case import chain, residual
 LATER = (
     ZeroBlockMarking(),
     ChannelsLast(),
+    DemandTrimming(),
     InputBinding({}),
     LargeGroups(),
     LongReductions(),
