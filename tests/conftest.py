@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.store.server_case import server, server_store, server_url  # noqa: F401  # fixtures
+
 settings.register_profile(
     "default",
     deadline=None,
@@ -35,6 +37,12 @@ def own_programs(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
         module.shared_programs.cache_clear()
         folder = functools.cache(lambda: tmp_path_factory.mktemp("programs"))
         monkeypatch.setattr(module, "programs_folder", folder)
+
+
+@pytest.fixture(autouse=True)
+def own_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test writes into a store that the environment names."""
+    monkeypatch.delenv("AUTOTUNE_STORE", raising=False)
 
 
 @pytest.fixture

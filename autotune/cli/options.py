@@ -75,6 +75,15 @@ MOST_COUNTED = 10_000_000
 NoVerifyOption = Annotated[
     bool, typer.Option("--no-verify", help="Do not prove that the program is safe to run.")
 ]
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help="Where measurements and models are kept: a file, or postgresql://USER@HOST/DATABASE. "
+        "Default: AUTOTUNE_STORE, else autotune.db in the home.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
 DimOption = Annotated[
     list[str] | None, typer.Option("--dim", help="Bind a symbolic dimension: NAME=INT; repeatable.")

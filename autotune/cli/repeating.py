@@ -8,6 +8,8 @@ from typing import Any
 
 import typer
 
+from autotune.store.place import without_password
+
 SPELT = ("seed", "target")
 """Options that are told even where they have their default."""
 LEFT_OUT = ("json", "out", "report")
@@ -45,4 +47,5 @@ def _each(value: Any) -> list[Any]:
 
 
 def _text(value: Any) -> str:
-    return str(value.value) if isinstance(value, Enum) else str(value)
+    """Return a value as it was given, but for passwords of URLs: the line ends in reports."""
+    return without_password(str(value.value) if isinstance(value, Enum) else str(value))

@@ -1,4 +1,4 @@
-"""Faults: turns what SQLite and the disk report into one line that says where and how to go on."""
+"""Faults: turns what databases and the disk report into one line that says where and how to go on."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from autotune.disk.private_folder import make_private
 from autotune.errors import StoreError
+from autotune.store.server_faults import server_reason
 
 ELSEWHERE = "set AUTOTUNE_HOME to another folder"
 FULL_BELOW_BYTES = 1 << 20
@@ -22,14 +23,16 @@ cannot grow its shared-memory file."""
 
 @contextmanager
 def explained(place: str) -> Iterator[None]:
-    """Raise ``StoreError`` naming ``place`` (the store's file) for a database error inside."""
+    """Raise ``StoreError`` naming ``place``, a file or a server without its password, for a database error inside."""
     try:
         yield
     except (DBAPIError, sqlite3.Error) as error:
         cause = error.orig if isinstance(error, DBAPIError) else error
-        if not isinstance(cause, sqlite3.Error):
-            raise
-        raise StoreError(f"{place}: {_reason(cause, place)}") from error
+        if isinstance(cause, sqlite3.Error):
+            raise StoreError(f"{place}: {_reason(cause, place)}") from error
+        if isinstance(cause, Exception):
+            raise StoreError(f"{place}: {server_reason(cause)}") from None
+        raise
     except UnicodeDecodeError as error:  # SQLite quotes the damaged bytes in its message
         raise StoreError(f"{place}: {_unsound(error.reason)}") from error
 

@@ -1,4 +1,4 @@
-"""Profile locks: processes that share a store measure one machine one after another."""
+"""Locks of a store in a file: processes that share it measure one machine one after another."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from autotune.disk.atomic_file import PRIVATE_MODE
-from autotune.store.database import MEMORY
 
 
 @contextmanager
@@ -17,11 +16,8 @@ def profile_lock(place: str, profile_id: str, on_wait: Callable[[], None]) -> It
     """Hold the lock of a hardware profile for the block; ``place`` is the store's file.
 
     Call ``on_wait`` once if another process holds the lock. A process that dies frees its lock.
-    A store in memory, or in a folder that cannot be written, has no locks.
+    A folder that cannot be written has no locks.
     """
-    if place == MEMORY:
-        yield
-        return
     path = Path(f"{place}.{profile_id}.lock")
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE_MODE)

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable
 
 from sqlalchemy import (
+    BigInteger,
     Column,
     Connection,
     Float,
@@ -15,7 +16,6 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
-    inspect,
     select,
     text,
 )
@@ -30,6 +30,8 @@ be written. Version 1 had one table more, without a row."""
 _DROPPED = "programs"
 
 METADATA = MetaData()
+NUMBER = BigInteger().with_variant(Integer, "sqlite")
+"""Keys that count up: SQLite numbers rows by columns of this very type only."""
 
 META = Table(
     "meta",
@@ -50,7 +52,7 @@ JSON lists of counter names."""
 RECORDS = Table(
     "records",
     METADATA,
-    Column("id", Integer, primary_key=True),
+    Column("id", NUMBER, primary_key=True),
     Column("group_key", Text, nullable=False),
     Column("group_digest", LargeBinary, nullable=False),
     Column("schedule_json", Text, nullable=False),
@@ -60,9 +62,9 @@ RECORDS = Table(
     Column("source", Text, nullable=False),
     Column("outcome", Text, nullable=False),
     Column("reason", Text, nullable=False),
-    Column("cycles", Integer, nullable=False),
-    Column("energy_fj", Integer, nullable=False),
-    Column("dram_bytes", Integer, nullable=False),
+    Column("cycles", BigInteger, nullable=False),
+    Column("energy_fj", BigInteger, nullable=False),
+    Column("dram_bytes", BigInteger, nullable=False),
     Column("counters_digest", LargeBinary, nullable=False),
     Column("counters", LargeBinary, nullable=False),
     Column("created_at", Float, nullable=False),
@@ -74,7 +76,15 @@ RECORDS = Table(
         "schedule_json",
         unique=True,
         sqlite_where=text("source = 'calibrate'"),
-    ),
+    ).ddl_if("sqlite"),
+    Index(
+        "calibrated_once_by_hash",
+        "profile_id",
+        text("md5(group_key)"),
+        text("md5(schedule_json)"),
+        unique=True,
+        postgresql_where=text("source = 'calibrate'"),
+    ).ddl_if("postgresql"),
 )
 """Measurements, in the order they came; ``counters`` are int64, little-endian, in the order of the
 names that ``counters_digest`` leads to. Two calibrations at once may draw the same candidate: the
@@ -83,7 +93,7 @@ first to store it wins. Searches and runs append as often as they measure."""
 MODELS = Table(
     "models",
     METADATA,
-    Column("id", Integer, primary_key=True),
+    Column("id", NUMBER, primary_key=True),
     Column("profile_id", Text, nullable=False),
     Column("feature_version", Integer, nullable=False),
     Column("metrics_json", Text, nullable=False),
@@ -112,37 +122,30 @@ FINGERPRINT = _fingerprint(f"{t.name}.{c.name}" for t in METADATA.sorted_tables 
 """Identity of the tables declared here: 16 hex digits over every table's and column's name."""
 
 
-def create_or_check(connection: Connection, place: str) -> None:
-    """Create the tables in an empty database, or check that they are those declared here.
+def create_or_check(connection: Connection, columns: set[str], place: str) -> None:
+    """Create the tables in a database without ``columns``, or check that they are those declared here.
 
     Runs inside the caller's write transaction. Raises ``StoreError`` for a database that is not
     a store, that a newer version wrote, or whose tables were changed.
     """
-    names = set(inspect(connection).get_table_names())
-    if not names:
-        METADATA.create_all(connection)
-        connection.execute(
-            META.insert(),
-            [
-                {"key": "schema_version", "value": str(SCHEMA_VERSION)},
-                {"key": "fingerprint", "value": FINGERPRINT},
-            ],
-        )
+    if columns:
+        check(connection, columns, place)
         return
-    check(connection, place)
+    METADATA.create_all(connection, checkfirst=False)
+    connection.execute(
+        META.insert(),
+        [
+            {"key": "schema_version", "value": str(SCHEMA_VERSION)},
+            {"key": "fingerprint", "value": FINGERPRINT},
+        ],
+    )
 
 
-def is_empty(connection: Connection) -> bool:
-    """Return True if the database has no tables yet."""
-    return not inspect(connection).get_table_names()
-
-
-def check(connection: Connection, place: str) -> None:
-    """Raise ``StoreError`` unless the database is a store of this schema version, intact."""
-    if not inspect(connection).has_table(META.name):
-        raise StoreError(
-            f"{place}: an SQLite database of another program; move it away or {ELSEWHERE}"
-        )
+def check(connection: Connection, columns: set[str], place: str) -> None:
+    """Raise ``StoreError`` unless the database with these ``columns`` is a store of this schema version,
+    intact."""
+    if not columns.issuperset(f"{META.name}.{column.name}" for column in META.columns):
+        raise StoreError(f"{place}: a database of another program; move it away or {ELSEWHERE}")
     meta: dict[str, str] = {row.key: row.value for row in connection.execute(select(META))}
     version = meta.get("schema_version", "none")
     expected = UPGRADED.get(version, FINGERPRINT)
@@ -153,7 +156,7 @@ def check(connection: Connection, place: str) -> None:
             f"{place}: schema version {version}, this autotune reads {SCHEMA_VERSION}; "
             f"{advice} or {ELSEWHERE}"
         )
-    if not meta.get("fingerprint") == expected == _actual_fingerprint(connection):
+    if not meta.get("fingerprint") == expected == _actual_fingerprint(columns):
         raise StoreError(f"{place}: its tables were changed; move it away or {ELSEWHERE}")
 
 
@@ -175,9 +178,7 @@ def upgrade(connection: Connection) -> None:
         connection.execute(META.update().where(META.c.key == key).values(value=value))
 
 
-def _actual_fingerprint(connection: Connection) -> str:
+def _actual_fingerprint(columns: Iterable[str]) -> str:
     """Return the fingerprint of the tables in the database, without tables of other programs."""
-    inspector = inspect(connection)
     ours = {*METADATA.tables, _DROPPED}
-    names = [name for name in inspector.get_table_names() if name in ours]
-    return _fingerprint(f"{t}.{c['name']}" for t in names for c in inspector.get_columns(t))
+    return _fingerprint(column for column in columns if column.partition(".")[0] in ours)

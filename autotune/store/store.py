@@ -1,4 +1,4 @@
-"""The store: measurements, cost models and machines that outlive a process, in one SQLite file."""
+"""The store: measurements, cost models and machines that outlive a process, in a file or on a server."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from sqlalchemy import Connection, Row, delete, func, select, union
-from sqlalchemy.dialects.sqlite import insert
 
-from autotune.disk.home import store_file
 from autotune.errors import StoreError
-from autotune.store.database import BUSY_SECONDS, Database
+from autotune.store.backend import BUSY_SECONDS, insert_new, replace
+from autotune.store.database import Database
 from autotune.store.faults import ELSEWHERE
+from autotune.store.place import Server, store_place
 from autotune.store.record_rows import from_rows, to_rows
 from autotune.store.records import Outcome, Record
 from autotune.store.schema import MODELS, PROFILES, RECORDS, SCHEMA_VERSION, TEXTS
@@ -51,17 +52,22 @@ class StoredProfile:
 
 
 class Store:
-    """Measurements, cost models and machines in one SQLite file.
+    """Measurements, cost models and machines in one SQLite file, or in a database on a server.
 
     Every change is atomic: a crash or Ctrl-C leaves all of it or nothing. Safe to use from several
-    threads, and several processes may have the same file open. Every method raises ``StoreError``,
-    one line with the file and the way out, when the file is damaged, read-only or locked, or the
+    threads, and several processes may have the same store open. Every method raises ``StoreError``,
+    one line with the place and the way out, when the store is damaged, read-only or locked, or the
     disk is full.
     """
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
         self._database = database
         self._clock = clock
+
+    @property
+    def place(self) -> Path | Server | None:
+        """The file or the server's database; None in memory."""
+        return self._database.source
 
     @classmethod
     def open(
@@ -72,13 +78,14 @@ class Store:
         clock: Callable[[], float] = time.time,
         reading: bool = False,
     ) -> Store:
-        """Open a store's file or make it; None is ``autotune.db`` in ``home()``.
+        """Open a store or make it: a file, or the URL of a database on a server.
 
-        ``busy_seconds`` is how long a write waits for another process. ``reading`` opens a store that
-        cannot be written as well, empty where there is no file. Raises ``StoreError`` for a
-        file that is no store, has another schema version, or cannot be read and written.
+        None is what ``AUTOTUNE_STORE`` names, else ``autotune.db`` in ``home()``. ``busy_seconds`` is how
+        long a write waits for another process. ``reading`` opens a store that cannot be written as well,
+        empty where there is no file. Raises ``StoreError`` for a URL of another kind, a server that does
+        not answer, and a file that is no store, has another schema version, or cannot be read and written.
         """
-        return cls(Database(store_file(path), busy_seconds, reading), clock)
+        return cls(Database(store_place(path), busy_seconds, reading), clock)
 
     @classmethod
     def memory(cls, clock: Callable[[], float] = time.time) -> Store:
@@ -87,13 +94,21 @@ class Store:
 
     @property
     def path(self) -> str:
-        """The file, or ``:memory:``."""
+        """The file, the URL of a server without a password, or ``:memory:``."""
         return self._database.place
 
     @property
     def is_writable(self) -> bool:
         """True unless the store was opened for ``reading`` and its file cannot be written."""
         return self._database.is_writable
+
+    def hold(self, name: str, on_wait: Callable[[], None]) -> AbstractContextManager[None]:
+        """Hold a lock of the store by ``name`` for a block, such as a machine's hardware profile.
+
+        Calls ``on_wait`` once if another process has it. A process that dies frees its lock. A store in
+        memory, or in a folder that cannot be written, has no locks.
+        """
+        return self._database.hold(name, on_wait)
 
     def close(self) -> None:
         """Close the file; further use opens it again."""
@@ -119,8 +134,8 @@ class Store:
             return
         texts, rows = to_rows(records)
         with self._database.write() as connection:
-            connection.execute(insert(TEXTS).on_conflict_do_nothing(), texts)
-            connection.execute(insert(RECORDS).on_conflict_do_nothing(), rows)
+            connection.execute(insert_new(connection, TEXTS), texts)
+            connection.execute(insert_new(connection, RECORDS), rows)
 
     def records(
         self, profile_id: str, source: str | None = None, limit: int | None = None
@@ -174,7 +189,7 @@ class Store:
             "created_at": self._clock(),
         }
         with self._database.write() as connection:
-            connection.execute(insert(PROFILES).prefix_with("OR REPLACE"), row)
+            connection.execute(replace(connection, PROFILES), row)
 
     def measured_profiles(self) -> list[StoredProfile]:
         """Return the machines with a measurement of a search or calibration, by hardware profile."""

@@ -17,7 +17,6 @@ from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.measure.runner import Runner
 from autotune.schedule.candidate import Candidate
-from autotune.store.profile_lock import profile_lock
 from autotune.store.records import Outcome, Record
 from autotune.store.store import Store
 from autotune.targets.protocol import ExclusiveTarget, Target
@@ -117,7 +116,7 @@ def calibrate(
     """
     heard = silent if progress is None else progress
     start, profile = clock(), target.spec.profile_id
-    with profile_lock(store.path, profile, lambda: heard("wait for another calibration", 0, 1)):
+    with store.hold(profile, lambda: heard("wait for another calibration", 0, 1)):
         remember_machine(store, target)
         known = set(store.known(profile))
         drawn = _UnmeasuredCandidates(

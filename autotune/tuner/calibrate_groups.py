@@ -19,7 +19,6 @@ from autotune.lowering.exported import export_candidate
 from autotune.measure.runner import Runner
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import Schedule
-from autotune.store.profile_lock import profile_lock
 from autotune.store.records import Outcome, Record
 from autotune.store.store import Store
 from autotune.targets.plugins.model_target import ModelTarget
@@ -98,7 +97,7 @@ def calibrate_groups(
     """
     heard = silent if progress is None else progress
     start, profile = clock(), target.profile_id
-    with profile_lock(store.path, profile, lambda: heard("wait for another calibration", 0, 1)):
+    with store.hold(profile, lambda: heard("wait for another calibration", 0, 1)):
         known = {key for key, _ in store.known(profile)}
         drawn = list(_different(sample_groups(graphs, seed), budget))
         unmeasured = [candidate for candidate in drawn if candidate.group.key not in known]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from autotune.disk.private_folder import make_private
 from autotune.errors import InputError, StoreError
+from autotune.store.place import Server, without_password
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
@@ -42,12 +43,14 @@ def open_storage(place: str | Path) -> BaseStorage | None:
 
 
 def storage_for(place: str | Path | None, store: Store) -> BaseStorage | None:
-    """Open the storage at ``place``; None is ``studies.db`` beside the store, and none beside one that is in memory
-    or cannot be written."""
+    """Open the storage at ``place``; None is ``studies.db`` beside the store, on a server the store's own
+    schema, and none beside a store that is in memory or cannot be written."""
     if place is not None:
         return open_storage(place)
     if store.path == MEMORY or not store.is_writable:
         return None
+    if isinstance(store.place, Server):
+        return _beside(store.place, store)
     return open_storage(Path(store.path).with_name(BESIDE))
 
 
@@ -72,23 +75,29 @@ def _open_file(path: Path) -> BaseStorage:
         raise StoreError(f"{path}: {_line(error)}; {_WAY_OUT}") from None
 
 
+def _beside(server: Server, store: Store) -> BaseStorage:
+    """Open the studies in the schema of a store on a server, so that searches on many machines share them."""
+    from optuna.storages import RDBStorage
+
+    url = server.url.render_as_string(hide_password=False)
+    options = {"options": f"-csearch_path={server.schema}"}
+    with store.hold("studies", lambda: None):  # two processes that make the tables at once fail
+        return RDBStorage(url, {"connect_args": options, "pool_pre_ping": True})
+
+
 def _open_url(url: str) -> BaseStorage:
     from optuna.storages import RDBStorage
     from sqlalchemy.exc import SQLAlchemyError
 
+    scheme, _, rest = url.partition("://")
+    if scheme in ("postgresql", "postgres"):  # the driver of autotune[postgres]
+        url = f"postgresql+psycopg://{rest}"
     try:
         return RDBStorage(url, {"connect_args": {"timeout": 60}} if "sqlite" in url else {})
     except (SQLAlchemyError, ImportError, RuntimeError) as error:
-        raise InputError(
-            f"--storage {_without_password(url)}: {_line(error)}; {_WAY_OUT}"
-        ) from None
+        raise InputError(f"--storage {without_password(url)}: {_line(error)}; {_WAY_OUT}") from None
 
 
 def _line(error: Exception) -> str:
     """Return the first line of an error."""
     return str(error).strip().splitlines()[0][:120] if str(error).strip() else type(error).__name__
-
-
-def _without_password(url: str) -> str:
-    scheme, _, rest = url.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"

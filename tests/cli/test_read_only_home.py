@@ -13,7 +13,7 @@ import pytest
 from autotune.cli.main import main
 from autotune.disk import unwritable_home
 from autotune.errors import StoreError
-from autotune.store import database, faults
+from autotune.store import faults, file_backend
 from autotune.store.faults import UnwritableError
 from autotune.store.store import Store
 from autotune.targets.opening import target
@@ -97,7 +97,7 @@ def test_a_store_that_cannot_be_written_is_read_and_refuses_changes(
     def unwritable(path: Path) -> None:
         raise UnwritableError(f"{path}: the store is read-only")
 
-    monkeypatch.setattr(database, "prepare_folder", unwritable)
+    monkeypatch.setattr(file_backend, "prepare_folder", unwritable)
     with pytest.raises(UnwritableError):
         Store.open(calibrated)
     assert Predictor.load("edge", calibrated).spec.name == "edge"

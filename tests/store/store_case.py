@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
 from hypothesis import strategies as st
 
 from autotune.store.records import SOURCES, Outcome, Record
+from autotune.store.store import Store
 
 INT64 = st.integers(0, 2**63 - 1)
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
@@ -55,12 +61,11 @@ def records(draw: st.DrawFn) -> Record:
 
 APPEND = """
 import sys
-from pathlib import Path
 from autotune.store.store import Store
 from tests.store.store_case import record
 
-path, first, batches, size = Path(sys.argv[1]), *map(int, sys.argv[2:])
-with Store.open(path) as store:
+first, batches, size = map(int, sys.argv[2:])
+with Store.open(sys.argv[1]) as store:
     for batch in range(batches):
         start = first + batch * size
         store.add([record(i) for i in range(start, start + size)])
@@ -70,14 +75,29 @@ with Store.open(path) as store:
 
 READ = """
 import sys
-from pathlib import Path
 from autotune.errors import StoreError
 from autotune.store.store import Store
 
-with Store.open(Path(sys.argv[1])) as store:
+with Store.open(sys.argv[1]) as store:
     try:
         print("read", store.records("p"))
     except StoreError as error:
         print("StoreError", error)
 """
 """Reads all records, and prints them or the error."""
+
+
+def edit(place: str, statement: str) -> None:
+    """Change a store behind its back."""
+    with Store.open(place) as store, store._database.write() as connection:
+        connection.exec_driver_sql(statement)
+
+
+def run_python(code: str, *arguments: object, flags: Sequence[str] = ()) -> subprocess.Popen[str]:
+    """A process that runs ``code`` with this process's modules."""
+    return subprocess.Popen(
+        [sys.executable, *flags, "-c", code, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )

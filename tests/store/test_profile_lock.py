@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
+import pytest
+
 from autotune.store.profile_lock import profile_lock
+from autotune.store.store import Store
+from tests.store.store_case import record, run_python
 
 HOLDER = """
 import sys, time
-from autotune.store.profile_lock import profile_lock
-with profile_lock(sys.argv[1], "p", lambda: None):
+from autotune.store.store import Store
+with Store.open(sys.argv[1]) as store, store.hold("p", lambda: None):
     print("holds", flush=True)
     time.sleep(60)
 """
 
 
-def test_a_lock_is_waited_for_and_freed_by_death(tmp_path: Path) -> None:
-    place, waited = str(tmp_path / "autotune.db"), []
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, place],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
+@pytest.mark.parametrize("kind", ["file", "server"])
+def test_a_lock_is_waited_for_and_freed_by_death(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    place = str(tmp_path / "a.db") if kind == "file" else request.getfixturevalue("server_url")
+    waited: list[bool] = []
+    holder = run_python(HOLDER, place)
     assert holder.stdout is not None
     assert holder.stdout.readline() == "holds\n"
 
@@ -34,16 +34,18 @@ def test_a_lock_is_waited_for_and_freed_by_death(tmp_path: Path) -> None:
         waited.append(True)
         holder.send_signal(signal.SIGKILL)
 
-    with profile_lock(place, "other machine", lambda: waited.append(False)):
-        pass
-    with profile_lock(place, "p", end):
-        holder.wait(10)
+    with Store.open(place, busy_seconds=0.05) as store:  # locks wait for longer than writes
+        with store.hold("other machine", lambda: waited.append(False)):
+            pass
+        with store.hold("p", end):
+            holder.wait(10)
+            store.add([record(1)])
     holder.stdout.close()
     assert waited == [True]
 
 
 def test_a_store_in_memory_has_no_locks() -> None:
-    with profile_lock(":memory:", "p", lambda: None), profile_lock(":memory:", "p", lambda: None):
+    with Store.memory() as store, store.hold("p", lambda: None), store.hold("p", lambda: None):
         pass
     assert not Path(":memory:.p.lock").exists()
 

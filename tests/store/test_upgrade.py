@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autotune.store import database
+from autotune.store import file_backend
 from autotune.store.faults import UnwritableError
 from autotune.store.records import Outcome
 from autotune.store.schema import FINGERPRINT, UPGRADED
@@ -60,7 +60,7 @@ def test_an_old_store_that_cannot_be_written_is_read(
     def refuse(path: Path) -> None:
         raise UnwritableError(f"{path}: the store is read-only")
 
-    monkeypatch.setattr(database, "prepare_folder", refuse)
+    monkeypatch.setattr(file_backend, "prepare_folder", refuse)
     with Store.open(path, reading=True) as store:
         assert store.count("p") == 9
         assert store.measured_profiles() == []

@@ -14,6 +14,7 @@ from autotune.cli.options import (
     AccuracyOption,
     JsonOption,
     SeedOption,
+    StoreOption,
     TargetOption,
     ThreadsOption,
     TimeLimitOption,
@@ -49,6 +50,7 @@ def calibrate(
     accuracy: AccuracyOption = None,
     seed: SeedOption = 0,
     time_limit: TimeLimitOption = None,
+    store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
     """Measure fused operators on the target and train the cost model on them.
@@ -69,6 +71,7 @@ def calibrate(
             budget,
             models or api.CALIBRATED_ON,
             seed,
+            store,
             progress=report,
             accuracy=accuracy,
             time_limit_seconds=time_limit,

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from autotune.cli.console import print_facts, print_json
-from autotune.cli.options import JsonOption
+from autotune.cli.options import JsonOption, StoreOption
 
 LIBRARIES = (
     *("numpy", "scipy", "scikit-learn", "xgboost", "optuna", "onnx", "networkx", "SQLAlchemy"),
@@ -40,13 +40,14 @@ def doctor(
     operators: Annotated[
         bool, typer.Option("--operators", help="List the supported ONNX operators.")
     ] = False,
+    store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
     """Check the installation and show this machine; with --operators, list what networks may contain."""
     if operators:
         _print_operators(json)
         return
-    figures = installation() | host() | folders()
+    figures = installation() | host() | folders(store)
     if json:
         print_json(figures)
     else:
@@ -92,13 +93,13 @@ def host() -> dict[str, Any]:
     }
 
 
-def folders() -> dict[str, Any]:
+def folders(store: str | None = None) -> dict[str, Any]:
     """Return the user's folders with their sizes, the free disk, and the state of the store."""
     from autotune.disk.eviction import folder_bytes
     from autotune.disk.home import cache_folder, home
     from autotune.store.store import Store
 
-    with Store.open(None, reading=True) as opened:
+    with Store.open(store, reading=True) as opened:
         state = "writable" if opened.is_writable else "cannot be written: nothing is kept"
         path = opened.path
     place, cache = home(), cache_folder()

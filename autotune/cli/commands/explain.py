@@ -16,6 +16,7 @@ from autotune.cli.options import (
     JsonOption,
     RangeOption,
     RunnableArgument,
+    StoreOption,
     TargetOption,
     dimensions,
     input_ranges,
@@ -43,6 +44,7 @@ def explain(
     range_: RangeOption = None,
     accuracy: AccuracyOption = None,
     group: GroupOption = None,
+    store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
     """Show why a plan fuses and tiles as it does: gains, runners-up, rejected fusions. Of a network,
@@ -55,7 +57,7 @@ def explain(
     options = {"--range": range_, "--accuracy": accuracy, "--target": target}
     if path.suffix == ".plan":
         _refuse(path, "a plan keeps its {name}", options)
-        explain_plan(path, group, json)
+        explain_plan(path, group, store, json)
         return
     if group is not None:
         raise InputError(f"{path}: --group is for plans; 'autotune search' makes one")

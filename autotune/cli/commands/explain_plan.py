@@ -38,7 +38,7 @@ class _Row:
         return f"#{self.index} {group_label(self.kinds, self.planned.operators)}"
 
 
-def explain_plan(path: Path, group: int | None, json: bool) -> None:
+def explain_plan(path: Path, group: int | None, store: str | None, json: bool) -> None:
     """Print why the groups of a plan are as they are, or all about one.
 
     Without its network or a cost model, the plan's own figures are printed, and one line says what is missing.
@@ -49,7 +49,7 @@ def explain_plan(path: Path, group: int | None, json: bool) -> None:
     plan = Plan.load(path)
     if group is not None and not 0 <= group < len(plan.groups):
         raise InputError(f"{path}: no group {group}; it has the groups 0 to {len(plan.groups) - 1}")
-    reasons = _reasons(plan, path, group)
+    reasons = _reasons(plan, path, group, store)
     if isinstance(reasons, str):
         say(f"the plan's own figures alone, without reasons: {reasons}")
         rows = _plain_rows(plan, path, group)
@@ -65,14 +65,14 @@ def explain_plan(path: Path, group: int | None, json: bool) -> None:
         say(reasons.origin)
 
 
-def _reasons(plan: Plan, path: Path, group: int | None) -> PlanReasons | str:
+def _reasons(plan: Plan, path: Path, group: int | None, place: str | None) -> PlanReasons | str:
     """Return the reasons, or in one line why there are none."""
     from autotune.runtime.session.defaults import choose_target
     from autotune.runtime.session.explanation import explain_plan as reasons_of
     from autotune.store.store import Store
 
     try:
-        with Store.open(None, reading=True) as store:
+        with Store.open(place, reading=True) as store:
             return reasons_of(plan, choose_target(None, path), store, group)
     except AutotuneError as error:  # the network has gone or changed, or there is no cost model
         return str(error)

@@ -25,6 +25,7 @@ from autotune.cli.options import (
     NetworksArgument,
     PageOption,
     SeedOption,
+    StoreOption,
     dimensions,
 )
 from autotune.cli.progress import progress
@@ -86,6 +87,7 @@ def explore(
     out: PageOption = None,
     dim: DimOption = None,
     seed: SeedOption = 0,
+    store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
     """Explore machines around a base: the front of latency, energy and area for some networks.
@@ -111,6 +113,7 @@ def explore(
             measure=measure,
             components=components,
             seed=seed,
+            store=store,
             dims=dimensions(dim),
             progress=heard,
         )

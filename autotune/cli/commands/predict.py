@@ -19,6 +19,7 @@ from autotune.cli.options import (
     DimOption,
     JsonOption,
     SeedOption,
+    StoreOption,
     TargetOption,
     ThreadsOption,
     complete_network,
@@ -62,6 +63,7 @@ def predict(
     replay: ReplayOption = None,
     evaluations: EvaluationsOption = 200,
     seed: SeedOption = 0,
+    store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
     """Predict what every operator of a network would cost, and its greedily fused groups.
@@ -79,9 +81,9 @@ def predict(
         print_replay(replay, evaluations, seed, json)
         return
     if model is not None and target is not None and plugin_target(target) is not None:
-        print_seconds(model, target, dimensions(dim), json)
+        print_seconds(model, target, dimensions(dim), store, json)
         return
-    predictor = Predictor.load(machine_name(target, threads))
+    predictor = Predictor.load(machine_name(target, threads), store)
     if export is not None:
         _export(predictor, export)
         return

@@ -22,6 +22,7 @@ from autotune.cli.options import (
     RangeOption,
     RunnableArgument,
     SeedOption,
+    StoreOption,
     TargetOption,
     ThreadsOption,
     dimensions,
@@ -98,6 +99,7 @@ class RunRequest:
     outside: OutOfRangePolicy
     assume: dict[str, str | float | tuple[float, float]]
     seed: int
+    store: str | None
     json: bool
 
 
@@ -140,6 +142,7 @@ def run(
     outside: OutsideOption = OutOfRangePolicy.REFUSE,
     assume: AssumeOption = None,
     seed: SeedOption = 0,
+    store: StoreOption = None,
     json: JsonOption = False,
 ) -> int:
     """Run a network by its plan. With --check, exit 1 when a number is off or a program has a race."""
@@ -161,6 +164,7 @@ def run(
         outside=outside,
         assume=input_classes(assume),
         seed=seed,
+        store=store,
         json=json,
     )
     with _open(request) as session:
@@ -188,6 +192,7 @@ def _open(request: RunRequest) -> Session:
         return Session(
             path,
             choose_target(machine_name(request.target, request.threads, path)),
+            request.store,
             online=request.is_online,
             dims=request.dims,
             accuracy=request.accuracy,

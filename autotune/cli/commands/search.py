@@ -31,6 +31,7 @@ from autotune.cli.options import (
     OutOption,
     RangeOption,
     SeedOption,
+    StoreOption,
     TargetOption,
     ThreadsOption,
     TimeLimitOption,
@@ -134,6 +135,7 @@ class SearchRequest:
     """The command line that repeats the search."""
     strategy: str
     storage: str | None
+    store: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +164,7 @@ def search(
     time_limit: TimeLimitOption = None,
     strategy: StrategyOption = DEFAULT_STRATEGY,
     storage: StorageOption = None,
+    store: StoreOption = None,
     replay: ReplayOption = None,
     evaluations: EvaluationsOption = None,
     prior: PriorOption = None,
@@ -196,6 +199,7 @@ def search(
             command=command_line(context),
             strategy=strategy,
             storage=storage,
+            store=store,
         )
         outcome = _execute(request, heard)
     say_failures(outcome.result.failures)
@@ -266,6 +270,7 @@ def _execute(request: SearchRequest, heard: Report) -> SearchOutcome:
             time_limit_seconds=request.time_limit_seconds,
             strategy=request.strategy,
             storage=request.storage,
+            store=request.store,
         )
     except SearchInterrupted as stop:
         write_report(stop.result, machine.spec, request.report_file, command=request.command)

@@ -9,17 +9,17 @@ from typing import Annotated
 import typer
 
 from autotune.cli.console import print_facts, print_json, print_table
-from autotune.cli.options import JsonOption
+from autotune.cli.options import JsonOption, StoreOption
 
 store = typer.Typer(help="Where measurements and models are kept.", no_args_is_help=True)
 
 
 @store.command("info")
-def info(json: JsonOption = False) -> None:
+def info(place: StoreOption = None, json: JsonOption = False) -> None:
     """What the store holds."""
     from autotune.store.store import Store
 
-    with Store.open(None, reading=True) as opened:
+    with Store.open(place, reading=True) as opened:
         contents = opened.info()
     if json:
         print_json(asdict(contents))
@@ -39,11 +39,11 @@ def info(json: JsonOption = False) -> None:
 
 
 @store.command("path")
-def path() -> None:
+def path(place: StoreOption = None) -> None:
     """Where the store is."""
-    from autotune.disk.home import store_file
+    from autotune.store.place import store_place
 
-    typer.echo(str(store_file()))
+    typer.echo(str(store_place(place)))
 
 
 @store.command("prune")

@@ -20,6 +20,7 @@ from autotune.cli.options import (
     NetworksArgument,
     PageOption,
     SeedOption,
+    StoreOption,
     complete_spec,
     dimensions,
 )
@@ -66,6 +67,7 @@ def sweep(
     out: PageOption = None,
     dim: DimOption = None,
     seed: SeedOption = 0,
+    store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
     """Search networks on every combination of settings of a machine: one table, and one page.
@@ -78,7 +80,7 @@ def sweep(
         from autotune.report.document import KIND as PAGE
 
         check_place(page, PAGE)
-        result = _swept(models, settings, target, measure, dimensions(dim), seed, heard)
+        result = _swept(models, settings, target, measure, dimensions(dim), seed, store, heard)
     if not result.points:
         raise KeyboardInterrupt
     _write_page(result, page, [*models, "--target", target], measure, seed)
@@ -100,6 +102,7 @@ def _swept(
     measure: int,
     dims: dict[str, int],
     seed: int,
+    store: str | None,
     heard: Report,
 ) -> SweepResult:
     """Return the sweep, or what of it was done at Ctrl-C."""
@@ -110,7 +113,15 @@ def _swept(
     points: list[MachinePoint] = []
     try:
         result: SweepResult = api.sweep(
-            models, target, settings, measure, seed, dims, progress=heard, each=points.append
+            models,
+            target,
+            settings,
+            measure,
+            seed,
+            dims,
+            store=store,
+            progress=heard,
+            each=points.append,
         )
     except KeyboardInterrupt:
         return SweepResult(plan.base, plan.settings, tuple(points), len(plan.machines))

@@ -124,16 +124,16 @@ def target_name(source: Path | str | Plan | Graph | None) -> str:
             return HOST
 
 
-def choose_store(store: Store | Path | str | None) -> Store | Path | None:
-    """Return an open store as it is, and a file as a path; None stays the user's store.
+def choose_store(store: Store | Path | str | None) -> Store | Path | str | None:
+    """Return an open store and a URL as they are, and a file as a path; None stays the user's store.
 
     Raises ``InputError`` for anything else.
     """
     if isinstance(store, str):
-        return Path(store)
+        return store if "://" in store else Path(store)
     if store is None or isinstance(store, Path) or hasattr(store, "load_model"):
         return store
-    raise InputError(f"a store is a file or an open store, not {type(store).__name__}")
+    raise InputError(f"a store is a file, a URL or an open store, not {type(store).__name__}")
 
 
 def choose_plan(plan: Plan | Path | str | None) -> Plan | None:

@@ -52,7 +52,7 @@ class InitialTable:
 
 
 def initial_table(
-    network: OpenedGraph, target: Target, store: Store | Path | None, online: bool
+    network: OpenedGraph, target: Target, store: Store | Path | str | None, online: bool
 ) -> InitialTable:
     """Return the first table of a network: by its plan if it has one, else by rule.
 
@@ -63,7 +63,7 @@ def initial_table(
     cache = shared_programs()
     if not online:
         return InitialTable(_table(network, target, cache), planned_by, cache)
-    owns = store is None or isinstance(store, Path)
+    owns = store is None or isinstance(store, (Path, str))
     records = _opened(store)
     try:
         answer = _answer(records, target)
@@ -95,7 +95,7 @@ def _borrowed(answer: Answer) -> tuple[Event, ...]:
     return (Event(EventKind.BORROWED, 0, time.time(), answer.line, figures),)
 
 
-def _opened(store: Store | Path | None) -> Store:
+def _opened(store: Store | Path | str | None) -> Store:
     from autotune.store.store import Store  # a database, for learning only
 
     return store if isinstance(store, Store) else Store.open(store)

@@ -40,7 +40,7 @@ class OpenRequest:
 
     source: Path | Graph
     target: Target
-    store: Store | Path | None
+    store: Store | Path | str | None
     plan: Plan | None
     dims: Mapping[str, int]
     accuracy: Accuracy

@@ -1,0 +1,72 @@
+"""Backends: what a store needs of the program that keeps its tables, and differs between programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from sqlalchemy import Connection, Engine, Insert, Table
+
+BUSY_SECONDS = 30.0
+"""How long a write waits for other processes' writes before it gives up."""
+IMMEDIATE = "autotune_immediate"
+"""Execution option of a connection whose transactions write: they take the write lock at once."""
+
+
+class Backend(Protocol):
+    """One database: a file, or one on a server. Its engine begins transactions itself."""
+
+    place: str
+    """Name for people; no password."""
+    is_writable: bool
+    """False where a store was opened for reading and cannot be written."""
+    serial: bool
+    """Reads take turns with writes, as in memory, where all share one connection."""
+    engine: Engine
+
+    def prepare(self) -> None:
+        """Make the place ready before a connection is opened, or opened anew. Raises ``StoreError``."""
+
+    def found(self) -> None:
+        """Make the place ready for tables, outside of a transaction; they are made next."""
+
+    def identity(self) -> object:
+        """Return what tells this database from another that took its place; None if nothing does."""
+
+    def columns(self, connection: Connection) -> set[str]:
+        """Return ``table.column`` of every table in the database."""
+
+    def size_bytes(self, connection: Connection) -> int:
+        """Return the size of the store, indexes and logs included."""
+
+    def hold(self, name: str, on_wait: Callable[[], None]) -> AbstractContextManager[None]:
+        """Hold the lock ``name`` of the store; call ``on_wait`` once if another process has it.
+
+        A process that dies frees its lock.
+        """
+
+
+def insert_new(connection: Connection, table: Table) -> Insert:
+    """Return the insertion into a table that leaves out rows whose keys are there."""
+    insertion: Insert = _insert(connection, table).on_conflict_do_nothing()
+    return insertion
+
+
+def replace(connection: Connection, table: Table) -> Insert:
+    """Return the insertion into a table that takes the place of a row with the same primary key."""
+    insertion = _insert(connection, table)
+    keys = [column.name for column in table.primary_key]
+    others = {c.name: insertion.excluded[c.name] for c in table.columns if c.name not in keys}
+    replacement: Insert = insertion.on_conflict_do_update(index_elements=keys, set_=others)
+    return replacement
+
+
+def _insert(connection: Connection, table: Table) -> Any:
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects import postgresql  # only where it is used: imports take time
+
+        return postgresql.insert(table)
+    from sqlalchemy.dialects import sqlite
+
+    return sqlite.insert(table)
