@@ -73,7 +73,7 @@ setup(
         "autotune.datasets",
     ],
     package_data={
-        "autotune.targets": ["specs/*.toml", "components/*.toml"],
+        "autotune.targets": ["specs/*.toml", "components/*.toml", "links/*.toml"],
         "autotune.cost_model": ["models/*.model"],
         "autotune.report": ["templates/*"],
         "autotune.kernels": ["*/*.pyi", "*/*.pyx", "*/*.pxd", "*/*.pxi", "*/*.h"],

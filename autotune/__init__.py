@@ -34,7 +34,15 @@ if TYPE_CHECKING:
         get_available_providers,
         get_device,
     )
-    from autotune.api import calibrate, explore, load_network, predict_network, search, sweep
+    from autotune.api import (
+        calibrate,
+        explore,
+        load_network,
+        predict_network,
+        search,
+        search_devices,
+        sweep,
+    )
     from autotune.cost_model.predictor import Predictor
     from autotune.frontend.importing import load_onnx
     from autotune.fusion.group import Group, layer
@@ -78,6 +86,7 @@ __all__ = [
     "predict_network",
     "register_target",
     "search",
+    "search_devices",
     "sweep",
     "target",
 ]
@@ -105,6 +114,7 @@ _HOMES = {
     "predict_network": "autotune.api",
     "register_target": "autotune.targets.plugins.registry",
     "search": "autotune.api",
+    "search_devices": "autotune.api",
     "sweep": "autotune.api",
     "target": "autotune.targets.opening",
 }

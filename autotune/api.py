@@ -18,6 +18,7 @@ from autotune.graph.graph import Graph
 from autotune.graph.passes import simplify
 from autotune.graph.ranges import Ranges, intervals_by_input
 from autotune.operators.axes import Layout
+from autotune.runtime.device_search import DeviceRequest, DeviceSearch, search_on_devices
 from autotune.runtime.execution.native_table import WholeNetworks
 from autotune.runtime.in_place.timed_search import Allowance, timed_search
 from autotune.runtime.session.defaults import (
@@ -32,6 +33,8 @@ from autotune.runtime.session.opening import open_model, open_network
 from autotune.runtime.session.plan_contest import keep_faster_plan
 from autotune.store.store import Store
 from autotune.targets.components import read_components
+from autotune.targets.device_set import DeviceSet, check_names
+from autotune.targets.link_spec import Links, read_links
 from autotune.targets.opening import load_spec, plugin_target
 from autotune.targets.plugins.model_target import ModelTarget
 from autotune.targets.protocol import Target
@@ -66,6 +69,7 @@ from autotune.tuner.options import (
     DEFAULT_TRIALS,
     SearchOptions,
 )
+from autotune.tuner.placement.objective import Serving
 from autotune.tuner.plan import KIND as PLAN
 from autotune.tuner.plan import NetworkFile
 from autotune.tuner.progress import GRAPHS, Progress, silent
@@ -341,6 +345,61 @@ def search(
     if is_interrupted:
         raise SearchInterrupted(result)
     return result
+
+
+def search_devices(
+    model: Path | str,
+    devices: Iterable[Target | Path | str] | str,
+    links: Links | Path | str | None = None,
+    serving: Serving | str = Serving.LATENCY,
+    trials: int = DEFAULT_TRIALS,
+    measure: int = DEFAULT_MEASURE,
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+    out: Path | str | None = None,
+    store: Store | Path | str | None = None,
+    progress: Progress | None = None,
+    accuracy: Accuracy | str | None = None,
+    ranges: Ranges | None = None,
+    time_limit_seconds: float | None = None,
+) -> DeviceSearch:
+    """Find fusion groups and schedules for several devices and place the groups on them; write the plan.
+
+    ``devices`` are names, spec files or open targets, or one text with commas; ``links`` a TOML file or open links
+    between them (None: the shipped ones). ``serving`` is ``latency``, one request at a time, or ``throughput``, a
+    stream. Each device is searched as ``search`` does it, with ``trials`` and ``measure`` (0: not at all, groups and
+    schedules are heuristic). Then every group is measured on every device. ``accuracy`` None is ``exact``, as all
+    devices run the same algorithms. Raises ``AutotuneError`` as ``search`` does, for the same device twice, for a missing
+    link, and for a network with control flow.
+    """
+    plan_file, extents, limits = _plan_file(out), dims_of(dims), ranges_of(ranges)
+    options = SearchOptions(trials, measure, seed=seed, time_limit_seconds=time_limit_seconds)
+    machines = _machines(devices)
+    spec = links if isinstance(links, Links) else read_links(None if links is None else Path(links))
+    path = resolve_model(model)
+    if has_control_flow(path):
+        raise InputError(f"{path}: has control flow; several devices take straight networks")
+    request = DeviceRequest(
+        path,
+        DeviceSet.of(machines, spec),
+        Serving.parse(serving),
+        options,
+        extents,
+        Accuracy.EXACT if accuracy is None else Accuracy.parse(accuracy),
+        limits,
+    )
+    with opened(store) as records:
+        result = search_on_devices(request, records, progress or silent)
+    if plan_file is not None:
+        result.plan.save(plan_file)
+    return result
+
+
+def _machines(devices: Iterable[Target | Path | str] | str) -> list[Target]:
+    """Open devices. Raises ``InputError`` for a wrong type and the same name twice, ``SpecError`` for an unknown one."""
+    given = devices.split(",") if isinstance(devices, str) else list(devices)
+    check_names([str(one) for one in given if isinstance(one, (str, Path))] or ["open"])
+    return [choose_target(one.strip() if isinstance(one, str) else one) for one in given]
 
 
 def _allowed_seconds(seconds: float | None, machine: Target) -> float | None:

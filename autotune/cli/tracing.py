@@ -62,8 +62,15 @@ def open_trace_file(
 def record_trace(session: NetworkSession, path: Path, limit: int | None) -> None:
     """Execute every program of the session's plan once more, without numbers, into a trace file.
 
-    Raises ``InputError`` for a target that is not emulated.
+    Of a session of several devices, the timeline of the last run. Raises ``InputError`` for any other target that is not
+    emulated.
     """
+    from autotune.cli.device_profile import devices_of, record_device_trace
+
+    devices = devices_of(session)
+    if devices is not None:
+        record_device_trace(session, devices, path)
+        return
     machine = require_emulated(session.target)
     parts = session.parts.values()
     title = next((part.graph.name for part in parts), "")

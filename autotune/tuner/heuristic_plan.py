@@ -48,6 +48,16 @@ def heuristic_choices(
     return tuple(choice for names in partition.groups for choice in planner.choices(names))
 
 
+def group_choices(
+    graph: Graph, spec: HardwareSpec, names: tuple[str, ...], known: Schedules
+) -> tuple[Choice, ...]:
+    """Return the group of some operators with its heuristic schedule; each operator alone where it has none.
+
+    ``known`` is as ``heuristic_choices`` has it. Raises ``ScheduleError`` for an operator without a schedule.
+    """
+    return tuple(_HeuristicPlanner(graph, spec, known).choices(names))
+
+
 class _HeuristicPlanner:
     """Schedules of a graph's groups on one machine; equal groups are scheduled once."""
 

@@ -14,7 +14,7 @@ from autotune.arguments import path_of
 from autotune.disk.atomic_file import FileKind, replace_file
 from autotune.disk.regular_file import open_regular, regular_text
 from autotune.display import Card, Displayed
-from autotune.errors import InputError, PlanError, ScheduleError
+from autotune.errors import InputError, PlanError, ScheduleError, SpecError
 from autotune.fusion.group import Group
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
@@ -22,8 +22,11 @@ from autotune.schedule.schedule import Schedule
 from autotune.targets.spec import HardwareSpec
 from autotune.tuner.choice import Choice
 from autotune.tuner.objective import Objective
+from autotune.tuner.placement.planned import PlannedDevices, read_devices
 
 SCHEMA = 2
+SCHEMA_OF_DEVICES = 3
+"""Schema of a plan for several devices: versions that read no other than 2 refuse it."""
 KIND = FileKind("plan", (b'{"schema":', b'{"tree":'))
 _AGAIN = "make it again with 'autotune search'"
 
@@ -71,6 +74,8 @@ class PlannedGroup:
     measured_cycles: int | None
     energy_fj: int | None
     dram_bytes: int | None
+    device: str = ""
+    """Device of a plan for several; its cycles are nanoseconds. Empty in a plan for one."""
 
     def __post_init__(self) -> None:
         if not self.operators:
@@ -121,6 +126,7 @@ class GraphPlan:
                 row.group(graph),
                 row.schedule,
                 None if row.schedule is None else row.predicted_cycles,
+                row.device,
             )
             for row in self.groups
         )
@@ -145,10 +151,18 @@ class Plan(Displayed):
     """Symbolic dimensions that were bound, by name."""
     ranges: tuple[tuple[str, tuple[float, float]], ...] = ()
     """Ranges of inputs that the network was opened for."""
+    devices: PlannedDevices | None = None
+    """Devices that run the network together; None for one machine."""
 
     def __post_init__(self) -> None:
         if not self.graphs:
             raise ValueError("none of its graphs has a plan")
+        names = ("",) if self.devices is None else self.devices.names
+        for group in self.groups:
+            if group.device not in names:
+                raise ValueError(
+                    f"{group.operators[0]!r} runs on {group.device!r}, not a device of it"
+                )
 
     def _card(self) -> Card:
         measured = self.measured_cycles
@@ -209,7 +223,7 @@ class Plan(Displayed):
             raise PlanError(
                 f"plan of {self.network} is for {self.target} (hardware profile {self.profile_id}), "
                 f"not {spec.name} ({spec.profile_id}); {same if self.target == spec.name else ''}"
-                f"search again with '--target {spec.name}'"
+                f"search again with '{'--target' if self.devices is None else '--devices'} {spec.name}'"
             )
 
     def only_graph(self) -> GraphPlan:
@@ -224,7 +238,7 @@ class Plan(Displayed):
         """Return the text of the file; ``from_json`` reads it back without loss."""
         return json.dumps(
             {
-                "schema": SCHEMA,
+                "schema": SCHEMA if self.devices is None else SCHEMA_OF_DEVICES,
                 "network": self.network,
                 "model": None if self.network_file is None else asdict(self.network_file),
                 "target": self.target,
@@ -233,6 +247,7 @@ class Plan(Displayed):
                 "accuracy": self.accuracy.value,
                 "dims": dict(self.dims),
                 "ranges": dict(self.ranges),
+                **({} if self.devices is None else {"devices": self.devices.document()}),
                 "totals": {
                     "predicted_cycles": self.predicted_cycles,
                     "measured_cycles": self.measured_cycles,
@@ -266,6 +281,7 @@ class Plan(Displayed):
             RecursionError,
             AttributeError,
             ScheduleError,
+            SpecError,
         ) as error:
             raise PlanError(f"{where}: not a plan: {error}; {_AGAIN}") from None
 
@@ -327,6 +343,7 @@ def _plain(group: PlannedGroup) -> dict[str, Any]:
         "measured_cycles": group.measured_cycles,
         "energy_fj": group.energy_fj,
         "dram_bytes": group.dram_bytes,
+        **({"device": group.device} if group.device else {}),
     }
 
 
@@ -341,13 +358,13 @@ def _read(plain: Any, where: str) -> Plan:
     if not isinstance(plain, dict) or "schema" not in plain:
         raise ValueError("it has no schema version")
     match plain["schema"]:
-        case 2:
+        case 2 | 3:
             graphs = tuple(map(_read_graph, plain["graphs"]))
         case 1:  # one graph, whose facts stood beside those of the network
             graphs = (_read_graph(plain | {"graph": plain["network"]}),)
         case other:
             raise PlanError(
-                f"{where}: plan of schema {other!r}, this version reads 1 to {SCHEMA}; {_AGAIN}"
+                f"{where}: plan of schema {other!r}, this version reads 1 to {SCHEMA_OF_DEVICES}; {_AGAIN}"
             )
     return Plan(
         graphs,
@@ -361,6 +378,7 @@ def _read(plain: Any, where: str) -> Plan:
             (str(name), (float(low), float(high)))
             for name, (low, high) in plain.get("ranges", {}).items()
         ),
+        read_devices(plain["devices"]) if plain["schema"] == SCHEMA_OF_DEVICES else None,
     )
 
 
@@ -392,12 +410,17 @@ def _read_graph(plain: Mapping[str, Any]) -> GraphPlan:
 
 def _read_group(row: Mapping[str, Any]) -> PlannedGroup:
     schedule = row["schedule"]
+    measured = [None if row[name] is None else int(row[name]) for name in _MEASURED]
+    cycles, energy_fj, dram_bytes = measured
     return PlannedGroup(
         tuple(map(str, row["operators"])),
         tuple(map(str, row["outputs"])),
         None if schedule is None else Schedule.from_json(json.dumps(schedule)),
         float(row["predicted_cycles"]),
-        *(None if row[name] is None else int(row[name]) for name in _MEASURED),
+        cycles,
+        energy_fj,
+        dram_bytes,
+        str(row.get("device", "")),
     )
 
 

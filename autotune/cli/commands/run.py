@@ -189,9 +189,11 @@ def _open(request: RunRequest) -> Session:
         if request.out is not None:
             check_place(request.out, NPZ)
         path = resolve_model(request.plan)
+        is_free = request.target is None and request.threads is None
+        name = None if is_free else machine_name(request.target, request.threads, path)
         return Session(
             path,
-            choose_target(machine_name(request.target, request.threads, path)),
+            choose_target(name, path),
             request.store,
             online=request.is_online,
             dims=request.dims,
@@ -273,6 +275,7 @@ def group_costs_of(session: NetworkSession, feeds: dict[str, Any]) -> Costs:
 
 def _document(outcome: RunOutcome) -> dict[str, Any]:
     """Return the outcome as JSON has it."""
+    from autotune.cli.device_profile import devices_document
     from autotune.cli.part_costs import parts_document
 
     session = outcome.session
@@ -288,6 +291,7 @@ def _document(outcome: RunOutcome) -> dict[str, Any]:
         "dram_bytes": last.dram_bytes if is_counted else None,
         "memory": None if memory is None else asdict(memory),
         **parts_document(session),
+        **devices_document(session),
         "check": {
             name: {"max_difference": x.largest, "ok": x.is_tolerable}
             for name, x in outcome.differences.items()
@@ -322,6 +326,7 @@ def _memory(session: NetworkSession) -> MemoryPlan | None:
 
 def _print_outcome(outcome: RunOutcome) -> None:
     """Print cost, memory, parts, groups, differences, races and events, in this order."""
+    from autotune.cli.device_profile import devices_of, print_devices
     from autotune.cli.part_costs import print_parts
 
     session, latency, memory = outcome.session, outcome.latency, _memory(outcome.session)
@@ -329,7 +334,7 @@ def _print_outcome(outcome: RunOutcome) -> None:
         {
             "target": session.target.name,
             "plan": PLANNED_BY[session.planned_by.value],
-            **(_emulated_facts(session) if latency is None else latency.facts()),
+            **({} if devices_of(session) else _time_facts(session, latency)),
             "arena bytes": "none"
             if memory is None
             else f"{memory.arena_bytes:,}  "
@@ -338,6 +343,7 @@ def _print_outcome(outcome: RunOutcome) -> None:
         }
     )
     print_parts(session)
+    print_devices(session)
     if outcome.costs is not None:
         _print_costs(outcome.costs)
     if outcome.differences:
@@ -347,6 +353,10 @@ def _print_outcome(outcome: RunOutcome) -> None:
         say(race)
     for event in outcome.events:
         say(f"run {event.run}: {event.kind.value}: {event.text}")
+
+
+def _time_facts(session: NetworkSession, latency: Latency | None) -> dict[str, str]:
+    return _emulated_facts(session) if latency is None else latency.facts()
 
 
 def _emulated_facts(session: NetworkSession) -> dict[str, str]:

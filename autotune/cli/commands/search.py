@@ -13,6 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from autotune.cli.commands.search_devices import (
+    DevicesOption,
+    DevicesRequest,
+    ForOption,
+    LinksOption,
+    check_device_options,
+    run_device_search,
+)
 from autotune.cli.commands.search_recorded import (
     EvaluationsOption,
     PriorOption,
@@ -51,6 +59,7 @@ from autotune.tuner.options import (
     DEFAULT_TRIALS,
     STRATEGY_NAMES,
 )
+from autotune.tuner.placement.objective import Serving
 from autotune.tuner.progress import SEARCH_STAGES
 
 if TYPE_CHECKING:
@@ -168,12 +177,26 @@ def search(
     replay: ReplayOption = None,
     evaluations: EvaluationsOption = None,
     prior: PriorOption = None,
+    devices: DevicesOption = None,
+    links: LinksOption = None,
+    for_: ForOption = None,
     json: JsonOption = False,
 ) -> None:
     """Find what to fuse and how to tile it, measure the best, and write plan and report.
 
-    With --replay, search a recorded tuning space instead.
+    With --devices, place the groups on several machines. With --replay, search a recorded tuning space instead.
     """
+    alone = {
+        "--target": target is not None,
+        "--threads": threads is not None,
+        "--seconds": seconds is not None,
+        "--objective energy": objective is Objective.ENERGY,
+        "--report": report is not None,
+        "--storage": storage is not None,
+        "--strategy": strategy != DEFAULT_STRATEGY,
+        "--replay": replay is not None,
+    }
+    check_device_options(devices, links, for_, alone)
     recorded = RecordedRequest.of(replay, evaluations, prior, models)
     if recorded is not None:
         print_recorded_search(recorded, seed, json)
@@ -181,6 +204,27 @@ def search(
     model = _network(models)
     with progress(f"search {model}", SEARCH_STAGES) as heard:  # imports alone take seconds
         plan_file, report_file = _output_files(model, out, report)
+        if devices is not None:
+            run_device_search(
+                DevicesRequest(
+                    model=model,
+                    devices=devices,
+                    links=links,
+                    serving=for_ or Serving.LATENCY,
+                    trials=trials,
+                    measure=measure,
+                    plan_file=plan_file,
+                    dims=dimensions(dim),
+                    accuracy=accuracy,
+                    ranges=input_ranges(range_),
+                    seed=seed,
+                    time_limit_seconds=time_limit,
+                    store=store,
+                ),
+                heard,
+                json,
+            )
+            return
         request = SearchRequest(
             model=model,
             target=target,

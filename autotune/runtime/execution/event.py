@@ -10,7 +10,7 @@ from enum import StrEnum
 class EventKind(StrEnum):
     """A group that could not be built when the session opened; a shape that was compiled in the background,
     and one that could not be; a variant for a class of inputs; a dimension that may be padded, and one that may not; the cost model of another machine that learning begins with; then the steps of learning from runs, in the order in which they can follow each
-    other."""
+    other; last a device that failed, in a session of several."""
 
     SPLIT = "split"
     COMPILED = "compiled"
@@ -29,6 +29,7 @@ class EventKind(StrEnum):
     DROPPED = "dropped"
     FAILED = "failed"
     RESTARTED = "restarted"
+    LOST = "lost"
 
 
 @dataclass(frozen=True, slots=True)

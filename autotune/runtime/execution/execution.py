@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from autotune.runtime.execution.ownership import shared
 from autotune.runtime.execution.program_table import GroupStep, ProgramTable, TableLayout
 from autotune.targets.native.running.executable import Executable
 from autotune.targets.protocol import Execution, Target
+
+if TYPE_CHECKING:  # sessions of one device do without
+    from autotune.tuner.placement.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,8 @@ class RunTrace(NamedTuple):
     plan_version: int
     model_version: int
     layout: TableLayout | None = None
+    timeline: Timeline | None = None
+    """When each device and link worked, in a session of several devices; None in a session of one."""
 
     @property
     def versions(self) -> tuple[int, int]:
@@ -141,9 +146,9 @@ def execute(
     runs: list[GroupRun] = []
     for step in table.steps:
         if isinstance(step, GroupStep):
-            runs.append(GroupRun(step, _run_group(step, target, values)))
+            runs.append(GroupRun(step, run_group(step, target, values)))
         else:
-            values.update(_renamed(step.group, values))
+            values.update(renamed(step.group, values))
         for x in step.releases:
             del values[x]
     given = (*table.constants.values(), *inputs.values())
@@ -162,7 +167,8 @@ def _execute_at_once(
     return outputs, RunTrace(runs, table.plan_version, table.model_version, runs.layout)
 
 
-def _run_group(step: GroupStep, target: Target, values: dict[str, Array]) -> Execution:
+def run_group(step: GroupStep, target: Target, values: dict[str, Array]) -> Execution:
+    """Run one group on what ``values`` hold; add the tensors that it makes. Return its cost."""
     fed = {
         row.name: values[step.bindings[row.name]].reshape(row.shape)
         for row in step.program.tensors
@@ -175,7 +181,7 @@ def _run_group(step: GroupStep, target: Target, values: dict[str, Array]) -> Exe
     return execution
 
 
-def _renamed(group: Group, values: Mapping[str, Array]) -> dict[str, Array]:
+def renamed(group: Group, values: Mapping[str, Array]) -> dict[str, Array]:
     """The outputs of a group of reshapes, as views."""
     made: dict[str, Array] = {}
     for op in group.ops:

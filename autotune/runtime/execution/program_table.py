@@ -41,6 +41,8 @@ class GroupStep:
     predicted_cycles: float | None
     compiled: Compilation | None = None
     """How the program came here; None where nobody has noted it."""
+    device: str = ""
+    """Device of a session of several; empty in a session of one."""
 
     @cached_property
     def key(self) -> CostKey:
@@ -64,6 +66,7 @@ class ViewStep:
 
     group: Group
     releases: tuple[str, ...]
+    device: str = ""
 
 
 Step = GroupStep | ViewStep
@@ -123,9 +126,9 @@ class ProgramTable:
     def choices(self) -> tuple[Choice, ...]:
         """The partition and schedules that it was compiled from, in execution order."""
         return tuple(
-            Choice(step.group, step.schedule, step.predicted_cycles)
+            Choice(step.group, step.schedule, step.predicted_cycles, step.device)
             if isinstance(step, GroupStep)
-            else Choice(step.group, None)
+            else Choice(step.group, None, device=step.device)
             for step in self.steps
         )
 
@@ -203,16 +206,17 @@ def compile_table(
     cache: ProgramCache,
     plan_version: int = 0,
     model_version: int = 0,
+    specs: Mapping[str, HardwareSpec] | None = None,
 ) -> ProgramTable:
     """Lower each group once, order the groups, and find when each tensor can be dropped.
 
-    Raises ``PlanError`` when the groups do not cover the graph's operators exactly once or depend
+    ``specs`` are the machines of several devices by name; a group is lowered for its own. Raises ``PlanError`` when the groups do not cover the graph's operators exactly once or depend
     on each other in a circle, ``ScheduleError`` when a schedule is not legal on the machine.
     """
     ordered = _ordered(graph, tuple(choices))
     releases = _releases(graph, ordered)
     steps = tuple(
-        _step(choice, released, spec, cache)
+        _step(choice, released, spec if specs is None else specs[choice.device], cache)
         for choice, released in zip(ordered, releases, strict=True)
     )
     return ProgramTable(graph, steps, plan_version, model_version)
@@ -265,7 +269,7 @@ def _step(
     choice: Choice, releases: tuple[str, ...], spec: HardwareSpec, cache: ProgramCache
 ) -> Step:
     if choice.schedule is None:
-        return ViewStep(choice.group, releases)
+        return ViewStep(choice.group, releases, choice.device)
     found = cache.lowered(choice, spec)
     return GroupStep(
         choice.group,
@@ -275,6 +279,7 @@ def _step(
         releases,
         choice.predicted_cycles,
         found.compilation,
+        choice.device,
     )
 
 

@@ -10,6 +10,7 @@ import errno
 import functools
 import os
 import tempfile
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,8 @@ from autotune.errors import InputError, ModelError
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.ranges import Ranges
+from autotune.targets.device_set import DeviceSet, check_names
+from autotune.targets.link_spec import Links
 from autotune.targets.opening import HOST, spec_names
 from autotune.targets.opening import target as open_target
 from autotune.targets.protocol import Target
@@ -97,6 +100,9 @@ def choose_target(
     Raises ``SpecError`` for an unknown name or a bad spec file, ``PlanError`` for a bad plan file.
     """
     if target is None:
+        devices = None if threads is not None else _devices_of(source)
+        if devices is not None:
+            return devices
         target = target_name(source)
     if isinstance(target, (str, Path)):
         return open_target(target, threads)
@@ -105,6 +111,27 @@ def choose_target(
             f"a target is a name, a spec file or an open target, not {type(target).__name__}"
         )
     return target
+
+
+def _devices_of(source: Path | str | Plan | Graph | None) -> DeviceSet | None:
+    """Open the devices of a plan for several; None for any other source."""
+    is_file = isinstance(source, (str, Path)) and is_plan(Path(source))
+    plan = Plan.load(Path(source)) if is_file else source  # type: ignore[arg-type]
+    if not isinstance(plan, Plan) or plan.devices is None:
+        return None
+    known = plan.devices
+    return open_devices(known.names, known.links, known.layout)
+
+
+def open_devices(
+    names: Sequence[str], links: Links | None = None, layout: str | None = None
+) -> DeviceSet:
+    """Open several devices by name or spec file; ``links`` are the shipped ones unless given.
+
+    Raises ``InputError`` for the same device twice, ``SpecError`` for an unknown one and a missing link.
+    """
+    check_names(names)
+    return DeviceSet.of([open_target(name) for name in names], links, layout)
 
 
 def target_name(source: Path | str | Plan | Graph | None) -> str:

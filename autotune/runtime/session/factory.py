@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from autotune.graph.graph import Graph
 from autotune.runtime.caches.network_cache import is_cached
 from autotune.runtime.session.fallback_session import FallbackSession
@@ -9,6 +11,7 @@ from autotune.runtime.session.graph_session import GraphSession
 from autotune.runtime.session.network_session import NetworkSession
 from autotune.runtime.session.out_of_range import OutOfRangePolicy
 from autotune.runtime.session.request import OpenRequest
+from autotune.targets.device_set import DeviceSet
 
 
 def open_session(request: OpenRequest) -> NetworkSession:
@@ -35,6 +38,8 @@ def _is_static(request: OpenRequest) -> bool:
 def _open_graph_session(request: OpenRequest) -> NetworkSession:
     general = on_host = None
     plain = request.without_plan()
+    if isinstance(plain.target, DeviceSet):  # a plan alone says which device runs what
+        plain = replace(plain, target=plain.target.devices[0])
     if request.outside is OutOfRangePolicy.GENERAL:
         general = FallbackSession(lambda: open_session(plain))
     if not isinstance(request.source, Graph):  # a graph has no ONNX nodes for the host

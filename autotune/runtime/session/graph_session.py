@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from autotune.errors import AutotuneError, ExactnessError, RangeError
+from autotune.errors import AutotuneError, ExactnessError, InputError, RangeError
 from autotune.graph.graph import Graph
 from autotune.operators.interval import Interval
 from autotune.runtime.execution.collector_pause import pause_collector
@@ -33,11 +33,13 @@ from autotune.runtime.session.network_session import Arrays, NetworkSession, Pla
 from autotune.runtime.session.opening import OpenedGraph, open_graph
 from autotune.runtime.session.request import OpenRequest
 from autotune.runtime.session.session_status import register
+from autotune.targets.device_set import DeviceSet
 from autotune.targets.protocol import Target
 from autotune.tuner.objective import Objective
 
 if TYPE_CHECKING:  # a session that runs by a plan takes none of their time to import
     from autotune.cost_model.model import CostModel
+    from autotune.runtime.devices.placed_runs import PlacedRuns
     from autotune.runtime.online.live_tuning import LiveTuning
     from autotune.runtime.online.trainer import OnlineTrainer
 
@@ -71,6 +73,7 @@ class GraphSession:
         self._last_run: RunTrace | None = None
         self._trainer: OnlineTrainer[CostModel] | None = None
         self._tuner: LiveTuning | None = None
+        self._placed: PlacedRuns | None = None
         self._closing = threading.Lock()
         self._closed = False
         initial = initial_table(opened, self.target, request.store, request.online)
@@ -78,6 +81,8 @@ class GraphSession:
         self._opening = (*announce_splits(initial.table), *initial.borrowed)
         self._own_store = initial.records if initial.owns_records else None
         self._current = CurrentTable(initial.table)
+        if isinstance(self.target, DeviceSet):
+            self._placed = self._place(self.target, initial, request)
         self._assumed = {x: y for x, y in request.assume.items() if x in self._graph.inputs}
         self._variants = self._specialised(opened, request)
         try:
@@ -93,6 +98,20 @@ class GraphSession:
             weakref.finalize(self, self.history.close_graph, self._profile).atexit = False
         else:
             register(self)
+
+    def _place(self, devices: DeviceSet, initial: InitialTable, request: OpenRequest) -> PlacedRuns:
+        """Start the threads of several devices."""
+        from autotune.runtime.devices.placed_runs import PlacedRuns  # most sessions have one device
+
+        if request.assume:
+            raise InputError(
+                f"{self.name}: a session of several devices has no variants; leave assume out"
+            )
+        known = None if request.plan is None else request.plan.devices
+        heirs = () if known is None else known.by_speed
+        placed = PlacedRuns(self._current, devices, heirs, initial.cache)
+        weakref.finalize(self, placed.close)
+        return placed
 
     def _specialised(self, opened: OpenedGraph, request: OpenRequest) -> tuple[Variant, ...]:
         """Build the variant that the user assumes; tell of it."""
@@ -160,12 +179,13 @@ class GraphSession:
             self._last_run = trace
             return outputs, trace
         special = self._variant_for(fed) if self._variants else None
+        runs = self._tuner or self._placed
         if special is not None:
             outputs, trace = execute(special, self.target, fed)
-        elif self._tuner is None:
+        elif runs is None:
             outputs, trace = execute(self._current.current, self.target, fed)
         else:
-            outputs, trace = self._tuner.run(fed)
+            outputs, trace = runs.run(fed)
         self._last_run = trace
         if self._trainer is not None and special is None:
             self._trainer.observe(trace, fed)
@@ -302,7 +322,7 @@ class GraphSession:
     @property
     def events(self) -> tuple[Event, ...]:
         """Groups that could not be built at opening and steps of online learning, oldest first."""
-        learned = [x.events for x in (self._trainer, self._tuner) if x is not None]
+        learned = [x.events for x in (self._trainer, self._tuner, self._placed) if x is not None]
         return (*self._opening, *sorted(chain(*learned), key=lambda event: event.at_seconds))
 
     def profile(self) -> tuple[GroupProfile, ...]:
@@ -331,6 +351,8 @@ class GraphSession:
                 return
             self._closed = True
         try:
+            if self._placed is not None:
+                self._placed.close()
             if self._tuner is not None:
                 self._tuner.close()
             if self._trainer is not None:

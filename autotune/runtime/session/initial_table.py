@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autotune.errors import StoreError
+from autotune.errors import InputError, StoreError
 from autotune.graph.graph import Graph
 from autotune.runtime.caches.program_files import shared_programs
 from autotune.runtime.caches.table_cache import cached_table, table_key
@@ -24,6 +24,7 @@ from autotune.runtime.execution.program_table import ProgramTable, SplitGroup, c
 from autotune.runtime.session.building import build_or_split
 from autotune.runtime.session.network_session import PlannedBy
 from autotune.runtime.session.opening import OpenedGraph, open_model
+from autotune.targets.device_set import DeviceSet
 from autotune.targets.protocol import Target
 from autotune.tuner.choice import Choice
 
@@ -59,6 +60,8 @@ def initial_table(
     ``online`` opens the store and predicts every group by its cost model. On a target that runs whole networks
     it needs no model: live requests decide there. Raises ``AutotuneError`` where another target has none.
     """
+    if isinstance(target, DeviceSet):
+        return InitialTable(_placed_table(network, target, online), PlannedBy.PLAN)
     planned_by = PlannedBy.HEURISTIC if network.plan is None else PlannedBy.PLAN
     cache = shared_programs()
     if not online:
@@ -142,6 +145,23 @@ def variant_table(
 ) -> ProgramTable:
     """Compile a variant of a network by its ``choices``; None means the heuristic plan."""
     return _table(OpenedGraph(graph, None, {}), target, shared_programs(), choices)
+
+
+def _placed_table(network: OpenedGraph, devices: DeviceSet, online: bool) -> ProgramTable:
+    """Return the table of a plan for several devices. Raises ``InputError`` without a plan, and for learning."""
+    from autotune.runtime.devices.placed_table import placed_table  # most sessions have one device
+
+    if network.plan is None:
+        raise InputError(
+            f"{network.graph.name}: several devices run by a plan; make one with "
+            f"'autotune search NETWORK --devices {devices.name}'"
+        )
+    if online:
+        raise InputError(
+            f"{network.graph.name}: a session of several devices does not learn; leave online out"
+        )
+    choices = network.plan.choices(network.graph)
+    return placed_table(network.graph, choices, devices, shared_programs())
 
 
 def _choices(network: OpenedGraph, target: Target) -> tuple[Choice, ...]:

@@ -1,0 +1,120 @@
+"""Several targets as one session holds them: their names, their links, and one clock for all costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+
+from autotune.errors import InputError, ProgramError
+from autotune.isa.program import Program
+from autotune.targets.link_spec import Links, read_links
+from autotune.targets.physical import PhysicalSpec
+from autotune.targets.protocol import Array, Execution, Parameters, Target
+from autotune.targets.spec import LAYOUTS, EnergySpec, HardwareSpec, Memory
+
+CLOCK_HZ = 1e9
+"""Clock of a device set: its cycles are nanoseconds, whatever its devices count."""
+TIME_LIMIT_SECONDS = 60.0
+"""Time by this machine's clock after which a group counts as hanging, unless told."""
+
+
+@dataclass(frozen=True)
+class DeviceSet:
+    """Targets that run one network together. Networks are opened in ``layout`` for all of them.
+
+    A device that takes longer than ``time_limit_seconds`` over one group, by this machine's clock, has failed. Raises
+    ``InputError`` for no device and for the same one twice, ``SpecError`` for devices that no link joins.
+    """
+
+    devices: tuple[Target, ...]
+    links: Links
+    layout: str = LAYOUTS[0]
+    time_limit_seconds: float = TIME_LIMIT_SECONDS
+
+    def __post_init__(self) -> None:
+        check_names([device.name for device in self.devices])
+        self.links.check_devices(device.name for device in self.devices)
+
+    @classmethod
+    def of(
+        cls, devices: Sequence[Target], links: Links | None = None, layout: str | None = None
+    ) -> DeviceSet:
+        """Join devices; by default with the shipped links, in the layout of the first one."""
+        chosen = read_links() if links is None else links
+        own = devices[0].spec.layout if layout is None and devices else layout
+        return cls(tuple(devices), chosen, LAYOUTS[0] if own is None else own)
+
+    @property
+    def name(self) -> str:
+        """Names of the devices, joined by commas."""
+        return ",".join(device.name for device in self.devices)
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Target]:
+        """The devices by their names."""
+        return {device.name: device for device in self.devices}
+
+    @cached_property
+    def specs(self) -> Mapping[str, HardwareSpec]:
+        """The machines by the names of their devices."""
+        return {device.name: device.spec for device in self.devices}
+
+    @cached_property
+    def spec(self) -> HardwareSpec:
+        """Identity and clock of the whole: cycles are nanoseconds, energy is not told.
+
+        Nothing is lowered for it: its other numbers are those of the first device.
+        """
+        return replace(
+            self.devices[0].spec,
+            name=self.name,
+            description=f"{len(self.devices)} devices",
+            clock_hz=CLOCK_HZ,
+            energy=EnergySpec(**{row.name: 0 for row in fields(EnergySpec)}),
+            physical=PhysicalSpec(),
+            layout=self.layout,
+            memory=Memory.CACHED,
+            identity="devices " + " ".join(device.spec.profile_id for device in self.devices),
+        )
+
+    def nanoseconds(self, device: str, cycles: float) -> float:
+        """Return a cost on one of the devices in cycles of the whole."""
+        return cycles * CLOCK_HZ / self.specs[device].clock_hz
+
+    def time(self, program: Program, parameters: Parameters | None = None) -> Execution:
+        """Raise ``ProgramError``: a program is made for one device."""
+        raise self._no_program(program)
+
+    def run(
+        self,
+        program: Program,
+        tensors: Mapping[str, Array],
+        parameters: Parameters | None = None,
+    ) -> tuple[Execution, dict[str, Array]]:
+        """Raise ``ProgramError``: a program is made for one device."""
+        raise self._no_program(program)
+
+    def _no_program(self, program: Program) -> ProgramError:
+        return ProgramError(
+            f"{program.name}: {self.name} run networks together, not single programs; name one device"
+        )
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Raise ``InputError`` for no device, an empty name and the same device twice.
+
+    ``cpu`` with any number of threads is one device: this machine.
+    """
+    if not names or not all(names):
+        raise InputError("devices are names with commas between them, such as edge,mobile,cpu")
+    seen: dict[str, str] = {}
+    for name in names:
+        key = "cpu" if name.partition(":")[0] == "cpu" else name
+        if key in seen:
+            raise InputError(
+                f"{seen[key]} and {name} are the same device; name each device once"
+                if seen[key] != name
+                else f"device {name} is named twice; name each device once"
+            )
+        seen[key] = name

@@ -1,0 +1,137 @@
+"""Places a costed graph: starts by rule, improved by search, beside single devices and lower bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from autotune.tuner.placement.bounds import Bounds, bounds, earliest_ends
+from autotune.tuner.placement.costed_graph import CostedGraph, Placement, repeated
+from autotune.tuner.placement.heft import heft, upward_ranks
+from autotune.tuner.placement.local_search import (
+    EVALUATIONS,
+    MOST_ENUMERATED,
+    Cost,
+    climbed,
+    enumerated,
+    placements,
+)
+from autotune.tuner.placement.objective import Serving
+from autotune.tuner.placement.simulation import Simulation
+
+STREAM = 16
+"""Requests of a stream whose throughput is simulated."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A placement with its figures in seconds.
+
+    ``makespan_seconds`` is that of one request alone, ``period_seconds`` the mean time between the ends of requests in a
+    saturated stream. ``singles`` has both of every device that can run the network alone. ``bounds`` are
+    those of one request. ``is_best`` if all placements were tried.
+    """
+
+    placement: Placement
+    makespan_seconds: float
+    period_seconds: float
+    singles: Mapping[str, tuple[float, float]]
+    bounds: Bounds
+    is_best: bool
+
+
+def place(
+    graph: CostedGraph,
+    serving: Serving = Serving.LATENCY,
+    seed: int = 0,
+    evaluations: int = EVALUATIONS,
+) -> Placed:
+    """Place a graph for latency or throughput. Never worse than the best single device under the model."""
+    ranks = upward_ranks(graph)
+    one = Simulation(graph, ranks)
+    cost = one.seconds if serving is Serving.LATENCY else busiest(graph, one)
+    if placements(graph) <= MOST_ENUMERATED:
+        found = enumerated(graph, cost)
+    else:
+        rng = np.random.default_rng(seed)
+        found = climbed(graph, cost, starts(graph, ranks), rng, evaluations)
+    figures = {
+        placement: (one.seconds(placement), period_seconds(graph, placement))
+        for placement in (found.placement, *_singles(graph).values())
+    }
+    which = 0 if serving is Serving.LATENCY else 1
+    best = min(
+        figures, key=lambda placement: figures[placement][which]
+    )  # a stream also fills and drains
+    return Placed(
+        best,
+        *figures[best],
+        {name: figures[placement] for name, placement in _singles(graph).items()},
+        bounds(graph),
+        found.is_best and best == found.placement,
+    )
+
+
+def _singles(graph: CostedGraph) -> dict[str, Placement]:
+    """Return the placement on each device that can run everything that has a choice."""
+    found = {name: graph.on_device(device) for device, name in enumerate(graph.devices)}
+    return {name: placement for name, placement in found.items() if placement is not None}
+
+
+def starts(graph: CostedGraph, ranks: list[float]) -> list[Placement]:
+    """Return the placements that a search begins with: HEFT's, that of the earliest ends, and each device alone."""
+    return [heft(graph, ranks), by_earliest_ends(graph), *_singles(graph).values()]
+
+
+def by_earliest_ends(graph: CostedGraph) -> Placement:
+    """Return the placement that the bound of unavoidable transfers follows, from the last tasks back.
+
+    It is best where every tensor has one reader and only one task runs at a time.
+    """
+    ends = earliest_ends(graph)
+    place: list[int | None] = [None] * len(graph.tasks)
+    for number in reversed(range(len(graph.tasks))):
+        chosen = place[number]
+        if chosen is None:
+            chosen = place[number] = min(ends[number], key=ends[number].__getitem__)
+        for read in graph.tasks[number].reads:
+            if place[read.producer] is None:
+                made, here = ends[read.producer], chosen
+                place[read.producer] = min(
+                    made,
+                    key=lambda d: made[d] + graph.transfer_seconds(d, here, read.size_bytes),
+                )
+    return tuple(p for p in place if p is not None)
+
+
+def busiest(graph: CostedGraph, one: Simulation) -> Cost:
+    """Return the cost of a placement in a stream: seconds that a request takes of its busiest device or link.
+
+    Of equal ones the placement with the shorter single request is better.
+    """
+
+    def seconds(placement: Placement) -> float:
+        work: dict[tuple[int, int], float] = {}
+        for number, device in enumerate(placement):
+            key = device, device
+            work[key] = work.get(key, 0.0) + graph.tasks[number].cost(device)
+            for _, size, users in graph.readers[number]:
+                for destination in {placement[user] for user in users} - {device}:
+                    way = device, destination
+                    cost = graph.transfer_seconds(*way, size)
+                    work[way] = work.get(way, 0.0) + cost
+        return max(work.values()) + 1e-3 * one.seconds(placement)
+
+    return seconds
+
+
+def period_seconds(graph: CostedGraph, placement: Placement, count: int = STREAM) -> float:
+    """Return the makespan of ``count`` requests that arrive together, over their number.
+
+    Filling and draining of the pipeline count: a longer stream has a shorter period.
+    """
+    stream = repeated(graph, count)
+    run = Simulation(stream, upward_ranks(graph) * count)
+    return run.seconds(placement * count) / count

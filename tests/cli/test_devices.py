@@ -1,0 +1,123 @@
+"""``autotune search --devices``: a plan for several devices, its run and its trace; bad input in one line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autotune.cli.main import main
+from tests.cli.plan_case import write_plan
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's folder of its own for every test."""
+    monkeypatch.setenv("AUTOTUNE_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    write_plan(tmp_path)
+    return tmp_path / "net.onnx"
+
+
+def call(*arguments: object, code: int = 0) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        main([str(argument) for argument in arguments])
+    assert exit_info.value.code == code
+
+
+def search(network: Path, *arguments: object, code: int = 0) -> None:
+    few = ("--measure", 1, "--trials", 1)
+    call("search", network, *few, *arguments, code=code)
+
+
+def refused(capsys: pytest.CaptureFixture[str], network: Path, *arguments: object) -> str:
+    search(network, *arguments, code=2)
+    captured = capsys.readouterr()
+    lines = [line for line in captured.err.splitlines() if line.startswith("autotune: error: ")]
+    assert len(lines) == 1, captured.err
+    assert captured.out == ""
+    return lines[0]
+
+
+@pytest.mark.parametrize("serving", ["latency", "throughput"])
+def test_a_plan_for_several_devices_runs_and_is_right(
+    network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], serving: str
+) -> None:
+    plan = tmp_path / "all.plan"
+    search(network, "--devices", "edge,mobile,cpu:1", "--for", serving, "--out", plan, "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert found["names"] == ["edge", "mobile", "cpu:1"]
+    assert found["for"] == serving
+    which = "single_seconds" if serving == "latency" else "single_period_seconds"
+    own = found["makespan_seconds" if serving == "latency" else "period_seconds"]
+    assert own <= min(found[which].values()) * (1 + 1e-9)
+    call("run", plan, "--check", "--json")
+    run = json.loads(capsys.readouterr().out)
+    assert run["check"]["y"]["ok"]
+    assert run["target"] == "edge,mobile,cpu:1"
+    assert sum(one["groups"] for one in run["devices"].values()) >= len(found["groups"])
+    period = run["stream_seconds"] / run["stream_requests"]
+    assert 0 < period <= run["makespan_seconds"] * (1 + 1e-9)
+    call("run", plan)
+    shown = capsys.readouterr().out
+    assert "one request" in shown
+    assert "emulated" in shown
+
+
+def test_one_trace_has_all_devices_and_links(network: Path, tmp_path: Path) -> None:
+    links = tmp_path / "links.toml"
+    links.write_text("[default]\nbandwidth_bytes_per_second = 1e13\nlatency_seconds = 0\n")
+    plan, trace = tmp_path / "all.plan", tmp_path / "all.json.gz"
+    search(network, "--devices", "edge,mobile", "--links", links, "--out", plan)
+    call("run", plan, "--trace", trace)
+    events: list[dict[str, Any]] = json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]
+    names = {e["args"]["name"] for e in events if e["name"] == "process_name"}
+    assert {"edge", "mobile", "links"} <= names
+    groups = [e for e in events if e.get("cat") == "group"]
+    assert {"relu", "exp", "tanh"} <= {op for e in groups for op in e["name"].split(" + ")}
+    moved = [e for e in events if e.get("cat") == "transfer"]
+    assert {"x", "y"} & {e["name"] for e in moved}
+    assert all(e["dur"] >= 0 for e in (*groups, *moved))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--devices", "edge,nowhere"), "no target is named 'nowhere'"),
+        (("--devices", "edge,edge"), "device edge is named twice"),
+        (("--devices", "cpu,cpu:1"), "cpu and cpu:1 are the same device"),
+        (("--devices", "edge,"), "names with commas between them"),
+        (("--devices", "edge,ort"), "ort times ONNX models and has no spec"),
+        (("--devices", "edge,cpu", "--target", "edge"), "--target does not go with --devices"),
+        (("--devices", "edge,cpu", "--report", "a.html"), "--report does not go with --devices"),
+        (("--devices", "edge,cpu", "--objective", "energy"), "--objective energy does not go with"),
+        (("--links", "links.toml"), "--links belongs to --devices"),
+        (("--for", "throughput"), "--for belongs to --devices"),
+        (("--devices", "edge,cpu", "--links", "none.toml"), "none.toml: cannot be read"),
+        (
+            ("--devices", "edge,cpu", "--for", "ever"),
+            "'ever' is not one of 'latency', 'throughput'",
+        ),
+    ],
+)
+def test_bad_devices_are_told_in_one_line(
+    network: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
+) -> None:
+    assert message in refused(capsys, network, *arguments)
+
+
+def test_a_missing_link_is_told_in_one_line(
+    network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    links = tmp_path / "links.toml"
+    links.write_text(
+        '[[link]]\nbetween = ["edge", "cpu"]\nbandwidth_bytes_per_second = 1e9\nlatency_seconds = 0\n'
+    )
+    line = refused(capsys, network, "--devices", "edge,mobile", "--links", links)
+    assert "no link joins edge and mobile" in line

@@ -1,0 +1,159 @@
+"""Sessions of several devices: right answers whoever runs what, also when a device fails in the middle."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autotune.errors import InputError, PlanError, TargetError
+from autotune.fusion.greedy import unfused
+from autotune.fusion.partition import Partition
+from autotune.graph.graph import Graph
+from autotune.graph.passes import simplify
+from autotune.runtime.devices.device_worker import DeviceFailure, DeviceWorker
+from autotune.runtime.devices.placed_runs import PlacedRuns
+from autotune.runtime.devices.placed_table import placed_table
+from autotune.runtime.execution.event import EventKind
+from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.execution.program_table import CurrentTable
+from autotune.runtime.execution.reference_session import ReferenceSession
+from autotune.runtime.session.session import Session
+from autotune.targets.device_set import DeviceSet
+from autotune.targets.opening import target
+from tests.drawn_graphs import graphs
+from tests.runtime.devices.device_case import Failing, choices_on, device_set, emulated, plan_of
+from tests.runtime.runtime_case import inputs as given_inputs
+from tests.runtime.runtime_case import network
+from tests.tuner.placement.test_simulation import check
+
+GRAPH = simplify(network()).graph
+
+
+def session_on(devices: DeviceSet, graph: Graph = GRAPH) -> Session:
+    """Every operator alone, the devices in turns."""
+    partition = unfused(graph)
+    place = [number % len(devices.devices) for number in range(len(partition.groups))]
+    choices = choices_on(graph, partition, devices, place)
+    return Session(graph, devices, plan=plan_of(graph, devices, choices))
+
+
+def assert_right(session: Session) -> None:
+    inputs = session.draw_inputs(np.random.default_rng(1))
+    got, wanted = session.run(inputs), session.reference_outputs(inputs)
+    for name, value in wanted.items():
+        np.testing.assert_allclose(got[name], value, rtol=1e-4, atol=1e-5)
+
+
+@given(graphs(), st.data())
+@settings(max_examples=25)
+def test_any_placement_computes_what_the_reference_does(graph: Graph, data: st.DataObject) -> None:
+    graph = simplify(graph).graph
+    devices = device_set(emulated("edge"), emulated("mobile"), target("cpu", 1))
+    partition = unfused(graph)
+    place = data.draw(st.lists(st.integers(0, 2), min_size=len(graph.ops), max_size=len(graph.ops)))
+    choices = choices_on(graph, partition, devices, place)
+    with Session(graph, devices, plan=plan_of(graph, devices, choices)) as session:
+        assert_right(session)
+        timeline = session.last_run.timeline
+        assert timeline is not None
+        assert timeline.makespan_seconds >= 0
+
+
+def test_the_timeline_of_a_run_is_valid_and_has_the_costs_of_its_groups() -> None:
+    from autotune.runtime.devices.placed_table import _costed_run
+
+    devices = device_set(emulated("edge"), emulated("mobile"))
+    with session_on(devices) as session:
+        assert_right(session)
+        run = session.last_run
+        assert run.timeline is not None
+        graph, placement = _costed_run(session.table, devices, run.groups)
+        check(graph, placement, run.timeline)
+        busy = sum(run.timeline.busy_seconds(number) for number in range(2))
+        assert busy == pytest.approx(run.cycles * 1e-9)
+        moved = [x for x in run.timeline.transfers if x.tensor == "x"]
+        assert {x.destination for x in moved} == {0}, "the input comes from this machine's memory"
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_device_that_raises_in_the_middle_is_replaced(at: int) -> None:
+    broken = Failing("broken", at)
+    with session_on(device_set(emulated("mobile"), broken)) as session:
+        assert_right(session)
+        (event,) = session.events
+        assert event.kind is EventKind.LOST
+        assert "device broken failed: OSError: the bus is gone" in event.text
+        assert "groups run on mobile" in event.text
+        assert {step.device for step in session.table.steps} == {"mobile"}
+        assert_right(session)
+        assert len(session.events) == 1
+        assert session.planned_by.value == "plan"
+
+
+def test_a_device_that_hangs_is_replaced() -> None:
+    stuck = Failing("stuck", 1, hangs=True)
+    devices = device_set(emulated("edge"), stuck)
+
+    def wait(done: threading.Event, seconds: float) -> bool:
+        """The time limit passes as soon as the device hangs, however slow this machine is."""
+        while not done.wait(0.01):
+            if stuck.is_hanging.is_set():
+                return False
+        return True
+
+    choices = choices_on(GRAPH, unfused(GRAPH), devices, [0, 1, 1, 0, 1, 0][: len(GRAPH.ops)])
+    cache = ProgramCache()
+    table = CurrentTable(placed_table(GRAPH, choices, devices, cache))
+    runs = PlacedRuns(table, devices, ("edge", "stuck"), cache, wait)
+    inputs = given_inputs(GRAPH)
+    try:
+        outputs, trace = runs.run(inputs)
+    finally:
+        stuck.released.set()
+    (event,) = runs.events
+    assert event.text == "device stuck failed: no result within 60 s; its 3 groups run on edge"
+    assert {run.step.device for run in trace.groups} == {"edge"}
+    for name, value in ReferenceSession(GRAPH).run(inputs).items():
+        np.testing.assert_allclose(outputs[name], value, rtol=1e-4, atol=1e-5)
+    runs.close()
+
+
+def test_a_session_ends_when_its_last_device_fails() -> None:
+    devices = device_set(Failing("one", 3), Failing("two", 1))
+    with session_on(devices) as session, pytest.raises(TargetError, match="no device is left"):
+        assert_right(session)
+
+
+def test_a_device_that_was_abandoned_changes_nothing() -> None:
+    gate, done = threading.Event(), []
+    worker = DeviceWorker("slow", 5.0, lambda finished, _: gate.is_set() and finished.wait())
+    with pytest.raises(DeviceFailure, match="device slow failed: no result within 5 s"):
+        worker.call(lambda: done.append(1))
+    gate.set()
+    assert worker.call(lambda: 7) == 7
+    worker.stop()
+
+
+def test_several_devices_need_a_plan_and_do_not_learn() -> None:
+    devices = device_set(emulated("edge"), emulated("mobile"))
+    with pytest.raises(InputError, match="several devices run by a plan; make one with"):
+        Session(GRAPH, devices)
+    choices = choices_on(GRAPH, unfused(GRAPH), devices, [0] * len(GRAPH.ops))
+    plan = plan_of(GRAPH, devices, choices)
+    with pytest.raises(InputError, match="does not learn; leave online out"):
+        Session(GRAPH, devices, plan=plan, online=True)
+    with pytest.raises(PlanError, match="search again with '--devices edge,server'"):
+        Session(GRAPH, device_set(emulated("edge"), emulated("server")), plan=plan)
+
+
+def test_groups_of_a_plan_keep_their_devices_in_any_order() -> None:
+    devices = device_set(emulated("edge"), emulated("mobile"))
+    partition = Partition.of(GRAPH, [(op.name,) for op in reversed(GRAPH.ops)])
+    choices = choices_on(GRAPH, partition, devices, [1] * len(GRAPH.ops))
+    with Session(GRAPH, devices, plan=plan_of(GRAPH, devices, choices)) as session:
+        assert {step.device for step in session.table.steps} == {"mobile"}
+        assert_right(session)

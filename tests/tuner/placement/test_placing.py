@@ -1,0 +1,80 @@
+"""Placements: never worse than one device, never below the bounds, best where all were tried."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autotune.errors import InputError
+from autotune.tuner.placement.bounds import bounds
+from autotune.tuner.placement.costed_graph import CostedGraph, Placement, joined
+from autotune.tuner.placement.heft import heft, upward_ranks
+from autotune.tuner.placement.local_search import climbed
+from autotune.tuner.placement.objective import Serving
+from autotune.tuner.placement.placing import period_seconds, place, starts
+from autotune.tuner.placement.simulation import Simulation
+from tests.tuner.placement.drawn_costs import costed_graphs, placed_graphs
+
+ROUNDING = 1 + 1e-9
+
+
+@given(placed_graphs())
+def test_no_placement_undercuts_the_bounds(drawn: tuple[CostedGraph, Placement]) -> None:
+    graph, placement = drawn
+    least = bounds(graph)
+    assert least.path_seconds <= least.reach_seconds * ROUNDING
+    seconds = Simulation(graph, upward_ranks(graph)).seconds(placement)
+    assert least.seconds <= seconds * ROUNDING + 1e-15
+    assert least.load_seconds <= period_seconds(graph, placement, 3) * ROUNDING + 1e-15
+
+
+@given(costed_graphs(), st.sampled_from(Serving))
+@settings(max_examples=40)
+def test_a_placement_is_never_worse_than_one_device(graph: CostedGraph, serving: Serving) -> None:
+    found = place(graph, serving, evaluations=60)
+    own = found.makespan_seconds, found.period_seconds
+    which = 0 if serving is Serving.LATENCY else 1
+    assert all(own[which] <= single[which] * ROUNDING for single in found.singles.values())
+    assert all(d in task.places for d, task in zip(found.placement, graph.tasks, strict=True))
+
+
+@given(costed_graphs(most_tasks=4))
+@settings(max_examples=40)
+def test_of_a_small_graph_the_best_placement_is_found(graph: CostedGraph) -> None:
+    run = Simulation(graph, upward_ranks(graph))
+    best = min(map(run.seconds, product(*(task.places for task in graph.tasks))))
+    found = place(graph)
+    assert found.is_best
+    assert found.makespan_seconds == best
+
+
+@given(costed_graphs(), st.integers(0, 3))
+@settings(max_examples=30)
+def test_climbing_repeats_with_its_seed_and_keeps_the_best_start(
+    graph: CostedGraph, seed: int
+) -> None:
+    ranks = upward_ranks(graph)
+    run = Simulation(graph, ranks)
+    begin = starts(graph, ranks)
+    first, second = (
+        climbed(graph, run.seconds, begin, np.random.default_rng(seed), 50) for _ in range(2)
+    )
+    assert first == second
+    assert first.seconds <= min(map(run.seconds, begin))
+
+
+@given(costed_graphs())
+@settings(max_examples=30)
+def test_requests_side_by_side_may_go_to_different_devices(graph: CostedGraph) -> None:
+    pair = joined([graph, graph])
+    placement = heft(pair, upward_ranks(pair))
+    assert all(d in task.places for d, task in zip(placement, pair.tasks, strict=True))
+
+
+def test_an_unknown_way_of_serving_is_refused() -> None:
+    with pytest.raises(InputError, match="serving 'speed' is not one of: latency, throughput"):
+        Serving.parse("speed")
