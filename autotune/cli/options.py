@@ -53,6 +53,16 @@ ThreadsOption = Annotated[
     int | None,
     typer.Option("--threads", min=1, help="Threads of --target cpu; default: one per core."),
 ]
+CoresOption = Annotated[
+    int | None,
+    typer.Option("--cores", min=1, help="Threads that build programs at most; default: all cores."),
+]
+MemoryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--memory", help="Memory of this process while it builds, such as 4GiB; default: any."
+    ),
+]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")]
 AccuracyOption = Annotated[
     Accuracy | None,

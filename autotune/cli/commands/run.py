@@ -16,8 +16,10 @@ from autotune.cli.console import print_facts, print_json, print_table, say
 from autotune.cli.options import (
     AccuracyOption,
     AssumeOption,
+    CoresOption,
     DimOption,
     JsonOption,
+    MemoryOption,
     OutsideOption,
     RangeOption,
     RunnableArgument,
@@ -85,6 +87,8 @@ class RunRequest:
     plan: str
     target: str | None
     threads: int | None
+    cores: int | None
+    memory: str | None
     inputs: Path | None
     is_checked: bool
     repeat: int | None
@@ -128,6 +132,8 @@ def run(
     plan: RunnableArgument,
     target: TargetOption = None,
     threads: ThreadsOption = None,
+    cores: CoresOption = None,
+    memory: MemoryOption = None,
     inputs: InputsOption = None,
     check: CheckOption = False,
     repeat: RepeatOption = None,
@@ -150,6 +156,8 @@ def run(
         plan=plan,
         target=target,
         threads=threads,
+        cores=cores,
+        memory=memory,
         inputs=inputs,
         is_checked=check,
         repeat=repeat,
@@ -201,6 +209,8 @@ def _open(request: RunRequest) -> Session:
             ranges=request.ranges,
             outside=request.outside,
             assume=request.assume,
+            cores=request.cores,
+            memory=request.memory,
         )
 
 

@@ -86,7 +86,7 @@ def cached_table(
     key: str,
     graph: Graph,
     target: WholeNetworks,
-    make: Callable[[], tuple[Draft, ProgramTable]],
+    make: Callable[[], tuple[Draft | None, ProgramTable]],
     folder: Path | None = None,
 ) -> ProgramTable:
     """Return the table cached under ``key``; a miss calls ``make`` and stores its draft.
@@ -102,7 +102,8 @@ def cached_table(
         except CodeGone:
             pass
     draft, table = make()
-    cache.store(key, _written(draft))
+    if draft is not None:
+        cache.store(key, _written(draft))
     return table
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from autotune.graph.graph import Graph
 from autotune.runtime.execution.concat_aliasing import Made
-from autotune.runtime.execution.native_table import Draft, WholeNetworks, network_of
+from autotune.runtime.execution.native_table import Draft, WholeNetworks, draft_of, network_of
 from autotune.runtime.execution.program_cache import ProgramCache
 from autotune.runtime.execution.program_table import compile_table
 from autotune.targets.native.linking.linking import Linkable
@@ -32,16 +32,7 @@ class Drafts:
         """Return a plan with bound programs. Raises ``AutotuneError`` where it cannot be built."""
         table = compile_table(self._graph, plan, self._spec, self._cache)
         network = network_of(table, self._made)
-        pairs = zip(table.group_steps, network.parts, strict=True)
-        altered = (i for i, (step, part) in enumerate(pairs) if part.program is not step.program)
-        return Draft(
-            table.steps,
-            network.parts,
-            network.views,
-            network.windows,
-            frozenset(altered),
-            self._bound(network),
-        )
+        return draft_of(table, network, self._bound(network))
 
     def _bound(self, network: Network) -> tuple[Linkable, ...]:
         """Bind the programs of a network that no plan before had."""

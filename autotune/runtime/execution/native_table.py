@@ -67,7 +67,10 @@ class Draft:
         self, graph: Graph, target: WholeNetworks, workshop: Workshop | None = None
     ) -> ProgramTable:
         """Return the table of the drafted network, ready to run; tables of a ``workshop`` share what they can."""
-        executable = target.executable(self.network(graph), self.programs, workshop)
+        return self.linked(graph, target.executable(self.network(graph), self.programs, workshop))
+
+    def linked(self, graph: Graph, executable: Executable) -> ProgramTable:
+        """Return the table of the drafted network with its executable."""
         return ProgramTable(
             graph, self.steps, executable=executable, altered=self.altered, split=self.split
         )
@@ -84,11 +87,15 @@ def link_table(table: ProgramTable, target: Target) -> ProgramTable:
 def draft_table(table: ProgramTable, target: WholeNetworks) -> Draft:
     """Verify and bind the programs of a table; alias tensors into concatenations where possible."""
     network = network_of(table)
+    return draft_of(table, network, target.linkables(network))
+
+
+def draft_of(table: ProgramTable, network: Network, programs: Sequence[Linkable]) -> Draft:
+    """Return the draft of a table whose ``network`` and its bound ``programs`` are known."""
     pairs = zip(table.group_steps, network.parts, strict=True)
     altered = (i for i, (step, part) in enumerate(pairs) if part.program is not step.program)
     places = network.parts, network.views, network.windows
-    programs = target.linkables(network)
-    return Draft(table.steps, *places, frozenset(altered), programs, table.split)
+    return Draft(table.steps, *places, frozenset(altered), tuple(programs), table.split)
 
 
 def network_of(table: ProgramTable, made: Made | None = None) -> Network:

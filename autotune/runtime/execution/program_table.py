@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from autotune.isa.program import Program
 from autotune.operators.tensor import Array
 from autotune.runtime.execution.compilation import Compilation
 from autotune.runtime.execution.origin import GroupName, Origin, descend
-from autotune.runtime.execution.program_cache import ProgramCache
+from autotune.runtime.execution.program_cache import Lowered
 from autotune.runtime.execution.resources import GroupResources
 from autotune.schedule.schedule import Schedule
 from autotune.targets.native.running.executable import Executable
@@ -199,11 +200,19 @@ class CurrentTable:
             return self.current
 
 
+class Programs(Protocol):
+    """Gives programs of groups: a cache, or a build that has made them."""
+
+    def lowered(self, choice: Choice, spec: HardwareSpec) -> Lowered:
+        """Return the program of a group."""
+        ...
+
+
 def compile_table(
     graph: Graph,
     choices: Iterable[Choice],
     spec: HardwareSpec,
-    cache: ProgramCache,
+    cache: Programs,
     plan_version: int = 0,
     model_version: int = 0,
     specs: Mapping[str, HardwareSpec] | None = None,
@@ -265,9 +274,7 @@ def _releases(graph: Graph, ordered: tuple[Choice, ...]) -> list[tuple[str, ...]
     return out
 
 
-def _step(
-    choice: Choice, releases: tuple[str, ...], spec: HardwareSpec, cache: ProgramCache
-) -> Step:
+def _step(choice: Choice, releases: tuple[str, ...], spec: HardwareSpec, cache: Programs) -> Step:
     if choice.schedule is None:
         return ViewStep(choice.group, releases, choice.device)
     found = cache.lowered(choice, spec)

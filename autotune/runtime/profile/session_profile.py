@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from autotune.runtime.builder.trace import BuildTrace
 from autotune.runtime.execution.execution import RunTrace
 from autotune.runtime.execution.program_table import TableLayout
 from autotune.runtime.profile.durations import DurationHistory, Durations
@@ -20,6 +22,8 @@ from autotune.runtime.profile.neighbours import Neighbours
 _NUMBERS = itertools.count(1)
 Clock = Callable[[], int]
 """Nanoseconds that never go back."""
+BUILDS_KEPT = 32
+"""Builds that are told: a session over ever new shapes builds without end."""
 PENDING_TREES = 32
 """Runs of several graphs that are added up at once."""
 
@@ -42,6 +46,16 @@ class SessionProfile:
         self._durations = DurationHistory()
         self._neighbours = Neighbours()
         self._trees: list[tuple[list[TableLayout], int, int]] = []
+        self._builds: deque[BuildTrace] = deque(maxlen=BUILDS_KEPT)
+
+    def note_build(self, build: BuildTrace) -> None:
+        """Keep what building a graph's first table did."""
+        self._builds.append(build)
+
+    @property
+    def builds(self) -> tuple[BuildTrace, ...]:
+        """What was built, the newest last; nothing for tables that were kept on disk."""
+        return tuple(self._builds)
 
     def open_graph(self) -> GraphProfile:
         """Return the profile of one graph of several."""

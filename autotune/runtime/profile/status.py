@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from autotune.display import Card, Displayed
+from autotune.runtime.builder.trace import BuildTrace
 from autotune.runtime.execution.event import Event
 from autotune.runtime.execution.origin import Origin
 from autotune.runtime.profile.durations import Durations
@@ -48,6 +49,8 @@ class SessionStatus(Displayed):
     groups: tuple[GroupProfile, ...]
     pairs: tuple[PairProfile, ...]
     events: tuple[Event, ...]
+    builds: tuple[BuildTrace, ...] = ()
+    """What building tables did, the newest last; nothing for tables that were kept on disk."""
 
     def count_of(self, origin: Origin) -> int:
         """Return the number of groups of one origin that run now."""
@@ -76,6 +79,7 @@ class SessionStatus(Displayed):
             "group_count": len(self.groups),
             "groups": [row.document() for row in self.groups[:groups]],
             "pairs": [row.document() for row in self.pairs[:groups]],
+            "builds": [build.document() for build in self.builds],
             "events": [_event_document(event) for event in self.events],
         }
 

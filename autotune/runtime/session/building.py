@@ -9,11 +9,12 @@ from __future__ import annotations
 import inspect
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
+from autotune.runtime.builder.scheduler import MemoryExceeded
+from autotune.runtime.builder.splitting import operators_alone, why_unbuildable
 from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.execution.program_table import ProgramTable, SplitGroup
 from autotune.targets.protocol import Target
@@ -31,6 +32,8 @@ def build_or_split(graph: Graph, choices: Sequence[Choice], target: Target, make
     """
     try:
         return make(choices, ())
+    except MemoryExceeded:
+        raise
     except Exception:
         kept, split = _split(graph, choices, target)
         if not split:
@@ -65,59 +68,13 @@ def _split(
     graph: Graph, choices: Sequence[Choice], target: Target
 ) -> tuple[tuple[Choice, ...], tuple[SplitGroup, ...]]:
     """Split every group that cannot be built into its operators; return choices and split groups."""
-    from autotune.measure.attempt import unbuildable
-
     kept: list[Choice] = []
     split: list[SplitGroup] = []
     for choice in choices:
-        reason = None
-        if choice.schedule is not None:
-            reason = unbuildable(target, choice.group, choice.schedule)
+        reason = why_unbuildable(choice, target)
         if reason is None:
             kept.append(choice)
             continue
-        operators = tuple(op.name for op in choice.group.ops)
-        kept += (_alone(graph, name, target) for name in operators)
-        split.append(SplitGroup(operators, reason))
+        kept += operators_alone(graph, choice, target)
+        split.append(SplitGroup(tuple(op.name for op in choice.group.ops), reason))
     return tuple(kept), tuple(split)
-
-
-def _alone(graph: Graph, name: str, target: Target) -> Choice:
-    """One operator as a group, by the first schedule that can be built.
-
-    Raises ``ScheduleError`` for an operator that has no legal schedule alone."""
-    from autotune.measure.attempt import unbuildable
-    from autotune.tuner.heuristic_plan import no_schedule_error
-
-    group = Group.from_graph(graph, (name,))
-    if group.is_view:
-        return Choice(group, None)
-    first = None
-    for choice in _choices(group, target):
-        first = choice if first is None else first
-        assert choice.schedule is not None, "only views have none"
-        if unbuildable(target, group, choice.schedule) is None:
-            return choice
-    if first is None:
-        raise no_schedule_error(graph, group, target.spec)
-    return first  # building it again raises the defect itself
-
-
-def _choices(group: Group, target: Target) -> Iterator[Choice]:
-    """Schedules of one operator: the heuristic one, then the other rule's."""
-    from autotune.schedule.heuristic import default_schedule
-    from autotune.tuner.heuristic_plan import heuristic_schedule
-    from autotune.tuner.legality import legal_nests
-
-    spec = target.spec
-    schedule = heuristic_schedule(group, spec)
-    if schedule is not None:
-        yield Choice(group, schedule)
-    nests = legal_nests(group, spec)
-    other = (
-        None
-        if nests is None
-        else default_schedule(nests, spec.tile_elements, 1, buffers=spec.max_buffers)
-    )
-    if other is not None and other != schedule:
-        yield Choice(group, other)

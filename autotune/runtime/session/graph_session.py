@@ -76,8 +76,10 @@ class GraphSession:
         self._placed: PlacedRuns | None = None
         self._closing = threading.Lock()
         self._closed = False
-        initial = initial_table(opened, self.target, request.store, request.online)
+        initial = initial_table(opened, self.target, request.store, request.online, request.limits)
         self._planned_by = initial.planned_by
+        if initial.build is not None:
+            self.history.note_build(initial.build)
         self._opening = (*announce_splits(initial.table), *initial.borrowed)
         self._own_store = initial.records if initial.owns_records else None
         self._current = CurrentTable(initial.table)

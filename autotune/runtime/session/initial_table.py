@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autotune.errors import InputError, StoreError
 from autotune.graph.graph import Graph
+from autotune.runtime.builder.limits import NO_LIMITS, BuildLimits
 from autotune.runtime.caches.program_files import shared_programs
 from autotune.runtime.caches.table_cache import cached_table, table_key
 from autotune.runtime.execution.collector_pause import pause_collector
 from autotune.runtime.execution.event import Event, EventKind
-from autotune.runtime.execution.native_table import Draft, WholeNetworks, draft_table
+from autotune.runtime.execution.native_table import Draft, WholeNetworks
 from autotune.runtime.execution.program_cache import ProgramCache
-from autotune.runtime.execution.program_table import ProgramTable, SplitGroup, compile_table
+from autotune.runtime.execution.program_table import ProgramTable, SplitGroup
 from autotune.runtime.session.building import build_or_split
 from autotune.runtime.session.network_session import PlannedBy
 from autotune.runtime.session.opening import OpenedGraph, open_model
@@ -31,6 +32,8 @@ from autotune.tuner.choice import Choice
 if TYPE_CHECKING:  # a session that only runs takes none of their time to import
     from autotune.cost_model.model import CostModel
     from autotune.cost_model.shipped import Answer
+    from autotune.runtime.builder.plan_build import Built
+    from autotune.runtime.builder.trace import BuildTrace
     from autotune.store.store import Store
 
 
@@ -50,12 +53,18 @@ class InitialTable:
     records: Store | None = None
     owns_records: bool = False
     """Whether the store was opened for this, so that the session has to close it."""
+    build: BuildTrace | None = None
+    """What the build did; None for a table that was kept."""
 
 
 def initial_table(
-    network: OpenedGraph, target: Target, store: Store | Path | str | None, online: bool
+    network: OpenedGraph,
+    target: Target,
+    store: Store | Path | str | None,
+    online: bool,
+    limits: BuildLimits = NO_LIMITS,
 ) -> InitialTable:
-    """Return the first table of a network: by its plan if it has one, else by rule.
+    """Return the first table of a network: by its plan if it has one, else by rule, built within ``limits``.
 
     ``online`` opens the store and predicts every group by its cost model. On a target that runs whole networks
     it needs no model: live requests decide there. Raises ``AutotuneError`` where another target has none.
@@ -65,20 +74,23 @@ def initial_table(
     planned_by = PlannedBy.HEURISTIC if network.plan is None else PlannedBy.PLAN
     cache = shared_programs()
     if not online:
-        return InitialTable(_table(network, target, cache), planned_by, cache)
+        table, build = _table(network, target, cache, limits)
+        return InitialTable(table, planned_by, cache, build=build)
     owns = store is None or isinstance(store, (Path, str))
     records = _opened(store)
     try:
         answer = _answer(records, target)
-        table = _table(network, target, cache)
+        table, build = _table(network, target, cache, limits)
         if answer is None:
-            return InitialTable(table, planned_by, cache, None, (), records, owns)
+            return InitialTable(table, planned_by, cache, None, (), records, owns, build)
         table = _predicted(table, answer.model)
     except BaseException:
         if owns:
             records.close()
         raise
-    return InitialTable(table, planned_by, cache, answer.model, _borrowed(answer), records, owns)
+    return InitialTable(
+        table, planned_by, cache, answer.model, _borrowed(answer), records, owns, build
+    )
 
 
 def _answer(records: Store, target: Target) -> Answer | None:
@@ -114,37 +126,41 @@ def _table(
     network: OpenedGraph,
     target: Target,
     cache: ProgramCache,
-    choices: tuple[Choice, ...] | None = None,
-) -> ProgramTable:
-    """Compile the table; where the target runs whole networks, take it from the cache if possible."""
+    limits: BuildLimits,
+    given: tuple[Choice, ...] | None = None,
+) -> tuple[ProgramTable, BuildTrace | None]:
+    """Build the table; where the target runs whole networks, take it from the cache if possible."""
     graph = network.graph
+    builds: list[Built] = []
 
-    def compiled(choices: Sequence[Choice], split: tuple[SplitGroup, ...]) -> ProgramTable:
-        return replace(compile_table(graph, choices, target.spec, cache), split=split)
+    def built(choices: Sequence[Choice], split: tuple[SplitGroup, ...]) -> Built:
+        from autotune.runtime.builder.plan_build import build_plan  # not for a table that is kept
+
+        found = build_plan(graph, choices, target, cache, limits)
+        return found.with_split(split) if split else found
+
+    def make() -> tuple[Draft | None, ProgramTable]:
+        wanted = given or _choices(network, target)
+        builds.append(build_or_split(graph, wanted, target, built))
+        return builds[0].draft, builds[0].table
 
     with pause_collector():
-        if not isinstance(target, WholeNetworks):
-            return build_or_split(graph, choices or _choices(network, target), target, compiled)
-
-        def linked(
-            choices: Sequence[Choice], split: tuple[SplitGroup, ...]
-        ) -> tuple[Draft, ProgramTable]:
-            draft = draft_table(compiled(choices, split), target)
-            return draft, draft.table(graph, target)
-
-        def make() -> tuple[Draft, ProgramTable]:
-            return build_or_split(graph, choices or _choices(network, target), target, linked)
-
-        if not network.is_cached:
-            return make()[1]
-        return cached_table(table_key(graph, network.plan, target.spec), graph, target, make)
+        if isinstance(target, WholeNetworks) and network.is_cached:
+            key = table_key(graph, network.plan, target.spec)
+            table = cached_table(key, graph, target, make)
+        else:
+            table = make()[1]
+    return table, builds[0].trace if builds else None
 
 
 def variant_table(
-    graph: Graph, target: Target, choices: tuple[Choice, ...] | None = None
+    graph: Graph,
+    target: Target,
+    choices: tuple[Choice, ...] | None = None,
+    limits: BuildLimits = NO_LIMITS,
 ) -> ProgramTable:
-    """Compile a variant of a network by its ``choices``; None means the heuristic plan."""
-    return _table(OpenedGraph(graph, None, {}), target, shared_programs(), choices)
+    """Build a variant of a network by its ``choices``; None means the heuristic plan."""
+    return _table(OpenedGraph(graph, None, {}), target, shared_programs(), limits, choices)[0]
 
 
 def _placed_table(network: OpenedGraph, devices: DeviceSet, online: bool) -> ProgramTable:

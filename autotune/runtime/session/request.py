@@ -14,6 +14,7 @@ from autotune.graph.graph import Graph
 from autotune.graph.input_class import Classes
 from autotune.graph.ranges import Ranges
 from autotune.runtime.guards.assumptions import Assumptions, classes_of
+from autotune.runtime.builder.limits import NO_LIMITS, BuildLimits, limits_of
 from autotune.runtime.session.defaults import (
     choose_accuracy,
     choose_plan,
@@ -50,6 +51,7 @@ class OpenRequest:
     options: OnlineOptions | None
     assume: Classes = field(default_factory=dict)
     """Classes of inputs that variants are built for."""
+    limits: BuildLimits = NO_LIMITS
 
     def without_plan(self) -> OpenRequest:
         """Return the request for the same network by rule, without ranges, variants and learning."""
@@ -87,6 +89,8 @@ def open_request(
     ranges: Ranges | None = None,
     outside: OutOfRangePolicy | str = OutOfRangePolicy.REFUSE,
     assume: Assumptions | None = None,
+    cores: int | None = None,
+    memory: int | str | None = None,
 ) -> OpenRequest:
     """Check the arguments of a session and resolve names, files and defaults.
 
@@ -95,6 +99,7 @@ def open_request(
     """
     given, policy = choose_plan(plan), OutOfRangePolicy.parse(outside)
     bound, limits, classes = dims_of(dims), ranges_of(ranges), classes_of(assume)
+    build = limits_of(cores, memory)
     machine = choose_target(target, source if given is None else given, threads)
     chosen, records = choose_accuracy(accuracy, machine.spec), choose_store(store)
     network, used, place = _resolve(source, given)
@@ -108,7 +113,7 @@ def open_request(
         assert used is not None, "it names the network"
         network = _network_file(used, place)
     return OpenRequest(
-        network, machine, records, used, bound, chosen, limits, policy, online, options, classes
+        network, machine, records, used, bound, chosen, limits, policy, online, options, classes, build
     )
 
 

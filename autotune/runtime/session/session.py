@@ -63,6 +63,10 @@ class Session(Displayed):
     number, ``(least, largest)`` or an array; or a list of example inputs. A variant is built without what has no
     effect on such inputs. A guard checks every run, and other inputs run by the general program.
 
+    ``cores`` bounds the threads that build programs (None: all), ``memory`` the bytes of this process
+    while it builds (a number, or a text such as ``4GiB``; None: any). ``status().builds`` tells what
+    was built. A build that exceeds the memory is refused.
+
     Raises ``AutotuneError`` if a cost model is needed of this CPU, which was never calibrated,
     ``PlanError`` for a plan of another machine or network, ``ModelError`` for a bad network,
     ``InputError`` for an argument of a wrong type.
@@ -83,6 +87,8 @@ class Session(Displayed):
         ranges: Ranges | None = None,
         outside: OutOfRangePolicy | str = OutOfRangePolicy.REFUSE,
         assume: Assumptions | None = None,
+        cores: int | None = None,
+        memory: int | str | None = None,
     ) -> None:
         self._network: NetworkSession = open_session(
             open_request(
@@ -98,6 +104,8 @@ class Session(Displayed):
                 ranges=ranges,
                 outside=outside,
                 assume=assume,
+                cores=cores,
+                memory=memory,
             )
         )
 

@@ -62,6 +62,7 @@ def _status(session: NetworkSession) -> SessionStatus:
         by_cost(history.rows()),
         history.pairs(),
         session.events[-EVENTS_TOLD:],
+        history.builds,
     )
 
 

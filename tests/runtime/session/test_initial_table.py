@@ -16,8 +16,8 @@ from autotune.graph.builder import GraphBuilder
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
 from autotune.operators.op import OpKind
+from autotune.runtime.builder import plan_build
 from autotune.runtime.caches import network_cache
-from autotune.runtime.session import initial_table
 from autotune.runtime.session.network_session import PlannedBy
 from autotune.runtime.session.session import Session
 from autotune.store.store import Store
@@ -115,7 +115,7 @@ def test_the_second_open_seeks_no_schedule(
     )
     if machine != "edge":
         no_work(monkeypatch, "autotune.lowering.lower:lower", "autotune.isa.verifier.proof:verify")
-        monkeypatch.setattr(initial_table, "compile_table", None)  # calling it would raise
+        monkeypatch.setattr(plan_build, "build_plan", None)  # calling it would raise
     Session(file, machine).close()
 
 

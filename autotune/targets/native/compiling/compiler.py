@@ -77,6 +77,7 @@ class Compiler:
         self._numbers = itertools.count()
         self._loaded: weakref.WeakValueDictionary[str, _Function] = weakref.WeakValueDictionary()
         self._pinned: dict[str, _Function] = {}
+        self._made: dict[str, bytes] = {}
         self._lock = threading.Lock()
         self.compiled = 0
         """Micro-kernels for which code was generated, not found in memory or on disk."""
@@ -107,10 +108,34 @@ class Compiler:
                 self._loaded.update(functions)
         return LoadedCode(tuple(functions[digest] for digest in digests))
 
+    def missing(self, kernels: Sequence[Source]) -> list[Source]:
+        """Return the kernels that are neither in memory nor on disk, each once."""
+        absent = []
+        for kernel in {kernel.digest: kernel for kernel in kernels}.values():
+            if kernel.digest in self._loaded or kernel.digest in self._made:
+                continue
+            code = self._cache.load(self._key(kernel.digest))
+            if code is None:
+                absent.append(kernel)
+            else:
+                self._made[kernel.digest] = code
+        return absent
+
+    def generate(self, kernel: Source) -> None:
+        """Generate the code of one kernel, which the next ``load`` of it takes; other threads may do so for others.
+
+        Raises ``ProgramError`` for a kernel that cannot be compiled.
+        """
+        digest, code = self._generate(kernel)
+        self._made[digest] = code
+        with self._lock:
+            self.compiled += 1
+
     def _objects(self, kernels: dict[str, Source]) -> dict[str, bytes]:
-        """Object code by digest, from disk or made here."""
-        found = {digest: self._cache.load(self._key(digest)) for digest in kernels}
-        codes = {digest: code for digest, code in found.items() if code is not None}
+        """Object code by digest, generated before, from disk, or made here."""
+        codes = {d: code for d in kernels if (code := self._made.pop(d, None)) is not None}
+        found = {d: self._cache.load(self._key(d)) for d in kernels if d not in codes}
+        codes |= {digest: code for digest, code in found.items() if code is not None}
         missing = [kernel for digest, kernel in kernels.items() if digest not in codes]
         workers = 1 if generates_alone() else min(self._workers, len(missing))
         if workers > 1:

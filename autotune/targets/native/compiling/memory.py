@@ -42,31 +42,51 @@ def populated_floats(count: int) -> Floats:
     Pages that are first touched one by one take half as long again. A large block begins where a large page may,
     and lies in large pages as long as the system provides them quickly.
     """
-    if 4 * count < POPULATED_BYTES or not hasattr(mmap, "MADV_HUGEPAGE"):
-        return aligned_floats(count)
-    size = -(-4 * count // PAGE_BYTES) * PAGE_BYTES
-    block = mmap.mmap(-1, size + PAGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    skip = -np.frombuffer(block, np.uint8).ctypes.data % PAGE_BYTES
-    _populate(np.frombuffer(block, np.float32, size // 4, skip))
-    return np.frombuffer(block, np.float32, count, skip)
+    memory = ReservedFloats(count)
+    memory.populate(0, count)
+    return memory.floats
 
 
-def _populate(floats: Floats) -> None:
-    """Have the system provide the pages of a block; large ones until they take too long."""
-    large = _advise(floats, mmap.MADV_HUGEPAGE)
-    for first in range(0, len(floats), _STEP):
-        part = floats[first : first + _STEP]
-        begin = time.perf_counter()
-        if not _advise(part, _POPULATE_WRITE):
-            part[:: mmap.PAGESIZE // 4] = 0
-        if large and time.perf_counter() - begin > _SLOW * part.nbytes:
-            large = False
-            _advise(floats[first + _STEP :], mmap.MADV_NOHUGEPAGE)
+class ReservedFloats:
+    """Memory of ``populated_floats`` before its pages are there: threads may each populate a part."""
+
+    def __init__(self, count: int) -> None:
+        self._is_large = False
+        self._has_pages = 4 * count < POPULATED_BYTES or not hasattr(mmap, "MADV_HUGEPAGE")
+        if self._has_pages:
+            self.floats = aligned_floats(count)
+            return
+        size = -(-4 * count // PAGE_BYTES) * PAGE_BYTES
+        block = mmap.mmap(-1, size + PAGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        skip = -np.frombuffer(block, np.uint8).ctypes.data % PAGE_BYTES
+        self.floats = np.frombuffer(block, np.float32, count, skip)
+        self._is_large = _advise(
+            np.frombuffer(block, np.float32, size // 4, skip), mmap.MADV_HUGEPAGE
+        )
+
+    def populate(self, begin: int, end: int) -> None:
+        """Have the system provide the pages of floats ``begin`` to ``end``, before they are written.
+
+        Pages are large ones until these take too long. Other threads run meanwhile.
+        """
+        if self._has_pages:
+            return
+        for first in range(begin, end, _STEP):
+            part = self.floats[first : min(first + _STEP, end)]
+            started = time.perf_counter()
+            if not _advise(part, _POPULATE_WRITE):
+                part[:: mmap.PAGESIZE // 4] = 0
+            if self._is_large and time.perf_counter() - started > _SLOW * part.nbytes:
+                self._is_large = False
+                _advise(self.floats[first + len(part) :], mmap.MADV_NOHUGEPAGE)
 
 
 def _advise(floats: Floats, advice: int) -> bool:
-    """Give advice on whole pages. Return True if the system takes it; other threads run meanwhile."""
-    while _madvise()(floats.ctypes.data, floats.nbytes, advice):
+    """Give advice on the pages of floats. Return True if the system takes it; other threads run meanwhile."""
+    if not floats.nbytes:
+        return True
+    before = floats.ctypes.data % mmap.PAGESIZE
+    while _madvise()(floats.ctypes.data - before, floats.nbytes + before, advice):
         if ctypes.get_errno() != errno.EINTR:
             return False
     return True

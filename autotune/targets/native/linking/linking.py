@@ -6,8 +6,9 @@ may stand in any number of plans.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -22,7 +23,7 @@ from autotune.kernels.native.executor import NOWHERE, RUN, Stream
 from autotune.targets.native.binding.packing import Packed
 from autotune.targets.native.codegen.writing.micro_kernel import MicroKernel, Source
 from autotune.targets.native.compiling.compiler import Compiler, LoadedCode
-from autotune.targets.native.compiling.memory import ALIGNMENT_BYTES, Floats, populated_floats
+from autotune.targets.native.compiling.memory import ALIGNMENT_BYTES, Floats, ReservedFloats
 
 if TYPE_CHECKING:
     from autotune.targets.native.linking.step_clock import StepClock
@@ -118,11 +119,12 @@ def linked(
     constants: Sequence[Mapping[str, Floats]],
     compiler: Compiler | None,
     packed: MutableMapping[_Sources, Floats] | None = None,
+    packing: Packing | None = None,
 ) -> list[Linked]:
     """Compile the kernels of all programs at once and pack each one's constants, given by name.
 
-    ``packed`` are constants that were packed before, None the read-only ones of all linked
-    programs that exist; it grows by the others.
+    ``packed`` is that of ``Packing``, and ``packing`` the packing of these very programs and constants,
+    where it has begun.
     """
     sources = [source for one in programs for source in one.sources]
     code = None if compiler is None or not sources else compiler.load(sources)
@@ -131,7 +133,7 @@ def linked(
         if code is None
         else dict(zip([source.digest for source in sources], code.addresses, strict=True))
     )
-    pools = _pools(programs, constants, _PACKED if packed is None else packed)
+    pools = (Packing(programs, constants, packed) if packing is None else packing).pools()
     return [
         _linked(one, values, addresses, code, pool)
         for one, values, pool in zip(programs, constants, pools, strict=True)
@@ -198,37 +200,101 @@ def _room(packed: Packed) -> int:
     return -(-packed.elements // step) * step
 
 
-def _pools(
-    programs: Sequence[Linkable],
-    constants: Sequence[Mapping[str, Floats]],
-    known: MutableMapping[_Sources, Floats],
-) -> list[Floats]:
-    """Pack the constants of all programs, side by side; return each program's. ``known`` grows by the new ones.
+BLOCK_BYTES = 32 << 20
+"""Packed constants of a block: threads share the work by blocks."""
+
+
+class Packing:
+    """Packs the constants of programs: blocks that any threads may fill, then the memory of each program.
 
     Programs that pack the same arrays alike share one copy. Without that, every step of a recurrent
     network would read its own copy of the weights, and a core's cache would hold none of them.
+    ``packed`` are constants that were packed before, None the read-only ones of all linked programs
+    that exist; it grows by the others.
     """
-    firsts: dict[_Sources, tuple[int, Linkable, Mapping[str, Floats]]] = {}
-    found: dict[_Sources, Floats] = {}
-    asked, total = [], 0
-    for one, values in zip(programs, constants, strict=True):
-        sources = tuple(_source(one, packed, values) for packed in one.packed)
-        asked.append(sources)
-        if sources in firsts or sources in found:
-            continue
-        held = known.get(sources) if _may_share(one, values, known) else None
-        if held is not None:
-            found[sources] = held
-            continue
-        firsts[sources] = total, one, values
-        total += sum(map(_room, one.packed))
-    pool = populated_floats(total)
-    for sources, (start, one, values) in firsts.items():
-        found[sources] = pool[start:]
-        _pack(one, values, found[sources])
-        if _may_share(one, values, known):
-            known[sources] = found[sources]
-    return [found[sources] for sources in asked]
+
+    def __init__(
+        self,
+        programs: Sequence[Linkable],
+        constants: Sequence[Mapping[str, Floats]],
+        packed: MutableMapping[_Sources, Floats] | None = None,
+    ) -> None:
+        self._known = known = _PACKED if packed is None else packed
+        self._found: dict[_Sources, Floats] = {}
+        self._asked: list[_Sources] = []
+        blocks = [PackedBlock(0)]
+        placed: set[_Sources] = set()
+        for one, values in zip(programs, constants, strict=True):
+            sources = tuple(_source(one, packed, values) for packed in one.packed)
+            self._asked.append(sources)
+            if sources in placed or sources in self._found:
+                continue
+            held = known.get(sources) if _may_share(one, values, known) else None
+            if held is not None:
+                self._found[sources] = held
+                continue
+            placed.add(sources)
+            if blocks[-1].size_bytes >= BLOCK_BYTES:
+                blocks.append(PackedBlock(blocks[-1].end))
+            blocks[-1].add(sources, one, values)
+        self.blocks = tuple(blocks)
+        self._memory: ReservedFloats | None = None
+        self._lock = Lock()
+
+    def fill(self, block: PackedBlock) -> None:
+        """Pack the constants of one block. Other threads may fill others."""
+        with self._lock:
+            if self._memory is None:
+                self._memory = ReservedFloats(self.blocks[-1].end)
+        block.fill(self._memory)
+
+    def pools(self) -> list[Floats]:
+        """Return the packed constants of each program; fill the blocks that nobody has filled."""
+        for block in self.blocks:
+            if not block.is_filled:
+                self.fill(block)
+            for sources, one, values, pool in block.filled():
+                self._found[sources] = pool
+                if _may_share(one, values, self._known):
+                    self._known[sources] = pool
+        return [self._found[sources] for sources in self._asked]
+
+
+class PackedBlock:
+    """Packed constants of some programs, side by side from float ``begin`` of the memory on."""
+
+    def __init__(self, begin: int) -> None:
+        self._entries: list[tuple[_Sources, int, Linkable, Mapping[str, Floats]]] = []
+        self._begin = self.end = begin
+        self._pool: Floats | None = None
+
+    def add(self, sources: _Sources, one: Linkable, constants: Mapping[str, Floats]) -> None:
+        """Place what a program packs behind what is there."""
+        self._entries.append((sources, self.end, one, constants))
+        self.end += sum(map(_room, one.packed))
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory of the block."""
+        return 4 * (self.end - self._begin)
+
+    @property
+    def is_filled(self) -> bool:
+        """True once ``fill`` has ended."""
+        return self._pool is not None
+
+    def fill(self, memory: ReservedFloats) -> None:
+        """Pack the constants into their places; other threads run meanwhile."""
+        memory.populate(self._begin, self.end)
+        for _, start, one, constants in self._entries:
+            _pack(one, constants, memory.floats[start:])
+        self._pool = memory.floats
+
+    def filled(self) -> Iterator[tuple[_Sources, Linkable, Mapping[str, Floats], Floats]]:
+        """Give what each program packed, and where it begins."""
+        assert self._pool is not None
+        for sources, start, one, constants in self._entries:
+            yield sources, one, constants, self._pool[start:]
 
 
 _Source = tuple[int, tuple[int, ...], tuple[int, ...], Packed]

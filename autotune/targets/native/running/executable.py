@@ -18,7 +18,7 @@ from autotune.isa.program import Program, Role
 from autotune.kernels.native.executor import NOWHERE, Plan, ThreadPool, addresses
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.compiling.memory import populated_floats
-from autotune.targets.native.linking.linking import Linkable, Linker, linked
+from autotune.targets.native.linking.linking import Linkable, Linker, Packing, linked
 from autotune.targets.native.running.arena import ALIGNMENT_BYTES, Arena, Lifetime, placed
 from autotune.targets.native.running.outputs import OutputMemory
 from autotune.targets.protocol import Array
@@ -96,7 +96,8 @@ class Executable:
     """A network ready to run on a pool's threads; safe to use from several threads at once.
 
     ``programs`` are its parts', bound (``loader.linkable``). ``arena`` says where intermediates lie. Runs are
-    served one after the other. A ``workshop`` is shared with other executables of the network.
+    served one after the other. A ``workshop`` is shared with other executables of the network; without one, the
+    constants may be in ``packing`` already.
     """
 
     def __init__(
@@ -106,13 +107,14 @@ class Executable:
         pool: ThreadPool,
         compiler: Compiler | None,
         workshop: Workshop | None = None,
+        packing: Packing | None = None,
     ) -> None:
         self._network = network
         self._direct = _direct_outputs(network)
         self.arena, self._pointers = _places(network, self._direct)
-        constants = _constants(network)
+        constants = constants_of(network)
         if workshop is None:
-            loaded = linked(programs, constants, compiler)
+            loaded = linked(programs, constants, compiler, packing=packing)
         else:
             loaded = workshop.linker.linked(programs, constants)
         self._clocks = tuple(one.clocks for one in loaded)
@@ -240,7 +242,7 @@ def _places(network: Network, direct: Sequence[str]) -> tuple[Arena, dict[str, t
     return arena, pointers
 
 
-def _constants(network: Network) -> list[dict[str, Array]]:
+def constants_of(network: Network) -> list[dict[str, Array]]:
     """Return the constants of each part by their names in its program."""
     return [
         {

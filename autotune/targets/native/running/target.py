@@ -18,10 +18,11 @@ from autotune.isa.fields import PARAMETERS
 from autotune.isa.opcodes import Opcode
 from autotune.isa.program import Program, Role
 from autotune.kernels.native.executor import ThreadPool
+from autotune.targets.native.codegen.writing.micro_kernel import Source
 from autotune.targets.native.compiling.compiler import Compiler
 from autotune.targets.native.cpu.host import available, host_isa
-from autotune.targets.native.linking.linking import Linkable, Linked, linked
-from autotune.targets.native.running.executable import Executable, Network, Workshop
+from autotune.targets.native.linking.linking import Linkable, Linked, Packing, linked
+from autotune.targets.native.running.executable import Executable, Network, Workshop, constants_of
 from autotune.targets.native.running.repeats import ProgramTiming, Repeats
 from autotune.targets.protocol import Array, Execution, Parameters
 from autotune.targets.spec import HardwareSpec
@@ -143,12 +144,35 @@ class NativeTarget:
         network: Network,
         programs: Sequence[Linkable] | None = None,
         workshop: Workshop | None = None,
+        packing: Packing | None = None,
     ) -> Executable:
         """A whole plan as one call: compiled, its constants packed and its tensors placed.
-        ``programs`` are its ``linkables``, where they are known; executables of a ``workshop`` share what
-        they can. Raises ``ProgramError`` for an illegal program."""
+        ``programs`` are its ``linkables`` and ``packing`` their constants', where they are known; executables
+        of a ``workshop`` share what they can. Raises ``ProgramError`` for an illegal program."""
         bound = self.linkables(network) if programs is None else programs
-        return Executable(network, bound, _pool(self.threads), _compiler(), workshop)
+        return Executable(network, bound, _pool(self.threads), _compiler(), workshop, packing)
+
+    def bound(self, program: Program) -> Linkable:
+        """Return one program verified and bound. Raises ``ProgramError`` for an illegal one."""
+        return self._checked(program).linkable
+
+    def missing_code(self, program: Linkable) -> Sequence[Source]:
+        """Return micro-kernels of a program whose code is neither in memory nor on disk."""
+        compiler = _compiler()
+        return () if compiler is None else compiler.missing(program.sources)
+
+    def generate(self, kernel: Source) -> None:
+        """Generate the code of a micro-kernel, for the next executable. Other threads run meanwhile.
+
+        Raises ``ProgramError`` for a kernel that cannot be compiled.
+        """
+        compiler = _compiler()
+        assert compiler is not None, "without one no code is missing"
+        compiler.generate(kernel)
+
+    def packing(self, network: Network, programs: Sequence[Linkable]) -> Packing:
+        """Return the constants of a network, to be packed for the programs of its parts."""
+        return Packing(programs, constants_of(network))
 
     def workshop(self) -> Workshop:
         """Return what executables of one network's plans may share, none of it made yet."""
