@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from autotune.cli.commands.explain_build import explain_build
 from autotune.cli.commands.explain_plan import explain_plan
 from autotune.cli.console import print_json, print_table
 from autotune.cli.options import (
     AccuracyOption,
+    CoresOption,
     DimOption,
     JsonOption,
+    MemoryOption,
     RangeOption,
     RunnableArgument,
     StoreOption,
@@ -34,6 +37,12 @@ if TYPE_CHECKING:
 GroupOption = Annotated[
     int | None, typer.Option("--group", min=0, help="Number of one group of a plan: all about it.")
 ]
+BuildOption = Annotated[
+    bool,
+    typer.Option(
+        "--build", help="Build it, and show tasks, times and the criteria of every fusion."
+    ),
+]
 NOTE_COLUMNS = ("pass", "removed", "why")
 
 
@@ -45,16 +54,36 @@ def explain(
     accuracy: AccuracyOption = None,
     group: GroupOption = None,
     store: StoreOption = None,
+    build: BuildOption = False,
+    cores: CoresOption = None,
+    memory: MemoryOption = None,
     json: JsonOption = False,
 ) -> None:
     """Show why a plan fuses and tiles as it does: gains, runners-up, rejected fusions. Of a network,
-    show what the passes removed and why."""
+    show what the passes removed and why. With --build, build it and show how."""
     from autotune.frontend.importing import has_control_flow
     from autotune.runtime.session.defaults import choose_accuracy, resolve_model
+    from autotune.runtime.session.request import open_request
     from autotune.targets.opening import load_spec
 
     path, dims, ranges = resolve_model(model), dimensions(dim), input_ranges(range_)
     options = {"--range": range_, "--accuracy": accuracy, "--target": target}
+    if build:
+        _refuse(path, "--build shows whole plans", {"--group": group})
+        explain_build(
+            open_request(
+                path,
+                target,
+                dims=dims,
+                accuracy=accuracy,
+                ranges=ranges,
+                cores=cores,
+                memory=memory,
+            ),
+            json,
+        )
+        return
+    _refuse(path, "{option} is for --build", {"--cores": cores, "--memory": memory})
     if path.suffix == ".plan":
         _refuse(path, "a plan keeps its {name}", options)
         explain_plan(path, group, store, json)

@@ -45,7 +45,7 @@ def fusion_criteria(
 ) -> tuple[FusionCriteria, ...]:
     """Return the criteria of every fused group of a built plan, the best-paying first."""
     steps, beside = table.group_steps, _groups_beside(table)
-    places = {run.name.partition(" ")[2]: i for i, run in enumerate(trace.lowered)}
+    places = {run.name.rpartition(" #")[0]: i for i, run in enumerate(trace.lowered)}
     found = [
         _criteria(table, step, spec, count, places.get(step.operators[0]))
         for step, count in zip(steps, beside, strict=True)

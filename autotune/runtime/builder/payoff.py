@@ -47,7 +47,7 @@ def payoff_of(graph: Graph, group: Group, spec: HardwareSpec) -> Payoff:
     compute = memory = apart = 0.0
     for op in group.ops:
         if op.family is not Family.RESHAPE:
-            busy, moved = _compute_seconds(graph, op, spec), _bytes(graph, op) / bandwidth
+            busy, moved = _compute_seconds(graph, op, spec), _bytes(group, op) / bandwidth
             compute, memory, apart = compute + busy, memory + moved, apart + max(busy, moved)
     saved = _saved_bytes(group) if len(group.ops) > 1 else 0
     return Payoff(compute, memory, apart, saved, saved / bandwidth)
@@ -60,9 +60,9 @@ def _compute_seconds(graph: Graph, op: Op, spec: HardwareSpec) -> float:
     return cycles / spec.clock_hz
 
 
-def _bytes(graph: Graph, op: Op) -> int:
-    tensors = {*op.inputs, op.output}
-    return sum(graph.type_of(x).elements * graph.type_of(x).dtype.size_bytes for x in tensors)
+def _bytes(group: Group, op: Op) -> int:
+    kinds = (group.type_of[x] for x in {*op.inputs, op.output})
+    return sum(kind.elements * kind.dtype.size_bytes for kind in kinds)
 
 
 def _saved_bytes(group: Group) -> int:

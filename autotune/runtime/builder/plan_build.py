@@ -144,7 +144,7 @@ class _PlanBuild:
         for choice in choices:
             if choice.schedule is None or _key(choice) in self._lowering:
                 continue
-            name = f"{len(self._lowering)} {choice.group.ops[0].name}"
+            name = f"{choice.group.ops[0].name} #{len(self._lowering)}"
             self._lowering[_key(choice)] = name
             task = Task(
                 name,
@@ -206,7 +206,7 @@ class _PlanBuild:
         for program, choice in programs:
             if id(program) in self._binding:
                 continue
-            name = f"{len(self._binding)} {program.name}: bind"
+            name = f"{program.name} ({len(self._binding)})"
             self._binding[id(program)] = name
             units = sum(map(len, program.streams))
             work = partial(self._bind, program, choice)

@@ -140,7 +140,7 @@ def _table(
         return found.with_split(split) if split else found
 
     def make() -> tuple[Draft | None, ProgramTable]:
-        wanted = given or _choices(network, target)
+        wanted = given or first_choices(network, target)
         builds.append(build_or_split(graph, wanted, target, built))
         return builds[0].draft, builds[0].table
 
@@ -180,7 +180,8 @@ def _placed_table(network: OpenedGraph, devices: DeviceSet, online: bool) -> Pro
     return placed_table(network.graph, choices, devices, shared_programs())
 
 
-def _choices(network: OpenedGraph, target: Target) -> tuple[Choice, ...]:
+def first_choices(network: OpenedGraph, target: Target) -> tuple[Choice, ...]:
+    """Return the groups and schedules of a network's plan, or of the heuristic one."""
     if network.plan is not None:
         return network.plan.choices(network.graph)
     from autotune.runtime.caches.schedule_cache import cached_heuristic_plan  # fuses and tiles
