@@ -125,7 +125,8 @@ class GraphSession:
         from autotune.runtime.session.specialisation import specialised  # it simplifies and plans
 
         accuracy = request.accuracy if request.plan is None else request.plan.accuracy
-        made = specialised(opened, classes, self._current.current, self.target, accuracy)
+        general, limits = self._current.current, request.limits
+        made = specialised(opened, classes, general, self.target, accuracy, limits)
         self._opening = (*self._opening, made.event)
         return () if made.variant is None else (made.variant,)
 

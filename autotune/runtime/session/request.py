@@ -13,8 +13,8 @@ from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.input_class import Classes
 from autotune.graph.ranges import Ranges
-from autotune.runtime.guards.assumptions import Assumptions, classes_of
 from autotune.runtime.builder.limits import NO_LIMITS, BuildLimits, limits_of
+from autotune.runtime.guards.assumptions import Assumptions, classes_of
 from autotune.runtime.session.defaults import (
     choose_accuracy,
     choose_plan,
@@ -113,7 +113,18 @@ def open_request(
         assert used is not None, "it names the network"
         network = _network_file(used, place)
     return OpenRequest(
-        network, machine, records, used, bound, chosen, limits, policy, online, options, classes, build
+        network,
+        machine,
+        records,
+        used,
+        bound,
+        chosen,
+        limits,
+        policy,
+        online,
+        options,
+        classes,
+        build,
     )
 
 

@@ -17,6 +17,7 @@ from autotune.graph.input_class import Classes
 from autotune.graph.passes import specialise
 from autotune.graph.work import flops
 from autotune.operators.tensor import Array
+from autotune.runtime.builder.limits import NO_LIMITS, BuildLimits
 from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.execution.execution import execute
 from autotune.runtime.execution.native_table import WholeNetworks
@@ -51,6 +52,7 @@ def specialised(
     general: ProgramTable,
     target: Target,
     accuracy: Accuracy,
+    limits: BuildLimits = NO_LIMITS,
 ) -> Specialised:
     """Build the variant of a network for ``classes`` of its inputs, beside its ``general`` table.
 
@@ -70,7 +72,7 @@ def specialised(
         return _left_alone(graph, guard, "leaves nothing out")
     is_planned = network.plan is not None or general.plan_version > 0
     choices = carried_choices(pruned, general.choices, target.spec) if is_planned else None
-    table = variant_table(pruned, target, choices)
+    table = variant_table(pruned, target, choices, limits)
     if isinstance(target, WholeNetworks) and not _agrees(network, guard, general, table, target):
         return _left_alone(graph, guard, "computes other numbers")
     worth = _worth(network, guard, general, table, target)
