@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
 from autotune.graph.passes import simplify
 from autotune.graph.ranges import Ranges, intervals_by_input
+from autotune.measure.cluster.cluster import Cluster, check_workers, opened_cluster
 from autotune.operators.axes import Layout
 from autotune.runtime.device_search import DeviceRequest, DeviceSearch, search_on_devices
 from autotune.runtime.execution.native_table import WholeNetworks
@@ -126,6 +128,7 @@ def calibrate(
     progress: Progress | None = None,
     accuracy: Accuracy | str | None = None,
     time_limit_seconds: float | None = None,
+    workers: int | str | Cluster | None = None,
 ) -> CalibrationResult | GroupCalibration:
     """Measure fused operators on a target and train its cost model; both stay in the store.
 
@@ -136,18 +139,20 @@ def calibrate(
     on this CPU, ``exact`` elsewhere). A measurement fails after ``time_limit_seconds`` (None: a
     minute, and more for large candidates). Earlier measurements count: calling again continues.
     A machine that times ONNX models gets groups without schedules, and a model of groups.
-    Raises ``AutotuneError`` for bad input.
+    ``workers`` measure: a number of Dask workers of this machine, the URL of a Dask scheduler, or an open
+    ``Cluster`` (None: processes of autotune's own). Raises ``AutotuneError`` for bad input.
     """
+    check_workers(workers)
     limit = seconds_of(time_limit_seconds, "time_limit_seconds")
     named = (models,) if isinstance(models, (str, Path)) else _listed(models)
     plugin = _model_target(target)
     if plugin is not None:
-        return _calibrate_plugin(plugin, budget, named, seed, store, progress, limit)
+        return _calibrate_plugin(plugin, budget, named, seed, store, progress, limit, workers)
     assert not isinstance(target, ModelTarget)
     machine = choose_target(target)
     wanted = default_budget(machine) if budget is None else integer_of(budget, "budget", 1)
     graphs = _load_all(named, machine.spec.layout, progress)
-    with opened(store) as records:
+    with opened_cluster(workers) as cluster, opened(store) as records:
         return run_calibration(
             machine,
             budget=wanted,
@@ -156,6 +161,7 @@ def calibrate(
             seed=integer_of(seed, "seed", 0),
             store=records,
             progress=progress,
+            workers=cluster,
             time_limit_seconds=limit,
         )
 
@@ -175,9 +181,10 @@ def _calibrate_plugin(
     store: Store | Path | str | None,
     progress: Progress | None,
     time_limit_seconds: float | None,
+    workers: int | str | Cluster | None,
 ) -> GroupCalibration:
     graphs = _load_all(models, Layout.CHANNELS_FIRST, progress)
-    with opened(store) as records:
+    with opened_cluster(workers) as cluster, opened(store) as records:
         return calibrate_groups(
             machine,
             budget=GROUP_BUDGET if budget is None else integer_of(budget, "budget", 1),
@@ -185,6 +192,7 @@ def _calibrate_plugin(
             seed=integer_of(seed, "seed", 0),
             store=records,
             progress=progress,
+            workers=cluster,
             time_limit_seconds=time_limit_seconds,
         )
 
@@ -241,6 +249,7 @@ def search(
     seconds: float | None = None,
     strategy: str = DEFAULT_STRATEGY,
     storage: str | Path | None = None,
+    workers: int | str | Cluster | None = None,
 ) -> SearchResult:
     """Find fusion groups and schedules for a network, measure the best, and write the plan.
 
@@ -256,13 +265,14 @@ def search(
 
     Plans that were tried are trials of an Optuna study in ``storage``: a URL, a file (``.log``: a journal, else
     SQLite), ``:memory:`` for none, or None for ``studies.db`` beside the store. A later search of the network goes on from
-    the best of them, also one in another process.
+    the best of them, also one in another process. ``workers`` measure candidates of emulated machines: a number
+    of Dask workers of this machine, the URL of a Dask scheduler, or an open ``Cluster``.
 
     Control flow makes several graphs of a network: pieces and bodies, taken or not, each with this
     budget. Shapes that depend on values are those of inputs drawn by ``seed``; other shapes are
     planned by rule when they run. Costs are predicted by the target's calibrated model, else by the shipped one
     on emulated machines, and by an analytic estimate on this CPU. Raises ``AutotuneError`` for a network that
-    cannot be read, for ``seconds`` on an emulated machine, and, before it searches, for a place where no plan
+    cannot be read, for ``seconds`` on an emulated machine, for ``workers`` on this CPU, and, before it searches, for a place where no plan
     can be written.
     """
     begin = time.monotonic()
@@ -277,12 +287,14 @@ def search(
     )
     path, machine = resolve_model(model), choose_target(target)
     allowed = _allowed_seconds(seconds, machine)
+    _check_workers(workers, machine)
     _check_strategy(strategy, storage, machine)
     chosen = choose_accuracy(accuracy, machine.spec)
     graphs = _graphs(path, extents, Layout(machine.spec.layout), chosen, limits, seed)
     file = NetworkFile.of(path)
     searches, origin, is_interrupted = [], "", False
-    with opened(store) as records:
+    with opened_cluster(workers) as cluster, opened(store) as records:
+        options = replace(options, workers=cluster)
         is_in_place = isinstance(machine, WholeNetworks)
         studies = None if is_in_place else storage_for(storage, records)
         for number, graph in enumerate(graphs):
@@ -411,6 +423,16 @@ def _allowed_seconds(seconds: float | None, machine: Target) -> float | None:
     return seconds_of(seconds, "seconds")
 
 
+def _check_workers(workers: int | str | Cluster | None, machine: Target) -> None:
+    """Raise ``InputError`` for illegal workers, and for those of a search that times whole runs of a network."""
+    check_workers(workers)
+    if workers is not None and isinstance(machine, WholeNetworks):
+        raise InputError(
+            f"workers = {workers!r:.60} for {machine.name}: a search on this CPU times whole runs of the network, "
+            "alone on this machine; leave workers out, or calibrate with them"
+        )
+
+
 def _check_strategy(strategy: str, storage: str | Path | None, machine: Target) -> None:
     """Raise ``InputError`` for a strategy or a storage of studies on a machine that runs whole networks."""
     if isinstance(machine, WholeNetworks) and (strategy != DEFAULT_STRATEGY or storage is not None):
@@ -448,21 +470,25 @@ def sweep(
     store: Store | Path | str | None = None,
     progress: Progress | None = None,
     each: Callable[[MachinePoint], None] | None = None,
+    workers: int | str | Cluster | None = None,
 ) -> SweepResult:
     """Search networks on every combination of settings of an emulated machine.
 
     ``target`` is a shipped spec's name or a TOML file; ``settings`` are texts such as
     ``dram.bytes_per_cycle=12.8,25.6``. The shipped model searches with at most ``measure`` measurements
     of a network on a machine; the emulator confirms every figure. ``each`` receives each machine as
-    soon as it is done. Machines that were done before are read from the cache. Raises
+    soon as it is done. Machines that were done before are read from the cache. ``workers`` measure, as in
+    ``search``. Raises
     ``AutotuneError`` for unknown keys and illegal machines before anything is searched.
     """
+    check_workers(workers)
     chosen = planned_sweep(target, settings)
     options = PointOptions(integer_of(measure, "measure", 1), integer_of(seed, "seed", 0))
     named = (models,) if isinstance(models, (str, Path)) else _listed(models)
     networks = _networks_by_layout(named, dims_of(dims))
     points = []
-    with opened(store) as records:
+    with opened_cluster(workers) as cluster, opened(store) as records:
+        options = replace(options, workers=cluster)
         for point in chosen.points(networks, options, records, progress or silent):
             points.append(point)
             if each is not None:
@@ -485,6 +511,7 @@ def explore(
     dims: Mapping[str, int] | None = None,
     store: Store | Path | str | None = None,
     progress: Progress | None = None,
+    workers: int | str | Cluster | None = None,
 ) -> ExploreResult:
     """Find machines around a base that run networks fast, with little energy, on little area.
 
@@ -492,8 +519,10 @@ def explore(
     ``settings`` such as ``cores=1,2`` replace the values that a key takes. Optuna proposes at most
     ``evaluations`` machines, in at most ``seconds``; the shipped model prices them, and the emulator
     confirms ``confirm`` of the front. ``components`` is a TOML file of areas (None: 45 nm, with sources).
-    Raises ``AutotuneError`` for bad input, and if no machine within the budget runs the networks.
+    ``workers`` measure, as in ``search``. Raises ``AutotuneError`` for bad input, and if no machine within the
+    budget runs the networks.
     """
+    check_workers(workers)
     base = load_spec(target)
     model_of(base)
     texts = (settings,) if isinstance(settings, str) else tuple(settings)
@@ -510,7 +539,8 @@ def explore(
     )
     named = (models,) if isinstance(models, (str, Path)) else _listed(models)
     graphs = _networks_by_layout(named, dims_of(dims))(base.layout)
-    with opened(store) as records:
+    with opened_cluster(workers) as cluster, opened(store) as records:
+        options = replace(options, point=replace(options.point, workers=cluster))
         return Exploration(space, graphs, options, records, progress or silent).run()
 
 

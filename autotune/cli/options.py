@@ -80,6 +80,15 @@ TimeLimitOption = Annotated[
         help="Seconds after which a measurement fails. Default: 60, and more for large candidates.",
     ),
 ]
+WorkersOption = Annotated[
+    str | None,
+    typer.Option(
+        "--workers",
+        metavar="N|URL",
+        help="Measure on N local Dask workers, or on those of the scheduler at tcp://HOST:PORT. "
+        "Default: autotune's own processes.",
+    ),
+]
 MOST_COUNTED = 10_000_000
 """Largest number of measurements or partitions of one command: years of work."""
 NoVerifyOption = Annotated[

@@ -13,6 +13,7 @@ from autotune.arguments import seconds_of
 from autotune.errors import InputError, TargetError
 from autotune.lowering.lower import lower as lower_group
 from autotune.measure.attempt import Lower
+from autotune.measure.cluster.cluster import Cluster
 from autotune.measure.dispatch import Dispatch, measured_here
 from autotune.measure.measurement import Failed, FailureKind, Measurement
 from autotune.measure.packing import pack
@@ -22,6 +23,10 @@ from autotune.measure.time_limit import default_seconds
 from autotune.schedule.candidate import Candidate
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.protocol import ExclusiveTarget, Target
+
+Workers = int | Cluster | None
+"""Who measures: so many processes of this machine, or the workers of a cluster. None leaves it to the
+number of candidates."""
 
 MANY = 64
 """Number of candidates from which worker processes are started at once."""
@@ -56,9 +61,9 @@ def hanging(target: Target, reason: str) -> TargetError:
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """Measures candidates of one target on this machine.
+    """Measures candidates of one target, on this machine or over a cluster.
 
-    ``workers`` is the number of processes. 1 is always this process; None is one per core for many
+    ``workers`` is a cluster or the number of processes. 1 is always this process; None is one per core for many
     candidates, else none. A target that runs alone never runs in this process: its workers prepare
     candidates side by side and time them one by one. Each batch carries the pickled target with its
     present state; a target that cannot be pickled is measured in this process. A candidate fails
@@ -67,34 +72,57 @@ class Runner:
     """
 
     target: Target
-    workers: int | None = None
+    workers: Workers = None
     lower: Lower = lower_group
     time_limit_seconds: float | None = None
     pool: Pool = SHARED
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
-        if self.workers is not None and self.workers < 1:
+        if isinstance(self.workers, int) and self.workers < 1:
             raise InputError(f"workers = {self.workers} is not ≥ 1; leave it out to use all cores")
         seconds_of(self.time_limit_seconds, "time_limit_seconds")
 
     def measure(self, candidates: Iterable[Candidate]) -> Iterator[Measurement]:
-        """Yield one measurement per candidate, in order, as they come.
+        """Yield one measurement per candidate, in order.
+
+        Raises ``TargetError`` as ``arrivals`` does, after the results before.
+        """
+        ahead: dict[int, Measurement] = {}
+        place = 0
+        for arrived, result in self.arrivals(candidates):
+            ahead[arrived] = result
+            while place in ahead:
+                yield ahead.pop(place)
+                place += 1
+
+    def arrivals(self, candidates: Iterable[Candidate]) -> Iterator[tuple[int, Measurement]]:
+        """Yield one measurement per candidate as they come, each with its place: in order on this machine,
+        in any order from a cluster.
 
         A candidate is ``Failed`` if it is not legal, meets a defect (whose traceback is logged) or
         kills its process; the others go on. Closing the iterator, Ctrl-C included, ends the
         measurements under way at once. Raises ``TargetError`` when ``HANGS`` candidates in a row took
-        longer than their limits, after it has yielded them.
+        longer than their limits, after it has yielded them, and when a cluster is gone.
         """
         hangs = 0
-        for result in self._measure(iter(candidates)):
-            yield result
+        for place, result in self._placed(iter(candidates)):
+            yield place, result
             if not isinstance(result, Failed) or result.kind is not FailureKind.OVERDUE:
                 hangs = 0
                 continue
             hangs += 1
             if hangs == HANGS:
                 raise hanging(self.target, result.reason)
+
+    def _placed(self, source: Iterator[Candidate]) -> Iterator[tuple[int, Measurement]]:
+        if not isinstance(self.workers, Cluster) or pack(self.target) is None:
+            return enumerate(self._measure(source))
+        from autotune.measure.cluster.distribution import Distribution  # loads what jobs need
+
+        return Distribution(
+            self.workers, self.target, source, self.lower, self._limit_seconds, self.clock
+        ).run()
 
     def _measure(self, source: Iterator[Candidate]) -> Iterator[Measurement]:
         alone = isinstance(self.target, ExclusiveTarget)
@@ -114,7 +142,7 @@ class Runner:
             ).run()
 
     def _workers(self, alone: bool, many: bool) -> int:
-        wanted = self.pool.size if self.workers is None else self.workers
+        wanted = self.workers if isinstance(self.workers, int) else self.pool.size
         if alone:
             return min(wanted, MOST_ALONE) if many else 1
         return wanted
@@ -145,9 +173,20 @@ class Runner:
 def measure(
     target: Target,
     candidates: Iterable[Candidate],
-    workers: int | None = None,
+    workers: Workers = None,
     time_limit_seconds: float | None = None,
 ) -> Iterator[Measurement]:
-    """Lower and time candidates on a target: ``measure`` of a ``Runner`` with these options."""
+    """Lower and time candidates on a target, in order: ``measure`` of a ``Runner`` with these options."""
     runner = Runner(target, workers, time_limit_seconds=time_limit_seconds)
     return runner.measure(candidates)
+
+
+def arrivals(
+    target: Target,
+    candidates: Iterable[Candidate],
+    workers: Workers = None,
+    time_limit_seconds: float | None = None,
+) -> Iterator[tuple[int, Measurement]]:
+    """Lower and time candidates on a target, as they come: ``arrivals`` of a ``Runner`` with these options."""
+    runner = Runner(target, workers, time_limit_seconds=time_limit_seconds)
+    return runner.arrivals(candidates)

@@ -21,7 +21,8 @@ from autotune.schedule.candidate import Candidate
 from autotune.targets.emulator.counters import Counters
 from autotune.targets.protocol import ExclusiveTarget, Execution, Target
 
-_UNLOADABLE = (AttributeError, ImportError, TypeError, ValueError, pickle.UnpicklingError)
+UNLOADABLE = (AttributeError, ImportError, TypeError, ValueError, pickle.UnpicklingError)
+"""What reading a batch raises where the target's package, or a module of it, is missing."""
 
 
 FEW = 3
@@ -121,7 +122,7 @@ def _answer_all(line: Connection) -> None:
             if held is None or held[0] != batch.target:
                 held = batch.target, pickle.loads(batch.target)
             lower, candidates = pickle.loads(batch.work)
-        except _UNLOADABLE as error:
+        except UNLOADABLE as error:
             line.send(Refused(f"{type(error).__name__}: {error}"))
             continue
         line.send(Begun())
@@ -129,7 +130,7 @@ def _answer_all(line: Connection) -> None:
             _in_turn(line, held[1], lower, candidates)
             continue
         for candidate in candidates:
-            line.send(_portable(attempt(held[1], candidate, lower)))
+            line.send(portable(attempt(held[1], candidate, lower)))
 
 
 def _in_turn(
@@ -150,7 +151,7 @@ def _in_turn(
                 result = visit()
             if result is not None:
                 del visits[place]
-                line.send(Timed(place, _portable(result)))
+                line.send(Timed(place, portable(result)))
         if len(visits) < FEW:
             time.sleep(REST_SECONDS)
 
@@ -164,8 +165,8 @@ def _at(line: Connection, place: int, spent_seconds: list[float]) -> Iterator[No
     spent_seconds[place] += time.monotonic() - start
 
 
-def _portable(result: Execution | str) -> Execution | str:
-    """A result that can be pickled, whatever mapping the target keeps its counters in."""
+def portable(result: Execution | str) -> Execution | str:
+    """Return a result that can be pickled, whatever mapping the target keeps its counters in."""
     if isinstance(result, str) or type(result.counters) in (dict, Counters):
         return result
     return replace(result, counters=dict(result.counters))

@@ -15,7 +15,8 @@ from autotune.display import Card, Displayed
 from autotune.fusion.group import Group
 from autotune.graph.accuracy import Accuracy
 from autotune.graph.graph import Graph
-from autotune.measure.runner import Runner
+from autotune.measure.cluster.cluster import Cluster
+from autotune.measure.runner import Runner, Workers
 from autotune.schedule.candidate import Candidate
 from autotune.store.records import Outcome, Record
 from autotune.store.store import Store
@@ -24,7 +25,7 @@ from autotune.tuner.failures import FailureCount, count_failures
 from autotune.tuner.neighbour import remember_machine
 from autotune.tuner.progress import Progress, silent
 from autotune.tuner.record_writer import RecordWriter
-from autotune.tuner.records import to_record
+from autotune.tuner.records import in_fixed_order, to_record
 from autotune.tuner.sampling import sample_candidates
 
 __all__ = ["CalibrationResult", "Progress", "calibrate", "default_budget"]
@@ -37,7 +38,8 @@ ALONE_BUDGET = 1500
 generation), and then timed one by one for 0.02 s: about two minutes on two cores."""
 
 BATCH = 256
-"""Measurements after which the doubtful ones among them are taken again."""
+"""Measurements after which the doubtful ones among them are taken again, and as many more per worker of a
+cluster: it waits for the last of them."""
 
 DOUBTFUL_TRUST = 0.8
 """Times that training would trust less are measured a second time: those with a standard error above
@@ -100,7 +102,7 @@ def calibrate(
     seed: int = 0,
     store: Store,
     progress: Progress | None = None,
-    workers: int | None = None,
+    workers: Workers = None,
     time_limit_seconds: float | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> CalibrationResult:
@@ -125,7 +127,7 @@ def calibrate(
         measuring = _Measuring(target, store, drawn, workers, time_limit_seconds, heard)
         measuring.run()
         heard("train", 0, 1)
-        records = store.records(profile)
+        records = in_fixed_order(store.records(profile))
         model = fit_model(records, target.spec, seed=seed)
         if model.is_shared:  # nothing was learned
             raise too_few(target.spec, sum(r.outcome is Outcome.OK for r in records))
@@ -154,11 +156,12 @@ class _Measuring:
         target: Target,
         store: Store,
         drawn: _UnmeasuredCandidates,
-        workers: int | None,
+        workers: Workers,
         time_limit_seconds: float | None,
         heard: Progress,
     ) -> None:
         self._runner = Runner(target, workers, time_limit_seconds=time_limit_seconds)
+        self._batch_size = BATCH * (workers.size if isinstance(workers, Cluster) else 1)
         self._store, self._drawn, self._heard = store, drawn, heard
         self.measured = self.doubtful = 0
         self.failed: list[Record] = []
@@ -174,7 +177,7 @@ class _Measuring:
         doubtful: dict[int, Candidate] = {}
         writer = RecordWriter(self._store)
         try:
-            for result in self._runner.measure(islice(self._drawn, BATCH)):
+            for _, result in self._runner.arrivals(islice(self._drawn, self._batch_size)):
                 record = to_record(result, self._runner.target, "calibrate")
                 if record.trust < DOUBTFUL_TRUST:
                     doubtful[len(records)] = result.candidate

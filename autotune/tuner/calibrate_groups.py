@@ -16,7 +16,7 @@ from autotune.errors import ProgramError, TargetError
 from autotune.fusion.group import Group
 from autotune.graph.graph import Graph
 from autotune.lowering.exported import export_candidate
-from autotune.measure.runner import Runner
+from autotune.measure.runner import Runner, Workers
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import Schedule
 from autotune.store.records import Outcome, Record
@@ -24,7 +24,7 @@ from autotune.store.store import Store
 from autotune.targets.plugins.model_target import ModelTarget
 from autotune.tuner.failures import FailureCount, count_failures
 from autotune.tuner.progress import Progress, silent
-from autotune.tuner.records import to_record
+from autotune.tuner.records import in_fixed_order, to_record
 from autotune.tuner.sampling import grow_group
 
 GROUP_BUDGET = 1500
@@ -85,6 +85,7 @@ def calibrate_groups(
     seed: int = 0,
     store: Store,
     progress: Progress | None = None,
+    workers: Workers = None,
     time_limit_seconds: float | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> GroupCalibration:
@@ -102,10 +103,11 @@ def calibrate_groups(
         drawn = list(_different(sample_groups(graphs, seed), budget))
         unmeasured = [candidate for candidate in drawn if candidate.group.key not in known]
         before = len(drawn) - len(unmeasured)
-        records = _measure(target, unmeasured, store, heard, before, time_limit_seconds)
+        runner = Runner(target, workers, export_candidate, time_limit_seconds)  # type: ignore[arg-type]
+        records = _measure(runner, target, unmeasured, store, heard, before)
         heard("train", 0, 1)
         model = AdditiveModel.fit(
-            store.records(profile), profile, target.clock_hz, target.name, seed
+            in_fixed_order(store.records(profile)), profile, target.clock_hz, target.name, seed
         )
         store.save_model(profile, model.to_bytes(), model.metrics, VERSION)
         heard("train", 1, 1)
@@ -122,19 +124,18 @@ def calibrate_groups(
 
 
 def _measure(
+    runner: Runner,
     target: ModelTarget,
     candidates: Sequence[Candidate],
     store: Store,
     heard: Progress,
     before: int,
-    time_limit_seconds: float | None,
 ) -> list[Record]:
     """Measure and store groups; give up early if none succeeds."""
-    runner = Runner(target, lower=export_candidate, time_limit_seconds=time_limit_seconds)  # type: ignore[arg-type]
     records: list[Record] = []
     stored = 0
     try:
-        for result in runner.measure(candidates):
+        for _, result in runner.arrivals(candidates):
             records.append(to_record(result, target, "calibrate"))
             heard("measure", before + len(records), before + len(candidates))
             _check_hope(target, records)

@@ -5,12 +5,12 @@ Machines that count cycles tell the same twice: what the store has of them is no
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from autotune.fusion.group import Group
 from autotune.measure.measurement import FailureKind
-from autotune.measure.runner import HANGS, hanging, measure
+from autotune.measure.runner import HANGS, Workers, arrivals, hanging
 from autotune.schedule.candidate import Candidate
 from autotune.schedule.schedule import Schedule
 from autotune.store.records import Outcome, Record
@@ -47,7 +47,7 @@ class CandidateEvaluator:
         network: str,
         store: Store | None = None,
         progress: Progress = silent,
-        workers: int | None = None,
+        workers: Workers = None,
         time_limit_seconds: float | None = None,
     ) -> None:
         self.target = target
@@ -114,13 +114,14 @@ class CandidateEvaluator:
             return
         self.expected = max(self.expected, len(self.records) + len(fresh))
         work = [Candidate(group, scored.schedule, self.network) for group, scored in fresh.values()]
-        records: list[Record] = []
+        records: dict[int, Record] = {}
         writer = RecordWriter(self.store)
+        results = arrivals(self.target, work, self.workers, self.time_limit_seconds)
         try:
-            for result in measure(self.target, work, self.workers, self.time_limit_seconds):
-                records.append(to_record(result, self.target, "search"))
-                writer.add(records[-1])
-                self._count_hang(records[-1])
+            for place, result in results:
+                records[place] = record = to_record(result, self.target, "search")
+                writer.add(record)
+                self._count_hang(record)
                 done = len(self.records) + len(records)
                 self.progress("measure", done, max(done, self.expected))
         finally:
@@ -135,13 +136,15 @@ class CandidateEvaluator:
             raise hanging(self.target, record.reason)
 
     def _remember(
-        self, fresh: dict[Key, tuple[Group, ScoredSchedule]], records: list[Record]
+        self, fresh: dict[Key, tuple[Group, ScoredSchedule]], records: Mapping[int, Record]
     ) -> None:
-        """Take in the records of the first candidates; an interrupt leaves fewer records."""
-        for (key, (_, scored)), record in zip(fresh.items(), records, strict=False):
-            self._enter(key, Sample(scored, record))
-        self.records += records
-        self.costs.observe(records)
+        """Take in records by the candidate's place, in their order; an interrupt leaves fewer records."""
+        for place, (key, (_, scored)) in enumerate(fresh.items()):
+            if place in records:
+                self._enter(key, Sample(scored, records[place]))
+        ordered = [records[place] for place in sorted(records)]
+        self.records += ordered
+        self.costs.observe(ordered)
 
     def _enter(self, key: Key, sample: Sample) -> None:
         self._samples[key] = sample

@@ -33,6 +33,7 @@ from autotune.tuner.plan import GraphPlan
 from autotune.tuner.plan_study import PlanStudy
 from autotune.tuner.problem import FusionProblem, TriedPlan
 from autotune.tuner.progress import Progress, silent
+from autotune.tuner.records import in_fixed_order
 from autotune.tuner.result import GraphSearch, PlanResult, measured_choices, plan_result
 from autotune.tuner.schedules import GroupCosts
 from autotune.tuner.strategies.strategy import SearchState, Wanted
@@ -293,7 +294,7 @@ class _Search:
         store, spec, costs = self.evaluator.store, self.target.spec, self.costs
         if store is None:
             return
-        records = store.records(spec.profile_id)
+        records = in_fixed_order(store.records(spec.profile_id))
         if sum(record.outcome is Outcome.OK for record in records) < MIN_RECORDS:
             return
         model = fit_model(records, spec, seed=self.options.seed)

@@ -10,6 +10,7 @@ from autotune.errors import InputError
 from autotune.tuner.objective import Objective
 
 if TYPE_CHECKING:  # the command line shows these defaults in its help
+    from autotune.measure.runner import Workers
     from autotune.targets.spec import HardwareSpec
 
 DEFAULT_TRIALS = 200
@@ -32,7 +33,7 @@ class SearchOptions:
     measure: int = DEFAULT_MEASURE
     objective: Objective = Objective.LATENCY
     seed: int = 0
-    workers: int | None = None
+    workers: Workers = None
     time_limit_seconds: float | None = None
     strategy: str = DEFAULT_STRATEGY
 

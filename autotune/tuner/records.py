@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from autotune.measure.measurement import Failed, Measured
 from autotune.store.records import Outcome, Record
@@ -39,3 +39,9 @@ def to_record(
         counters=dict(done.counters) if done is not None else {},
         created_at=clock(),
     )
+
+
+def in_fixed_order(records: Iterable[Record]) -> list[Record]:
+    """Return records by group and schedule, those of one candidate as they are: a model trained on them
+    does not depend on the order in which workers answered."""
+    return sorted(records, key=lambda record: (record.group_key, record.schedule_json))

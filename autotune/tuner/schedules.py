@@ -12,6 +12,7 @@ import numpy as np
 from autotune.cost_model.model import CostModel
 from autotune.fusion.equivalence import EquivalenceClasses
 from autotune.fusion.group import Group
+from autotune.measure.runner import Workers
 from autotune.schedule.fit import has_ranks_of
 from autotune.schedule.schedule import Schedule
 from autotune.store.records import Outcome, Record
@@ -84,7 +85,7 @@ class GroupCosts:
         objective: Objective = Objective.LATENCY,
         seed: int = 0,
         known: Iterable[Record] = (),
-        workers: int | None = 1,
+        workers: Workers = 1,
     ) -> None:
         self.spec = spec
         self.objective = objective

@@ -400,3 +400,24 @@ def test_interrupting_exits_with_130_and_one_line(
         main(["calibrate"])
     assert exit_info.value.code == 130
     assert "kept" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("workers", "says"),
+    [
+        ("0", "workers = 0: give 1 to"),
+        ("many", "or tcp://HOST:PORT of a Dask scheduler"),
+        ("http://host:8787", "or tcp://HOST:PORT of a Dask scheduler"),
+        ("tcp://host", "give tcp://HOST:PORT"),
+    ],
+)
+@pytest.mark.parametrize("command", ["calibrate", "search mlp", "explore mlp", "sweep mlp"])
+def test_workers_are_a_number_or_a_url(
+    refused: Refused, command: str, workers: str, says: str
+) -> None:
+    setting = ("--set", "cores=1") if command.startswith("sweep") else ()
+    assert says in refused(*command.split(), "--target", "edge", "--workers", workers, *setting)
+
+
+def test_a_search_that_times_whole_runs_takes_no_workers(refused: Refused) -> None:
+    assert "times whole runs" in refused("search", "mlp", "--target", "cpu", "--workers", "2")

@@ -12,7 +12,7 @@ from typing import Any
 from autotune.measure.attempt import attempt
 from autotune.measure.pool import Pool
 from autotune.measure.process import WorkerProcess
-from autotune.measure.worker import At, Batch, Begun, Go, Prepared, Ready, Timed, _portable
+from autotune.measure.worker import At, Batch, Begun, Go, Prepared, Ready, Timed, portable
 from autotune.targets.protocol import Execution
 from tests.measure import measure_case as case
 
@@ -73,7 +73,7 @@ class Scripted(WorkerProcess):
             case Batch(target, work):
                 lower, candidates = pickle.loads(work)
                 measured = (attempt(pickle.loads(target), each, lower) for each in candidates)
-                self.batch = list(map(_portable, measured))
+                self.batch = list(map(portable, measured))
                 self.log.append((f"batch of {len(candidates)}", self.number))
                 self.say(Begun(), *(At(i, 0.0) for i in range(len(candidates))), Prepared())
             case Go() if self.fate is Fate.DEAF:

@@ -6,7 +6,7 @@ import pytest
 
 from autotune.fusion.group import Group
 from autotune.measure.measurement import Failed, Measured
-from autotune.measure.runner import measure
+from autotune.measure.runner import arrivals, measure
 from autotune.schedule.candidate import Candidate
 from autotune.targets.protocol import Target
 from autotune.tuner import candidate_evaluator
@@ -61,14 +61,12 @@ def test_another_schedule_follows_where_one_fails_on_the_group_itself(
 
     def failing(
         target: Target, candidates: Sequence[Candidate], workers: int | None, limit: float | None
-    ) -> Iterator[Measured | Failed]:
-        for candidate, result in zip(
-            candidates, measure(target, candidates, workers, limit), strict=True
-        ):
-            asked.append(candidate)
-            yield Failed(candidate, "no") if len(asked) <= failures else result
+    ) -> Iterator[tuple[int, Measured | Failed]]:
+        for place, result in arrivals(target, candidates, workers, limit):
+            asked.append(result.candidate)
+            yield place, Failed(result.candidate, "no") if len(asked) <= failures else result
 
-    monkeypatch.setattr(candidate_evaluator, "measure", failing)
+    monkeypatch.setattr(candidate_evaluator, "arrivals", failing)
     found.measure_exact([group])
     assert len({candidate.schedule for candidate in asked}) == len(asked) == min(failures + 1, 3)
     best = found.best(group)

@@ -18,6 +18,7 @@ from autotune.cli.options import (
     TargetOption,
     ThreadsOption,
     TimeLimitOption,
+    WorkersOption,
     machine_name,
 )
 from autotune.cli.progress import progress
@@ -51,6 +52,7 @@ def calibrate(
     seed: SeedOption = 0,
     time_limit: TimeLimitOption = None,
     store: StoreOption = None,
+    workers: WorkersOption = None,
     json: JsonOption = False,
 ) -> None:
     """Measure fused operators on the target and train the cost model on them.
@@ -75,6 +77,7 @@ def calibrate(
             progress=report,
             accuracy=accuracy,
             time_limit_seconds=time_limit,
+            workers=workers,
         )
     say_failures(result.failures)
     if isinstance(result, GroupCalibration):

@@ -26,6 +26,7 @@ from autotune.cli.options import (
     PageOption,
     SeedOption,
     StoreOption,
+    WorkersOption,
     dimensions,
 )
 from autotune.cli.progress import progress
@@ -88,6 +89,7 @@ def explore(
     dim: DimOption = None,
     seed: SeedOption = 0,
     store: StoreOption = None,
+    workers: WorkersOption = None,
     json: JsonOption = False,
 ) -> None:
     """Explore machines around a base: the front of latency, energy and area for some networks.
@@ -116,6 +118,7 @@ def explore(
             store=store,
             dims=dimensions(dim),
             progress=heard,
+            workers=workers,
         )
     _write_page(result, page, [*models, "--target", target], seed)
     if json:

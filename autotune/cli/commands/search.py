@@ -43,6 +43,7 @@ from autotune.cli.options import (
     TargetOption,
     ThreadsOption,
     TimeLimitOption,
+    WorkersOption,
     complete_network,
     dimensions,
     input_ranges,
@@ -140,6 +141,7 @@ class SearchRequest:
     ranges: Ranges
     seed: int
     time_limit_seconds: float | None
+    workers: str | None
     command: str
     """The command line that repeats the search."""
     strategy: str
@@ -171,6 +173,7 @@ def search(
     range_: RangeOption = None,
     seed: SeedOption = 0,
     time_limit: TimeLimitOption = None,
+    workers: WorkersOption = None,
     strategy: StrategyOption = DEFAULT_STRATEGY,
     storage: StorageOption = None,
     store: StoreOption = None,
@@ -240,6 +243,7 @@ def search(
             ranges=input_ranges(range_),
             seed=seed,
             time_limit_seconds=time_limit,
+            workers=workers,
             command=command_line(context),
             strategy=strategy,
             storage=storage,
@@ -312,6 +316,7 @@ def _execute(request: SearchRequest, heard: Report) -> SearchOutcome:
             accuracy=request.accuracy,
             ranges=request.ranges,
             time_limit_seconds=request.time_limit_seconds,
+            workers=request.workers,
             strategy=request.strategy,
             storage=request.storage,
             store=request.store,

@@ -21,6 +21,7 @@ from autotune.cli.options import (
     PageOption,
     SeedOption,
     StoreOption,
+    WorkersOption,
     complete_spec,
     dimensions,
 )
@@ -68,6 +69,7 @@ def sweep(
     dim: DimOption = None,
     seed: SeedOption = 0,
     store: StoreOption = None,
+    workers: WorkersOption = None,
     json: JsonOption = False,
 ) -> None:
     """Search networks on every combination of settings of a machine: one table, and one page.
@@ -80,7 +82,9 @@ def sweep(
         from autotune.report.document import KIND as PAGE
 
         check_place(page, PAGE)
-        result = _swept(models, settings, target, measure, dimensions(dim), seed, store, heard)
+        result = _swept(
+            models, settings, target, measure, dimensions(dim), seed, store, heard, workers
+        )
     if not result.points:
         raise KeyboardInterrupt
     _write_page(result, page, [*models, "--target", target], measure, seed)
@@ -104,6 +108,7 @@ def _swept(
     seed: int,
     store: str | None,
     heard: Report,
+    workers: str | None,
 ) -> SweepResult:
     """Return the sweep, or what of it was done at Ctrl-C."""
     from autotune import api
@@ -122,6 +127,7 @@ def _swept(
             store=store,
             progress=heard,
             each=points.append,
+            workers=workers,
         )
     except KeyboardInterrupt:
         return SweepResult(plan.base, plan.settings, tuple(points), len(plan.machines))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from autotune.errors import ScheduleError
 from autotune.graph.graph import Graph
 from autotune.measure.measurement import Failed
-from autotune.measure.runner import measure
+from autotune.measure.runner import Workers, measure
 from autotune.schedule.candidate import Candidate
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.protocol import Execution
@@ -21,7 +21,7 @@ def confirm(
     choices: Sequence[Choice],
     spec: HardwareSpec,
     predicted_cycles: float,
-    workers: int | None = None,
+    workers: Workers = None,
 ) -> NetworkFigures:
     """Run the groups of a plan on the emulated machine; return what they take together.
 

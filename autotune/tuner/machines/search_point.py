@@ -16,6 +16,7 @@ from autotune.disk.home import cache_folder
 from autotune.disk.source_version import hash_sources
 from autotune.errors import InputError, ScheduleError
 from autotune.graph.graph import Graph
+from autotune.measure.runner import Workers
 from autotune.store.store import Store
 from autotune.targets.emulator.target import EmulatorTarget
 from autotune.targets.spec import HardwareSpec
@@ -39,11 +40,11 @@ DECIDING = (
 @dataclass(frozen=True, slots=True)
 class PointOptions:
     """``measure`` bounds the measurements of one network on one machine; ``workers`` is the number of
-    processes (None: one a core). Finished points are kept in ``folder`` (None: the user's cache)."""
+    processes (None: one a core) or a cluster. Finished points are kept in ``folder`` (None: the user's cache)."""
 
     measure: int = DEFAULT_MEASURE
     seed: int = 0
-    workers: int | None = None
+    workers: Workers = None
     folder: Path | None = None
 
     def __post_init__(self) -> None:

@@ -126,6 +126,14 @@ def host_spec(threads: int, figures: HostFigures, identity: str = "") -> Hardwar
     )
 
 
+def profile_of(threads: int) -> str:
+    """Return the hardware profile of this machine with so many threads, without measuring anything:
+    figures take no part in it."""
+    near = near_bytes(topology.cache_bytes(2), topology.cache_bytes(3))
+    unmeasured = HostFigures(ASSUMED_CLOCK_HZ, 1, _isa().lanes, near, ASSUMED_BYTES_PER_CYCLE)
+    return host_spec(threads, unmeasured, identity(threads)).profile_id
+
+
 def near_bytes(l2_bytes: int | None, l3_bytes: int | None) -> int:
     """What a core may keep in cache: its L2, or its part of the L3 where that is more.
     Operands are read where they lie, so that schedules need no tile to fit the L2: larger tiles
