@@ -40,6 +40,13 @@ class Backend(Protocol):
     def size_bytes(self, connection: Connection) -> int:
         """Return the size of the store, indexes and logs included."""
 
+    def back_up(self, version: str) -> None:
+        """Keep a copy of a store of an older schema version, before it is migrated."""
+
+    def copy_into_memory(self) -> None:
+        """Go on with a copy that can be migrated where the store cannot be written. Raises ``StoreError``
+        where there is no such copy."""
+
     def hold(self, name: str, on_wait: Callable[[], None]) -> AbstractContextManager[None]:
         """Hold the lock ``name`` of the store; call ``on_wait`` once if another process has it.
 

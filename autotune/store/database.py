@@ -16,7 +16,7 @@ from autotune.store.backend import BUSY_SECONDS, IMMEDIATE, Backend
 from autotune.store.faults import explained
 from autotune.store.file_backend import FileBackend
 from autotune.store.place import Server
-from autotune.store.schema import check, create_or_check, is_old, upgrade
+from autotune.store.schema import check, create_or_check, is_old, version_of
 
 
 class Database:
@@ -60,14 +60,25 @@ class Database:
             if columns:
                 check(connection, columns, self.place)
             old = bool(columns) and is_old(connection)
-        if old and self.is_writable:
-            with self._writing() as connection:  # write() would wait for this to end
-                upgrade(connection)
+        if old:
+            self._migrate()
         if not columns:
             self._backend.found()
             with self._writing() as connection:
                 create_or_check(connection, self._backend.columns(connection), self.place)
         self._identity = self._backend.identity()
+
+    def _migrate(self) -> None:
+        """Bring an older store up; a copy of it in memory where it cannot be written."""
+        from autotune.store.migration import migrate  # of older stores only
+
+        if not self.is_writable:
+            self._backend.copy_into_memory()
+            self._read_lock = self._write_lock
+        with self._writing() as connection:  # write() would wait for this to end
+            if is_old(connection):  # else another process has done it meanwhile
+                self._backend.back_up(version_of(connection))
+                migrate(connection)
 
     def _follow(self) -> None:
         """Open the file anew if another one has taken its place, or none: it was deleted, or put back.

@@ -11,8 +11,9 @@ from pathlib import Path
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool, StaticPool
 
+from autotune.disk.atomic_file import PRIVATE_MODE
 from autotune.store.backend import IMMEDIATE
-from autotune.store.faults import UnwritableError, prepare_folder
+from autotune.store.faults import UnwritableError, explained, prepare_folder
 from autotune.store.profile_lock import profile_lock
 
 MEMORY = ":memory:"
@@ -70,11 +71,41 @@ class FileBackend:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
         return int(pages * connection.exec_driver_sql("PRAGMA page_size").scalar_one())
 
+    def back_up(self, version: str) -> None:
+        """Copy the file beside itself, once for each version."""
+        if self._path is None:
+            return
+        copy = self._path.with_name(f"{self._path.name}.schema-{version}")
+        if copy.exists():
+            return
+        part = copy.with_name(f"{copy.name}.part")
+        part.unlink(missing_ok=True)
+        with explained(self.place), _closed(self._path) as source, _closed(part) as target:
+            source.backup(target)
+        part.chmod(PRIVATE_MODE)
+        part.replace(copy)
+
+    def copy_into_memory(self) -> None:
+        """Read the file into memory."""
+        old, self.engine = self.engine, _engine(None, 0.0, True)
+        with explained(self.place), old.connect() as source, self.engine.connect() as target:
+            from_driver = source.connection.dbapi_connection
+            to_driver = target.connection.dbapi_connection
+            assert isinstance(from_driver, sqlite3.Connection)
+            assert isinstance(to_driver, sqlite3.Connection)
+            from_driver.backup(to_driver)
+        old.dispose()
+        self.serial = True
+
     def hold(self, name: str, on_wait: Callable[[], None]) -> AbstractContextManager[None]:
         """Hold a lock file beside the store; a store in memory has none."""
         if self.place == MEMORY:
             return contextlib.nullcontext()
         return profile_lock(self.place, name, on_wait)
+
+
+def _closed(path: Path) -> contextlib.closing[sqlite3.Connection]:
+    return contextlib.closing(sqlite3.connect(path))
 
 
 def _prepared(path: Path | None, reading: bool) -> bool:

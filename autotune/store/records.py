@@ -31,7 +31,8 @@ class Record:
     ``group_json`` and ``schedule_json`` are lossless texts of the candidate. ``network`` is the
     origin of the group, by which held-out splits go. ``source`` is one of ``SOURCES``. A failed
     record has a ``reason`` and no cost. ``counters`` are those of the target, by name;
-    ``created_at`` is in seconds since 1970. Raises ``ValueError`` for a value out of its range.
+    ``created_at`` is in seconds since 1970, ``toolchain`` names the programs that made the code, empty
+    where unknown. Raises ``ValueError`` for a value out of its range.
     """
 
     group_key: str
@@ -48,6 +49,7 @@ class Record:
     dram_bytes: int
     counters: Mapping[str, int] = field(default_factory=dict, hash=False)
     created_at: float = 0.0
+    toolchain: str = ""
 
     @property
     def trust(self) -> float:

@@ -23,15 +23,16 @@ from sqlalchemy import (
 from autotune.errors import StoreError
 from autotune.store.faults import ELSEWHERE
 
-SCHEMA_VERSION = 2
-UPGRADED = {"1": "9f7b62a083f28a8c"}
+SCHEMA_VERSION = 3
+UPGRADED = {"1": "9f7b62a083f28a8c", "2": "b2b49293d57fa59b"}
 """Fingerprints of older schema versions whose stores are read, and brought to this one when they can
-be written. Version 1 had one table more, without a row."""
+be written: ``migrations`` has a revision for each."""
 _DROPPED = "programs"
+"""Table of version 1."""
 
 METADATA = MetaData()
 NUMBER = BigInteger().with_variant(Integer, "sqlite")
-"""Keys that count up: SQLite numbers rows by columns of this very type only."""
+"""Integers of 64 bits. SQLite numbers rows by columns of the type INTEGER only, which has as many."""
 
 META = Table(
     "meta",
@@ -62,16 +63,19 @@ RECORDS = Table(
     Column("source", Text, nullable=False),
     Column("outcome", Text, nullable=False),
     Column("reason", Text, nullable=False),
-    Column("cycles", BigInteger, nullable=False),
-    Column("energy_fj", BigInteger, nullable=False),
-    Column("dram_bytes", BigInteger, nullable=False),
+    Column("cycles", NUMBER, nullable=False),
+    Column("energy_fj", NUMBER, nullable=False),
+    Column("dram_bytes", NUMBER, nullable=False),
     Column("counters_digest", LargeBinary, nullable=False),
     Column("counters", LargeBinary, nullable=False),
     Column("created_at", Float, nullable=False),
+    Column("toolchain", Text, nullable=False, server_default=""),
     Index("records_by_source", "profile_id", "source"),
+    Index("best_of_group", "profile_id", "group_key", "outcome", "cycles"),
     Index(
         "calibrated_once",
         "profile_id",
+        "toolchain",
         "group_key",
         "schedule_json",
         unique=True,
@@ -80,6 +84,7 @@ RECORDS = Table(
     Index(
         "calibrated_once_by_hash",
         "profile_id",
+        "toolchain",
         text("md5(group_key)"),
         text("md5(schedule_json)"),
         unique=True,
@@ -160,22 +165,15 @@ def check(connection: Connection, columns: set[str], place: str) -> None:
         raise StoreError(f"{place}: its tables were changed; move it away or {ELSEWHERE}")
 
 
+def version_of(connection: Connection) -> str:
+    """Return the schema version of a checked store."""
+    query = select(META.c.value).where(META.c.key == "schema_version")
+    return str(connection.execute(query).scalar_one())
+
+
 def is_old(connection: Connection) -> bool:
     """Return True if a checked store has an older schema version."""
-    query = select(META.c.value).where(META.c.key == "schema_version")
-    return connection.execute(query).scalar_one() in UPGRADED
-
-
-def upgrade(connection: Connection) -> None:
-    """Bring a checked store to this schema version, unless another process has done so meanwhile.
-
-    Runs inside the caller's write transaction.
-    """
-    if not is_old(connection):
-        return
-    connection.exec_driver_sql(f"DROP TABLE {_DROPPED}")
-    for key, value in (("schema_version", str(SCHEMA_VERSION)), ("fingerprint", FINGERPRINT)):
-        connection.execute(META.update().where(META.c.key == key).values(value=value))
+    return version_of(connection) in UPGRADED
 
 
 def _actual_fingerprint(columns: Iterable[str]) -> str:

@@ -86,6 +86,16 @@ class ServerBackend:
         values = (self._server.schema, list(METADATA.tables))
         return int(connection.exec_driver_sql(_SIZE, values).scalar_one())
 
+    def back_up(self, version: str) -> None:
+        """A server's backups are its owner's; the migration is one transaction."""
+
+    def copy_into_memory(self) -> None:
+        """Raises ``StoreError``: a server's store is brought up by a user who may write."""
+        raise StoreError(
+            f"{self.place}: of an older schema version, which this user may not bring up; open it once as a "
+            "user who may write"
+        )
+
     @contextmanager
     def hold(self, name: str, on_wait: Callable[[], None]) -> Iterator[None]:
         """Hold an advisory lock of the database; it ends with the connection."""

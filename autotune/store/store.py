@@ -5,14 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Connection, Row, delete, func, select, union
+from sqlalchemy import (
+    Connection,
+    Row,
+    Select,
+    Text,
+    delete,
+    func,
+    literal,
+    select,
+    union,
+    union_all,
+)
 
 from autotune.errors import StoreError
 from autotune.store.backend import BUSY_SECONDS, insert_new, replace
@@ -20,7 +31,7 @@ from autotune.store.database import Database
 from autotune.store.faults import ELSEWHERE
 from autotune.store.place import Server, store_place
 from autotune.store.record_rows import from_rows, to_rows
-from autotune.store.records import Outcome, Record
+from autotune.store.records import SOURCES, Outcome, Record
 from autotune.store.schema import MODELS, PROFILES, RECORDS, SCHEMA_VERSION, TEXTS
 from autotune.store.summary import StoreSummary, summarise
 
@@ -194,23 +205,29 @@ class Store:
     def measured_profiles(self) -> list[StoredProfile]:
         """Return the machines with a measurement of a search or calibration, by hardware profile."""
         p, r = PROFILES.c, RECORDS.c
-        measured = (r.profile_id == p.profile_id) & (r.outcome == Outcome.OK) & (r.source != "run")
+        kept = r.source.in_(SOURCES[:2])
+        measured = (r.profile_id == p.profile_id) & kept & (r.outcome == Outcome.OK)
         query = select(p.profile_id, p.name, p.spec_json).order_by(p.profile_id)
         with self._database.read() as connection:
             rows = connection.execute(query.where(select(r.id).where(measured).exists())).all()
         return [StoredProfile(*row) for row in rows]
 
-    def best_schedules(self, profile_id: str, by_energy: bool = False) -> dict[str, str]:
+    def best_schedules(
+        self, profile_id: str, by_energy: bool = False, groups: Collection[str] | None = None
+    ) -> dict[str, str]:
         """Return the cheapest measured schedule of every group on a machine: JSON by group key.
 
         ``by_energy`` compares energy and not cycles. Of equal ones the one that was measured first counts.
+        With ``groups``, keys of groups, only theirs: a look into an index each.
         """
-        r = RECORDS.c
-        cost = r.energy_fj if by_energy else r.cycles
-        ours = (r.profile_id == profile_id) & (r.outcome == Outcome.OK)
-        query = select(r.group_key, r.schedule_json).where(ours).order_by(cost.desc(), r.id.desc())
+        if groups is None:
+            ours = RECORDS.c.profile_id == profile_id
+            portions = [select(RECORDS.c.group_key.label("key")).where(ours).distinct()]
+        else:
+            portions = list(_key_tables(sorted(groups)))
         with self._database.read() as connection:
-            return {row.group_key: row.schedule_json for row in connection.execute(query)}
+            rows = (connection.execute(_best(profile_id, p, by_energy)) for p in portions)
+            return {r.key: r.schedule for p in rows for r in p if r.schedule is not None}
 
     def save_model(
         self, profile_id: str, blob: bytes, metrics: Mapping[str, float], feature_version: int
@@ -274,3 +291,21 @@ class Store:
         with self._database.read() as connection:
             profiles = summarise(connection)
         return StoreSummary(self.path, self._database.size_bytes(), SCHEMA_VERSION, profiles)
+
+
+def _key_tables(keys: Sequence[str]) -> Iterator[Any]:
+    """Yield queries whose rows are ``keys``."""
+    for start in range(0, len(keys), VARIABLES):
+        portion = keys[start : start + VARIABLES]
+        yield union_all(*(select(literal(key, Text).label("key")) for key in portion))
+
+
+def _best(profile_id: str, keys: Any, by_energy: bool) -> Select[tuple[str, str | None]]:
+    """Return the query of (group key, cheapest schedule or None) for a query of ``keys``."""
+    r, wanted = RECORDS.c, keys.subquery()
+    ours = (r.profile_id == profile_id) & (r.group_key == wanted.c.key) & (r.outcome == Outcome.OK)
+    cost = r.energy_fj if by_energy else r.cycles
+    cheapest = select(r.schedule_json).where(ours).order_by(cost, r.created_at, r.schedule_json)
+    return select(
+        wanted.c.key, cheapest.limit(1).correlate(wanted).scalar_subquery().label("schedule")
+    )

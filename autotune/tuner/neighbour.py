@@ -77,8 +77,11 @@ def nearest_machine(
     None where none is near. Of equally near ones the first by hardware profile counts.
     """
     for distance, profile in sorted(_distances(store, spec), key=lambda one: one[0]):
-        schedules = store.best_schedules(profile.profile_id, objective is Objective.ENERGY)
-        if distance <= FARTHEST and not schedules.keys().isdisjoint(groups):
+        if distance > FARTHEST:
+            return None
+        by_energy = objective is Objective.ENERGY
+        if store.best_schedules(profile.profile_id, by_energy, groups):
+            schedules = store.best_schedules(profile.profile_id, by_energy)
             return Neighbour(profile.name, profile.profile_id, distance, schedules)
     return None
 

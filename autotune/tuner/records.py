@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 
 from autotune.measure.measurement import Failed, Measured
 from autotune.store.records import Outcome, Record
@@ -22,6 +24,7 @@ def to_record(
     ``clock`` gives seconds since 1970. A failed measurement keeps its reason and costs nothing.
     """
     candidate = result.candidate
+    is_native = not isinstance(target, ModelTarget) and target.spec.timed
     done = result.execution if isinstance(result, Measured) else None
     return Record(
         group_key=candidate.group.key,
@@ -38,6 +41,7 @@ def to_record(
         dram_bytes=done.dram_bytes if done is not None else 0,
         counters=dict(done.counters) if done is not None else {},
         created_at=clock(),
+        toolchain=_toolchain(is_native),
     )
 
 
@@ -45,3 +49,17 @@ def in_fixed_order(records: Iterable[Record]) -> list[Record]:
     """Return records by group and schedule, those of one candidate as they are: a model trained on them
     does not depend on the order in which workers answered."""
     return sorted(records, key=lambda record: (record.group_key, record.schedule_json))
+
+
+@cache
+def _toolchain(is_native: bool) -> str:
+    """Return the programs that made the code that was measured, with their versions."""
+    names = ("autotune", "llvmlite") if is_native else ("autotune",)
+    return ", ".join(f"{name} {_version(name)}" for name in names)
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "missing"

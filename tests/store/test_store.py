@@ -271,3 +271,21 @@ def vars_of(one: Record) -> dict[str, str]:
     """Return the texts of a record by field."""
     values = {field.name: getattr(one, field.name) for field in fields(one)}
     return {name: value for name, value in values.items() if type(value) is str}
+
+
+def test_the_best_schedule_of_some_groups_is_that_of_all(store: Store) -> None:
+    batch = [record(i, "search", schedule_json=f"[{i}]", cycles=(i * 37) % 11) for i in range(60)]
+    store.add([*batch, record(3, "search", outcome=Outcome.FAILED, reason="r", cycles=0)])
+    for by_energy in (False, True):
+        every = store.best_schedules("p", by_energy)
+        assert every.keys() == {f"g{i}" for i in range(7)}
+        for key, schedule in every.items():
+            costs = {
+                r.schedule_json: (r.energy_fj if by_energy else r.cycles, r.created_at)
+                for r in batch
+                if r.group_key == key
+            }
+            assert costs[schedule] == min(costs.values())
+        some = {"g1", "g5", "none", *(f"x{i}" for i in range(1200))}
+        assert store.best_schedules("p", by_energy, some) == {k: every[k] for k in ("g1", "g5")}
+    assert store.best_schedules("p", groups=()) == {} == store.best_schedules("other")

@@ -1,0 +1,1 @@
+"""Revisions by version of the schema."""
