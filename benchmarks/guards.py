@@ -1,8 +1,9 @@
-"""What variants for classes of inputs save, and what their guards cost: this CPU by turns, emulated machines by count.
+"""What variants for classes of inputs save, and what their guards and samples cost.
 
-    python -m benchmarks.guards [--markdown docs/figures-guards.md] [--json FILE] [--pairs N]
+    python -m benchmarks.guards [--markdown docs/figures-guards.md] [--json FILE] [--pairs N] [--seconds S]
 
-Run it by `make bench-guards`. Sessions with and without the variant take turns on the same inputs.
+Run it by `make bench-guards`. On this CPU sessions with and without variants take turns on the same inputs; cycles of
+emulated machines are counted.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,40 +26,65 @@ from autotune.datasets.masked import masked_encoder
 from autotune.runtime.session.session import Session
 from benchmarks.table import Table
 
-Feeds = Mapping[str, np.ndarray[Any, Any]]
-MASKS = {"attention_mask": "ones", "token_type_ids": "zeros"}
-IMAGE = (0.0, 1.0)
+Arrays = dict[str, np.ndarray[Any, Any]]
+MASK = "attention_mask"
+ONES = {MASK: "ones", "token_type_ids": "zeros"}
 GUARD_CALLS = 200
+SEED = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A network and the classes that it is opened for; None stands for an image of 0 to 1."""
+    """A network and the classes that it is opened for. ``sizes`` are those of an encoder: batch, tokens, width,
+    heads, layers; ``by_hand`` is the length of the same network exported for shorter inputs."""
 
     network: str
-    make: Callable[[], onnx.ModelProto] | None
-    assume: Mapping[str, Any] | None
     what: str
+    assume: Mapping[str, Any]
+    sizes: tuple[int, ...] = ()
+    by_hand: int | None = None
+
+    def export(self, folder: Path, tokens: int | None = None) -> Path | str:
+        """Return the network, of other ``tokens`` if given."""
+        if not self.sizes:
+            return self.network
+        sizes = self.sizes if tokens is None else (self.sizes[0], tokens, *self.sizes[2:])
+        path = folder / f"encoder_{'_'.join(map(str, sizes))}.onnx"
+        if not path.exists():
+            onnx.save(masked_encoder(*sizes), path)
+        return path
 
 
-def _encoder(*sizes: int) -> Callable[[], onnx.ModelProto]:
-    return lambda: masked_encoder(*sizes)
+def _padded(name: str, sizes: tuple[int, ...], length: int) -> Case:
+    return Case(name, f"padded from {length} on", {MASK: f"padded:{length}"}, sizes, length)
 
 
+BASE, MINI, BATCH, TINY = (
+    (1, 128, 768, 12, 2),
+    (1, 128, 256, 4, 4),
+    (4, 64, 256, 4, 4),
+    (1, 32, 128, 2, 2),
+)
 CASES = (
-    Case("BERT 768×12, 2 layers, 1×128", _encoder(1, 128, 768, 12, 2), MASKS, "masks"),
-    Case("BERT 256×4, 4 layers, 1×128", _encoder(1, 128, 256, 4, 4), MASKS, "masks"),
-    Case("BERT 256×4, 4 layers, 4×64", _encoder(4, 64, 256, 4, 4), MASKS, "masks"),
-    Case("BERT 128×2, 2 layers, 1×32", _encoder(1, 32, 128, 2, 2), MASKS, "masks"),
-    Case("mobilenet_v2", None, None, "clips"),
-    Case("light_squeezenet", None, None, "clips"),
+    _padded("BERT 768×12, 2 layers, 1×128", BASE, 32),
+    _padded("BERT 768×12, 2 layers, 1×128", BASE, 64),
+    _padded("BERT 768×12, 2 layers, 1×128", BASE, 112),
+    _padded("BERT 768×12, 2 layers, 1×128", BASE, 128),
+    _padded("BERT 256×4, 4 layers, 1×128", MINI, 64),
+    _padded("BERT 256×4, 4 layers, 4×64", BATCH, 32),
+    _padded("BERT 128×2, 2 layers, 1×32", TINY, 16),
+    Case("BERT 768×12, 2 layers, 1×128", "mask of ones", ONES, BASE),
+    Case("BERT 256×4, 4 layers, 1×128", "mask of ones", ONES, MINI),
+    Case("BERT 128×2, 2 layers, 1×32", "mask of ones", ONES, TINY),
+    Case("mobilenet_v2", "image of 0 to 1", {"x": (0.0, 1.0)}),
+    Case("light_squeezenet", "image of 0 to 1", {"data_0": (0.0, 1.0)}),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of one case: median milliseconds without variants, the median ratio and its worst tenth of the turns inside and
-    outside of the class, the guard's share, and why there is no variant where there is none."""
+    """Of one case: share of the operations, milliseconds without variants, ratios (median and ninth decile of the
+    pairs) inside and outside of the class and by hand, the guard, seconds of opening, and why there is no variant."""
 
     network: str
     what: str
@@ -65,6 +92,7 @@ class Figures:
     general_ms: float
     inside: tuple[float, float]
     outside: tuple[float, float]
+    by_hand: float | None
     guard_us: float
     opening: tuple[float, float]
     reason: str
@@ -76,63 +104,76 @@ class Figures:
             self.network,
             self.what,
             "left alone" if self.reason else f"{self.share:.1%}",
-            f"{self.general_ms:.3f}",
+            f"{self.general_ms:.2f}",
             f"{self.inside[0]:.3f} ({self.inside[1]:.3f})",
             f"{self.outside[0]:.3f} ({self.outside[1]:.3f})",
-            f"{self.guard_us:.2f}",
+            "" if self.by_hand is None else f"{self.by_hand:.3f}",
+            f"{self.guard_us:.1f}",
             f"{self.guard_us / (1e3 * self.general_ms):.3%}",
             f"{self.opening[0]:.2f} → {self.opening[1]:.2f}",
         )
 
 
-def measured(case: Case, folder: Path, target: str, pairs: int) -> Figures:
-    """Measure one case by turns of two sessions."""
-    source: Path | str = case.network
-    if case.make is not None:
-        source = folder / f"{abs(hash(case.network))}.onnx"
-        onnx.save(case.make(), source)
+@contextmanager
+def opened(
+    case: Case, folder: Path, target: str
+) -> Iterator[tuple[Session, Session, float, float]]:
+    """Give the session without variants, the one with, and the seconds that each took to open."""
+    source = case.export(folder)
     started = time.perf_counter()
     with Session(source, target) as plain:
         middle = time.perf_counter()
-        name = plain.inputs[0].name
-        assume = {name: IMAGE} if case.assume is None else case.assume
-        with Session(source, target, assume=assume) as special:
-            opening = middle - started, time.perf_counter() - middle
-            inside = special.draw_inputs(np.random.default_rng(0))
-            outside = _outside(inside, next(iter(assume)))
-            general, ratios = _turns(plain, special, inside, pairs)
-            _, others = _turns(plain, special, outside, pairs)
-            events = special.events
-            reason = "" if special.variants else (events[-1].text if events else "")
-            share = special.variants[0].share if special.variants else 1.0
-            return Figures(
-                case.network,
-                case.what,
-                share,
-                general * 1e3,
-                _spread(ratios),
-                _spread(others),
-                _guard_us(special, inside),
-                opening,
-                reason,
-            )
+        with Session(source, target, assume=case.assume) as special:
+            yield plain, special, middle - started, time.perf_counter() - middle
 
 
-def _outside(inside: Feeds, name: str) -> dict[str, np.ndarray[Any, Any]]:
-    """Leave the class by the last element of an input: the dearest failure of a guard."""
+def measured(case: Case, folder: Path, target: str, pairs: int) -> Figures:
+    """Measure one case by turns of two sessions."""
+    with opened(case, folder, target) as (plain, special, first, second):
+        inside = special.draw_inputs(np.random.default_rng(SEED))
+        general, ratios = turns(plain, special, inside, pairs)
+        _, others = turns(plain, special, outside(inside, next(iter(case.assume))), pairs)
+        variants, events = special.variants, special.events
+        by_hand = None
+        if case.by_hand is not None and variants:
+            with Session(case.export(folder, case.by_hand), target) as short:
+                fed = {x: np.ascontiguousarray(v[:, : case.by_hand]) for x, v in inside.items()}
+                by_hand = statistics.median(turns(plain, short, inside, pairs // 2, fed)[1])
+        return Figures(
+            case.network,
+            case.what,
+            variants[0].share if variants else 1.0,
+            general * 1e3,
+            _spread(ratios),
+            _spread(others),
+            by_hand,
+            guard_us(special, inside),
+            (first, second),
+            "" if variants else events[-1].text,
+        )
+
+
+def outside(inside: Arrays, name: str) -> Arrays:
+    """Leave the class as late as the guard can see it: by the last element, or by hiding the first token."""
     changed = inside[name].copy()
-    changed.reshape(-1)[-1] = 0 if changed.dtype.kind in "iu" else 2.0
+    if name == MASK and not changed.all():
+        changed[:, 0] = 0
+    else:
+        changed.reshape(-1)[-1] = 0 if changed.dtype.kind in "iu" else 2.0
     return {**inside, name: changed}
 
 
-def _turns(plain: Session, special: Session, fed: Feeds, pairs: int) -> tuple[float, list[float]]:
+def turns(
+    plain: Session, special: Session, fed: Arrays, pairs: int, other: Arrays | None = None
+) -> tuple[float, list[float]]:
     """Return the median seconds without variants, and the ratio of each pair of runs."""
     ratios, seconds = [], []
+    given = {plain: fed, special: fed if other is None else other}
     for number in range(pairs + 2):
         taken = {}
         for session in (plain, special) if number % 2 else (special, plain):
             started = time.perf_counter()
-            session.run(fed)
+            session.run(given[session])
             taken[session] = time.perf_counter() - started
         if number >= 2:
             seconds.append(taken[plain])
@@ -144,12 +185,13 @@ def _spread(ratios: list[float]) -> tuple[float, float]:
     return statistics.median(ratios), float(np.quantile(ratios, 0.9))
 
 
-def _guard_us(session: Session, fed: Feeds) -> float:
-    variants = session._network._variants  # type: ignore[attr-defined]
-    if not variants:
+def guard_us(session: Session, fed: Arrays) -> float:
+    """Return the median microseconds of a guard that passes; 0 without a variant."""
+    specialiser = session._network._specialiser  # type: ignore[attr-defined]
+    if specialiser is None:
         return 0.0
     arrays = {x: np.ascontiguousarray(v, np.float32) for x, v in fed.items()}
-    guard, taken = variants[0].guard, []
+    guard, taken = specialiser.active[0].guard, []
     for _ in range(GUARD_CALLS):
         started = time.perf_counter_ns()
         guard.passes(arrays)
@@ -158,61 +200,123 @@ def _guard_us(session: Session, fed: Feeds) -> float:
 
 
 EMULATED = (
-    ("edge", _encoder(1, 32, 128, 2, 2), MASKS),
-    ("edge", _encoder(2, 16, 64, 2, 2), MASKS),
+    Case("BERT 128×2, 2 layers, 1×32", "padded from 16 on", {MASK: "padded:16"}, TINY),
+    Case("BERT 128×2, 2 layers, 1×32", "mask of ones", ONES, TINY),
+    Case("BERT 64×2, 2 layers, 2×16", "padded from 8 on", {MASK: "padded:8"}, (2, 16, 64, 2, 2)),
+    Case("BERT 64×2, 2 layers, 2×16", "mask of ones", ONES, (2, 16, 64, 2, 2)),
 )
 
 
-def counted(folder: Path) -> list[tuple[str, ...]]:
-    """Return a row for every emulated case: cycles with and without the variant, exact."""
-    rows: list[tuple[str, ...]] = []
-    for number, (target, make, assume) in enumerate(EMULATED):
-        path = folder / f"emulated{number}.onnx"
-        onnx.save(make(), path)
-        with Session(path, target, assume=assume) as session:
-            fed = session.draw_inputs(np.random.default_rng(0))
-            inside = session.traced_run(fed)[1]
-            outside = session.traced_run(_outside(fed, "attention_mask"))[1]
-        shape = "×".join(map(str, fed["input_ids"].shape))
-        rows.append(
-            (
-                f"BERT, 2 layers, {shape}",
-                target,
-                f"{outside.cycles:,}",
-                f"{inside.cycles:,}",
-                f"{1 - inside.cycles / outside.cycles:.1%}",
-                f"{1 - inside.energy_fj / outside.energy_fj:.1%}",
-            )
+def counted(case: Case, folder: Path) -> tuple[str, ...]:
+    """Return a row of an emulated case: cycles and energy with and without the variant, exact."""
+    with Session(case.export(folder), "edge", assume=case.assume) as session:
+        fed = session.draw_inputs(np.random.default_rng(SEED))
+        inside = session.traced_run(fed)[1]
+        general = session.traced_run(outside(fed, MASK))[1]
+    return (
+        case.network,
+        case.what,
+        f"{general.cycles:,}",
+        f"{inside.cycles:,}",
+        f"{1 - inside.cycles / general.cycles:.1%}",
+        f"{1 - inside.energy_fj / general.energy_fj:.1%}",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """A live session whose callers feed texts of several lengths: what it found, and when."""
+
+    lengths: str
+    runs: int
+    first_variant: int | None
+    variants: int
+    before_ms: float
+    after_ms: float
+    sampling: float
+    longest_ms: float
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """Cells of the table."""
+        return (
+            self.lengths,
+            f"{self.runs:,}",
+            "none" if self.first_variant is None else f"{self.first_variant:,}",
+            str(self.variants),
+            f"{self.before_ms:.2f}",
+            f"{self.after_ms:.2f}",
+            f"{self.after_ms / self.before_ms:.3f}",
+            f"{self.sampling:.3%}",
+            f"{self.longest_ms:.1f}",
         )
-    return rows
+
+
+def learned(low: int, high: int, folder: Path, target: str, seconds: float) -> Learned:
+    """Feed texts of ``low`` to ``high`` tokens of 128, drawn uniformly; report the first and the last hundred runs."""
+    rng = np.random.default_rng(SEED)
+    path = CASES[4].export(folder)
+    taken: list[float] = []
+    first = None
+    with Session(path, target, online=True) as session:
+        began = time.perf_counter()
+        while time.perf_counter() - began < seconds:
+            fed = {x.name: np.zeros((1, 128), np.int64) for x in session.inputs}
+            length = int(rng.integers(low, high + 1))
+            fed["input_ids"][:, :length] = rng.integers(1, 8000, length)
+            fed[MASK][:, :length] = 1
+            started = time.perf_counter()
+            session.run(fed)
+            taken.append(time.perf_counter() - started)
+            if first is None and session.variants:
+                first = len(taken)
+        sampling = session._network._specialiser.sampling_ns  # type: ignore[attr-defined]
+        return Learned(
+            f"{low} to {high}",
+            len(taken),
+            first,
+            len(session.variants),
+            1e3 * statistics.median(taken[:100]),
+            1e3 * statistics.median(taken[-100:]),
+            1e-9 * sampling / sum(taken),
+            1e3 * max(taken[10:]),
+        )
 
 
 LEGEND = (
-    "Ratios are times of a session with the variant over one without, in turns on the same inputs: the median of the "
-    "pairs, and in brackets the ninth decile. *inside* the class the variant runs; *outside* the last element of an "
-    "input leaves it, the guard fails and the general program runs. *opening* is seconds without and with the class "
-    "stated. A variant that is not shown to pay is *left alone*: its session runs as the one without."
+    "Networks have random weights; one token's logits are read, as of a classifier. Ratios are times over those of a session "
+    "without variants, in turns on the same inputs: the median of the pairs, and in brackets the ninth decile. *inside* the class "
+    "the variant runs; *outside* the guard fails as late as it can, and the general program runs. *by hand* the same network, "
+    "exported for inputs of that length, runs on inputs cut to it. *operations* are what the variant has left. *opening* is "
+    "seconds without and with the class stated. A variant that does not pay is *left alone*: its session runs as the one without. "
+    "*padded from 128 on* hides nothing of 128 tokens: what it saves comes from the last layer, of which one token is read."
 )
 
 
-def tables(rows: list[Figures], emulated: list[tuple[str, ...]]) -> list[Table]:
+def tables(
+    rows: list[Figures], emulated: list[tuple[str, ...]], live: list[Learned]
+) -> list[Table]:
     """Return the tables of the page."""
-    columns = (
-        *("network", "class", "operations", "ms", "inside", "outside"),
-        *("guard µs", "of a run", "opening s"),
-    )
-    found = [Table("## This CPU", columns, tuple(row.row for row in rows))]
-    worst = max(row.outside[0] for row in rows)
-    inside = [row.inside[0] for row in rows]
+    columns = ("network", "class", "operations", "ms", "inside", "outside", "by hand")
+    columns += ("guard µs", "of a run", "opening s")
+    inside, others = ([x.inside[0] for x in rows], [x.outside[0] for x in rows])
     summary = (
         ("inside, mean", f"{statistics.mean(inside):.3f}"),
         ("inside, worst", f"{max(inside):.3f}"),
-        ("outside, worst", f"{worst:.3f}"),
+        ("outside, mean", f"{statistics.mean(others):.3f}"),
+        ("outside, worst", f"{max(others):.3f}"),
     )
-    found.append(Table("## Of all networks", ("ratio", ""), summary))
-    names = ("network", "machine", "cycles", "variant", "cycles saved", "energy saved")
-    found.append(Table("## Emulated machines", names, tuple(emulated)))
-    return found
+    names = ("network", "class", "cycles", "of the variant", "cycles saved", "energy saved")
+    asked = ("tokens of 128", "runs", "first variant at run", "variants", "first ms", "last ms")
+    asked += ("ratio", "sampling", "longest ms")
+    return [
+        Table("## This CPU, classes stated", columns, tuple(row.row for row in rows)),
+        Table("## Of all rows", ("ratio", ""), summary),
+        Table(
+            "## This CPU, classes learned (BERT 256×4, 4 layers)", asked, tuple(x.row for x in live)
+        ),
+        Table("## Emulated: edge", names, tuple(emulated)),
+    ]
 
 
 def main() -> None:
@@ -220,27 +324,41 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--pairs", type=int, default=60)
+    parser.add_argument("--pairs", type=int, default=40)
+    parser.add_argument("--seconds", type=float, default=45.0)
     parser.add_argument("--target", default="cpu")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         rows = [measured(case, folder, options.target, options.pairs) for case in CASES]
-        found = tables(rows, counted(folder))
+        emulated = [counted(case, folder) for case in EMULATED]
+        lengths = ((20, 60), (1, 128), (128, 128))
+        live = [learned(*one, folder, options.target, options.seconds) for one in lengths]
+    found = tables(rows, emulated, live)
     for table in found:
         print(table.text(), end="\n\n")
-    for row in rows:
-        if row.reason:
-            print(row.reason)
     if options.markdown is not None:
-        reasons = "\n".join(f"- {row.reason}" for row in rows if row.reason)
-        body = "\n\n".join(table.markdown() for table in found)
-        text = f"# Variants for classes of inputs\n\nWritten by `make bench-guards`. {LEGEND}\n\n{body}\n\n"
-        text += f"Left alone:\n\n{reasons}\n" if reasons else ""
-        options.markdown.write_text(text, encoding="utf-8")
+        options.markdown.write_text(page(found, rows), encoding="utf-8")
     if options.json is not None:
-        plain = [asdict(row) for row in rows]
+        plain = {"stated": [asdict(x) for x in rows], "learned": [asdict(x) for x in live]}
         options.json.write_text(json.dumps(plain, indent=1), encoding="utf-8")
+
+
+def page(found: list[Table], rows: list[Figures]) -> str:
+    """Return the page."""
+    reasons = [
+        f"- {row.network}, {row.what}: {row.reason.partition(': ')[2]}"
+        for row in rows
+        if row.reason
+    ]
+    parts = [
+        "# Variants for classes of inputs",
+        f"Written by `make bench-guards`. {LEGEND}",
+        *(table.markdown() for table in found),
+        "Left alone:",
+        "\n".join(reasons),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 if __name__ == "__main__":

@@ -43,6 +43,10 @@ BuildOption = Annotated[
         "--build", help="Build it, and show tasks, times and the criteria of every fusion."
     ),
 ]
+GraphOption = Annotated[
+    bool,
+    typer.Option("--graph", help="Run it once; show predicted and measured costs edge by edge."),
+]
 NOTE_COLUMNS = ("pass", "removed", "why")
 
 
@@ -53,6 +57,7 @@ def explain(
     range_: RangeOption = None,
     accuracy: AccuracyOption = None,
     group: GroupOption = None,
+    graph: GraphOption = False,
     store: StoreOption = None,
     build: BuildOption = False,
     cores: CoresOption = None,
@@ -84,6 +89,11 @@ def explain(
         )
         return
     _refuse(path, "{option} is for --build", {"--cores": cores, "--memory": memory})
+    if graph:
+        if group is not None:
+            raise InputError(f"{path}: --graph shows all groups; leave --group out")
+        _explain_graph_costs(path, target, dims, accuracy, ranges, json)
+        return
     if path.suffix == ".plan":
         _refuse(path, "a plan keeps its {name}", options)
         explain_plan(path, group, store, json)
@@ -96,6 +106,24 @@ def explain(
     else:
         spec = load_spec(machine_name(target, None))
         _explain_graph(path, dims, ranges, spec, choose_accuracy(accuracy, spec), json)
+
+
+def _explain_graph_costs(
+    path: Path,
+    target: str | None,
+    dims: dict[str, int],
+    accuracy: Accuracy | None,
+    ranges: Ranges,
+    json: bool,
+) -> None:
+    """Open the network or plan on its machine, as ``run`` does, and show the costs of its edges."""
+    from autotune.cli.commands.explain_graph import explain_graph
+    from autotune.runtime.session.defaults import choose_target
+    from autotune.runtime.session.session import Session
+
+    machine = choose_target(machine_name(target, None, path))
+    with Session(path, machine, dims=dims, accuracy=accuracy, ranges=ranges) as session:
+        explain_graph(session, json)
 
 
 def _refuse(path: Path, reason: str, options: Mapping[str, object]) -> None:

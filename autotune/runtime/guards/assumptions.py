@@ -112,7 +112,7 @@ def class_of_arrays(values: Sequence[np.ndarray[Any, Any]]) -> InputClass | None
         held = (np.ascontiguousarray(value, np.float32) for value in values)
         if all(map(first.holds, held)):
             return first
-    if values[0].dtype.kind != "f":
+    if values[0].dtype.kind != "f" or any(np.isnan(value).any() for value in values):
         return None
     low = min(float(value.min()) for value in values)
     high = max(float(value.max()) for value in values)

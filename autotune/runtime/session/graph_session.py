@@ -40,8 +40,10 @@ from autotune.tuner.objective import Objective
 if TYPE_CHECKING:  # a session that runs by a plan takes none of their time to import
     from autotune.cost_model.model import CostModel
     from autotune.runtime.devices.placed_runs import PlacedRuns
+    from autotune.runtime.guards.specialiser import Specialiser
     from autotune.runtime.online.live_tuning import LiveTuning
     from autotune.runtime.online.trainer import OnlineTrainer
+    from autotune.runtime.session.compile_queue import CompileQueue
 
 
 class GraphSession:
@@ -86,7 +88,8 @@ class GraphSession:
         if isinstance(self.target, DeviceSet):
             self._placed = self._place(self.target, initial, request)
         self._assumed = {x: y for x, y in request.assume.items() if x in self._graph.inputs}
-        self._variants = self._specialised(opened, request)
+        self._queue: CompileQueue | None = None
+        self._specialiser = self._start_specialising(opened, request)
         try:
             if request.online and initial.model is not None:
                 objective = Objective.LATENCY if request.plan is None else request.plan.objective
@@ -115,20 +118,37 @@ class GraphSession:
         weakref.finalize(self, placed.close)
         return placed
 
-    def _specialised(self, opened: OpenedGraph, request: OpenRequest) -> tuple[Variant, ...]:
-        """Build the variant that the user assumes; tell of it."""
-        classes = self._assumed
+    def _start_specialising(self, opened: OpenedGraph, request: OpenRequest) -> Specialiser | None:
+        """Build the variant that the user assumes; look for others where the session learns."""
         if not self._is_part:
             check_names(self.name, self._graph.inputs, request.assume)
-        if not classes:
-            return ()
-        from autotune.runtime.session.specialisation import specialised  # it simplifies and plans
+        if (not self._assumed and not request.online) or isinstance(self.target, DeviceSet):
+            return None
+        from autotune.runtime.guards.specialiser import Specialiser
+        from autotune.runtime.session.specialisation import (
+            Specialisation,  # it simplifies and plans
+        )
 
         accuracy = request.accuracy if request.plan is None else request.plan.accuracy
-        general, limits = self._current.current, request.limits
-        made = specialised(opened, classes, general, self.target, accuracy, limits)
-        self._opening = (*self._opening, made.event)
-        return () if made.variant is None else (made.variant,)
+        profile, clock = self._profile, self.history.clock
+        builder = Specialisation(
+            opened,
+            self.target,
+            accuracy,
+            request.limits,
+            lambda: {row.operators: row.mean_cycles for row in profile.rows(clock())},
+        )
+        active: tuple[Variant, ...] = ()
+        if self._assumed:
+            made = builder.assumed(self._assumed, self._current.current)
+            self._opening = (*self._opening, made.event)
+            active = () if made.variant is None else (made.variant,)
+        if not request.online:
+            return Specialiser(self._graph, active) if active else None
+        from autotune.runtime.session.compile_queue import CompileQueue
+
+        self._queue = CompileQueue(self.name)
+        return Specialiser(self._graph, active, builder.learned(self._current), self._queue.put)
 
     def _start_learning(
         self, initial: InitialTable, objective: Objective, request: OpenRequest
@@ -181,32 +201,29 @@ class GraphSession:
             outputs, trace = fed.traced_run(inputs)
             self._last_run = trace
             return outputs, trace
-        special = self._variant_for(fed) if self._variants else None
+        turn = None if self._specialiser is None else self._specialiser.take(fed)
+        special = None if turn is None else turn.variant
         runs = self._tuner or self._placed
         if special is not None:
-            outputs, trace = execute(special, self.target, fed)
+            outputs, trace = execute(special.table, self.target, fed)
         elif runs is None:
             outputs, trace = execute(self._current.current, self.target, fed)
         else:
             outputs, trace = runs.run(fed)
         self._last_run = trace
+        if self._specialiser is not None and turn is not None:
+            self._specialiser.note(turn, perf_counter_ns() - began)
         if self._trainer is not None and special is None:
             self._trainer.observe(trace, fed)
         made = self._adapter.from_float32(outputs)
         self._profile.record(trace, began, perf_counter_ns())
         return made, trace
 
-    def _variant_for(self, fed: Mapping[str, npt.NDArray[np.float32]]) -> ProgramTable | None:
-        """Return the table of the first variant whose guard passes the inputs."""
-        for variant in self._variants:
-            if variant.serves(fed):
-                return variant.table
-        return None
-
     @property
     def variants(self) -> tuple[VariantStatus, ...]:
         """The variants for classes of inputs, and the runs that they served."""
-        return tuple(variant.status for variant in self._variants)
+        found = () if self._specialiser is None else self._specialiser.active
+        return tuple(variant.status for variant in found)
 
     def serving(self, inputs: Arrays) -> NetworkSession:
         """Return the session that runs these inputs: this one or a fallback. Raises
@@ -305,7 +322,8 @@ class GraphSession:
     @property
     def tables(self) -> tuple[ProgramTable, ...]:
         """The program table of the next run, then those of variants."""
-        return (self._current.current, *(variant.table for variant in self._variants))
+        found = () if self._specialiser is None else self._specialiser.active
+        return (self._current.current, *(variant.table for variant in found))
 
     @property
     def last_run(self) -> RunTrace:
@@ -325,7 +343,8 @@ class GraphSession:
     @property
     def events(self) -> tuple[Event, ...]:
         """Groups that could not be built at opening and steps of online learning, oldest first."""
-        learned = [x.events for x in (self._trainer, self._tuner, self._placed) if x is not None]
+        learners = (self._trainer, self._tuner, self._placed, self._specialiser)
+        learned = [x.events for x in learners if x is not None]
         return (*self._opening, *sorted(chain(*learned), key=lambda event: event.at_seconds))
 
     def profile(self) -> tuple[GroupProfile, ...]:
@@ -341,6 +360,8 @@ class GraphSession:
 
         Raises ``AutotuneError`` when that takes longer, or when the learning failed.
         """
+        if self._queue is not None:
+            self._queue.wait(timeout_seconds)
         if self._trainer is not None:
             self._trainer.wait_idle(timeout_seconds)
 
@@ -354,6 +375,10 @@ class GraphSession:
                 return
             self._closed = True
         try:
+            if self._specialiser is not None:
+                self._specialiser.stop()
+            if self._queue is not None:
+                self._queue.close()
             if self._placed is not None:
                 self._placed.close()
             if self._tuner is not None:

@@ -156,11 +156,14 @@ def _table(
 def variant_table(
     graph: Graph,
     target: Target,
-    choices: tuple[Choice, ...] | None = None,
-    limits: BuildLimits = NO_LIMITS,
+    choices: tuple[Choice, ...] | None,
+    limits: BuildLimits,
+    is_cached: bool,
 ) -> ProgramTable:
-    """Build a variant of a network by its ``choices``; None means the heuristic plan."""
-    return _table(OpenedGraph(graph, None, {}), target, shared_programs(), limits, choices)[0]
+    """Build a variant of a network by its ``choices``; None means the heuristic plan, which is kept on disk where the
+    network ``is_cached``."""
+    network = OpenedGraph(graph, None, {}, is_cached and choices is None)
+    return _table(network, target, shared_programs(), limits, choices)[0]
 
 
 def _placed_table(network: OpenedGraph, devices: DeviceSet, online: bool) -> ProgramTable:

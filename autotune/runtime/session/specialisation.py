@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autotune.graph.accuracy import Accuracy
+from autotune.graph.cost_edges import GroupCost, cost_edges, saved_cycles
 from autotune.graph.evaluation import evaluate
 from autotune.graph.graph import Graph
 from autotune.graph.index_limits import index_limits
@@ -21,12 +22,16 @@ from autotune.runtime.builder.limits import NO_LIMITS, BuildLimits
 from autotune.runtime.execution.event import Event, EventKind
 from autotune.runtime.execution.execution import execute
 from autotune.runtime.execution.native_table import WholeNetworks
-from autotune.runtime.execution.program_table import ProgramTable
+from autotune.runtime.execution.origin import GroupName
+from autotune.runtime.execution.program_table import CurrentTable, ProgramTable
 from autotune.runtime.execution.random_inputs import draw_graph_inputs
 from autotune.runtime.guards.carrying import carried_choices
 from autotune.runtime.guards.guard import Guard
+from autotune.runtime.guards.specialiser import Build, Built
 from autotune.runtime.guards.variant import Variant, Worth
+from autotune.runtime.online.input_samples import Inputs
 from autotune.runtime.online.trial import agree
+from autotune.runtime.session.cost_graph import rates_of, total
 from autotune.runtime.session.initial_table import variant_table
 from autotune.runtime.session.opening import OpenedGraph
 from autotune.targets.emulator.target import EmulatorTarget
@@ -34,54 +39,163 @@ from autotune.targets.protocol import Target
 
 MOST_PAIRS, PAIR_SECONDS = 24, 0.5
 """Runs of each version that are compared at opening, and the time after which no more begin."""
+GUARD_CALLS = 9
+EVIDENT, FEW_PAIRS = 0.9, 3
+"""Share of the operations below which a few runs are enough to see that a variant pays."""
 LEAST_GAIN = {"ns": -0.02, "cycles": 0.0}
 """Share of a run that a variant saves at least, or it is left alone: a few runs on a busy machine do not tell equals apart."""
 
 
 @dataclass(frozen=True, slots=True)
-class Specialised:
-    """The outcome: a variant, or None where it was not worth its guard; ``event`` says which and why."""
+class Specialisation:
+    """Builds variants of one network on one machine. It holds no session: background work goes on without."""
 
-    variant: Variant | None
-    event: Event
+    network: OpenedGraph
+    target: Target
+    accuracy: Accuracy
+    limits: BuildLimits = NO_LIMITS
+    costs: Callable[[], Mapping[GroupName, float]] = dict
+    """Mean cycles of the network's groups, as far as runs have told them."""
 
+    def assumed(self, classes: Classes, general: ProgramTable) -> Built:
+        """Build the variant for classes that a user states, and compare it with the general program at once.
 
-def specialised(
-    network: OpenedGraph,
-    classes: Classes,
-    general: ProgramTable,
-    target: Target,
-    accuracy: Accuracy,
-    limits: BuildLimits = NO_LIMITS,
-) -> Specialised:
-    """Build the variant of a network for ``classes`` of its inputs, beside its ``general`` table.
+        It is left alone where nothing can be left out, or where it saves less than its guard costs. Raises
+        ``InputError`` for a class that no input of the network can be of.
+        """
+        self._check_indices(classes)
+        return self._judged(self._made(classes, general), general)
 
-    It is left alone where nothing can be removed, or where it saves less than its guard costs. Raises ``InputError``
-    for a class that no input of the network can be of.
-    """
-    graph = network.graph
-    for limit in index_limits(graph):
-        if limit.input in classes:
-            value = classes[limit.input].constant(graph.shape(limit.input))
+    def learned(self, general: CurrentTable) -> Build:
+        """Return the builder of variants for classes that samples show. On this machine live requests judge them."""
+
+        def build(classes: Classes, recorded: list[Inputs]) -> Built:
+            table = general.current
+            made = self._made(classes, table)
+            if made.variant is None or not isinstance(self.target, WholeNetworks):
+                return self._judged(made, table)
+            guard = made.variant.guard
+            inside = [fed for fed in recorded if guard.passes(fed)]
+            if not all(self._agrees(made.variant, table, fed) for fed in inside):
+                return self._left_alone(guard, "computes other numbers")
+            text = f"on trial: {made.event.text}"
+            event = Event(EventKind.PROPOSED, 0, time.time(), text, made.event.figures)
+            fed = inside[-1] if inside else drawn_inputs(self.network, guard, 0)
+            return Built(made.variant, event, False, _guard_ns(guard, fed))
+
+        return build
+
+    def _check_indices(self, classes: Classes) -> None:
+        graph = self.network.graph
+        for limit in index_limits(graph):
+            one = classes.get(limit.input)
+            value = None if one is None else one.constant(graph.shape(limit.input))
             if value is not None:
                 limit.check(graph.name, value)
-    pruned = specialise(graph, classes, accuracy, network.ranges).graph
-    guard = Guard.of(graph, classes)
-    share = _work(pruned) / max(1, _work(graph))
-    if not is_cheaper(graph, pruned):
-        return _left_alone(graph, guard, "leaves nothing out")
-    is_planned = network.plan is not None or general.plan_version > 0
-    choices = carried_choices(pruned, general.choices, target.spec) if is_planned else None
-    table = variant_table(pruned, target, choices, limits)
-    if isinstance(target, WholeNetworks) and not _agrees(network, guard, general, table, target):
-        return _left_alone(graph, guard, "computes other numbers")
-    worth = _worth(network, guard, general, table, target)
-    if worth is not None and worth.gain < LEAST_GAIN[worth.unit]:
-        return _left_alone(graph, guard, f"saves less than its guard costs: {worth.text}")
-    text = f"{graph.name}: a variant for {guard.text} does {share:.1%} of the operations"
-    text += f"; {worth.text}" if worth is not None else ""
-    event = Event(EventKind.SPECIALISED, 0, time.time(), text, _figures(worth, share))
-    return Specialised(Variant(guard, table, share, worth), event)
+
+    def _made(self, classes: Classes, general: ProgramTable) -> Built:
+        """Prune, plan and compile; on this machine compare outputs on drawn inputs of the class."""
+        graph, spec = self.network.graph, self.target.spec
+        guard = Guard.of(graph, classes)
+        pruned = specialise(graph, classes, self.accuracy, self.network.ranges).graph
+        if not is_cheaper(graph, pruned):
+            return self._left_alone(guard, "leaves nothing out")
+        saving = self._expected_saving(guard, general, pruned)
+        if saving is not None and saving.gain <= 0:
+            return self._left_alone(
+                guard, f"is expected to save less than its guard costs: {saving.text}"
+            )
+        is_planned = self.network.plan is not None or general.plan_version > 0
+        choices = carried_choices(pruned, general.choices, spec) if is_planned else None
+        share = _work(pruned) / max(1, _work(graph))
+        is_kept = self.network.is_cached
+        table = variant_table(pruned, self.target, choices, self.limits, is_kept)
+        variant = Variant(guard, table, share)
+        fed = drawn_inputs(self.network, guard, 0)
+        is_here = isinstance(self.target, WholeNetworks)
+        if is_here and not self._agrees(variant, general, fed):
+            return self._left_alone(guard, "computes other numbers")
+        text = f"{graph.name}: a variant for {guard.text} does {share:.1%} of the operations"
+        return Built(
+            variant, Event(EventKind.SPECIALISED, 0, time.time(), text, {"share": share}), True
+        )
+
+    def _expected_saving(self, guard: Guard, general: ProgramTable, pruned: Graph) -> Worth | None:
+        """Return what the edges that go are worth beside the guard; None where a group's cost is not known."""
+        graph, spec = self.network.graph, self.target.spec
+        known = self._group_cycles(general)
+        groups = [
+            GroupCost(step.operators, step.predicted_cycles, known.get(step.operators), None)
+            for step in general.group_steps
+        ]
+        edges = cost_edges(graph, groups, rates_of(spec))
+        saved, whole = saved_cycles(edges, graph, pruned), total(edge.cycles for edge in edges)
+        if saved is None or whole is None:
+            return None
+        checking = guard.checked_bytes / spec.dram.bytes_per_cycle
+        if isinstance(self.target, WholeNetworks):
+            fed = drawn_inputs(self.network, guard, 0)
+            checking = _guard_ns(guard, fed) * 1e-9 * spec.clock_hz
+        return Worth(whole, whole - saved, checking, "cycles", 0)
+
+    def _group_cycles(self, general: ProgramTable) -> Mapping[GroupName, float]:
+        """Return the cycles of the network's groups: counted on an emulated machine, else from runs."""
+        if not self._is_counted:
+            return self.costs()
+        programs = {id(step.program): step.program for step in general.group_steps}
+        cycles = {key: float(self.target.time(one).cycles) for key, one in programs.items()}
+        return {step.operators: cycles[id(step.program)] for step in general.group_steps}
+
+    @property
+    def _is_counted(self) -> bool:
+        """True on an emulated machine whose costs are no history of what it ran."""
+        return isinstance(self.target, EmulatorTarget) and not self.target.spec.physical.active
+
+    def _agrees(self, variant: Variant, general: ProgramTable, fed: Mapping[str, Array]) -> bool:
+        """Return True if a variant's outputs are the network's, or numpy's."""
+        tables = (variant.table, general)
+        outputs, expected = (execute(one, self.target, fed)[0] for one in tables)
+        return agree(outputs, expected) or agree(outputs, evaluate(self.network.graph, fed))
+
+    def _judged(self, made: Built, general: ProgramTable) -> Built:
+        """Keep a variant unless it is seen to save less than its guard costs."""
+        if made.variant is None:
+            return made
+        worth = self._worth(made.variant, general)
+        if worth is None:
+            return made
+        guard, share = made.variant.guard, made.variant.share
+        if worth.gain < LEAST_GAIN[worth.unit]:
+            return self._left_alone(guard, f"saves less than its guard costs: {worth.text}")
+        sides = (("general", worth.general), ("variant", worth.variant), ("guard", worth.guard))
+        figures = {f"{side}_{worth.unit}": value for side, value in sides}
+        figures |= {"share": share, "gain": worth.gain}
+        text = f"{made.event.text}; {worth.text}"
+        event = Event(EventKind.SPECIALISED, 0, time.time(), text, figures)
+        return Built(Variant(guard, made.variant.table, share, worth), event, True)
+
+    def _worth(self, variant: Variant, general: ProgramTable) -> Worth | None:
+        """Return what a variant saves; None on machines that tell it by running alone."""
+        target, guard = self.target, variant.guard
+        if isinstance(target, WholeNetworks):
+            fed = drawn_inputs(self.network, guard, 0)
+            pairs = FEW_PAIRS if variant.share < EVIDENT else MOST_PAIRS
+            return measured(general, variant.table, target, guard, fed, pairs)
+        return counted(general, variant.table, target, guard) if self._is_counted else None
+
+    def _left_alone(self, guard: Guard, reason: str) -> Built:
+        text = f"{self.network.graph.name}: no variant for {guard.text}: it {reason}"
+        return Built(None, Event(EventKind.REFUSED, 0, time.time(), text, {}), True)
+
+
+def _guard_ns(guard: Guard, fed: Mapping[str, Array]) -> float:
+    """Return the nanoseconds of a check that passes, the median of some."""
+    taken = []
+    for _ in range(GUARD_CALLS):
+        began = time.perf_counter_ns()
+        guard.passes(fed)
+        taken.append(time.perf_counter_ns() - began)
+    return statistics.median(taken)
 
 
 def is_cheaper(graph: Graph, pruned: Graph) -> bool:
@@ -96,39 +210,6 @@ def _work(graph: Graph) -> int:
 
 def _marks(graph: Graph) -> int:
     return sum(any(name == "zero_blocks" for name, _ in op.attrs) for op in graph.ops)
-
-
-def _left_alone(graph: Graph, guard: Guard, reason: str) -> Specialised:
-    text = f"{graph.name}: no variant for {guard.text}: it {reason}"
-    return Specialised(None, Event(EventKind.REFUSED, 0, time.time(), text, {}))
-
-
-def _figures(worth: Worth | None, share: float) -> dict[str, float]:
-    figures = {"share": share}
-    if worth is not None:
-        figures |= {"gain": worth.gain}
-        sides = (("general", worth.general), ("variant", worth.variant), ("guard", worth.guard))
-        figures |= {f"{side}_{worth.unit}": value for side, value in sides}
-    return figures
-
-
-def _agrees(
-    network: OpenedGraph, guard: Guard, general: ProgramTable, table: ProgramTable, target: Target
-) -> bool:
-    """Return True if a variant's outputs are the network's, or numpy's, on drawn inputs of the class."""
-    fed = drawn_inputs(network, guard, 0)
-    outputs, expected = (execute(one, target, fed)[0] for one in (table, general))
-    return agree(outputs, expected) or agree(outputs, evaluate(network.graph, fed))
-
-
-def _worth(
-    network: OpenedGraph, guard: Guard, general: ProgramTable, table: ProgramTable, target: Target
-) -> Worth | None:
-    """Return what a variant saves; None on machines that tell it by running alone."""
-    if isinstance(target, WholeNetworks):
-        return measured(general, table, target, guard, drawn_inputs(network, guard, 0))
-    is_counted = isinstance(target, EmulatorTarget) and not target.spec.physical.active
-    return counted(general, table, target, guard) if is_counted else None
 
 
 def drawn_inputs(network: OpenedGraph, guard: Guard, seed: int) -> dict[str, Array]:
@@ -146,6 +227,7 @@ def measured(
     target: Target,
     guard: Guard,
     fed: Mapping[str, Array],
+    pairs: int = MOST_PAIRS,
     clock: Callable[[], int] = time.perf_counter_ns,
 ) -> Worth:
     """Run both tables in turns on this machine; return the nanoseconds of the fastest run of each.
@@ -155,7 +237,7 @@ def measured(
     runs: tuple[list[int], list[int]] = ([], [])
     checks: list[int] = []
     begin = clock()
-    for number in range(MOST_PAIRS + 1):
+    for number in range(pairs + 1):
         for index in (number % 2, 1 - number % 2):
             started = clock()
             execute((general, table)[index], target, fed)

@@ -1,0 +1,69 @@
+"""``autotune explain --graph``: operators, transfers and control flow with their costs on the edges."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from autotune.cli.console import print_json, print_table
+
+if TYPE_CHECKING:
+    from autotune.graph.cost_edges import CostEdge
+    from autotune.runtime.session.cost_graph import PartCosts
+    from autotune.runtime.session.session import Session
+
+LISTED = 24
+"""Edges that the table lists, the dearest; ``--json`` has all of them."""
+WARM_UP = 2
+"""Runs before the one that counts."""
+
+
+def explain_graph(session: Session, json: bool) -> None:
+    """Run a network on drawn inputs; print what the run took, edge by edge."""
+    from autotune.cli.run_check import random_inputs
+    from autotune.runtime.session.cost_graph import cost_graph
+
+    feeds = random_inputs(session, 0)
+    for _ in range(WARM_UP + 1):
+        session.traced_run(feeds)
+    parts = cost_graph(session)
+    if json:
+        print_json({"network": session.name, "parts": [_document(part) for part in parts]})
+        return
+    for part in parts:
+        _print(part)
+
+
+def _document(part: PartCosts) -> dict[str, object]:
+    return {"part": part.name, "runs": part.runs, "edges": [asdict(edge) for edge in part.edges]}
+
+
+def _print(part: PartCosts) -> None:
+    from autotune.runtime.session.cost_graph import total
+
+    edges = sorted(part.edges, key=lambda edge: edge.cycles or 0.0, reverse=True)
+    shown = edges[:LISTED]
+    more = len(edges) - len(shown)
+    whole = total(edge.cycles for edge in edges if edge.kind != "control")
+    title = f"{part.name}: {len(edges)} edges"
+    title += f", the {len(shown)} dearest" if more else ""
+    print_table(
+        title + ("" if whole is None else f" of {whole:,.0f} cycles"),
+        ("kind", "from", "to", "bytes", "predicted", "measured", "µJ"),
+        [_row(edge) for edge in shown],
+    )
+
+
+def _row(edge: CostEdge) -> tuple[str, ...]:
+    return (
+        edge.kind.value,
+        edge.source,
+        edge.target,
+        f"{edge.moved_bytes:,}" if edge.moved_bytes else "",
+        *(_cycles(cost) for cost in (edge.predicted_cycles, edge.measured_cycles)),
+        "" if edge.energy_fj is None else f"{edge.energy_fj / 1e9:,.3f}",
+    )
+
+
+def _cycles(cost: float | None) -> str:
+    return "" if cost is None else f"{cost:,.0f}"
