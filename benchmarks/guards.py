@@ -297,8 +297,10 @@ def tables(
     rows: list[Figures], emulated: list[tuple[str, ...]], live: list[Learned]
 ) -> list[Table]:
     """Return the tables of the page."""
-    columns = ("network", "class", "operations", "ms", "inside", "outside", "by hand")
-    columns += ("guard µs", "of a run", "opening s")
+    columns = (
+        *("network", "class", "operations", "ms", "inside", "outside", "by hand"),
+        *("guard µs", "of a run", "opening s"),
+    )
     inside, others = ([x.inside[0] for x in rows], [x.outside[0] for x in rows])
     summary = (
         ("inside, mean", f"{statistics.mean(inside):.3f}"),
@@ -307,8 +309,10 @@ def tables(
         ("outside, worst", f"{max(others):.3f}"),
     )
     names = ("network", "class", "cycles", "of the variant", "cycles saved", "energy saved")
-    asked = ("tokens of 128", "runs", "first variant at run", "variants", "first ms", "last ms")
-    asked += ("ratio", "sampling", "longest ms")
+    asked = (
+        *("tokens of 128", "runs", "first variant at run", "variants", "first ms", "last ms"),
+        *("ratio", "sampling", "longest ms"),
+    )
     return [
         Table("## This CPU, classes stated", columns, tuple(row.row for row in rows)),
         Table("## Of all rows", ("ratio", ""), summary),
