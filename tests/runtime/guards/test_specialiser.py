@@ -179,7 +179,7 @@ def test_samples_take_their_share_of_the_time_and_no_more() -> None:
         machine.now += RUN_NS // 4
         sampled(inputs)
 
-    machine.session._history.add = slow  # type: ignore[method-assign]
+    machine.session._history.add = slow
     machine.run(16, 6000)
     before = machine.session.sampling_ns
     machine.run(16, 6000)
