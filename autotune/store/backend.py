@@ -40,6 +40,12 @@ class Backend(Protocol):
     def size_bytes(self, connection: Connection) -> int:
         """Return the size of the store, indexes and logs included."""
 
+    def integrity(self, connection: Connection) -> list[str]:
+        """Return what the database itself finds wrong with its pages, in one line each."""
+
+    def vacuum(self) -> None:
+        """Give space of removed rows back."""
+
     def back_up(self, version: str) -> None:
         """Keep a copy of a store of an older schema version, before it is migrated."""
 

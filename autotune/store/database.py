@@ -127,6 +127,17 @@ class Database:
         """Hold the lock ``name`` of the database; call ``on_wait`` once if another process has it."""
         return self._backend.hold(name, on_wait)
 
+    def integrity(self) -> list[str]:
+        """Return what the database finds wrong with its own pages, in one line each."""
+        with self.read() as connection:
+            return self._backend.integrity(connection)
+
+    def vacuum(self) -> None:
+        """Give space of removed rows back. Raises ``StoreError`` while another program writes."""
+        self._follow()
+        with explained(self.place), self._write_lock:
+            self._backend.vacuum()
+
     def size_bytes(self) -> int:
         """Size with indexes and logs."""
         with self.read() as connection:

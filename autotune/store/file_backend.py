@@ -71,6 +71,20 @@ class FileBackend:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
         return int(pages * connection.exec_driver_sql("PRAGMA page_size").scalar_one())
 
+    def integrity(self, connection: Connection) -> list[str]:
+        """Return what SQLite finds wrong with the file's pages and indexes."""
+        told = connection.exec_driver_sql("PRAGMA integrity_check(20)").scalars().all()
+        return [] if told == ["ok"] else [" ".join(str(line).split()) for line in told]
+
+    def vacuum(self) -> None:
+        """Write the file anew without the pages that are free, its log included."""
+        with self.engine.connect() as connection:
+            driver = connection.connection.dbapi_connection
+            assert isinstance(driver, sqlite3.Connection)
+            driver.execute("VACUUM")
+            driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            driver.execute("PRAGMA optimize")
+
     def back_up(self, version: str) -> None:
         """Copy the file beside itself, once for each version."""
         if self._path is None:

@@ -42,6 +42,13 @@ VARIABLES = 500
 """Values bound in one statement; SQLite before 3.32 takes no more than 999."""
 
 
+NEWEST = (MODELS.c.created_at.desc(), MODELS.c.id.desc())
+"""Order of models: one that was merged has a later number than newer ones."""
+
+INSERTED = 10_000
+"""Records that are encoded at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredModel:
     """The bytes of a cost model (their SHA-256 was checked), its held-out ``metrics``, the version
@@ -104,6 +111,11 @@ class Store:
         return cls(Database(None), clock)
 
     @property
+    def database(self) -> Database:
+        """The database with the tables of ``schema``, for what reads or writes all of them."""
+        return self._database
+
+    @property
     def path(self) -> str:
         """The file, the URL of a server without a password, or ``:memory:``."""
         return self._database.place
@@ -141,10 +153,15 @@ class Store:
 
         A candidate that was already calibrated on the same machine keeps its first record.
         """
-        if not records:
-            return
-        texts, rows = to_rows(records)
-        with self._database.write() as connection:
+        if records:
+            with self._database.write() as connection:
+                self.insert(connection, records)
+
+    @staticmethod
+    def insert(connection: Connection, records: Sequence[Record]) -> None:
+        """Append measurements within a transaction of ``database``."""
+        for start in range(0, len(records), INSERTED):
+            texts, rows = to_rows(records[start : start + INSERTED])
             connection.execute(insert_new(connection, TEXTS), texts)
             connection.execute(insert_new(connection, RECORDS), rows)
 
@@ -159,8 +176,24 @@ class Store:
         with self._database.read() as connection:
             newest_first = connection.execute(query).all()
             texts = self._texts(connection, newest_first)
+        return self._decode(newest_first[::-1], texts)
+
+    def record_batches(self, profile_id: str, size: int) -> Iterator[list[Record]]:
+        """Yield the measurements on a machine, oldest first, ``size`` at once."""
+        ours, last = RECORDS.c.profile_id == profile_id, -1
+        while True:
+            query = select(RECORDS).where(ours, RECORDS.c.id > last).order_by(RECORDS.c.id)
+            with self._database.read() as connection:
+                rows = connection.execute(query.limit(size)).all()
+                texts = self._texts(connection, rows)
+            if not rows:
+                return
+            yield self._decode(rows, texts)
+            last = rows[-1].id
+
+    def _decode(self, rows: Sequence[Row[Any]], texts: Mapping[bytes, str]) -> list[Record]:
         try:
-            return list(from_rows(newest_first[::-1], texts))
+            return list(from_rows(rows, texts))
         except ValueError as error:
             raise StoreError(f"{self.path}: {error}; move it away or {ELSEWHERE}") from error
 
@@ -242,7 +275,7 @@ class Store:
             "created_at": self._clock(),
         }
         ours = MODELS.c.profile_id == profile_id
-        kept = select(MODELS.c.id).where(ours).order_by(MODELS.c.id.desc()).limit(MODELS_KEPT)
+        kept = select(MODELS.c.id).where(ours).order_by(*NEWEST).limit(MODELS_KEPT)
         with self._database.write() as connection:
             connection.execute(MODELS.insert(), row)
             connection.execute(delete(MODELS).where(ours, MODELS.c.id.not_in(kept)))
@@ -257,7 +290,7 @@ class Store:
         if feature_version is not None:
             query = query.where(MODELS.c.feature_version == feature_version)
         with self._database.read() as connection:
-            row = connection.execute(query.order_by(MODELS.c.id.desc()).limit(1)).one_or_none()
+            row = connection.execute(query.order_by(*NEWEST).limit(1)).one_or_none()
         if row is None:
             return None
         try:
@@ -280,17 +313,30 @@ class Store:
         """
         ours = (RECORDS.c.profile_id == profile_id) & (RECORDS.c.source == "run")
         kept = select(RECORDS.c.id).where(ours).order_by(RECORDS.c.id.desc()).limit(keep)
-        used = union(select(RECORDS.c.group_digest), select(RECORDS.c.counters_digest))
         with self._database.write() as connection:
             gone = connection.execute(delete(RECORDS).where(ours, RECORDS.c.id.not_in(kept)))
-            connection.execute(delete(TEXTS).where(TEXTS.c.digest.not_in(used)))
+            connection.execute(_UNUSED)
             return gone.rowcount
+
+    def vacuum(self) -> int:
+        """Remove texts that nothing refers to, and give free space back; return the bytes saved."""
+        before = self._database.size_bytes()
+        with self._database.write() as connection:
+            connection.execute(_UNUSED)
+        self._database.vacuum()
+        return before - self._database.size_bytes()
 
     def info(self) -> StoreSummary:
         """Summarise the store, per hardware profile."""
         with self._database.read() as connection:
             profiles = summarise(connection)
         return StoreSummary(self.path, self._database.size_bytes(), SCHEMA_VERSION, profiles)
+
+
+_UNUSED = delete(TEXTS).where(
+    TEXTS.c.digest.not_in(union(select(RECORDS.c.group_digest), select(RECORDS.c.counters_digest)))
+)
+"""Removes texts that no measurement refers to."""
 
 
 def _key_tables(keys: Sequence[str]) -> Iterator[Any]:

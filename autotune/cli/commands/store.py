@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from autotune.cli.commands import store_exchange
 from autotune.cli.console import print_facts, print_json, print_table
 from autotune.cli.options import JsonOption, StoreOption
 
@@ -75,6 +76,14 @@ def prune(
             "kept": f"{pruned.kept_files:,} files, {pruned.kept_bytes / 1e6:,.1f} MB",
         }
     )
+
+
+store.command("list")(store_exchange.list_machines)
+store.command("export")(store_exchange.export)
+store.command("import")(store_exchange.import_)
+store.command("merge")(store_exchange.merge)
+store.command("verify")(store_exchange.verify)
+store.command("vacuum")(store_exchange.vacuum)
 
 
 def _cache_folders() -> list[Path]:
