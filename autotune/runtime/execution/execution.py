@@ -11,10 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from autotune.fusion.group import Group
-from autotune.isa.program import Role
+from autotune.isa.program import Program, Role
 from autotune.operators.tensor import Array
 from autotune.runtime.execution.ownership import shared
-from autotune.runtime.execution.program_table import GroupStep, ProgramTable, TableLayout
+from autotune.runtime.execution.program_table import (
+    GroupStep,
+    ProgramTable,
+    SharedCall,
+    TableLayout,
+)
 from autotune.targets.native.running.executable import Executable
 from autotune.targets.protocol import Execution, Target
 
@@ -174,11 +179,24 @@ def run_group(step: GroupStep, target: Target, values: dict[str, Array]) -> Exec
         for row in step.program.tensors
         if row.role is not Role.OUTPUT
     }
-    execution, made = target.run(step.program, fed)
+    if step.call is None:
+        execution, made = target.run(step.program, fed)
+    else:
+        execution, made = _run_part(step.call, step.program, target, fed)
     for name, array in made.items():
         ours = step.bindings[name]
         values[ours] = array.reshape(step.group.type_of[ours].shape)
     return execution
+
+
+def _run_part(
+    call: SharedCall, own: Program, target: Target, fed: Mapping[str, Array]
+) -> tuple[Execution, dict[str, Array]]:
+    """Run one part of a shared program; return its cost and the outputs by their own names."""
+    arrays = {**call.idle, **{call.names[name]: array for name, array in fed.items()}}
+    execution, made = target.run(call.program, arrays, call.parameters)
+    outputs = (row.name for row in own.tensors if row.role is Role.OUTPUT)
+    return execution, {name: made[call.names[name]] for name in outputs}
 
 
 def renamed(group: Group, values: Mapping[str, Array]) -> dict[str, Array]:

@@ -30,6 +30,17 @@ CostKey = tuple[str, str]
 
 
 @dataclass(frozen=True)
+class SharedCall:
+    """A step's part in a program that several classes of inputs share: the name of each of its tensors there, the runtime
+    parameters that choose it, and ``idle`` arrays for tensors that only other parts read."""
+
+    program: Program
+    names: Mapping[str, str]
+    parameters: Mapping[int, int]
+    idle: Mapping[str, Array]
+
+
+@dataclass(frozen=True)
 class GroupStep:
     """A compiled group. ``bindings`` maps the program's tensor names to the graph's; a program may
     be shared by groups of equal structure. ``releases`` are tensors nothing reads afterwards."""
@@ -44,6 +55,8 @@ class GroupStep:
     """How the program came here; None where nobody has noted it."""
     device: str = ""
     """Device of a session of several; empty in a session of one."""
+    call: SharedCall | None = None
+    """How it runs as part of a shared program; None where ``program`` runs alone."""
 
     @cached_property
     def key(self) -> CostKey:

@@ -143,6 +143,8 @@ class GraphSession:
             made = builder.assumed(self._assumed, self._current.current)
             self._opening = (*self._opening, made.event)
             active = () if made.variant is None else (made.variant,)
+            if active and not request.online:
+                self._opening = (*self._opening, *builder.shared(self._current, active[0]))
         if not request.online:
             return Specialiser(self._graph, active) if active else None
         from autotune.runtime.session.compile_queue import CompileQueue

@@ -27,6 +27,7 @@ from autotune.runtime.execution.program_table import CurrentTable, ProgramTable
 from autotune.runtime.execution.random_inputs import draw_graph_inputs
 from autotune.runtime.guards.carrying import carried_choices
 from autotune.runtime.guards.guard import Guard
+from autotune.runtime.guards.sharing import count_programs, share_programs
 from autotune.runtime.guards.specialiser import Build, Built
 from autotune.runtime.guards.variant import Variant, Worth
 from autotune.runtime.online.input_samples import Inputs
@@ -65,6 +66,21 @@ class Specialisation:
         """
         self._check_indices(classes)
         return self._judged(self._made(classes, general), general)
+
+    def shared(self, general: CurrentTable, variant: Variant) -> tuple[Event, ...]:
+        """Let the network and its variant share programs on an emulated machine, by dispatch; tell of it."""
+        if not isinstance(self.target, EmulatorTarget):
+            return ()
+        apart = general.current, variant.table
+        table, own = share_programs(apart[0], apart[1:], self.target.spec)
+        before, after = count_programs(apart), count_programs((table, own))
+        if after >= before:
+            return ()
+        general.update(lambda _: table)
+        variant.table = own
+        text = f"{self.network.graph.name}: {after} programs in place of {before}: the machine dispatches on the class"
+        figures = {"programs_before": float(before), "programs": float(after)}
+        return (Event(EventKind.SPECIALISED, 0, time.time(), text, figures),)
 
     def learned(self, general: CurrentTable) -> Build:
         """Return the builder of variants for classes that samples show. On this machine live requests judge them."""

@@ -238,3 +238,20 @@ def test_a_plan_keeps_the_schedules_of_what_stays(encoder: str) -> None:
         }
         assert len(kept) > len(steps) // 2
         assert session.variants[0].share < 1
+
+
+@pytest.mark.parametrize("target", ["edge", "server"])
+def test_an_emulated_machine_holds_one_program_for_both_classes(encoder: str, target: str) -> None:
+    assume = {"attention_mask": "padded:5"}
+    with Session(encoder, target, assume=assume) as session, Session(encoder, target) as plain:
+        general, variant = (table.group_steps for table in session.tables)
+        shared = {id(step.call.program) for step in general if step.call is not None}
+        assert shared
+        assert shared == {id(step.call.program) for step in variant if step.call is not None}
+        assert any("in place of" in event.text for event in session.events)
+        inside, outside = (encoder_feeds(np.array([mask] * 2)) for mask in (MASKS[0], MASKS[4]))
+        for fed in (inside, outside):
+            wanted = plain.reference_outputs(fed)["logits"]
+            np.testing.assert_allclose(session.run(fed)["logits"], wanted, rtol=1e-4, atol=1e-5)
+        cycles, alone = (one.traced_run(outside)[1].cycles for one in (session, plain))
+        assert alone <= cycles <= 1.01 * alone + 32 * len(general)
